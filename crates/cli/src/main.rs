@@ -1,0 +1,3 @@
+//! The mirrorball command.
+
+fn main() {}

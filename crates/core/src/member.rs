@@ -1,0 +1,240 @@
+//! Members and their books: what a kernel would know of each device, and nothing more.
+//!
+//! The volume alone writes here; policies read. Counters run from the start of the volume and are
+//! never reset, so a policy that wants a window keeps a snapshot and subtracts.
+
+use crate::io::{MemberIo, Op, Outcome};
+use crate::units::Nanos;
+use std::ops::Index;
+
+/// Which member of the array, counted from zero. Its `devid` is what users see.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct MemberIndex(pub u16);
+
+impl MemberIndex {
+    /// The same, for indexing.
+    #[inline]
+    pub const fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Whether a member's contents may be trusted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberState {
+    /// All of it is in sync.
+    InSync,
+    /// Being rebuilt: in sync below this byte offset, stale from there on.
+    Rebuilding {
+        /// The recovery offset.
+        recovered_bytes: u64,
+    },
+    /// Missing or failed: neither read nor written.
+    Failed,
+}
+
+/// What is fixed about a member when the volume starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberConfig {
+    /// As in btrfs: 1, 2, …
+    pub devid: u64,
+    /// Capacity in bytes.
+    pub size_bytes: u64,
+    /// Whether the kernel would report it as rotational.
+    pub rotational: bool,
+    /// The optimal I/O size it reports (`io_opt`), or zero for none.
+    pub optimal_io_bytes: u64,
+    /// Higher is preferred, where a policy heeds it.
+    pub priority: u32,
+    /// Read only when no other mirror can serve.
+    pub write_mostly: bool,
+    /// Whether its contents may be trusted at the start.
+    pub state: MemberState,
+}
+
+impl MemberConfig {
+    /// A rotational member in sync. Its priority is `devid - 1`, as `gmirror label` gives it to the
+    /// i-th provider.
+    pub fn new(devid: u64, size_bytes: u64) -> MemberConfig {
+        MemberConfig {
+            devid,
+            size_bytes,
+            rotational: true,
+            optimal_io_bytes: 0,
+            priority: devid.saturating_sub(1).min(255) as u32,
+            write_mostly: false,
+            state: MemberState::InSync,
+        }
+    }
+}
+
+/// One member: its configuration, its state and its books.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// What was fixed at the start; its `state` is the one at the start.
+    pub config: MemberConfig,
+    /// Whether its contents may be trusted now.
+    pub state: MemberState,
+    /// Reads in flight, whatever their purpose.
+    pub reads_in_flight: u32,
+    /// Writes, flushes and discards in flight.
+    pub writes_in_flight: u32,
+    /// Bytes of all I/O in flight.
+    pub bytes_in_flight: u64,
+    /// End offset of the last I/O submitted.
+    pub submitted_end: u64,
+    /// End offset of the last I/O completed.
+    pub completed_end: u64,
+    /// When the last I/O was submitted.
+    pub submitted_at: Nanos,
+    /// Wait of the last I/O completed, reads and writes alike; zero before the first.
+    pub last_wait: Nanos,
+    /// Reads completed successfully.
+    pub reads_completed: u64,
+    /// Their bytes.
+    pub read_bytes: u64,
+    /// Sum of their waits.
+    pub read_wait: Nanos,
+    /// Writes completed successfully.
+    pub writes_completed: u64,
+    /// Their bytes.
+    pub written_bytes: u64,
+    /// Sum of their waits.
+    pub write_wait: Nanos,
+    /// I/O of any kind that failed.
+    pub errors: u64,
+}
+
+impl Member {
+    fn new(config: MemberConfig) -> Member {
+        Member {
+            state: config.state,
+            config,
+            reads_in_flight: 0,
+            writes_in_flight: 0,
+            bytes_in_flight: 0,
+            submitted_end: 0,
+            completed_end: 0,
+            submitted_at: Nanos::ZERO,
+            last_wait: Nanos::ZERO,
+            reads_completed: 0,
+            read_bytes: 0,
+            read_wait: Nanos::ZERO,
+            writes_completed: 0,
+            written_bytes: 0,
+            write_wait: Nanos::ZERO,
+            errors: 0,
+        }
+    }
+
+    /// I/O of every kind in flight.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.reads_in_flight + self.writes_in_flight
+    }
+
+    /// Whether `length` bytes at `offset` hold current data.
+    #[inline]
+    pub fn in_sync(&self, offset: u64, length: u64) -> bool {
+        match self.state {
+            MemberState::InSync => true,
+            MemberState::Rebuilding { recovered_bytes } => offset + length <= recovered_bytes,
+            MemberState::Failed => false,
+        }
+    }
+
+    /// Books an I/O handed to the member.
+    #[inline]
+    pub(crate) fn book_submit(&mut self, io: &MemberIo) {
+        match io.op {
+            Op::Read => self.reads_in_flight += 1,
+            Op::Write | Op::Flush | Op::Discard => self.writes_in_flight += 1,
+        }
+        self.bytes_in_flight += io.length;
+        if io.op != Op::Flush {
+            self.submitted_end = io.offset + io.length;
+        }
+        self.submitted_at = io.submitted_at;
+    }
+
+    /// Books the end of an I/O.
+    #[inline]
+    pub(crate) fn book_complete(&mut self, io: &MemberIo, outcome: &Outcome) {
+        let in_flight = match io.op {
+            Op::Read => &mut self.reads_in_flight,
+            Op::Write | Op::Flush | Op::Discard => &mut self.writes_in_flight,
+        };
+        *in_flight = in_flight.checked_sub(1).expect("an I/O completes once, after its submission");
+        self.bytes_in_flight -= io.length;
+        if outcome.result.is_err() {
+            self.errors += 1;
+            return;
+        }
+        if io.op != Op::Flush {
+            self.completed_end = io.offset + io.length;
+        }
+        self.last_wait = outcome.wait;
+        let (count, bytes, wait) = match io.op {
+            Op::Read => (&mut self.reads_completed, &mut self.read_bytes, &mut self.read_wait),
+            Op::Write => {
+                (&mut self.writes_completed, &mut self.written_bytes, &mut self.write_wait)
+            }
+            Op::Flush | Op::Discard => return,
+        };
+        *count += 1;
+        *bytes += io.length;
+        *wait += outcome.wait;
+    }
+}
+
+/// All members of an array, in the order of their indexes.
+#[derive(Clone, Debug)]
+pub struct Members {
+    list: Vec<Member>,
+}
+
+impl Members {
+    /// The members of an array at the start of its volume.
+    ///
+    /// # Panics
+    /// If there are more than 2^16.
+    pub fn new(configs: impl IntoIterator<Item = MemberConfig>) -> Members {
+        let list: Vec<Member> = configs.into_iter().map(Member::new).collect();
+        assert!(list.len() <= 1 << 16, "{} members do not fit an index", list.len());
+        Members { list }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Each member with its index, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (MemberIndex, &Member)> {
+        self.list.iter().enumerate().map(|(index, member)| (MemberIndex(index as u16), member))
+    }
+
+    /// The member with this devid.
+    pub fn find(&self, devid: u64) -> Option<MemberIndex> {
+        self.iter().find(|(_, member)| member.config.devid == devid).map(|(index, _)| index)
+    }
+
+    /// For the volume, and for scripted tests and benches of policies, which play the volume.
+    #[inline]
+    pub fn get_mut(&mut self, index: MemberIndex) -> &mut Member {
+        &mut self.list[index.get()]
+    }
+}
+
+impl Index<MemberIndex> for Members {
+    type Output = Member;
+    #[inline]
+    fn index(&self, index: MemberIndex) -> &Member {
+        &self.list[index.get()]
+    }
+}

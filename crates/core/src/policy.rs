@@ -1,0 +1,96 @@
+//! The trait that every read policy implements, and what a policy is shown.
+//!
+//! One method is required. The volume keeps the books and asserts around each call, so a policy
+//! trusts its inputs. `on_*` reports a fact; `choose` decides.
+
+use crate::io::{MemberIo, Outcome};
+use crate::member::{MemberIndex, Members};
+use crate::rng::Rng;
+use crate::units::Nanos;
+
+/// One of the copies of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mirror {
+    /// The member that holds it.
+    pub member: MemberIndex,
+    /// Its first byte on that member.
+    pub offset: u64,
+    /// Its place among *all* copies of the block, eligible or not, in the order in which the chunk
+    /// lists its stripes (the emptiest member at allocation first, in btrfs).
+    pub copy: u8,
+}
+
+/// A read that wants a mirror.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Read {
+    /// First byte on the volume.
+    pub offset: u64,
+    /// Number of bytes: at most a strip on raid0 and raid10, as asked otherwise.
+    pub length: u64,
+    /// Who asks: what a kernel would know as the pid.
+    pub stream: u64,
+    /// The CPU on which the request was made.
+    pub cpu: u32,
+    /// Whether nobody waits for it.
+    pub background: bool,
+    /// How many copies the block has, eligible or not.
+    pub copies: u8,
+}
+
+/// What a policy answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// Read it all from this mirror, by its place in the slice.
+    Mirror(usize),
+    /// Cut the read into as many pieces as there are mirrors and read one from each, in the order
+    /// of the slice. Pieces are whole sectors; the last may be shorter, and a mirror for which
+    /// none is left reads nothing.
+    Split,
+}
+
+/// The only sources of time and chance that a policy has.
+pub struct Ctx<'a> {
+    /// The time on the volume's clock.
+    pub now: Nanos,
+    /// The volume's generator.
+    pub rng: &'a mut Rng,
+}
+
+/// A counter that a policy shows, for example `ignored` of the member with devid 6.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counter {
+    /// The member it belongs to, or `None` for the policy as a whole.
+    pub member: Option<MemberIndex>,
+    /// What it counts, with its unit where it has one (`checkpoint_wait_ns`).
+    pub name: &'static str,
+    /// Its value now.
+    pub value: i64,
+}
+
+/// Chooses which mirror serves a read.
+pub trait ReadPolicy: Send {
+    /// Chooses among `mirrors`: never empty, all eligible, in the order of their chunk's stripes.
+    /// With a single eligible mirror the volume does not ask.
+    fn choose(
+        &mut self,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> Choice;
+
+    /// A member I/O was handed to its member; the books include it. Reads that were not chosen by
+    /// the policy (scrub, the only mirror left) and writes are reported too.
+    fn on_submit(&mut self, _io: &MemberIo, _ctx: &mut Ctx<'_>) {}
+
+    /// A member I/O ended; the books include that.
+    fn on_complete(&mut self, _io: &MemberIo, _outcome: &Outcome, _ctx: &mut Ctx<'_>) {}
+
+    /// The volume starts, or a member changed its state.
+    fn on_members_change(&mut self, _members: &Members) {}
+
+    /// The policy's own counters, in a fixed order.
+    fn counters(&self) -> Vec<Counter> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,284 @@
+//! Time, and the sizes, durations and rates that people write.
+//!
+//! Every instant and every duration is a [`Nanos`]: integer nanoseconds, so that sums are exact and
+//! two runs agree to the last bit. Instants count from the start of the volume's clock, whichever
+//! clock drives it.
+//!
+//! The parsers here read the units of array files, disk profiles and the command line: `K`, `KiB` =
+//! 1024, `KB` = 1000. fio job files and btrfs policy strings have rules of their own, kept with
+//! their readers.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+
+/// Bytes of one sector, the smallest unit of a request: 4 KiB, as btrfs has it.
+pub const SECTOR_BYTES: u64 = 4096;
+/// One kibibyte in bytes.
+pub const KIB: u64 = 1 << 10;
+/// One mebibyte in bytes.
+pub const MIB: u64 = 1 << 20;
+/// One gibibyte in bytes.
+pub const GIB: u64 = 1 << 30;
+/// One tebibyte in bytes.
+pub const TIB: u64 = 1 << 40;
+
+/// An instant or a duration, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The start of the clock; no time at all.
+    pub const ZERO: Nanos = Nanos(0);
+    /// Later than anything that happens.
+    pub const MAX: Nanos = Nanos(u64::MAX);
+
+    /// `micros` microseconds.
+    pub const fn from_micros(micros: u64) -> Nanos {
+        Nanos(micros * 1_000)
+    }
+
+    /// `millis` milliseconds.
+    pub const fn from_millis(millis: u64) -> Nanos {
+        Nanos(millis * 1_000_000)
+    }
+
+    /// `secs` seconds.
+    pub const fn from_secs(secs: u64) -> Nanos {
+        Nanos(secs * 1_000_000_000)
+    }
+
+    /// `secs` seconds, rounded to the nearest nanosecond; negative and absurd values saturate.
+    pub fn from_secs_f64(secs: f64) -> Nanos {
+        Nanos((secs * 1e9).round() as u64)
+    }
+
+    /// The same in seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The same in microseconds.
+    pub fn as_micros_f64(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// How much later this is than `earlier`; zero if it is not.
+    pub const fn saturating_sub(self, earlier: Nanos) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The sum, or [`Nanos::MAX`] where it would overflow.
+    pub const fn saturating_add(self, other: Nanos) -> Nanos {
+        Nanos(self.0.saturating_add(other.0))
+    }
+
+    /// How long `bytes` take at `bytes_per_second`, rounded up; forever at rate zero.
+    pub fn transfer(bytes: u64, bytes_per_second: u64) -> Nanos {
+        if bytes_per_second == 0 {
+            return Nanos::MAX;
+        }
+        match bytes.checked_mul(1_000_000_000) {
+            Some(product) => Nanos(product.div_ceil(bytes_per_second)),
+            None => {
+                let exact = u128::from(bytes) * 1_000_000_000;
+                Nanos(exact.div_ceil(u128::from(bytes_per_second)) as u64)
+            }
+        }
+    }
+}
+
+impl Add for Nanos {
+    type Output = Nanos;
+    fn add(self, other: Nanos) -> Nanos {
+        Nanos(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, other: Nanos) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Nanos;
+    fn sub(self, other: Nanos) -> Nanos {
+        Nanos(self.0 - other.0)
+    }
+}
+
+impl SubAssign for Nanos {
+    fn sub_assign(&mut self, other: Nanos) {
+        self.0 -= other.0;
+    }
+}
+
+impl Mul<u64> for Nanos {
+    type Output = Nanos;
+    fn mul(self, factor: u64) -> Nanos {
+        Nanos(self.0 * factor)
+    }
+}
+
+impl Div<u64> for Nanos {
+    type Output = Nanos;
+    fn div(self, divisor: u64) -> Nanos {
+        Nanos(self.0 / divisor)
+    }
+}
+
+/// Three significant figures in the unit a person would use: `812ns`, `43.1us`, `7.45ms`, `1.60s`.
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scale, unit) = match self.0 {
+            0..1_000 => return f.pad(&format!("{}ns", self.0)),
+            1_000..1_000_000 => (1e3, "us"),
+            1_000_000..1_000_000_000 => (1e6, "ms"),
+            _ => (1e9, "s"),
+        };
+        let value = self.0 as f64 / scale;
+        let digits = match value {
+            v if v < 9.995 => 2,
+            v if v < 99.95 => 1,
+            _ => 0,
+        };
+        f.pad(&format!("{value:.digits$}{unit}"))
+    }
+}
+
+impl fmt::Debug for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// A size, duration or rate that could not be read; its text says what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitError(String);
+
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UnitError {}
+
+const DURATION_UNITS: [(&str, f64); 6] =
+    [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
+
+const SIZE_UNITS: [(&str, f64); 15] = [
+    ("", 1.0),
+    ("B", 1.0),
+    ("K", KIB as f64),
+    ("M", MIB as f64),
+    ("G", GIB as f64),
+    ("T", TIB as f64),
+    ("KiB", KIB as f64),
+    ("MiB", MIB as f64),
+    ("GiB", GIB as f64),
+    ("TiB", TIB as f64),
+    ("kB", 1e3),
+    ("KB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("TB", 1e12),
+];
+
+/// Reads a duration such as `15us`, `1.5ms`, `10s` or `2m`.
+///
+/// # Errors
+/// If the number or the unit is missing or unknown, or the value is too large for a [`Nanos`].
+pub fn parse_duration(text: &str) -> Result<Nanos, UnitError> {
+    let expected = "a duration such as 15us, 1.5ms, 10s or 2m";
+    parse_scaled(text, &DURATION_UNITS, expected).map(Nanos)
+}
+
+/// Reads a size in bytes such as `4096`, `256K`, `50GiB` or `2TB`.
+///
+/// # Errors
+/// If the number or the unit is missing or unknown, or the value is too large.
+pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
+    parse_scaled(text, &SIZE_UNITS, "a size such as 4096, 256K, 50GiB or 2TB")
+}
+
+/// Reads a rate in bytes per second such as `1.2GB/s` or `190MB/s`.
+///
+/// # Errors
+/// If `/s` is missing or what stands before it is not a size.
+pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
+    let expected = "a rate such as 190MB/s or 1.2GB/s";
+    let size = text.trim().strip_suffix("/s").ok_or_else(|| unit_error(text, expected))?;
+    parse_scaled(size, &SIZE_UNITS, expected)
+}
+
+fn parse_scaled(text: &str, units: &[(&str, f64)], expected: &str) -> Result<u64, UnitError> {
+    let text = text.trim();
+    let split = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = (&text[..split], text[split..].trim_start());
+    let scale = units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| scale);
+    match (digits.parse::<f64>(), scale) {
+        // 2^63 keeps sums of two parsed values inside a u64.
+        (Ok(value), Some(scale)) if value * scale < 9.2e18 => Ok((value * scale).round() as u64),
+        _ => Err(unit_error(text, expected)),
+    }
+}
+
+fn unit_error(text: &str, expected: &str) -> UnitError {
+    UnitError(format!("`{text}` is not {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_follow_the_iec_and_si_prefixes() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("256K", 262_144),
+            ("1.5KiB", 1536),
+            ("2TB", 2_000_000_000_000),
+            ("50 GiB", 50 * GIB),
+            ("1KB", 1000),
+        ] {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_and_rates() {
+        assert_eq!(parse_duration("15us"), Ok(Nanos(15_000)));
+        assert_eq!(parse_duration("1.5ms"), Ok(Nanos(1_500_000)));
+        assert_eq!(parse_duration("2m"), Ok(Nanos::from_secs(120)));
+        assert_eq!(parse_rate("1.2GB/s"), Ok(1_200_000_000));
+    }
+
+    #[test]
+    fn what_is_not_a_quantity_is_refused_with_an_example() {
+        for text in ["", "K", "1.2.3K", "-4K", "4Q", "99999999999T", "nan"] {
+            let error = parse_bytes(text).unwrap_err().to_string();
+            assert!(error.contains("such as"), "{error}");
+        }
+        assert!(parse_duration("15").is_err(), "a bare number has no unit of time");
+        assert!(parse_rate("15MB").is_err());
+    }
+
+    #[test]
+    fn display_has_three_significant_figures() {
+        let shown = |ns| Nanos(ns).to_string();
+        assert_eq!(shown(812), "812ns");
+        assert_eq!(shown(43_120), "43.1us");
+        assert_eq!(shown(9_999_000), "10.0ms");
+        assert_eq!(shown(1_600_000_000), "1.60s");
+    }
+
+    #[test]
+    fn transfer_time_rounds_up_and_does_not_overflow() {
+        assert_eq!(Nanos::transfer(4096, 1_000_000_000), Nanos(4096));
+        assert_eq!(Nanos::transfer(1, 3), Nanos(333_333_334));
+        assert_eq!(Nanos::transfer(1 << 60, 1 << 30), Nanos(1_000_000_000 << 30));
+        assert_eq!(Nanos::transfer(1, 0), Nanos::MAX);
+    }
+}

@@ -1,0 +1,1 @@
+//! Experiments. Written next.
