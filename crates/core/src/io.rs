@@ -127,7 +127,7 @@ pub struct Outcome {
 /// Why a request failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VolumeError {
-    /// The range does not lie within the volume, or is not a whole number of sectors.
+    /// The range does not lie within the volume, or is not in whole logical blocks.
     OutOfRange,
     /// No mirror of some part of the range could be read.
     Unreadable,
@@ -140,7 +140,7 @@ pub enum VolumeError {
 impl fmt::Display for VolumeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            VolumeError::OutOfRange => "the range is outside the volume or not in whole sectors",
+            VolumeError::OutOfRange => "the range is outside the volume or not in whole logical blocks",
             VolumeError::Unreadable => "no mirror of the range could be read",
             VolumeError::Unwritable => "no mirror of the range could be written",
             VolumeError::NotRebuilding => "the member is not being rebuilt",

@@ -5,9 +5,13 @@
 //! randomness of its own or a model of a disk: `now` and the generator are arguments. The same code
 //! therefore runs on a virtual clock, on modelled disks in real time, and on real devices.
 
+pub mod geometry;
 pub mod histogram;
 pub mod io;
 pub mod member;
+pub mod nearest;
 pub mod policy;
 pub mod rng;
+pub mod slab;
 pub mod units;
+pub mod volume;

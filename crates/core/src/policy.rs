@@ -43,8 +43,8 @@ pub enum Choice {
     /// Read it all from this mirror, by its place in the slice.
     Mirror(usize),
     /// Cut the read into as many pieces as there are mirrors and read one from each, in the order
-    /// of the slice. Pieces are whole sectors; the last may be shorter, and a mirror for which
-    /// none is left reads nothing.
+    /// of the slice. Pieces are whole logical blocks; the last may be shorter, and a mirror for
+    /// which none is left reads nothing.
     Split,
 }
 

@@ -11,7 +11,9 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
-/// Bytes of one sector, the smallest unit of a request: 4 KiB, as btrfs has it.
+/// The unit in which requests are addressed: the logical block of nearly every device.
+pub const BLOCK_BYTES: u64 = 512;
+/// btrfs's sector, the unit in which it counts what it read.
 pub const SECTOR_BYTES: u64 = 4096;
 /// One kibibyte in bytes.
 pub const KIB: u64 = 1 << 10;

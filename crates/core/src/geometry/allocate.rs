@@ -1,0 +1,165 @@
+//! The chunk allocator: fills an empty array with chunks until no more fits.
+//!
+//! For each chunk, as btrfs does it for data:
+//!
+//! 1. Candidates are the members with room for at least a strip, sorted by their largest hole
+//!    (counted up to 1 GiB), then by all their unallocated space, emptiest first. btrfs sorts with
+//!    an unstable heapsort and so leaves equals in an order of its own; that equals go by ascending
+//!    devid is our choice.
+//! 2. The width is their number rounded down to the profile's increment, at most its maximum.
+//! 3. Each stripe is as long as the smallest hole among the chosen, so at most 1 GiB. If the chunk
+//!    would exceed 10 % of the array or 10 GiB, the stripe shrinks to an even share of that,
+//!    rounded up to 16 MiB but never beyond what it was. Last, it is rounded down to strips.
+//!
+//! `stripe_width_max` is ours too: it lowers the maximum of striped profiles in step 2.
+//!
+//! A member is one hole that shrinks from its front: nothing is ever freed here, so the chunks of a
+//! member follow each other without a gap. Every chunk shorter than the limits use up a member, so
+//! the list of chunks stays short.
+//!
+//! Source: `__btrfs_alloc_chunk` and its helpers, Linux 6.18 `fs/btrfs/volumes.c`.
+
+use super::map::Stripe;
+use super::{ARRAY_BYTES_MAX, GeometryError, Limits, Profile, RESERVED_BYTES, STRIP_BYTES};
+use crate::member::{MemberConfig, MemberIndex};
+use crate::units::{GIB, MIB};
+use std::cmp::Reverse;
+
+/// The longest stripe.
+const STRIPE_BYTES_MAX: u64 = GIB;
+/// The longest data chunk of a large array, before rounding (`BTRFS_MAX_DATA_CHUNK_SIZE`).
+const CHUNK_BYTES_MAX: u64 = 10 * GIB;
+/// A chunk may take this part of a small array: 10 %.
+const CHUNK_SHARE: u64 = 10;
+/// Stripes that had to shrink are rounded up to a multiple of this.
+const SHRUNK_STRIPE_UNIT: u64 = 16 * MIB;
+
+/// A chunk as allocated: equal stripes on distinct members.
+pub(super) struct Allocation {
+    /// Length of each stripe.
+    pub(super) stripe_bytes: u64,
+    /// Where the stripes lie, emptiest member first.
+    pub(super) stripes: Vec<Stripe>,
+}
+
+/// The state of an allocation in progress; yields one chunk after the other until the array is
+/// full.
+pub(super) struct Allocator {
+    limits: Limits,
+    chunk_bytes_max: u64,
+    /// In the order of the last chunk's sort.
+    rooms: Vec<Room>,
+}
+
+/// What is left of a member.
+#[derive(Clone, Copy)]
+struct Room {
+    member: MemberIndex,
+    devid: u64,
+    /// Where its hole begins.
+    offset: u64,
+    /// Where its hole, and the member, ends.
+    end: u64,
+}
+
+impl Allocator {
+    /// An allocator for an empty array. `stripe_width_max` limits how many members a chunk of a
+    /// striped profile spans; other profiles have a fixed width and ignore it.
+    ///
+    /// # Errors
+    /// If the profile does not fit the number or the sizes of the members, or the width.
+    pub(super) fn new(
+        profile: Profile,
+        stripe_width_max: Option<usize>,
+        members: &[MemberConfig],
+    ) -> Result<Allocator, GeometryError> {
+        let total_bytes = check(profile, members)?;
+        let rooms = members.iter().enumerate().map(|(index, config)| Room {
+            member: MemberIndex(u16::try_from(index).expect("an array has at most 2^16 members")),
+            devid: config.devid,
+            offset: RESERVED_BYTES,
+            end: config.size_bytes,
+        });
+        Ok(Allocator {
+            limits: narrowed(profile, stripe_width_max)?,
+            chunk_bytes_max: CHUNK_BYTES_MAX.min(total_bytes / CHUNK_SHARE),
+            rooms: rooms.collect(),
+        })
+    }
+
+    /// How long to make each stripe of a chunk of `width` stripes whose smallest hole has
+    /// `hole_bytes`.
+    fn stripe_bytes(&self, hole_bytes: u64, width: usize) -> u64 {
+        let data_stripes = (width / self.limits.copies) as u64;
+        let mut bytes = hole_bytes;
+        if hole_bytes * data_stripes > self.chunk_bytes_max {
+            let share_bytes = self.chunk_bytes_max / data_stripes;
+            bytes = bytes.min(share_bytes.next_multiple_of(SHRUNK_STRIPE_UNIT));
+        }
+        bytes - bytes % STRIP_BYTES
+    }
+}
+
+impl Iterator for Allocator {
+    type Item = Allocation;
+
+    fn next(&mut self) -> Option<Allocation> {
+        self.rooms.sort_by_key(|room| {
+            (Reverse(room.hole_bytes()), Reverse(room.unallocated_bytes()), room.devid)
+        });
+        let candidates = self.rooms.partition_point(|room| room.hole_bytes() >= STRIP_BYTES);
+        let usable = candidates - candidates % self.limits.members_increment;
+        if usable < self.limits.members_min {
+            return None;
+        }
+        let width = usable.min(self.limits.members_max);
+        let stripe_bytes = self.stripe_bytes(self.rooms[width - 1].hole_bytes(), width);
+        let take = |room: &mut Room| {
+            let offset = room.offset;
+            room.offset += stripe_bytes;
+            Stripe { member: room.member, offset }
+        };
+        let stripes = self.rooms[..width].iter_mut().map(take).collect();
+        Some(Allocation { stripe_bytes, stripes })
+    }
+}
+
+impl Room {
+    fn unallocated_bytes(&self) -> u64 {
+        self.end - self.offset
+    }
+
+    /// The largest hole as far as it counts: more than the longest stripe is no better.
+    fn hole_bytes(&self) -> u64 {
+        self.unallocated_bytes().min(STRIPE_BYTES_MAX)
+    }
+}
+
+/// Checks number and sizes of the members, and sums the sizes up.
+fn check(profile: Profile, members: &[MemberConfig]) -> Result<u64, GeometryError> {
+    if members.len() < profile.limits().members_min {
+        return Err(GeometryError::TooFewMembers { profile, members: members.len() });
+    }
+    let small = |config: &&MemberConfig| config.size_bytes < RESERVED_BYTES + STRIP_BYTES;
+    if let Some(&MemberConfig { devid, size_bytes, .. }) = members.iter().find(small) {
+        return Err(GeometryError::MemberTooSmall { devid, size_bytes });
+    }
+    let total_bytes =
+        members.iter().fold(0u64, |total, config| total.saturating_add(config.size_bytes));
+    if total_bytes > ARRAY_BYTES_MAX {
+        return Err(GeometryError::ArrayTooLarge { total_bytes });
+    }
+    Ok(total_bytes)
+}
+
+/// The profile's limits with the widest chunk no wider than `stripe_width_max`.
+fn narrowed(profile: Profile, stripe_width_max: Option<usize>) -> Result<Limits, GeometryError> {
+    let mut limits = *profile.limits();
+    if let Some(stripe_width_max) = stripe_width_max.filter(|_| profile.striped()) {
+        limits.members_max = stripe_width_max - stripe_width_max % limits.members_increment;
+        if limits.members_max < limits.members_min {
+            return Err(GeometryError::StripeWidthTooSmall { profile, stripe_width_max });
+        }
+    }
+    Ok(limits)
+}

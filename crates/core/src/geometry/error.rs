@@ -1,0 +1,72 @@
+//! Why an array cannot be allocated: mistakes of whoever described it, each with what to do.
+
+use super::{ARRAY_BYTES_MAX, Profile, RESERVED_BYTES, STRIP_BYTES};
+use std::fmt;
+
+/// Why [`ChunkMap::allocate`](super::ChunkMap::allocate) refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GeometryError {
+    /// The profile needs more members.
+    TooFewMembers {
+        /// The profile asked for.
+        profile: Profile,
+        /// How many members there are.
+        members: usize,
+    },
+    /// A member has no room for a single strip.
+    MemberTooSmall {
+        /// The member.
+        devid: u64,
+        /// Its size.
+        size_bytes: u64,
+    },
+    /// The members together hold more than [`ARRAY_BYTES_MAX`].
+    ArrayTooLarge {
+        /// Their sizes together; `u64::MAX` where that would overflow.
+        total_bytes: u64,
+    },
+    /// `stripe_width_max`, rounded down to the profile's increment, is below its least width.
+    StripeWidthTooSmall {
+        /// The profile asked for.
+        profile: Profile,
+        /// What was given.
+        stripe_width_max: usize,
+    },
+}
+
+impl fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GeometryError::TooFewMembers { profile, members } => {
+                let needed = profile.limits().members_min;
+                write!(f, "profile {profile} needs at least {needed} {}", noun(needed))?;
+                write!(f, ", but the array has {members}")?;
+                match Profile::fitting(*members) {
+                    Some(fitting) => write!(f, "; add members, or use profile {fitting}"),
+                    None => write!(f, "; add members"),
+                }
+            }
+            GeometryError::MemberTooSmall { devid, size_bytes } => {
+                let needed = RESERVED_BYTES + STRIP_BYTES;
+                write!(f, "the member with devid {devid} has {size_bytes} bytes")?;
+                write!(f, ", but a member needs at least {needed}; check its size")
+            }
+            GeometryError::ArrayTooLarge { total_bytes } => {
+                write!(f, "the members have {total_bytes} bytes together, but an array may have")?;
+                write!(f, " at most {ARRAY_BYTES_MAX} (4 PiB); check the suffixes of their sizes")
+            }
+            GeometryError::StripeWidthTooSmall { profile, stripe_width_max } => {
+                let needed = profile.limits().members_min;
+                write!(f, "stripe_width_max is {stripe_width_max}, but a chunk of profile")?;
+                write!(f, " {profile} spans at least {needed} {}; raise it", noun(needed))?;
+                write!(f, " or leave it out")
+            }
+        }
+    }
+}
+
+impl std::error::Error for GeometryError {}
+
+fn noun(count: usize) -> &'static str {
+    if count == 1 { "member" } else { "members" }
+}

@@ -1,0 +1,223 @@
+//! The profiles as a table: how many members a chunk takes and how many copies it keeps.
+//!
+//! What differs between profiles is data; the allocator and the map read it and have no case of
+//! their own for any profile.
+//!
+//! Source: `btrfs_raid_array` of Linux 6.18 `fs/btrfs/volumes.c`.
+
+use crate::nearest::nearest;
+use std::cmp::Reverse;
+use std::fmt;
+use std::str::FromStr;
+
+/// How an array keeps its data.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Profile {
+    /// One copy, each chunk on one member.
+    Single,
+    /// One copy, each chunk striped over all members.
+    Raid0,
+    /// Two copies.
+    Raid1,
+    /// Three copies.
+    Raid1c3,
+    /// Four copies.
+    Raid1c4,
+    /// Two copies, each chunk striped over pairs of members.
+    Raid10,
+}
+
+/// The rules of one profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// As users write it.
+    pub name: &'static str,
+    /// Fewest members a chunk may span (`devs_min`).
+    pub members_min: usize,
+    /// Most members a chunk may span (`devs_max`); `usize::MAX` for as many as there are.
+    pub members_max: usize,
+    /// A chunk spans a multiple of this many members (`devs_increment`).
+    pub members_increment: usize,
+    /// Copies of each byte, on distinct members (`ncopies`).
+    pub copies: usize,
+    /// Neighbouring stripes that hold the same strip of a striped chunk (`sub_stripes`).
+    pub sub_stripes: usize,
+    /// Members that may fail without loss of data, whichever they are.
+    pub tolerated_failures: usize,
+}
+
+/// A profile name that is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownProfile {
+    name: String,
+}
+
+/// One row per profile, in the order of the enum.
+const TABLE: [Limits; 6] = [
+    limits("single", [1, 1, 1], [1, 1], 0),
+    limits("raid0", [1, usize::MAX, 1], [1, 1], 0),
+    limits("raid1", [2, 2, 2], [2, 1], 1),
+    limits("raid1c3", [3, 3, 3], [3, 1], 2),
+    limits("raid1c4", [4, 4, 4], [4, 1], 3),
+    limits("raid10", [2, usize::MAX, 2], [2, 2], 1),
+];
+
+/// A row of the table; `members` are min, max and increment, `stripes` are copies and sub-stripes.
+const fn limits(
+    name: &'static str,
+    members: [usize; 3],
+    stripes: [usize; 2],
+    tolerated_failures: usize,
+) -> Limits {
+    let [members_min, members_max, members_increment] = members;
+    let [copies, sub_stripes] = stripes;
+    Limits {
+        name,
+        members_min,
+        members_max,
+        members_increment,
+        copies,
+        sub_stripes,
+        tolerated_failures,
+    }
+}
+
+impl Profile {
+    /// Every profile, in the order of the table.
+    pub const ALL: [Profile; 6] = [
+        Profile::Single,
+        Profile::Raid0,
+        Profile::Raid1,
+        Profile::Raid1c3,
+        Profile::Raid1c4,
+        Profile::Raid10,
+    ];
+
+    /// Its row of the table.
+    pub const fn limits(self) -> &'static Limits {
+        &TABLE[self as usize]
+    }
+
+    /// As users write it.
+    pub const fn name(self) -> &'static str {
+        self.limits().name
+    }
+
+    /// Copies of each byte.
+    pub const fn copies(self) -> usize {
+        self.limits().copies
+    }
+
+    /// Whether its chunks are dealt out in strips, so that a request is cut at strip ends.
+    pub const fn striped(self) -> bool {
+        self.limits().members_max == usize::MAX
+    }
+
+    /// The profile with the most copies that `members` members can carry, the plainest of equals;
+    /// `None` without members.
+    pub fn fitting(members: usize) -> Option<Profile> {
+        Profile::ALL
+            .into_iter()
+            .filter(|profile| profile.limits().members_min <= members && !profile.striped())
+            .max_by_key(|profile| profile.copies())
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = UnknownProfile;
+
+    fn from_str(name: &str) -> Result<Profile, UnknownProfile> {
+        Profile::ALL
+            .into_iter()
+            .find(|profile| profile.name() == name)
+            .ok_or_else(|| UnknownProfile { name: name.to_owned() })
+    }
+}
+
+impl UnknownProfile {
+    /// The name nearest to what was written, if one is near. Of names equally near, the one that
+    /// survives more failures: who wrote `raid5` does not want `raid0`.
+    pub fn nearest(&self) -> Option<&'static str> {
+        let mut limits: Vec<&Limits> = TABLE.iter().collect();
+        limits.sort_by_key(|limits| Reverse(limits.tolerated_failures));
+        nearest(&self.name, limits.into_iter().map(|limits| limits.name))
+    }
+}
+
+impl fmt::Display for UnknownProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = TABLE.map(|limits| limits.name).join(", ");
+        write!(f, "unknown profile `{}`; the profiles are {names}", self.name)?;
+        match self.nearest() {
+            Some(nearest) => write!(f, "; did you mean `{nearest}`?"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for UnknownProfile {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::MAX_COPIES;
+
+    #[test]
+    fn names_read_back() {
+        for profile in Profile::ALL {
+            assert_eq!(profile.to_string().parse(), Ok(profile));
+            assert_eq!(profile.name(), format!("{profile:?}").to_lowercase());
+        }
+    }
+
+    #[test]
+    fn the_columns_of_the_table_agree() {
+        for profile in Profile::ALL {
+            let limits = profile.limits();
+            assert!((1..=MAX_COPIES).contains(&limits.copies), "{limits:?}");
+            assert_eq!(limits.tolerated_failures, limits.copies - 1, "{limits:?}");
+            assert_eq!(limits.members_min % limits.members_increment, 0, "{limits:?}");
+            // A chunk divides into whole groups of copies, neighbours where it is striped.
+            assert_eq!(limits.members_increment, limits.copies, "{limits:?}");
+            let neighbours = if profile.striped() { limits.copies } else { 1 };
+            assert_eq!(limits.sub_stripes, neighbours, "{limits:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_all_names_and_the_nearest() {
+        for (written, nearest) in [
+            ("RAID1", Some("raid1")),
+            ("raid-10", Some("raid10")),
+            ("raid1c5", Some("raid1c4")),
+            ("raid5", Some("raid1")),
+            ("singel", Some("single")),
+            ("mirror", None),
+        ] {
+            let error = written.parse::<Profile>().unwrap_err();
+            assert_eq!(error.nearest(), nearest, "{written}");
+        }
+        let listed = "the profiles are single, raid0, raid1, raid1c3, raid1c4, raid10";
+        for (written, message) in [
+            ("raid2", format!("unknown profile `raid2`; {listed}; did you mean `raid1`?")),
+            ("mirror", format!("unknown profile `mirror`; {listed}")),
+        ] {
+            assert_eq!(written.parse::<Profile>().unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn the_fitting_profile_keeps_as_many_copies_as_there_are_members() {
+        let fitting: Vec<_> = (0..6).map(Profile::fitting).collect();
+        let four = Some(Profile::Raid1c4);
+        let three = Some(Profile::Raid1c3);
+        let two = Some(Profile::Raid1);
+        assert_eq!(fitting, [None, Some(Profile::Single), two, three, four, four]);
+    }
+}

@@ -1,0 +1,196 @@
+//! What must hold for every array: each byte mapped once per copy, and back, on a layout that an
+//! independent allocator agrees with.
+
+use super::*;
+use crate::member::{MemberConfig, MemberIndex};
+use crate::units::{GIB, MIB};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// What an array is allocated from.
+#[derive(Clone, Debug)]
+struct Plan {
+    profile: Profile,
+    stripe_width_max: Option<usize>,
+    members: Vec<MemberConfig>,
+}
+
+impl Plan {
+    fn allocate(&self) -> Result<ChunkMap, GeometryError> {
+        ChunkMap::allocate(self.profile, self.stripe_width_max, &self.members)
+    }
+}
+
+/// Members of 2 MiB to 2^`octave_max` bytes, small ones as often as large ones, and some equal.
+fn plans(octave_max: u32) -> impl Strategy<Value = Plan> {
+    let any_size = (21..octave_max).prop_flat_map(|octave| 1u64 << octave..2 << octave);
+    let size = prop_oneof![3 => any_size, 1 => Just(1 << octave_max)];
+    let members = prop::collection::vec(size, 1..=8).prop_map(|sizes| {
+        (1..).zip(sizes).map(|(devid, size)| MemberConfig::new(devid, size)).collect()
+    });
+    (select(&Profile::ALL), prop::option::of(1..10usize), members).prop_map(
+        |(profile, stripe_width_max, members)| Plan { profile, stripe_width_max, members },
+    )
+}
+
+/// A chunk as the naive allocator sees it.
+#[derive(Debug, PartialEq)]
+struct NaiveChunk {
+    stripe_bytes: u64,
+    members: Vec<usize>,
+}
+
+/// The published rules once more, as plainly as they can be said; empty where none fits.
+fn naive_chunks(plan: &Plan) -> Vec<NaiveChunk> {
+    let (least, most, step, copies) = match plan.profile {
+        Profile::Single => (1, 1, 1, 1),
+        Profile::Raid0 => (1, plan.stripe_width_max.unwrap_or(1000), 1, 1),
+        Profile::Raid1 => (2, 2, 2, 2),
+        Profile::Raid1c3 => (3, 3, 3, 3),
+        Profile::Raid1c4 => (4, 4, 4, 4),
+        Profile::Raid10 => (2, plan.stripe_width_max.unwrap_or(1000) / 2 * 2, 2, 2),
+    };
+    let total: u64 = plan.members.iter().map(|member| member.size_bytes).sum();
+    let chunk_limit = if total / 10 < 10 << 30 { total / 10 } else { 10 << 30 };
+    let mut free: Vec<u64> =
+        plan.members.iter().map(|member| member.size_bytes - (1 << 20)).collect();
+    let mut chunks = Vec::new();
+    loop {
+        // The emptiest member, then the emptiest of the others, and so on; the first of equals.
+        let mut members: Vec<usize> = Vec::new();
+        while let Some(emptiest) = (0..free.len())
+            .rev()
+            .filter(|member| free[*member] >= 65536 && !members.contains(member))
+            .max_by_key(|&member| free[member])
+        {
+            members.push(emptiest);
+        }
+        while !members.len().is_multiple_of(step) || members.len() > most {
+            members.pop();
+        }
+        if members.len() < least {
+            return chunks;
+        }
+        let parts = (members.len() / copies) as u64;
+        let mut stripe_bytes = 1 << 30;
+        for &member in &members {
+            stripe_bytes = stripe_bytes.min(free[member]);
+        }
+        if stripe_bytes * parts > chunk_limit {
+            let mut rounded = 0;
+            while rounded < chunk_limit / parts {
+                rounded += 16 << 20;
+            }
+            stripe_bytes = stripe_bytes.min(rounded);
+        }
+        stripe_bytes = stripe_bytes / 65536 * 65536;
+        for &member in &members {
+            free[member] -= stripe_bytes;
+        }
+        chunks.push(NaiveChunk { stripe_bytes, members });
+    }
+}
+
+/// Walks the volume from end to end, as far as each extent goes, and holds each of its mirrors to
+/// begin where the last on that member ended. Because nothing is left out and nothing comes twice,
+/// each byte is mapped exactly once per copy.
+fn check_every_byte(map: &ChunkMap, members: usize) {
+    let copies = map.profile().copies();
+    let mut ends = vec![RESERVED_BYTES; members];
+    let mut offset = 0;
+    while offset < map.capacity_bytes() {
+        let extent = map.map(offset, map.capacity_bytes() - offset);
+        assert_eq!(extent.mirrors().len(), copies);
+        for (copy, mirror) in extent.mirrors().iter().enumerate() {
+            assert_eq!(usize::from(mirror.copy), copy);
+            let twice = extent.mirrors()[..copy].iter().any(|other| other.member == mirror.member);
+            assert!(!twice, "two copies at {offset} on one member: {extent:?}");
+            let end = &mut ends[mirror.member.get()];
+            assert_eq!(mirror.offset, *end, "a gap or an overlap: {mirror:?}");
+            *end += extent.length;
+            let run = Run { volume_offset: offset, length: extent.length };
+            assert_eq!(map.locate(mirror.member, mirror.offset), Some(run));
+        }
+        offset += extent.length;
+    }
+    assert_eq!(offset, map.capacity_bytes());
+    for (index, end) in (0..).zip(ends) {
+        assert_eq!(map.allocated_end(MemberIndex(index)), end);
+        assert_eq!(map.locate(MemberIndex(index), end), None);
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_byte_is_mapped_once_per_copy_and_back(plan in plans(32)) {
+        if let Ok(map) = plan.allocate() {
+            check_every_byte(&map, plan.members.len());
+        }
+    }
+
+    #[test]
+    fn the_layout_is_that_of_the_naive_allocator(plan in plans(36)) {
+        let naive = naive_chunks(&plan);
+        match plan.allocate() {
+            Err(_) => prop_assert!(naive.is_empty()),
+            Ok(map) => {
+                let taken = naive.iter().map(|c| c.stripe_bytes * c.members.len() as u64);
+                let capacity = taken.sum::<u64>() / map.profile().copies() as u64;
+                prop_assert_eq!(map.capacity_bytes(), capacity);
+                let ours: Vec<_> = map.chunks().map(|chunk| NaiveChunk {
+                    stripe_bytes: chunk.stripe_bytes,
+                    members: chunk.stripes.iter().map(|stripe| stripe.member.get()).collect(),
+                }).collect();
+                prop_assert_eq!(ours, naive);
+            }
+        }
+    }
+
+    #[test]
+    fn equal_inputs_give_equal_layouts(plan in plans(36)) {
+        prop_assert_eq!(plan.allocate(), plan.clone().allocate());
+    }
+
+    /// Any byte, reached directly and not on a walk, lies where its chunk says, and the length of
+    /// an extent is what was asked for, or ends where the piece ends.
+    #[test]
+    fn any_byte_is_found_directly(
+        plan in plans(36),
+        places in prop::collection::vec((any::<prop::sample::Index>(), 1..4 * MIB), 20),
+    ) {
+        let Ok(map) = plan.allocate() else { return Ok(()) };
+        for (place, length) in places {
+            let offset = place.index(map.capacity_bytes() as usize) as u64;
+            let length = length.min(map.capacity_bytes() - offset);
+            let extent = map.map(offset, length);
+            let chunk = map.chunks().find(|c| offset < c.volume_offset + c.length).unwrap();
+            let piece_end = match map.profile().striped() {
+                true => offset / STRIP_BYTES * STRIP_BYTES + STRIP_BYTES,
+                false => chunk.volume_offset + chunk.length,
+            };
+            prop_assert_eq!(extent.length, length.min(piece_end - offset));
+            let mut stripes = chunk.stripes.iter();
+            for mirror in extent.mirrors() {
+                // In the order of the chunk's stripes, so each is found after the one before.
+                let stripe = stripes.find(|stripe| stripe.member == mirror.member);
+                let within = mirror.offset - stripe.unwrap().offset;
+                prop_assert!(within + extent.length <= chunk.stripe_bytes);
+                let run = map.locate(mirror.member, mirror.offset).unwrap();
+                prop_assert_eq!(run.volume_offset, offset);
+                prop_assert_eq!(run.length, piece_end - offset);
+            }
+        }
+    }
+}
+
+/// The index by granules steps over at most a handful of chunks, even where chunks are short.
+#[test]
+fn chunks_are_few_in_small_arrays() {
+    for size in [2 * MIB, 20 * MIB, 200 * MIB, 2 * GIB] {
+        for profile in Profile::ALL {
+            let members: Vec<_> = (1..=8).map(|devid| MemberConfig::new(devid, size)).collect();
+            let map = ChunkMap::allocate(profile, None, &members).unwrap();
+            assert!(map.chunks().len() <= 18, "{profile} {size}: {}", map.chunks().len());
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The life of a request and its pieces: cut, started, locked, rewritten, ended.
+
+use super::piece::{CopySet, Piece};
+use super::{Step, Volume};
+use crate::geometry::{Extent, MAX_COPIES, RESERVED_BYTES};
+use crate::io::{IoError, MemberIo, Op, Purpose, Reply, Request, RequestKind, VolumeError};
+use crate::member::{MemberIndex, MemberState};
+use crate::policy::Mirror;
+use crate::units::BLOCK_BYTES;
+
+impl Volume {
+    /// Cuts a request into pieces and starts them.
+    pub(super) fn cut(&mut self, key: u32, request: &Request) -> Result<(), VolumeError> {
+        match request.kind {
+            RequestKind::Flush => self.cut_flush(key),
+            RequestKind::Rebuild(member) => self.cut_rebuild(key, request, member)?,
+            _ => {
+                check_range(request, self.map.capacity_bytes())?;
+                let (mut offset, end) = (request.offset, request.offset + request.length);
+                while offset < end {
+                    let extent = self.map.map(offset, end - offset);
+                    self.add_piece(Piece::new(key, request.kind, offset, &extent));
+                    offset += extent.length;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A flush is one piece a member.
+    fn cut_flush(&mut self, key: u32) {
+        for index in 0..self.members.len() {
+            let member = MemberIndex(index as u16);
+            if self.members[member].state == MemberState::Failed {
+                continue;
+            }
+            let mirror = Mirror { member, offset: 0, copy: 0 };
+            let extent = Extent { length: 0, mirrors: [mirror; MAX_COPIES], copies: 1 };
+            self.add_piece(Piece::new(key, RequestKind::Flush, 0, &extent));
+        }
+    }
+
+    /// A rebuild skips what holds no chunk, at both ends: nothing was ever written there.
+    fn cut_rebuild(
+        &mut self,
+        key: u32,
+        request: &Request,
+        member: MemberIndex,
+    ) -> Result<(), VolumeError> {
+        if member.get() >= self.members.len() {
+            return Err(VolumeError::OutOfRange);
+        }
+        if !matches!(self.members[member].state, MemberState::Rebuilding { .. }) {
+            return Err(VolumeError::NotRebuilding);
+        }
+        check_range(request, self.members[member].config.size_bytes)?;
+        let end = (request.offset + request.length).min(self.map.allocated_end(member));
+        let mut offset = request.offset.max(RESERVED_BYTES);
+        while offset < end {
+            let run = self.map.locate(member, offset).expect("a member is allocated without holes");
+            let extent = self.map.map(run.volume_offset, run.length.min(end - offset));
+            let mut piece = Piece::new(key, request.kind, run.volume_offset, &extent);
+            let target = piece.mirrors().iter().find(|mirror| mirror.member == member);
+            piece.target = Some(target.expect("the map is its own inverse").copy);
+            self.add_piece(piece);
+            offset += extent.length;
+        }
+        Ok(())
+    }
+
+    fn add_piece(&mut self, piece: Piece) {
+        self.requests.get_mut(piece.request).pieces_left += 1;
+        let key = self.pieces.insert(piece);
+        self.start(key);
+    }
+
+    /// Sets a piece going, or lets it wait for an overlapping one.
+    fn start(&mut self, key: u32) {
+        let piece = *self.pieces.get(key);
+        match piece.kind {
+            RequestKind::Read if piece.failed.is_empty() => {
+                self.ready.push_back(Step::Decide(key));
+            }
+            RequestKind::Write if self.is_locked(&piece) => self.waiting.push(key),
+            RequestKind::Write => self.issue_to_all(key, Op::Write, Purpose::User),
+            RequestKind::Flush => self.issue_to_all(key, Op::Flush, Purpose::User),
+            RequestKind::Discard => self.issue_to_all(key, Op::Discard, Purpose::User),
+            _ if !self.lock(key) => self.waiting.push(key),
+            RequestKind::Read | RequestKind::Rebuild(_) => {
+                self.ready.push_back(Step::Decide(key));
+            }
+            RequestKind::Scrub => self.issue_to_all(key, Op::Read, Purpose::Scrub),
+        }
+    }
+
+    /// Queues an I/O for every copy whose member can take it: reads need it in sync.
+    fn issue_to_all(&mut self, key: u32, op: Op, purpose: Purpose) {
+        let piece = *self.pieces.get(key);
+        let mut copies = CopySet::default();
+        for mirror in piece.mirrors() {
+            let member = &self.members[mirror.member];
+            let takes = match op {
+                Op::Read => member.in_sync(mirror.offset, piece.length),
+                Op::Write | Op::Flush | Op::Discard => member.state != MemberState::Failed,
+            };
+            if takes {
+                copies.insert(usize::from(mirror.copy));
+            }
+        }
+        self.issue_to(key, copies, op, purpose);
+    }
+
+    /// Queues an I/O for each of `copies`, or ends the piece where there are none.
+    fn issue_to(&mut self, key: u32, copies: CopySet, op: Op, purpose: Purpose) {
+        for copy in copies.iter() {
+            self.pieces.get_mut(key).pending += 1;
+            self.ready.push_back(Step::Issue { piece: key, copy: copy as u8, op, purpose });
+        }
+        if copies.is_empty() {
+            self.finish(key);
+        }
+    }
+
+    /// One I/O of a piece ended.
+    #[inline]
+    pub(super) fn on_piece_io(
+        &mut self,
+        key: u32,
+        copy: usize,
+        io: &MemberIo,
+        result: Result<(), IoError>,
+    ) {
+        let redundant = self.has_redundancy();
+        let piece = self.pieces.get_mut(key);
+        piece.pending -= 1;
+        match result {
+            Ok(()) => piece.good.insert(copy),
+            Err(_) if piece.rewriting => self.fail_member(io.member),
+            // The other members hold everything that this one failed to make durable.
+            Err(_) if io.op == Op::Flush && redundant => {
+                piece.good.insert(copy);
+                self.fail_member(io.member);
+            }
+            Err(error) => {
+                piece.failed.insert(copy);
+                piece.medium_error |= error == IoError::Medium;
+            }
+        }
+        let piece = self.pieces.get(key);
+        if piece.pending == 0 {
+            self.step_on(key);
+        }
+    }
+
+    /// Everything that a piece had pending has ended: what comes next?
+    fn step_on(&mut self, key: u32) {
+        let piece = *self.pieces.get(key);
+        let to_rewrite = !piece.failed.is_empty() || piece.target.is_some();
+        match piece.kind {
+            _ if piece.rewriting => self.finish(key),
+            RequestKind::Read | RequestKind::Rebuild(_) if piece.good.is_empty() => {
+                if piece.locked {
+                    self.ready.push_back(Step::Decide(key));
+                } else {
+                    self.start(key);
+                }
+            }
+            RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Scrub
+                if to_rewrite && !piece.good.is_empty() =>
+            {
+                self.rewrite(key);
+            }
+            RequestKind::Write if !piece.good.is_empty() => {
+                for copy in piece.failed.iter() {
+                    self.fail_member(piece.mirrors()[copy].member);
+                }
+                self.finish(key);
+            }
+            RequestKind::Scrub => self.give_up(key),
+            _ => self.finish(key),
+        }
+    }
+
+    /// No copy of the piece could be read whole. Its halves may still be: bad spots of different
+    /// copies seldom coincide.
+    pub(super) fn give_up(&mut self, key: u32) {
+        let piece = *self.pieces.get(key);
+        let halves =
+            if piece.medium_error && piece.good.is_empty() { piece.halves() } else { None };
+        let Some([first, second]) = halves else {
+            return self.finish(key);
+        };
+        *self.pieces.get_mut(key) = first;
+        let other = self.pieces.insert(second);
+        self.requests.get_mut(piece.request).pieces_left += 1;
+        if piece.locked {
+            self.locked.push(other);
+        }
+        for half in [key, other] {
+            match piece.kind {
+                RequestKind::Scrub => self.issue_to_all(half, Op::Read, Purpose::Scrub),
+                _ => self.ready.push_back(Step::Decide(half)),
+            }
+        }
+    }
+
+    /// Writes what was read to the copies that failed and to the one being rebuilt.
+    fn rewrite(&mut self, key: u32) {
+        let piece = self.pieces.get_mut(key);
+        piece.rewriting = true;
+        let piece = *piece;
+        let mut copies = CopySet::default();
+        let wanted = piece.failed.iter().chain(piece.target.map(usize::from));
+        for copy in wanted {
+            if self.members[piece.mirrors()[copy].member].state != MemberState::Failed {
+                copies.insert(copy);
+            }
+        }
+        let purpose = match piece.kind {
+            RequestKind::Rebuild(_) => Purpose::Rebuild,
+            _ => Purpose::Repair,
+        };
+        self.issue_to(key, copies, Op::Write, purpose);
+    }
+
+    /// Ends a piece.
+    pub(super) fn finish(&mut self, key: u32) {
+        let piece = self.pieces.remove(key).expect("a piece ends once");
+        assert_eq!(piece.pending, 0, "a piece ends when nothing of it is in flight");
+        self.end_piece_of(piece.request, piece.result());
+        if piece.locked {
+            self.locked.retain(|&locked| locked != key);
+        }
+        let may_free_others = piece.locked || piece.kind == RequestKind::Write;
+        if may_free_others && !self.waiting.is_empty() {
+            for waiting in std::mem::take(&mut self.waiting) {
+                self.start(waiting);
+            }
+        }
+    }
+
+    /// Counts a piece of a request as ended, and replies when it was the last.
+    #[inline]
+    pub(super) fn end_piece_of(&mut self, request: u32, result: Result<(), VolumeError>) {
+        let pending = self.requests.get_mut(request);
+        pending.pieces_left -= 1;
+        pending.result = pending.result.and(result);
+        if pending.pieces_left > 0 {
+            return;
+        }
+        let mut pending = self.requests.remove(request).expect("a request ends once");
+        if let RequestKind::Rebuild(member) = pending.request.kind {
+            pending.result = pending.result.and_then(|()| self.advance(member, &pending.request));
+        }
+        self.replies.push_back(Reply { request: pending.request.id, result: pending.result });
+    }
+
+    /// Moves the recovery offset of a member over a rebuilt range.
+    fn advance(&mut self, member: MemberIndex, request: &Request) -> Result<(), VolumeError> {
+        let MemberState::Rebuilding { recovered_bytes } = self.members[member].state else {
+            return Err(VolumeError::NotRebuilding);
+        };
+        let (from, until) = (request.offset, request.offset + request.length);
+        let reached = self.progress[member.get()].advance(recovered_bytes, from, until);
+        let size_bytes = self.members[member].config.size_bytes;
+        self.members.get_mut(member).state = match reached {
+            reached if reached < size_bytes => MemberState::Rebuilding { recovered_bytes: reached },
+            _ => MemberState::InSync,
+        };
+        self.members_changed();
+        Ok(())
+    }
+
+    /// Locks the range of a piece, unless a write that overlaps it is on its way.
+    fn lock(&mut self, key: u32) -> bool {
+        let piece = *self.pieces.get(key);
+        let writes = |other: &Piece| other.kind == RequestKind::Write && other.pending > 0;
+        if self.pieces.iter().any(|(_, other)| writes(other) && other.overlaps(&piece)) {
+            return false;
+        }
+        self.pieces.get_mut(key).locked = true;
+        self.locked.push(key);
+        true
+    }
+
+    fn is_locked(&self, piece: &Piece) -> bool {
+        self.locked.iter().any(|&key| self.pieces.get(key).overlaps(piece))
+    }
+
+    /// Whether another member holds what one that fails would lose.
+    fn has_redundancy(&self) -> bool {
+        self.map.profile().copies() > 1
+    }
+
+    fn fail_member(&mut self, member: MemberIndex) {
+        if self.members[member].state != MemberState::Failed {
+            self.set_member_state(member, MemberState::Failed);
+        }
+    }
+}
+
+fn check_range(request: &Request, size_bytes: u64) -> Result<(), VolumeError> {
+    let Some(end) = request.offset.checked_add(request.length) else {
+        return Err(VolumeError::OutOfRange);
+    };
+    let in_blocks = (request.offset | request.length) % BLOCK_BYTES == 0;
+    if end <= size_bytes && in_blocks { Ok(()) } else { Err(VolumeError::OutOfRange) }
+}

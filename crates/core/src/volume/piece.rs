@@ -1,0 +1,124 @@
+//! A piece: the part of a request that lies on one set of mirrors, and how far it has come.
+
+use crate::geometry::{Extent, MAX_COPIES};
+use crate::io::{RequestKind, VolumeError};
+use crate::policy::Mirror;
+use crate::units::SECTOR_BYTES;
+
+/// A set of copies of one piece, as bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct CopySet(u8);
+
+impl CopySet {
+    pub(super) fn insert(&mut self, copy: usize) {
+        self.0 |= 1 << copy;
+    }
+
+    pub(super) fn contains(self, copy: usize) -> bool {
+        self.0 & 1 << copy != 0
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = usize> {
+        (0..MAX_COPIES).filter(move |&copy| self.contains(copy))
+    }
+}
+
+/// One piece of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// Key of the request.
+    pub(super) request: u32,
+    /// What the request asks.
+    pub(super) kind: RequestKind,
+    /// First byte on the volume.
+    pub(super) offset: u64,
+    /// Number of bytes.
+    pub(super) length: u64,
+    /// Where its copies lie, in the order of the chunk's stripes.
+    mirrors: [Mirror; MAX_COPIES],
+    /// How many copies it has.
+    copies: u8,
+    /// Member I/O of this piece queued or in flight.
+    pub(super) pending: u8,
+    /// Copies that answered well.
+    pub(super) good: CopySet,
+    /// Copies that failed.
+    pub(super) failed: CopySet,
+    /// Whether a medium failed it, so that a smaller piece may fare better.
+    pub(super) medium_error: bool,
+    /// The copy of a member being rebuilt that is to be written.
+    pub(super) target: Option<u8>,
+    /// Whether it has read what it needs and now rewrites other copies.
+    pub(super) rewriting: bool,
+    /// Whether overlapping writes wait for it.
+    pub(super) locked: bool,
+}
+
+impl Piece {
+    pub(super) fn new(request: u32, kind: RequestKind, offset: u64, extent: &Extent) -> Piece {
+        Piece {
+            request,
+            kind,
+            offset,
+            length: extent.length,
+            mirrors: extent.mirrors,
+            copies: extent.copies,
+            pending: 0,
+            good: CopySet::default(),
+            failed: CopySet::default(),
+            medium_error: false,
+            target: None,
+            rewriting: false,
+            locked: false,
+        }
+    }
+
+    /// All its copies, eligible or not.
+    #[inline]
+    pub(super) fn mirrors(&self) -> &[Mirror] {
+        &self.mirrors[..usize::from(self.copies)]
+    }
+
+    pub(super) fn overlaps(&self, other: &Piece) -> bool {
+        self.offset < other.offset + other.length && other.offset < self.offset + self.length
+    }
+
+    /// A piece of the same request: `length` bytes at `skip` bytes into this one.
+    pub(super) fn part(&self, skip: u64, length: u64) -> Piece {
+        let mut part = *self;
+        part.offset += skip;
+        part.length = length;
+        for mirror in &mut part.mirrors[..usize::from(self.copies)] {
+            mirror.offset += skip;
+        }
+        part
+    }
+
+    /// Its two halves, to be read anew, if it is longer than what a medium loses at least.
+    pub(super) fn halves(&self) -> Option<[Piece; 2]> {
+        let middle = (self.offset + self.length / 2).next_multiple_of(SECTOR_BYTES);
+        if middle >= self.offset + self.length {
+            return None;
+        }
+        let fresh = Piece { failed: CopySet::default(), medium_error: false, ..*self };
+        let skip = middle - self.offset;
+        Some([fresh.part(0, skip), fresh.part(skip, self.length - skip)])
+    }
+
+    /// How it ends for its request when nothing of it is pending.
+    pub(super) fn result(&self) -> Result<(), VolumeError> {
+        match self.kind {
+            _ if !self.good.is_empty() => Ok(()),
+            RequestKind::Read | RequestKind::Scrub | RequestKind::Rebuild(_) => {
+                Err(VolumeError::Unreadable)
+            }
+            // A discard is advice; a member that does not take it loses nothing.
+            RequestKind::Discard => Ok(()),
+            RequestKind::Write | RequestKind::Flush => Err(VolumeError::Unwritable),
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The volume against a small executor that keeps data: what is read must be what was written.
+
+mod history;
+
+use super::*;
+use crate::geometry::{ChunkMap, Profile};
+use crate::io::RequestId;
+use crate::member::MemberConfig;
+use crate::units::MIB;
+use std::collections::BTreeMap;
+
+/// Reads the first eligible mirror.
+struct First;
+
+impl ReadPolicy for First {
+    fn choose(&mut self, _: &Read, _: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+        Choice::Mirror(0)
+    }
+}
+
+/// Splits every read.
+struct Splitter;
+
+impl ReadPolicy for Splitter {
+    fn choose(&mut self, _: &Read, _: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+        Choice::Split
+    }
+}
+
+/// Chooses by the volume's generator.
+struct Any;
+
+impl ReadPolicy for Any {
+    fn choose(&mut self, _: &Read, mirrors: &[Mirror], _: &Members, ctx: &mut Ctx<'_>) -> Choice {
+        Choice::Mirror(ctx.rng.below(mirrors.len() as u64) as usize)
+    }
+}
+
+const BLOCK: u64 = BLOCK_BYTES;
+
+/// A volume, its members' contents block by block, and the data of requests.
+struct World {
+    volume: Volume,
+    /// Contents by (member, block of the member); blocks never written hold zero.
+    disks: BTreeMap<(u16, u64), u64>,
+    /// Buffers by request: block of the volume to value.
+    buffers: BTreeMap<u64, BTreeMap<u64, u64>>,
+    /// Blocks that cannot be read until rewritten.
+    bad: Vec<(u16, u64)>,
+    now: Nanos,
+    handed_out: Vec<MemberIo>,
+}
+
+impl World {
+    fn new(profile: Profile, members: usize, policy: Box<dyn ReadPolicy>) -> World {
+        World::with(profile, members, policy, |_| {})
+    }
+
+    fn with(
+        profile: Profile,
+        members: usize,
+        policy: Box<dyn ReadPolicy>,
+        adjust: impl Fn(&mut MemberConfig),
+    ) -> World {
+        let configs: Vec<MemberConfig> = (1..=members as u64)
+            .map(|devid| {
+                let mut config = MemberConfig::new(devid, 200 * MIB);
+                adjust(&mut config);
+                config
+            })
+            .collect();
+        let map = ChunkMap::allocate(profile, None, &configs).unwrap();
+        World {
+            volume: Volume::new(map, Members::new(configs), policy, 1),
+            disks: BTreeMap::new(),
+            buffers: BTreeMap::new(),
+            bad: Vec::new(),
+            now: Nanos::ZERO,
+            handed_out: Vec::new(),
+        }
+    }
+
+    fn request(&mut self, id: u64, kind: RequestKind, offset: u64, length: u64) {
+        let id = RequestId(id);
+        let request = Request { id, kind, offset, length, stream: 0, cpu: 0, background: false };
+        self.buffers.entry(id.0).or_default();
+        self.volume.submit(request);
+    }
+
+    /// Submits a write that fills the range with `value`.
+    fn write(&mut self, id: u64, offset: u64, length: u64, value: u64) {
+        let blocks = offset / BLOCK..(offset + length) / BLOCK;
+        self.buffers.insert(id, blocks.map(|block| (block, value)).collect());
+        self.request(id, RequestKind::Write, offset, length);
+    }
+
+    /// Takes out everything that the volume wants done.
+    fn pump(&mut self) -> Vec<MemberIo> {
+        let mut ios = Vec::new();
+        while let Some(io) = self.volume.poll_io(self.now) {
+            self.handed_out.push(io);
+            ios.push(io);
+        }
+        ios
+    }
+
+    /// Does the I/O to the contents and reports it.
+    fn complete(&mut self, io: MemberIo) {
+        let result = self.perform(&io);
+        self.volume.complete(io.id, result, self.now);
+    }
+
+    fn perform(&mut self, io: &MemberIo) -> Result<(), IoError> {
+        let member = io.member.0;
+        let blocks = io.length / BLOCK;
+        let on_member = |index| (member, io.offset / BLOCK + index);
+        let on_volume = |index| io.volume_offset / BLOCK + index;
+        match io.op {
+            Op::Read => {
+                if (0..blocks).any(|index| self.bad.contains(&on_member(index))) {
+                    return Err(IoError::Medium);
+                }
+                for index in 0..blocks {
+                    let value = self.disks.get(&on_member(index)).copied().unwrap_or(0);
+                    let buffer = self.buffers.get_mut(&io.request.0).unwrap();
+                    buffer.insert(on_volume(index), value);
+                }
+            }
+            Op::Write => {
+                for index in 0..blocks {
+                    let value = self.buffers[&io.request.0][&on_volume(index)];
+                    self.disks.insert(on_member(index), value);
+                    self.bad.retain(|&bad| bad != on_member(index));
+                }
+            }
+            Op::Flush | Op::Discard => {}
+        }
+        Ok(())
+    }
+
+    /// Runs until nothing is left to do, completing in order.
+    fn settle(&mut self) {
+        loop {
+            let ios = self.pump();
+            if ios.is_empty() {
+                return;
+            }
+            for io in ios {
+                self.complete(io);
+            }
+        }
+    }
+
+    fn reply(&mut self) -> Option<(u64, Result<(), VolumeError>)> {
+        self.volume.poll_reply().map(|reply| (reply.request.0, reply.result))
+    }
+
+    fn members_of(&self, op: Op, purpose: Purpose) -> Vec<u16> {
+        let ios = self.handed_out.iter().filter(|io| io.op == op && io.purpose == purpose);
+        ios.map(|io| io.member.0).collect()
+    }
+}
+
+#[test]
+fn a_write_reaches_every_copy_and_a_read_one() {
+    let mut world = World::new(Profile::Raid1c3, 3, Box::new(First));
+    world.write(1, 0, 8192, 7);
+    world.settle();
+    assert_eq!(world.reply(), Some((1, Ok(()))));
+    assert_eq!(world.members_of(Op::Write, Purpose::User).len(), 3);
+    world.request(2, RequestKind::Read, 0, 8192);
+    world.settle();
+    assert_eq!(world.reply(), Some((2, Ok(()))));
+    assert_eq!(world.members_of(Op::Read, Purpose::User), [0]);
+    assert!(world.buffers[&2].values().all(|&value| value == 7));
+    assert!(world.volume.is_idle());
+}
+
+#[test]
+fn raid10_decides_per_strip() {
+    let mut world = World::new(Profile::Raid10, 4, Box::new(First));
+    world.request(1, RequestKind::Read, 32 * 1024, 128 * 1024);
+    let lengths: Vec<u64> = world.pump().iter().map(|io| io.length >> 10).collect();
+    assert_eq!(lengths, [32, 64, 32]);
+}
+
+#[test]
+fn a_failed_read_is_retried_then_repaired_before_the_reply() {
+    let mut world = World::new(Profile::Raid1, 2, Box::new(First));
+    world.write(1, 0, 4096, 9);
+    world.settle();
+    world.reply();
+    let mirror = world.volume.map().map(0, 4096).mirrors[0];
+    world.bad.push((mirror.member.0, mirror.offset / BLOCK + 3));
+    world.request(2, RequestKind::Read, 0, 4096);
+    for expected in [(Op::Read, Purpose::User), (Op::Read, Purpose::User)] {
+        let ios = world.pump();
+        assert_eq!(ios.iter().map(|io| (io.op, io.purpose)).collect::<Vec<_>>(), [expected]);
+        world.complete(ios[0]);
+        assert_eq!(world.reply(), None, "the reply waits for the repair");
+    }
+    let repair = world.pump();
+    assert_eq!((repair[0].op, repair[0].purpose), (Op::Write, Purpose::Repair));
+    assert_eq!(repair[0].member, mirror.member);
+    world.complete(repair[0]);
+    assert_eq!(world.reply(), Some((2, Ok(()))));
+    assert!(world.bad.is_empty(), "rewritten");
+}
+
+#[test]
+fn a_read_fails_only_when_every_copy_did() {
+    let mut world = World::new(Profile::Raid1, 2, Box::new(First));
+    for mirror in &world.volume.map().map(0, 4096).mirrors[..2] {
+        world.bad.push((mirror.member.0, mirror.offset / BLOCK));
+    }
+    world.request(1, RequestKind::Read, 0, 4096);
+    world.settle();
+    assert_eq!(world.reply(), Some((1, Err(VolumeError::Unreadable))));
+    assert_eq!(world.members_of(Op::Read, Purpose::User).len(), 2);
+}
+
+#[test]
+fn after_an_error_a_member_sits_out_and_returns() {
+    let mut world = World::new(Profile::Raid1, 2, Box::new(First));
+    let mirror = world.volume.map().map(0, 4096).mirrors[0];
+    world.bad.push((mirror.member.0, mirror.offset / BLOCK));
+    world.request(1, RequestKind::Read, 0, 4096);
+    world.settle();
+    let other_than_first = |world: &mut World, id| {
+        world.request(id, RequestKind::Read, MIB, 4096);
+        let ios = world.pump();
+        world.complete(ios[0]);
+        ios[0].member != mirror.member
+    };
+    assert!(other_than_first(&mut world, 2), "it sits out");
+    let until = world.volume.poll_timeout().unwrap();
+    assert_eq!(until, backoff::FIRST);
+    world.now = until;
+    world.volume.on_timeout(until);
+    assert!(!other_than_first(&mut world, 3), "it is back");
+    assert_eq!(world.volume.poll_timeout(), None);
+}
+
+#[test]
+fn a_member_that_cannot_be_written_fails_unless_none_could() {
+    let mut world = World::new(Profile::Raid1, 2, Box::new(First));
+    world.write(1, 0, 4096, 1);
+    let ios = world.pump();
+    world.volume.complete(ios[0].id, Err(IoError::Medium), Nanos::ZERO);
+    world.complete(ios[1]);
+    assert_eq!(world.reply(), Some((1, Ok(()))));
+    assert_eq!(world.volume.members()[ios[0].member].state, MemberState::Failed);
+    world.write(2, 0, 4096, 2);
+    let ios = world.pump();
+    assert_eq!(ios.len(), 1, "a failed member is not written");
+    world.volume.complete(ios[0].id, Err(IoError::Transport), Nanos::ZERO);
+    assert_eq!(world.reply(), Some((2, Err(VolumeError::Unwritable))));
+    assert_eq!(world.volume.members()[ios[0].member].state, MemberState::InSync);
+}
+
+#[test]
+fn write_mostly_is_read_only_when_nothing_else_can() {
+    let write_first = |config: &mut MemberConfig| config.write_mostly = config.devid == 1;
+    let mut world = World::with(Profile::Raid1, 2, Box::new(First), write_first);
+    world.request(1, RequestKind::Read, 0, 4096);
+    world.settle();
+    assert_eq!(world.members_of(Op::Read, Purpose::User), [1]);
+    world.volume.set_member_state(MemberIndex(1), MemberState::Failed);
+    world.request(2, RequestKind::Read, 0, 4096);
+    world.settle();
+    assert_eq!(world.members_of(Op::Read, Purpose::User), [1, 0]);
+}
+
+#[test]
+fn split_reads_one_part_from_each_mirror() {
+    let mut world = World::new(Profile::Raid1c3, 3, Box::new(Splitter));
+    world.write(1, 0, 128 * 1024, 5);
+    world.settle();
+    world.reply();
+    world.request(2, RequestKind::Read, 0, 128 * 1024);
+    world.settle();
+    let reads: Vec<_> = world.handed_out.iter().filter(|io| io.op == Op::Read).collect();
+    assert_eq!(reads.iter().map(|io| io.length).collect::<Vec<_>>(), [44_032, 44_032, 43_008]);
+    assert_eq!(reads.iter().map(|io| io.member.0).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(world.reply(), Some((2, Ok(()))));
+    assert_eq!(world.buffers[&2].len(), 256);
+    world.request(3, RequestKind::Read, 0, BLOCK);
+    assert_eq!(world.pump().len(), 1, "what is too short for all is read by the first");
+}
+
+#[test]
+fn a_rebuild_makes_a_member_readable_as_it_goes() {
+    let stale = |config: &mut MemberConfig| {
+        if config.devid == 2 {
+            config.state = MemberState::Rebuilding { recovered_bytes: 0 };
+        }
+    };
+    let mut world = World::with(Profile::Raid1, 2, Box::new(Any), stale);
+    let target = MemberIndex(1);
+    let half = 100 * MIB;
+    world.request(1, RequestKind::Rebuild(target), 0, half);
+    world.settle();
+    assert_eq!(world.reply(), Some((1, Ok(()))));
+    assert_eq!(world.members_of(Op::Write, Purpose::Rebuild), [1; 3], "40 MiB chunks");
+    let state = world.volume.members()[target].state;
+    assert_eq!(state, MemberState::Rebuilding { recovered_bytes: half });
+    world.request(2, RequestKind::Rebuild(target), half, half);
+    world.settle();
+    assert_eq!(world.volume.members()[target].state, MemberState::InSync);
+    world.request(3, RequestKind::Rebuild(target), 0, half);
+    world.reply();
+    assert_eq!(world.reply(), Some((3, Err(VolumeError::NotRebuilding))));
+}
+
+#[test]
+fn a_write_waits_for_a_rebuild_of_its_range() {
+    let stale = |config: &mut MemberConfig| {
+        if config.devid == 2 {
+            config.state = MemberState::Rebuilding { recovered_bytes: 0 };
+        }
+    };
+    let mut world = World::with(Profile::Raid1, 2, Box::new(First), stale);
+    world.request(1, RequestKind::Rebuild(MemberIndex(1)), 0, 8 * MIB);
+    let read = world.pump();
+    world.write(2, 0, 4096, 3);
+    world.write(3, 64 * MIB, 4096, 3);
+    let beside = world.pump();
+    assert!(beside.iter().all(|io| io.request == RequestId(3)), "only the distant write goes on");
+    for io in read.into_iter().chain(beside) {
+        world.complete(io);
+    }
+    world.settle();
+    let mirrors = world.volume.map().map(0, 4096).mirrors;
+    for mirror in &mirrors[..2] {
+        assert_eq!(world.disks[&(mirror.member.0, mirror.offset / BLOCK)], 3);
+    }
+}
+
+#[test]
+fn a_flush_reaches_every_member_and_a_scrub_every_copy() {
+    let mut world = World::new(Profile::Raid1, 4, Box::new(First));
+    world.request(1, RequestKind::Flush, 0, 0);
+    world.settle();
+    assert_eq!(world.members_of(Op::Flush, Purpose::User), [0, 1, 2, 3]);
+    let bad = world.volume.map().map(0, 4096).mirrors[1];
+    world.bad.push((bad.member.0, bad.offset / BLOCK));
+    world.request(2, RequestKind::Scrub, 0, 4096);
+    world.settle();
+    assert_eq!(world.members_of(Op::Read, Purpose::Scrub).len(), 2);
+    assert_eq!(world.members_of(Op::Write, Purpose::Repair), [bad.member.0]);
+    assert!(world.bad.is_empty());
+}
+
+#[test]
+fn requests_outside_the_volume_are_refused() {
+    let mut world = World::new(Profile::Raid1, 2, Box::new(First));
+    let end = world.volume.capacity_bytes();
+    for (offset, length) in [(end, BLOCK), (0, end + BLOCK), (1, BLOCK), (u64::MAX - 511, 1024)] {
+        world.request(1, RequestKind::Read, offset, length);
+        assert_eq!(world.reply(), Some((1, Err(VolumeError::OutOfRange))), "{offset}+{length}");
+    }
+    world.request(2, RequestKind::Read, 0, 0);
+    assert_eq!(world.reply(), Some((2, Ok(()))), "nothing is read at once");
+}
+
+#[test]
+#[should_panic(expected = "completes once")]
+fn a_second_completion_is_a_bug() {
+    let mut world = World::new(Profile::Raid1, 2, Box::new(First));
+    world.request(1, RequestKind::Read, 0, 4096);
+    let ios = world.pump();
+    world.complete(ios[0]);
+    world.request(2, RequestKind::Read, 0, 4096);
+    world.pump();
+    world.volume.complete(ios[0].id, Ok(()), Nanos::ZERO);
+}
