@@ -10,6 +10,7 @@ pub mod histogram;
 pub mod io;
 pub mod member;
 pub mod nearest;
+pub mod policies;
 pub mod policy;
 pub mod rng;
 pub mod slab;

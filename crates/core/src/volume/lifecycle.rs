@@ -303,6 +303,6 @@ fn check_range(request: &Request, size_bytes: u64) -> Result<(), VolumeError> {
     let Some(end) = request.offset.checked_add(request.length) else {
         return Err(VolumeError::OutOfRange);
     };
-    let in_blocks = (request.offset | request.length) % BLOCK_BYTES == 0;
+    let in_blocks = (request.offset | request.length).is_multiple_of(BLOCK_BYTES);
     if end <= size_bytes && in_blocks { Ok(()) } else { Err(VolumeError::OutOfRange) }
 }

@@ -1,0 +1,96 @@
+//! # Idea
+//! The disk with the lowest smoothed queue. A head that stands exactly where the read begins is
+//! worth two requests, one within a mebibyte is worth one.
+//!
+//! # State
+//! The members' order; per member a load (256 is one request) and the end of the last read that was
+//! sent there.
+//!
+//! # Cost
+//! A comparison a mirror, and an update of every member's load at each decision.
+//!
+//! # Good at
+//! Several sequential streams on rotational members: each keeps its disk, and beyond a short
+//! distance the queue decides, so no disk idles.
+//!
+//! # Bad at
+//! Unequal members: a queue of three on a slow disk counts as one of three on a fast disk.
+//! Pauses: the clock of the smoothing is the decisions themselves (half-life 5.2 reads), so after a
+//! pause the loads are those of before it.
+//! One stream per disk is remembered; two that alternate on a disk lose the bonus.
+//!
+//! # Origin
+//! FreeBSD gmirror after 8.0, `sys/geom/mirror/g_mirror.c` (PR kern/113885, December 2009). Ties go
+//! to the last of the list. There, every disk belongs to the one mirror; here every member of the
+//! array is updated at each decision, whichever chunk it was for.
+
+use super::Build;
+use super::shared::list_order::ListOrder;
+use super::shared::smallest::first_smallest;
+use super::spec::PolicyError;
+use crate::member::{MemberIndex, Members};
+use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
+use crate::units::MIB;
+use std::cmp::Reverse;
+
+/// What one request counts in a load.
+const LOAD_SCALE: i64 = 256;
+/// How near a head must be to count as near, in bytes.
+const TRACK_BYTES: u64 = MIB;
+
+struct Load {
+    order: ListOrder,
+    disks: Vec<Disk>,
+}
+
+#[derive(Clone, Default)]
+struct Disk {
+    load: i64,
+    last_end: u64,
+}
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(Load { order: ListOrder::default(), disks: Vec::new() }))
+}
+
+impl ReadPolicy for Load {
+    fn choose(
+        &mut self,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        let place = first_smallest(mirrors, |mirror| {
+            let disk = &self.disks[mirror.member.get()];
+            let bonus = match disk.last_end.abs_diff(mirror.offset) {
+                0 => 2 * LOAD_SCALE,
+                1..TRACK_BYTES => LOAD_SCALE,
+                _ => 0,
+            };
+            (disk.load - bonus, Reverse(self.order.rank(mirror)))
+        });
+        let chosen = &mirrors[place];
+        self.disks[chosen.member.get()].last_end = chosen.offset + read.length;
+        for ((index, member), disk) in members.iter().zip(&mut self.disks) {
+            // The read that is about to be sent counts already.
+            let queue = i64::from(member.in_flight()) + i64::from(index == chosen.member);
+            disk.load = (queue * LOAD_SCALE + 7 * disk.load) / 8;
+        }
+        Choice::Mirror(place)
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.order.update(members);
+        self.disks.resize(members.len(), Disk::default());
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let show = |(index, disk): (usize, &Disk)| {
+            let member = Some(MemberIndex(index as u16));
+            Counter { member, name: "load_256ths", value: disk.load }
+        };
+        self.disks.iter().enumerate().map(show).collect()
+    }
+}

@@ -1,0 +1,51 @@
+//! # Idea
+//! The mirror on the member of highest priority, always.
+//!
+//! # State
+//! The members' order: by descending priority, of equals the later first.
+//!
+//! # Cost
+//! One comparison a mirror.
+//!
+//! # Good at
+//! A fast local member beside a slow or distant one. A single sequential stream: in the measurement
+//! of a 7.1 rebuild it read 60.5 MB/s where spreading read 44.
+//!
+//! # Bad at
+//! Using more than one member.
+//!
+//! # Origin
+//! FreeBSD gmirror, `sys/geom/mirror/g_mirror.c`. Labelling gives the i-th provider priority i - 1,
+//! so the last-named disk serves unless told otherwise.
+
+use super::Build;
+use super::shared::list_order::ListOrder;
+use super::shared::smallest::first_smallest;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct Prefer {
+    order: ListOrder,
+}
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(Prefer { order: ListOrder::default() }))
+}
+
+impl ReadPolicy for Prefer {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        _members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        Choice::Mirror(first_smallest(mirrors, |mirror| self.order.rank(mirror)))
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.order.update(members);
+    }
+}

@@ -1,0 +1,51 @@
+//! # Idea
+//! Each request goes to the next disk of the list, whatever its size.
+//!
+//! # State
+//! The members' order and one pointer into it, for the whole volume.
+//!
+//! # Cost
+//! One comparison a mirror.
+//!
+//! # Good at
+//! Random reads on equal members: no size of request aliases with it.
+//!
+//! # Bad at
+//! A sequential stream, which it deals out a request at a time: every member skips, none streams
+//! (44 MB/s against 60.5 from one disk in the measurement of a 7.1 rebuild). Unequal members.
+//!
+//! # Origin
+//! FreeBSD gmirror, `sys/geom/mirror/g_mirror.c`. There every disk holds every block. Here chunks
+//! may have their mirrors on different members: the pointer is common, and a chunk takes its first
+//! mirror at or after it.
+
+use super::Build;
+use super::shared::list_order::ListPointer;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct RoundRobin {
+    pointer: ListPointer,
+}
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(RoundRobin { pointer: ListPointer::default() }))
+}
+
+impl ReadPolicy for RoundRobin {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        _members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        Choice::Mirror(self.pointer.next(mirrors))
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.pointer.update(members);
+    }
+}

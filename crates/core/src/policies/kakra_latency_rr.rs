@@ -1,0 +1,83 @@
+//! # Idea
+//! Mirrors whose mean read wait is within 25 % of the lowest take turns; slower ones are left out
+//! until they are rehabilitated.
+//!
+//! # State
+//! Per member the account of `kakra/latency`; one count of blocks read, as `btrfs/round-robin`.
+//!
+//! # Cost
+//! One division a mirror and its account, two divisions for the turn, a ranking of the devids.
+//!
+//! # Good at
+//! Arrays with some fast and some slow members: the fast ones share, the slow ones rest. The best
+//! of its family on six unequal disks, idle and beside a defrag (kakra's measurements, May 2025).
+//!
+//! # Bad at
+//! Two mirrors: it is either `latency` or `round-robin`, never a share in between.
+//! A single sequential stream, which it moves from disk to disk at every turn.
+//! Members that differ by a little more or a little less than 25 %: the set of candidates flickers.
+//!
+//! # Origin
+//! kakra/linux PR #36 (6.12), by Kai Krakow; 1.20 in its first version, 1.25 later; dropped in PR
+//! #40. The code was not at hand. Ours, where its text is silent: a turn is one of btrfs's, counted
+//! in blocks of the volume and of 256 KiB; candidates are ordered by devid; an unknown mean counts
+//! as 0, so while a member is unknown or probed only such members are candidates; 1.25 times the
+//! lowest is rounded down to a nanosecond. `:bytes:once` ends a probe at its first read.
+
+use super::Build;
+use super::shared::checkpoint::{Accounts, Probe};
+use super::shared::rotation::{Rotation, nth_by_devid};
+use super::spec::PolicyError;
+use crate::io::MemberIo;
+use crate::member::Members;
+use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
+
+struct LatencyRoundRobin {
+    accounts: Accounts,
+    rotation: Rotation,
+}
+
+/// Builds the policy from the bytes of a turn and the length of a probe.
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(LatencyRoundRobin {
+        accounts: Accounts::new(Probe::from_value(build.values[1])),
+        rotation: Rotation::new(build.values[0]),
+    }))
+}
+
+impl ReadPolicy for LatencyRoundRobin {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        self.accounts.begin_decision(mirrors, members);
+        let mean_ns = |mirror: &Mirror| self.accounts.mean_ns(mirror);
+        let lowest_ns = mirrors.iter().map(mean_ns).min().expect("mirrors are never empty");
+        let limit_ns = lowest_ns.saturating_add(lowest_ns / 4);
+        let is_candidate = |mirror: &Mirror| mean_ns(mirror) <= limit_ns;
+        let candidates = mirrors.iter().filter(|mirror| is_candidate(mirror)).count();
+        let turn = self.rotation.turn(candidates as u32);
+        let place = nth_by_devid(mirrors, members, turn, is_candidate)
+            .expect("the turn is below the number of candidates");
+        self.accounts.end_decision(&mirrors[place]);
+        Choice::Mirror(place)
+    }
+
+    fn on_submit(&mut self, io: &MemberIo, _ctx: &mut Ctx<'_>) {
+        self.rotation.count(io);
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.accounts.resize(members);
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let mut counters = self.accounts.counters();
+        let value = i64::from(self.rotation.blocks_read());
+        counters.push(Counter { member: None, name: "blocks_read", value });
+        counters
+    }
+}

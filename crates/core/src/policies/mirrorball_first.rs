@@ -1,0 +1,36 @@
+//! # Idea
+//! The first eligible mirror, always. It decides nothing, so it shows what a decision is worth.
+//!
+//! # State
+//! None.
+//!
+//! # Cost
+//! Nothing to compute.
+//!
+//! # Good at
+//! A yardstick for the machinery around a policy; a sequential stream on one fast member.
+//!
+//! # Bad at
+//! Using more than one member. The first stripe is the member that was emptiest when its chunk was
+//! allocated, so on members of equal size the load still moves from chunk to chunk.
+//!
+//! # Origin
+//! Ours: the null policy.
+
+use super::Build;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct First;
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(First))
+}
+
+impl ReadPolicy for First {
+    fn choose(&mut self, _: &Read, _: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+        Choice::Mirror(0)
+    }
+}

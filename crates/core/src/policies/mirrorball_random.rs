@@ -1,0 +1,43 @@
+//! # Idea
+//! Every eligible mirror with equal chance, drawn anew for each read.
+//!
+//! # State
+//! None; the draw comes from the volume's seeded generator.
+//!
+//! # Cost
+//! One random number.
+//!
+//! # Good at
+//! A baseline: it shares evenly in the long run and aliases with no pattern of requests, which no
+//! counter can promise.
+//!
+//! # Bad at
+//! Everything a policy could know: it breaks up sequential runs, gives a slow member as much as a
+//! fast one, and lets queues differ by chance.
+//!
+//! # Origin
+//! Ours: the baseline.
+
+use super::Build;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct Random;
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(Random))
+}
+
+impl ReadPolicy for Random {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        _members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        Choice::Mirror(ctx.rng.below(mirrors.len() as u64) as usize)
+    }
+}

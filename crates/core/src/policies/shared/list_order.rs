@@ -1,0 +1,62 @@
+//! The order in which gmirror lists its disks, and its round-robin pointer over that list.
+//!
+//! The list descends by priority; a disk is inserted before others of equal priority, so of equals
+//! the later one comes first.
+//!
+//! Source: FreeBSD `sys/geom/mirror/g_mirror.c`.
+
+use super::smallest::first_smallest;
+use crate::member::{MemberIndex, Members};
+use crate::policy::Mirror;
+use std::cmp::Reverse;
+
+/// The place of each member in the list, counted from the head.
+#[derive(Debug, Default)]
+pub(crate) struct ListOrder {
+    rank_by_member: Vec<u16>,
+}
+
+/// One pointer over the list, for the whole volume: it stands where the next search begins.
+#[derive(Debug, Default)]
+pub(crate) struct ListPointer {
+    order: ListOrder,
+    next_rank: u16,
+}
+
+impl ListOrder {
+    /// Lists the members anew. Failed ones keep their place: they are never among the mirrors.
+    pub(crate) fn update(&mut self, members: &Members) {
+        let mut list: Vec<MemberIndex> = members.iter().map(|(index, _)| index).collect();
+        list.sort_by_key(|&index| Reverse((members[index].config.priority, index)));
+        self.rank_by_member.resize(members.len(), 0);
+        for (rank, index) in list.into_iter().enumerate() {
+            self.rank_by_member[index.get()] = rank as u16;
+        }
+    }
+
+    /// The place of a mirror's member in the list.
+    #[inline]
+    pub(crate) fn rank(&self, mirror: &Mirror) -> u16 {
+        self.rank_by_member[mirror.member.get()]
+    }
+}
+
+impl ListPointer {
+    /// Lists the members anew; the pointer stays.
+    pub(crate) fn update(&mut self, members: &Members) {
+        self.order.update(members);
+    }
+
+    /// The first mirror at or after the pointer, from the head again if there is none; the pointer
+    /// then moves past it.
+    #[inline]
+    pub(crate) fn next(&mut self, mirrors: &[Mirror]) -> usize {
+        let next_rank = self.next_rank;
+        let place = first_smallest(mirrors, |mirror| {
+            let rank = self.order.rank(mirror);
+            (rank < next_rank, rank)
+        });
+        self.next_rank = self.order.rank(&mirrors[place]) + 1;
+        place
+    }
+}

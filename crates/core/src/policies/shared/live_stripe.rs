@@ -1,0 +1,12 @@
+//! What btrfs does when the stripe it prefers cannot be read: the lowest live one serves.
+//!
+//! The share of a missing device thus falls on one survivor instead of all.
+//!
+//! Source: `find_live_mirror` in Linux `fs/btrfs/volumes.c`.
+
+/// The preferred place in the slice if it is live, else that of the lowest live stripe: the slice
+/// holds eligible mirrors in stripe order, so it is the first.
+#[inline]
+pub(crate) fn or_lowest_live(preferred: Option<usize>) -> usize {
+    preferred.unwrap_or(0)
+}

@@ -1,0 +1,12 @@
+//! Rules that more than one policy obeys, each under a name of its own.
+//!
+//! A policy file states what is its own; what it has in common with another is here, so that a
+//! correction reaches both.
+
+pub(super) mod averages;
+pub(super) mod checkpoint;
+pub(super) mod list_order;
+pub(super) mod live_stripe;
+pub(super) mod rotation;
+pub(super) mod slot_order;
+pub(super) mod smallest;

@@ -1,0 +1,27 @@
+//! Mirrors in the order of their members.
+//!
+//! md and ZFS know a mirror's disks by a fixed slot and scan them in that order; the slice given to
+//! a policy follows the chunk's stripes, which differ from chunk to chunk.
+
+use crate::policies::MIRRORS_MAX;
+use crate::policy::Mirror;
+
+/// Places in `mirrors`, ordered by member index. Allocates nothing.
+///
+/// # Panics
+/// If there are more than [`MIRRORS_MAX`].
+#[inline]
+pub(crate) fn slot_order(mirrors: &[Mirror]) -> impl Iterator<Item = usize> + use<> {
+    assert!(mirrors.len() <= MIRRORS_MAX, "{} mirrors, at most {MIRRORS_MAX}", mirrors.len());
+    let mut places = [0u8; MIRRORS_MAX];
+    for place in 0..mirrors.len() {
+        // Insertion sort: there are two to four mirrors, most often in order already.
+        let mut hole = place;
+        while hole > 0 && mirrors[places[hole - 1] as usize].member > mirrors[place].member {
+            places[hole] = places[hole - 1];
+            hole -= 1;
+        }
+        places[hole] = place as u8;
+    }
+    places.into_iter().take(mirrors.len()).map(usize::from)
+}

@@ -1,0 +1,158 @@
+//! Golden decisions of kakra's policies: the lowest mean, the 25 % band, rehabilitation, queues.
+
+use super::script::{Script, Step, complete, follow, members, read, read_by, read_long};
+use crate::policies::shared::checkpoint::{CHECKPOINT_AGE, PROBE_DECISIONS};
+use crate::units::KIB;
+
+#[test]
+fn latency() {
+    follow(
+        "kakra/latency",
+        members(2, |_| ()),
+        &[
+            read(0, 1, "nobody is known: the lowest stripe"),
+            complete(1, 4),
+            read(0, 2, "2 is unknown"),
+            complete(2, 6),
+            read(0, 1, "4 against 6 ms"),
+            complete(1, 10),
+            read(0, 2, "1 has (4 + 10) / 2 = 7 ms"),
+            complete(2, 8),
+            read(0, 1, "both 7 ms: ties to the lower stripe"),
+            complete(1, 7),
+            read(0, 1, "still 7 ms each"),
+        ],
+    );
+}
+
+/// Reads once from each member, then until member 2 is about to be rehabilitated: after that many
+/// more decisions its age is [`CHECKPOINT_AGE`].
+fn almost_rehabilitated(spec: &str) -> Script {
+    let mut script = Script::new(spec, members(2, |_| ()));
+    script.follow(&[
+        read(0, 1, "unknown both"),
+        complete(1, 4),
+        read(0, 2, "2 is unknown"),
+        complete(2, 40),
+    ]);
+    for decision in 0..CHECKPOINT_AGE {
+        assert_eq!(script.read(0, 4096, 0), 1, "decision {decision}: 4 against 40 ms");
+        script.play(&complete(1, 4));
+    }
+    script
+}
+
+#[test]
+fn ages_and_ignored_counts() {
+    let script = almost_rehabilitated("kakra/latency");
+    assert_eq!(script.counter("age", Some(2)), CHECKPOINT_AGE);
+    assert_eq!(script.counter("age", Some(1)), 0, "chosen last");
+    assert_eq!(script.counter("ignored", Some(1)), 1, "once, for the unknown 2");
+    assert_eq!(script.counter("ignored", Some(2)), CHECKPOINT_AGE + 1, "and the very first");
+    assert_eq!(script.counter("count", Some(2)), 0);
+    assert_eq!(script.counter("checkpoint_ios", Some(2)), 0, "no baseline yet");
+    assert_eq!(script.counter("checkpoint_avg_ns", Some(2)), 40_000_000, "the lifetime mean");
+}
+
+#[test]
+fn a_member_passed_over_for_long_is_probed_for_a_hundred_decisions() {
+    let mut script = almost_rehabilitated("kakra/latency");
+    for decision in 0..PROBE_DECISIONS {
+        assert_eq!(script.read(0, 4096, 0), 2, "decision {decision} of the probe: unknown wins");
+        script.play(&complete(2, 3));
+        if decision == 0 {
+            assert_eq!(script.counter("age", Some(2)), -100);
+            assert_eq!(script.counter("count", Some(2)), 1);
+            assert_eq!(script.counter("checkpoint_ios", Some(2)), 1);
+            assert_eq!(script.counter("checkpoint_wait_ns", Some(2)), 40_000_000);
+        }
+    }
+    assert_eq!(script.counter("age", Some(2)), -1);
+    script.follow(&[read(0, 2, "known again, and its 40 ms are forgotten: 3 against 4 ms")]);
+    assert_eq!(script.counter("checkpoint_avg_ns", Some(2)), 3_000_000);
+    assert_eq!(script.counter("ignored", Some(2)), CHECKPOINT_AGE + 1, "a probe is not ignored");
+}
+
+#[test]
+fn a_probe_that_ends_when_chosen_is_one_read() {
+    let mut script = almost_rehabilitated("kakra/latency:once");
+    script.follow(&[
+        read(0, 2, "unknown wins"),
+        complete(2, 30),
+        read(0, 1, "known again: 30 against 4 ms"),
+    ]);
+    assert_eq!(script.counter("count", Some(2)), 1);
+}
+
+/// Turns of 4 KiB, so that each read is one.
+#[test]
+fn latency_round_robin() {
+    follow(
+        "latency-rr:4096",
+        members(3, |_| ()),
+        &[
+            read(0, 1, "0 blocks; all unknown are candidates: 0 % 3"),
+            complete(1, 80),
+            read(0, 3, "1 block; only 2 and 3 are unknown: 1 % 2 = 1, the second by devid"),
+            complete(3, 100),
+            read(0, 2, "2 blocks; only 2 is unknown"),
+            complete(2, 101),
+            read(0, 3, "3 blocks; 80 and 100 ms are within 1.25 x 80 = 100: 3 % 2 = 1"),
+            complete(3, 100),
+            read(0, 1, "4 blocks: 4 % 2 = 0; 2 with 101 ms is left out"),
+            complete(1, 100),
+            read(0, 3, "5 blocks; means 90, 101, 100, limit 112.5: 5 % 3 = 2"),
+            complete(3, 100),
+            read(0, 1, "6 blocks: 6 % 3 = 0"),
+            complete(1, 30),
+            read(0, 1, "7 blocks; means 70, 101, 100, limit 87.5: only 1"),
+        ],
+    );
+}
+
+#[test]
+fn latency_round_robin_takes_turns_of_256_kib_by_devid() {
+    let mut script = Script::new("latency-rr", members(2, |_| ())).with_stripes(&[2, 1]);
+    script.follow(&[
+        read_long(0, 252 * KIB, 1, "0 blocks; both unknown, the lower devid"),
+        read(0, 1, "63 blocks: still its turn"),
+        read(0, 2, "64 blocks: the other"),
+        complete(1, 5),
+        complete(1, 5),
+        complete(2, 6),
+        read_long(0, 252 * KIB, 2, "65 blocks; 6 is within 1.25 x 5 ms: still its turn"),
+        read(0, 1, "128 blocks"),
+        read(0, 1, "129 blocks"),
+    ]);
+}
+
+#[test]
+fn latency_round_robin_probes_alone() {
+    let mut script = almost_rehabilitated("latency-rr");
+    script.follow(&[
+        read(0, 2, "its mean counts as 0, and 1.25 x 0 leaves 1 out"),
+        complete(2, 5),
+        read(0, 2, "still probing"),
+    ]);
+}
+
+#[test]
+fn queue() {
+    follow(
+        "queue",
+        members(3, |_| ()),
+        &[
+            read_by(4, 2, "all idle, nobody chosen yet: stream 4 % 3 = 1"),
+            read_by(4, 1, "1 and 3 are idle, 2 is not: 4 % 2 = 0"),
+            read(0, 3, "the only idle one"),
+            read_by(1, 3, "one in flight each: the one chosen last, not 1 % 3"),
+            read_by(5, 2, "1 and 2 have one, 3 has two: 5 % 2 = 1"),
+            read(0, 1, "1 has one, the others two"),
+            complete(3, 1),
+            Step::Write { devid: 3, offset: 0, length: 4096 },
+            read_by(2, 1, "the write counts: two each, the one chosen last again"),
+            complete(2, 900),
+            read(0, 2, "3, 1 and 2 in flight; how long it took does not matter"),
+        ],
+    );
+}

@@ -1,0 +1,208 @@
+//! Golden decisions of md raid1 and of the ZFS mirror.
+
+use super::script::{Script, Step, complete, follow, members, read, read_long};
+use crate::units::{KIB, MIB};
+
+#[test]
+fn md_of_rotational_disks() {
+    follow(
+        "md/raid1",
+        members(2, |_| ()),
+        &[
+            read(0, 1, "all heads stand at 0: sequential on the first slot"),
+            read(4096, 1, "1 continues"),
+            read(MIB, 2, "no stream; 2 is idle"),
+            read(8192, 1, "1 continues, though it has two in flight"),
+            read(MIB + 4096, 2, "2 continues"),
+            read(512 * KIB, 1, "no stream, none idle; both heads at 0: the lower slot"),
+            complete(2, 1),
+            read(700 * KIB, 2, "heads at 0 and at 1 MiB + 4 KiB: 2 is nearer"),
+            read(704 * KIB, 2, "2 continues"),
+            complete(1, 1),
+            complete(1, 1),
+            complete(1, 1),
+            read(900 * KIB, 2, "nearer, though 2 has three in flight and 1 has one"),
+            read(12 * KIB, 1, "the head of 1 stands there: sequential by position"),
+            read(516 * KIB, 1, "nearer 1: its last read was at 12 KiB, so no stream"),
+        ],
+    );
+}
+
+#[test]
+fn md_takes_idle_disks_first_and_streams_before_all() {
+    follow(
+        "md",
+        members(2, |_| ()),
+        &[
+            read(MIB, 1, "both idle: the lower slot"),
+            read(8 * MIB, 2, "2 is idle"),
+            complete(1, 1),
+            complete(2, 1),
+            read(7 * MIB, 1, "both idle: the lower slot, though the head of 2 is nearer"),
+            complete(1, 1),
+            read(8 * MIB + 4096, 2, "a stream goes before an idle disk of a lower slot"),
+            Step::Write { devid: 2, offset: 32 * MIB, length: 4096 },
+            complete(2, 1),
+            complete(2, 1),
+            read(32 * MIB + 4096, 2, "a write moves the head too"),
+        ],
+    );
+    Script::new("md", members(2, |_| ())).with_stripes(&[2, 1]).follow(&[
+        read(0, 1, "sequential on both: the lower slot, not the first stripe"),
+        read(MIB, 2, "2 is idle"),
+    ]);
+}
+
+#[test]
+fn md_of_non_rotational_disks() {
+    let solid = |optimal| {
+        members(2, move |config| {
+            config.rotational = false;
+            config.optimal_io_bytes = optimal;
+        })
+    };
+    let step = 32 * KIB;
+    let at = |reads: u64| MIB + reads * step;
+    follow(
+        "md",
+        solid(64 * KIB),
+        &[
+            read_long(at(0), step, 1, "both idle: the lower slot; a run begins at 1 MiB"),
+            read_long(at(1), step, 1, "the run is 32 KiB, less than io_opt"),
+            read_long(at(2), step, 2, "the run is io_opt, and 2 is idle"),
+            read_long(at(3), step, 2, "2 has a run of 32 KiB of its own"),
+            read_long(at(4), step, 2, "the run is io_opt, but 1 is not idle: stay"),
+            read_long(8 * MIB, step, 1, "no stream: two in flight against three"),
+            read_long(16 * MIB, step, 1, "three each: the lower slot"),
+            complete(1, 1),
+            complete(1, 1),
+            complete(1, 1),
+            complete(1, 1),
+            read_long(at(5), step, 1, "1 is idle now: 2 gives up its run"),
+        ],
+    );
+    follow(
+        "md",
+        solid(0),
+        &[
+            read_long(MIB, MIB, 1, "both idle"),
+            read_long(2 * MIB, MIB, 1, "no io_opt: the stream never leaves"),
+            read_long(3 * MIB, MIB, 1, "never"),
+        ],
+    );
+}
+
+#[test]
+fn md_moves_a_long_run_between_idle_disks_unless_they_rotate() {
+    let disks = |rotational| {
+        members(2, move |config| {
+            config.rotational = rotational;
+            config.optimal_io_bytes = 64 * KIB;
+        })
+    };
+    let step = 32 * KIB;
+    let at = |reads: u64| MIB + reads * step;
+    follow(
+        "md",
+        disks(false),
+        &[
+            read_long(at(0), step, 1, "both idle: the lower slot"),
+            complete(1, 1),
+            read_long(at(1), step, 1, "1 continues"),
+            complete(1, 1),
+            read_long(at(2), step, 2, "a run of io_opt: 1 counts as busy, though it is idle"),
+            complete(2, 1),
+            read_long(at(3), step, 2, "2 continues"),
+            complete(2, 1),
+            read_long(at(4), step, 1, "back to 1"),
+        ],
+    );
+    follow(
+        "md",
+        disks(true),
+        &[
+            read_long(at(0), step, 1, "both idle: the lower slot"),
+            read_long(at(1), step, 1, "1 continues"),
+            read_long(at(2), step, 1, "a run of io_opt, but the disk rotates: it keeps its stream"),
+        ],
+    );
+}
+
+#[test]
+fn md_of_mixed_disks_goes_by_queues() {
+    follow(
+        "md",
+        members(2, |config| config.rotational = config.devid == 1),
+        &[
+            read(MIB, 1, "both idle: the lower slot, though it is rotational"),
+            read(64 * MIB, 2, "2 is idle"),
+            read(128 * MIB, 1, "one each: the lower slot"),
+            read(2 * MIB, 2, "two against one; the head of 1 is as near"),
+            read(256 * MIB, 1, "two each"),
+            complete(1, 1),
+            Step::Write { devid: 1, offset: 0, length: 4096 },
+            read(300 * MIB, 2, "a write counts: three against two"),
+        ],
+    );
+}
+
+#[test]
+fn zfs_of_rotational_disks() {
+    follow(
+        "zfs/mirror",
+        members(2, |_| ()),
+        &[
+            read(0, 1, "0 each; (0 >> 21) % 2 = 0"),
+            read(4096, 1, "1 in flight + 0 (exact) against 0 + 2 (near)"),
+            read(8192, 1, "2 + 0 against 0 + 2: tie, 0 % 2 = 0"),
+            read(12288, 2, "3 + 0 against 0 + 2"),
+            read(2 * MIB, 2, "3 + 5 (far) against 1 + 5"),
+            read(8 * MIB, 2, "3 + 5 against 2 + 5"),
+            read(2 * MIB, 2, "3 + 5 against 3 + 5: tie, (2 MiB >> 21) % 2 = 1"),
+            complete(1, 1),
+            complete(1, 1),
+            complete(1, 1),
+            read(20 * MIB, 1, "0 + 5 against 4 + 5"),
+            read(20 * MIB + 4096, 1, "1 + 0 (exact) against 4 + 5"),
+            Step::Write { devid: 1, offset: 32 * MIB, length: 4096 },
+            complete(2, 1),
+            read(22 * MIB, 2, "a write counts and moves the position: 3 + 5 each, 11 % 2 = 1"),
+        ],
+    );
+}
+
+#[test]
+fn zfs_is_near_below_a_mebibyte_and_breaks_ties_in_slot_order() {
+    follow(
+        "zfs",
+        members(2, |_| ()),
+        &[
+            read(MIB, 1, "exactly 1 MiB is far: 5 each; tie, 0"),
+            read(2 * MIB, 1, "1 + 2 (1 MiB less 4096 away) against 0 + 5"),
+            read(3 * MIB + 4096, 2, "2 + 5 (exactly 1 MiB away) against 0 + 5"),
+        ],
+    );
+    Script::new("zfs", members(2, |_| ())).with_stripes(&[2, 1]).follow(&[
+        read(4 * MIB, 1, "5 each; (4 MiB >> 21) % 2 = 0: the lower slot, not the first stripe"),
+        read(2 * MIB, 2, "1 + 5 against 0 + 5"),
+        read(10 * MIB, 2, "6 each; 5 % 2 = 1: the higher slot"),
+    ]);
+}
+
+#[test]
+fn zfs_of_mixed_disks() {
+    follow(
+        "zfs",
+        members(2, |config| config.rotational = config.devid == 1),
+        &[
+            read(100 * MIB, 2, "0 + 5 against 0 + 1 for a non-rotational seek"),
+            read(200 * MIB, 2, "5 against 1 + 1"),
+            read(200 * MIB + 4096, 2, "5 against 2 + 0 (exact)"),
+            read(200 * MIB, 2, "5 against 3 + 1, however near"),
+            read(200 * MIB, 1, "5 against 4 + 1: tie, (200 MiB >> 21) % 2 = 0"),
+            read(300 * MIB, 2, "1 + 5 against 4 + 1"),
+            read(300 * MIB + 4096, 2, "6 against 5 + 0"),
+            read(200 * MIB + 4096, 1, "1 + 0 (exact) against 6 + 1"),
+        ],
+    );
+}

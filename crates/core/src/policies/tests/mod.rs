@@ -1,0 +1,159 @@
+//! Tests of the table and of what holds for every policy; golden decisions and the parsers have
+//! files of their own.
+
+mod golden_btrfs;
+mod golden_gmirror;
+mod golden_kakra;
+mod golden_md_zfs;
+mod golden_mirrorball;
+mod parsers;
+mod script;
+
+use super::{ALL, MIRRORS_MAX, PolicyInfo, Spec};
+use crate::member::{Member, MemberConfig, MemberIndex, Members};
+use crate::policy::{Choice, Ctx, Mirror, Read};
+use crate::rng::Rng;
+use crate::units::{GIB, MIB, Nanos};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+#[test]
+fn names_and_aliases_are_unique_and_lead_to_their_row() {
+    let mut seen = BTreeSet::new();
+    for info in ALL {
+        for &name in std::iter::once(&info.name).chain(info.aliases) {
+            assert!(seen.insert(name), "`{name}` is used twice");
+            assert_eq!(super::find(name).map(|found| found.name), Some(info.name));
+        }
+        assert!(!info.summary.is_empty() && !info.summary.ends_with('.'), "{}", info.name);
+    }
+}
+
+#[test]
+fn every_page_has_the_fixed_headings_in_order() {
+    for info in ALL {
+        let page = info.page();
+        let headings: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("# ")).collect();
+        let expected = ["Idea", "State", "Cost", "Good at", "Bad at", "Origin"];
+        assert_eq!(headings, expected, "{}", info.name);
+        for section in page.split("# ").skip(1) {
+            let text = section.split_once('\n').map_or("", |(_, text)| text.trim());
+            assert!(!text.is_empty(), "{}: an empty section: {section}", info.name);
+        }
+    }
+}
+
+/// A file that is not a policy's must be one of the few that serve them all.
+#[test]
+fn every_policy_file_has_its_row_and_every_row_its_file() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/policies");
+    let mut files = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if let Some(stem) = name.strip_suffix(".rs") {
+            files.insert(stem.to_string());
+        }
+    }
+    let file_of = |info: &PolicyInfo| info.name.replace(['/', '-'], "_");
+    let expected: BTreeSet<String> =
+        ALL.iter().map(file_of).chain(["mod", "spec", "sysfs"].map(String::from)).collect();
+    assert_eq!(files, expected);
+    for info in ALL {
+        let source = std::fs::read_to_string(format!("{folder}/{}.rs", file_of(info))).unwrap();
+        assert_eq!(source, info.source, "{} includes another file's page", info.name);
+        assert!(source.lines().count() <= 150, "{} is longer than 150 lines", info.name);
+    }
+}
+
+#[test]
+fn defaults_lie_in_their_ranges_and_need_no_rounding() {
+    for parameter in ALL.iter().flat_map(|info| info.parameters) {
+        if let Some(default) = parameter.default {
+            assert!(parameter.range.contains(&default), "{}", parameter.name);
+            assert!(default.is_multiple_of(parameter.multiple_of), "{}", parameter.name);
+        }
+    }
+}
+
+/// Plays 200 random reads against random members and mirrors, with books and notices that change
+/// between them, and returns what was chosen.
+fn random_choices(info: &'static PolicyInfo, seed: u64) -> Vec<Choice> {
+    let mut draw = Rng::new(seed);
+    let number = 2 + draw.below(MIRRORS_MAX as u64 * 2);
+    let mut members = Members::new((1..=number).map(|devid| MemberConfig {
+        rotational: draw.below(2) == 0,
+        optimal_io_bytes: draw.below(2) * MIB,
+        priority: draw.below(4) as u32,
+        ..MemberConfig::new(devid, GIB)
+    }));
+    let devids: Vec<u64> = (1..=number).collect();
+    let mut policy = Spec::new(info).build(&devids).unwrap();
+    policy.on_members_change(&members);
+    let mut rng = Rng::new(seed);
+    let mut choices = Vec::new();
+    for step in 0..200 {
+        for index in 0..number {
+            shuffle_books(members.get_mut(MemberIndex(index as u16)), &mut draw);
+        }
+        let mirrors = random_mirrors(number, &mut draw);
+        let read = Read {
+            offset: draw.below(64) * MIB / 2,
+            length: 4096 << draw.below(8),
+            stream: draw.next_u64(),
+            cpu: draw.below(4) as u32,
+            background: false,
+            copies: mirrors.last().unwrap().copy + 1 + draw.below(2) as u8,
+        };
+        let mut ctx = Ctx { now: Nanos::from_millis(step * 300), rng: &mut rng };
+        let choice = policy.choose(&read, &mirrors, &members, &mut ctx);
+        let place = match choice {
+            Choice::Mirror(place) => place,
+            Choice::Split => 0,
+        };
+        assert!(place < mirrors.len(), "{}: {place} of {}", info.name, mirrors.len());
+        choices.push(choice);
+        let io = script::member_io(&read, &mirrors[place], ctx.now);
+        policy.on_submit(&io, &mut ctx);
+        if step == 100 {
+            policy.on_members_change(&members);
+        }
+    }
+    choices
+}
+
+/// Books only grow, save the queues.
+fn shuffle_books(member: &mut Member, draw: &mut Rng) {
+    member.reads_in_flight = draw.below(8) as u32;
+    member.writes_in_flight = draw.below(3) as u32;
+    member.submitted_end = draw.below(16) * MIB;
+    member.completed_end = draw.below(16) * MIB;
+    member.last_wait = Nanos(draw.below(1 << 24));
+    member.reads_completed += draw.below(3);
+    member.read_wait += Nanos(draw.below(1 << 24));
+}
+
+/// Two to sixteen mirrors on distinct members in any order, with gaps among their copy numbers.
+fn random_mirrors(members: u64, draw: &mut Rng) -> Vec<Mirror> {
+    let mut indexes: Vec<u16> = (0..members as u16).collect();
+    for place in (1..indexes.len()).rev() {
+        indexes.swap(place, draw.below(place as u64 + 1) as usize);
+    }
+    indexes.truncate(2 + draw.below(MIRRORS_MAX as u64 - 1) as usize);
+    let mut copy = 0;
+    let mirror = |index| {
+        copy += 1 + draw.below(2) as u8;
+        Mirror { member: MemberIndex(index), offset: draw.below(16) * MIB, copy: copy - 1 }
+    };
+    indexes.into_iter().map(mirror).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_policy_stays_in_range_and_repeats_itself(seed in any::<u64>()) {
+        for info in ALL {
+            prop_assert_eq!(random_choices(info, seed), random_choices(info, seed));
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Tests of the two ways in: policy strings as users write them, and btrfs's sysfs file.
+
+use crate::policies::sysfs::{BtrfsContext, BtrfsPolicy, BtrfsSetting, Einval};
+use crate::policies::sysfs::{btrfs_show, btrfs_store};
+use crate::policies::{ALL, Spec, parse_list};
+use proptest::prelude::*;
+
+const CONTEXT: BtrfsContext<'_> = BtrfsContext { devids: &[1, 2, 5], latest_devid: 2 };
+
+fn store(text: &str) -> Result<BtrfsSetting, Einval> {
+    btrfs_store(text, &BtrfsSetting::at_mount(1), &CONTEXT)
+}
+
+fn round_robin(round_robin_bytes: u64) -> BtrfsSetting {
+    let active = BtrfsPolicy::RoundRobin;
+    BtrfsSetting { active, round_robin_bytes, ..BtrfsSetting::at_mount(1) }
+}
+
+fn devid(devid: u64) -> BtrfsSetting {
+    BtrfsSetting { active: BtrfsPolicy::Devid, devid, ..BtrfsSetting::at_mount(1) }
+}
+
+/// The patterns of fstests btrfs/329 for each of the names, and what else must fail.
+#[test]
+fn sysfs_refuses_what_btrfs_329_lists() {
+    for name in ["pid", "round-robin", "devid"] {
+        for bad in [
+            format!("{name}{name}"),
+            format!("{name} {name}"),
+            format!("{name} t"),
+            format!("{name} "),
+            format!(" {name}"),
+            format!("_{name}"),
+            format!("{name}_"),
+            format!("{name}:"),
+            format!("{name}: 4096"),
+            format!("{name}:4096 typo"),
+            format!("{name}:4096typo"),
+            format!("{name} :4096"),
+            format!("\"{name}\""),
+            format!("{name}:0"),
+            format!("{name}:-1"),
+            format!("{name}:8E"),
+            format!("{name}:16E"),
+            format!("{name}:09"),
+            format!("{name}:0x"),
+            format!("{name}:1KK"),
+            format!("{name}:1.5K"),
+            format!("{name}:1\n2"),
+            format!("{name}\n\n"),
+            name.to_uppercase(),
+        ] {
+            assert_eq!(store(&bad), Err(Einval), "{bad:?}");
+        }
+    }
+    for bad in ["latency", "rotation", "\n", ":", ":4096", "123456789012345678901234567890123"] {
+        assert_eq!(store(bad), Err(Einval), "{bad:?}");
+    }
+    let too_long = format!("round-robin:4096{}", " ".repeat(16));
+    assert_eq!(store(&too_long), Err(Einval), "32 bytes leave no room for the kernel's zero");
+    assert_eq!(store(&too_long[..31]), Ok(round_robin(4096)));
+}
+
+#[test]
+fn sysfs_accepts_what_the_kernel_does() {
+    let at_mount = BtrfsSetting::at_mount(1);
+    for (text, expected) in [
+        ("", at_mount),
+        ("pid", at_mount),
+        ("pid\n", at_mount),
+        ("pid:4096", at_mount),
+        ("pid:4K\n", at_mount),
+        ("round-robin", round_robin(262_144)),
+        ("round-robin\n", round_robin(262_144)),
+        ("round-robin:4096", round_robin(4096)),
+        ("round-robin:4096 ", round_robin(4096)),
+        ("round-robin:4096 \t\n", round_robin(4096)),
+        ("round-robin:1", round_robin(4096)),
+        ("round-robin:4097", round_robin(8192)),
+        ("round-robin:192K", round_robin(196_608)),
+        ("round-robin:192k\n", round_robin(196_608)),
+        ("round-robin:2M", round_robin(2 << 20)),
+        ("round-robin:3G", round_robin(3 << 30)),
+        ("round-robin:4G", round_robin(4 << 30)),
+        ("round-robin:1E", round_robin(1 << 60)),
+        ("round-robin:0x2000", round_robin(8192)),
+        ("round-robin:0X10K", round_robin(16_384)),
+        ("round-robin:010000", round_robin(4096)),
+        ("round-robin:0x10000000000001000", round_robin(4096)),
+        ("devid", devid(2)),
+        ("devid:5\n", devid(5)),
+        ("devid:01", devid(1)),
+    ] {
+        assert_eq!(store(text), Ok(expected), "{text:?}");
+    }
+    assert_eq!(store("devid:3"), Err(Einval), "no such member");
+}
+
+#[test]
+fn sysfs_remembers_the_values_of_inactive_policies() {
+    let shown = |setting: &BtrfsSetting| btrfs_show(setting);
+    let write = |setting: &BtrfsSetting, text| btrfs_store(text, setting, &CONTEXT).unwrap();
+    let mut setting = BtrfsSetting::at_mount(1);
+    assert_eq!(shown(&setting), "[pid] round-robin:262144 devid:1\n");
+    setting = write(&setting, "round-robin");
+    assert_eq!(shown(&setting), "pid [round-robin:262144] devid:1\n");
+    setting = write(&setting, "round-robin:192K\n");
+    assert_eq!(shown(&setting), "pid [round-robin:196608] devid:1\n");
+    setting = write(&setting, "devid:5");
+    assert_eq!(shown(&setting), "pid round-robin:196608 [devid:5]\n");
+    setting = write(&setting, "pid");
+    assert_eq!(shown(&setting), "[pid] round-robin:196608 devid:5\n");
+    setting = write(&setting, "round-robin");
+    assert_eq!(shown(&setting), "pid [round-robin:262144] devid:5\n", "reset, not the former");
+    assert_eq!(setting.spec().to_string(), "btrfs/round-robin:256K");
+    assert!(setting.spec().build(CONTEXT.devids).is_ok());
+}
+
+#[test]
+fn specs_are_read_and_written() {
+    for (text, canonical) in [
+        ("pid", "btrfs/pid"),
+        ("btrfs/pid", "btrfs/pid"),
+        ("round-robin", "btrfs/round-robin"),
+        ("round-robin:256K", "btrfs/round-robin:256K"),
+        ("round-robin:262144", "btrfs/round-robin:256K"),
+        ("round-robin:5000", "btrfs/round-robin:8K"),
+        ("btrfs/round-robin:4100", "btrfs/round-robin:8K"),
+        ("gmirror/round-robin", "gmirror/round-robin"),
+        ("split:5000", "gmirror/split:5000"),
+        ("latency", "btrfs/latency"),
+        ("kakra/latency:once", "kakra/latency:once"),
+        ("latency-rr:1M:window", "kakra/latency-rr:1M:window"),
+        ("devid:2", "btrfs/devid:2"),
+        ("zfs", "zfs/mirror"),
+    ] {
+        let spec = Spec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(spec.to_string(), canonical, "{text}");
+        assert_eq!(Spec::parse(canonical).unwrap(), spec);
+    }
+}
+
+#[test]
+fn refusals_say_what_to_write() {
+    for (text, message) in [
+        ("latecny-rr", "unknown policy `latecny-rr`; did you mean `latency-rr`?"),
+        ("brtfs/pid", "unknown policy `brtfs/pid`; did you mean `btrfs/pid`?"),
+        ("Pid", "unknown policy `Pid`; did you mean `pid`?"),
+        ("gmiror/*", "unknown policy family `gmiror/*`; did you mean `gmirror/*`?"),
+        (
+            "round-robin:x",
+            "bad value `x` for `bytes` of btrfs/round-robin: expected a size of at least 1 byte, \
+             such as 262144 or 256K",
+        ),
+        ("devid:0", "bad value `0` for `id` of btrfs/devid: expected a devid of at least 1"),
+        (
+            "kakra/latency:twice",
+            "bad value `twice` for `probe` of kakra/latency: expected one of `window`, `once`",
+        ),
+        ("pid:7", "`7` is too much for btrfs/pid: write btrfs/pid"),
+        (
+            "latency-rr:1M:once:2",
+            "`2` is too much for kakra/latency-rr: write kakra/latency-rr[:bytes[:probe]]",
+        ),
+        ("pid,,first", "a policy is missing here; `all` means every policy"),
+        ("", "a policy is missing here; `all` means every policy"),
+    ] {
+        assert_eq!(parse_list(text).unwrap_err().to_string(), message, "{text}");
+    }
+    let far = parse_list("zebra").unwrap_err().to_string();
+    assert!(far.contains("mirrorball/first") && far.contains("zfs/mirror"), "{far}");
+    let Err(error) = Spec::parse("devid:7").unwrap().build(&[1, 2]) else { panic!("no devid 7") };
+    assert_eq!(error.to_string(), "the array has no member with devid 7; it has 1, 2");
+}
+
+#[test]
+fn lists_name_policies_families_and_all() {
+    let names = |text: &str| -> Vec<String> {
+        parse_list(text).unwrap().iter().map(Spec::to_string).collect()
+    };
+    let all: Vec<&str> = ALL.iter().map(|info| info.name).collect();
+    assert_eq!(names("all"), all);
+    assert_eq!(
+        names("btrfs/*, queue"),
+        ["btrfs/pid", "btrfs/round-robin", "btrfs/devid", "btrfs/latency", "kakra/queue"]
+    );
+    assert_eq!(names("pid,btrfs/pid,round-robin,round-robin:64K").len(), 3, "the same counts once");
+    assert_eq!(names("zfs,all").len(), all.len());
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_a_parser_panic(text in "[a-z/:*, 0-9KMGTPEx\\n_-]{0,40}|\\PC{0,40}") {
+        let _ = parse_list(&text).map_err(|error| error.to_string());
+        let _ = store(&text);
+        for name in ["pid", "round-robin", "devid"] {
+            let _ = store(&format!("{name}:{text}"));
+            let _ = Spec::parse(&format!("{name}:{text}")).map_err(|error| error.to_string());
+        }
+    }
+
+    /// What is stored, shown and stored again is the same; so is a spec written and read.
+    #[test]
+    fn shown_values_are_accepted_again(bytes in 1..=i64::MAX as u64, place in 0..3usize) {
+        let text = format!("round-robin:{bytes}");
+        let devid = format!("devid:{}", CONTEXT.devids[place]);
+        for written in [text.as_str(), devid.as_str(), "pid"] {
+            // A value in the last sector below the sign bit has nothing to be rounded up to.
+            let Ok(setting) = store(written) else {
+                prop_assert!(bytes > i64::MAX as u64 - 4096);
+                continue;
+            };
+            let shown = btrfs_show(&setting);
+            let active = shown.split_once('[').unwrap().1.split_once(']').unwrap().0;
+            prop_assert_eq!(btrfs_store(active, &setting, &CONTEXT), Ok(setting));
+            let spec = setting.spec();
+            prop_assert_eq!(&Spec::parse(&spec.to_string()).unwrap(), &spec);
+            prop_assert!(spec.build(CONTEXT.devids).is_ok());
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A small volume that follows a script: it keeps the members' books, asks the policy, and compares
+//! each choice with the one worked out by hand from the policy's definition.
+//!
+//! Members are called by their devid. A read's mirrors are the eligible members in stripe order,
+//! all at the volume's own offset.
+
+use crate::io::{IoId, MemberIo, Op, Outcome, Purpose, RequestId};
+use crate::member::{MemberConfig, MemberIndex, Members};
+use crate::policies::Spec;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+use crate::rng::Rng;
+use crate::units::{GIB, Nanos};
+
+/// One line of a script.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// A read, the devid that must serve it (0 for a split), and why.
+    Read { offset: u64, length: u64, stream: u64, from: u64, because: &'static str },
+    /// The oldest I/O in flight on the member completes after this wait.
+    Complete { devid: u64, wait_ms: u64 },
+    /// The member is given a write.
+    Write { devid: u64, offset: u64, length: u64 },
+    /// Time passes.
+    Wait { millis: u64 },
+    /// From here on these stripes are eligible, in this order; others are dead.
+    Eligible(&'static [u64]),
+}
+
+/// A volume and the policy it asks.
+pub(super) struct Script {
+    pub(super) policy: Box<dyn ReadPolicy>,
+    pub(super) members: Members,
+    /// The devids of all stripes in order.
+    stripes: Vec<u64>,
+    eligible: Vec<u64>,
+    in_flight: Vec<MemberIo>,
+    now: Nanos,
+    rng: Rng,
+    next_id: u64,
+}
+
+/// A read of 4 KiB by stream 0.
+pub(super) fn read(offset: u64, from: u64, because: &'static str) -> Step {
+    Step::Read { offset, length: 4096, stream: 0, from, because }
+}
+
+/// A read of some length by stream 0.
+pub(super) fn read_long(offset: u64, length: u64, from: u64, because: &'static str) -> Step {
+    Step::Read { offset, length, stream: 0, from, because }
+}
+
+/// A read of 4 KiB at 0 by a given stream.
+pub(super) fn read_by(stream: u64, from: u64, because: &'static str) -> Step {
+    Step::Read { offset: 0, length: 4096, stream, from, because }
+}
+
+/// The oldest I/O in flight on a member completes.
+pub(super) fn complete(devid: u64, wait_ms: u64) -> Step {
+    Step::Complete { devid, wait_ms }
+}
+
+/// Rotational members with devids from 1; `change` adapts each.
+pub(super) fn members(number: u64, change: impl Fn(&mut MemberConfig)) -> Vec<MemberConfig> {
+    let configs = (1..=number).map(|devid| {
+        let mut config = MemberConfig::new(devid, GIB);
+        change(&mut config);
+        config
+    });
+    configs.collect()
+}
+
+/// The I/O that a read becomes on a mirror.
+pub(super) fn member_io(read: &Read, mirror: &Mirror, now: Nanos) -> MemberIo {
+    MemberIo {
+        id: IoId(0),
+        request: RequestId(0),
+        member: mirror.member,
+        op: Op::Read,
+        purpose: Purpose::User,
+        offset: mirror.offset,
+        length: read.length,
+        volume_offset: read.offset,
+        stream: read.stream,
+        background: read.background,
+        submitted_at: now,
+    }
+}
+
+/// Follows a script from the start; stripes are the members in order of devid.
+pub(super) fn follow(spec: &str, configs: Vec<MemberConfig>, steps: &[Step]) {
+    Script::new(spec, configs).follow(steps);
+}
+
+impl Script {
+    pub(super) fn new(spec: &str, configs: Vec<MemberConfig>) -> Script {
+        let devids: Vec<u64> = configs.iter().map(|config| config.devid).collect();
+        let members = Members::new(configs);
+        let mut policy = Spec::parse(spec).unwrap().build(&devids).unwrap();
+        policy.on_members_change(&members);
+        Script {
+            policy,
+            members,
+            stripes: devids.clone(),
+            eligible: devids,
+            in_flight: Vec::new(),
+            now: Nanos::ZERO,
+            rng: Rng::new(1),
+            next_id: 0,
+        }
+    }
+
+    /// The order of the chunk's stripes, by devid.
+    pub(super) fn with_stripes(mut self, devids: &[u64]) -> Script {
+        self.stripes = devids.to_vec();
+        self.eligible = devids.to_vec();
+        self
+    }
+
+    /// Plays every step; then, if any choice was another than expected, prints them all.
+    pub(super) fn follow(&mut self, steps: &[Step]) {
+        let mut report = String::new();
+        let mut wrong = 0;
+        for step in steps {
+            let Step::Read { offset, length, stream, from, because } = *step else {
+                self.play(step);
+                continue;
+            };
+            let actual = self.read(offset, length, stream);
+            let mark = if actual == from { "  " } else { "! " };
+            wrong += usize::from(actual != from);
+            report += &format!("{mark}read {offset} from {actual}, not {from}: {because}\n");
+        }
+        assert!(wrong == 0, "{wrong} choices differ:\n{report}");
+    }
+
+    /// One read: the devid chosen, or 0 for a split, which the volume then cuts.
+    pub(super) fn read(&mut self, offset: u64, length: u64, stream: u64) -> u64 {
+        let mirrors = self.mirrors(offset);
+        let copies = self.stripes.len() as u8;
+        let read = Read { offset, length, stream, cpu: 0, background: false, copies };
+        let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
+        let choice = self.policy.choose(&read, &mirrors, &self.members, &mut ctx);
+        match choice {
+            Choice::Split => {
+                let piece = Read { length: length / mirrors.len() as u64, ..read };
+                for mirror in &mirrors {
+                    self.submit(member_io(&piece, mirror, self.now));
+                }
+                0
+            }
+            Choice::Mirror(place) => {
+                self.submit(member_io(&read, &mirrors[place], self.now));
+                self.members[mirrors[place].member].config.devid
+            }
+        }
+    }
+
+    /// Plays a step that is not a read.
+    pub(super) fn play(&mut self, step: &Step) {
+        match *step {
+            Step::Read { offset, length, stream, .. } => {
+                self.read(offset, length, stream);
+            }
+            Step::Complete { devid, wait_ms } => self.complete(devid, wait_ms),
+            Step::Write { devid, offset, length } => {
+                let mirror = Mirror { member: self.member(devid), offset, copy: 0 };
+                let read = Read { offset, length, stream: 0, cpu: 0, background: false, copies: 1 };
+                self.submit(MemberIo { op: Op::Write, ..member_io(&read, &mirror, self.now) });
+            }
+            Step::Wait { millis } => self.now += Nanos::from_millis(millis),
+            Step::Eligible(devids) => self.eligible = devids.to_vec(),
+        }
+    }
+
+    /// The policy's counter of this name, of a member or of the whole.
+    pub(super) fn counter(&self, name: &str, devid: Option<u64>) -> i64 {
+        let member = devid.map(|devid| self.member(devid));
+        let counters = self.policy.counters();
+        let found = counters.iter().find(|it| it.name == name && it.member == member);
+        found.unwrap_or_else(|| panic!("no counter {name} in {counters:?}")).value
+    }
+
+    fn complete(&mut self, devid: u64, wait_ms: u64) {
+        let member = self.member(devid);
+        let oldest = self.in_flight.iter().position(|io| io.member == member).unwrap();
+        let io = self.in_flight.remove(oldest);
+        let wait = Nanos::from_millis(wait_ms);
+        let outcome = Outcome { result: Ok(()), completed_at: self.now, wait };
+        self.members.get_mut(member).book_complete(&io, &outcome);
+        let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
+        self.policy.on_complete(&io, &outcome, &mut ctx);
+    }
+
+    fn submit(&mut self, io: MemberIo) {
+        let io = MemberIo { id: IoId(self.next_id), ..io };
+        self.next_id += 1;
+        self.members.get_mut(io.member).book_submit(&io);
+        self.in_flight.push(io);
+        let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
+        self.policy.on_submit(&io, &mut ctx);
+    }
+
+    fn mirrors(&self, offset: u64) -> Vec<Mirror> {
+        let live = self.stripes.iter().enumerate().filter(|(_, it)| self.eligible.contains(it));
+        let mirror = |(copy, &devid): (usize, &u64)| Mirror {
+            member: self.member(devid),
+            offset,
+            copy: copy as u8,
+        };
+        live.map(mirror).collect()
+    }
+
+    fn member(&self, devid: u64) -> MemberIndex {
+        self.members.find(devid).unwrap()
+    }
+}

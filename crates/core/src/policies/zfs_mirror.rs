@@ -1,0 +1,92 @@
+//! # Idea
+//! The shortest queue, where a seek counts as requests: on a rotational member five, two within a
+//! mebibyte of the last I/O, none right behind it; on a non-rotational one, one or none.
+//! Ties are broken by offset, 2 MiB to a mirror in turn.
+//!
+//! # State
+//! None of its own: the members' queues and the end of the last I/O submitted to each.
+//!
+//! # Cost
+//! One score a mirror.
+//!
+//! # Good at
+//! Several streams over rotational and mixed members: with two HDDs and an SSD, three `dd` read
+//! 284 MB/s where striping by offset read 95 and the shortest queue alone 51 (OpenZFS commit text).
+//!
+//! # Bad at
+//! Unequal members of one kind: a request counts the same wherever it waits.
+//! One random reader: all score alike, so the offset decides and the speed of a member does not.
+//! Mixed media: an idle HDD is taken before an SSD with six requests (its source suggests a seek
+//! increment of 0 for non-rotational devices there).
+//!
+//! # Origin
+//! OpenZFS 2.x, `module/zfs/vdev_mirror.c`, with the default values of its tunables. All classes of
+//! I/O count. Children are tried in slot order, here the member's index; the offset that breaks
+//! ties is the volume's, for mirrors here differ in theirs. Ditto copies and dRAID are left out.
+
+use super::shared::slot_order::slot_order;
+use super::spec::PolicyError;
+use super::{Build, MIRRORS_MAX};
+use crate::member::{Member, Members};
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+use crate::units::MIB;
+
+/// What an I/O adds to the queue, by how far it lies from the last one submitted.
+struct Penalty {
+    exact: u32,
+    near: u32,
+    far: u32,
+}
+
+/// `rotating_inc`, half of `rotating_seek_inc` in integers, `rotating_seek_inc`.
+const ROTATIONAL: Penalty = Penalty { exact: 0, near: 2, far: 5 };
+/// `non_rotating_inc`, then `non_rotating_seek_inc` however near.
+const NON_ROTATIONAL: Penalty = Penalty { exact: 0, near: 1, far: 1 };
+/// `rotating_seek_offset`, in bytes.
+const NEAR_BYTES: u64 = MIB;
+/// Ties change hands every 2 MiB.
+const TIE_SHIFT: u32 = 21;
+
+struct ZfsMirror;
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(ZfsMirror))
+}
+
+fn score(member: &Member, offset: u64) -> u32 {
+    let penalty = if member.config.rotational { &ROTATIONAL } else { &NON_ROTATIONAL };
+    member.in_flight()
+        + match member.submitted_end.abs_diff(offset) {
+            0 => penalty.exact,
+            1..NEAR_BYTES => penalty.near,
+            _ => penalty.far,
+        }
+}
+
+impl ReadPolicy for ZfsMirror {
+    fn choose(
+        &mut self,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        let mut lowest = u32::MAX;
+        let mut tied = [0; MIRRORS_MAX];
+        let mut ties = 0;
+        for place in slot_order(mirrors) {
+            let mirror = &mirrors[place];
+            let this = score(&members[mirror.member], mirror.offset);
+            if this > lowest {
+                continue;
+            }
+            if this < lowest {
+                (lowest, ties) = (this, 0);
+            }
+            tied[ties] = place;
+            ties += 1;
+        }
+        Choice::Mirror(tied[(read.offset >> TIE_SHIFT) as usize % ties])
+    }
+}
