@@ -1,0 +1,294 @@
+//! The array file: members, links and profile of an array, as a user writes them in TOML.
+//!
+//! ```toml
+//! name = "six unequal disks, RAID1"   # the file's name if left out
+//! profile = "raid1"            # single, raid0, raid1, raid1c3, raid1c4, raid10
+//! stripe_width_max = 4         # how many members a chunk of raid0 or raid10 spans
+//! used = "60%"                 # of the volume, or a size: older data, before what jobs see
+//! [host]                       # what the machine around the disks costs
+//! overhead = "15us"            # per request, submission to completion, outside the device
+//! read_ahead_kb = 128
+//! cpus = 8
+//! [[link]]
+//! name = "hba"
+//! read = "200MB/s"             # towards the host; unlimited if left out
+//! write = "190MB/s"
+//! latency = "10us"             # of one crossing; an I/O crosses twice
+//! jitter = "5us"               # the most that chance adds to a crossing
+//! [[member]]
+//! model = "hdd-7k2-desktop"    # a built-in model profile, or a path to one
+//! count = 2
+//! link = "hba"
+//! size = "1TB"
+//! set = { rpm = 7200 }         # override any parameter of the model
+//! fault = [
+//!   { slow = 4.0, from = "10s", until = "20s" },
+//!   { stall = "2s", at = "30s" },
+//!   { error_rate = 0.001, from = "10s" },
+//!   { bad = { offset = "1GiB", length = "64K" } },
+//!   { dead = true, from = "40s", until = "60s" },
+//! ]
+//! [[member]]
+//! model = "delay"
+//! devid = 7                    # else one more than the highest so far, from 1
+//! rotational = true            # what the kernel reports, if not what the model says
+//! optimal_io = "128K"          # likewise
+//! priority = 3                 # else the devid less 1, as gmirror gives it
+//! write_mostly = true
+//! rebuilding = "500GB"         # recovered so far; or failed = true
+//! [[member]]
+//! path = "/dev/sdc"            # a real member: read and kept, but not for simulation
+//! [[member]]
+//! uri = "nbd://replica/export" # likewise
+//! ```
+//!
+//! A mistake is answered with one error that names the file, the line and what to do. Non-goals:
+//! opening real members, and running anything.
+
+mod faults;
+mod members;
+mod reader;
+mod spec;
+
+pub use spec::{ArraySpec, Host, MemberSource, MemberSpec, Used};
+
+use crate::link::LinkParameters;
+use members::read_members;
+use mirrorball_core::geometry::{GeometryError, Profile, UnknownProfile};
+use mirrorball_core::units::{Nanos, parse_bytes, parse_duration, parse_rate};
+use reader::{Section, Source};
+use std::fmt;
+use std::path::Path;
+use toml::de::DeTable;
+
+/// An array file that was read: its text, which results record, and what it says.
+#[derive(Clone, Debug)]
+pub struct ArrayFile {
+    /// Where it was read from, or the name it is built in under.
+    pub file_name: String,
+    /// Its text.
+    pub text: String,
+    /// What it says.
+    pub spec: ArraySpec,
+}
+
+/// What is wrong with an array file, where, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ArrayError {
+    /// The file.
+    pub file: String,
+    /// The line in it, counted from 1, where one is to blame.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do, or what was probably meant.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for ArrayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The arrays compiled in, the default first.
+const BUILTINS: [(&str, &str); 8] = [
+    ("hetero-hdd-raid1", include_str!("../../../arrays/hetero-hdd-raid1.toml")),
+    ("two-hdd-raid1", include_str!("../../../arrays/two-hdd-raid1.toml")),
+    ("two-ssd-raid1", include_str!("../../../arrays/two-ssd-raid1.toml")),
+    ("hdd-ssd-raid1", include_str!("../../../arrays/hdd-ssd-raid1.toml")),
+    ("eight-hdd-raid10", include_str!("../../../arrays/eight-hdd-raid10.toml")),
+    ("four-hdd-hba-raid10", include_str!("../../../arrays/four-hdd-hba-raid10.toml")),
+    ("three-nvme-raid1c3", include_str!("../../../arrays/three-nvme-raid1c3.toml")),
+    ("two-delays-raid1", include_str!("../../../arrays/two-delays-raid1.toml")),
+];
+
+impl ArrayFile {
+    /// The name of the array that is taken if none is given.
+    pub const DEFAULT: &str = BUILTINS[0].0;
+
+    /// The names of the arrays compiled in, the default first.
+    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+        BUILTINS.iter().map(|&(name, _)| name)
+    }
+
+    /// The array compiled in under `name`, with or without `arrays/` and `.toml` around it.
+    ///
+    /// # Errors
+    /// If there is none; the hint has the nearest name.
+    pub fn builtin(name: &str) -> Result<ArrayFile, ArrayError> {
+        let bare = name.strip_prefix("arrays/").unwrap_or(name);
+        let bare = bare.strip_suffix(".toml").unwrap_or(bare);
+        match BUILTINS.iter().find(|(candidate, _)| *candidate == bare) {
+            Some((name, text)) => ArrayFile::parse(text, &format!("arrays/{name}.toml")),
+            None => {
+                let known: Vec<&str> = ArrayFile::builtin_names().collect();
+                let message = "there is no built-in array of this name".to_owned();
+                let error = ArrayError { file: name.to_owned(), line: None, message, hint: None };
+                Err(error.with_nearest(bare, &known, "the built-in ones are"))
+            }
+        }
+    }
+
+    /// Reads the array file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read or is not a valid array.
+    pub fn load(path: &Path) -> Result<ArrayFile, ArrayError> {
+        let file_name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| ArrayError {
+            file: file_name.clone(),
+            line: None,
+            message: format!("cannot read the array file: {error}"),
+            hint: None,
+        })?;
+        ArrayFile::parse(&text, &file_name)
+    }
+
+    /// Reads an array from `text`. `file_name` is what messages call it, and its folder is where
+    /// paths of model files count from.
+    ///
+    /// # Errors
+    /// If it is not TOML, a key is unknown or missing or has the wrong kind of value, a name means
+    /// nothing, or the members do not make an array of the profile.
+    pub fn parse(text: &str, file_name: &str) -> Result<ArrayFile, ArrayError> {
+        let source = Source { file: file_name, text };
+        let table = DeTable::parse(text).map_err(|error| source.syntax_error(&error))?;
+        let spec = read_array(&source.root(&table))?;
+        Ok(ArrayFile { file_name: file_name.to_owned(), text: text.to_owned(), spec })
+    }
+}
+
+fn read_array(root: &Section<'_>) -> Result<ArraySpec, ArrayError> {
+    root.allow_only(&["name", "profile", "stripe_width_max", "used", "host", "link", "member"])?;
+    let file_name = root.source.file;
+    let name = match root.text("name")? {
+        Some(name) => name.value.to_owned(),
+        None => Path::new(file_name).file_stem().unwrap_or_default().display().to_string(),
+    };
+    let profile = read_profile(root)?;
+    let links = read_links(root)?;
+    let spec = ArraySpec {
+        name,
+        file_name: file_name.to_owned(),
+        profile,
+        stripe_width_max: root.integer("stripe_width_max")?,
+        used: root.quantity("used", parse_used)?.unwrap_or(Used::Bytes(0)),
+        host: read_host(root)?,
+        members: read_members(root, &links)?,
+        links,
+    };
+    check_geometry(root, &spec)?;
+    Ok(spec)
+}
+
+fn read_profile(root: &Section<'_>) -> Result<Profile, ArrayError> {
+    let names = Profile::ALL.map(Profile::name);
+    let Some(written) = root.text("profile")? else {
+        let hint = format!("give one of {}", names.join(", "));
+        return Err(root.error("the array has no `profile`").with_hint(hint));
+    };
+    written.value.parse().map_err(|unknown: UnknownProfile| {
+        let message = format!("unknown profile `{}`", written.value);
+        let guess = unknown.nearest().map(|name| format!("; did you mean `{name}`?"));
+        let hint = format!("the profiles are {}{}", names.join(", "), guess.unwrap_or_default());
+        root.source.error(written.start, message).with_hint(hint)
+    })
+}
+
+fn read_host(root: &Section<'_>) -> Result<Host, ArrayError> {
+    let default = Host::default();
+    let Some(host) = root.table("host", "[host]")? else { return Ok(default) };
+    host.allow_only(&["overhead", "read_ahead_kb", "cpus"])?;
+    let cpus = host.integer("cpus")?.unwrap_or(default.cpus);
+    if cpus == 0 {
+        return Err(host.error_at("cpus", "`cpus` is 0, but somebody must issue the requests"));
+    }
+    Ok(Host {
+        overhead: host.quantity("overhead", parse_duration)?.unwrap_or(default.overhead),
+        read_ahead_kb: host.integer("read_ahead_kb")?.unwrap_or(default.read_ahead_kb),
+        cpus,
+    })
+}
+
+fn read_links(root: &Section<'_>) -> Result<Vec<LinkParameters>, ArrayError> {
+    let mut links: Vec<LinkParameters> = Vec::new();
+    for section in root.tables("link", "[[link]]")? {
+        section.allow_only(&["name", "read", "write", "latency", "jitter"])?;
+        let Some(name) = section.text("name")? else {
+            return Err(section.error("the link has no `name`, so no member can hang off it"));
+        };
+        if links.iter().any(|link| link.name == name.value) {
+            let message = format!("there are two links `{}`", name.value);
+            return Err(section.source.error(name.start, message));
+        }
+        let rate = |key| match section.quantity(key, parse_rate)? {
+            Some(0) => {
+                let error = section.error_at(key, format!("`{key}` is 0: nothing would pass"));
+                Err(error.with_hint("leave it out for a link that never limits"))
+            }
+            rate => Ok(rate),
+        };
+        links.push(LinkParameters {
+            name: name.value.to_owned(),
+            read_rate: rate("read")?,
+            write_rate: rate("write")?,
+            latency: section.quantity("latency", parse_duration)?.unwrap_or(Nanos::ZERO),
+            jitter: section.quantity("jitter", parse_duration)?.unwrap_or(Nanos::ZERO),
+        });
+    }
+    Ok(links)
+}
+
+/// Reads `60%` or a size.
+fn parse_used(text: &str) -> Result<Used, String> {
+    let expected = || format!("`{text}` is not a share such as 60%, or a size such as 500GB");
+    match text.trim().strip_suffix('%') {
+        None => parse_bytes(text).map(Used::Bytes).map_err(|_| expected()),
+        Some(percent) => match percent.trim().parse::<f64>() {
+            Ok(percent) if (0.0..100.0).contains(&percent) => Ok(Used::Share(percent / 100.0)),
+            Ok(_) => Err("a share is at least 0% and less than 100%".to_owned()),
+            Err(_) => Err(expected()),
+        },
+    }
+}
+
+/// Whether the members make an array of the profile, and leave room behind the older data. Of an
+/// array with real members only their number can be judged here.
+fn check_geometry(root: &Section<'_>, spec: &ArraySpec) -> Result<(), ArrayError> {
+    let members = spec.members.len();
+    if members < spec.profile.limits().members_min {
+        let error = GeometryError::TooFewMembers { profile: spec.profile, members };
+        return Err(root.error_at("profile", error));
+    }
+    let Ok(configs) = spec.member_configs() else { return Ok(()) };
+    let map = spec.allocate(&configs).map_err(|error| match error {
+        GeometryError::MemberTooSmall { devid, .. } => {
+            let culprit = spec.members.iter().find(|member| member.devid == devid);
+            ArrayError { line: culprit.map(|member| member.line), ..root.error(error) }
+        }
+        GeometryError::StripeWidthTooSmall { .. } => root.error_at("stripe_width_max", error),
+        GeometryError::TooFewMembers { .. } | GeometryError::ArrayTooLarge { .. } => {
+            root.error_at("profile", error)
+        }
+    })?;
+    let capacity_bytes = map.capacity_bytes();
+    if spec.used_bytes(capacity_bytes) >= capacity_bytes {
+        let message = format!("`used` leaves nothing of the volume's {capacity_bytes} bytes");
+        return Err(root.error_at("used", message));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod bad_input_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,287 @@
+//! Mistakes a user may make in an array file, with the exact answer to each.
+//!
+//! `{models}` in an answer stands for the names of the built-in models.
+
+use super::*;
+use crate::profile::ModelProfile;
+
+/// The text of a file, and what is said of it.
+const WHOLE: &[(&str, &str)] = &[
+    (
+        "",
+        "1: the array has no `profile` (give one of single, raid0, raid1, raid1c3, raid1c4, \
+         raid10)",
+    ),
+    ("profile = ", "1: not valid TOML: string values must be quoted, expected literal string"),
+    ("profile = \"raid1\"\nprofile = \"raid1\"", "2: not valid TOML: duplicate key"),
+    (
+        "profile = \"raid5\"\n[[member]]\nmodel = \"delay\"",
+        "1: unknown profile `raid5` (the profiles are single, raid0, raid1, raid1c3, raid1c4, \
+         raid10; did you mean `raid1`?)",
+    ),
+    (
+        "profile = \"mirror\"\n[[member]]\nmodel = \"delay\"",
+        "1: unknown profile `mirror` (the profiles are single, raid0, raid1, raid1c3, raid1c4, \
+         raid10)",
+    ),
+    (
+        r#"profile = "raid1""#,
+        "1: the array has no [[member]] (for example [[member]] and, below it, model = \
+         \"hdd-5k4\")",
+    ),
+    ("profile = \"raid1\"\nmember = 3", "2: `member` must be a list of tables, not `3`"),
+    ("profile = \"raid1\"\nmember = [3]", "2: `member` must be a list of tables, not integers"),
+    (
+        "profile = \"single\"\n\n[[member]]\ncount = 2",
+        "3: the member does not say what it is (give it a `model`: a file, or one of {models})",
+    ),
+    (
+        "profile = \"single\"\n[[member]]\nmodel = \"hdd-7k2-desktp\"",
+        "3: there is no built-in model `hdd-7k2-desktp` (did you mean `hdd-7k2-desktop`?)",
+    ),
+    (
+        "profile = \"single\"\n[[member]]\nmodel = \"floppy\"",
+        "3: there is no built-in model `floppy` (a model is a path ending in .toml, or one of \
+         {models})",
+    ),
+    (
+        "profile = \"single\"\n[[member]]\nmodel = \"delay.toml\"",
+        "3: cannot read the model file `delay.toml`: No such file or directory (os error 2) (a \
+         path counts from the folder of the array file)",
+    ),
+    (
+        "profile = \"single\"\n[[member]]\npath = \"/dev/sdb\"\ncount = 2",
+        "4: `count` is for modelled members, and `path` names a real one (keep one of them)",
+    ),
+    (
+        "link = [{ name = \"hba0\" }]\nprofile = \"single\"\n[[member]]\nmodel = \
+         \"delay\"\nlink = \"hba\"",
+        "5: there is no link `hba` (did you mean `hba0`?)",
+    ),
+    (
+        "link = [{ name = \"left\" }]\nprofile = \"single\"\n[[member]]\nmodel = \
+         \"delay\"\nlink = \"hba\"",
+        "5: there is no link `hba` (the links are left)",
+    ),
+    (
+        "profile = \"raid1c3\"\n[[member]]\nmodel = \"delay\"\ncount = 2",
+        "1: profile raid1c3 needs at least 3 members, but the array has 2; add members, or use \
+         profile raid1",
+    ),
+    (
+        "profile = \"raid1c3\"\n[[member]]\npath = \"/dev/sdb\"",
+        "1: profile raid1c3 needs at least 3 members, but the array has 1; add members, or use \
+         profile single",
+    ),
+    (
+        "stripe_width_max = 1\nprofile = \"raid10\"\n[[member]]\nmodel = \"delay\"\ncount = 4",
+        "1: stripe_width_max is 1, but a chunk of profile raid10 spans at least 2 members; \
+         raise it or leave it out",
+    ),
+];
+
+/// A line at the top of a raid1 of two delays, and what is said of it.
+const TOP: &[(&str, &str)] = &[
+    (r#"nmae = "x""#, "1: unknown key `nmae` (did you mean `name`?)"),
+    (
+        r#"colour = "x""#,
+        "1: unknown key `colour` (the known ones are name, profile, stripe_width_max, used, \
+         host, link, member)",
+    ),
+    ("name = 3", "1: `name` must be a string, not `3`"),
+    (
+        r#"stripe_width_max = "four""#,
+        r#"1: `stripe_width_max` must be a whole number, at least 0, not `"four"`"#,
+    ),
+    ("stripe_width_max = -1", "1: `stripe_width_max` must be a whole number, at least 0, not `-1`"),
+    (r#"used = "100%""#, "1: `used`: a share is at least 0% and less than 100%"),
+    (r#"used = "lots""#, "1: `used`: `lots` is not a share such as 60%, or a size such as 500GB"),
+    (r#"used = "lots%""#, "1: `used`: `lots%` is not a share such as 60%, or a size such as 500GB"),
+    (r#"used = "900TB""#, "1: `used` leaves nothing of the volume's 1099510579200 bytes"),
+    ("host = 3", "1: `host` must be a table, not `3`"),
+    (
+        r#"host = { overhead = "15" }"#,
+        "1: `overhead`: `15` is not a duration such as 15us, 1.5ms, 10s or 2m",
+    ),
+    (
+        "host = { overhead = 15 }",
+        "1: `overhead`: `15` is not a duration such as 15us, 1.5ms, 10s or 2m",
+    ),
+    ("host = { cpus = 0 }", "1: `cpus` is 0, but somebody must issue the requests"),
+    ("host = { cpu = 1 }", "1: unknown key `cpu` in [host] (did you mean `cpus`?)"),
+    (r#"link = [{ read = "1GB/s" }]"#, "1: the link has no `name`, so no member can hang off it"),
+    (r#"link = [{ name = "a" }, { name = "a" }]"#, "1: there are two links `a`"),
+    (
+        r#"link = [{ name = "a", read = "1GB" }]"#,
+        "1: `read`: `1GB` is not a rate such as 190MB/s or 1.2GB/s",
+    ),
+    (
+        r#"link = [{ name = "a", write = "0MB/s" }]"#,
+        "1: `write` is 0: nothing would pass (leave it out for a link that never limits)",
+    ),
+    (
+        r#"link = [{ name = "a", bandwidth = "1MB/s" }]"#,
+        "1: unknown key `bandwidth` in [[link]] (the known ones are name, read, write, \
+         latency, jitter)",
+    ),
+];
+
+/// Lines of the only member, a delay, and what is said of them.
+const MEMBER: &[(&str, &str)] = &[
+    (r#"path = "/dev/sdb""#, "4: `path` contradicts `model`; keep one of them"),
+    (r#"sise = "1TB""#, "4: unknown key `sise` in [[member]] (did you mean `size`?)"),
+    (
+        "rpm = 4200",
+        "4: unknown key `rpm` in [[member]] (the known ones are model, count, link, set, size, \
+         fault, devid, path, uri, rotational, optimal_io, priority, write_mostly, rebuilding, \
+         failed; parameters of the model go into set = { … })",
+    ),
+    (r#"size = "1QB""#, "4: `size`: `1QB` is not a size such as 4096, 256K, 50GiB or 2TB"),
+    (
+        r#"size = "4K""#,
+        "2: the member with devid 1 has 4096 bytes, but a member needs at least 1114112; check \
+         its size",
+    ),
+    ("count = 0", "4: `count` is 0 (leave the member out)"),
+    ("count = 1.5", "4: `count` must be a whole number from 0 to 65535, not `1.5`"),
+    ("count = 70000", "4: `count` must be a whole number from 0 to 65535, not `70000`"),
+    (
+        "count = 60000\n[[member]]\nmodel = \"delay\"\ncount = 60000",
+        "7: an array has at most 65536 members",
+    ),
+    (
+        "devid = 1\ncount = 2",
+        "4: `devid` names one member, but `count` is 2 (write one [[member]] for each)",
+    ),
+    (
+        "[[member]]\nmodel = \"delay\"\ndevid = 1",
+        "6: devid 1 is taken by the member of line 2 (leave `devid` out to have the members \
+         numbered)",
+    ),
+    (r#"link = "hba""#, r#"4: there is no link `hba` (add [[link]] and, below it, name = "hba")"#),
+    (
+        r#"rebuilding = "9000TB""#,
+        "4: `rebuilding` is past the 1099511627776 bytes that the member has (it is what was \
+         recovered so far)",
+    ),
+    ("rebuilding = \"1GB\"\nfailed = true", "4: a failed member cannot be `rebuilding`"),
+    (r#"failed = "yes""#, r#"4: `failed` must be true or false, not `"yes"`"#),
+    (
+        r#"set = { servcie = "1ms" }"#,
+        "4: `set` of `delay`: unknown key `servcie` (did you mean `service`?)",
+    ),
+    (
+        r#"set = { service = "1" }"#,
+        "4: `set` of `delay`: `1` is not a duration such as 15us, 1.5ms, 10s or 2m",
+    ),
+    ("set = { servers = 0 }", "4: `set` of `delay`: `servers` is 0, but a disk needs at least one"),
+    ("set = 3", "4: `set` must be a table, not `3`"),
+    ("priority = -3", "4: `priority` must be a whole number from 0 to 4294967295, not `-3`"),
+    (
+        r#"size = "8000TB""#,
+        "1: the members have 8000000000000000 bytes together, but an array may have at most \
+         4503599627370496 (4 PiB); check the suffixes of their sizes",
+    ),
+    ("fault = { slow = 2 }", "4: `fault` must be a list of tables, not `{ slow = 2 }`"),
+];
+
+/// The only fault of a delay, and what is said of it.
+const FAULT: &[(&str, &str)] = &[
+    (
+        "",
+        "4: the fault does not say what is wrong (give one of slow, stall, error_rate, bad, dead)",
+    ),
+    ("slwo = 4.0", "4: unknown key `slwo` in a fault (did you mean `slow`?)"),
+    (
+        "slow = 0.5",
+        "4: `slow` is 0.5, but must be a factor from 1 to 1000000 (4.0 takes four times as long)",
+    ),
+    (r#"slow = "4""#, r#"4: `slow` must be a number, not `"4"`"#),
+    (
+        r#"slow = 2, at = "1s""#,
+        "4: unknown key `at` in a fault (the known ones are slow, from, until)",
+    ),
+    (r#"slow = 2, stall = "1s""#, "4: `stall` contradicts `slow`; keep one of them"),
+    (r#"slow = 2, from = "3s", until = "2s""#, "4: the fault ends at 2.00s and begins at 3.00s"),
+    (
+        r#"stall = "2s""#,
+        r#"4: `stall` needs `at`, when it begins (for example { stall = "2s", at = "30s" })"#,
+    ),
+    (r#"stall = 2, at = "1s""#, "4: `stall`: `2` is not a duration such as 15us, 1.5ms, 10s or 2m"),
+    ("error_rate = 1.5", "4: `error_rate` is 1.5, but must be a probability from 0 to 1"),
+    (
+        r#"bad = { offset = "1GiB" }"#,
+        "4: `bad` needs `offset` and `length` (for example { bad = { offset = \"1GiB\", length \
+         = \"64K\" } })",
+    ),
+    (
+        r#"bad = { offset = "2TiB", length = "64K" }"#,
+        "4: the bad range ends behind the 1099511627776 bytes that the member has",
+    ),
+    (
+        r#"bad = { ofset = "2TiB", length = "64K" }"#,
+        "4: unknown key `ofset` in `bad` (did you mean `offset`?)",
+    ),
+    ("dead = false", "4: `dead` is false, which is no fault (leave the entry out)"),
+];
+
+/// Parses each text as put into its place by `place`, and compares the answers with the table.
+fn check(table: &[(&str, &str)], place: impl Fn(&str) -> String) {
+    let models = ModelProfile::builtin_names().collect::<Vec<_>>().join(", ");
+    for (written, expected) in table {
+        let text = place(written);
+        let error = ArrayFile::parse(&text, "a.toml").expect_err(&text).to_string();
+        let expected = expected.replace("{models}", &models);
+        assert_eq!(error, format!("a.toml:{expected}"), "{text}");
+    }
+}
+
+fn in_member(lines: &str) -> String {
+    format!("profile = \"single\"\n[[member]]\nmodel = \"delay\"\n{lines}\n")
+}
+
+#[test]
+fn mistakes_in_the_file_as_a_whole() {
+    check(WHOLE, str::to_owned);
+}
+
+#[test]
+fn mistakes_at_the_top_in_the_host_and_in_links() {
+    let rest = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2";
+    check(TOP, |line| format!("{line}\n{rest}\n"));
+}
+
+#[test]
+fn mistakes_in_a_member() {
+    check(MEMBER, in_member);
+}
+
+#[test]
+fn mistakes_in_a_fault() {
+    check(FAULT, |fault| in_member(&format!("fault = [{{ {fault} }}]")));
+}
+
+proptest::proptest! {
+    /// Whatever stands in a file, the answer is an array or an error, never a panic; and an error
+    /// names a line of the file.
+    #[test]
+    fn no_text_panics(
+        pieces in proptest::collection::vec((0usize..4, 0usize..80, 0usize..200, 0usize..8), 1..4)
+    ) {
+        let mut text = String::new();
+        for (table, row, cut, kept) in pieces {
+            let table = [WHOLE, TOP, MEMBER, FAULT][table];
+            let mut piece = table[row % table.len()].0.to_owned();
+            let end = (cut..cut + kept).find(|&at| piece.is_char_boundary(at));
+            if let Some(at) = end.filter(|&at| at < piece.len()) {
+                piece.remove(at);
+            }
+            text.push_str(&piece);
+            text.push('\n');
+        }
+        if let Err(error) = ArrayFile::parse(&text, "a.toml") {
+            let line = error.line.expect("a line is to blame");
+            proptest::prop_assert!(line >= 1 && line <= text.lines().count().max(1) + 1);
+        }
+    }
+}

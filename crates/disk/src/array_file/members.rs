@@ -1,0 +1,223 @@
+//! The `[[member]]` tables of an array file.
+
+use super::ArrayError;
+use super::faults::read_faults;
+use super::reader::{At, Section};
+use super::spec::{MemberSource, MemberSpec};
+use crate::link::LinkParameters;
+use crate::profile::{ModelProfile, ProfileError};
+use mirrorball_core::member::{MemberConfig, MemberState};
+use mirrorball_core::units::parse_bytes;
+use std::path::Path;
+
+/// The keys of a member of any kind, and those that only a modelled one has.
+const COMMON: [&str; 9] = [
+    "devid",
+    "path",
+    "uri",
+    "rotational",
+    "optimal_io",
+    "priority",
+    "write_mostly",
+    "rebuilding",
+    "failed",
+];
+const MODELLED: [&str; 6] = ["model", "count", "link", "set", "size", "fault"];
+
+/// The most members that an index can tell apart.
+const MEMBERS_MAX: usize = 1 << 16;
+
+/// Reads the members of the file, in order. `links` are those they may hang off.
+pub(super) fn read_members(
+    root: &Section<'_>,
+    links: &[LinkParameters],
+) -> Result<Vec<MemberSpec>, ArrayError> {
+    let mut members: Vec<MemberSpec> = Vec::new();
+    for section in root.tables("member", "[[member]]")? {
+        // As btrfs numbers them: one more than the highest so far.
+        let highest = members.iter().map(|member| member.devid).max();
+        let next_devid = highest.map_or(1, |highest| highest.saturating_add(1));
+        let (first, count) = read_member(&section, links, next_devid)?;
+        if members.len() + count > MEMBERS_MAX {
+            let message = format!("an array has at most {MEMBERS_MAX} members");
+            return Err(section.error_at("count", message));
+        }
+        if let Some(other) = members.iter().find(|other| other.devid == first.devid) {
+            let message =
+                format!("devid {} is taken by the member of line {}", first.devid, other.line);
+            let hint = "leave `devid` out to have the members numbered";
+            return Err(section.error_at("devid", message).with_hint(hint));
+        }
+        for devid in (first.devid..).take(count) {
+            // Clones of one table differ in what is numbered by devid, and in nothing else.
+            let shift = (devid - first.devid) as u32;
+            let priority = match section.has("priority") {
+                true => first.priority,
+                false => first.priority.saturating_add(shift).min(255),
+            };
+            members.push(MemberSpec { devid, priority, ..first.clone() });
+        }
+    }
+    if members.is_empty() {
+        let error = root.error("the array has no [[member]]");
+        return Err(error.with_hint("for example [[member]] and, below it, model = \"hdd-5k4\""));
+    }
+    Ok(members)
+}
+
+/// Reads one table: its first member, and how many there are of the kind.
+fn read_member(
+    section: &Section<'_>,
+    links: &[LinkParameters],
+    next_devid: u64,
+) -> Result<(MemberSpec, usize), ArrayError> {
+    allow_only_known(section)?;
+    let source = read_source(section)?;
+    let devid = section.integer("devid")?.unwrap_or(next_devid);
+    let size_bytes = match &source {
+        MemberSource::Model(profile) => profile.capacity_bytes,
+        MemberSource::Path(_) | MemberSource::Uri(_) => u64::MAX,
+    };
+    let count = section.integer::<u16>("count")?.unwrap_or(1).into();
+    if count == 0 {
+        return Err(section.error_at("count", "`count` is 0").with_hint("leave the member out"));
+    }
+    if count > 1 && section.has("devid") {
+        let message = format!("`devid` names one member, but `count` is {count}");
+        return Err(section.error_at("devid", message).with_hint("write one [[member]] for each"));
+    }
+    let config = MemberConfig::new(devid, size_bytes);
+    let member = MemberSpec {
+        devid,
+        source,
+        link: read_link_name(section, links)?,
+        faults: read_faults(section, size_bytes)?,
+        priority: section.integer("priority")?.unwrap_or(config.priority),
+        write_mostly: section.flag("write_mostly")?.unwrap_or(false),
+        rotational: section.flag("rotational")?,
+        optimal_io_bytes: section.quantity("optimal_io", parse_bytes)?,
+        state: read_state(section, size_bytes)?,
+        line: section.line(),
+    };
+    Ok((member, count))
+}
+
+fn allow_only_known(section: &Section<'_>) -> Result<(), ArrayError> {
+    let known: Vec<&str> = MODELLED.iter().chain(&COMMON).copied().collect();
+    section.allow_only(&known).map_err(|error| match &error.hint {
+        Some(hint) if !hint.starts_with("did you mean") => {
+            let hint = format!("{hint}; parameters of the model go into set = {{ … }}");
+            error.with_hint(hint)
+        }
+        _ => error,
+    })
+}
+
+fn read_source(section: &Section<'_>) -> Result<MemberSource, ArrayError> {
+    match section.one_of(&["model", "path", "uri"])? {
+        Some("model") => {
+            let model = section.text("model")?.expect("the key is there");
+            Ok(MemberSource::Model(Box::new(read_model(section, model)?)))
+        }
+        Some(real) => {
+            if let Some(key) = MODELLED.iter().find(|key| section.has(key)) {
+                let message =
+                    format!("`{key}` is for modelled members, and `{real}` names a real one");
+                return Err(section.error_at(key, message).with_hint("keep one of them"));
+            }
+            let value = section.text(real)?.expect("the key is there").value;
+            match real {
+                "path" => Ok(MemberSource::Path(value.into())),
+                _ => Ok(MemberSource::Uri(value.to_owned())),
+            }
+        }
+        None => {
+            let names: Vec<&str> = ModelProfile::builtin_names().collect();
+            let hint = format!("give it a `model`: a file, or one of {}", names.join(", "));
+            Err(section.error("the member does not say what it is").with_hint(hint))
+        }
+    }
+}
+
+/// The model of a member: built in or a file beside the array file, with size and parameters
+/// overridden.
+fn read_model(section: &Section<'_>, model: At<&str>) -> Result<ModelProfile, ArrayError> {
+    let mut profile = match is_file_name(model.value) {
+        true => read_model_file(section, model)?,
+        false => ModelProfile::builtin(model.value).map_err(|error| {
+            let known: Vec<&str> = ModelProfile::builtin_names().collect();
+            let listing = "a model is a path ending in .toml, or one of";
+            let unknown = section.source.error(model.start, error.message);
+            unknown.with_nearest(model.value, &known, listing)
+        })?,
+    };
+    let mut overrides = section.plain_table("set")?;
+    if let Some(size_bytes) = section.quantity("size", parse_bytes)? {
+        profile.capacity_bytes = size_bytes;
+        // Overriding a parameter with itself has the size checked against the parameters.
+        if overrides.is_empty() {
+            overrides = profile.parameter_table().clone();
+        }
+    }
+    let place = if section.has("set") { "set" } else { "size" };
+    profile.with_overrides(overrides).map_err(|ProfileError { message, hint, .. }| {
+        let error = section.error_at(place, format!("`{place}` of `{}`: {message}", model.value));
+        ArrayError { hint, ..error }
+    })
+}
+
+/// A name with a directory or the extension of a profile is a file.
+fn is_file_name(model: &str) -> bool {
+    model.contains('/') || model.ends_with(".toml")
+}
+
+fn read_model_file(section: &Section<'_>, model: At<&str>) -> Result<ModelProfile, ArrayError> {
+    let path = Path::new(section.source.file).with_file_name("").join(model.value);
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        let message = format!("cannot read the model file `{}`: {error}", path.display());
+        let error = section.source.error(model.start, message);
+        error.with_hint("a path counts from the folder of the array file")
+    })?;
+    // What is wrong inside the file is reported at its place in that file.
+    ModelProfile::parse(&text, &path.display().to_string()).map_err(|error| ArrayError {
+        file: error.origin,
+        line: error.line,
+        message: error.message,
+        hint: error.hint,
+    })
+}
+
+fn read_link_name(
+    section: &Section<'_>,
+    links: &[LinkParameters],
+) -> Result<Option<usize>, ArrayError> {
+    let Some(name) = section.text("link")? else { return Ok(None) };
+    let known: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+    if let Some(index) = known.iter().position(|known| *known == name.value) {
+        return Ok(Some(index));
+    }
+    let error = section.source.error(name.start, format!("there is no link `{}`", name.value));
+    Err(match known.is_empty() {
+        true => error.with_hint(format!("add [[link]] and, below it, name = \"{}\"", name.value)),
+        false => error.with_nearest(name.value, &known, "the links are"),
+    })
+}
+
+fn read_state(section: &Section<'_>, size_bytes: u64) -> Result<MemberState, ArrayError> {
+    let failed = section.flag("failed")?.unwrap_or(false);
+    match section.quantity("rebuilding", parse_bytes)? {
+        Some(_) if failed => {
+            Err(section.error_at("rebuilding", "a failed member cannot be `rebuilding`"))
+        }
+        Some(recovered_bytes) if recovered_bytes > size_bytes => {
+            let message =
+                format!("`rebuilding` is past the {size_bytes} bytes that the member has");
+            Err(section
+                .error_at("rebuilding", message)
+                .with_hint("it is what was recovered so far"))
+        }
+        Some(recovered_bytes) => Ok(MemberState::Rebuilding { recovered_bytes }),
+        None if failed => Ok(MemberState::Failed),
+        None => Ok(MemberState::InSync),
+    }
+}

@@ -1,0 +1,248 @@
+//! Reading TOML tables with errors that name the place.
+//!
+//! The file is walked by hand instead of by serde, because serde's errors lose the line of what is
+//! wrong across fields (a devid used twice, a link that is not there), and their wording is not
+//! ours. Every value keeps its span; an error turns it into a line.
+
+use super::ArrayError;
+use mirrorball_core::nearest::nearest;
+use std::fmt::Display;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The file being read.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) file: &'a str,
+    pub(super) text: &'a str,
+}
+
+/// One table of the file.
+#[derive(Clone, Copy)]
+pub(super) struct Section<'a> {
+    pub(super) source: Source<'a>,
+    table: &'a DeTable<'a>,
+    start: usize,
+    /// What messages call it: `[[member]]`; empty for the file itself.
+    name: &'static str,
+}
+
+/// A value with the place it stands at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At<T> {
+    pub(super) value: T,
+    pub(super) start: usize,
+}
+
+impl<'a> Source<'a> {
+    /// An error at a byte of the file.
+    pub(super) fn error(&self, start: usize, message: impl Display) -> ArrayError {
+        ArrayError {
+            file: self.file.to_owned(),
+            line: Some(self.line(start)),
+            message: message.to_string(),
+            hint: None,
+        }
+    }
+
+    /// The line of a byte, counted from 1.
+    fn line(&self, start: usize) -> usize {
+        self.text.as_bytes()[..start.min(self.text.len())].iter().filter(|b| **b == b'\n').count()
+            + 1
+    }
+
+    /// What the TOML parser complains of.
+    pub(super) fn syntax_error(&self, error: &toml::de::Error) -> ArrayError {
+        let start = error.span().map_or(0, |span: Range<usize>| span.start);
+        let message = error.message().trim_end().replace('\n', ", ");
+        self.error(start, format!("not valid TOML: {message}"))
+    }
+
+    /// The whole file as a section.
+    pub(super) fn root(self, table: &'a Spanned<DeTable<'a>>) -> Section<'a> {
+        Section { source: self, table: table.get_ref(), start: table.span().start, name: "" }
+    }
+}
+
+impl<'a> Section<'a> {
+    /// An error about the table as a whole.
+    pub(super) fn error(&self, message: impl Display) -> ArrayError {
+        self.source.error(self.start, message)
+    }
+
+    /// An error about a key, at its value if it is there.
+    pub(super) fn error_at(&self, key: &str, message: impl Display) -> ArrayError {
+        self.source.error(self.start_of(key), message)
+    }
+
+    /// The line the table begins at.
+    pub(super) fn line(&self) -> usize {
+        self.source.line(self.start)
+    }
+
+    /// Where the value of `key` stands, or the table if the key is not there.
+    pub(super) fn start_of(&self, key: &str) -> usize {
+        self.table.get(key).map_or(self.start, |value| value.span().start)
+    }
+
+    /// Whether the key is there.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    /// Refuses the first key, in the order of the file, that is not among `known`.
+    pub(super) fn allow_only(&self, known: &[&str]) -> Result<(), ArrayError> {
+        let unknown = self.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
+        let Some(key) = unknown.min_by_key(|key| key.span().start) else { return Ok(()) };
+        let place = if self.name.is_empty() { String::new() } else { format!(" in {}", self.name) };
+        let message = format!("unknown key `{}`{place}", key.get_ref());
+        let error = self.source.error(key.span().start, message);
+        Err(error.with_nearest(key.get_ref(), known, "the known ones are"))
+    }
+
+    /// Refuses a second of several keys that exclude each other, and returns the one that is there.
+    pub(super) fn one_of(&self, keys: &[&'static str]) -> Result<Option<&'static str>, ArrayError> {
+        let mut present: Vec<&'static str> =
+            keys.iter().copied().filter(|key| self.has(key)).collect();
+        present.sort_by_key(|key| self.start_of(key));
+        match present[..] {
+            [first, second, ..] => {
+                let message = format!("`{second}` contradicts `{first}`; keep one of them");
+                Err(self.error_at(second, message))
+            }
+            _ => Ok(present.first().copied()),
+        }
+    }
+
+    /// A string.
+    pub(super) fn text(&self, key: &str) -> Result<Option<At<&'a str>>, ArrayError> {
+        self.read(key, "a string", |value| value.as_str())
+    }
+
+    /// A whole number that fits `T`.
+    pub(super) fn integer<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, ArrayError> {
+        // As TOML's own integers end at 2^63, the end of a u64 says nothing to anybody.
+        let expected = match size_of::<T>() {
+            8.. => "a whole number, at least 0".to_owned(),
+            bytes => format!("a whole number from 0 to {}", (1u64 << (8 * bytes)) - 1),
+        };
+        let in_range = |value: &DeValue<'_>| {
+            let integer = value.as_integer()?;
+            let value = u64::from_str_radix(integer.as_str(), integer.radix()).ok()?;
+            T::try_from(value).ok()
+        };
+        Ok(self.read(key, &expected, in_range)?.map(|at| at.value))
+    }
+
+    /// A number.
+    pub(super) fn number(&self, key: &str) -> Result<Option<f64>, ArrayError> {
+        let number = |value: &DeValue<'_>| match value {
+            DeValue::Integer(integer) => integer.to_string().parse().ok(),
+            DeValue::Float(float) => float.as_str().parse().ok(),
+            _ => None,
+        };
+        Ok(self.read(key, "a number", number)?.map(|at| at.value))
+    }
+
+    /// True or false.
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ArrayError> {
+        Ok(self.read(key, "true or false", DeValue::as_bool)?.map(|at| at.value))
+    }
+
+    /// A quantity with its unit, read by `parse`; a bare number is for `parse` to judge.
+    pub(super) fn quantity<T, E: Display>(
+        &self,
+        key: &str,
+        parse: fn(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, ArrayError> {
+        let written = |value: &DeValue<'_>| match value {
+            DeValue::String(text) => Some(text.to_string()),
+            DeValue::Integer(integer) => Some(integer.to_string()),
+            DeValue::Float(float) => Some(float.to_string()),
+            _ => None,
+        };
+        let Some(text) = self.read(key, "a quantity between quotes", written)? else {
+            return Ok(None);
+        };
+        let quantity = parse(&text.value);
+        quantity.map(Some).map_err(|e| self.source.error(text.start, format!("`{key}`: {e}")))
+    }
+
+    /// A table within this one.
+    pub(super) fn table(
+        &self,
+        key: &str,
+        name: &'static str,
+    ) -> Result<Option<Section<'a>>, ArrayError> {
+        let table = self.read(key, "a table", |value| value.as_table())?;
+        Ok(table.map(|At { value: table, start }| Section {
+            source: self.source,
+            table,
+            start,
+            name,
+        }))
+    }
+
+    /// A list of tables; empty if the key is not there.
+    pub(super) fn tables(
+        &self,
+        key: &str,
+        name: &'static str,
+    ) -> Result<Vec<Section<'a>>, ArrayError> {
+        let list = self.read(key, "a list of tables", |value| value.as_array())?;
+        let Some(list) = list else { return Ok(Vec::new()) };
+        let section = |item: &'a Spanned<DeValue<'a>>| {
+            let start = item.span().start;
+            let table = item.get_ref().as_table().ok_or_else(|| {
+                let found = item.get_ref().type_str();
+                self.source.error(start, format!("`{key}` must be a list of tables, not {found}s"))
+            })?;
+            Ok(Section { source: self.source, table, start, name })
+        };
+        list.value.iter().map(section).collect()
+    }
+
+    /// A table as plain values, for a reader of its own; empty if the key is not there.
+    pub(super) fn plain_table(&self, key: &str) -> Result<toml::Table, ArrayError> {
+        self.read(key, "a table", |value| value.as_table())?;
+        let Some(value) = self.table.get(key) else { return Ok(toml::Table::new()) };
+        let deserializer = toml::de::ValueDeserializer::from(value.clone());
+        serde::Deserialize::deserialize(deserializer).map_err(|e| self.error_at(key, e.message()))
+    }
+
+    fn read<T>(
+        &self,
+        key: &str,
+        expected: &str,
+        convert: impl FnOnce(&'a DeValue<'a>) -> Option<T>,
+    ) -> Result<Option<At<T>>, ArrayError> {
+        let Some(spanned) = self.table.get(key) else { return Ok(None) };
+        let start = spanned.span().start;
+        match convert(spanned.get_ref()) {
+            Some(value) => Ok(Some(At { value, start })),
+            None => {
+                let written = self.source.text[spanned.span()].lines().next().unwrap_or("");
+                let message = format!("`{key}` must be {expected}, not `{written}`");
+                Err(self.source.error(start, message))
+            }
+        }
+    }
+}
+
+impl ArrayError {
+    /// Adds what was probably meant by `word`, or else all that it could have been.
+    pub(super) fn with_nearest(mut self, word: &str, known: &[&str], listing: &str) -> ArrayError {
+        self.hint = Some(match nearest(word, known.iter().copied()) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("{listing} {}", known.join(", ")),
+        });
+        self
+    }
+
+    /// Adds what to do.
+    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> ArrayError {
+        self.hint = Some(hint.into());
+        self
+    }
+}

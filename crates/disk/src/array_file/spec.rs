@@ -1,0 +1,186 @@
+//! An array as its file describes it, resolved member by member: plain data that builds a bank.
+
+use super::ArrayError;
+use crate::bank::{Bank, BankMember};
+use crate::fault::{Fault, Faulty};
+use crate::link::{Link, LinkParameters};
+use crate::profile::ModelProfile;
+use mirrorball_core::geometry::{ChunkMap, GeometryError, Profile};
+use mirrorball_core::member::{MemberConfig, MemberState};
+use mirrorball_core::rng::Rng;
+use mirrorball_core::units::{GIB, Nanos};
+use std::fmt;
+use std::path::PathBuf;
+
+/// An array.
+#[derive(Clone, Debug)]
+pub struct ArraySpec {
+    /// What it is called in output.
+    pub name: String,
+    /// The file that describes it, for messages.
+    pub file_name: String,
+    /// How it keeps its data.
+    pub profile: Profile,
+    /// How many members a striped chunk may span; as many as there are if not given.
+    pub stripe_width_max: Option<usize>,
+    /// How much of the volume older data fills.
+    pub used: Used,
+    /// The machine around the disks.
+    pub host: Host,
+    /// The links that members may hang off.
+    pub links: Vec<LinkParameters>,
+    /// The members, in the order of the file, each on its own.
+    pub members: Vec<MemberSpec>,
+}
+
+/// How much of a volume older data fills: jobs begin behind it, as on a filesystem that has aged.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Used {
+    /// A number of bytes.
+    Bytes(u64),
+    /// A share of the capacity, from 0 to 1.
+    Share(f64),
+}
+
+/// What the machine around the disks costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// Per request, from submission to completion, outside the device.
+    pub overhead: Nanos,
+    /// The read-ahead window of buffered readers, in KiB, as in `read_ahead_kb` of the block queue.
+    pub read_ahead_kb: u64,
+    /// How many CPUs issue requests.
+    pub cpus: u32,
+}
+
+/// One member.
+#[derive(Clone, Debug)]
+pub struct MemberSpec {
+    /// As in btrfs: 1, 2, …
+    pub devid: u64,
+    /// What it is.
+    pub source: MemberSource,
+    /// Which of the array's links it hangs off.
+    pub link: Option<usize>,
+    /// What is wrong with its disk.
+    pub faults: Vec<Fault>,
+    /// Higher is preferred, where a policy heeds it.
+    pub priority: u32,
+    /// Read only when no other mirror can serve.
+    pub write_mostly: bool,
+    /// Whether the kernel reports it as rotational; what its model or device says if not given.
+    pub rotational: Option<bool>,
+    /// The optimal I/O size it reports, in bytes; what its model or device says if not given.
+    pub optimal_io_bytes: Option<u64>,
+    /// Whether its contents may be trusted at the start.
+    pub state: MemberState,
+    /// The line of the file that it comes from.
+    pub line: usize,
+}
+
+/// What a member is.
+#[derive(Clone, Debug)]
+pub enum MemberSource {
+    /// A modelled disk, with its overrides applied.
+    Model(Box<ModelProfile>),
+    /// A real file or block device.
+    Path(PathBuf),
+    /// An export of another machine.
+    Uri(String),
+}
+
+impl Default for Host {
+    fn default() -> Host {
+        Host { overhead: Nanos::from_micros(15), read_ahead_kb: 128, cpus: 8 }
+    }
+}
+
+impl ArraySpec {
+    /// What the volume is told of each member.
+    ///
+    /// # Errors
+    /// If a member is real.
+    pub fn member_configs(&self) -> Result<Vec<MemberConfig>, ArrayError> {
+        self.modelled().map(|member| Ok(member?.0)).collect()
+    }
+
+    /// The layout of the volume.
+    ///
+    /// # Errors
+    /// If a member is real, or the members do not fit the profile.
+    pub fn chunk_map(&self) -> Result<ChunkMap, ArrayError> {
+        let configs = self.member_configs()?;
+        self.allocate(&configs).map_err(|error| self.error(None, error.to_string()))
+    }
+
+    /// The modelled members, idle, with their links and faults. Each draws its chance from `seed`
+    /// and its devid, so that a member behaves the same whatever others are added.
+    ///
+    /// # Errors
+    /// If a member is real.
+    pub fn bank(&self, seed: u64) -> Result<Bank, ArrayError> {
+        let links = self.links.iter().map(|link| Link::new(link.clone(), seed)).collect();
+        let members = self.modelled().map(|member| {
+            let (config, member, profile) = member?;
+            let mut rng = Rng::stream(seed, &format!("member {}", config.devid));
+            let model = profile.build(rng.next_u64());
+            let model = match member.faults[..] {
+                [] => model,
+                _ => Box::new(Faulty::new(model, &member.faults, rng.next_u64())),
+            };
+            Ok(BankMember { model, link: member.link })
+        });
+        Ok(Bank::new(members.collect::<Result<_, ArrayError>>()?, links))
+    }
+
+    /// Where jobs begin on a volume of this capacity: behind the older data, on a whole GiB, the
+    /// length of a chunk.
+    pub fn used_bytes(&self, capacity_bytes: u64) -> u64 {
+        let used = match self.used {
+            Used::Bytes(bytes) => bytes,
+            Used::Share(share) => (capacity_bytes as f64 * share) as u64,
+        };
+        used - used % GIB
+    }
+
+    /// The layout for these members.
+    pub(super) fn allocate(&self, configs: &[MemberConfig]) -> Result<ChunkMap, GeometryError> {
+        ChunkMap::allocate(self.profile, self.stripe_width_max, configs)
+    }
+
+    /// Each member with its configuration and its model, or an error for a real one.
+    fn modelled(
+        &self,
+    ) -> impl Iterator<Item = Result<(MemberConfig, &MemberSpec, &ModelProfile), ArrayError>> {
+        self.members.iter().map(|member| match &member.source {
+            MemberSource::Model(profile) => Ok((member.config(profile), member, profile.as_ref())),
+            MemberSource::Path(path) => Err(self.not_modelled(member, &path.display())),
+            MemberSource::Uri(uri) => Err(self.not_modelled(member, uri)),
+        })
+    }
+
+    fn not_modelled(&self, member: &MemberSpec, real: &dyn fmt::Display) -> ArrayError {
+        let message = format!("`{real}` is a real member, which cannot be simulated");
+        let error = self.error(Some(member.line), message);
+        error.with_hint("give the member a `model` instead")
+    }
+
+    fn error(&self, line: Option<usize>, message: String) -> ArrayError {
+        ArrayError { file: self.file_name.clone(), line, message, hint: None }
+    }
+}
+
+impl MemberSpec {
+    /// What the volume is told of the member if it has this model.
+    fn config(&self, profile: &ModelProfile) -> MemberConfig {
+        MemberConfig {
+            devid: self.devid,
+            size_bytes: profile.capacity_bytes,
+            rotational: self.rotational.unwrap_or(profile.rotational),
+            optimal_io_bytes: self.optimal_io_bytes.unwrap_or(profile.optimal_io_bytes),
+            priority: self.priority,
+            write_mostly: self.write_mostly,
+            state: self.state,
+        }
+    }
+}

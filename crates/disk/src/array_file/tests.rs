@@ -1,0 +1,243 @@
+//! The arrays that ship, what a file is resolved to, and model files beside it.
+
+use super::*;
+use crate::fault::{Fault, Window};
+use crate::model::DiskIo;
+use mirrorball_core::io::Op;
+use mirrorball_core::member::{MemberIndex, MemberState};
+use std::collections::BTreeMap;
+
+fn parse(text: &str) -> ArraySpec {
+    ArrayFile::parse(text, "folder/test.toml").unwrap_or_else(|error| panic!("{error}")).spec
+}
+
+/// Every file in `arrays/` is compiled in, loads, and makes an array that serves a read.
+#[test]
+fn the_arrays_that_ship_can_be_built() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../arrays");
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    assert_eq!(paths.len(), ArrayFile::builtin_names().count());
+    for path in paths {
+        let file = ArrayFile::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        let name = path.file_name().unwrap().display().to_string();
+        assert_eq!(ArrayFile::builtin(&name).unwrap().text, file.text);
+        let spec = file.spec;
+        let capacity_bytes = spec.chunk_map().unwrap().capacity_bytes();
+        assert!(spec.used_bytes(capacity_bytes) < capacity_bytes);
+        let mut bank = spec.bank(1).unwrap();
+        assert_eq!(bank.len(), spec.member_configs().unwrap().len());
+        let mut ended = Vec::new();
+        for member in (0..bank.len() as u16).map(MemberIndex) {
+            let io = DiskIo { tag: 0, op: Op::Read, offset: 1 << 30, length: 4096 };
+            bank.submit(Nanos::ZERO, member, io);
+        }
+        while let Some(now) = bank.next_event() {
+            bank.advance(now, &mut ended);
+        }
+        assert_eq!(ended.len(), bank.len(), "{name}");
+        assert!(ended.iter().all(|(_, completion)| completion.result.is_ok()), "{name}");
+    }
+}
+
+/// Where jobs run on the default array, chunks rotate over all six members, and each of the two bad
+/// ones has a better one beside it: what the comments of the file promise.
+#[test]
+fn the_default_array_uses_all_six_members() {
+    assert_eq!(ArrayFile::DEFAULT, "hetero-hdd-raid1");
+    let spec = ArrayFile::builtin(ArrayFile::DEFAULT).unwrap().spec;
+    let map = spec.chunk_map().unwrap();
+    let start = spec.used_bytes(map.capacity_bytes());
+    let mut pairs = BTreeMap::new();
+    for chunk in map.chunks().filter(|chunk| chunk.volume_offset >= start) {
+        let mut devids: Vec<u64> =
+            chunk.stripes.iter().map(|stripe| spec.members[stripe.member.get()].devid).collect();
+        devids.sort_unstable();
+        *pairs.entry(devids).or_insert(0u32) += 1;
+    }
+    let total: u32 = pairs.values().sum();
+    for pair in [[1, 8], [2, 7], [4, 6]] {
+        let share = pairs[&pair.to_vec()];
+        assert!(share * 3 >= total - 10, "{pairs:?}");
+    }
+    assert!(total >= 2000, "there is room for jobs: {total} chunks");
+}
+
+/// Every key that an array file may have.
+const EVERY_KEY: &str = r#"
+name = "all of it"
+profile = "raid10"
+stripe_width_max = 4
+used = "10GB"
+[host]
+overhead = "20us"
+read_ahead_kb = 4096
+cpus = 2
+[[link]]
+name = "a"
+[[link]]
+name = "b"
+read = "200MB/s"
+write = "190MB/s"
+latency = "10us"
+jitter = "5us"
+[[member]]
+model = "hdd-5k4"
+count = 2
+link = "b"
+size = "100GB"
+set = { rpm = 4200 }
+fault = [
+    { slow = 4.5, from = "10s", until = "20s" },
+    { stall = "2s", at = "30s" },
+    { error_rate = 0.25, from = "1s" },
+    { bad = { offset = "1GiB", length = 4096 } },
+    { dead = true },
+]
+[[member]]
+model = "delay"
+devid = 9
+rotational = true
+optimal_io = "128K"
+priority = 200
+write_mostly = true
+rebuilding = "500MB"
+[[member]]
+model = "delay"
+failed = true
+"#;
+
+#[test]
+fn every_key_is_read() {
+    let spec = parse(EVERY_KEY);
+    assert_eq!((spec.name.as_str(), spec.file_name.as_str()), ("all of it", "folder/test.toml"));
+    assert_eq!((spec.profile, spec.stripe_width_max), (Profile::Raid10, Some(4)));
+    assert_eq!((spec.used, spec.used_bytes(1 << 40)), (Used::Bytes(10_000_000_000), 9 << 30));
+    let host = Host { overhead: Nanos::from_micros(20), read_ahead_kb: 4096, cpus: 2 };
+    assert_eq!(spec.host, host);
+    let link = LinkParameters {
+        name: "b".to_owned(),
+        read_rate: Some(200_000_000),
+        write_rate: Some(190_000_000),
+        latency: Nanos::from_micros(10),
+        jitter: Nanos::from_micros(5),
+    };
+    assert_eq!(spec.links[1], link);
+    assert_eq!((spec.links[0].read_rate, spec.links[0].latency), (None, Nanos::ZERO));
+    let second = Nanos::from_secs;
+    let faults = [
+        Fault::Slow { factor_milli: 4500, during: Window { from: second(10), until: second(20) } },
+        Fault::Stall { at: second(30), length: second(2) },
+        Fault::Errors { rate: 0.25, during: Window { from: second(1), until: Nanos::MAX } },
+        Fault::Bad { offset: 1 << 30, length: 4096 },
+        Fault::Dead { during: Window::ALWAYS },
+    ];
+    assert_eq!((spec.members[1].faults.as_slice(), spec.members[1].link), (&faults[..], Some(1)));
+    let MemberSource::Model(profile) = &spec.members[0].source else { panic!("a model") };
+    assert_eq!(profile.parameter_table()["rpm"].as_integer(), Some(4200));
+    let configs = spec.member_configs().unwrap();
+    let devids: Vec<u64> = configs.iter().map(|config| config.devid).collect();
+    assert_eq!(devids, [1, 2, 9, 10]);
+    assert_eq!(configs.iter().map(|c| c.priority).collect::<Vec<_>>(), [0, 1, 200, 9]);
+    assert_eq!((configs[1].size_bytes, configs[1].rotational), (100_000_000_000, true));
+    let third = &configs[2];
+    assert_eq!(
+        (third.rotational, third.optimal_io_bytes, third.write_mostly),
+        (true, 131_072, true)
+    );
+    assert_eq!(third.state, MemberState::Rebuilding { recovered_bytes: 500_000_000 });
+    let fourth = &configs[3];
+    assert_eq!((fourth.rotational, fourth.state), (false, MemberState::Failed));
+}
+
+#[test]
+fn what_is_left_out_has_a_default() {
+    let spec = parse("profile = \"single\"\n[[member]]\nmodel = \"delay\"");
+    assert_eq!((spec.name.as_str(), spec.used, spec.links.len()), ("test", Used::Bytes(0), 0));
+    let host = Host { overhead: Nanos::from_micros(15), read_ahead_kb: 128, cpus: 8 };
+    assert_eq!(spec.host, host);
+    let config = &spec.member_configs().unwrap()[0];
+    assert_eq!((config.devid, config.priority, config.state), (1, 0, MemberState::InSync));
+}
+
+#[test]
+fn a_share_of_the_volume_is_rounded_to_whole_chunks() {
+    let text = "profile = \"single\"\nused = \"60%\"\n[[member]]\nmodel = \"delay\"";
+    assert_eq!(parse(text).used_bytes(10 << 30), 6 << 30);
+    assert_eq!(parse(text).used_bytes((10 << 30) - 1), 5 << 30);
+}
+
+/// A member draws its chance from the seed and its devid: others may come and go.
+#[test]
+fn a_member_behaves_the_same_beside_others() {
+    let waits = |text: &str, member: u16, seed: u64| -> Vec<u64> {
+        let mut bank = parse(text).bank(seed).unwrap();
+        let mut ended = Vec::new();
+        let mut now = Nanos::ZERO;
+        for tag in 0..50 {
+            let io = DiskIo { tag, op: Op::Read, offset: (tag * 977) << 20, length: 4096 };
+            bank.submit(now, MemberIndex(member), io);
+            while let Some(event) = bank.next_event() {
+                bank.advance(event, &mut ended);
+            }
+            now = ended.last().unwrap().1.at;
+        }
+        ended.iter().map(|(_, completion)| completion.at.0).collect()
+    };
+    let alone = "profile = \"single\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\ndevid = 3";
+    let among = "profile = \"single\"\n[[member]]\nmodel = \"hdd-5k4\"\ncount = 2\n\
+                 [[member]]\nmodel = \"hdd-7k2-ent\"";
+    assert_eq!(waits(alone, 0, 5), waits(among, 2, 5));
+    assert_ne!(waits(alone, 0, 5), waits(alone, 0, 6));
+}
+
+#[test]
+fn real_members_are_kept_and_not_simulated() {
+    let text = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\n[[member]]\n\
+                path = \"/dev/sdc\"\n[[member]]\nuri = \"nbd://replica/export\"";
+    let spec = parse(text);
+    assert!(matches!(&spec.members[1].source, MemberSource::Path(path) if path.ends_with("sdc")));
+    assert!(matches!(&spec.members[2].source, MemberSource::Uri(uri) if uri.starts_with("nbd")));
+    let message = "folder/test.toml:4: `/dev/sdc` is a real member, which cannot be simulated \
+                   (give the member a `model` instead)";
+    assert_eq!(spec.member_configs().unwrap_err().to_string(), message);
+    assert_eq!(spec.chunk_map().unwrap_err().to_string(), message);
+    assert_eq!(spec.bank(1).err().unwrap().to_string(), message);
+}
+
+/// A path counts from the folder of the array file; a fault inside a model file is reported there.
+#[test]
+fn a_model_may_be_a_file_beside_the_array() {
+    let folder = std::env::temp_dir().join(format!("mirrorball-array-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("models")).unwrap();
+    let model = "name = \"mine\"\nsummary = \"s\"\nkind = \"delay\"\ncapacity = \"3TB\"\n\
+                 [parameters]\nservice = \"1ms\"\n";
+    std::fs::write(folder.join("models/mine.toml"), model).unwrap();
+    std::fs::write(folder.join("models/bad.toml"), model.replace("1ms", "1")).unwrap();
+    let array = folder.join("array.toml");
+    let load = |name: &str| {
+        let text = format!("profile = \"single\"\n[[member]]\nmodel = \"models/{name}.toml\"");
+        std::fs::write(&array, text).unwrap();
+        ArrayFile::load(&array).map(|file| file.spec)
+    };
+    assert_eq!(load("mine").unwrap().member_configs().unwrap()[0].size_bytes, 3_000_000_000_000);
+    let error = load("bad").unwrap_err();
+    assert!(error.file.ends_with("models/bad.toml") && error.line == Some(6), "{error}");
+    let error = load("none").unwrap_err();
+    assert!(error.file.ends_with("array.toml") && error.line == Some(3), "{error}");
+    assert!(error.message.contains("models/none.toml`: No such file"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+    let error = ArrayFile::load(&array).unwrap_err();
+    assert!(error.message.starts_with("cannot read the array file: No such file"), "{error}");
+}
+
+#[test]
+fn a_built_in_array_is_found_by_name_and_a_wrong_name_answered() {
+    let file = ArrayFile::builtin("arrays/two-hdd-raid1.toml").unwrap();
+    assert_eq!(file.file_name, "arrays/two-hdd-raid1.toml");
+    let error = ArrayFile::builtin("two-hd-raid1").unwrap_err().to_string();
+    let expected = "two-hd-raid1: there is no built-in array of this name \
+                    (did you mean `two-hdd-raid1`?)";
+    assert_eq!(error, expected);
+}

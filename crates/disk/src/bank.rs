@@ -1,0 +1,174 @@
+//! All modelled members of one array, driven as one.
+//!
+//! Each member is a model, with its faults already over it, and perhaps a link before it that it
+//! shares with others. Events are taken in the order of time, ties in the order of members, so
+//! equal inputs and seeds give equal completions in equal order.
+//!
+//! The cost is kept low because every simulated I/O passes here: the next event of each member is
+//! kept in a flat array whose least is found by a scan (arrays have a handful of members, where a
+//! scan beats a heap), a member without a link is called directly, and nothing is allocated once
+//! the queues have grown to their depth.
+//!
+//! Non-goals: which member to use (`mirrorball_core`), and data.
+
+mod path;
+
+use crate::link::Link;
+use crate::model::{Completion, DiskIo, Model};
+use mirrorball_core::member::MemberIndex;
+use mirrorball_core::units::Nanos;
+use path::Path;
+
+/// One member of a bank.
+pub struct BankMember {
+    /// How its disk behaves, faults included.
+    pub model: Box<dyn Model>,
+    /// Which of the bank's links it hangs off, if any.
+    pub link: Option<usize>,
+}
+
+/// The modelled members of an array.
+pub struct Bank {
+    members: Vec<Station>,
+    links: Vec<Link>,
+    /// The next event of each member, [`Nanos::MAX`] for none.
+    events: Vec<Nanos>,
+    earliest: Earliest,
+    completions: Vec<Completion>,
+}
+
+struct Station {
+    model: Box<dyn Model>,
+    path: Option<Box<Path>>,
+}
+
+/// The member whose event comes first.
+#[derive(Clone, Copy)]
+struct Earliest {
+    at: Nanos,
+    member: usize,
+}
+
+impl Bank {
+    /// A bank of idle members.
+    ///
+    /// # Panics
+    /// If a member names a link that is not there, or there are more than 2^16 members.
+    pub fn new(members: Vec<BankMember>, links: Vec<Link>) -> Bank {
+        assert!(members.len() <= 1 << 16, "{} members do not fit an index", members.len());
+        let station = |BankMember { model, link }| {
+            assert!(link.is_none_or(|link| link < links.len()), "there is no link {link:?}");
+            Station { model, path: link.map(|link| Box::new(Path::new(link))) }
+        };
+        let members: Vec<Station> = members.into_iter().map(station).collect();
+        Bank {
+            events: vec![Nanos::MAX; members.len()],
+            members,
+            links,
+            earliest: Earliest { at: Nanos::MAX, member: 0 },
+            completions: Vec::new(),
+        }
+    }
+
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Hands an I/O to a member. Its tag must be unique among those in flight on that member.
+    ///
+    /// # Panics
+    /// If the bank has an event before `now` that it was not advanced to.
+    #[inline]
+    pub fn submit(&mut self, now: Nanos, member: MemberIndex, io: DiskIo) {
+        assert!(now <= self.earliest.at, "advance to {:?} before {now:?}", self.earliest.at);
+        let station = &mut self.members[member.get()];
+        match &mut station.path {
+            None => station.model.submit(now, io),
+            Some(path) => path.submit(now, io, &mut self.links[path.link]),
+        }
+        let at = station.next_event();
+        self.events[member.get()] = at;
+        let comes_first = at < self.earliest.at
+            || (at == self.earliest.at && member.get() < self.earliest.member);
+        if comes_first {
+            self.earliest = Earliest { at, member: member.get() };
+        } else if member.get() == self.earliest.member && at > self.earliest.at {
+            // A submission may put off what the member was about to do.
+            self.earliest = find_earliest(&self.events);
+        }
+    }
+
+    /// When something happens next (not always a completion), or `None` when all are idle.
+    #[inline]
+    pub fn next_event(&self) -> Option<Nanos> {
+        (self.earliest.at < Nanos::MAX).then_some(self.earliest.at)
+    }
+
+    /// Lets time pass up to and including `now`, and appends what completed, in order of time, ties
+    /// in the order of members.
+    pub fn advance(&mut self, now: Nanos, completions: &mut Vec<(MemberIndex, Completion)>) {
+        while self.earliest.at <= now && self.earliest.at < Nanos::MAX {
+            let Earliest { at, member } = self.earliest;
+            let station = &mut self.members[member];
+            match &mut station.path {
+                None => station.model.advance(at, &mut self.completions),
+                Some(path) => path.step(
+                    at,
+                    station.model.as_mut(),
+                    &mut self.links[path.link],
+                    &mut self.completions,
+                ),
+            }
+            self.events[member] = station.next_event();
+            self.earliest = find_earliest(&self.events);
+            let index = MemberIndex(member as u16);
+            completions.extend(self.completions.drain(..).map(|completion| (index, completion)));
+        }
+    }
+
+    /// When `io` would complete if it were submitted to `member` at `now` and nothing came after
+    /// it. Exact for a member without a link, and for one whose link is otherwise unused until
+    /// then; else an estimate, because what the other members will send across is not foreseen.
+    pub fn completion_if_submitted(&self, now: Nanos, member: MemberIndex, io: DiskIo) -> Nanos {
+        let station = &self.members[member.get()];
+        match &station.path {
+            None => station.model.completion_if_submitted(now, io),
+            Some(path) => {
+                let link = &self.links[path.link];
+                path.completion_if_submitted(now, io, station.model.as_ref(), link)
+            }
+        }
+    }
+}
+
+impl Station {
+    #[inline]
+    fn next_event(&self) -> Nanos {
+        let at = match &self.path {
+            None => self.model.next_event(),
+            Some(path) => path.next_event(self.model.as_ref()),
+        };
+        at.unwrap_or(Nanos::MAX)
+    }
+}
+
+/// The first of the least events.
+#[inline]
+fn find_earliest(events: &[Nanos]) -> Earliest {
+    let mut earliest = Earliest { at: Nanos::MAX, member: 0 };
+    for (member, &at) in events.iter().enumerate() {
+        if at < earliest.at {
+            earliest = Earliest { at, member };
+        }
+    }
+    earliest
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! What lies between the host and a disk behind a link: I/O on its way there and back.
+//!
+//! The way of an I/O is told in [`crate::link`]. Both queues are in the order of arrival. The disk
+//! is given the number of a slot as tag, so that a completion finds its I/O again.
+
+use crate::link::{Direction, Link};
+use crate::model::{Completion, DiskIo, Model};
+use crate::time_queue::TimeQueue;
+use mirrorball_core::io::Op;
+use mirrorball_core::slab::Slab;
+use mirrorball_core::units::Nanos;
+
+/// One member's end of a link.
+#[derive(Default)]
+pub(super) struct Path {
+    /// Which link of the bank.
+    pub(super) link: usize,
+    towards_disk: TimeQueue<DiskIo>,
+    at_disk: Slab<DiskIo>,
+    towards_host: TimeQueue<Completion>,
+    disk_completions: Vec<Completion>,
+}
+
+impl Path {
+    /// An empty path over the link with this index.
+    pub(super) fn new(link: usize) -> Path {
+        Path { link, ..Path::default() }
+    }
+
+    /// Sends an I/O off towards its disk.
+    pub(super) fn submit(&mut self, now: Nanos, io: DiskIo, link: &mut Link) {
+        let arrival = link.carry(Direction::ToDisk, now, data(&io, Op::Write));
+        self.towards_disk.push(arrival, io);
+    }
+
+    /// When something happens next on the path or in the disk.
+    pub(super) fn next_event(&self, disk: &dyn Model) -> Option<Nanos> {
+        let dues =
+            [self.towards_disk.first_due(), disk.next_event(), self.towards_host.first_due()];
+        dues.into_iter().flatten().min()
+    }
+
+    /// Lets one step happen that is due at `now`, and appends what it brought to the host. What it
+    /// sets off at the same instant takes another.
+    pub(super) fn step(
+        &mut self,
+        now: Nanos,
+        disk: &mut dyn Model,
+        link: &mut Link,
+        arrived: &mut Vec<Completion>,
+    ) {
+        while let Some((at, completion)) = self.towards_host.pop_due(now) {
+            arrived.push(Completion { at, ..completion });
+        }
+        disk.advance(now, &mut self.disk_completions);
+        for Completion { tag, at, result } in self.disk_completions.drain(..) {
+            let io = self.at_disk.remove(tag as u32).expect("an I/O completes once");
+            // A failed read has no data to bring.
+            let bytes = if result.is_ok() { data(&io, Op::Read) } else { 0 };
+            let arrival = link.carry(Direction::ToHost, at, bytes);
+            self.towards_host.push(arrival, Completion { tag: io.tag, at: arrival, result });
+        }
+        while let Some((at, io)) = self.towards_disk.pop_due(now) {
+            let tag = u64::from(self.at_disk.insert(io));
+            disk.submit(at, DiskIo { tag, ..io });
+        }
+    }
+
+    /// When `io` would be back if nothing else crossed the link meanwhile. Chance is foreseen as
+    /// well: the copy of the link draws what the link would.
+    pub(super) fn completion_if_submitted(
+        &self,
+        now: Nanos,
+        io: DiskIo,
+        disk: &dyn Model,
+        link: &Link,
+    ) -> Nanos {
+        let mut link = link.clone();
+        let arrival = link.carry(Direction::ToDisk, now, data(&io, Op::Write));
+        // A disk with something to do before the arrival cannot be asked about that later time;
+        // asked about now, it errs by what it gets done in between.
+        let end = match disk.next_event() {
+            Some(event) if event < arrival => {
+                disk.completion_if_submitted(now, io).saturating_add(arrival - now)
+            }
+            _ => disk.completion_if_submitted(arrival, io),
+        };
+        link.carry(Direction::ToHost, end, data(&io, Op::Read))
+    }
+}
+
+/// How many bytes of data `io` sends in the direction that `op` does.
+fn data(io: &DiskIo, op: Op) -> u64 {
+    if io.op == op { io.length } else { 0 }
+}

@@ -1,0 +1,295 @@
+//! Faults laid over a disk: slow times, stalls, errors, bad ranges, death and return.
+//!
+//! [`Faulty`] wraps any model and is a model itself. Slow times and stalls bend the disk's clock
+//! (the private module `clock`), so they compose with queueing by themselves. The other faults
+//! decide how an I/O ends:
+//!
+//! - *Errors*: each I/O submitted in the window fails with the given probability, as
+//!   [`IoError::Transport`], after the time it would have taken: a bad cable.
+//! - *Bad range*: a read that touches it fails with [`IoError::Medium`] after its usual time. Bytes
+//!   become good when a write of them completes.
+//! - *Death*: what is in flight at the first instant of the window fails with [`IoError::Gone`]
+//!   then, and what is submitted in the window fails at once. What the disk had begun it finishes
+//!   in silence, so a disk that returns very soon is found busy.
+//!
+//! Non-goals: the seconds that a real drive spends retrying a bad sector (put a stall beside it),
+//! and wrong data, which a model has none of.
+
+mod bad_ranges;
+mod clock;
+
+use crate::model::{Completion, DiskIo, Model};
+use bad_ranges::BadRanges;
+use clock::{DiskClock, Pace, Stretch};
+use mirrorball_core::io::{IoError, Op};
+use mirrorball_core::rng::Rng;
+use mirrorball_core::slab::Slab;
+use mirrorball_core::units::Nanos;
+use std::collections::VecDeque;
+
+/// From an instant up to, not including, another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Its first instant.
+    pub from: Nanos,
+    /// The first instant after it; [`Nanos::MAX`] for never.
+    pub until: Nanos,
+}
+
+impl Window {
+    /// All of time.
+    pub const ALWAYS: Window = Window { from: Nanos::ZERO, until: Nanos::MAX };
+
+    /// Whether `at` lies within.
+    #[inline]
+    pub fn contains(&self, at: Nanos) -> bool {
+        self.from <= at && at < self.until
+    }
+}
+
+/// Something that is wrong with a disk.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Fault {
+    /// Everything the disk does takes so many times as long.
+    Slow {
+        /// Thousandths: 4000 for four times. At least 1000.
+        factor_milli: u64,
+        /// When.
+        during: Window,
+    },
+    /// The disk stands still; nothing completes.
+    Stall {
+        /// From when.
+        at: Nanos,
+        /// For how long.
+        length: Nanos,
+    },
+    /// I/O of any kind fails by chance.
+    Errors {
+        /// The probability for each I/O.
+        rate: f64,
+        /// When.
+        during: Window,
+    },
+    /// Reads of a range fail until it is rewritten.
+    Bad {
+        /// First byte on the disk.
+        offset: u64,
+        /// Number of bytes.
+        length: u64,
+    },
+    /// The disk is gone.
+    Dead {
+        /// When; it returns at the end.
+        during: Window,
+    },
+}
+
+/// A disk with faults.
+pub struct Faulty {
+    inner: Box<dyn Model>,
+    clock: DiskClock,
+    errors: Vec<(f64, Window)>,
+    bad_ranges: BadRanges,
+    /// In order of their beginning; those before `deaths_struck` are no longer news.
+    deaths: Vec<Window>,
+    deaths_struck: usize,
+    rng: Rng,
+    in_flight: Slab<InFlight>,
+    /// How many of them have not been answered yet.
+    unanswered: usize,
+    sequence: u64,
+    /// The last instant at which something was submitted or happened.
+    now: Nanos,
+    /// What has completed and was not handed out yet.
+    ready: VecDeque<Completion>,
+    inner_completions: Vec<Completion>,
+}
+
+struct InFlight {
+    io: DiskIo,
+    sequence: u64,
+    result: Result<(), IoError>,
+    /// Whether death has answered it already.
+    answered: bool,
+}
+
+impl Faulty {
+    /// `inner` with `faults` over it. Equal seeds give equal errors.
+    ///
+    /// # Panics
+    /// If a factor is below 1.
+    pub fn new(inner: Box<dyn Model>, faults: &[Fault], seed: u64) -> Faulty {
+        let mut stretches = Vec::new();
+        let mut errors = Vec::new();
+        let mut bad_ranges = BadRanges::default();
+        let mut deaths = Vec::new();
+        for &fault in faults {
+            match fault {
+                Fault::Slow { factor_milli, during: Window { from, until } } => {
+                    assert!(factor_milli >= clock::MILLI, "a slow disk is not faster than itself");
+                    stretches.push(Stretch { from, until, pace: Pace::Slow { factor_milli } });
+                }
+                Fault::Stall { at, length } => {
+                    let until = at.saturating_add(length);
+                    stretches.push(Stretch { from: at, until, pace: Pace::Stalled });
+                }
+                Fault::Errors { rate, during } => errors.push((rate, during)),
+                Fault::Bad { offset, length } => bad_ranges.add(offset, length),
+                Fault::Dead { during } => deaths.push(during),
+            }
+        }
+        deaths.sort_by_key(|death| death.from);
+        Faulty {
+            inner,
+            clock: DiskClock::new(&stretches),
+            errors,
+            bad_ranges,
+            deaths,
+            deaths_struck: 0,
+            rng: Rng::stream(seed, "fault"),
+            in_flight: Slab::default(),
+            unanswered: 0,
+            sequence: 0,
+            now: Nanos::ZERO,
+            ready: VecDeque::new(),
+            inner_completions: Vec::new(),
+        }
+    }
+
+    fn is_dead(&self, at: Nanos) -> bool {
+        self.deaths.iter().any(|death| death.contains(at))
+    }
+
+    /// When the inner model has its next event.
+    fn inner_due(&self) -> Option<Nanos> {
+        self.inner.next_event().map(|at| self.clock.real_time(at).max(self.now))
+    }
+
+    /// When the disk dies with something in flight.
+    fn death_due(&self) -> Option<Nanos> {
+        match self.unanswered {
+            0 => None,
+            _ => self.deaths.get(self.deaths_struck).map(|death| death.from.max(self.now)),
+        }
+    }
+
+    /// Lets everything happen that is due at `now` or before, into `ready`.
+    fn run_until(&mut self, now: Nanos) {
+        loop {
+            let inner_due = self.inner_due().unwrap_or(Nanos::MAX);
+            let death_due = self.death_due().unwrap_or(Nanos::MAX);
+            let due = inner_due.min(death_due);
+            if due > now || due == Nanos::MAX {
+                return;
+            }
+            self.now = due;
+            // What completes at the instant of death has just made it.
+            match inner_due <= death_due {
+                true => self.run_inner(),
+                false => self.die(),
+            }
+        }
+    }
+
+    /// Lets the inner model take its next event, which is due at `self.now`.
+    fn run_inner(&mut self) {
+        let at = self.inner.next_event().expect("the event that is due");
+        self.inner.advance(at, &mut self.inner_completions);
+        for completion in self.inner_completions.drain(..) {
+            let entry = self.in_flight.remove(completion.tag as u32);
+            let InFlight { io, result, answered, .. } = entry.expect("an I/O completes once");
+            if answered {
+                continue;
+            }
+            self.unanswered -= 1;
+            let result = result.and(completion.result).and_then(|()| match io.op {
+                Op::Read if self.bad_ranges.touch(io.offset, io.length) => Err(IoError::Medium),
+                _ => Ok(()),
+            });
+            if io.op == Op::Write && result.is_ok() {
+                self.bad_ranges.cure(io.offset, io.length);
+            }
+            self.ready.push_back(Completion { tag: io.tag, at: self.now, result });
+        }
+    }
+
+    /// Fails all that is in flight, in order of submission.
+    fn die(&mut self) {
+        self.deaths_struck += 1;
+        self.unanswered = 0;
+        let unanswered = self.in_flight.iter().filter(|(_, entry)| !entry.answered);
+        let mut victims: Vec<(u64, u32)> =
+            unanswered.map(|(key, entry)| (entry.sequence, key)).collect();
+        victims.sort_unstable();
+        for (_, key) in victims {
+            let entry = self.in_flight.get_mut(key);
+            entry.answered = true;
+            let completion =
+                Completion { tag: entry.io.tag, at: self.now, result: Err(IoError::Gone) };
+            self.ready.push_back(completion);
+        }
+    }
+
+    /// Whether chance lets an I/O submitted at `now` succeed.
+    fn draw_result(&mut self, now: Nanos) -> Result<(), IoError> {
+        let mut result = Ok(());
+        for (rate, during) in &self.errors {
+            if during.contains(now) && self.rng.unit() < *rate {
+                result = Err(IoError::Transport);
+            }
+        }
+        result
+    }
+}
+
+impl Model for Faulty {
+    fn submit(&mut self, now: Nanos, io: DiskIo) {
+        self.run_until(now);
+        self.now = now;
+        // With nothing in flight, a death strikes nobody and passes unseen.
+        while self.deaths.get(self.deaths_struck).is_some_and(|death| death.from <= now) {
+            self.deaths_struck += 1;
+        }
+        if self.is_dead(now) {
+            let result = Err(IoError::Gone);
+            self.ready.push_back(Completion { tag: io.tag, at: now, result });
+            return;
+        }
+        let result = self.draw_result(now);
+        let entry = InFlight { io, sequence: self.sequence, result, answered: false };
+        self.sequence += 1;
+        self.unanswered += 1;
+        let tag = u64::from(self.in_flight.insert(entry));
+        self.inner.submit(self.clock.disk_time(now), DiskIo { tag, ..io });
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        if let Some(completion) = self.ready.front() {
+            return Some(completion.at);
+        }
+        let due = [self.inner_due(), self.death_due()].into_iter().flatten().min();
+        due.filter(|&at| at < Nanos::MAX)
+    }
+
+    fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
+        self.run_until(now);
+        completions.extend(self.ready.drain(..));
+    }
+
+    fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos {
+        if self.is_dead(now) {
+            return now;
+        }
+        let disk_end = self.inner.completion_if_submitted(self.clock.disk_time(now), io);
+        let end = self.clock.real_time(disk_end).max(now);
+        self.deaths
+            .iter()
+            .map(|death| death.from)
+            .filter(|&from| from > now)
+            .fold(end, |end, from| end.min(from))
+    }
+}
+
+#[cfg(test)]
+mod tests;

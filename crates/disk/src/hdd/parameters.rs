@@ -1,0 +1,177 @@
+//! What a hard disk is made of, in the words and units of a data sheet.
+
+use super::Hdd;
+use super::geometry::Geometry;
+use crate::model::Model;
+use crate::profile::{ModelParameters, quantity};
+use mirrorball_core::units::Nanos;
+use serde::Deserialize;
+
+/// The parameters of a hard disk: the `[parameters]` of a profile of kind `hdd`.
+///
+/// Durations are written as `"1.4ms"`, rates as `"205MB/s"`, sizes as `"64MiB"`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HddParameters {
+    /// Revolutions per minute.
+    pub rpm: u64,
+    /// Recorded surfaces: tracks per cylinder.
+    pub surfaces: u32,
+    /// Zones of equal numbers of cylinders, within each of which all tracks hold the same.
+    pub zones: u32,
+    /// Sustained rate of the outermost zone in bytes per second, track switches included.
+    #[serde(deserialize_with = "quantity::rate")]
+    pub outer_rate: u64,
+    /// The same of the innermost zone; those between lie on a line.
+    #[serde(deserialize_with = "quantity::rate")]
+    pub inner_rate: u64,
+    /// Seek to the next cylinder, settling included.
+    #[serde(deserialize_with = "quantity::duration")]
+    pub seek_track: Nanos,
+    /// Mean seek over random pairs of cylinders.
+    #[serde(deserialize_with = "quantity::duration")]
+    pub seek_average: Nanos,
+    /// Seek over all cylinders. Left out, it follows from the other two and a curve that is a
+    /// square root of the distance.
+    #[serde(default, deserialize_with = "optional_duration")]
+    pub seek_full: Option<Nanos>,
+    /// A measured curve instead of the formulas: fraction of all cylinders and time, both rising,
+    /// the last fraction 1.
+    #[serde(default)]
+    pub seek_points: Vec<SeekPoint>,
+    /// Switch to another surface of the same cylinder.
+    #[serde(deserialize_with = "quantity::duration")]
+    pub head_switch: Nanos,
+    /// What a write settles longer than a read after a seek.
+    #[serde(deserialize_with = "quantity::duration")]
+    pub write_settle: Nanos,
+    /// Command processing before the mechanism can start.
+    #[serde(deserialize_with = "quantity::duration")]
+    pub command_overhead: Nanos,
+    /// Rate between cache and host in bytes per second.
+    #[serde(deserialize_with = "quantity::rate")]
+    pub interface_rate: u64,
+    /// Commands among which the disk chooses the next; those beyond wait in order of arrival.
+    pub queue_depth: usize,
+    /// A command that has waited this long goes first.
+    #[serde(deserialize_with = "quantity::duration")]
+    pub age_limit: Nanos,
+    /// Segments of the read cache, at most 255; 0 for none.
+    pub segments: u8,
+    /// Size of one segment in bytes: how far the disk reads ahead of a stream when left alone.
+    #[serde(deserialize_with = "quantity::bytes")]
+    pub segment_size: u64,
+    /// How far it reads ahead of a sequential stream even when other commands wait.
+    #[serde(deserialize_with = "quantity::bytes")]
+    pub read_ahead: u64,
+    /// Size of the write-back cache in bytes; 0 for write-through.
+    #[serde(deserialize_with = "quantity::bytes")]
+    pub write_cache: u64,
+    /// Cached writes, oldest first, among which the disk chooses the next to write back.
+    pub write_window: usize,
+    /// How long no read may have come before the disk writes back unasked.
+    #[serde(deserialize_with = "quantity::duration")]
+    pub idle_delay: Nanos,
+    /// What a flush costs beyond writing back, if anything was written since the last.
+    #[serde(deserialize_with = "quantity::duration")]
+    pub flush_overhead: Nanos,
+    /// Whether a flush is queued like any command (SCSI) or waits for the queue to drain and holds
+    /// up what follows (SATA, where FLUSH CACHE is not an NCQ command).
+    pub queued_flush: bool,
+    /// Probability that a command for which the arm moves meets a recovery (a missed servo mark,
+    /// retries, a recalibration).
+    #[serde(default)]
+    pub recovery_probability: f64,
+    /// Shortest recovery; all are whole revolutions.
+    #[serde(default, deserialize_with = "quantity::duration")]
+    pub recovery_min: Nanos,
+    /// Longest recovery.
+    #[serde(default, deserialize_with = "quantity::duration")]
+    pub recovery_max: Nanos,
+}
+
+/// One point of a measured seek curve: `[0.1, "4.84ms"]`.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub struct SeekPoint(
+    /// Distance as a fraction of all cylinders.
+    pub f64,
+    /// Time of the seek.
+    #[serde(deserialize_with = "quantity::duration")]
+    pub Nanos,
+);
+
+impl HddParameters {
+    /// Time of one revolution.
+    pub fn revolution(&self) -> Nanos {
+        Nanos(60_000_000_000 / self.rpm)
+    }
+
+    /// The conditions under which a disk can be built, each with what to say when it fails.
+    fn conditions(&self) -> [(bool, &'static str); 14] {
+        let points = &self.seek_points;
+        let rising = points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1);
+        let whole = points.last().is_none_or(|last| last.0 == 1.0);
+        let full = self.seek_full.unwrap_or(self.seek_average);
+        let second = Nanos::from_secs(1);
+        let slow = [self.seek_average, self.head_switch, self.write_settle];
+        [
+            ((60..=100_000).contains(&self.rpm), "`rpm` must lie between 60 and 100000"),
+            ((1..=64).contains(&self.surfaces), "`surfaces` must lie between 1 and 64"),
+            ((1..=250).contains(&self.zones), "`zones` must lie between 1 and 250"),
+            (self.inner_rate >= 1_000_000, "`inner_rate` must be at least 1MB/s"),
+            (self.outer_rate >= self.inner_rate, "`outer_rate` is below `inner_rate`"),
+            (self.outer_rate <= 4_000_000_000, "`outer_rate` must be at most 4GB/s"),
+            (self.seek_track <= self.seek_average, "`seek_average` is below `seek_track`"),
+            (self.seek_average <= full, "`seek_full` is below `seek_average`"),
+            (slow.iter().all(|&time| time < second), "`seek_average` and switches of 1s and more"),
+            (
+                rising && whole && points.iter().all(|point| point.0 > 0.0),
+                "`seek_points` must be [fraction, time] pairs, both rising, up to fraction 1.0",
+            ),
+            ((1..=1024).contains(&self.queue_depth), "`queue_depth` must lie between 1 and 1024"),
+            (
+                (0.0..=1.0).contains(&self.recovery_probability)
+                    && self.recovery_min <= self.recovery_max,
+                "`recovery_probability` must lie between 0 and 1, and `recovery_min` must not \
+                 exceed `recovery_max`",
+            ),
+            (
+                self.read_ahead <= self.segment_size,
+                "`read_ahead` does not fit into a segment of `segment_size`",
+            ),
+            (
+                self.write_cache == 0 || self.write_window > 0,
+                "`write_window` is 0, so the write cache would never empty",
+            ),
+        ]
+    }
+}
+
+impl ModelParameters for HddParameters {
+    fn check(&self, capacity_bytes: u64) -> Result<(), String> {
+        if let Some((_, message)) = self.conditions().iter().find(|(holds, _)| !holds) {
+            return Err((*message).to_owned());
+        }
+        if self.interface_rate == 0 {
+            return Err("`interface_rate` is 0, so nothing would ever complete".to_owned());
+        }
+        if Geometry::tracks_needed(self, capacity_bytes) > u64::from(u32::MAX) {
+            return Err("`capacity` needs more tracks than the model can count".to_owned());
+        }
+        match capacity_bytes {
+            0..1_048_576 => Err("`capacity` must be at least 1MiB".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn build(&self, capacity_bytes: u64, seed: u64) -> Box<dyn Model> {
+        Box::new(Hdd::new(self, capacity_bytes, seed))
+    }
+}
+
+fn optional_duration<'de, D>(deserializer: D) -> Result<Option<Nanos>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    quantity::duration(deserializer).map(Some)
+}

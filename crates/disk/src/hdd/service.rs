@@ -1,0 +1,230 @@
+//! What the mechanism does next: commands, cached writes, flushes, and the work of an idle disk.
+
+use super::mechanism::{Access, Bytes, Passage, Pick, Reason, Target};
+use super::read_cache::Cached;
+use super::{Command, Fixed, Hdd, WriteBack};
+use mirrorball_core::units::Nanos;
+
+impl Hdd {
+    /// Whether someone waits for the mechanism.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.commands.is_empty() || self.must_write_back()
+    }
+
+    fn must_write_back(&self) -> bool {
+        !self.stalled.is_empty() || !self.flushes.is_empty()
+    }
+
+    /// Lets the mechanism, if it is free at `now`, start what waits for it.
+    pub(super) fn dispatch(&mut self, now: Nanos) {
+        while self.free_at <= now {
+            self.finish_write_back();
+            if self.finish_flush(now) {
+                continue;
+            }
+            if !self.is_wanted() {
+                return;
+            }
+            self.start_next(now);
+        }
+    }
+
+    fn start_next(&mut self, now: Nanos) {
+        let write_back = if self.must_write_back() {
+            self.fill_window();
+            self.choose_write_back(now)
+        } else {
+            None
+        };
+        let Fixed { mechanics, parameters, .. } = &*self.fixed;
+        let command = mechanics.choose(&self.head, &self.candidates, now, parameters.age_limit);
+        match (command, write_back) {
+            (Some(pick), None) => self.start_command(pick, now),
+            (None, Some(pick)) => self.start_write_back(pick),
+            (Some(command), Some(write_back)) => {
+                let soonest = |pick: &Pick| (pick.start, pick.cost);
+                if self.write_back_is_overdue(now) || soonest(&write_back) < soonest(&command) {
+                    self.start_write_back(write_back);
+                } else {
+                    self.start_command(command, now);
+                }
+            }
+            (None, None) => unreachable!("who waits for the mechanism waits for a command"),
+        }
+    }
+
+    /// Reads must not keep a flush or a stalled write waiting beyond the age limit.
+    fn write_back_is_overdue(&self, now: Nanos) -> bool {
+        let flush = self.flushes.front().map(|flush| flush.ready_at);
+        let write = self.stalled.front().map(|write| write.submitted.ready_at);
+        let limit = self.fixed.parameters.age_limit;
+        [flush, write].into_iter().flatten().any(|since| since.saturating_add(limit) < now)
+    }
+
+    fn start_command(&mut self, pick: Pick, now: Nanos) {
+        let index = match pick.reason {
+            Reason::Nearest => match self.next_of_stream(now) {
+                Some(index) => index,
+                None => self.first_of_run(pick.index),
+            },
+            Reason::Overdue | Reason::FirstReady => pick.index,
+        };
+        let command = self.commands.swap_remove(index);
+        self.candidates.swap_remove(index);
+        match command.access {
+            Access::Read => self.start_read(command, pick.start),
+            Access::Write => {
+                let at = self.start_write(&command.target, pick.start);
+                self.end(at, command.number, command.tag);
+            }
+        }
+    }
+
+    /// The queued read that goes on where the head is reading a stream ahead: no other is nearer.
+    fn next_of_stream(&mut self, now: Nanos) -> Option<usize> {
+        let stream = self.read_cache.stream(&self.fixed.mechanics, &self.head, now)?;
+        let mut next = None;
+        for (index, command) in self.commands.iter().enumerate() {
+            let start = command.target.extent.start.position;
+            let ready = command.target.candidate.ready_at <= now;
+            let on_stream = stream.start <= start && start <= stream.end;
+            if on_stream && ready && command.access == Access::Read {
+                next = next.min(Some((start, index))).or(Some((start, index)));
+            }
+        }
+        next.map(|(_, index)| index)
+    }
+
+    /// The first of the queued commands that lead without a gap to the one at `index`. Taking a
+    /// stream from its middle because the spindle happens to stand there would leave its beginning
+    /// behind.
+    fn first_of_run(&self, mut index: usize) -> usize {
+        for _ in 0..self.commands.len() {
+            let Command { access, continues, target, .. } = &self.commands[index];
+            if !continues {
+                break;
+            }
+            let leads = |other: &Command| {
+                other.access == *access && other.target.end_byte() == target.bytes().offset
+            };
+            match self.commands.iter().position(leads) {
+                Some(before) => index = before,
+                None => break,
+            }
+        }
+        index
+    }
+
+    fn start_read(&mut self, mut command: Command, start: Nanos) {
+        let mechanics = &self.fixed.mechanics;
+        let Bytes { offset, length } = command.target.bytes();
+        let run = command.target.run();
+        let before = command.cached;
+        let cached = self.read_cache.look_again(before, run, mechanics, &self.head, start);
+        match cached {
+            Cached::Whole(segment) => {
+                self.read_cache.consume(segment, run.end, mechanics, &mut self.head, start);
+                let at = self.transfer(start, length);
+                return self.end(at, command.number, command.tag);
+            }
+            Cached::Beginning(segment) => command.target.skip_to(self.read_cache.end_of(segment)),
+            Cached::Nothing => {}
+        }
+        self.read_cache.stop_filling(mechanics, &self.head, start);
+        let passage = mechanics.access(&mut self.head, &command.target, start);
+        let parameters = &self.fixed.parameters;
+        let size = mechanics.geometry.reach(offset, parameters.segment_size);
+        let sequential = self.read_cache.extend(cached, run, size);
+        let ahead = mechanics.geometry.reach(offset, parameters.read_ahead);
+        let ahead = if sequential { mechanics.nanos(ahead) } else { Nanos::ZERO };
+        let transferred_at = start + Nanos::transfer(length, parameters.interface_rate);
+        self.free_at = passage.ended_at + self.recovery(passage);
+        self.last_read_at = self.free_at;
+        self.end(self.free_at.max(transferred_at), command.number, command.tag);
+        // A queued read that goes on from here gets the data anyway.
+        if self.candidates.iter().all(|next| next.offset != self.head.end_byte) {
+            self.free_at += ahead;
+        }
+    }
+
+    /// Starts writing; returns the end.
+    fn start_write(&mut self, target: &Target, start: Nanos) -> Nanos {
+        let mechanics = &self.fixed.mechanics;
+        self.read_cache.stop_filling(mechanics, &self.head, start);
+        self.read_cache.invalidate(target.run());
+        let passage = mechanics.access(&mut self.head, target, start);
+        self.free_at = passage.ended_at + self.recovery(passage);
+        self.free_at
+    }
+
+    /// Draws whether the access just started meets a recovery; returns how long it takes.
+    fn recovery(&mut self, passage: Passage) -> Nanos {
+        if !passage.positioned || self.rng.next_u64() >= self.fixed.recovery_threshold {
+            return Nanos::ZERO;
+        }
+        let parameters = &self.fixed.parameters;
+        let spread = parameters.recovery_max.0 - parameters.recovery_min.0;
+        let duration = parameters.recovery_min.0 + self.rng.below(spread + 1);
+        let mechanics = &self.fixed.mechanics;
+        mechanics.delay(&mut self.head, duration.div_ceil(mechanics.revolution_ns()))
+    }
+
+    /// Tops up the window of cached writes to choose among.
+    fn fill_window(&mut self) {
+        while self.window.len() < self.fixed.parameters.write_window
+            && let Some(dirty) = self.write_cache.pop_oldest()
+        {
+            let bytes = Bytes { offset: dirty.offset, length: dirty.length };
+            let target = self.fixed.mechanics.target(Access::Write, bytes, dirty.ready_at);
+            self.window.push(WriteBack { dirty, target });
+            self.window_candidates.push(target.candidate);
+        }
+    }
+
+    /// Chooses the next cached write. None is overdue: nobody waits for one in particular.
+    fn choose_write_back(&self, now: Nanos) -> Option<Pick> {
+        self.fixed.mechanics.choose(&self.head, &self.window_candidates, now, Nanos::MAX)
+    }
+
+    fn start_write_back(&mut self, pick: Pick) {
+        let WriteBack { dirty, target } = self.window.swap_remove(pick.index);
+        self.window_candidates.swap_remove(pick.index);
+        self.start_write(&target, pick.start);
+        self.writing_back = Some(dirty);
+    }
+
+    /// Frees the room of a write-back that has ended, for writes that wait for it.
+    fn finish_write_back(&mut self) {
+        let Some(dirty) = self.writing_back.take() else { return };
+        self.write_cache.release(dirty.length);
+        self.take_in_writes(self.free_at);
+    }
+
+    /// Ends the oldest flush if all that it covers is on the medium. The mechanism is free.
+    fn finish_flush(&mut self, now: Nanos) -> bool {
+        let Some(&flush) = self.flushes.front() else { return false };
+        let in_window = self.window.iter().map(|write_back| write_back.dirty.number);
+        let oldest = in_window.chain(self.write_cache.oldest_number()).min();
+        if oldest.is_some_and(|number| number <= flush.covers) {
+            return false;
+        }
+        self.flushes.pop_front();
+        self.free_at = now.max(flush.ready_at) + self.fixed.parameters.flush_overhead;
+        self.end(self.free_at, flush.number, flush.tag);
+        true
+    }
+
+    /// Works out what an idle disk wrote back before `now`.
+    pub(super) fn catch_up(&mut self, now: Nanos) {
+        while self.write_cache.used_bytes() > 0 && self.free_at < now && !self.is_wanted() {
+            self.finish_write_back();
+            self.fill_window();
+            let idle_from = self.last_read_at + self.fixed.parameters.idle_delay;
+            let from = self.free_at.max(idle_from);
+            match self.choose_write_back(from) {
+                Some(pick) if pick.start < now => self.start_write_back(pick),
+                _ => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A queue in the order of time, ties in the order of entry: what waits for its instant.
+//!
+//! Nearly everything that a disk or a link schedules is scheduled in order, so an entry is sorted
+//! in from the back and most often stays there: cheaper than a heap, and stable without a sequence
+//! number. Memory is kept, so a warm queue allocates nothing. Not for entries in random order,
+//! where sorting in takes time proportional to the length.
+
+use mirrorball_core::units::Nanos;
+use std::collections::VecDeque;
+
+/// Entries of type `T`, each with the instant at which it is due.
+#[derive(Clone, Debug)]
+pub(crate) struct TimeQueue<T> {
+    entries: VecDeque<(Nanos, T)>,
+}
+
+impl<T> Default for TimeQueue<T> {
+    fn default() -> TimeQueue<T> {
+        TimeQueue { entries: VecDeque::new() }
+    }
+}
+
+impl<T> TimeQueue<T> {
+    /// When the first entry is due, or `None` if there is none.
+    #[inline]
+    pub(crate) fn first_due(&self) -> Option<Nanos> {
+        self.entries.front().map(|&(due, _)| due)
+    }
+
+    /// Adds an entry behind all that are due at the same instant or earlier.
+    #[inline]
+    pub(crate) fn push(&mut self, due: Nanos, entry: T) {
+        let mut place = self.entries.len();
+        while place > 0 && self.entries[place - 1].0 > due {
+            place -= 1;
+        }
+        if place == self.entries.len() {
+            self.entries.push_back((due, entry));
+        } else {
+            self.entries.insert(place, (due, entry));
+        }
+    }
+
+    /// Takes the first entry if it is due at `now` or before.
+    #[inline]
+    pub(crate) fn pop_due(&mut self, now: Nanos) -> Option<(Nanos, T)> {
+        match self.first_due() {
+            Some(due) if due <= now => self.entries.pop_front(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_out_by_time_and_ties_by_entry() {
+        let mut queue = TimeQueue::default();
+        for (due, name) in [(5, 'a'), (3, 'b'), (5, 'c'), (4, 'd'), (3, 'e')] {
+            queue.push(Nanos(due), name);
+        }
+        assert_eq!(queue.first_due(), Some(Nanos(3)));
+        let mut names = String::new();
+        while let Some((_, name)) = queue.pop_due(Nanos(4)) {
+            names.push(name);
+        }
+        assert_eq!(names, "bed", "those due at 5 must wait");
+        while let Some((_, name)) = queue.pop_due(Nanos(5)) {
+            names.push(name);
+        }
+        assert_eq!((names.as_str(), queue.first_due()), ("bedac", None));
+    }
+}

@@ -1,0 +1,143 @@
+//! Checkers: what must hold in every run, checked by somebody else's books.
+//!
+//! They watch what passes between the clients, the volume and the members, and keep accounts of
+//! their own. A violation is a bug of ours, never of a user's input, so it panics.
+//!
+//! - Nothing completes before it was submitted, and time never goes back.
+//! - Every member I/O completes exactly once; every request is replied to exactly once, and not
+//!   while member I/O of it is in flight.
+//! - No member is read where it is not in sync.
+//! - The volume's in-flight books agree with what is in flight.
+//! - A flush is replied to only when every member that can be written was flushed since the flush
+//!   was submitted.
+
+use mirrorball_core::io::{MemberIo, Op, Outcome, Request, RequestId, RequestKind};
+use mirrorball_core::member::{MemberState, Members};
+use mirrorball_core::units::Nanos;
+use std::collections::BTreeMap;
+
+/// Watches one run.
+#[derive(Debug, Default)]
+pub(crate) struct Checkers {
+    now: Nanos,
+    ios: BTreeMap<u64, MemberIo>,
+    requests: BTreeMap<u64, Watched>,
+    in_flight: Vec<MemberBalance>,
+    flushed: Vec<Nanos>,
+}
+
+/// A request not yet replied to.
+#[derive(Debug)]
+struct Watched {
+    kind: RequestKind,
+    submitted_at: Nanos,
+    ios_in_flight: u32,
+}
+
+/// What a member has in flight, by our count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct MemberBalance {
+    reads: u32,
+    writes: u32,
+    bytes: u64,
+}
+
+impl Checkers {
+    pub(crate) fn new(members: &Members) -> Checkers {
+        Checkers {
+            in_flight: vec![MemberBalance::default(); members.len()],
+            flushed: vec![Nanos::ZERO; members.len()],
+            ..Checkers::default()
+        }
+    }
+
+    pub(crate) fn on_request(&mut self, request: &Request, now: Nanos) {
+        self.at(now);
+        let watched = Watched { kind: request.kind, submitted_at: now, ios_in_flight: 0 };
+        let before = self.requests.insert(request.id.0, watched);
+        assert!(before.is_none(), "{:?} was submitted twice", request.id);
+    }
+
+    pub(crate) fn on_submit(&mut self, io: &MemberIo, members: &Members, now: Nanos) {
+        self.at(now);
+        assert_eq!(io.submitted_at, now, "{io:?} carries another time of submission");
+        let member = &members[io.member];
+        let readable = io.op != Op::Read || member.in_sync(io.offset, io.length);
+        assert!(readable, "{io:?} reads a member that is {:?}", member.state);
+        assert!(member.state != MemberState::Failed, "{io:?} goes to a failed member");
+        let before = self.ios.insert(io.id.0, *io);
+        assert!(before.is_none(), "{:?} names two I/Os in flight", io.id);
+        let watched = self.requests.get_mut(&io.request.0);
+        watched.expect("member I/O serves a request not yet replied to").ios_in_flight += 1;
+        self.in_flight[io.member.get()].add(io);
+        self.check_books(io, members);
+    }
+
+    pub(crate) fn on_complete(
+        &mut self,
+        io: &MemberIo,
+        outcome: &Outcome,
+        members: &Members,
+        now: Nanos,
+    ) {
+        self.at(now);
+        let known = self.ios.remove(&io.id.0);
+        assert_eq!(known.as_ref(), Some(io), "an I/O completes once and comes back as it was");
+        assert_eq!(outcome.completed_at, now, "{io:?} carries another time of completion");
+        assert_eq!(io.submitted_at + outcome.wait, now, "{io:?} waited {}", outcome.wait);
+        let watched = self.requests.get_mut(&io.request.0);
+        watched.expect("a request is replied to after its member I/O").ios_in_flight -= 1;
+        self.in_flight[io.member.get()].remove(io);
+        if io.op == Op::Flush && outcome.result.is_ok() {
+            self.flushed[io.member.get()] = io.submitted_at;
+        }
+        self.check_books(io, members);
+    }
+
+    pub(crate) fn on_reply(&mut self, request: RequestId, ok: bool, members: &Members, now: Nanos) {
+        self.at(now);
+        let watched = self.requests.remove(&request.0);
+        let watched = watched.expect("a request is replied to once, after its submission");
+        assert_eq!(watched.ios_in_flight, 0, "{request:?} has I/O in flight after its reply");
+        if watched.kind != RequestKind::Flush || !ok {
+            return;
+        }
+        for (index, member) in members.iter() {
+            let flushed = self.flushed[index.get()] >= watched.submitted_at;
+            let flushed = flushed || member.state == MemberState::Failed;
+            assert!(flushed, "{request:?} ended before member {} was flushed", index.0);
+        }
+    }
+
+    fn at(&mut self, now: Nanos) {
+        assert!(now >= self.now, "time went back from {:?} to {now:?}", self.now);
+        self.now = now;
+    }
+
+    fn check_books(&self, io: &MemberIo, members: &Members) {
+        let member = &members[io.member];
+        let booked = MemberBalance {
+            reads: member.reads_in_flight,
+            writes: member.writes_in_flight,
+            bytes: member.bytes_in_flight,
+        };
+        assert_eq!(booked, self.in_flight[io.member.get()], "the books of {:?}", io.member);
+    }
+}
+
+impl MemberBalance {
+    fn add(&mut self, io: &MemberIo) {
+        *self.count_of(io.op) += 1;
+        self.bytes += io.length;
+    }
+
+    fn remove(&mut self, io: &MemberIo) {
+        *self.count_of(io.op) -= 1;
+        self.bytes -= io.length;
+    }
+
+    fn count_of(&mut self, op: Op) -> &mut u32 {
+        if op == Op::Read { &mut self.reads } else { &mut self.writes }
+    }
+}
+

@@ -1,0 +1,417 @@
+//! The engine: one run of one policy, on a virtual clock.
+//!
+//! Clients (the clones of jobs, and background work) submit requests to a [`Volume`], which hands
+//! member I/O to a [`Bank`] of modelled disks. Time jumps from event to event; what happens at one
+//! instant happens in a fixed order: completions by member, then replies in the order in which the
+//! volume gave them, then clients that wake, in the order in which they went to sleep. A reply
+//! reaches its client after the host's overhead.
+//!
+//! A run ends when its jobs have ended; background work is left where it is.
+
+use crate::canary::Canary;
+use crate::checkers::Checkers;
+use crate::client::{Ending, Order, Turn};
+use crate::error::SimError;
+use crate::job::{Job, JobFile};
+use crate::oracle::{Foresight, Oracle};
+use crate::record::{JobRecord, Record, Recorder};
+use crate::seats::{Seat, Seating};
+use mirrorball_core::io::{IoId, MemberIo, Op, Request, RequestId, RequestKind};
+use mirrorball_core::member::{MemberIndex, Members};
+use mirrorball_core::policies::Spec;
+use mirrorball_core::policy::ReadPolicy;
+use mirrorball_core::slab::Slab;
+use mirrorball_core::units::Nanos;
+use mirrorball_core::volume::Volume;
+use mirrorball_disk::array_file::ArraySpec;
+use mirrorball_disk::bank::Bank;
+use mirrorball_disk::model::{Completion, DiskIo};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// One run: what, on what, by which policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The array.
+    pub array: &'a ArraySpec,
+    /// The jobs and the background work.
+    pub jobs: &'a JobFile,
+    /// Who chooses mirrors.
+    pub contender: Contender<'a>,
+    /// Everything random in the run comes from here.
+    pub seed: u64,
+    /// Makes every job time-based with this runtime.
+    pub duration: Option<Nanos>,
+    /// Whether the checkers watch.
+    pub watch: Watch,
+}
+
+/// Who chooses mirrors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Contender<'a> {
+    /// A policy of the table, by its policy string.
+    Policy(&'a str),
+    /// The greedy clairvoyant.
+    Oracle,
+    /// The policy that breaks the rules.
+    Canary,
+}
+
+/// Whether the checkers watch a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watch {
+    /// They do, which costs about half of the speed.
+    Checked,
+    /// They do not.
+    Unchecked,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If the policy, a job or the background work does not fit the array.
+///
+/// # Panics
+/// If a checker or an assertion of the volume catches a bug.
+pub fn run(run: &Run<'_>) -> Result<Record, SimError> {
+    let foresight = (run.contender == Contender::Oracle).then(Foresight::default);
+    let devids: Vec<u64> = run.array.members.iter().map(|member| member.devid).collect();
+    let policy: Box<dyn ReadPolicy> = match (run.contender, &foresight) {
+        (Contender::Policy(text), _) => Spec::parse(text)?.build(&devids)?,
+        (_, Some(foresight)) => Box::new(Oracle::new(foresight.clone())),
+        (_, None) => Box::new(Canary::default()),
+    };
+    let mut engine = Engine::new(run, policy, foresight)?;
+    for jobs in run.jobs.jobs.chunk_by(|job, next| job.group == next.group) {
+        engine.start_group(run, jobs);
+        engine.run_group();
+    }
+    Ok(engine.finish())
+}
+
+/// An order under way.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    seat: u32,
+    order: Order,
+}
+
+/// Something on its way to a client through the host.
+#[derive(Clone, Copy, Debug)]
+struct Delivery {
+    at: Nanos,
+    flight: Flight,
+    ending: Ending,
+}
+
+/// How a job stands.
+struct JobProgress {
+    record: JobRecord,
+    measure_from: Nanos,
+    last: Nanos,
+}
+
+struct Engine {
+    now: Nanos,
+    host_overhead: Nanos,
+    volume: Volume,
+    bank: Bank,
+    seats: Vec<Seat>,
+    /// Clones that have not ended, or still have requests in flight.
+    foreground_left: usize,
+    flights: Slab<Flight>,
+    deliveries: VecDeque<Delivery>,
+    /// Sleeping clients: when, in which order they went to sleep, who.
+    timers: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
+    sleeps: u64,
+    completions: Vec<(MemberIndex, Completion)>,
+    jobs: Vec<JobProgress>,
+    recorder: Recorder,
+    foresight: Option<Foresight>,
+    checkers: Option<Checkers>,
+}
+
+impl Engine {
+    fn new(
+        run: &Run<'_>,
+        policy: Box<dyn ReadPolicy>,
+        foresight: Option<Foresight>,
+    ) -> Result<Engine, SimError> {
+        let members = Members::new(run.array.member_configs()?);
+        let first_group = run.jobs.jobs.iter().take_while(|job| job.group == 0);
+        let ramp = first_group.map(|job| job.ramp).min().unwrap_or_default();
+        let checkers = (run.watch == Watch::Checked).then(|| Checkers::new(&members));
+        let recorder = Recorder::new(&members, ramp);
+        let map = run.array.chunk_map()?;
+        let free_bytes = map.capacity_bytes() - run.array.used_bytes(map.capacity_bytes());
+        run.jobs.validate_against(free_bytes)?;
+        let mut engine = Engine {
+            now: Nanos::ZERO,
+            host_overhead: run.array.host.overhead,
+            volume: Volume::new(map, members, policy, run.seed),
+            bank: run.array.bank(run.seed)?,
+            seats: Vec::new(),
+            foreground_left: 0,
+            flights: Slab::default(),
+            deliveries: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            sleeps: 0,
+            completions: Vec::new(),
+            jobs: Vec::new(),
+            recorder,
+            foresight,
+            checkers,
+        };
+        let workers = Seating::new(run, &engine.volume).background()?;
+        for seat in workers {
+            engine.sit_down(seat);
+        }
+        Ok(engine)
+    }
+
+    /// Seats the clones of a group of jobs, which start now.
+    fn start_group(&mut self, run: &Run<'_>, jobs: &[Job]) {
+        for job in jobs {
+            self.jobs.push(JobProgress {
+                record: JobRecord { name: job.name.clone(), ..JobRecord::default() },
+                measure_from: self.now.max(job.start_delay) + job.ramp,
+                last: self.now,
+            });
+            let seats = Seating::new(run, &self.volume).clones(job, self.now);
+            for seat in seats {
+                self.foreground_left += 1;
+                self.sit_down(seat);
+            }
+        }
+    }
+
+    fn sit_down(&mut self, seat: Seat) {
+        self.seats.push(seat);
+        self.ask(self.seats.len() as u32 - 1);
+    }
+
+    /// Runs until every clone of the jobs seated has ended.
+    fn run_group(&mut self) {
+        self.hand_out();
+        while self.foreground_left > 0 {
+            let next = self.next_event().expect("clients that have not ended wait for something");
+            self.now = next;
+            if self.recorder.is_turn_due(next) {
+                self.recorder.turn(next, &self.volume.counters());
+            }
+            if self.volume.poll_timeout().is_some_and(|at| at <= next) {
+                self.volume.on_timeout(next);
+            }
+            self.complete();
+            self.deliver();
+            self.wake();
+            self.hand_out();
+        }
+    }
+
+    fn finish(self) -> Record {
+        let until = self.jobs.iter().map(|job| job.last).max().unwrap_or(self.now);
+        let counters = self.volume.counters();
+        let jobs = self.jobs.into_iter().map(|mut job| {
+            job.record.measured = job.last.saturating_sub(job.measure_from);
+            job.record
+        });
+        self.recorder.finish(until, jobs.collect(), counters)
+    }
+
+    #[inline]
+    fn next_event(&self) -> Option<Nanos> {
+        let timer = self.timers.peek().map(|Reverse((at, _, _))| *at);
+        let delivery = self.deliveries.front().map(|delivery| delivery.at);
+        let sources = [self.bank.next_event(), delivery, timer, self.volume.poll_timeout()];
+        sources.into_iter().flatten().min()
+    }
+
+    /// Member I/O that completes now goes back to the volume, and replies start on their way.
+    #[inline]
+    fn complete(&mut self) {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.bank.advance(self.now, &mut completions);
+        for (_, completion) in completions.drain(..) {
+            let id = IoId(completion.tag);
+            let (io, outcome) = self.volume.complete(id, completion.result, self.now);
+            self.recorder.on_complete(&io, &outcome);
+            if let Some(checkers) = &mut self.checkers {
+                checkers.on_complete(&io, &outcome, self.volume.members(), self.now);
+            }
+        }
+        self.completions = completions;
+        self.take_replies();
+    }
+
+    /// Replies go to their clients by way of the host.
+    #[inline]
+    fn take_replies(&mut self) {
+        while let Some(reply) = self.volume.poll_reply() {
+            let ok = reply.result.is_ok();
+            if let Some(checkers) = &mut self.checkers {
+                checkers.on_reply(reply.request, ok, self.volume.members(), self.now);
+            }
+            let flight = self.flights.remove(reply.request.0 as u32);
+            let flight = flight.expect("the volume replies to what was submitted");
+            let ending = if ok { Ending::Done } else { Ending::Failed };
+            self.deliver_later(flight, ending);
+        }
+    }
+
+    /// Hands replies that are due to their clients, and asks these what comes next.
+    #[inline]
+    fn deliver(&mut self) {
+        while let Some(&Delivery { at, flight, ending }) = self.deliveries.front() {
+            if at > self.now {
+                return;
+            }
+            self.deliveries.pop_front();
+            let seat = &mut self.seats[flight.seat as usize];
+            seat.in_flight -= 1;
+            let ended = seat.client.on_reply(&flight.order, ending, self.now);
+            if let (Some(job), Some(order)) = (seat.job, ended) {
+                self.measure(job, &order, ending);
+            }
+            self.ask(flight.seat);
+        }
+    }
+
+    #[inline]
+    fn deliver_later(&mut self, flight: Flight, ending: Ending) {
+        let at = self.now + self.host_overhead;
+        self.deliveries.push_back(Delivery { at, flight, ending });
+    }
+
+    #[inline]
+    fn measure(&mut self, job: usize, order: &Order, ending: Ending) {
+        let latency = self.now - order.intended;
+        let ok = ending != Ending::Failed;
+        if order.kind == RequestKind::Read && ok {
+            self.recorder.on_read_reply(order.length, latency);
+        }
+        let progress = &mut self.jobs[job];
+        progress.last = self.now;
+        if self.now < progress.measure_from {
+            return;
+        }
+        let direction = progress.record.direction_mut(order.kind);
+        if ok {
+            direction.bytes += order.length;
+            direction.latency.record(latency);
+        } else {
+            direction.errors += 1;
+        }
+    }
+
+    /// Asks the clients whose sleep is over.
+    #[inline]
+    fn wake(&mut self) {
+        while let Some(&Reverse((at, _, seat))) = self.timers.peek() {
+            if at > self.now {
+                return;
+            }
+            self.timers.pop();
+            let sleeper = &mut self.seats[seat as usize];
+            if sleeper.wakes_at == Some(at) {
+                sleeper.wakes_at = None;
+                self.ask(seat);
+            }
+        }
+    }
+
+    /// Asks a client what it does, until it has nothing more to do now.
+    #[inline]
+    fn ask(&mut self, seat: u32) {
+        loop {
+            let asked = &mut self.seats[seat as usize];
+            if asked.ended {
+                break;
+            }
+            match asked.client.turn(self.now) {
+                Turn::Submit(order) => self.submit(seat, order),
+                Turn::Answer(order) => {
+                    asked.in_flight += 1;
+                    self.deliver_later(Flight { seat, order }, Ending::Answered);
+                }
+                Turn::Sleep(until) => {
+                    if asked.wakes_at != Some(until) {
+                        asked.wakes_at = Some(until);
+                        self.sleeps += 1;
+                        self.timers.push(Reverse((until, self.sleeps, seat)));
+                    }
+                    return;
+                }
+                Turn::Wait => return,
+                Turn::End => asked.ended = true,
+            }
+        }
+        let asked = &mut self.seats[seat as usize];
+        if asked.in_flight == 0 && asked.job.take().is_some() {
+            self.foreground_left -= 1;
+        }
+    }
+
+    #[inline]
+    fn submit(&mut self, seat: u32, order: Order) {
+        let key = self.flights.insert(Flight { seat, order });
+        let submitter = &mut self.seats[seat as usize];
+        submitter.in_flight += 1;
+        let base = match order.kind {
+            RequestKind::Rebuild(_) => 0,
+            _ => submitter.base,
+        };
+        let request = Request {
+            id: RequestId(u64::from(key)),
+            kind: order.kind,
+            offset: base + order.offset,
+            length: order.length,
+            stream: submitter.stream,
+            cpu: submitter.cpu,
+            background: submitter.job.is_none(),
+        };
+        if let Some(checkers) = &mut self.checkers {
+            checkers.on_request(&request, self.now);
+        }
+        self.volume.submit(request);
+    }
+
+    /// Hands to the members what the volume has for them.
+    #[inline]
+    fn hand_out(&mut self) {
+        loop {
+            if let Some(foresight) = &self.foresight {
+                post(foresight, &mut self.volume, &self.bank, self.now);
+            }
+            let Some(io) = self.volume.poll_io(self.now) else {
+                break;
+            };
+            self.recorder.on_submit(&io);
+            if let Some(checkers) = &mut self.checkers {
+                checkers.on_submit(&io, self.volume.members(), self.now);
+            }
+            self.bank.submit(self.now, io.member, disk_io(&io));
+        }
+        self.take_replies();
+    }
+}
+
+/// Posts to the oracle what the models foresee for the choice that comes next.
+fn post(foresight: &Foresight, volume: &mut Volume, bank: &Bank, now: Nanos) {
+    let Some(choice) = volume.next_choice() else {
+        return;
+    };
+    // No tag in flight is this one: the volume counts its I/O from the bottom.
+    let read = |offset| DiskIo { tag: u64::MAX, op: Op::Read, offset, length: choice.read.length };
+    foresight.post(
+        choice
+            .mirrors
+            .as_slice()
+            .iter()
+            .map(|mirror| bank.completion_if_submitted(now, mirror.member, read(mirror.offset))),
+    );
+}
+
+fn disk_io(io: &MemberIo) -> DiskIo {
+    DiskIo { tag: io.id.0, op: io.op, offset: io.offset, length: io.length }
+}

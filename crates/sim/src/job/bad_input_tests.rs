@@ -1,0 +1,221 @@
+//! What the reader says of bad input, word for word, and that no input makes it panic.
+
+use super::tests::parse;
+use super::{Environment, JobFile};
+use proptest::prelude::{any, prop};
+use proptest::{prop_assert, proptest};
+
+/// Text, line, message, hint.
+const BAD: &[(&str, usize, &str, &str)] = &[
+    ("", 1, "no job in this file", "add a section such as [random-reads]"),
+    ("[global]\nbs=4k", 1, "no job in this file", "add a section such as [random-reads]"),
+    ("bs=4k\n[a]", 1, "`bs` stands before the first section", "put [global] above it"),
+    ("include x", 1, "`include` stands before the first section", "put [global] above it"),
+    ("[a", 1, "`[a` lacks its `]`", "write [name]"),
+    ("[]", 1, "a section without a name", "write [name]"),
+    (
+        "[global-reads]",
+        1,
+        "fio takes [global-reads] for defaults, because its name begins with `global`",
+        "rename the section",
+    ),
+    ("[a]\nio_depth=4", 2, "unknown option `io_depth`", "did you mean `iodepth`?"),
+    ("[a]\nzebra=4", 2, "unknown option `zebra`", "fio 3.33 has no option of this name"),
+    (
+        "[a]\n\nrw= read",
+        3,
+        "a blank after `rw=`",
+        "remove it: fio takes the blank for part of the value",
+    ),
+    ("[a]\nrw=randraed", 2, "rw: `randraed` is not supported", "did you mean `randread`?"),
+    (
+        "[a]\nrw=randread:8",
+        2,
+        "rw: the modifier `:8` is not supported",
+        "for runs within random requests use percentage_random",
+    ),
+    ("[a]\nrw", 2, "`rw` has no value", "rw=…"),
+    (
+        "[a]\nbs=4q",
+        2,
+        "bs: `4q` is not a size or number",
+        "write a whole number with k, m, g, t or p, such as 4096, 4k or 50g",
+    ),
+    (
+        "[a]\nsize=1.5g",
+        2,
+        "size: `1.5g` is not a size or number",
+        "fio knows whole numbers only: 1536, not 1.5k",
+    ),
+    (
+        "[a]\nsize=(2*1g)",
+        2,
+        "size: `(2*1g)` is not a size or number",
+        "arithmetic is not supported: write the result",
+    ),
+    (
+        "[a]\nbs=4KiB",
+        2,
+        "bs: `4KiB` is not a whole number of sectors",
+        "to fio `4KiB` is 4000: write 4K or set kb_base=1000",
+    ),
+    (
+        "[a]\nbs=512",
+        2,
+        "bs: `512` is not a whole number of sectors",
+        "a volume is read and written in sectors of 4096 bytes",
+    ),
+    ("[a]\nbs=0", 2, "bs: a block size of zero", "write for example 4k"),
+    (
+        "[a]\nbs=4k,4k,4k,4k",
+        2,
+        "bs: `4k,4k,4k,4k` has 4 values",
+        "write up to three: reads,writes,trims",
+    ),
+    ("[a]\nsize=101%", 2, "size: `101%` is not a percentage", "write 1% to 100%"),
+    ("[a]\nsize=0", 2, "size: a size of zero", "leave size out for the whole volume"),
+    (
+        "[a]\nruntime=1min",
+        2,
+        "runtime: `1min` is not a time",
+        "write a whole number with us, ms, s, m, h or d, such as 30 or 500ms",
+    ),
+    ("[a]\ndirect=yes", 2, "direct: `yes` is neither 0 nor 1", "write 1 for yes, 0 for no"),
+    ("[a]\niodepth=0", 2, "iodepth: `0` is too small", "the least is 1"),
+    ("[a]\nrwmixread=101", 2, "rwmixread: `101` is too large", "the most is 100"),
+    (
+        "[a]\nbssplit=4k/60:8k/60",
+        2,
+        "bssplit: the percentages add up to 120",
+        "make them 100, or leave one blank",
+    ),
+    (
+        "[a]\nrandom_distribution=zipf:1",
+        2,
+        "random_distribution: zipf with a theta of 1",
+        "fio takes any above 0 but 1: try zipf:1.1",
+    ),
+    (
+        "[a]\nrandom_distribution=zoned:60/10:30/90",
+        2,
+        "random_distribution: the accesses add up to 90 %, not 100",
+        "the first number of each pair is its share of the requests",
+    ),
+    (
+        "[a]\ntime_based",
+        1,
+        "job `a` is time_based and has no runtime",
+        "add for example runtime=60",
+    ),
+    (
+        "[a]\nrate_process=poisson",
+        1,
+        "job `a` has rate_process=poisson and no rate",
+        "add for example rate_iops=200",
+    ),
+    (
+        "[a]\nverify=crc32c",
+        2,
+        "`verify` is not supported: fio would read back what it wrote",
+        "remove it, or write verify=0",
+    ),
+    (
+        "[a]\nbsrange=4k-8k",
+        2,
+        "`bsrange` is not supported: `bssplit` names sizes with their shares",
+        "remove it",
+    ),
+    (
+        "[a]\nioengine=cpuio",
+        2,
+        "ioengine: `cpuio` is not supported",
+        "supported are psync, sync, vsync, pvsync, pvsync2, mmap, splice, sg, libaio, io_uring, io_uring_cmd, posixaio, windowsaio, solarisaio, nbd, libiscsi, null",
+    ),
+    (
+        "[a]\nfilename=/dev/sda:/dev/sdb",
+        2,
+        "filename: `/dev/sda:/dev/sdb` names several files",
+        "give each file a job of its own",
+    ),
+    ("[a]\nbs=${BS}", 2, "the variable `BS` is not set", "set it: BS=… before the command"),
+    (
+        "[a]\nsize=$mb_memory",
+        2,
+        "`$mb_memory` depends on the machine that fio runs on",
+        "write the number itself",
+    ),
+    (
+        "; mirrorball: background=defrg\n[a]",
+        1,
+        "unknown background `defrg` in a `mirrorball:` comment",
+        "did you mean `defrag`?",
+    ),
+    (
+        "; mirrorball: background=defrag speed=1MB/s\n[a]",
+        1,
+        "unknown word `speed` in a `mirrorball:` comment",
+        "known are background, rate, devid",
+    ),
+    (
+        "# mirrorball: background=scrub rate=100MB",
+        1,
+        "`100MB` is not a rate such as 190MB/s or 1.2GB/s",
+        "write for example `; mirrorball: background=defrag rate=100MB/s`",
+    ),
+    (
+        "; mirrorball:",
+        1,
+        "a pragma without `background=`",
+        "write for example `; mirrorball: background=defrag rate=100MB/s`",
+    ),
+    ("; mirrorball: background=scrub devid=2", 1, "`devid` is for a rebuild", "remove it"),
+    (
+        "[a]\nbs=4k ; mirrorball: background=scrub",
+        2,
+        "a `mirrorball:` comment behind an option",
+        "give it its own line",
+    ),
+];
+
+#[test]
+fn bad_input_is_told_with_line_and_hint() {
+    for &(text, line, message, hint) in BAD {
+        let error = parse(text).expect_err(text);
+        let told = (error.line, error.message.as_str(), error.hint.as_str());
+        assert_eq!(told, (line, message, hint), "{text}");
+    }
+    let shown = parse("[a]\nio_depth=4").unwrap_err().to_string();
+    assert_eq!(shown, "test.fio:2: unknown option `io_depth`\n  hint: did you mean `iodepth`?");
+}
+
+const VALID: &str = "[global]\nioengine=libaio\ndirect=1\nbs=4k,8k\n[a]\nrw=randrw\nsize=50%\n\
+    bssplit=4k/50:64k/\nrandom_distribution=zipf:1.2:0.5\nrate_iops=100,50\nruntime=10s\n\
+    time_based\n; mirrorball: background=scrub rate=1MB/s\n[b]\nstonewall\noffset=${X}%\n\
+    offset_increment=10%\nnumjobs=3\nthinktime=5ms\nfsync=4\n";
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = parse(&String::from_utf8_lossy(&bytes));
+    }
+
+    /// What is accepted is also resolved: the regions on a volume are computed or refused.
+    #[test]
+    fn no_mutation_panics(
+        cuts in prop::collection::vec((0..VALID.len(), 0usize..6, "[ -~\n%:/,0-9]{0,4}"), 1..5),
+        volume_bytes: u64,
+    ) {
+        let mut text = VALID.to_owned();
+        for (at, length, with) in cuts {
+            let at = at.min(text.len());
+            let end = (at + length).min(text.len());
+            text.replace_range(at..end, &with);
+        }
+        let variable = |_: &str| Some("7".to_owned());
+        let environment = Environment { variable: &variable, include: &|_| Ok("bs=8k".to_owned()) };
+        match JobFile::parse(&text, "test.fio", &environment) {
+            Ok(file) => drop(file.validate_against(volume_bytes)),
+            Err(error) => prop_assert!(error.line >= 1 && !error.hint.is_empty()),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A job while its options are being applied: defaults, then `global`, then its own section.
+
+use super::error::Fault;
+use super::spec::{
+    Access, Arrivals, Direction, Distribution, Extent, Job, Mix, PerDirection, SizeShare,
+};
+use super::value::KbBase;
+use mirrorball_core::units::Nanos;
+
+/// How many requests an I/O engine of fio really keeps in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Engine {
+    /// One: each request is a call that returns when it is done.
+    Synchronous,
+    /// As many as asked with `direct=1`; without, submission itself reads and waits.
+    AsynchronousIfDirect,
+    /// As many as asked.
+    Asynchronous,
+}
+
+/// A job in the making.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    pub(super) job: Job,
+    pub(super) kb_base: KbBase,
+    pub(super) stonewall: bool,
+    pub(super) engine: Engine,
+    pub(super) read_percent: u64,
+}
+
+/// An option and how it counts, for a note.
+pub(super) type Remark = (&'static str, String);
+
+/// fio's own defaults.
+impl Default for Draft {
+    fn default() -> Draft {
+        let sizes = vec![SizeShare { bytes: 4096, percent: 100 }];
+        let job = Job {
+            name: String::new(),
+            line: 0,
+            index: 0,
+            group: 0,
+            description: None,
+            filename: None,
+            mix: Mix::Only(Direction::Read),
+            access: Access::Sequential,
+            sizes: PerDirection([sizes.clone(), sizes.clone(), sizes]),
+            size: None,
+            offset: Extent::Bytes(0),
+            offset_increment: Extent::Bytes(0),
+            io_bytes: None,
+            number_ios: None,
+            loops: 1,
+            depth: 1,
+            clones: 1,
+            runtime: None,
+            time_based: false,
+            ramp: Nanos::ZERO,
+            start_delay: Nanos::ZERO,
+            random_percent: PerDirection([100; 3]),
+            distribution: Distribution::Uniform,
+            random_map: true,
+            random_seed: None,
+            rate_bytes_per_s: PerDirection([None; 3]),
+            rate_ios_per_s: PerDirection([None; 3]),
+            arrivals: Arrivals::Linear,
+            think_time: Nanos::ZERO,
+            think_ios: 1,
+            direct: false,
+            fsync: 0,
+            fdatasync: 0,
+            final_flush: false,
+            group_reporting: false,
+        };
+        let (kb_base, engine) = (KbBase(1024), Engine::Synchronous);
+        Draft { job, kb_base, stonewall: false, engine, read_percent: 50 }
+    }
+}
+
+impl Draft {
+    /// The finished job, at its place in the file, with what the user should know of it.
+    pub(super) fn finish(
+        self,
+        index: usize,
+        group: usize,
+        line: usize,
+    ) -> Result<(Job, Vec<Remark>), Fault> {
+        let (mut job, mut remarks) = (self.job, Vec::new());
+        (job.index, job.group, job.line) = (index, group, line);
+        if let Mix::ReadWrite { .. } = job.mix {
+            job.mix = Mix::ReadWrite { read_percent: self.read_percent };
+        }
+        if job.time_based && job.runtime.is_none() {
+            let message = format!("job `{}` is time_based and has no runtime", job.name);
+            return Err(Fault::new(message, "add for example runtime=60"));
+        }
+        let open_loop = job.arrivals == Arrivals::Poisson;
+        let rated = |&direction: &Direction| {
+            job.rate_bytes_per_s[direction].or(job.rate_ios_per_s[direction]).is_some()
+        };
+        if open_loop && !job.mix.directions().iter().all(rated) {
+            let message = format!("job `{}` has rate_process=poisson and no rate", job.name);
+            return Err(Fault::new(message, "add for example rate_iops=200"));
+        }
+        if job.depth > 1 && !self.engine.keeps_depth(job.direct) {
+            let why = match self.engine {
+                Engine::AsynchronousIfDirect => "libaio without direct=1",
+                _ => "a synchronous ioengine (psync unless another is set)",
+            };
+            remarks.push((
+                "iodepth",
+                format!("counts as 1, as in fio: {why} keeps one request in flight"),
+            ));
+            job.depth = 1;
+        }
+        Ok((job, remarks))
+    }
+}
+
+impl Engine {
+    fn keeps_depth(self, direct: bool) -> bool {
+        match self {
+            Engine::Synchronous => false,
+            Engine::AsynchronousIfDirect => direct,
+            Engine::Asynchronous => true,
+        }
+    }
+}

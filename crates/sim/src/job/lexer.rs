@@ -1,0 +1,85 @@
+//! What one line of a job file is: nothing, a section, an include, an option or a pragma.
+//!
+//! As fio 3.33 has it: `;` and `#` begin a comment anywhere in a line, blanks before a line and
+//! before `=` do not count, and blanks *after* `=` do (fio takes `size= 4k` for 4 bytes), so they
+//! are an error here.
+
+use super::error::Fault;
+
+/// What a line holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Content<'a> {
+    /// Blank or a comment.
+    Nothing,
+    /// `[name]`.
+    Section(&'a str),
+    /// `include path`.
+    Include(&'a str),
+    /// `name=value` or `name`.
+    Option(Line<'a>),
+    /// The words after `; mirrorball:`.
+    Pragma(&'a str),
+}
+
+/// An option as written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Line<'a> {
+    pub(super) name: &'a str,
+    pub(super) value: Option<&'a str>,
+}
+
+const COMMENT: [char; 2] = [';', '#'];
+/// The section that holds defaults for the jobs below it.
+pub(super) const GLOBAL: &str = "global";
+const PRAGMA: &str = "mirrorball:";
+
+/// Reads one line, without its line end.
+pub(super) fn content(line: &str) -> Result<Content<'_>, Fault> {
+    let line = line.trim();
+    let (text, comment) = match line.find(COMMENT) {
+        Some(at) => (line[..at].trim_end(), line[at..].trim_start_matches(COMMENT).trim_start()),
+        None => (line, ""),
+    };
+    if let Some(words) = comment.strip_prefix(PRAGMA) {
+        return if text.is_empty() {
+            Ok(Content::Pragma(words.trim()))
+        } else {
+            Err(Fault::new("a `mirrorball:` comment behind an option", "give it its own line"))
+        };
+    }
+    match text.as_bytes().first() {
+        None => Ok(Content::Nothing),
+        Some(b'[') => section(text),
+        Some(_) => option(text),
+    }
+}
+
+fn section(text: &str) -> Result<Content<'_>, Fault> {
+    match text[1..].strip_suffix(']').map(str::trim) {
+        Some(name) if name.starts_with(GLOBAL) && name != GLOBAL => Err(Fault::new(
+            format!("fio takes [{name}] for defaults, because its name begins with `{GLOBAL}`"),
+            "rename the section",
+        )),
+        None => Err(Fault::new(format!("`{text}` lacks its `]`"), "write [name]")),
+        Some("") => Err(Fault::new("a section without a name", "write [name]")),
+        Some(name) => Ok(Content::Section(name)),
+    }
+}
+
+fn option(text: &str) -> Result<Content<'_>, Fault> {
+    let include = text.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t', '=']));
+    if let Some(path) = include {
+        return Ok(Content::Include(path.trim_start_matches('=').trim()));
+    }
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name.trim_end(), Some(value)),
+        None => (text, None),
+    };
+    if value.is_some_and(|value| value.starts_with(char::is_whitespace)) {
+        return Err(Fault::new(
+            format!("a blank after `{name}=`"),
+            "remove it: fio takes the blank for part of the value",
+        ));
+    }
+    Ok(Content::Option(Line { name, value }))
+}

@@ -1,0 +1,334 @@
+//! Jobs: workloads written as fio job files, the language that storage people already speak.
+//!
+//! The same file runs in simulation and under the real fio, so the reader follows what fio 3.33
+//! *does* (its HOWTO, and `fio --parse-only --debug=parse` where the HOWTO and the program differ).
+//! It is stricter in one way: what fio would silently misread (`size=1.5k` is one byte to it) is an
+//! error here. An option that changes nothing in simulation is accepted and noted once; one that
+//! would change the result and is not supported is an error that names the option, its file and
+//! line. [`options`] holds the one table of both.
+//!
+//! Work that fio has no word for is a comment, so that the file still runs under fio:
+//! `; mirrorball: background=defrag rate=100MB/s`.
+//!
+//! Model: text -> lines ([`lexer`]) -> sections -> options applied to a [`Draft`](draft::Draft) that
+//! starts as a copy of the `global` sections above it -> [`Job`]. Reading touches no file: includes
+//! and variables come through an [`Environment`].
+//!
+//! Non-goals: arithmetic in values, `$ncpus` and its kin, and fio's command line.
+
+mod draft;
+mod error;
+mod lexer;
+mod options;
+mod pragma;
+mod setters;
+mod spec;
+mod value;
+
+#[cfg(test)]
+mod bad_input_tests;
+#[cfg(test)]
+mod tests;
+
+pub use error::JobError;
+pub use pragma::{Background, BackgroundKind};
+pub use spec::{
+    Access, Arrivals, Direction, Distribution, Extent, Job, Mix, PerDirection, Region, SizeShare,
+    Zone,
+};
+
+use draft::Draft;
+use error::Fault;
+use lexer::{Content, Line};
+use options::{Row, Support};
+
+/// Where a reader finds what lies outside the job file: variables and included files. Both are
+/// callbacks, so that reading a job needs neither a process environment nor a file system.
+#[derive(Clone, Copy)]
+pub struct Environment<'a> {
+    /// The value of a variable, or `None` if it is not set.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// The text of an included file, by its path (relative paths are relative to the file that
+    /// includes it), or why it cannot be read.
+    pub include: &'a dyn Fn(&str) -> Result<String, String>,
+}
+
+/// An option that was accepted although it changes nothing in simulation, or that counts otherwise
+/// than it looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The file of its first use.
+    pub file: String,
+    /// The line of its first use, from one.
+    pub line: usize,
+    /// The option as it was written.
+    pub option: String,
+    /// Why it changes nothing, or how it counts.
+    pub reason: String,
+}
+
+/// A job file, read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobFile {
+    /// Its name, as given by the caller.
+    pub file: String,
+    /// Its jobs in the order of the file, at least one. Those with equal [`Job::group`] run
+    /// together; a group starts when the one before it has ended.
+    pub jobs: Vec<Job>,
+    /// Work beside the jobs, from the pragmas, in the order of the file.
+    pub background: Vec<Background>,
+    /// What was accepted and changes nothing, each option once.
+    pub notes: Vec<Note>,
+}
+
+/// fio itself would follow a file that includes itself until it runs out of files.
+const INCLUDE_DEPTH_MAX: usize = 16;
+
+impl Environment<'_> {
+    /// The variables of this process, and its file system.
+    pub fn process() -> Environment<'static> {
+        Environment {
+            variable: &|name| std::env::var(name).ok(),
+            include: &|path| std::fs::read_to_string(path).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// No variable is set and no file can be included.
+    pub fn empty() -> Environment<'static> {
+        Environment { variable: &|_| None, include: &|_| Err("no such file".to_owned()) }
+    }
+}
+
+impl JobFile {
+    /// Reads a job file from its text. `file` names it in messages, and is what relative includes
+    /// are relative to.
+    ///
+    /// # Errors
+    /// At the first line that fio would refuse, that it would misread, or that asks for something
+    /// that would change the result and is not supported.
+    pub fn parse(
+        text: &str,
+        file: &str,
+        environment: &Environment<'_>,
+    ) -> Result<JobFile, JobError> {
+        let mut reader = Reader::new(file, environment);
+        reader.read(text, file, 0)?;
+        reader.finish_section()?;
+        reader.finish()
+    }
+
+    /// Holds every clone of every job against the size of the volume it is to run on.
+    ///
+    /// # Errors
+    /// If a clone's region does not lie within `volume_bytes` or holds no whole block, with the
+    /// numbers.
+    pub fn validate_against(&self, volume_bytes: u64) -> Result<(), JobError> {
+        for job in &self.jobs {
+            for clone in 0..job.clones {
+                if let Err(fault) = job.check_region(clone, volume_bytes) {
+                    return Err(JobError::new(&self.file, job.line, fault));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An option line of the section that is being read.
+struct Pending {
+    file: String,
+    line: usize,
+    name: String,
+    value: Option<String>,
+}
+
+/// A section whose options are being gathered.
+struct Section {
+    name: String,
+    line: usize,
+    options: Vec<Pending>,
+}
+
+/// The state of reading one job file with its includes.
+struct Reader<'a> {
+    environment: Environment<'a>,
+    defaults: Draft,
+    section: Option<Section>,
+    group: usize,
+    result: JobFile,
+}
+
+impl<'a> Reader<'a> {
+    fn new(file: &str, environment: &Environment<'a>) -> Reader<'a> {
+        let result = JobFile {
+            file: file.to_owned(),
+            jobs: Vec::new(),
+            background: Vec::new(),
+            notes: Vec::new(),
+        };
+        let defaults = Draft::default();
+        Reader { environment: *environment, defaults, section: None, group: 0, result }
+    }
+
+    fn read(&mut self, text: &str, file: &str, depth: usize) -> Result<(), JobError> {
+        for (number, line) in text.lines().enumerate() {
+            let (number, content) = (number + 1, lexer::content(line));
+            let fail = |fault| JobError::new(file, number, fault);
+            match content.map_err(fail)? {
+                Content::Nothing => {}
+                Content::Pragma(words) => {
+                    self.result.background.push(pragma::parse(words, number).map_err(fail)?);
+                }
+                Content::Section(_) if depth > 0 => return Err(fail(section_in_include())),
+                Content::Section(name) => {
+                    self.finish_section()?;
+                    let name = name.to_owned();
+                    self.section = Some(Section { name, line: number, options: Vec::new() });
+                }
+                Content::Include(path) => self.include(path, file, number, depth)?,
+                Content::Option(Line { name, value }) => {
+                    let Some(section) = &mut self.section else {
+                        return Err(fail(outside_section(name)));
+                    };
+                    let (name, value) = (name.to_owned(), value.map(str::to_owned));
+                    let file = file.to_owned();
+                    section.options.push(Pending { file, line: number, name, value });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn include(
+        &mut self,
+        path: &str,
+        from: &str,
+        line: usize,
+        depth: usize,
+    ) -> Result<(), JobError> {
+        let fail = |fault| JobError::new(from, line, fault);
+        if self.section.is_none() {
+            return Err(fail(outside_section("include")));
+        }
+        if depth == INCLUDE_DEPTH_MAX {
+            return Err(fail(Fault::new(
+                format!("includes are nested deeper than {INCLUDE_DEPTH_MAX}"),
+                "a file that includes itself, perhaps through another?",
+            )));
+        }
+        let beside = from.rfind('/').filter(|_| !path.starts_with('/'));
+        let path = match beside {
+            Some(slash) => format!("{}{path}", &from[..=slash]),
+            None => path.to_owned(),
+        };
+        let text = (self.environment.include)(&path).map_err(|reason| {
+            fail(Fault::new(
+                format!("cannot include `{path}`: {reason}"),
+                "an include is looked for beside the file that names it",
+            ))
+        })?;
+        self.read(&text, &path, depth + 1)
+    }
+
+    /// Applies the options gathered so far: to the defaults for `global`, else to a new job.
+    fn finish_section(&mut self) -> Result<(), JobError> {
+        let Some(section) = self.section.take() else {
+            return Ok(());
+        };
+        let global = section.name == lexer::GLOBAL;
+        let mut draft = self.defaults.clone();
+        if !global {
+            draft.job.name = section.name;
+        }
+        self.apply_all(&mut draft, section.options)?;
+        if global {
+            self.defaults = draft;
+            return Ok(());
+        }
+        if draft.stonewall && !self.result.jobs.is_empty() {
+            self.group += 1;
+        }
+        let (index, group) = (self.result.jobs.len(), self.group);
+        let finished = draft.finish(index, group, section.line);
+        let (job, remarks) =
+            finished.map_err(|fault| JobError::new(&self.result.file, section.line, fault))?;
+        for (option, reason) in remarks {
+            self.note(&self.result.file.clone(), section.line, option, &reason);
+        }
+        self.result.jobs.push(job);
+        Ok(())
+    }
+
+    fn apply_all(&mut self, draft: &mut Draft, options: Vec<Pending>) -> Result<(), JobError> {
+        // The unit base counts for the whole section wherever it stands, as in fio.
+        let (first, rest): (Vec<_>, Vec<_>) =
+            options.into_iter().partition(|option| option.name == "kb_base");
+        for option in first.into_iter().chain(rest) {
+            self.apply(draft, &option)
+                .map_err(|fault| JobError::new(&option.file, option.line, fault))?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, draft: &mut Draft, option: &Pending) -> Result<(), Fault> {
+        let row: &Row = options::find(&option.name)?;
+        let value = option.value.as_deref();
+        match row.support {
+            Support::Takes(setter) => {
+                let value = value.map(|text| self.expand(&option.name, text)).transpose()?;
+                setter.apply(draft, &option.name, value.as_deref())?;
+                if let Some(reason) = row.note {
+                    self.note(&option.file, option.line, &option.name, reason);
+                }
+                Ok(())
+            }
+            Support::Ignored(reason) => {
+                self.note(&option.file, option.line, &option.name, reason);
+                Ok(())
+            }
+            Support::Refused { unless, reason } => {
+                if value.is_some_and(|value| unless.contains(&value)) {
+                    return Ok(());
+                }
+                let hint = match unless.first() {
+                    Some(harmless) => format!("remove it, or write {}={harmless}", option.name),
+                    None => "remove it".to_owned(),
+                };
+                Err(Fault::new(format!("`{}` is not supported: {reason}", option.name), hint))
+            }
+        }
+    }
+
+    /// Replaces `${NAME}`. fio takes a variable that is not set for the empty string, with which
+    /// hardly any option makes sense; here it is an error, except in `filename`, which says where
+    /// fio works and not what is done.
+    fn expand(&self, option: &str, text: &str) -> Result<String, Fault> {
+        match value::expand(text, self.environment.variable) {
+            Err(_) if option == "filename" => Ok(text.to_owned()),
+            expanded => expanded,
+        }
+    }
+
+    fn note(&mut self, file: &str, line: usize, option: &str, reason: &str) {
+        if self.result.notes.iter().all(|note| note.option != option) {
+            let (file, option, reason) = (file.to_owned(), option.to_owned(), reason.to_owned());
+            self.result.notes.push(Note { file, line, option, reason });
+        }
+    }
+
+    fn finish(self) -> Result<JobFile, JobError> {
+        if self.result.jobs.is_empty() {
+            let fault = Fault::new("no job in this file", "add a section such as [random-reads]");
+            return Err(JobError::new(&self.result.file, 1, fault));
+        }
+        Ok(self.result)
+    }
+}
+
+fn section_in_include() -> Fault {
+    Fault::new("a section in an included file", "includes hold options only; move it to the job")
+}
+
+fn outside_section(option: &str) -> Fault {
+    Fault::new(format!("`{option}` stands before the first section"), "put [global] above it")
+}

@@ -1,0 +1,298 @@
+//! The reader against what fio 3.33 does, and what it says of bad input.
+
+use super::value::{self, KbBase};
+use super::*;
+use mirrorball_core::units::{GIB, KIB, MIB, Nanos};
+
+pub(super) fn parse(text: &str) -> Result<JobFile, JobError> {
+    JobFile::parse(text, "test.fio", &Environment::empty())
+}
+
+/// The one job with these options.
+fn job(options: &str) -> Job {
+    let file = parse(&format!("[job]\n{options}")).unwrap_or_else(|error| panic!("{error}"));
+    file.jobs.into_iter().next().unwrap()
+}
+
+/// Measured with `fio --parse-only --debug=parse`, fio 3.33.
+#[test]
+fn sizes_are_read_as_fio_reads_them() {
+    for (text, with_1024, with_1000) in [
+        ("4096", 4096, 4096),
+        ("4096b", 4096, 4096),
+        ("4k", 4096, 4000),
+        ("4K", 4096, 4000),
+        ("4kb", 4096, 4000),
+        ("4kB", 4096, 4000),
+        ("4ki", 4096, 4000),
+        ("4KiB", 4000, 4096),
+        ("4kib", 4000, 4096),
+        ("4m", 4 * MIB, 4_000_000),
+        ("4MiB", 4_000_000, 4 * MIB),
+        ("4g", 4 * GIB, 4_000_000_000),
+        ("4t", 4096 * GIB, 4_000_000_000_000),
+        ("4p", 4_503_599_627_370_496, 4_000_000_000_000_000),
+        ("4pib", 4_000_000_000_000_000, 4_503_599_627_370_496),
+        ("0x10", 16, 16),
+        ("010", 10, 10),
+    ] {
+        assert_eq!(value::integer(text, KbBase(1024)), Ok(with_1024), "{text}");
+        assert_eq!(value::integer(text, KbBase(1000)), Ok(with_1000), "{text} at 1000");
+    }
+}
+
+/// fio takes each of these for something else than it says, or refuses it.
+#[test]
+fn sizes_that_fio_would_misread_are_refused() {
+    for text in [
+        "",
+        "k",
+        "1.5k",
+        "4kk",
+        "4x",
+        "4k4",
+        "4 k",
+        "+4k",
+        "-1",
+        "1e4",
+        "0x10k",
+        "0x",
+        "0x+1",
+        "(4*1024)",
+        "10%",
+        "99999999999999999999",
+        "9999999p",
+        "4e",
+    ] {
+        assert!(value::integer(text, KbBase(1024)).is_err(), "{text}");
+    }
+}
+
+/// Measured like the sizes; `2min` and `3sec` are microseconds to fio, so they are refused.
+#[test]
+fn times_are_read_as_fio_reads_them() {
+    let second = Nanos::from_secs(1);
+    for (text, ns) in [
+        ("30", 30_000_000_000),
+        ("30s", 30_000_000_000),
+        ("5m", 300_000_000_000),
+        ("5M", 300_000_000_000),
+        ("1h", 3_600_000_000_000),
+        ("1d", 86_400_000_000_000),
+        ("500ms", 500_000_000),
+        ("500MS", 500_000_000),
+        ("10msec", 10_000_000),
+        ("500us", 500_000),
+        ("10usec", 10_000),
+    ] {
+        assert_eq!(value::time(text, second), Ok(Nanos(ns)), "{text}");
+    }
+    for text in ["", "s", "1.5s", "2min", "3sec", "1w", "2ns", "30 s", "-1", "0x10", "9999999999d"]
+    {
+        assert!(value::time(text, second).is_err(), "{text}");
+    }
+    assert_eq!(job("thinktime=10").think_time, Nanos::from_micros(10));
+    assert_eq!(job("thinktime=10s").think_time, Nanos::from_secs(10));
+}
+
+#[test]
+fn a_whole_file_is_understood() {
+    let text = "\
+; a comment
+[global]
+ioengine=libaio
+direct=1
+runtime=30 ; and another
+time_based
+
+[first]
+rw=randrw
+rwmixread=70
+bs=4k,8k,64k
+size=50%
+offset=1g
+iodepth=16
+numjobs=4
+offset_increment=10%
+
+# mirrorball: background=scrub rate=100MB/s
+
+[global]
+ramp_time=2
+
+[second]
+stonewall
+rw=read
+direct=0
+fsync=8
+";
+    let file = parse(text).unwrap();
+    let [first, second] = &file.jobs[..] else { panic!("two jobs") };
+    assert_eq!((first.name.as_str(), first.line, first.index, first.group), ("first", 8, 0, 0));
+    assert_eq!(first.mix, Mix::ReadWrite { read_percent: 70 });
+    assert_eq!(first.access, Access::Random);
+    let bytes = first.sizes.0.each_ref().map(|sizes| sizes[0].bytes);
+    assert_eq!(bytes, [4 * KIB, 8 * KIB, 64 * KIB]);
+    assert_eq!(first.size, Some(Extent::Percent(50)));
+    assert_eq!((first.offset, first.offset_increment), (Extent::Bytes(GIB), Extent::Percent(10)));
+    assert_eq!((first.depth, first.clones), (16, 4));
+    assert_eq!((first.runtime, first.time_based), (Some(Nanos::from_secs(30)), true));
+    assert_eq!((first.ramp, first.direct), (Nanos::ZERO, true), "a global counts below it only");
+    assert_eq!((second.group, second.index), (1, 1));
+    assert_eq!((second.ramp, second.direct), (Nanos::from_secs(2), false));
+    assert_eq!(second.runtime, Some(Nanos::from_secs(30)), "globals add up");
+    assert_eq!(second.fsync, 8);
+    let scrub = Background {
+        kind: BackgroundKind::Scrub,
+        rate_bytes_per_s: Some(100_000_000),
+        devid: None,
+        line: 18,
+    };
+    assert_eq!(file.background, [scrub]);
+}
+
+#[test]
+fn values_per_direction_follow_the_howto() {
+    let sizes = |text: &str| job(text).sizes.0.map(|sizes| sizes[0].bytes / KIB);
+    assert_eq!(sizes("bs=256k"), [256; 3]);
+    assert_eq!(sizes("bs=8k,32k"), [8, 32, 32]);
+    assert_eq!(sizes("bs=8k,32k,"), [8, 32, 4]);
+    assert_eq!(sizes("bs=,8k"), [4, 8, 8]);
+    assert_eq!(sizes("bs=,8k,"), [4, 8, 4]);
+    assert_eq!(sizes("bs=8k,"), [8, 4, 4]);
+    assert_eq!(sizes("bs=4k,,8k"), [4, 4, 8]);
+    assert_eq!(job("percentage_random=50,60").random_percent.0, [50, 60, 60]);
+    assert_eq!(job("rate=,5m").rate_bytes_per_s.0, [None, Some(5 * MIB), Some(5 * MIB)]);
+    let shares = |text: &str| {
+        let share = |share: &SizeShare| (share.bytes / KIB, share.percent);
+        job(text).sizes[Direction::Write].iter().map(share).collect::<Vec<_>>()
+    };
+    assert_eq!(shares("bssplit=4k/10:64k/50:32k/40"), [(4, 10), (64, 50), (32, 40)]);
+    assert_eq!(shares("bssplit=4k/50:8k/:32k/"), [(4, 50), (8, 25), (32, 25)]);
+    assert_eq!(shares("bssplit=4k:8k:12k"), [(4, 33), (8, 33), (12, 34)]);
+    assert_eq!(shares("bssplit=8k,4k/90:8k/10"), [(4, 90), (8, 10)]);
+}
+
+#[test]
+fn distributions_are_read() {
+    let of = |text: &str| job(&format!("rw=randread\nrandom_distribution={text}")).distribution;
+    assert_eq!(of("random"), Distribution::Uniform);
+    assert_eq!(of("zipf"), Distribution::Zipf { theta: 1.1, center: None });
+    assert_eq!(of("zipf:1.2:0.25"), Distribution::Zipf { theta: 1.2, center: Some(0.25) });
+    assert_eq!(of("pareto:0.2"), Distribution::Pareto { h: 0.2, center: None });
+    assert_eq!(of("normal:10"), Distribution::Normal { deviation: 10.0, center: None });
+    let zone = |access_percent, size_percent| Zone { access_percent, size_percent };
+    let expected = [zone(60, 10), zone(30, 20), zone(10, 70)];
+    assert_eq!(of("zoned:60/10:30/20:10/"), Distribution::Zoned(expected.to_vec()));
+}
+
+/// Which engines reach a depth: HOWTO, "iodepth".
+#[test]
+fn a_depth_counts_only_where_fio_would_reach_it() {
+    for (options, depth) in [
+        ("", 1),
+        ("ioengine=psync\ndirect=1", 1),
+        ("ioengine=libaio", 1),
+        ("ioengine=libaio\ndirect=1", 32),
+        ("ioengine=io_uring", 32),
+    ] {
+        let file = parse(&format!("[job]\niodepth=32\n{options}")).unwrap();
+        assert_eq!(file.jobs[0].depth, depth, "{options}");
+        let noted = file.notes.iter().any(|note| note.option == "iodepth");
+        assert_eq!(noted, depth == 1, "{options}");
+    }
+}
+
+#[test]
+fn what_changes_nothing_is_noted_once_where_it_first_stands() {
+    let text = "[a]\nioengine=psync\nthread\neta=always\n[b]\nthread=1\nverify=0\nsync=none\n";
+    let notes = parse(text).unwrap().notes;
+    let noted: Vec<(&str, usize)> =
+        notes.iter().map(|note| (note.option.as_str(), note.line)).collect();
+    assert_eq!(noted, [("ioengine", 2), ("thread", 3), ("eta", 4)]);
+}
+
+#[test]
+fn includes_are_relative_to_their_file_and_belong_to_the_section() {
+    let include = |path: &str| match path {
+        "jobs/sub/a.fio" => Ok("bs=8k\ninclude b.fio\n".to_owned()),
+        "jobs/sub/b.fio" => Ok("; nothing\niodepth=4\n".to_owned()),
+        "jobs/sub/bad.fio" => Ok("\nbs=8q\n".to_owned()),
+        "jobs/loop.fio" => Ok("include loop.fio".to_owned()),
+        "jobs/section.fio" => Ok("[x]".to_owned()),
+        _ => Err("no such file".to_owned()),
+    };
+    let environment = Environment { variable: &|_| None, include: &include };
+    let parse = |text: &str| JobFile::parse(text, "jobs/top.fio", &environment);
+    let text = "[a]\nioengine=io_uring\ninclude sub/a.fio\n[b]\nrw=read\n";
+    let file = parse(text).unwrap();
+    assert_eq!((file.jobs[0].block_bytes(Direction::Read), file.jobs[0].depth), (8192, 4));
+    assert_eq!((file.jobs[1].block_bytes(Direction::Read), file.jobs[1].depth), (4096, 1));
+    let place = |text: &str| {
+        let error = parse(text).unwrap_err();
+        (error.file, error.line, error.message)
+    };
+    let bad = "bs: `8q` is not a size or number";
+    assert_eq!(place("[a]\ninclude sub/bad.fio"), ("jobs/sub/bad.fio".into(), 2, bad.into()));
+    let missing = "cannot include `jobs/none.fio`: no such file";
+    assert_eq!(place("[a]\n\ninclude none.fio"), ("jobs/top.fio".into(), 3, missing.into()));
+    assert!(place("[a]\ninclude loop.fio").2.contains("nested deeper than 16"));
+    assert_eq!(place("[a]\ninclude section.fio").2, "a section in an included file");
+}
+
+#[test]
+fn variables_are_replaced() {
+    let variable = |name: &str| (name == "BS").then(|| "8k".to_owned());
+    let environment = Environment { variable: &variable, include: &|_| Err(String::new()) };
+    let text = "[a]\nbs=${BS},2${BS}\nfilename=${TARGET}\nwrite_bw_log=${LOG}\n";
+    let job = JobFile::parse(text, "test.fio", &environment).unwrap().jobs.remove(0);
+    assert_eq!(job.block_bytes(Direction::Read), 8 * KIB);
+    assert_eq!(job.block_bytes(Direction::Write), 28 * KIB);
+    assert_eq!(job.filename.as_deref(), Some("${TARGET}"), "unset, and of no account");
+}
+
+#[test]
+fn regions_are_resolved_and_held_against_the_volume() {
+    let region = |options: &str, clone| job(options).region(clone, GIB);
+    assert_eq!(region("", 0), Region { offset: 0, bytes: GIB });
+    assert_eq!(region("offset=1m", 0), Region { offset: MIB, bytes: GIB - MIB });
+    assert_eq!(region("size=3%\nbs=1m", 0), Region { offset: 0, bytes: 30 * MIB });
+    // fio rounds relative offsets up to whole blocks.
+    assert_eq!(region("size=8k\noffset=33%", 0).offset, (GIB * 33 / 100).next_multiple_of(4096));
+    let step = "size=25%\noffset_increment=25%\nnumjobs=4";
+    assert_eq!(region(step, 3), Region { offset: 768 * MIB, bytes: 256 * MIB });
+    let size_without_last_part = Region { offset: 0, bytes: 8 * KIB };
+    assert_eq!(region("size=12k\nbs=8k", 0), size_without_last_part);
+    let complaint = |options: &str| {
+        let file = parse(&format!("\n[job]\n{options}")).unwrap();
+        file.validate_against(GIB).map_err(|error| (error.line, error.message))
+    };
+    assert_eq!(complaint("size=1g"), Ok(()));
+    let too_large = "job `job` is larger than the volume: clone 1 of 1 ends at byte 2147483648, \
+                     the volume has 1073741824";
+    assert_eq!(complaint("size=2g"), Err((2, too_large.to_owned())));
+    let last_clone = "job `job` is larger than the volume: clone 3 of 3 ends at byte 1258291200, \
+                      the volume has 1073741824";
+    let steps = "size=400m\noffset_increment=400m\nnumjobs=3";
+    assert_eq!(complaint(steps), Err((2, last_clone.to_owned())));
+    let small = "job `job` has a region of 4096 bytes and blocks larger";
+    assert_eq!(complaint("size=4k\nbs=8k"), Err((2, small.to_owned())));
+    assert!(complaint("offset=100%").is_err());
+}
+
+#[test]
+fn the_jobs_beside_the_crates_are_read() {
+    let mut count = 0;
+    for entry in std::fs::read_dir("../../jobs").unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let file = JobFile::parse(&text, path.to_str().unwrap(), &Environment::empty());
+        let file = file.unwrap_or_else(|error| panic!("{error}"));
+        file.validate_against(100 * GIB).unwrap();
+        let defrag = path.to_str().unwrap().contains("defrag");
+        assert_eq!(file.background.len(), usize::from(defrag), "{}", path.display());
+        assert!(file.jobs.iter().all(|job| job.runtime == Some(Nanos::from_secs(60))));
+        count += 1;
+    }
+    assert!(count >= 12, "{count} jobs");
+}

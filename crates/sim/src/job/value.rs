@@ -1,0 +1,205 @@
+//! The values of options: sizes, times, percentages, truths and lists, by fio 3.33's rules.
+//!
+//! With `kb_base=1024`, the default, `k` and `kB` are 1024 and `KiB` is 1000: fio keeps old files
+//! working by turning the prefixes of the standards around. `kb_base=1000` turns them back. (`ki`
+//! means what `k` means, whatever the HOWTO says: measured.) A bare time is in seconds or, for
+//! `thinktime`, in microseconds. What fio would misread without a word is refused.
+
+use super::error::Fault;
+use super::spec::{Extent, PerDirection};
+use mirrorball_core::units::{Nanos, SECTOR_BYTES};
+
+/// What `k` multiplies by, in sizes and counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct KbBase(pub(super) u64);
+
+const SIZE_HINT: &str = "write a whole number with k, m, g, t or p, such as 4096, 4k or 50g";
+const TIME_HINT: &str = "write a whole number with us, ms, s, m, h or d, such as 30 or 500ms";
+const PREFIXES: [char; 5] = ['k', 'm', 'g', 't', 'p'];
+const TIME_UNITS: [(&str, u64); 9] = [
+    ("us", 1_000),
+    ("usec", 1_000),
+    ("ms", 1_000_000),
+    ("msec", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
+    ("", 0),
+];
+/// Half of what a `u64` holds: sums of two values stay within it.
+const VALUE_MAX: u64 = u64::MAX / 2;
+
+/// Replaces every `${NAME}` in `text`.
+///
+/// # Errors
+/// If a variable is not set, or one of fio's keywords for the machine is used.
+pub(super) fn expand(
+    text: &str,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<String, Fault> {
+    let (mut expanded, mut rest) = (String::new(), text);
+    while let Some(start) = rest.find("${") {
+        let Some(length) = rest[start + 2..].find('}') else {
+            break;
+        };
+        let name = &rest[start + 2..start + 2 + length];
+        let value = variable(name).ok_or_else(|| {
+            let hint = format!("set it: {name}=… before the command");
+            Fault::new(format!("the variable `{name}` is not set"), hint)
+        })?;
+        expanded.push_str(&rest[..start]);
+        expanded.push_str(&value);
+        rest = &rest[start + 3 + length..];
+    }
+    expanded.push_str(rest);
+    let keyword = ["$pagesize", "$mb_memory", "$ncpus"].into_iter().find(|k| expanded.contains(k));
+    match keyword {
+        Some(keyword) => Err(Fault::new(
+            format!("`{keyword}` depends on the machine that fio runs on"),
+            "write the number itself",
+        )),
+        None => Ok(expanded),
+    }
+}
+
+/// A size or count.
+pub(super) fn integer(text: &str, base: KbBase) -> Result<u64, Fault> {
+    parse_integer(text, base).ok_or_else(|| {
+        let fault = |hint: &str| Fault::new(format!("`{text}` is not a size or number"), hint);
+        match text {
+            text if text.contains('(') => fault("arithmetic is not supported: write the result"),
+            text if text.contains('.') => fault("fio knows whole numbers only: 1536, not 1.5k"),
+            text if text.contains('%') => fault("a percentage is for size and offset only"),
+            _ => fault(SIZE_HINT),
+        }
+    })
+}
+
+/// A number of at least `least` and at most `most`.
+pub(super) fn integer_within(text: &str, base: KbBase, range: [u64; 2]) -> Result<u64, Fault> {
+    let [least, most] = range;
+    let value = integer(text, base)?;
+    if value < least {
+        return Err(Fault::new(format!("`{text}` is too small"), format!("the least is {least}")));
+    }
+    if value > most {
+        return Err(Fault::new(format!("`{text}` is too large"), format!("the most is {most}")));
+    }
+    Ok(value)
+}
+
+/// A size in whole sectors.
+pub(super) fn sectors(text: &str, base: KbBase) -> Result<u64, Fault> {
+    let bytes = integer(text, base)?;
+    if bytes.is_multiple_of(SECTOR_BYTES) {
+        return Ok(bytes);
+    }
+    let lower = text.to_lowercase();
+    let hint = if lower.ends_with("ib") && base == KbBase(1024) {
+        format!("to fio `{text}` is {bytes}: write {} or set kb_base=1000", &text[..text.len() - 2])
+    } else {
+        format!("a volume is read and written in sectors of {SECTOR_BYTES} bytes")
+    };
+    Err(Fault::new(format!("`{text}` is not a whole number of sectors"), hint))
+}
+
+/// A size in whole sectors, not zero.
+pub(super) fn block(text: &str, base: KbBase) -> Result<u64, Fault> {
+    match sectors(text, base)? {
+        0 => Err(Fault::new("a block size of zero", "write for example 4k")),
+        bytes => Ok(bytes),
+    }
+}
+
+/// A size in bytes, read by `bytes`, or as a percentage.
+pub(super) fn extent(
+    text: &str,
+    bytes: impl Fn(&str) -> Result<u64, Fault>,
+) -> Result<Extent, Fault> {
+    let Some(percent) = text.strip_suffix('%') else {
+        return bytes(text).map(Extent::Bytes);
+    };
+    match percent.parse() {
+        Ok(percent) if percent <= 100 => Ok(Extent::Percent(percent)),
+        _ => Err(Fault::new(format!("`{text}` is not a percentage"), "write 1% to 100%")),
+    }
+}
+
+/// A time; a bare number counts in units of `unit`.
+pub(super) fn time(text: &str, unit: Nanos) -> Result<Nanos, Fault> {
+    let fault = || Fault::new(format!("`{text}` is not a time"), TIME_HINT);
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let suffix = text[end..].to_lowercase();
+    let (_, scale) = TIME_UNITS.iter().find(|(name, _)| *name == suffix).ok_or_else(fault)?;
+    let scale = if *scale == 0 { unit.0 } else { *scale };
+    let value: u64 = text[..end].parse().map_err(|_| fault())?;
+    value.checked_mul(scale).filter(|&ns| ns <= VALUE_MAX).map(Nanos).ok_or_else(fault)
+}
+
+/// `1` or `0`; fio knows no other words for true and false.
+pub(super) fn truth(text: &str) -> Result<bool, Fault> {
+    match text {
+        "1" => Ok(true),
+        "0" => Ok(false),
+        _ => Err(Fault::new(format!("`{text}` is neither 0 nor 1"), "write 1 for yes, 0 for no")),
+    }
+}
+
+/// A real number within `range`, both ends included.
+pub(super) fn real(text: &str, range: [f64; 2]) -> Result<f64, Fault> {
+    let [least, most] = range;
+    match text.parse::<f64>() {
+        Ok(value) if value >= least && value <= most => Ok(value),
+        _ => Err(Fault::new(
+            format!("`{text}` is not a number from {least} to {most}"),
+            "write it with a point, such as 0.5",
+        )),
+    }
+}
+
+/// `reads,writes,trims`. A value counts for the directions after it too, unless a comma ends it;
+/// an empty one leaves what was set.
+pub(super) fn per_direction<T: Clone>(
+    text: &str,
+    target: &mut PerDirection<T>,
+    parse: impl Fn(&str) -> Result<T, Fault>,
+) -> Result<(), Fault> {
+    let parts: Vec<&str> = text.split(',').collect();
+    if parts.len() > 3 {
+        let hint = "write up to three: reads,writes,trims";
+        return Err(Fault::new(format!("`{text}` has {} values", parts.len()), hint));
+    }
+    for index in 0..3 {
+        let part = parts.get(index).unwrap_or(&parts[parts.len() - 1]);
+        if !part.is_empty() {
+            target.0[index] = parse(part)?;
+        }
+    }
+    Ok(())
+}
+
+fn parse_integer(text: &str, base: KbBase) -> Option<u64> {
+    let lower = text.to_lowercase();
+    if let Some(digits) = lower.strip_prefix("0x") {
+        let digits = Some(digits).filter(|digits| !digits.starts_with('+'))?;
+        return u64::from_str_radix(digits, 16).ok().filter(|&value| value <= VALUE_MAX);
+    }
+    let end = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
+    let value: u64 = lower[..end].parse().ok()?;
+    value.checked_mul(multiplier(&lower[end..], base)?).filter(|&value| value <= VALUE_MAX)
+}
+
+/// What a suffix in lower case multiplies by.
+fn multiplier(suffix: &str, base: KbBase) -> Option<u64> {
+    if suffix.is_empty() || suffix == "b" {
+        return Some(1);
+    }
+    let power = PREFIXES.iter().position(|&prefix| suffix.starts_with(prefix))? as u32 + 1;
+    let swapped = if base.0 == 1024 { 1000u64 } else { 1024 };
+    match &suffix[1..] {
+        "" | "i" | "b" => Some(base.0.pow(power)),
+        "ib" => Some(swapped.pow(power)),
+        _ => None,
+    }
+}

@@ -1,0 +1,140 @@
+//! What ends a workload and what makes it pause: bytes, requests, passes; flushes and think time.
+
+use crate::job::{Access, Direction, Job, Mix, Region};
+use mirrorball_core::units::Nanos;
+
+/// What is left to do. A time-based job is never through.
+#[derive(Clone, Debug)]
+pub(super) struct Budget {
+    endless: bool,
+    bytes_left: u64,
+    ios_left: u64,
+    pass_left: u64,
+    pass_bytes: u64,
+    passes_left: u64,
+    /// Passes go on beyond their number until so many bytes are done.
+    io_bytes: u64,
+    done_bytes: u64,
+}
+
+/// When to flush and when to think.
+#[derive(Clone, Debug)]
+pub(super) struct Pauses {
+    fsync: u64,
+    fdatasync: u64,
+    writes: u64,
+    final_flush: bool,
+    think_time: Nanos,
+    think_ios: u64,
+    ios: u64,
+    pub(super) flush_due: bool,
+    pub(super) flush_in_flight: bool,
+    pub(super) thinking: bool,
+    idle_since: Nanos,
+}
+
+impl Budget {
+    pub(super) fn new(job: &Job, region: Region) -> Budget {
+        let io_bytes = job.io_bytes.unwrap_or(0);
+        let mixed = matches!(job.mix, Mix::ReadWrite { .. });
+        // fio lets a mixed sequential job go round within one pass until io_size is reached.
+        let pass_bytes = match job.access {
+            Access::Sequential if mixed => region.bytes.max(io_bytes),
+            _ => region.bytes,
+        };
+        Budget {
+            endless: job.time_based,
+            bytes_left: job.io_bytes.unwrap_or(region.bytes).saturating_mul(job.loops),
+            ios_left: job.number_ios.map_or(u64::MAX, |ios| ios.saturating_mul(job.loops)),
+            pass_left: pass_bytes,
+            pass_bytes,
+            passes_left: job.loops - 1,
+            io_bytes,
+            done_bytes: 0,
+        }
+    }
+
+    /// Counts a request of `bytes`.
+    #[inline]
+    pub(super) fn spend(&mut self, bytes: u64) {
+        if !self.endless {
+            self.bytes_left = self.bytes_left.saturating_sub(bytes);
+            self.pass_left = self.pass_left.saturating_sub(bytes);
+            self.ios_left -= 1;
+            self.done_bytes += bytes;
+        }
+    }
+
+    /// Whether a pass, or all of the job, is done.
+    #[inline]
+    pub(super) fn is_spent(&self) -> bool {
+        !self.endless && (self.pass_left == 0 || self.bytes_left == 0 || self.ios_left == 0)
+    }
+
+    /// Begins another pass if there is one to do.
+    pub(super) fn begin_pass(&mut self) -> bool {
+        let more = self.passes_left > 0 || self.done_bytes < self.io_bytes;
+        if !more || self.bytes_left == 0 || self.ios_left == 0 {
+            return false;
+        }
+        self.passes_left = self.passes_left.saturating_sub(1);
+        self.pass_left = self.pass_bytes;
+        true
+    }
+}
+
+impl Pauses {
+    pub(super) fn new(job: &Job) -> Pauses {
+        Pauses {
+            fsync: job.fsync,
+            fdatasync: job.fdatasync,
+            writes: 0,
+            final_flush: job.final_flush,
+            think_time: job.think_time,
+            think_ios: job.think_ios,
+            ios: 0,
+            flush_due: false,
+            flush_in_flight: false,
+            thinking: false,
+            idle_since: Nanos::ZERO,
+        }
+    }
+
+    /// Whether there may be any.
+    pub(super) fn any(&self) -> bool {
+        let flushes = self.fsync > 0 || self.fdatasync > 0 || self.final_flush;
+        flushes || self.think_time > Nanos::ZERO
+    }
+
+    /// Counts an issued request.
+    pub(super) fn issued(&mut self, direction: Direction) {
+        if direction == Direction::Write {
+            self.writes += 1;
+            let due = |every: u64| every > 0 && self.writes.is_multiple_of(every);
+            self.flush_due = due(self.fsync) || due(self.fdatasync);
+        }
+        self.ios += 1;
+        self.thinking = self.think_time > Nanos::ZERO && self.ios.is_multiple_of(self.think_ios);
+    }
+
+    /// Counts a completion.
+    pub(super) fn completed(&mut self, flush: bool, now: Nanos) {
+        self.flush_in_flight &= !flush;
+        self.idle_since = now;
+    }
+
+    /// When thinking ends, if nothing is in flight any more.
+    pub(super) fn wakes_at(&self) -> Nanos {
+        self.idle_since.saturating_add(self.think_time)
+    }
+
+    /// The last flush was issued.
+    pub(super) fn final_flush_issued(&mut self) {
+        self.final_flush = false;
+    }
+
+    /// Whether the job wants a flush behind its last write.
+    pub(super) fn wants_final_flush(&self) -> bool {
+        self.final_flush && self.writes > 0
+    }
+}

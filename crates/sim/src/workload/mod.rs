@@ -1,0 +1,267 @@
+//! Workloads: the requests of one clone of a job, one after the other, with fio's semantics.
+//!
+//! The engine keeps [`Job::depth`] requests in flight: while there is room it asks
+//! [`Workload::next`], and it tells of every completion. The state is of constant size, whatever
+//! the size of the job and however long it runs.
+//!
+//! Model, as measured on fio 3.33 with `--write_iolog`:
+//! - Each direction has its own position: mixed sequential reads and writes both start at the
+//!   region's start. With `percentage_random` the requests that are not random go on where the last
+//!   one of their direction ended.
+//! - A *pass* moves as many bytes as the region has. Passes follow until `loops` are done and
+//!   `io_size` is reached; `number_ios` and `io_size` count per loop. With `time_based` only the
+//!   runtime ends a job, and a sequential one starts over at the region's end.
+//! - The random map: without `norandommap` each block starts one request per pass, in an order
+//!   computed in constant memory. With several sizes (`bssplit`) blocks of the smallest size are
+//!   mapped; fio also cuts requests short so that they never overlap in one pass, ours may.
+//!   Directions share a map if their blocks are alike. A size that does not fit the end of the
+//!   region is replaced by the smallest, where fio draws again.
+//! - `thinktime`: after so many requests nothing is issued until all have completed and the time
+//!   has passed. `fsync`: after so many writes a flush is issued, and nothing else until it has
+//!   completed.
+//! - `startdelay` counts from the start of the run, `runtime` from the start of the clone.
+//!
+//! Seeds: the run's seed decides, whatever `randrepeat` says. Each clone draws from a stream of its
+//! own, named by the job's place in the file, the clone and, where given, `randseed`. Asking before
+//! it is time draws nothing, so the sequence does not depend on how often the engine asks.
+
+mod lane;
+mod limits;
+mod pace;
+mod permutation;
+mod place;
+
+#[cfg(test)]
+mod distribution_tests;
+#[cfg(test)]
+mod tests;
+
+use crate::job::{Direction, Job};
+use lane::{Lane, Map, Pick};
+use limits::{Budget, Pauses};
+use mirrorball_core::io::RequestKind;
+use mirrorball_core::rng::Rng;
+use mirrorball_core::units::Nanos;
+use pace::Pace;
+
+/// A request of a workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Issue {
+    /// Read, write, discard or flush.
+    pub kind: RequestKind,
+    /// First byte, on the volume; zero for a flush.
+    pub offset: u64,
+    /// Number of bytes; zero for a flush.
+    pub length: u64,
+    /// When it was meant to start: now, or earlier in an open loop that had no room for it.
+    pub intended: Nanos,
+}
+
+/// What a workload does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// Issues this request, now.
+    Issue(Issue),
+    /// Nothing before this time; ask again then.
+    NotBefore(Nanos),
+    /// Nothing before a completion; ask again after one.
+    Wait,
+    /// Nothing any more; what is in flight still completes.
+    Done,
+}
+
+/// Where and when a clone runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// Which clone of the job, from zero.
+    pub clone: u32,
+    /// Size of the volume in bytes.
+    pub volume_bytes: u64,
+    /// When its group starts, counted from the start of the run.
+    pub group_start: Nanos,
+    /// The seed of the run.
+    pub seed: u64,
+}
+
+/// One clone of a job, under way.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    region_offset: u64,
+    pick: Pick,
+    lanes: [Lane; 3],
+    maps: Vec<Map>,
+    paces: [Pace; 3],
+    rng: Rng,
+    /// The direction drawn for the next request, if it had to wait.
+    drawn: Option<Direction>,
+    start: Nanos,
+    stop: Nanos,
+    budget: Budget,
+    pauses: Pauses,
+    /// Whether anything but the budget and the stop may hold a request back.
+    gated: bool,
+    in_flight: u32,
+}
+
+const DIRECTIONS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
+
+impl Workload {
+    /// Clone number `placement.clone` of `job`.
+    ///
+    /// # Panics
+    /// If its region does not fit the volume: see
+    /// [`JobFile::validate_against`](crate::job::JobFile::validate_against).
+    pub fn new(job: &Job, placement: Placement) -> Workload {
+        let seed = job.random_seed.map_or(String::new(), |seed| format!(" randseed {seed}"));
+        let label = format!("job {} clone {}{seed}", job.index, placement.clone);
+        let mut rng = Rng::stream(placement.seed, &label);
+        let region = job.region(placement.clone, placement.volume_bytes);
+        let mut maps = Vec::new();
+        let lanes =
+            DIRECTIONS.map(|direction| Lane::new(job, direction, region, &mut maps, &mut rng));
+        let start = placement.group_start.max(job.start_delay);
+        let stop_after = |runtime| start.saturating_add(job.ramp).saturating_add(runtime);
+        let paces = DIRECTIONS.map(|direction| Pace::new(job, direction, start));
+        let rated = job.mix.directions().iter().any(|&d| paces[d as usize].is_rated());
+        let pauses = Pauses::new(job);
+        Workload {
+            region_offset: region.offset,
+            pick: Pick::new(job.mix),
+            lanes,
+            maps,
+            rng,
+            drawn: None,
+            start,
+            stop: job.runtime.map_or(Nanos::MAX, stop_after),
+            budget: Budget::new(job, region),
+            gated: rated || pauses.any() || start > Nanos::ZERO,
+            paces,
+            pauses,
+            in_flight: 0,
+        }
+    }
+
+    /// When it starts: the later of its group's start and its own delay.
+    pub fn start(&self) -> Nanos {
+        self.start
+    }
+
+    /// What it does at `now`, which is never earlier than any time passed before. Ask only while
+    /// fewer than [`Job::depth`] of its requests are in flight.
+    #[inline]
+    pub fn next(&mut self, now: Nanos) -> Next {
+        if now >= self.stop || (self.budget.is_spent() && !self.begin_pass()) {
+            return self.end(now);
+        }
+        if self.gated
+            && let Some(held) = self.hold(now)
+        {
+            return held;
+        }
+        let direction = match self.drawn.take() {
+            Some(direction) => direction,
+            None => self.pick.draw(&mut self.rng),
+        };
+        let lane = &mut self.lanes[direction as usize];
+        let target = lane.next(&mut self.maps, &mut self.rng);
+        self.budget.spend(target.length);
+        let mut intended = now;
+        if self.gated {
+            self.pauses.issued(direction);
+            let pace = &mut self.paces[direction as usize];
+            intended = pace.take(now, target.length, &mut self.rng);
+        }
+        let kind = match direction {
+            Direction::Read => RequestKind::Read,
+            Direction::Write => RequestKind::Write,
+            Direction::Trim => RequestKind::Discard,
+        };
+        let offset = self.region_offset + target.offset;
+        self.issue(Issue { kind, offset, length: target.length, intended })
+    }
+
+    /// One of its requests, of this kind, completed.
+    #[inline]
+    pub fn complete(&mut self, kind: RequestKind, now: Nanos) {
+        self.in_flight -= 1;
+        if self.gated {
+            self.pauses.completed(kind == RequestKind::Flush, now);
+        }
+    }
+
+    #[inline]
+    fn issue(&mut self, issue: Issue) -> Next {
+        self.in_flight += 1;
+        Next::Issue(issue)
+    }
+
+    /// What holds the next request back; if nothing does, its direction is settled.
+    fn hold(&mut self, now: Nanos) -> Option<Next> {
+        let sleep = |until: Nanos| Some(Next::NotBefore(until));
+        if now < self.start {
+            return sleep(self.start.min(self.stop));
+        }
+        if self.pauses.flush_in_flight {
+            return Some(Next::Wait);
+        }
+        if self.pauses.flush_due {
+            return Some(self.flush(now));
+        }
+        if self.pauses.thinking {
+            if self.in_flight > 0 {
+                return Some(Next::Wait);
+            }
+            if now < self.pauses.wakes_at() {
+                return sleep(self.pauses.wakes_at().min(self.stop));
+            }
+            self.pauses.thinking = false;
+        }
+        let mut direction = match self.drawn {
+            Some(direction) => direction,
+            None => self.pick.draw(&mut self.rng),
+        };
+        let mut due = self.paces[direction as usize].due();
+        if due > now
+            && let Some(other) = self.pick.other(direction)
+        {
+            // A direction that is ahead of its rate leaves its turn to the other, as in fio.
+            let due_other = self.paces[other as usize].due();
+            if due_other < due {
+                (direction, due) = (other, due_other);
+            }
+        }
+        self.drawn = Some(direction);
+        if due > now { sleep(due.min(self.stop)) } else { None }
+    }
+
+    fn flush(&mut self, now: Nanos) -> Next {
+        self.pauses.flush_due = false;
+        self.pauses.flush_in_flight = true;
+        self.issue(Issue { kind: RequestKind::Flush, offset: 0, length: 0, intended: now })
+    }
+
+    /// The end: at once, or behind a last flush if the job asks for one.
+    fn end(&mut self, now: Nanos) -> Next {
+        if !self.pauses.wants_final_flush() {
+            return Next::Done;
+        }
+        if self.in_flight > 0 {
+            return Next::Wait;
+        }
+        self.pauses.final_flush_issued();
+        self.flush(now)
+    }
+
+    /// Starts over if the job has another pass to do.
+    #[cold]
+    fn begin_pass(&mut self) -> bool {
+        if !self.budget.begin_pass() {
+            return false;
+        }
+        self.lanes.iter_mut().for_each(Lane::restart);
+        for (_, map) in &mut self.maps {
+            map.restart(&mut self.rng);
+        }
+        true
+    }
+}

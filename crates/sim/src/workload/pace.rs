@@ -1,0 +1,79 @@
+//! When requests may start, for jobs with a rate: one schedule for each direction.
+//!
+//! Like fio's, a schedule is absolute: what was late is caught up. Linear arrivals follow what was
+//! issued, so many bytes or requests a second. Poisson arrivals are an open loop: their times do
+//! not depend on completions, and a request that had to wait for room keeps the time at which it
+//! was meant to start. (fio 3.33 also drains the queue whenever it is ahead of its rate; an open
+//! loop must not, and ours does not.)
+
+use crate::job::{Arrivals, Direction, Job};
+use mirrorball_core::rng::Rng;
+use mirrorball_core::units::Nanos;
+
+/// The arrivals of one direction.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    rule: Rule,
+    start: Nanos,
+    due: Nanos,
+}
+
+#[derive(Clone, Debug)]
+enum Rule {
+    Free,
+    Bytes { per_s: u64, issued: u64 },
+    Ios { per_s: u64, issued: u64 },
+    Poisson { mean_ns: f64 },
+}
+
+impl Pace {
+    /// The arrivals of `direction` from `start` on.
+    pub(super) fn new(job: &Job, direction: Direction, start: Nanos) -> Pace {
+        let (bytes, ios) = (job.rate_bytes_per_s[direction], job.rate_ios_per_s[direction]);
+        let block_bytes = job.block_bytes(direction) as f64;
+        let rule = match (bytes, ios, job.arrivals) {
+            (None, None, _) => Rule::Free,
+            (Some(per_s), _, Arrivals::Linear) => Rule::Bytes { per_s, issued: 0 },
+            (None, Some(per_s), Arrivals::Linear) => Rule::Ios { per_s, issued: 0 },
+            // fio turns a rate in bytes into one in requests of the smallest size.
+            (Some(per_s), _, Arrivals::Poisson) => {
+                Rule::Poisson { mean_ns: 1e9 * block_bytes / per_s as f64 }
+            }
+            (None, Some(per_s), Arrivals::Poisson) => Rule::Poisson { mean_ns: 1e9 / per_s as f64 },
+        };
+        Pace { rule, start, due: start }
+    }
+
+    /// Whether there is a rate to keep.
+    pub(super) fn is_rated(&self) -> bool {
+        !matches!(self.rule, Rule::Free)
+    }
+
+    /// When the next request may start.
+    pub(super) fn due(&self) -> Nanos {
+        self.due
+    }
+
+    /// Counts a request of `bytes` that starts at `now`, and tells when it was meant to start:
+    /// for an open loop when it was due, else now.
+    pub(super) fn take(&mut self, now: Nanos, bytes: u64, rng: &mut Rng) -> Nanos {
+        let due = self.due;
+        match &mut self.rule {
+            Rule::Free => {}
+            Rule::Bytes { per_s, issued } => {
+                *issued += bytes;
+                self.due = self.start.saturating_add(Nanos::transfer(*issued, *per_s));
+            }
+            Rule::Ios { per_s, issued } => {
+                *issued += 1;
+                self.due = self.start.saturating_add(Nanos::transfer(*issued, *per_s));
+            }
+            Rule::Poisson { mean_ns } => {
+                let gap = Nanos((*mean_ns * rng.exponential()).round() as u64);
+                self.due = due.saturating_add(gap);
+                return due;
+            }
+        }
+        now
+    }
+}

@@ -1,0 +1,201 @@
+//! Where random requests go: draws of block numbers by fio's distributions.
+//!
+//! Every draw costs O(1) in time and memory, whatever the number of blocks. The skewed ones draw a
+//! *rank* by popularity and scatter the ranks over the region by a [`Permutation`], as fio does by
+//! a hash; unlike a hash it never puts two ranks on one block.
+//!
+//! - **zipf**: rank k with a probability proportional to k^-theta, exactly, by rejection-inversion
+//!   (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
+//!   distributions", 1996). fio approximates it (Gray et al., "Quickly generating billion-record
+//!   synthetic databases", 1994), after a sum over up to all blocks.
+//! - **pareto**: the self-similar rule of the same paper, as in fio: rank (n - 1) u^p with
+//!   p = ln h / ln(1 - h), so that 1 - h of the requests go to h of the blocks, and so on within.
+//! - **normal**: fio's bell (`lib/gauss.c`): the mean of twelve uniform draws, whose deviation is a
+//!   twelfth of the region, widened by a uniform draw of `deviation` percent of the region (at most
+//!   50). It is not a normal law with that deviation. We draw the mean of twelve as a normal, which
+//!   it equals but for tails beyond three of its deviations, and draw again what falls outside.
+//! - **zoned**: uniform within a zone. As for the others, no random map is kept.
+
+use super::lane::Map;
+use super::permutation::Permutation;
+use crate::job::{Distribution, Zone};
+use mirrorball_core::rng::Rng;
+
+/// A source of block numbers below a count.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// All alike.
+    Uniform { count: u64 },
+    /// Each once before any comes again: which of the workload's maps.
+    Map(usize),
+    /// Some more often.
+    Skewed { rank: Rank, scatter: Scatter },
+    /// Zones, each uniform.
+    Zoned(Vec<Span>),
+}
+
+/// A zone in blocks.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    /// Accesses to this zone and those before it, in percent.
+    access_end: u64,
+    first: u64,
+    count: u64,
+}
+
+/// A draw of ranks, the most popular first (in the middle for the bell).
+#[derive(Clone, Debug)]
+pub(super) enum Rank {
+    Zipf(Zipf),
+    Pareto { count: u64, power: f64 },
+    Bell { count: u64, width: f64 },
+}
+
+/// Puts ranks on blocks.
+#[derive(Clone, Debug)]
+pub(super) struct Scatter {
+    order: Permutation,
+    shift: u64,
+}
+
+/// Constants of the rejection-inversion; the names follow the paper's H and h.
+#[derive(Clone, Debug)]
+pub(super) struct Zipf {
+    count: f64,
+    theta: f64,
+    area_first: f64,
+    area_last: f64,
+    sure: f64,
+}
+
+impl Place {
+    /// The source for `count` blocks. A uniform one is not mapped; the caller may do that.
+    pub(super) fn new(distribution: &Distribution, count: u64, rng: &mut Rng) -> Place {
+        let scattered = |rank, top, center, rng: &mut Rng| Place::Skewed {
+            rank,
+            scatter: Scatter::new(count, top, center, rng),
+        };
+        match *distribution {
+            Distribution::Uniform => Place::Uniform { count },
+            Distribution::Zipf { theta, center } => {
+                scattered(Rank::Zipf(Zipf::new(count, theta)), 0, center, rng)
+            }
+            Distribution::Pareto { h, center } => {
+                let power = h.ln() / (1.0 - h).ln();
+                scattered(Rank::Pareto { count, power }, 0, center, rng)
+            }
+            Distribution::Normal { deviation, center } => {
+                let width = deviation.min(50.0) / 100.0;
+                scattered(Rank::Bell { count, width }, count / 2, center, rng)
+            }
+            Distribution::Zoned(ref zones) => Place::Zoned(spans(zones, count)),
+        }
+    }
+
+    /// Draws a block.
+    #[inline]
+    pub(super) fn draw(&self, maps: &mut [Map], rng: &mut Rng) -> u64 {
+        match self {
+            Place::Uniform { count } => rng.below(*count),
+            Place::Map(index) => maps[*index].1.next(rng),
+            Place::Skewed { rank, scatter } => scatter.at(rank.draw(rng)),
+            Place::Zoned(spans) => {
+                let access = rng.below(100);
+                let span = spans.iter().find(|span| access < span.access_end);
+                let span = span.expect("the accesses of all zones add up to 100");
+                span.first + rng.below(span.count)
+            }
+        }
+    }
+}
+
+impl Rank {
+    fn draw(&self, rng: &mut Rng) -> u64 {
+        match *self {
+            Rank::Zipf(ref zipf) => zipf.draw(rng),
+            Rank::Pareto { count, power } => ((count - 1) as f64 * rng.unit().powf(power)) as u64,
+            Rank::Bell { count, width } => loop {
+                let place = 0.5 + rng.normal() / 12.0 + width * (rng.unit() - 0.5);
+                if (0.0..1.0).contains(&place) {
+                    break (place * count as f64) as u64;
+                }
+            },
+        }
+    }
+}
+
+impl Scatter {
+    /// Scatters `count` ranks so that rank `top` lies at `center`, if one is given.
+    fn new(count: u64, top: u64, center: Option<f64>, rng: &mut Rng) -> Scatter {
+        let order = Permutation::new(count, rng);
+        let shift = center.map_or(0, |center| {
+            let target = ((count as f64 * center) as u64).min(count - 1);
+            (target + count - order.at(top)) % count
+        });
+        Scatter { order, shift }
+    }
+
+    fn at(&self, rank: u64) -> u64 {
+        let count = self.order.count();
+        let block = self.order.at(rank.min(count - 1)) + self.shift;
+        if block >= count { block - count } else { block }
+    }
+}
+
+impl Zipf {
+    fn new(count: u64, theta: f64) -> Zipf {
+        let mut zipf =
+            Zipf { count: count as f64, theta, area_first: 0.0, area_last: 0.0, sure: 0.0 };
+        zipf.area_first = zipf.area(1.5) - 1.0;
+        zipf.area_last = zipf.area(zipf.count + 0.5);
+        zipf.sure = 2.0 - zipf.area_inverse(zipf.area(2.5) - zipf.height(2.0));
+        zipf
+    }
+
+    /// A rank from zero.
+    fn draw(&self, rng: &mut Rng) -> u64 {
+        loop {
+            let area = self.area_last + rng.unit() * (self.area_first - self.area_last);
+            let point = self.area_inverse(area);
+            let rank = (point + 0.5).floor().clamp(1.0, self.count);
+            if rank - point <= self.sure || area >= self.area(rank + 0.5) - self.height(rank) {
+                return rank as u64 - 1;
+            }
+        }
+    }
+
+    /// The hat: x^-theta.
+    fn height(&self, x: f64) -> f64 {
+        (-self.theta * x.ln()).exp()
+    }
+
+    /// Its integral from 1 to x: (x^(1 - theta) - 1) / (1 - theta), without the cancellation that
+    /// this form has for a theta near 1.
+    fn area(&self, x: f64) -> f64 {
+        let (log, exponent) = (x.ln(), 1.0 - self.theta);
+        log * if exponent * log == 0.0 { 1.0 } else { (exponent * log).exp_m1() / (exponent * log) }
+    }
+
+    fn area_inverse(&self, area: f64) -> f64 {
+        let scaled = (area * (1.0 - self.theta)).max(-1.0);
+        (area * if scaled == 0.0 { 1.0 } else { scaled.ln_1p() / scaled }).exp()
+    }
+}
+
+fn spans(zones: &[Zone], count: u64) -> Vec<Span> {
+    let (mut access_end, mut size_end) = (0, 0);
+    let mut spans = Vec::with_capacity(zones.len());
+    for zone in zones {
+        let block_at = |percent: u64| (u128::from(count) * u128::from(percent) / 100) as u64;
+        let first = block_at(size_end).min(count - 1);
+        access_end += zone.access_percent;
+        size_end += zone.size_percent;
+        // A region of few blocks may leave a zone none of its own.
+        spans.push(Span {
+            access_end,
+            first,
+            count: block_at(size_end).saturating_sub(first).max(1),
+        });
+    }
+    spans
+}

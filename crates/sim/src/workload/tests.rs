@@ -1,0 +1,301 @@
+//! The order, sizes and times of requests, against what fio 3.33 logs with `--write_iolog`.
+
+use super::*;
+use crate::job::{Environment, JobFile};
+use mirrorball_core::units::{GIB, KIB, MIB};
+use proptest::{prop_assert, prop_assert_eq, proptest};
+
+/// The first job of a file with these options.
+pub(super) fn job(options: &str) -> Job {
+    let text = format!("[job]\nioengine=io_uring\n{options}");
+    let file = JobFile::parse(&text, "test.fio", &Environment::empty());
+    file.unwrap_or_else(|error| panic!("{error}")).jobs.remove(0)
+}
+
+pub(super) fn clone_of(job: &Job, clone: u32, seed: u64) -> Workload {
+    let volume_bytes = GIB;
+    Workload::new(job, Placement { clone, volume_bytes, group_start: Nanos::ZERO, seed })
+}
+
+/// The first requests of a job on a device that answers at once.
+fn requests(options: &str, most: usize) -> Vec<Issue> {
+    let mut workload = clone_of(&job(options), 0, 1);
+    let (mut now, mut issues) = (Nanos::ZERO, Vec::new());
+    while issues.len() < most {
+        match workload.next(now) {
+            Next::Issue(issue) => {
+                issues.push(issue);
+                workload.complete(issue.kind, now);
+            }
+            Next::NotBefore(later) => {
+                assert!(later > now, "progress");
+                now = later;
+            }
+            Next::Wait => panic!("nothing is in flight"),
+            Next::Done => break,
+        }
+    }
+    issues
+}
+
+/// As `r0 w8 f`: the kind with the offset in KiB, and the length where it is not 4 KiB.
+fn log(options: &str) -> String {
+    let word = |issue: &Issue| {
+        let kind = match issue.kind {
+            RequestKind::Read => 'r',
+            RequestKind::Write => 'w',
+            RequestKind::Discard => 't',
+            _ => return "f".to_owned(),
+        };
+        let length = match issue.length / KIB {
+            4 => String::new(),
+            length => format!("+{length}"),
+        };
+        format!("{kind}{}{length}", issue.offset / KIB)
+    };
+    requests(options, 40).iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn sequential_requests_pass_over_the_region() {
+    assert_eq!(log("size=16k"), "r0 r4 r8 r12");
+    assert_eq!(log("size=16k\noffset=8k\nrw=write"), "w8 w12 w16 w20");
+    assert_eq!(log("rw=trim\nsize=8k"), "t0 t4");
+    assert_eq!(log("size=10k"), "r0 r4", "whole blocks only");
+}
+
+#[test]
+fn loops_io_size_and_number_ios_end_a_job_as_in_fio() {
+    for (options, expected) in [
+        ("size=16k\nloops=2", "r0 r4 r8 r12 r0 r4 r8 r12"),
+        ("size=16k\nio_size=40k", "r0 r4 r8 r12 r0 r4 r8 r12 r0 r4"),
+        ("size=16k\nio_size=8k", "r0 r4"),
+        ("size=16k\nio_size=24k\nloops=2", "r0 r4 r8 r12 r0 r4 r8 r12"),
+        ("size=16k\nnumber_ios=3\nloops=2", "r0 r4 r8 r12 r0 r4"),
+        ("size=16k\nnumber_ios=10", "r0 r4 r8 r12"),
+    ] {
+        assert_eq!(log(options), expected, "{options}");
+    }
+    // Only the runtime ends a time-based job, and it goes round.
+    let timed = log("size=16k\nnumber_ios=3\nio_size=8k\ntime_based\nruntime=1");
+    assert!(timed.starts_with("r0 r4 r8 r12 r0 r4 r8 r12 r0"), "{timed}");
+}
+
+#[test]
+fn mixed_sequential_directions_each_have_their_own_position() {
+    let issues = requests("rw=rw\nbs=4k,8k\nsize=1m\nrwmixread=30", 1000);
+    for (kind, length) in [(RequestKind::Read, 4 * KIB), (RequestKind::Write, 8 * KIB)] {
+        let of_kind: Vec<_> = issues.iter().filter(|issue| issue.kind == kind).collect();
+        assert!(of_kind.len() > 20);
+        for (index, issue) in of_kind.iter().enumerate() {
+            assert_eq!((issue.offset, issue.length), (index as u64 * length, length));
+        }
+    }
+    let bytes: u64 = issues.iter().map(|issue| issue.length).sum();
+    assert!((MIB..=MIB + 4 * KIB).contains(&bytes), "a pass moves the region's size: {bytes}");
+}
+
+#[test]
+fn flushes_follow_every_so_many_writes_and_hold_the_rest_back() {
+    for (options, expected) in [
+        ("rw=write\nsize=32k\nfsync=3", "w0 w4 w8 f w12 w16 w20 f w24 w28"),
+        ("rw=write\nsize=32k\nfsync=3\nfdatasync=2", "w0 w4 f w8 f w12 f w16 w20 f w24 w28"),
+        ("rw=write\nsize=12k\nfsync=1", "w0 f w4 f w8"),
+        ("rw=write\nsize=12k\nend_fsync=1", "w0 w4 w8 f"),
+        ("rw=read\nsize=12k\nend_fsync=1\nfsync=1", "r0 r4 r8"),
+    ] {
+        assert_eq!(log(options), expected, "{options}");
+    }
+    let mut workload = clone_of(&job("rw=write\nsize=32k\nfsync=2\niodepth=8"), 0, 1);
+    let at = Nanos(5);
+    assert!(matches!(workload.next(at), Next::Issue(_)));
+    assert!(matches!(workload.next(at), Next::Issue(_)));
+    let flush = Issue { kind: RequestKind::Flush, offset: 0, length: 0, intended: at };
+    assert_eq!(workload.next(at), Next::Issue(flush));
+    workload.complete(RequestKind::Write, at);
+    assert_eq!(workload.next(at), Next::Wait, "the flush is in flight");
+    workload.complete(RequestKind::Flush, at);
+    assert!(matches!(workload.next(at), Next::Issue(_)));
+}
+
+#[test]
+fn thinking_starts_when_all_is_complete() {
+    let options = "size=1m\nthinktime=10ms\nthinktime_blocks=2\niodepth=8";
+    let mut workload = clone_of(&job(options), 0, 1);
+    let read = RequestKind::Read;
+    assert!(matches!(workload.next(Nanos(0)), Next::Issue(_)));
+    assert!(matches!(workload.next(Nanos(0)), Next::Issue(_)));
+    assert_eq!(workload.next(Nanos(0)), Next::Wait);
+    workload.complete(read, Nanos(1_000));
+    assert_eq!(workload.next(Nanos(1_000)), Next::Wait);
+    workload.complete(read, Nanos(2_000));
+    let wakes = Nanos(10_002_000);
+    assert_eq!(workload.next(Nanos(2_000)), Next::NotBefore(wakes));
+    assert!(matches!(workload.next(wakes), Next::Issue(_)));
+    assert!(matches!(workload.next(wakes), Next::Issue(_)));
+    assert_eq!(workload.next(wakes), Next::Wait);
+}
+
+#[test]
+fn a_clone_runs_from_its_delay_to_its_runtime() {
+    let options = "startdelay=5\nruntime=10\nramp_time=2\ntime_based";
+    let mut workload = clone_of(&job(options), 0, 1);
+    assert_eq!(workload.next(Nanos::ZERO), Next::NotBefore(Nanos::from_secs(5)));
+    assert!(matches!(workload.next(Nanos::from_secs(5)), Next::Issue(_)));
+    assert!(matches!(workload.next(Nanos(16_999_999_999)), Next::Issue(_)));
+    assert_eq!(workload.next(Nanos::from_secs(17)), Next::Done);
+    // A group that starts later than the delay does not wait again.
+    let group_start = Nanos::from_secs(60);
+    let placement = Placement { clone: 0, volume_bytes: GIB, group_start, seed: 1 };
+    let late = Workload::new(&job(options), placement);
+    assert_eq!(late.start(), group_start);
+}
+
+#[test]
+fn clones_start_apart_and_draw_apart() {
+    let job = job("size=256m\noffset_increment=256m\nnumjobs=4\nrw=randread");
+    let mut clones: Vec<Workload> = (0..4).map(|clone| clone_of(&job, clone, 1)).collect();
+    let mut first = Vec::new();
+    for (clone, workload) in clones.iter_mut().enumerate() {
+        let Next::Issue(issue) = workload.next(Nanos::ZERO) else { panic!("a request") };
+        assert_eq!(issue.offset / (256 * MIB), clone as u64);
+        first.push(issue.offset % (256 * MIB));
+    }
+    first.dedup();
+    assert!(first.len() > 1, "{first:?}");
+}
+
+#[test]
+fn the_runs_seed_decides_and_randseed_is_mixed_in() {
+    let offsets = |options: &str, seed| {
+        let mut workload = clone_of(&job(options), 0, seed);
+        let next = |_| match workload.next(Nanos::ZERO) {
+            Next::Issue(issue) => issue.offset,
+            other => panic!("{other:?}"),
+        };
+        (0..8).map(next).collect::<Vec<u64>>()
+    };
+    let plain = offsets("rw=randread", 1);
+    assert_eq!(plain, offsets("rw=randread\nrandrepeat=0", 1));
+    assert_ne!(plain, offsets("rw=randread", 2));
+    assert_ne!(plain, offsets("rw=randread\nrandseed=7", 1));
+    assert_ne!(offsets("rw=randread\nrandseed=7", 1), offsets("rw=randread\nrandseed=7", 2));
+}
+
+#[test]
+fn asking_too_early_changes_nothing() {
+    let options = "rw=randrw\nrate_iops=100,50\nrate_process=poisson\nsize=64m";
+    let run = |eager: bool| {
+        let mut workload = clone_of(&job(options), 0, 1);
+        let (mut now, mut issues) = (Nanos::ZERO, Vec::new());
+        while issues.len() < 200 {
+            match workload.next(now) {
+                Next::Issue(issue) => issues.push(issue),
+                Next::NotBefore(later) if eager => now += ((later - now) / 2).max(Nanos(1)),
+                Next::NotBefore(later) => now = later,
+                other => panic!("{other:?}"),
+            }
+        }
+        issues
+    };
+    assert_eq!(run(false), run(true));
+}
+
+#[test]
+fn linear_rates_are_met_and_caught_up() {
+    let counts = |options: &str| {
+        let issues = requests(&format!("{options}\nruntime=10\ntime_based"), usize::MAX);
+        let of = |kind| issues.iter().filter(|issue| issue.kind == kind).count();
+        (of(RequestKind::Read), of(RequestKind::Write))
+    };
+    assert_eq!(counts("rate_iops=100"), (1000, 0));
+    assert_eq!(counts("rate=1m\nbs=64k"), (160, 0));
+    // Each direction is held to its own rate, whatever the mix draws.
+    let (reads, writes) = counts("rw=randrw\nrwmixread=80\nrate_iops=100,50");
+    assert!(reads.abs_diff(1000) <= 1 && writes.abs_diff(500) <= 1, "{reads} {writes}");
+    let mut late = clone_of(&job("rate_iops=1000\niodepth=64"), 0, 1);
+    let now = Nanos::from_millis(10);
+    let burst = std::iter::from_fn(|| match late.next(now) {
+        Next::Issue(issue) => Some(issue.intended),
+        _ => None,
+    });
+    assert_eq!(burst.collect::<Vec<_>>(), [now; 11], "0 to 10 ms, at once");
+}
+
+#[test]
+fn poisson_arrivals_have_the_rate_and_the_spread_of_their_process() {
+    let options = "rw=randread\nrate_iops=500\nrate_process=poisson\nruntime=200\ntime_based";
+    let arrivals: Vec<u64> =
+        requests(options, usize::MAX).iter().map(|issue| issue.intended.0).collect();
+    // 100,000 expected with a deviation of 316.
+    assert!(arrivals.len().abs_diff(100_000) < 1_300, "{}", arrivals.len());
+    let gaps: Vec<f64> = arrivals.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+    // An exponential law has equal mean and deviation.
+    assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "{}", variance.sqrt() / mean);
+}
+
+#[test]
+fn an_open_loop_keeps_the_intended_start() {
+    let options = "rw=randread\nrate_iops=1000\nrate_process=poisson\niodepth=4";
+    let mut workload = clone_of(&job(options), 0, 1);
+    // Nobody asked for a second: about a thousand are due, each at its own time.
+    let now = Nanos::from_secs(1);
+    let mut intended = Vec::new();
+    while let Next::Issue(issue) = workload.next(now) {
+        intended.push(issue.intended);
+    }
+    assert!(intended.len().abs_diff(1000) < 200, "{}", intended.len());
+    assert!(intended.is_sorted() && intended[0] == Nanos::ZERO);
+    assert!(intended[intended.len() - 1] <= now);
+}
+
+#[test]
+fn a_random_pass_covers_every_block_once() {
+    for options in ["rw=randread\nsize=4100k", "rw=randrw\nsize=4100k\nloops=3"] {
+        let passes: usize = if options.contains("loops") { 3 } else { 1 };
+        let issues = requests(options, usize::MAX);
+        assert_eq!(issues.len(), 1025 * passes);
+        for pass in issues.chunks(1025) {
+            let mut offsets: Vec<u64> = pass.iter().map(|issue| issue.offset / 4096).collect();
+            offsets.sort_unstable();
+            assert!(offsets.into_iter().eq(0..1025), "{options}");
+        }
+    }
+    let options = "rw=randread\nnorandommap\nsize=4m";
+    let mut offsets: Vec<u64> =
+        requests(options, usize::MAX).iter().map(|issue| issue.offset).collect();
+    offsets.sort_unstable();
+    offsets.dedup();
+    assert!(offsets.len() < 1024, "without a map some come again");
+}
+
+proptest! {
+    /// Whatever the job, its requests are whole sectors within its region.
+    #[test]
+    fn requests_stay_in_the_region(
+        seed: u64,
+        rw in "(rand)?(read|write|rw|trim)",
+        sizes in "(bs=(4|12|64)k(,8k)?|bssplit=4k/30:12k/30:64k/40)",
+        distribution in "(random|zipf:0[.]9|zipf:2[.]5:1|pareto:0[.]3|normal:40:0|zoned:90/1:10/)",
+        random_percent in 0u64..=100,
+        size_kib in 64u64..2000,
+        offset_kib in 0u64..100,
+    ) {
+        let options = format!(
+            "rw={}\n{sizes}\nrandom_distribution={distribution}\nsize={}k\noffset={}k\n\
+             percentage_random={random_percent}\ntime_based\nruntime=1",
+            rw, size_kib / 4 * 4, offset_kib * 4,
+        );
+        let job = job(&options);
+        let region = job.region(0, GIB);
+        let mut workload = clone_of(&job, 0, seed);
+        for _ in 0..500 {
+            let Next::Issue(issue) = workload.next(Nanos::ZERO) else { panic!("a request") };
+            prop_assert!(issue.length > 0 && issue.offset >= region.offset);
+            prop_assert!(issue.offset + issue.length <= region.offset + region.bytes);
+            prop_assert_eq!((issue.offset | issue.length) % 4096, 0);
+        }
+    }
+}
