@@ -1,8 +1,8 @@
 //! What a model does, measured as a drive would be: fixed workloads in closed loop on a virtual
 //! clock.
 //!
-//! A figure is named `workload/statistic`, such as `randread-qd1/p99`: a row of [`Workload::all`] and
-//! a row of [`Statistic::all`]. Published figures of profiles are rows of data in those words, and
+//! A figure is named `workload/statistic`, such as `randread-qd1/p99`: a row of [`Workload::all`]
+//! and one of [`Statistic::all`]. Published figures of profiles are rows of data in those words, and
 //! [`compare`] sets the model beside them. [`demerit`] is the figure of Ruemmler and Wilkes ("An
 //! introduction to disk drive modeling", 1994): the root mean square horizontal distance between
 //! two latency distributions, here over the published quantiles.
@@ -151,55 +151,76 @@ const WORKLOADS: [Workload; 20] = [
     Workload::new("randread-qd4", "random 4 KiB reads, 4 in flight", &[Agent::random_reads(4)]),
     Workload::new("randread-qd16", "random 4 KiB reads, 16 in flight", &[Agent::random_reads(16)]),
     Workload::new("randread-qd32", "random 4 KiB reads, 32 in flight", &[Agent::random_reads(32)]),
-    Workload::new("randread-qd128", "random 4 KiB reads, 128 in flight", &[
-        Agent::random_reads(128),
-    ]),
+    Workload::new(
+        "randread-qd128",
+        "random 4 KiB reads, 128 in flight",
+        &[Agent::random_reads(128)],
+    ),
     Workload::new("randread-qd512", "random 4 KiB reads, 512 deep", &[Agent::random_reads(512)]),
-    Workload::new("randwrite-qd1", "random 4 KiB writes, one at a time", &[
-        Agent::random_writes(1, 0),
-    ])
+    Workload::new(
+        "randwrite-qd1",
+        "random 4 KiB writes, one at a time",
+        &[Agent::random_writes(1, 0)],
+    )
     .lasting(24_000, 20_000),
-    Workload::new("randwrite-qd32", "random 4 KiB writes, 32 in flight", &[
-        Agent::random_writes(32, 0),
-    ])
+    Workload::new(
+        "randwrite-qd32",
+        "random 4 KiB writes, 32 in flight",
+        &[Agent::random_writes(32, 0)],
+    )
     .lasting(24_000, 20_000),
     Workload::new("randwrite-steady", "the same, caches long full", &[Agent::random_writes(32, 0)])
         .lasting(60_000, 40_000),
     Workload::new("randwrite-fsync", "a flush after each write", &[Agent::random_writes(1, 1)]),
-    Workload::new("seqread-1m", "sequential 1 MiB reads from the start, 4 in flight", &[
-        Agent::sequential(Op::Read, Pattern::Sequential, 4),
-    ])
+    Workload::new(
+        "seqread-1m",
+        "sequential 1 MiB reads from the start, 4 in flight",
+        &[Agent::sequential(Op::Read, Pattern::Sequential, 4)],
+    )
     .lasting(200, 2_000),
-    Workload::new("seqread-spread", "sequential 1 MiB reads at 16 places over the disk", &[
-        Agent::sequential(Op::Read, Pattern::Spread, 4),
-    ])
+    Workload::new(
+        "seqread-spread",
+        "sequential 1 MiB reads at 16 places over the disk",
+        &[Agent::sequential(Op::Read, Pattern::Spread, 4)],
+    )
     .lasting(0, SPREAD_PLACES * SPREAD_RUN_BYTES / MIB),
     Workload::new("seqread-128k", "sequential 128 KiB reads, 32 deep", &[Agent::deep(Op::Read)]),
     Workload::new("seqwrite-128k", "sequential 128 KiB writes, 32 deep", &[Agent::deep(Op::Write)]),
-    Workload::new("seqwrite-1m", "sequential 1 MiB writes from the start, 4 in flight", &[
-        Agent::sequential(Op::Write, Pattern::Sequential, 4),
-    ])
+    Workload::new(
+        "seqwrite-1m",
+        "sequential 1 MiB writes from the start, 4 in flight",
+        &[Agent::sequential(Op::Write, Pattern::Sequential, 4)],
+    )
     .lasting(1_000, 2_000),
-    Workload::new("seqwrite-spread", "sequential 1 MiB writes at 16 places over the disk", &[
-        Agent::sequential(Op::Write, Pattern::Spread, 4),
-    ])
+    Workload::new(
+        "seqwrite-spread",
+        "sequential 1 MiB writes at 16 places over the disk",
+        &[Agent::sequential(Op::Write, Pattern::Spread, 4)],
+    )
     .lasting(0, SPREAD_PLACES * SPREAD_RUN_BYTES / MIB),
-    Workload::new("flush-after-1", "a flush after each random 4 KiB write", &[
-        Agent::random_writes(1, 1),
-    ])
+    Workload::new(
+        "flush-after-1",
+        "a flush after each random 4 KiB write",
+        &[Agent::random_writes(1, 1)],
+    )
     .measuring_flushes(1_000),
-    Workload::new("flush-after-8", "a flush after every 8 random 4 KiB writes", &[
-        Agent::random_writes(1, 8),
-    ])
+    Workload::new(
+        "flush-after-8",
+        "a flush after every 8 random 4 KiB writes",
+        &[Agent::random_writes(1, 8)],
+    )
     .measuring_flushes(300),
-    Workload::new("flush-after-64", "a flush after every 64 random 4 KiB writes", &[
-        Agent::random_writes(1, 64),
-    ])
+    Workload::new(
+        "flush-after-64",
+        "a flush after every 64 random 4 KiB writes",
+        &[Agent::random_writes(1, 64)],
+    )
     .measuring_flushes(100),
-    Workload::new("randread-beside-fsync", "random 4 KiB reads beside a write and flush loop", &[
-        Agent::random_reads(1),
-        Agent::random_writes(1, 1),
-    ]),
+    Workload::new(
+        "randread-beside-fsync",
+        "random 4 KiB reads beside a write and flush loop",
+        &[Agent::random_reads(1), Agent::random_writes(1, 1)],
+    ),
 ];
 
 impl Unit {
@@ -248,11 +269,7 @@ impl Workload {
         WORKLOADS.iter().find(|row| row.name == name)
     }
 
-    const fn new(
-        name: &'static str,
-        summary: &'static str,
-        agents: &'static [Agent],
-    ) -> Workload {
+    const fn new(name: &'static str, summary: &'static str, agents: &'static [Agent]) -> Workload {
         let measured = agents[0].op;
         Workload { name, summary, warm_up: 4_000, count: 20_000, measured, agents }
     }

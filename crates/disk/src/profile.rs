@@ -294,12 +294,8 @@ impl ModelProfile {
             return Ok(self);
         }
         let origin = format!("set for model `{}`", self.name);
-        let fault = |message, hint| ProfileError {
-            origin: origin.clone(),
-            line: None,
-            message,
-            hint,
-        };
+        let fault =
+            |message, hint| ProfileError { origin: origin.clone(), line: None, message, hint };
         self.table.extend(overrides);
         let kind = KINDS.iter().find(|kind| kind.name == self.kind).expect("it was read by a kind");
         self.parameters = (kind.from_table)(self.table.clone()).map_err(|error| {

@@ -18,11 +18,11 @@ pub(crate) struct Defrag {
     target: Run,
     rng: Rng,
     pace: Pace,
-    /// What is left to read of the extent in hand.
-    extent: Run,
     reads_in_flight: u32,
     /// Bytes read and not yet written.
     dirty_bytes: u64,
+    /// Whether dirty data is on its way to the disks.
+    writing_back: bool,
     writes_in_flight: u32,
     written_bytes: u64,
 }
@@ -52,12 +52,15 @@ pub(crate) struct Pace {
 
 /// Bytes of an extent: the threshold below which defrag merges by default is 256 KiB.
 const EXTENT_BYTES: u64 = 256 * KIB;
-/// Two read-ahead windows of the default 128 KiB on their way, as for any buffered reader.
-const DEFRAG_READ_BYTES: u64 = 128 * KIB;
-const DEFRAG_READS_MAX: u32 = 2;
-/// Write-back goes out by whole extents, and reading waits while so much is dirty.
-const DEFRAG_WRITES_MAX: u32 = 4;
-const DEFRAG_DIRTY_BYTES_MAX: u64 = 4096 * KIB;
+/// btrfs sets its read-ahead to 4 MiB: so many extents are on their way to a reader at once.
+const DEFRAG_READS_MAX: u32 = (4096 * KIB / EXTENT_BYTES) as u32;
+/// Write-back comes in bursts: it starts at so much dirty data, as the flusher's interval and
+/// threshold have it, and goes on until none is left. The amount is ours, for a busy desktop.
+const DEFRAG_WRITE_BACK_BYTES: u64 = 64 * 1024 * KIB;
+/// Reading waits while so much is dirty.
+const DEFRAG_DIRTY_BYTES_MAX: u64 = 2 * DEFRAG_WRITE_BACK_BYTES;
+/// Half of the 64 requests that a SATA disk's queue takes; the other half is kept for reads.
+const DEFRAG_WRITES_MAX: u32 = 32;
 /// gmirror's rebuild copies blocks of 128 KiB, two at a time (`kern.geom.mirror.sync_requests`).
 const REBUILD_BYTES: u64 = 128 * KIB;
 const REBUILD_DEPTH: u32 = 2;
@@ -91,9 +94,9 @@ impl Defrag {
             target,
             rng: Rng::stream(seed, "defrag"),
             pace,
-            extent: Run { offset: 0, length: 0 },
             reads_in_flight: 0,
             dirty_bytes: 0,
+            writing_back: false,
             writes_in_flight: 0,
             written_bytes: 0,
         }
@@ -108,29 +111,25 @@ impl Defrag {
     }
 
     fn read(&mut self) -> Order {
-        if self.extent.length == 0 {
-            let extents = whole_extents(self.source) / EXTENT_BYTES;
-            let offset = self.source.offset + self.rng.below(extents) * EXTENT_BYTES;
-            self.extent = Run { offset, length: EXTENT_BYTES };
-        }
-        let (offset, length) = (self.extent.offset, DEFRAG_READ_BYTES);
-        self.extent.offset += length;
-        self.extent.length -= length;
+        let extents = whole_extents(self.source) / EXTENT_BYTES;
+        let offset = self.source.offset + self.rng.below(extents) * EXTENT_BYTES;
         self.reads_in_flight += 1;
-        order(RequestKind::Read, offset, length)
+        order(RequestKind::Read, offset, EXTENT_BYTES)
     }
 }
 
 impl Client for Defrag {
     fn turn(&mut self, now: Nanos) -> Turn {
-        if self.dirty_bytes >= EXTENT_BYTES && self.writes_in_flight < DEFRAG_WRITES_MAX {
+        self.writing_back &= self.dirty_bytes > 0;
+        self.writing_back |= self.dirty_bytes >= DEFRAG_WRITE_BACK_BYTES;
+        if self.writing_back && self.writes_in_flight < DEFRAG_WRITES_MAX {
             return Turn::Submit(self.write());
         }
         let busy = self.reads_in_flight >= DEFRAG_READS_MAX;
         if busy || self.dirty_bytes >= DEFRAG_DIRTY_BYTES_MAX {
             return Turn::Wait;
         }
-        match self.pace.take(now, DEFRAG_READ_BYTES) {
+        match self.pace.take(now, EXTENT_BYTES) {
             Ok(()) => Turn::Submit(self.read()),
             Err(later) => Turn::Sleep(later),
         }
@@ -240,20 +239,20 @@ mod tests {
     }
 
     #[test]
-    fn defrag_reads_scattered_extents_whole_and_writes_them_in_one_run() {
+    fn defrag_reads_scattered_extents_and_writes_them_in_runs() {
         let target = region(1 << 40);
         let mut defrag = Defrag::new(region(0), target, Pace::new(None), 1);
         let orders: Vec<Order> = (0..200).flat_map(|_| drive(&mut defrag, Nanos::ZERO)).collect();
         let of = |kind| orders.iter().filter(move |order| order.kind == kind);
-        let reads: Vec<&Order> = of(RequestKind::Read).collect();
-        for pair in reads.chunks_exact(2) {
-            assert_eq!(pair[0].offset % EXTENT_BYTES, 0);
-            assert_eq!(pair[1].offset, pair[0].offset + DEFRAG_READ_BYTES);
-        }
-        let writes: Vec<&Order> = of(RequestKind::Write).collect();
-        assert!(writes.len() >= 190, "as much is written as read");
-        for (index, write) in writes.iter().enumerate() {
-            assert_eq!(write.offset, target.offset + index as u64 * EXTENT_BYTES);
+        assert!(of(RequestKind::Read).all(|read| read.offset % EXTENT_BYTES == 0));
+        let first_write = orders.iter().position(|order| order.kind == RequestKind::Write);
+        let before = DEFRAG_WRITE_BACK_BYTES / EXTENT_BYTES;
+        assert!(first_write.is_some_and(|at| at as u64 >= before), "{first_write:?}");
+        let (reads, writes) = (of(RequestKind::Read).count(), of(RequestKind::Write).count());
+        assert!(writes + 2 * before as usize >= reads, "{writes} of {reads} written");
+        for (index, write) in of(RequestKind::Write).enumerate() {
+            let place = index as u64 % 1024;
+            assert_eq!(write.offset, target.offset + place * EXTENT_BYTES);
         }
     }
 

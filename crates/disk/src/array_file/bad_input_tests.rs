@@ -40,6 +40,10 @@ const WHOLE: &[(&str, &str)] = &[
         "3: there is no built-in model `hdd-7k2-desktp` (did you mean `hdd-7k2-desktop`?)",
     ),
     (
+        "profile = \"single\"\n[[member]]\nmodel = \"hdd-5k4\"\nsize = \"100K\"",
+        "4: `size` of `hdd-5k4`: `capacity` must be at least 1MiB",
+    ),
+    (
         "profile = \"single\"\n[[member]]\nmodel = \"floppy\"",
         "3: there is no built-in model `floppy` (a model is a path ending in .toml, or one of \
          {models})",

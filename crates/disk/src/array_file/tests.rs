@@ -168,7 +168,8 @@ fn a_share_of_the_volume_is_rounded_to_whole_chunks() {
     assert_eq!(parse(text).used_bytes((10 << 30) - 1), 5 << 30);
 }
 
-/// A member draws its chance from the seed and its devid: others may come and go.
+/// A member draws its chance from the seed and its devid: others may come and go, and two of a kind
+/// differ.
 #[test]
 fn a_member_behaves_the_same_beside_others() {
     let waits = |text: &str, member: u16, seed: u64| -> Vec<u64> {
@@ -190,6 +191,7 @@ fn a_member_behaves_the_same_beside_others() {
                  [[member]]\nmodel = \"hdd-7k2-ent\"";
     assert_eq!(waits(alone, 0, 5), waits(among, 2, 5));
     assert_ne!(waits(alone, 0, 5), waits(alone, 0, 6));
+    assert_ne!(waits(among, 0, 5), waits(among, 1, 5), "twins do not share their chance");
 }
 
 #[test]

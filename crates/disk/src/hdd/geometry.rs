@@ -41,8 +41,10 @@ struct Zone {
     start_position: u64,
     start_cylinder: u32,
     track_bytes: u64,
-    /// Position units per byte, times 2^32.
+    /// Position units per byte on a track, times 2^32.
     units_per_byte: u64,
+    /// The same with the track's share of the switches.
+    sustained_units_per_byte: u64,
 }
 
 /// Where a byte lies.
@@ -83,6 +85,8 @@ impl Geometry {
         let head_skew = skew_units(parameters, parameters.head_switch.0);
         let cylinder_skew = skew_units(parameters, parameters.seek_track.0);
         let surfaces = parameters.surfaces;
+        let switches = u64::from(surfaces - 1) * head_skew + cylinder_skew;
+        let mean_skew = switches / u64::from(surfaces);
         let cylinders = cylinders_per_zone(parameters, capacity_bytes);
         let mut zones: Vec<Zone> = Vec::new();
         let (mut start_byte, mut start_position) = (0, 0);
@@ -94,6 +98,7 @@ impl Geometry {
                 start_cylinder: index * cylinders,
                 track_bytes,
                 units_per_byte: (REVOLUTION << 32) / track_bytes,
+                sustained_units_per_byte: ((REVOLUTION + mean_skew) << 32) / track_bytes,
             });
             let tracks = u64::from(cylinders) * u64::from(surfaces);
             start_byte += tracks * track_bytes;
@@ -127,9 +132,10 @@ impl Geometry {
         self.cylinders
     }
 
-    /// The greatest skew between two neighbouring tracks, in position units.
-    pub(super) fn widest_skew(&self) -> u64 {
-        self.head_skew.max(self.cylinder_skew)
+    /// The most that lies between the last byte of a track and the first of the next, in position
+    /// units: the skew, and what rounding leaves of the last byte.
+    pub(super) fn widest_gap(&self) -> u64 {
+        self.head_skew.max(self.cylinder_skew) + 1
     }
 
     /// Where `length` bytes from `offset` lie.
@@ -157,10 +163,10 @@ impl Geometry {
         Extent { start, end }
     }
 
-    /// About how far the recording runs in `bytes` at this place, switches left out.
+    /// About how far the recording runs in `bytes` at this place.
     pub(super) fn reach(&self, offset: u64, bytes: u64) -> u64 {
         let zone = self.zone_of(offset);
-        ((u128::from(bytes) * u128::from(zone.units_per_byte)) >> 32) as u64
+        ((u128::from(bytes) * u128::from(zone.sustained_units_per_byte)) >> 32) as u64
     }
 
     #[inline]
@@ -213,8 +219,8 @@ fn track_bytes(parameters: &HddParameters, index: u32) -> u64 {
     let (outer, inner) = (parameters.outer_rate as f64, parameters.inner_rate as f64);
     let rate = outer + (inner - outer) * inwards;
     let surfaces = f64::from(parameters.surfaces);
-    let switches_ns = (surfaces - 1.0) * parameters.head_switch.0 as f64
-        + parameters.seek_track.0 as f64;
+    let switches_ns =
+        (surfaces - 1.0) * parameters.head_switch.0 as f64 + parameters.seek_track.0 as f64;
     let track_ns = parameters.revolution().0 as f64 + switches_ns / surfaces;
     let bytes = (rate * track_ns / 1e9) as u64;
     (bytes - bytes % SECTOR_BYTES).max(SECTOR_BYTES)

@@ -239,7 +239,7 @@ impl Mechanics {
     /// revolution for a read, within a switch of tracks for a write, which has to be on track
     /// before it starts.
     fn follows(&self, head: &Head, from: u64, settle: u32, start: Nanos) -> bool {
-        let reach = if settle == 0 { REVOLUTION } else { self.geometry.widest_skew() };
+        let reach = if settle == 0 { REVOLUTION } else { self.geometry.widest_gap() };
         let here = self.position_at(head, start);
         from + u64::from(SLACK) >= here && from <= here + reach
     }
@@ -248,10 +248,16 @@ impl Mechanics {
     #[inline]
     fn positioning(&self, head: &Head, candidate: &Candidate, angle_now: u32) -> u32 {
         let distance = candidate.cylinder.abs_diff(head.place.cylinder);
-        let travel = if candidate.track == head.place.track { 0 } else { self.seeks.time(distance) };
+        let travel =
+            if candidate.track == head.place.track { 0 } else { self.seeks.time(distance) };
         let moved = travel + candidate.settle;
         let wait = candidate.angle.wrapping_add(SLACK).wrapping_sub(angle_now.wrapping_add(moved));
         moved + (wait & MASK).saturating_sub(SLACK)
+    }
+
+    /// How many revolutions the head has followed the recording without leaving it.
+    pub(super) fn followed_revolutions(&self, head: &Head, now: Nanos) -> u64 {
+        self.position_at(head, now).saturating_sub(head.anchor_position) / REVOLUTION
     }
 
     /// The position of a head that goes on following.
@@ -260,10 +266,13 @@ impl Mechanics {
         head.anchor_position + self.units(now.saturating_sub(head.anchor_at))
     }
 
-    /// When a head that goes on following passes `position`.
+    /// When a head that goes on following passes `position`; zero if that lies behind it.
     #[inline]
     pub(super) fn time_of(&self, head: &Head, position: u64) -> Nanos {
-        head.anchor_at + self.nanos(position.saturating_sub(head.anchor_position))
+        match position.checked_sub(head.anchor_position) {
+            Some(ahead) => head.anchor_at + self.nanos(ahead),
+            None => Nanos::ZERO,
+        }
     }
 
     /// Lets a head that stopped at `position` wait until the spindle brings it round again.

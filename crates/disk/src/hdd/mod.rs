@@ -2,9 +2,10 @@
 //!
 //! Model. A command costs its overhead, then waits with up to `queue_depth` others for the
 //! mechanism, which always takes the one whose access starts soonest (seek, settling and rotation
-//! together), unless one has waited beyond the age limit. Commands beyond the depth wait in order
-//! of arrival. Reads go through a segmented read-ahead cache ([`read_cache`]) and writes, if the
-//! disk has one, through a write-back cache ([`write_cache`]) that empties itself when the disk is
+//! together), unless one has waited beyond the age limit or a stream has held the head for two
+//! revolutions while others wait. Commands beyond the depth wait in order
+//! of arrival. Reads go through a segmented read-ahead cache (`read_cache`) and writes, if the
+//! disk has one, through a write-back cache (`write_cache`) that empties itself when the disk is
 //! idle, and competes with the reads when it is full or being flushed. Rarely a command meets a
 //! recovery of many revolutions: without it no model has the tail of a real disk.
 //!
@@ -49,6 +50,8 @@ pub struct Hdd {
     head: Head,
     /// When the mechanism is done with what it does now.
     free_at: Nanos,
+    /// What it does, or did last.
+    serving: Access,
     last_read_at: Nanos,
     interface_free_at: Nanos,
     read_cache: ReadCache,
@@ -141,9 +144,10 @@ impl Hdd {
             head: mechanics.head(),
             rng,
             free_at: Nanos::ZERO,
+            serving: Access::Read,
             last_read_at: Nanos::ZERO,
             interface_free_at: Nanos::ZERO,
-            read_cache: ReadCache::new(parameters.segments, mechanics.geometry.widest_skew()),
+            read_cache: ReadCache::new(parameters.segments, mechanics.geometry.widest_gap()),
             write_cache: WriteCache::new(parameters.write_cache),
             commands: Vec::with_capacity(parameters.queue_depth),
             candidates: Vec::with_capacity(parameters.queue_depth),

@@ -28,14 +28,14 @@ pub struct HddParameters {
     /// Seek to the next cylinder, settling included.
     #[serde(deserialize_with = "quantity::duration")]
     pub seek_track: Nanos,
-    /// Mean seek over random pairs of cylinders.
-    #[serde(deserialize_with = "quantity::duration")]
-    pub seek_average: Nanos,
+    /// Mean seek over random pairs of cylinders; the curve follows from it.
+    #[serde(default, deserialize_with = "optional_duration")]
+    pub seek_average: Option<Nanos>,
     /// Seek over all cylinders. Left out, it follows from the other two and a curve that is a
     /// square root of the distance.
     #[serde(default, deserialize_with = "optional_duration")]
     pub seek_full: Option<Nanos>,
-    /// A measured curve instead of the formulas: fraction of all cylinders and time, both rising,
+    /// A measured curve instead of an average: fraction of all cylinders and time, both rising,
     /// the last fraction 1.
     #[serde(default)]
     pub seek_points: Vec<SeekPoint>,
@@ -107,13 +107,15 @@ impl HddParameters {
     }
 
     /// The conditions under which a disk can be built, each with what to say when it fails.
-    fn conditions(&self) -> [(bool, &'static str); 14] {
+    fn conditions(&self) -> [(bool, &'static str); 20] {
         let points = &self.seek_points;
         let rising = points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1);
         let whole = points.last().is_none_or(|last| last.0 == 1.0);
-        let full = self.seek_full.unwrap_or(self.seek_average);
+        let starts = points.first().is_none_or(|first| first.0 > 0.0 && first.1 >= self.seek_track);
+        let longest = points.last().map(|last| last.1).max(self.seek_full).max(self.seek_average);
         let second = Nanos::from_secs(1);
-        let slow = [self.seek_average, self.head_switch, self.write_settle];
+        let full = self.seek_full.or(self.seek_average);
+        let chances = 0.0..=1.0;
         [
             ((60..=100_000).contains(&self.rpm), "`rpm` must lie between 60 and 100000"),
             ((1..=64).contains(&self.surfaces), "`surfaces` must lie between 1 and 64"),
@@ -121,20 +123,35 @@ impl HddParameters {
             (self.inner_rate >= 1_000_000, "`inner_rate` must be at least 1MB/s"),
             (self.outer_rate >= self.inner_rate, "`outer_rate` is below `inner_rate`"),
             (self.outer_rate <= 4_000_000_000, "`outer_rate` must be at most 4GB/s"),
-            (self.seek_track <= self.seek_average, "`seek_average` is below `seek_track`"),
-            (self.seek_average <= full, "`seek_full` is below `seek_average`"),
-            (slow.iter().all(|&time| time < second), "`seek_average` and switches of 1s and more"),
             (
-                rising && whole && points.iter().all(|point| point.0 > 0.0),
-                "`seek_points` must be [fraction, time] pairs, both rising, up to fraction 1.0",
+                self.seek_average.is_some() == points.is_empty(),
+                "give either `seek_average` or `seek_points`; an override can set \
+                 `seek_points = []` to use an average instead",
             ),
+            (
+                self.seek_full.is_none() || points.is_empty(),
+                "`seek_full` goes with `seek_average`: of `seek_points`, the last is the full one",
+            ),
+            (
+                self.seek_average.is_none_or(|average| self.seek_track <= average),
+                "`seek_average` is below `seek_track`",
+            ),
+            (self.seek_average <= full, "`seek_full` is below `seek_average`"),
+            (
+                rising && whole && starts,
+                "`seek_points` must be [fraction, time] pairs, both rising, from no less than \
+                 `seek_track` to fraction 1.0",
+            ),
+            (longest.is_none_or(|longest| longest < second), "a seek of 1s or more in `seek_full`"),
+            (self.head_switch < second, "`head_switch` must be below 1s"),
+            (self.write_settle < second, "`write_settle` must be below 1s"),
             ((1..=1024).contains(&self.queue_depth), "`queue_depth` must lie between 1 and 1024"),
             (
-                (0.0..=1.0).contains(&self.recovery_probability)
-                    && self.recovery_min <= self.recovery_max,
-                "`recovery_probability` must lie between 0 and 1, and `recovery_min` must not \
-                 exceed `recovery_max`",
+                chances.contains(&self.recovery_probability),
+                "`recovery_probability` must lie between 0 and 1",
             ),
+            (self.recovery_min <= self.recovery_max, "`recovery_min` exceeds `recovery_max`"),
+            (self.interface_rate > 0, "`interface_rate` is 0, so nothing would ever complete"),
             (
                 self.read_ahead <= self.segment_size,
                 "`read_ahead` does not fit into a segment of `segment_size`",
@@ -151,9 +168,6 @@ impl ModelParameters for HddParameters {
     fn check(&self, capacity_bytes: u64) -> Result<(), String> {
         if let Some((_, message)) = self.conditions().iter().find(|(holds, _)| !holds) {
             return Err((*message).to_owned());
-        }
-        if self.interface_rate == 0 {
-            return Err("`interface_rate` is 0, so nothing would ever complete".to_owned());
         }
         if Geometry::tracks_needed(self, capacity_bytes) > u64::from(u32::MAX) {
             return Err("`capacity` needs more tracks than the model can count".to_owned());

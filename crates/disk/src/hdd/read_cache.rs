@@ -183,12 +183,7 @@ impl ReadCache {
     /// The run that the head is reading ahead of reads in sequence, up to where a read would still
     /// go on with it.
     #[inline]
-    pub(super) fn stream(
-        &mut self,
-        mechanics: &Mechanics,
-        head: &Head,
-        now: Nanos,
-    ) -> Option<Run> {
+    pub(super) fn stream(&mut self, mechanics: &Mechanics, head: &Head, now: Nanos) -> Option<Run> {
         let segment = self.filling?.segment;
         if !self.segments[segment].sequential {
             return None;

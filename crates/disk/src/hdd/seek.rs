@@ -30,11 +30,11 @@ struct Entry {
 
 /// The time of a seek over `distance` of `cylinders`, in nanoseconds and not yet compiled.
 pub(super) fn seek_ns(parameters: &HddParameters, distance: f64, cylinders: f64) -> f64 {
-    if !parameters.seek_points.is_empty() {
-        return between_points(parameters, distance / cylinders);
-    }
     let minimum = parameters.seek_track.0 as f64;
-    let average = parameters.seek_average.0 as f64;
+    let Some(average) = parameters.seek_average else {
+        return between_points(parameters, distance / cylinders);
+    };
+    let average = average.0 as f64;
     let steps = (distance - 1.0).max(0.0);
     let longest = (cylinders - 1.0).max(1.0);
     match parameters.seek_full {
@@ -67,13 +67,14 @@ impl SeekTable {
         let count = |time: f64| (time / unit_ns).ceil() as u32;
         let time = |distance: u32| match distance {
             0 => parameters.head_switch.0 as f64,
-            _ => seek_ns(parameters, f64::from(distance.min(cylinders)), f64::from(cylinders)),
+            _ => seek_ns(parameters, f64::from(distance), f64::from(cylinders)),
         };
         let mut entries = Vec::new();
         // The fit of an odd data sheet may fall somewhere; an arm that is faster over a longer way
         // would make the choice of commands absurd.
         let mut base = 0;
-        for index in 0..=index_of(cylinders) {
+        // One entry beyond the disk, for the last to rise to.
+        for index in 0..=index_of(cylinders) + 1 {
             base = base.max(count(time(first_distance(index))));
             entries.push(Entry { base, rise: 0 });
         }

@@ -5,6 +5,12 @@ use super::read_cache::Cached;
 use super::{Command, Fixed, Hdd, WriteBack};
 use mirrorball_core::units::Nanos;
 
+/// How many revolutions a stream may hold the head while others wait. A head that always took what
+/// is nearest would never leave a reader that keeps asking; that disks do not do so shows in their
+/// users' running several streams. No disk documents its number: this one makes two streams share
+/// somewhat more than half of the rate.
+const STREAM_REVOLUTIONS: u64 = 2;
+
 impl Hdd {
     /// Whether someone waits for the mechanism.
     pub(super) fn is_wanted(&self) -> bool {
@@ -43,10 +49,16 @@ impl Hdd {
             (None, Some(pick)) => self.start_write_back(pick),
             (Some(command), Some(write_back)) => {
                 let soonest = |pick: &Pick| (pick.start, pick.cost);
-                if self.write_back_is_overdue(now) || soonest(&write_back) < soonest(&command) {
-                    self.start_write_back(write_back);
+                let write_back_first = if self.write_back_is_overdue(now) {
+                    true
+                } else if self.stream_is_spent(now) {
+                    self.serving == Access::Read
                 } else {
-                    self.start_command(command, now);
+                    soonest(&write_back) < soonest(&command)
+                };
+                match write_back_first {
+                    true => self.start_write_back(write_back),
+                    false => self.start_command(command, now),
                 }
             }
             (None, None) => unreachable!("who waits for the mechanism waits for a command"),
@@ -63,6 +75,7 @@ impl Hdd {
 
     fn start_command(&mut self, pick: Pick, now: Nanos) {
         let index = match pick.reason {
+            Reason::Nearest if self.stream_is_spent(now) => self.oldest_command(),
             Reason::Nearest => match self.next_of_stream(now) {
                 Some(index) => index,
                 None => self.first_of_run(pick.index),
@@ -78,6 +91,18 @@ impl Hdd {
                 self.end(at, command.number, command.tag);
             }
         }
+    }
+
+    /// Whether the head has followed one stream for as long as others can be kept waiting.
+    fn stream_is_spent(&self, now: Nanos) -> bool {
+        self.fixed.mechanics.followed_revolutions(&self.head, now) >= STREAM_REVOLUTIONS
+    }
+
+    /// The command that has been in the queue for longest. In a single stream, the next of it.
+    fn oldest_command(&self) -> usize {
+        let ages = self.candidates.iter().enumerate();
+        let oldest = ages.min_by_key(|(_, candidate)| candidate.ready_at);
+        oldest.expect("a command was chosen among them").0
     }
 
     /// The queued read that goes on where the head is reading a stream ahead: no other is nearer.
@@ -131,6 +156,7 @@ impl Hdd {
             Cached::Nothing => {}
         }
         self.read_cache.stop_filling(mechanics, &self.head, start);
+        self.serving = Access::Read;
         let passage = mechanics.access(&mut self.head, &command.target, start);
         let parameters = &self.fixed.parameters;
         let size = mechanics.geometry.reach(offset, parameters.segment_size);
@@ -152,6 +178,7 @@ impl Hdd {
         let mechanics = &self.fixed.mechanics;
         self.read_cache.stop_filling(mechanics, &self.head, start);
         self.read_cache.invalidate(target.run());
+        self.serving = Access::Write;
         let passage = mechanics.access(&mut self.head, target, start);
         self.free_at = passage.ended_at + self.recovery(passage);
         self.free_at

@@ -1,7 +1,7 @@
 //! Readers for the quantities in a model profile: `"1.4ms"`, `"205MB/s"`, `"2TB"`.
 //!
-//! They stand beside a field as `#[serde(deserialize_with = "quantity::duration")]`. A size may also
-//! be a bare integer of bytes; a duration or a rate without its unit is refused.
+//! They stand beside a field as `#[serde(deserialize_with = "quantity::duration")]`. A size may
+//! also be a bare integer of bytes; a duration or a rate without its unit is refused.
 
 use mirrorball_core::units::{Nanos, parse_bytes, parse_duration, parse_rate};
 use serde::de::{Deserializer, Error, Unexpected, Visitor};

@@ -49,6 +49,13 @@ pub(super) struct Die {
     suspendable: bool,
 }
 
+/// A read of a die: when it ends, and for how long it keeps the die from other work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DieRead {
+    pub(super) end: u64,
+    pub(super) held_ns: u64,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
     Program,
@@ -74,19 +81,20 @@ impl Die {
         }
     }
 
-    /// Reads for `hold_ns` from `at` on, or as soon as the die lets it; returns the end.
+    /// Reads for `hold_ns` from `at` on, or as soon as the die lets it.
     #[inline]
-    pub(super) fn read(&mut self, at: u64, hold_ns: u64, timing: &DieTiming) -> u64 {
+    pub(super) fn read(&mut self, at: u64, hold_ns: u64, timing: &DieTiming) -> DieRead {
         if self.waits() {
             self.catch_up(at, timing);
         }
+        let mut held_ns = hold_ns;
         let start = if self.work_end <= at {
             at.max(self.read_end)
         } else {
-            self.start_beside_work(at, hold_ns, timing)
+            self.start_beside_work(at, &mut held_ns, timing)
         };
         self.read_end = start + hold_ns;
-        self.read_end
+        DieRead { end: self.read_end, held_ns }
     }
 
     /// Adds a program of the host's data at `at`.
@@ -166,20 +174,22 @@ impl Die {
         Rng::new(self.seed.wrapping_add(u64::from(self.begun))).next_u64() >> 32
     }
 
-    /// When a read that finds work in progress can begin.
-    fn start_beside_work(&mut self, at: u64, hold_ns: u64, timing: &DieTiming) -> u64 {
+    /// When a read that finds work in progress can begin. Suspension, where it comes to that, adds
+    /// to what the read holds the die for, and the work is over later by all of it.
+    fn start_beside_work(&mut self, at: u64, held_ns: &mut u64, timing: &DieTiming) -> u64 {
         if self.read_end >= self.work_end {
             // Reads wait for the end of the work already.
             return self.read_end;
         }
         if self.read_end > at {
             // It is suspended for another read.
-            self.work_end += hold_ns;
+            self.work_end += *held_ns;
             return self.read_end;
         }
         match timing.suspend_ns {
             Some(suspend_ns) if self.suspendable && self.work_end - at > suspend_ns => {
-                self.work_end += suspend_ns + hold_ns;
+                *held_ns += suspend_ns;
+                self.work_end += *held_ns;
                 at + suspend_ns
             }
             _ => self.work_end,

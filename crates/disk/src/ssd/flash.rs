@@ -7,7 +7,7 @@
 //! the same block always takes the same time and that neighbours differ at random. Several blocks
 //! of one page take the time of the slowest.
 
-use super::die::{Die, DieTiming};
+use super::die::{Die, DieRead, DieTiming};
 use super::parameters::SsdParameters;
 use super::writes::{ByteRange, ByteTime};
 use mirrorball_core::rng::Rng;
@@ -29,13 +29,6 @@ pub(super) struct Flash {
     slowest_ns: u64,
     /// Scatters the page types differently for each seed.
     scatter: u64,
-}
-
-/// The end of a read of flash, and how long it held dies for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FlashRead {
-    pub(super) end: u64,
-    pub(super) held_ns: u64,
 }
 
 impl Flash {
@@ -62,16 +55,16 @@ impl Flash {
         }
     }
 
-    /// Reads `range` from `at` on.
+    /// Reads `range` from `at` on: when the last die is done, and how long all of them are held.
     #[inline]
-    pub(super) fn read(&mut self, at: u64, range: ByteRange) -> FlashRead {
-        let mut total = FlashRead { end: at, held_ns: 0 };
+    pub(super) fn read(&mut self, at: u64, range: ByteRange) -> DieRead {
+        let mut total = DieRead { end: at, held_ns: 0 };
         let (mut offset, end) = (range.offset, range.offset + range.length);
         while offset < end {
             let (die, hold_ns, next) = self.page(offset, end);
-            let done = self.dies[die].read(at, hold_ns, &self.timing);
-            total.end = total.end.max(done);
-            total.held_ns += hold_ns;
+            let read = self.dies[die].read(at, hold_ns, &self.timing);
+            total.end = total.end.max(read.end);
+            total.held_ns += read.held_ns;
             offset = next;
         }
         total
@@ -90,7 +83,7 @@ impl Flash {
         while offset < end {
             let (die, hold_ns, next) = self.page(offset, end);
             let mut copy = self.dies[die];
-            read_end = read_end.max(copy.read(at, hold_ns, &self.timing));
+            read_end = read_end.max(copy.read(at, hold_ns, &self.timing).end);
             offset = next;
         }
         Some(read_end)
@@ -99,6 +92,9 @@ impl Flash {
     /// The share of the time of all dies that holding one for `held_ns` is.
     #[inline]
     pub(super) fn share(&self, held_ns: u64) -> u64 {
+        if self.dies.len() == 1 {
+            return held_ns;
+        }
         ((u128::from(held_ns) * u128::from(self.reciprocal)) >> 64) as u64
     }
 

@@ -3,11 +3,11 @@
 //! A read goes to the dies that hold its pages, then over the link; a write is done when it has
 //! crossed the link and has room in the cache. The parts:
 //!
-//! - [`die`]: what a read finds in its way on a die, and how long it waits for it;
-//! - [`flash`]: where an address lies and what reading it takes; page types;
-//! - [`read_ahead`]: sequential readers;
-//! - [`writes`]: the cache, the programs that drain it, collection;
-//! - [`outgoing`]: controller and link, one command at a time in the order of readiness.
+//! - `die`: what a read finds in its way on a die, and how long it waits for it;
+//! - `flash`: where an address lies and what reading it takes; page types;
+//! - `read_ahead`: sequential readers;
+//! - `writes`: the cache, the programs that drain it, collection;
+//! - `outgoing`: controller and link, one command at a time in the order of readiness.
 //!
 //! Every step but the last is computed at submission from times until which things are busy; only
 //! the order on the link is found as time goes on. So a read costs a few table look-ups, and

@@ -88,19 +88,21 @@ fn closed_loop(
     count: usize,
     mut io: impl FnMut(u64) -> DiskIo,
 ) -> Run {
-    let mut submitted = Vec::new();
+    let mut submitted: Vec<Option<Nanos>> = Vec::new();
     let mut waits_ns = Vec::new();
     let mut fresh = Vec::new();
     let mut now = Nanos::ZERO;
     while waits_ns.len() < count {
         while submitted.len() < waits_ns.len() + depth as usize {
             model.submit(now, io(submitted.len() as u64));
-            submitted.push(now);
+            submitted.push(Some(now));
         }
         now = model.next_event().unwrap();
         model.advance(now, &mut fresh);
-        let ended = fresh.drain(..);
-        waits_ns.extend(ended.map(|end| (end.at - submitted[end.tag as usize]).0));
+        for end in fresh.drain(..) {
+            let since = submitted[end.tag as usize].take().expect("an I/O ends once");
+            waits_ns.push((end.at - since).0);
+        }
     }
     Run { waits_ns, end_ns: now.0 }
 }

@@ -62,7 +62,7 @@ pub(super) struct WriteCache {
     unit_bytes: u64,
     burst_mean: u64,
     /// When everything cached would be programmed, in nanoseconds.
-    drained_at: u64,
+    pub(super) drained_at: u64,
     /// Bytes of the unit that is being filled.
     open_bytes: u64,
     /// Where the next unit is programmed.

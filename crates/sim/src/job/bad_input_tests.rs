@@ -34,6 +34,12 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "rw: the modifier `:8` is not supported",
         "for runs within random requests use percentage_random",
     ),
+    (
+        "[a]\nrw=trimwrite",
+        2,
+        "rw: `trimwrite` is not supported",
+        "use two jobs, one of trims and one of writes",
+    ),
     ("[a]\nrw", 2, "`rw` has no value", "rw=…"),
     (
         "[a]\nbs=4q",
@@ -129,7 +135,8 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "[a]\nioengine=cpuio",
         2,
         "ioengine: `cpuio` is not supported",
-        "supported are psync, sync, vsync, pvsync, pvsync2, mmap, splice, sg, libaio, io_uring, io_uring_cmd, posixaio, windowsaio, solarisaio, nbd, libiscsi, null",
+        "supported are psync, sync, vsync, pvsync, pvsync2, mmap, splice, \
+         sg, libaio, io_uring, io_uring_cmd, posixaio, windowsaio, solarisaio, nbd, libiscsi, null",
     ),
     (
         "[a]\nfilename=/dev/sda:/dev/sdb",

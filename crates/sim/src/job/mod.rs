@@ -5,14 +5,14 @@
 //! It is stricter in one way: what fio would silently misread (`size=1.5k` is one byte to it) is an
 //! error here. An option that changes nothing in simulation is accepted and noted once; one that
 //! would change the result and is not supported is an error that names the option, its file and
-//! line. [`options`] holds the one table of both.
+//! line. `options.rs` holds the one table of both.
 //!
 //! Work that fio has no word for is a comment, so that the file still runs under fio:
 //! `; mirrorball: background=defrag rate=100MB/s`.
 //!
-//! Model: text -> lines ([`lexer`]) -> sections -> options applied to a [`Draft`](draft::Draft) that
-//! starts as a copy of the `global` sections above it -> [`Job`]. Reading touches no file: includes
-//! and variables come through an [`Environment`].
+//! Model: text -> lines -> sections -> options applied to a draft that starts as a copy of the
+//! `global` sections above it -> [`Job`]. Reading touches no file: includes and variables come
+//! through an [`Environment`].
 //!
 //! Non-goals: arithmetic in values, `$ncpus` and its kin, and fio's command line.
 

@@ -106,6 +106,10 @@ pub(super) fn direction(draft: &mut Draft, text: &str) -> Result<(), Fault> {
         let hint = "for runs within random requests use percentage_random";
         return Err(Fault::new(format!("the modifier `:{modifier}` is not supported"), hint));
     }
+    if name.ends_with("trimwrite") {
+        let hint = "use two jobs, one of trims and one of writes";
+        return Err(Fault::new(format!("`{name}` is not supported"), hint));
+    }
     let known = DIRECTIONS.map(|(name, ..)| name);
     let row = DIRECTIONS.iter().find(|row| row.0 == name);
     let &(_, mix, access) = row.ok_or_else(|| unknown(name, &known))?;

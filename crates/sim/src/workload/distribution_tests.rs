@@ -88,9 +88,8 @@ fn pareto_is_self_similar() {
     }
 }
 
-/// The bell's deviation is a twelfth of the region, and a twelfth of the square of the widening
-/// adds to its square: with 30 %, 0.0833² + 0.3² / 12. The sum of the squared frequencies tells the
-/// width of a scattered bell: 1 / (2 n sigma sqrt(pi)) for a normal law of deviation n sigma.
+/// A bell that is scattered shows its width in how often two draws agree: 1 / (2 s sqrt(pi)) for a
+/// normal law with a deviation of s blocks, which is a twelfth of the region if nothing widens it.
 #[test]
 fn the_bell_has_its_width() {
     let concentration = |options: &str| {

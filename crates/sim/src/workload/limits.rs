@@ -12,8 +12,10 @@ pub(super) struct Budget {
     pass_left: u64,
     pass_bytes: u64,
     passes_left: u64,
-    /// Passes go on beyond their number until so many bytes are done.
+    /// Passes go on beyond their number until so many bytes are done, but for what is less than a
+    /// request: fio starts no pass for that.
     io_bytes: u64,
+    largest_bytes: u64,
     done_bytes: u64,
 }
 
@@ -42,14 +44,16 @@ impl Budget {
             Access::Sequential if mixed => region.bytes.max(io_bytes),
             _ => region.bytes,
         };
+        let used = job.mix.directions().iter().flat_map(|&direction| &job.sizes[direction]);
         Budget {
             endless: job.time_based,
             bytes_left: job.io_bytes.unwrap_or(region.bytes).saturating_mul(job.loops),
             ios_left: job.number_ios.map_or(u64::MAX, |ios| ios.saturating_mul(job.loops)),
             pass_left: pass_bytes,
             pass_bytes,
-            passes_left: job.loops - 1,
+            passes_left: job.loops.saturating_sub(1),
             io_bytes,
+            largest_bytes: used.map(|size| size.bytes).max().unwrap_or(0),
             done_bytes: 0,
         }
     }
@@ -73,7 +77,7 @@ impl Budget {
 
     /// Begins another pass if there is one to do.
     pub(super) fn begin_pass(&mut self) -> bool {
-        let more = self.passes_left > 0 || self.done_bytes < self.io_bytes;
+        let more = self.passes_left > 0 || self.done_bytes + self.largest_bytes <= self.io_bytes;
         if !more || self.bytes_left == 0 || self.ios_left == 0 {
             return false;
         }

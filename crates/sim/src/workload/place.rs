@@ -199,3 +199,29 @@ fn spans(zones: &[Zone], count: u64) -> Vec<Span> {
     }
     spans
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The constants of the rejection meet their extremes here: it must end, and stay in bounds.
+    #[test]
+    fn every_law_is_bounded_on_any_count() {
+        let mut rng = Rng::new(1);
+        for count in [1, 2, 3, 1000, 1 << 40] {
+            let mut laws = vec![
+                Distribution::Pareto { h: 0.999, center: Some(1.0) },
+                Distribution::Normal { deviation: 100.0, center: Some(1.0) },
+                Distribution::Zoned(vec![Zone { access_percent: 100, size_percent: 1 }]),
+            ];
+            for theta in [0.001, 0.5, 0.999_999, 1.000_001, 5.0, 100.0] {
+                laws.push(Distribution::Zipf { theta, center: None });
+            }
+            for law in laws {
+                let place = Place::new(&law, count, &mut rng);
+                let worst = (0..2000).map(|_| place.draw(&mut [], &mut rng)).max();
+                assert!(worst < Some(count), "{law:?} on {count}: {worst:?}");
+            }
+        }
+    }
+}

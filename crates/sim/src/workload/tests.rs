@@ -70,6 +70,8 @@ fn loops_io_size_and_number_ios_end_a_job_as_in_fio() {
         ("size=16k\nloops=2", "r0 r4 r8 r12 r0 r4 r8 r12"),
         ("size=16k\nio_size=40k", "r0 r4 r8 r12 r0 r4 r8 r12 r0 r4"),
         ("size=16k\nio_size=8k", "r0 r4"),
+        ("size=16k\nio_size=18k", "r0 r4 r8 r12"),
+        ("size=16k\nio_size=22k", "r0 r4 r8 r12 r0 r4"),
         ("size=16k\nio_size=24k\nloops=2", "r0 r4 r8 r12 r0 r4 r8 r12"),
         ("size=16k\nnumber_ios=3\nloops=2", "r0 r4 r8 r12 r0 r4"),
         ("size=16k\nnumber_ios=10", "r0 r4 r8 r12"),
@@ -101,6 +103,7 @@ fn flushes_follow_every_so_many_writes_and_hold_the_rest_back() {
         ("rw=write\nsize=32k\nfsync=3", "w0 w4 w8 f w12 w16 w20 f w24 w28"),
         ("rw=write\nsize=32k\nfsync=3\nfdatasync=2", "w0 w4 f w8 f w12 f w16 w20 f w24 w28"),
         ("rw=write\nsize=12k\nfsync=1", "w0 f w4 f w8"),
+        ("rw=write\nsize=16k\nfdatasync=2", "w0 w4 f w8 w12"),
         ("rw=write\nsize=12k\nend_fsync=1", "w0 w4 w8 f"),
         ("rw=read\nsize=12k\nend_fsync=1\nfsync=1", "r0 r4 r8"),
     ] {

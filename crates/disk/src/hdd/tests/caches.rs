@@ -7,39 +7,69 @@ fn reading_ahead() -> HddParameters {
     HddParameters { segments: 8, read_ahead: 512 * KIB, ..plain() }
 }
 
-/// Bytes per second of so many readers, each with its own stream and one read in flight.
-fn rate_of_streams(streams: u64) -> f64 {
-    let (length, mut positions) = (64 * KIB, vec![0; streams as usize]);
-    let mut bench = Bench::new(&reading_ahead());
-    let mut offset = |stream: u64| {
-        positions[stream as usize] += length;
-        stream * (CAPACITY / streams) + positions[stream as usize] - length
-    };
-    for tag in 0..streams {
-        bench.disk.submit(Nanos::ZERO, DiskIo { tag, op: Op::Read, offset: offset(tag), length });
+/// The next read of a stream that starts in a part of the disk of its own.
+struct Streams {
+    count: u64,
+    steps: Vec<u64>,
+}
+
+impl Streams {
+    const READ: u64 = 64 * KIB;
+
+    fn new(count: u64) -> Streams {
+        Streams { count, steps: vec![0; count as usize] }
     }
-    let (mut completions, mut bytes) = (Vec::new(), 0);
-    while bytes < 64 * MIB {
-        bench.now = bench.disk.next_event().expect("reads are in flight");
-        bench.disk.advance(bench.now, &mut completions);
-        for completion in completions.drain(..) {
-            bytes += length;
-            let (tag, op) = (completion.tag, Op::Read);
-            bench.disk.submit(bench.now, DiskIo { tag, op, offset: offset(tag), length });
-        }
+
+    fn next(&mut self, stream: u64) -> DiskIo {
+        let step = &mut self.steps[stream as usize];
+        *step += 1;
+        let offset = stream * (CAPACITY / self.count / MIB * MIB) + *step * Streams::READ;
+        DiskIo { tag: stream, op: Op::Read, offset, length: Streams::READ }
     }
-    bytes as f64 / bench.now.as_secs_f64()
+}
+
+/// Bytes per second of one reader who takes turns among so many streams.
+fn rate_of_turns(count: u64) -> f64 {
+    let mut streams = Streams::new(count);
+    let draw = |number: u64| streams.next(number % count);
+    Bench::new(&reading_ahead()).saturate(1, 1500, draw) * Streams::READ as f64
 }
 
 #[test]
-fn streams_share_the_disk_until_there_are_more_than_segments() {
-    let rates = [1, 2, 4, 8, 16, 32, 64].map(rate_of_streams);
-    assert!(close(rates[0], RATE as f64, 0.01), "one stream: {rates:?}");
+fn taking_turns_among_more_streams_than_segments_thrashes() {
+    let rates = [1, 2, 4, 8, 16, 32, 64].map(rate_of_turns);
+    assert!(close(rates[0], RATE as f64, 0.02), "one stream: {rates:?}");
     for sharing in &rates[1..4] {
         assert!(*sharing > 0.2 * RATE as f64, "up to 8 streams keep their segments: {rates:?}");
     }
     for thrashing in &rates[4..] {
-        assert!(*thrashing < 0.4 * rates[3], "more lose them: {rates:?}");
+        assert!(*thrashing < 0.25 * rates[3], "more lose what was read ahead: {rates:?}");
+    }
+}
+
+#[test]
+fn readers_of_streams_share_the_disk() {
+    // Sixteen lose what was read ahead of them, which is a third of each turn.
+    for (count, least) in [(2, 0.5), (4, 0.5), (16, 0.3)] {
+        let mut streams = Streams::new(count);
+        let mut bench = Bench::new(&reading_ahead());
+        for stream in 0..count {
+            bench.disk.submit(Nanos::ZERO, streams.next(stream));
+        }
+        let mut completions = Vec::new();
+        while bench.now < Nanos::from_secs(10) {
+            bench.now = bench.disk.next_event().expect("reads are in flight");
+            bench.disk.advance(bench.now, &mut completions);
+            for end in completions.drain(..) {
+                bench.disk.submit(bench.now, streams.next(end.tag));
+            }
+        }
+        let total = streams.steps.iter().sum::<u64>();
+        let rate = (total * Streams::READ) as f64 / 10.0;
+        assert!(rate > least * RATE as f64, "{count} streams run at {rate}");
+        for steps in &streams.steps {
+            assert!(close(*steps as f64, (total / count) as f64, 0.4), "{:?}", streams.steps);
+        }
     }
 }
 
@@ -62,14 +92,15 @@ fn a_disk_left_alone_reads_ahead_until_the_segment_is_full() {
     bench.read(0, length);
     bench.rest(Nanos::from_secs(1));
     let transfer = Nanos::transfer(length, 1_000_000_000);
-    for step in 1..=16 {
+    // Sixteen fit, less what rounding and the switches of tracks take.
+    for step in 1..=15 {
         assert_eq!(bench.read(step * length, length), transfer, "read {step} is in the segment");
     }
     // The head stopped where the segment was full, and has to wait for that place again.
     let mut bench = Bench::new(&reading_ahead());
     bench.read(0, length);
     bench.rest(Nanos::from_secs(1));
-    assert!(bench.read(17 * length, length) > transfer * 4);
+    assert!(bench.read(18 * length, length) > transfer * 4);
 }
 
 #[test]

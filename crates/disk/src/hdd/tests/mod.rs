@@ -25,7 +25,7 @@ fn plain() -> HddParameters {
         outer_rate: RATE,
         inner_rate: RATE,
         seek_track: Nanos::from_millis(1),
-        seek_average: Nanos::from_millis(9),
+        seek_average: Some(Nanos::from_millis(9)),
         seek_full: None,
         seek_points: Vec::new(),
         head_switch: Nanos::from_millis(1),

@@ -134,14 +134,14 @@ fn host_programs_come_before_copies_and_reads_before_both() {
     // The copy begun at 0 is finished, then both programs run.
     assert_eq!(die.programmed_at(20, &timing), 50 + 400 + 800);
     // A read at 60 waits for the copy's program; the host's first program comes after it.
-    assert_eq!(die.read(60, 100, &timing), 450 + 100);
+    assert_eq!(die.read(60, 100, &timing).end, 450 + 100);
     assert_eq!(die.programmed_at(60, &timing), 550 + 800);
     // At 1400 the second copy is being read (from 1350 on), to 1400; the read goes before its
     // program, which ends at 1910; the erase follows.
-    assert_eq!(die.read(1_400, 110, &timing), 1_510);
-    assert_eq!(die.read(1_600, 100, &timing), 1_910 + 100);
-    assert_eq!(die.read(2_100, 100, &timing), 2_010 + 3_000 + 100);
-    assert_eq!(die.read(9_000, 100, &timing), 9_100, "all done");
+    assert_eq!(die.read(1_400, 110, &timing).end, 1_510);
+    assert_eq!(die.read(1_600, 100, &timing).end, 1_910 + 100);
+    assert_eq!(die.read(2_100, 100, &timing).end, 2_010 + 3_000 + 100);
+    assert_eq!(die.read(9_000, 100, &timing).end, 9_100, "all done");
 }
 
 #[test]
@@ -155,10 +155,10 @@ fn erases_can_be_suspended_and_the_reading_of_copies_cannot() {
     };
     let mut die = die::Die::new(1);
     die.add_collection(0, 1, &timing);
-    assert_eq!(die.read(100, 10, &timing), 300 + 10, "the copy is being read");
-    assert_eq!(die.read(400, 10, &timing), 420 + 10, "the copy is being programmed");
+    assert_eq!(die.read(100, 10, &timing).end, 300 + 10, "the copy is being read");
+    assert_eq!(die.read(400, 10, &timing).end, 420 + 10, "the copy is being programmed");
     // Programmed from 310 to 710, and 30 later for the read; then the erase.
-    assert_eq!(die.read(739, 10, &timing), 740 + 10, "almost programmed");
-    assert_eq!(die.read(1_000, 10, &timing), 1_020 + 10, "the block is being erased");
-    assert_eq!(die.read(3_770, 10, &timing), 3_780 + 10, "almost erased");
+    assert_eq!(die.read(739, 10, &timing).end, 740 + 10, "almost programmed");
+    assert_eq!(die.read(1_000, 10, &timing).end, 1_020 + 10, "the block is being erased");
+    assert_eq!(die.read(3_770, 10, &timing).end, 3_780 + 10, "almost erased");
 }
