@@ -2,10 +2,10 @@
 //! clock.
 //!
 //! A figure is named `workload/statistic`, such as `randread-qd1/p99`: a row of [`Workload::all`]
-//! and one of [`Statistic::all`]. Published figures of profiles are rows of data in those words, and
-//! [`compare`] sets the model beside them. [`demerit`] is the figure of Ruemmler and Wilkes ("An
-//! introduction to disk drive modeling", 1994): the root mean square horizontal distance between
-//! two latency distributions, here over the published quantiles.
+//! and one of [`Statistic::all`]. Published figures of profiles are rows of data in those words,
+//! and [`compare`] sets the model beside them. [`demerit`] is the figure of Ruemmler and Wilkes
+//! ("An introduction to disk drive modeling", 1994): the root mean square horizontal distance
+//! between two latency distributions, here over the published quantiles.
 //!
 //! Each workload is a set of agents: each keeps so many I/Os in flight over the whole disk. The
 //! first agent is the one measured, and what happens before its warm-up has passed is not counted.

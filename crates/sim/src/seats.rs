@@ -51,8 +51,12 @@ impl<'a> Seating<'a> {
             job.time_based = true;
         }
         let before: u32 = self.run.jobs.jobs[..job.index].iter().map(|job| job.clones).sum();
+        // Far from zero, so that nobody takes a stream for an index; its parity is a coin toss.
+        let first_stream = 1000 + Rng::stream(self.run.seed, "streams").below(30_000);
         let seat = |clone| {
-            let mut seat = self.seat(self.clone_of(&job, clone, now), before + clone);
+            let number = before + clone;
+            let stream = first_stream + u64::from(number);
+            let mut seat = self.seat(self.clone_of(&job, clone, now), stream, number);
             seat.job = Some(job.index);
             seat.base = self.used_bytes;
             seat
@@ -62,19 +66,22 @@ impl<'a> Seating<'a> {
 
     /// The work beside the jobs.
     pub(crate) fn background(&self) -> Result<Vec<Seat>, JobError> {
-        let jobs = &self.run.jobs;
-        let clones: u32 = jobs.jobs.iter().map(|job| job.clones).sum();
-        let numbered = jobs.background.iter().zip(clones..);
-        numbered.map(|(work, number)| Ok(self.seat(self.worker(work)?, number))).collect()
+        // Processes of their own: next to the jobs' streams, a single job and its background would
+        // always have different parities, and `btrfs/pid` would keep them apart by luck.
+        let mut rng = Rng::stream(self.run.seed, "background streams");
+        let work = self.run.jobs.background.iter().enumerate();
+        work.map(|(number, work)| {
+            let stream = 40_000 + rng.below(20_000);
+            Ok(self.seat(self.worker(work)?, stream, number as u32))
+        })
+        .collect()
     }
 
-    fn seat(&self, client: Box<dyn Client>, number: u32) -> Seat {
-        // Far from zero, so that nobody takes a stream for an index; its parity is a coin toss.
-        let first_stream = 1000 + Rng::stream(self.run.seed, "streams").below(30_000);
+    fn seat(&self, client: Box<dyn Client>, stream: u64, number: u32) -> Seat {
         Seat {
             client,
             job: None,
-            stream: first_stream + u64::from(number),
+            stream,
             cpu: number % self.run.array.host.cpus,
             base: 0,
             in_flight: 0,

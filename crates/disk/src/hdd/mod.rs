@@ -3,11 +3,11 @@
 //! Model. A command costs its overhead, then waits with up to `queue_depth` others for the
 //! mechanism, which always takes the one whose access starts soonest (seek, settling and rotation
 //! together), unless one has waited beyond the age limit or a stream has held the head for two
-//! revolutions while others wait. Commands beyond the depth wait in order
-//! of arrival. Reads go through a segmented read-ahead cache (`read_cache`) and writes, if the
-//! disk has one, through a write-back cache (`write_cache`) that empties itself when the disk is
-//! idle, and competes with the reads when it is full or being flushed. Rarely a command meets a
-//! recovery of many revolutions: without it no model has the tail of a real disk.
+//! revolutions while others wait. Commands beyond the depth wait in order of arrival. Reads go
+//! through a segmented read-ahead cache (`read_cache`) and writes, if the disk has one, through a
+//! write-back cache (`write_cache`) that empties itself when the disk is idle, and competes with
+//! the reads when it is full or being flushed. Rarely a command meets a recovery of many
+//! revolutions: without it no model has the tail of a real disk.
 //!
 //! What happens without anyone waiting for it (reading ahead, writing back on an idle disk) has no
 //! events: it is worked out, exactly, when the next command arrives.

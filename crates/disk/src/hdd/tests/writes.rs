@@ -42,6 +42,23 @@ fn the_cache_absorbs_then_throttles_and_empties_when_idle() {
 }
 
 #[test]
+fn room_comes_when_a_write_back_ends_and_not_before() {
+    let mut bench = Bench::new(&HddParameters { queue_depth: 256, ..caching() });
+    let mut draw = scattered(Op::Write, 3);
+    for _ in 0..CACHE_WRITES + 8 {
+        bench.submit(Op::Write, draw(0).offset, 4096);
+    }
+    let ends: Vec<Nanos> = bench.drain().iter().map(|end| end.at).collect();
+    let (at_once, later) = ends.split_at(CACHE_WRITES as usize);
+    assert!(at_once.windows(2).all(|pair| pair[1] - pair[0] == Nanos(4096)), "{at_once:?}");
+    let room_at = later[0] - Nanos(4096);
+    assert!(room_at > at_once[0] + Nanos::from_millis(1), "when the first is on the medium");
+    for pair in later.windows(2) {
+        assert!(pair[1] - pair[0] > Nanos(100_000), "one at a time from there: {later:?}");
+    }
+}
+
+#[test]
 fn an_idle_disk_writes_back_only_after_its_delay() {
     let parameters = HddParameters { idle_delay: Nanos::from_millis(100), ..caching() };
     let mut bench = Bench::new(&parameters);
