@@ -17,12 +17,25 @@ impl<T> Slab<T> {
     /// Keeps `value` and returns its key.
     #[inline]
     pub fn insert(&mut self, value: T) -> u32 {
-        if let Some(key) = self.free.pop() {
-            self.slots[key as usize] = Some(value);
-            return key;
-        }
-        self.slots.push(Some(value));
-        (self.slots.len() - 1) as u32
+        let mut inserted = 0;
+        self.insert_with(|key| {
+            inserted = key;
+            value
+        });
+        inserted
+    }
+
+    /// Keeps the value that `make` makes for the key it will have, and returns a view of it.
+    #[inline]
+    pub fn insert_with(&mut self, make: impl FnOnce(u32) -> T) -> &mut T {
+        let key = match self.free.pop() {
+            Some(key) => key,
+            None => {
+                self.slots.push(None);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.slots[key as usize].insert(make(key))
     }
 
     /// Removes the value under `key`, or returns `None` where there is none.
@@ -83,5 +96,11 @@ mod tests {
         assert_eq!(slab.iter().map(|(_, value)| *value).collect::<String>(), "ac");
         assert_eq!((slab.insert("d"), slab.len()), (keys[1], 3));
         assert_eq!(*slab.get(keys[1]), "d");
+        let mut given = 0;
+        *slab.insert_with(|key| {
+            given = key;
+            "e"
+        }) = "f";
+        assert_eq!(*slab.get(given), "f");
     }
 }

@@ -50,7 +50,10 @@ fn array(case: &Case) -> ArraySpec {
 }
 
 fn job(case: &Case) -> JobFile {
-    let text = format!("[job]\nioengine=io_uring\ndirect=1\nruntime=1\ntime_based\n{}\n", case.job);
+    let text = format!(
+        "[job]\nioengine=io_uring\ndirect=1\nnorandommap\nruntime=1\ntime_based\n{}\n",
+        case.job
+    );
     JobFile::parse(&text, "bench.fio", &Environment::empty()).expect("a valid job")
 }
 

@@ -202,7 +202,10 @@ impl Engine {
             if self.volume.poll_timeout().is_some_and(|at| at <= next) {
                 self.volume.on_timeout(next);
             }
-            self.complete();
+            // Most events are of one kind only, and asking is cheaper than doing nothing.
+            if self.bank.next_event().is_some_and(|at| at <= next) {
+                self.complete();
+            }
             self.deliver();
             self.wake();
             self.hand_out();

@@ -76,20 +76,25 @@ impl Volume {
 
     /// Sets a piece going, or lets it wait for an overlapping one.
     fn start(&mut self, key: u32) {
-        let piece = *self.pieces.get(key);
-        match piece.kind {
+        let piece = self.pieces.get(key);
+        let kind = piece.kind;
+        match kind {
             RequestKind::Read if piece.failed.is_empty() => {
                 self.ready.push_back(Step::Decide(key));
             }
-            RequestKind::Write if self.is_locked(&piece) => self.waiting.push(key),
+            RequestKind::Write if self.is_locked(piece) => self.waiting.push(key),
             RequestKind::Write => self.issue_to_all(key, Op::Write, Purpose::User),
             RequestKind::Flush => self.issue_to_all(key, Op::Flush, Purpose::User),
             RequestKind::Discard => self.issue_to_all(key, Op::Discard, Purpose::User),
-            _ if !self.lock(key) => self.waiting.push(key),
-            RequestKind::Read | RequestKind::Rebuild(_) => {
+            RequestKind::Read | RequestKind::Rebuild(_) if self.lock(key) => {
                 self.ready.push_back(Step::Decide(key));
             }
-            RequestKind::Scrub => self.issue_to_all(key, Op::Read, Purpose::Scrub),
+            RequestKind::Scrub if self.lock(key) => {
+                self.issue_to_all(key, Op::Read, Purpose::Scrub);
+            }
+            RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Scrub => {
+                self.waiting.push(key);
+            }
         }
     }
 
@@ -154,29 +159,26 @@ impl Volume {
 
     /// Everything that a piece had pending has ended: what comes next?
     fn step_on(&mut self, key: u32) {
-        let piece = *self.pieces.get(key);
+        let piece = self.pieces.get(key);
+        let read_well = !piece.good.is_empty();
         let to_rewrite = !piece.failed.is_empty() || piece.target.is_some();
         match piece.kind {
             _ if piece.rewriting => self.finish(key),
-            RequestKind::Read | RequestKind::Rebuild(_) if piece.good.is_empty() => {
-                if piece.locked {
-                    self.ready.push_back(Step::Decide(key));
-                } else {
-                    self.start(key);
-                }
+            RequestKind::Read | RequestKind::Rebuild(_) if !read_well && piece.locked => {
+                self.ready.push_back(Step::Decide(key));
             }
-            RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Scrub
-                if to_rewrite && !piece.good.is_empty() =>
-            {
+            RequestKind::Read | RequestKind::Rebuild(_) if !read_well => self.start(key),
+            RequestKind::Scrub if !read_well => self.give_up(key),
+            RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Scrub if to_rewrite => {
                 self.rewrite(key);
             }
-            RequestKind::Write if !piece.good.is_empty() => {
+            RequestKind::Write if !piece.good.is_empty() && to_rewrite => {
+                let piece = *piece;
                 for copy in piece.failed.iter() {
                     self.fail_member(piece.mirrors()[copy].member);
                 }
                 self.finish(key);
             }
-            RequestKind::Scrub => self.give_up(key),
             _ => self.finish(key),
         }
     }
@@ -224,18 +226,25 @@ impl Volume {
     }
 
     /// Ends a piece.
+    #[inline]
     pub(super) fn finish(&mut self, key: u32) {
-        let piece = self.pieces.remove(key).expect("a piece ends once");
+        // Only what is needed is copied out: a piece is large, and every read ends here.
+        let piece = self.pieces.get(key);
         assert_eq!(piece.pending, 0, "a piece ends when nothing of it is in flight");
-        self.end_piece_of(piece.request, piece.result());
-        if piece.locked {
-            self.locked.retain(|&locked| locked != key);
-        }
+        let (request, result) = (piece.request, piece.result());
         let may_free_others = piece.locked || piece.kind == RequestKind::Write;
-        if may_free_others && !self.waiting.is_empty() {
-            for waiting in std::mem::take(&mut self.waiting) {
-                self.start(waiting);
-            }
+        self.pieces.remove(key);
+        self.end_piece_of(request, result);
+        if may_free_others {
+            self.free_others(key);
+        }
+    }
+
+    /// Starts anew what waited for the piece that had this key.
+    fn free_others(&mut self, key: u32) {
+        self.locked.retain(|&locked| locked != key);
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.start(waiting);
         }
     }
 
@@ -248,11 +257,13 @@ impl Volume {
         if pending.pieces_left > 0 {
             return;
         }
-        let mut pending = self.requests.remove(request).expect("a request ends once");
-        if let RequestKind::Rebuild(member) = pending.request.kind {
-            pending.result = pending.result.and_then(|()| self.advance(member, &pending.request));
+        let (id, kind, mut result) = (pending.request.id, pending.request.kind, pending.result);
+        if let RequestKind::Rebuild(member) = kind {
+            let request = pending.request;
+            result = result.and_then(|()| self.advance(member, &request));
         }
-        self.replies.push_back(Reply { request: pending.request.id, result: pending.result });
+        self.requests.remove(request);
+        self.replies.push_back(Reply { request: id, result });
     }
 
     /// Moves the recovery offset of a member over a rebuilt range.

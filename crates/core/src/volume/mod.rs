@@ -254,32 +254,42 @@ impl Volume {
     /// Hands out a read of the piece, by the policy's choice; `None` if no mirror can serve it.
     #[inline]
     fn decide(&mut self, key: u32, now: Nanos) -> Option<MemberIo> {
-        let eligible = self.eligible(key);
-        let mirrors = eligible.as_slice();
-        let mirror = match mirrors {
+        let read = self.read_of(key);
+        let piece = self.pieces.get(key);
+        let tiered;
+        // Nearly every read has nothing to filter: then its mirrors are not even copied.
+        let mirrors = if self.plain && piece.failed.is_empty() {
+            piece.mirrors()
+        } else {
+            tiered = Eligible::among(piece, &self.members, &self.backoffs);
+            tiered.as_slice()
+        };
+        let choice = match mirrors {
             [] => {
                 self.give_up(key);
                 return None;
             }
-            [only] => only,
+            [_] => Choice::Mirror(0),
             _ => {
-                let read = self.read_of(key);
                 let ctx = &mut Ctx { now, rng: &mut self.rng };
-                match self.policy.choose(&read, mirrors, &self.members, ctx) {
-                    Choice::Mirror(index) => &mirrors[index],
-                    Choice::Split => {
-                        self.split(key, mirrors);
-                        &mirrors[0]
-                    }
-                }
+                self.policy.choose(&read, mirrors, &self.members, ctx)
             }
         };
-        self.pieces.get_mut(key).pending = 1;
-        let purpose = match self.pieces.get(key).kind {
+        let copy = match choice {
+            Choice::Mirror(index) => mirrors[index].copy,
+            Choice::Split => {
+                let eligible = self.eligible(key);
+                self.split(key, eligible.as_slice());
+                eligible.as_slice()[0].copy
+            }
+        };
+        let piece = self.pieces.get_mut(key);
+        piece.pending = 1;
+        let purpose = match piece.kind {
             RequestKind::Rebuild(_) => Purpose::Rebuild,
             _ => Purpose::User,
         };
-        Some(self.issue(key, mirror.copy, Op::Read, purpose, now))
+        Some(self.issue(key, copy, Op::Read, purpose, now))
     }
 
     #[inline]
@@ -331,24 +341,25 @@ impl Volume {
         let piece = self.pieces.get(key);
         let mirror = piece.mirrors()[usize::from(copy)];
         let request = &self.requests.get(piece.request).request;
-        let io = MemberIo {
-            id: IoId(0),
-            request: request.id,
-            member: mirror.member,
-            op,
-            purpose,
-            offset: mirror.offset,
-            length: piece.length,
-            volume_offset: piece.offset,
-            stream: request.stream,
-            background: request.background,
-            submitted_at: now,
-        };
-        let slot = self.in_flight.insert(InFlight { io, piece: key, copy });
         self.ios_issued = self.ios_issued.wrapping_add(1);
         // The count in the upper half tells a late second completion from the slot's next tenant.
-        let in_flight = self.in_flight.get_mut(slot);
-        in_flight.io.id = IoId(u64::from(self.ios_issued) << 32 | u64::from(slot));
+        let count = u64::from(self.ios_issued) << 32;
+        let in_flight = self.in_flight.insert_with(|slot| {
+            let io = MemberIo {
+                id: IoId(count | u64::from(slot)),
+                request: request.id,
+                member: mirror.member,
+                op,
+                purpose,
+                offset: mirror.offset,
+                length: piece.length,
+                volume_offset: piece.offset,
+                stream: request.stream,
+                background: request.background,
+                submitted_at: now,
+            };
+            InFlight { io, piece: key, copy }
+        });
         let io = in_flight.io;
         self.members.get_mut(io.member).book_submit(&io);
         self.policy.on_submit(&io, &mut Ctx { now, rng: &mut self.rng });

@@ -259,7 +259,10 @@ impl Job {
         let bytes = match self.size {
             None => volume_bytes.saturating_sub(offset),
             Some(Extent::Bytes(bytes)) => bytes,
-            Some(Extent::Percent(percent)) => part(volume_bytes, percent),
+            // A relative offset was rounded up, so the last of several clones may lack a block.
+            Some(Extent::Percent(percent)) => {
+                part(volume_bytes, percent).min(volume_bytes.saturating_sub(offset))
+            }
         };
         let largest = sizes.max().unwrap_or(SECTOR_BYTES);
         if offset.saturating_add(bytes) > volume_bytes || offset == volume_bytes {
