@@ -1,3 +1,53 @@
-//! The mirrorball command.
+//! The `mirrorball` command: a table of contents.
+//!
+//! Each sub-command is a file with its arguments, its help and its `run`. Errors are printed once,
+//! here. Exit codes: 0 done, 1 ran and found a failure, 2 wrong use, 130 interrupted by Ctrl-C (as
+//! a shell reports a program that SIGINT ended).
 
-fn main() {}
+mod check;
+mod compare;
+mod completions;
+mod ending;
+mod man;
+mod models;
+mod policies;
+mod screen;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Decides which copy serves each read of a mirrored volume, and proves which rule is best.
+#[derive(Debug, Parser)]
+#[command(name = "mirrorball", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "Start with `mirrorball compare`. Exit codes: 0 done, 1 ran and found a \
+                        failure, 2 wrong use, 130 interrupted.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Compare(compare::Args),
+    Policies(policies::Args),
+    Models(models::Args),
+    Check(check::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Compare(args) => compare::run(&args),
+        Command::Policies(args) => policies::run(&args),
+        Command::Models(args) => models::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+    };
+    let ending = result.unwrap_or_else(|failure| {
+        eprintln!("error: {:#}", failure.cause());
+        failure.ending()
+    });
+    ending.exit_code()
+}

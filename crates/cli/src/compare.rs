@@ -1,0 +1,210 @@
+//! `mirrorball compare`: which read policy serves an array and its jobs best.
+//!
+//! Everything is understood and checked before anything is written or run: what is wrong up to
+//! there is wrong use. Then the lab runs the plan; a first Ctrl-C lets the cells under way finish,
+//! a second one ends the program at once.
+
+mod folder;
+
+use crate::ending::{Ending, Failure, INTERRUPTED};
+use crate::screen;
+use anyhow::{Context, Result, anyhow};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use indicatif::{ProgressBar, ProgressStyle};
+use mirrorball_core::policies::parse_list;
+use mirrorball_core::units::{Nanos, parse_duration};
+use mirrorball_disk::array_file::ArrayFile;
+use mirrorball_lab::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
+use mirrorball_lab::plan::{Choices, Plan};
+use mirrorball_lab::report::FORMATS;
+use mirrorball_lab::results::Results;
+use mirrorball_lab::run::{self, Origin, RunOptions};
+use mirrorball_lab::simulate::SimExecutor;
+use mirrorball_lab::study::Study;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+const REPEATS: u32 = 3;
+const SEED: u64 = 1;
+const ALL_POLICIES: &str = "all";
+
+/// Compare read policies on a simulated array
+///
+/// Runs every job under every policy, several times with different seeds, and says which policy
+/// serves the array best and by how much. Without arguments: six unequal hard disks in RAID1,
+/// random 4 KiB reads (one and 32 at a time) and sequential reads, each idle and beside a defrag,
+/// under all policies.
+#[derive(Debug, clap::Args)]
+#[command(after_help = after_help())]
+pub(crate) struct Args {
+    /// The array: a TOML file or a built-in array
+    #[arg(default_value = ArrayFile::DEFAULT)]
+    array: String,
+
+    /// The jobs: fio job files or built-in jobs
+    #[arg(value_name = "JOB", default_values = DEFAULT_JOBS, hide_default_value = true)]
+    jobs: Vec<String>,
+
+    /// Policies to compare, separated by commas; `btrfs/*` names a family
+    #[arg(short, long, value_name = "LIST", default_value = ALL_POLICIES)]
+    policy: String,
+
+    /// How often each combination is run, each time with another seed
+    #[arg(short = 'n', long, default_value_t = REPEATS,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: u32,
+
+    /// Seed of the first repeat; the next have the numbers that follow
+    #[arg(short, long, default_value_t = SEED)]
+    seed: u64,
+
+    /// Simulated time of every job, in place of its `runtime`: 500ms, 10s, 2m
+    #[arg(short, long, value_name = "TIME", value_parser = positive_duration)]
+    duration: Option<Nanos>,
+
+    /// What to print
+    #[arg(short, long, default_value = FORMATS[0].name, value_parser = format_names())]
+    format: String,
+
+    /// Where results are kept [default: mirrorball-results/ARRAY-JOBS]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Threads to run on; results do not depend on it [default: one per CPU]
+    #[arg(short, long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+fn after_help() -> String {
+    let arrays: Vec<&str> = ArrayFile::builtin_names().collect();
+    let jobs: Vec<&str> = builtin_job_names().collect();
+    format!(
+        "Built-in arrays: {}
+Built-in jobs: {}
+Policies: see `mirrorball policies`
+
+Results are saved after every cell; the same command, run again, takes up where it was
+interrupted. `plan.json` in the results folder has what is needed to repeat them.
+
+Examples:
+  mirrorball compare
+  mirrorball compare two-ssd-raid1 rand-4k-qd32 --policy 'pid,kakra/*' --format markdown
+  mirrorball compare my-array.toml my-job.fio --repeats 5 --duration 30s -o results",
+        arrays.join(", "),
+        jobs.join(", ")
+    )
+}
+
+fn format_names() -> PossibleValuesParser {
+    FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.summary)).into()
+}
+
+fn positive_duration(text: &str) -> Result<Nanos> {
+    let duration = parse_duration(text)?;
+    if duration == Nanos::ZERO {
+        return Err(anyhow!("nothing happens in no time (give at least some seconds, as in 10s)"));
+    }
+    Ok(duration)
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let inputs = Inputs::load(&args.array, &args.jobs).map_err(Failure::WrongUse)?;
+    let plan = plan(args, &inputs).map_err(Failure::WrongUse)?;
+    let folder = match &args.output {
+        Some(folder) => folder.clone(),
+        None => folder::default_folder(&plan, is_default(args)),
+    };
+    Results::check(&folder, &plan).map_err(Failure::WrongUse)?;
+    for note in &inputs.notes {
+        eprintln!("note: {}:{}: `{}`: {}", note.file, note.line, note.option, note.reason);
+    }
+    let results = Results::open(&folder, &plan).map_err(Failure::Fault)?;
+    let ending = run_cells(args, &plan, &inputs, &results).map_err(Failure::Fault)?;
+    let shown = folder.display();
+    let summaries = match ending {
+        run::Ending::Complete(summaries) => summaries,
+        run::Ending::Interrupted { done, all } => {
+            eprintln!("interrupted: {done} of {all} cells are saved in {shown}");
+            eprintln!("  to go on, give the same command again");
+            return Ok(Ending::Interrupted);
+        }
+    };
+    let study = Study::new(plan, summaries);
+    let format = FORMATS.iter().find(|format| format.name == args.format);
+    let render = format.expect("clap lets known formats pass").render;
+    screen::print(&render(&study, screen::style()))?;
+    eprintln!("results are in {shown}");
+    Ok(Ending::Done)
+}
+
+/// Whether the plan differs from the usual one at most in its array and jobs.
+fn is_default(args: &Args) -> bool {
+    args.policy == ALL_POLICIES && (args.repeats, args.seed, args.duration) == (REPEATS, SEED, None)
+}
+
+fn plan(args: &Args, inputs: &Inputs) -> Result<Plan> {
+    let specs = parse_list(&args.policy).map_err(|error| anyhow!("--policy: {error}"))?;
+    let devids: Vec<u64> = inputs.array.members.iter().map(|member| member.devid).collect();
+    for spec in &specs {
+        spec.build(&devids).map_err(|error| anyhow!("--policy: {error}"))?;
+    }
+    let choices = Choices {
+        policies: specs.iter().map(ToString::to_string).collect(),
+        repeats: args.repeats,
+        seed: args.seed,
+        duration_ns: args.duration.map(|duration| duration.0),
+    };
+    let (array, jobs) = (inputs.array_source.clone(), inputs.job_sources.clone());
+    Ok(Plan::new(array, jobs, choices, command(args)))
+}
+
+/// A command that makes the same plan, with every choice spelt out. Where results go, how they are
+/// shown and on how many threads is not part of a plan.
+fn command(args: &Args) -> String {
+    let mut words = vec!["mirrorball".to_owned(), "compare".to_owned(), quoted(&args.array)];
+    words.extend(args.jobs.iter().map(|job| quoted(job)));
+    words.push(format!("--policy {}", quoted(&args.policy)));
+    words.push(format!("--repeats {} --seed {}", args.repeats, args.seed));
+    if let Some(duration) = args.duration {
+        words.push(format!("--duration {}ns", duration.0));
+    }
+    words.join(" ")
+}
+
+/// A word as a shell takes it unchanged.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:+".contains(c);
+    if word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+fn run_cells(args: &Args, plan: &Plan, inputs: &Inputs, results: &Results) -> Result<run::Ending> {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    ctrlc::set_handler(|| {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED.into());
+        }
+        eprintln!("\nfinishing the cells under way; Ctrl-C again to stop at once");
+    })
+    .context("cannot listen for Ctrl-C")?;
+    // Hidden by indicatif itself where stderr is no terminal.
+    let bar = ProgressBar::new(plan.cells().len() as u64);
+    let template = "{bar:40} {pos}/{len} cells, {eta} to go {msg}";
+    bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+    let taken = AtomicUsize::new(0);
+    let on_cell = |_: &mirrorball_lab::plan::Cell<'_>, origin: Origin| {
+        if origin == Origin::Saved {
+            let taken = taken.fetch_add(1, Ordering::Relaxed) + 1;
+            bar.set_message(format!("({taken} from an earlier run)"));
+        }
+        bar.inc(1);
+    };
+    let options = RunOptions { threads: args.threads, stop: &STOP, on_cell: &on_cell };
+    let ending = run::run(plan, &SimExecutor { inputs }, results, &options);
+    bar.finish_and_clear();
+    ending
+}

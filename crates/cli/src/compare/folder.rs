@@ -1,0 +1,58 @@
+//! The name of the results folder that nobody named.
+//!
+//! The same command must lead to the same folder, so that it resumes; another command should lead
+//! to another, so that it is not refused.
+
+use mirrorball_lab::hash::stable_hash;
+use mirrorball_lab::inputs::DEFAULT_JOBS;
+use mirrorball_lab::plan::Plan;
+use std::path::PathBuf;
+
+/// Names of jobs longer than this together are shortened.
+const JOBS_LENGTH_MAX: usize = 48;
+
+/// `mirrorball-results/ARRAY-JOBS`, and a hash of the other choices unless they are the usual ones.
+pub(super) fn default_folder(plan: &Plan, usual_choices: bool) -> PathBuf {
+    let names: Vec<&str> = plan.jobs.iter().map(|job| job.source.name.as_str()).collect();
+    let mut name = format!("{}-{}", plan.array.name, jobs_part(&names));
+    if !usual_choices {
+        let seeds = format!("{:?}", plan.seeds);
+        let duration = format!("{:?}", plan.duration_ns);
+        let policies = plan.policies.join(",");
+        name += &format!("-{}", short_hash(&[&policies, &seeds, &duration]));
+    }
+    PathBuf::from("mirrorball-results").join(name)
+}
+
+fn jobs_part(names: &[&str]) -> String {
+    if names == DEFAULT_JOBS {
+        return "default-jobs".to_owned();
+    }
+    let joined = names.join("+");
+    if joined.chars().count() <= JOBS_LENGTH_MAX {
+        return joined;
+    }
+    let first: String = names[0].chars().take(JOBS_LENGTH_MAX).collect();
+    format!("{first}+{}-more-{}", names.len() - 1, short_hash(names))
+}
+
+fn short_hash(parts: &[&str]) -> String {
+    stable_hash(parts.iter().copied())[..6].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_tell_lists_apart() {
+        assert_eq!(jobs_part(&DEFAULT_JOBS), "default-jobs");
+        assert_eq!(jobs_part(&["a", "b"]), "a+b");
+        let many: Vec<String> = (0..20).map(|n| format!("a-rather-long-name-{n}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let (all, fewer) = (jobs_part(&many), jobs_part(&many[..19]));
+        assert!(all.starts_with("a-rather-long-name-0+19-more-"), "{all}");
+        assert!(all.len() < 60);
+        assert_ne!(all[..all.len() - 6], fewer);
+    }
+}

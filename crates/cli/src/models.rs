@@ -1,0 +1,193 @@
+//! `mirrorball models`: the built-in disk models beside what was published about such disks.
+//!
+//! Each figure is simulated on the spot. A model that misses one by more than its tolerance is a
+//! failure found: exit code 1.
+
+use crate::ending::{Ending, Failure};
+use crate::screen;
+use clap::ValueEnum;
+use mirrorball_core::units::{GIB, Nanos, TIB};
+use mirrorball_disk::characterise::{Comparison, Demerit, Workload, compare, demerit, observe};
+use mirrorball_disk::profile::ModelProfile;
+use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow, Style, draw};
+use serde_json::{Value, json};
+
+/// Every model is measured with this seed.
+const SEED: u64 = 1;
+
+/// List the disk models, what is published about such disks, and what the models do
+#[derive(Debug, clap::Args)]
+#[command(after_help = "A deviation is simulated over published. Demerit is the root mean square \
+distance of the simulated from the published latencies, as a part of their mean (Ruemmler and \
+Wilkes, 1994). Exit code 1 if a model misses a figure by more than its tolerance.
+
+Examples:
+  mirrorball models
+  mirrorball models hdd-7k2-desktop
+  mirrorball models --format json")]
+pub(crate) struct Args {
+    /// One model, with its parameters
+    name: Option<String>,
+
+    /// What to print
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// Tables for a terminal
+    Table,
+    /// Everything for machines
+    Json,
+}
+
+/// A profile with everything that was found out about it.
+struct Sheet {
+    profile: ModelProfile,
+    comparisons: Vec<Comparison>,
+    demerits: Vec<(&'static Workload, Demerit, String)>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let profiles = match &args.name {
+        None => ModelProfile::builtins().collect(),
+        Some(name) => {
+            vec![ModelProfile::builtin(name).map_err(|error| Failure::WrongUse(error.into()))?]
+        }
+    };
+    let sheets: Vec<Sheet> = profiles.into_iter().map(Sheet::new).collect();
+    let text = match args.format {
+        Format::Json => {
+            let values: Vec<Value> = sheets.iter().map(Sheet::json).collect();
+            format!("{:#}\n", Value::Array(values))
+        }
+        Format::Table => {
+            let tables: Vec<String> =
+                sheets.iter().map(|sheet| sheet.table(args.name.is_some())).collect();
+            tables.join("\n")
+        }
+    };
+    screen::print(&text)?;
+    let all_hold = sheets.iter().all(|sheet| sheet.comparisons.iter().all(Comparison::holds));
+    Ok(if all_hold { Ending::Done } else { Ending::FoundFailure })
+}
+
+impl Sheet {
+    fn new(profile: ModelProfile) -> Sheet {
+        let demerits = profile.distributions.iter().map(|published| {
+            let seen = observe(&profile, published.workload, SEED);
+            let figure = demerit(&published.quantiles, &seen.latencies);
+            (published.workload, figure, published.source.clone())
+        });
+        let demerits = demerits.collect();
+        Sheet { comparisons: compare(&profile, SEED), demerits, profile }
+    }
+
+    fn table(&self, detailed: bool) -> String {
+        let ModelProfile { name, summary, kind, capacity_bytes, .. } = &self.profile;
+        let mut text = format!("{name} ({kind}, {}): {summary}\n", size(*capacity_bytes));
+        if !self.comparisons.is_empty() {
+            text += &self.figures(screen::style());
+        }
+        for (workload, figure, source) in &self.demerits {
+            let distance = Nanos::from_secs_f64(figure.root_mean_square);
+            let percent = 100.0 * figure.fraction_of_mean;
+            text += &format!(
+                "  demerit of {}: {distance}, {percent:.1} % of the mean ({source})\n",
+                workload.name
+            );
+        }
+        if detailed {
+            let notes = self.comparisons.iter().filter(|row| !row.expected.note.is_empty());
+            for Comparison { expected, .. } in notes {
+                let figure = format!("{}/{}", expected.workload.name, expected.statistic.name);
+                text += &format!("  {figure}: {}\n", expected.note);
+            }
+            text += "\nparameters, to be overridden with `set` in an array file:\n";
+            for line in self.profile.parameter_table().to_string().lines() {
+                text += &format!("  {line}\n");
+            }
+        }
+        text
+    }
+
+    fn figures(&self, style: Style) -> String {
+        let columns = vec![
+            Column::left("figure"),
+            Column::right("published"),
+            Column::right("simulated"),
+            Column::right("off by"),
+            Column::right("allowed"),
+            Column::left("source"),
+        ];
+        let row = |comparison: &Comparison| {
+            let expected = &comparison.expected;
+            let unit = expected.unit.name;
+            let texts = vec![
+                format!("{}/{}", expected.workload.name, expected.statistic.name),
+                format!("{} {unit}", figure(expected.value)),
+                format!("{} {unit}", figure(comparison.simulated)),
+                format!("{:+.1}%", 100.0 * comparison.deviation()),
+                format!("{:.0}%", 100.0 * expected.tolerance),
+                expected.source.clone(),
+            ];
+            let emphasis = if comparison.holds() { Emphasis::None } else { Emphasis::Wrong };
+            GridRow { emphasis, texts }
+        };
+        draw(&Grid { columns, rows: self.comparisons.iter().map(row).collect() }, style)
+    }
+
+    fn json(&self) -> Value {
+        let figure = |row: &Comparison| {
+            json!({
+                "workload": row.expected.workload.name,
+                "statistic": row.expected.statistic.name,
+                "unit": row.expected.unit.name,
+                "published": row.expected.value,
+                "simulated": row.simulated,
+                "deviation": row.deviation(),
+                "tolerance": row.expected.tolerance,
+                "holds": row.holds(),
+                "source": row.expected.source,
+                "note": row.expected.note,
+            })
+        };
+        let demerit = |(workload, figure, source): &(&Workload, Demerit, String)| {
+            json!({
+                "workload": workload.name,
+                "root_mean_square_us": figure.root_mean_square * 1e6,
+                "fraction_of_mean": figure.fraction_of_mean,
+                "source": source,
+            })
+        };
+        json!({
+            "name": self.profile.name,
+            "summary": self.profile.summary,
+            "kind": self.profile.kind,
+            "capacity_bytes": self.profile.capacity_bytes,
+            "rotational": self.profile.rotational,
+            "parameters": self.profile.parameter_table().to_string(),
+            "figures": self.comparisons.iter().map(figure).collect::<Vec<Value>>(),
+            "demerits": self.demerits.iter().map(demerit).collect::<Vec<Value>>(),
+        })
+    }
+}
+
+/// Three figures or more.
+fn figure(value: f64) -> String {
+    let digits = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$}")
+}
+
+fn size(bytes: u64) -> String {
+    if bytes < TIB {
+        format!("{:.0} GiB", bytes as f64 / GIB as f64)
+    } else {
+        format!("{:.1} TiB", bytes as f64 / TIB as f64)
+    }
+}

@@ -1,0 +1,261 @@
+//! The array and the jobs of an experiment, found and understood.
+//!
+//! Each is named by a path or by the name of one that is compiled in, so that the program runs from
+//! any folder. A file that exists wins over a built-in of the same name. Everything that can be
+//! told wrong before a run is told here: what the readers refuse, real members, jobs larger than
+//! the volume, two jobs of one name.
+
+use crate::hash::stable_hash;
+use crate::plan::{JobSource, Pace, Source};
+use anyhow::{Context, Result, bail};
+use mirrorball_core::nearest::nearest;
+use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource};
+use mirrorball_sim::job::{Direction, Environment, Job, JobFile, Note};
+use std::fs;
+use std::path::Path;
+
+/// The jobs compiled in, by name.
+const BUILTIN_JOBS: [(&str, &str); 12] = [
+    ("rand-4k-qd1", include_str!("../../../jobs/rand-4k-qd1.fio")),
+    ("rand-4k-qd1-defrag", include_str!("../../../jobs/rand-4k-qd1-defrag.fio")),
+    ("rand-4k-qd32", include_str!("../../../jobs/rand-4k-qd32.fio")),
+    ("rand-4k-qd32-defrag", include_str!("../../../jobs/rand-4k-qd32-defrag.fio")),
+    ("seq-read", include_str!("../../../jobs/seq-read.fio")),
+    ("seq-read-defrag", include_str!("../../../jobs/seq-read-defrag.fio")),
+    ("four-streams", include_str!("../../../jobs/four-streams.fio")),
+    ("mixed-sizes", include_str!("../../../jobs/mixed-sizes.fio")),
+    ("poisson-4k", include_str!("../../../jobs/poisson-4k.fio")),
+    ("randrw-4k-70-30", include_str!("../../../jobs/randrw-4k-70-30.fio")),
+    ("zipf-4k-qd16", include_str!("../../../jobs/zipf-4k-qd16.fio")),
+    ("fsync-writer", include_str!("../../../jobs/fsync-writer.fio")),
+];
+
+/// The jobs that are run if none is named.
+pub const DEFAULT_JOBS: [&str; 6] = [
+    "rand-4k-qd1",
+    "rand-4k-qd1-defrag",
+    "rand-4k-qd32",
+    "rand-4k-qd32-defrag",
+    "seq-read",
+    "seq-read-defrag",
+];
+
+/// An array and jobs that fit it.
+#[derive(Debug)]
+pub struct Inputs {
+    /// The array.
+    pub array: ArraySpec,
+    /// The array as written.
+    pub array_source: Source,
+    /// The jobs, in the order they were named.
+    pub jobs: Vec<JobFile>,
+    /// The jobs as written.
+    pub job_sources: Vec<JobSource>,
+    /// What was accepted in the jobs of the user's own files and changes nothing, or counts
+    /// otherwise than it looks: each option once.
+    pub notes: Vec<Note>,
+}
+
+impl Inputs {
+    /// Loads an array and jobs by path or built-in name.
+    ///
+    /// # Errors
+    /// If one cannot be read or understood, or they do not fit each other; the message has the
+    /// file, the line and a hint.
+    pub fn load(array: &str, jobs: &[String]) -> Result<Inputs> {
+        let (array_source, array) = load_array(array)?;
+        let capacity_bytes = array.chunk_map()?.capacity_bytes();
+        // Jobs begin behind the older data.
+        let free_bytes = capacity_bytes - array.used_bytes(capacity_bytes);
+        let mut inputs = Inputs {
+            array,
+            array_source,
+            jobs: Vec::new(),
+            job_sources: Vec::new(),
+            notes: Vec::new(),
+        };
+        for name in jobs {
+            let (source, job) = load_job(name)?;
+            job.validate_against(free_bytes)?;
+            if inputs.job_sources.iter().any(|other| other.source.name == source.name) {
+                bail!("two jobs are called `{}` (give one of the files another name)", source.name);
+            }
+            if Path::new(name).exists() {
+                inputs.note(&job.notes);
+            }
+            inputs.job_sources.push(JobSource { source, pace: pace(&job) });
+            inputs.jobs.push(job);
+        }
+        Ok(inputs)
+    }
+
+    fn note(&mut self, notes: &[Note]) {
+        for note in notes {
+            if self.notes.iter().all(|known| known.option != note.option) {
+                self.notes.push(note.clone());
+            }
+        }
+    }
+}
+
+/// The names of the jobs compiled in.
+pub fn builtin_job_names() -> impl Iterator<Item = &'static str> {
+    BUILTIN_JOBS.iter().map(|(name, _)| *name)
+}
+
+/// Loads an array by path or built-in name. Its members may be real.
+///
+/// # Errors
+/// If it cannot be read or understood.
+pub fn load_array(name: &str) -> Result<(Source, ArraySpec)> {
+    let is_job = name.ends_with(".fio") || builtin_job(name).is_some();
+    if is_job && ArrayFile::builtin(name).is_err() {
+        bail!(
+            "`{name}` is a job, but the array comes first (as in `mirrorball compare {} {name}`)",
+            ArrayFile::DEFAULT
+        );
+    }
+    let is_path = Path::new(name).exists() || looks_like_path(name, ".toml");
+    let file = match ArrayFile::builtin(name) {
+        Ok(file) if !Path::new(name).exists() => file,
+        _ if is_path => ArrayFile::load(Path::new(name))?,
+        other => other?,
+    };
+    let fingerprint = fingerprint(&file.spec);
+    Ok((Source { name: stem(name), text: file.text, fingerprint }, file.spec))
+}
+
+/// Hash of what decides the results: not where the file lies, nor what was published about disks of
+/// the kind (which refers to functions, whose addresses differ from run to run).
+fn fingerprint(spec: &ArraySpec) -> String {
+    let mut meaning = ArraySpec { file_name: String::new(), ..spec.clone() };
+    for member in &mut meaning.members {
+        if let MemberSource::Model(profile) = &mut member.source {
+            profile.expectations.clear();
+            profile.distributions.clear();
+        }
+    }
+    stable_hash([&*format!("{meaning:?}")])
+}
+
+/// Loads a job by path or built-in name.
+///
+/// # Errors
+/// If it cannot be read or understood.
+pub fn load_job(name: &str) -> Result<(Source, JobFile)> {
+    let (text, file_name) = match builtin_job(name) {
+        Some((name, text)) if !Path::new(name).exists() => {
+            (text.to_owned(), format!("jobs/{name}.fio"))
+        }
+        _ => (read_job(name)?, name.to_owned()),
+    };
+    let job = JobFile::parse(&text, &file_name, &Environment::process())?;
+    let meaning = format!("{:?} {:?}", job.jobs, job.background);
+    Ok((Source { name: stem(name), text, fingerprint: stable_hash([&*meaning]) }, job))
+}
+
+/// The job sets the pace if every section that its figures count has a rate: those that read, or
+/// all if none does.
+fn pace(file: &JobFile) -> Pace {
+    let reads = |job: &&Job| job.mix.directions().contains(&Direction::Read);
+    let has_rate = |job: &Job, direction| {
+        job.rate_bytes_per_s[direction].is_some() || job.rate_ios_per_s[direction].is_some()
+    };
+    let is_paced = |job: &Job| job.mix.directions().iter().all(|&way| has_rate(job, way));
+    let readers: Vec<&Job> = file.jobs.iter().filter(reads).collect();
+    let all_paced = match readers[..] {
+        [] => file.jobs.iter().all(is_paced),
+        _ => readers.iter().all(|job| has_rate(job, Direction::Read)),
+    };
+    if all_paced { Pace::Job } else { Pace::Array }
+}
+
+/// The built-in job of this name, with or without `jobs/` and `.fio` around it.
+fn builtin_job(name: &str) -> Option<(&'static str, &'static str)> {
+    let bare = name.strip_prefix("jobs/").unwrap_or(name);
+    let bare = bare.strip_suffix(".fio").unwrap_or(bare);
+    BUILTIN_JOBS.into_iter().find(|(candidate, _)| *candidate == bare)
+}
+
+fn read_job(name: &str) -> Result<String> {
+    if Path::new(name).exists() || looks_like_path(name, ".fio") {
+        return fs::read_to_string(name)
+            .with_context(|| format!("{name}: cannot read the job file"));
+    }
+    match nearest(name, builtin_job_names()) {
+        Some(guess) => bail!("there is no built-in job `{name}` (did you mean `{guess}`?)"),
+        None => {
+            let names: Vec<&str> = builtin_job_names().collect();
+            bail!(
+                "there is no file and no built-in job `{name}` (the built-in ones are {})",
+                names.join(", ")
+            )
+        }
+    }
+}
+
+fn looks_like_path(name: &str, ending: &str) -> bool {
+    name.contains('/') || name.ends_with(ending)
+}
+
+/// A file's name without folder and ending: what results call it.
+fn stem(name: &str) -> String {
+    let stem = Path::new(name).file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job that is shipped but not compiled in would not be found from another folder.
+    #[test]
+    fn every_shipped_job_is_built_in_and_every_default_exists() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../jobs");
+        for entry in fs::read_dir(folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name.ends_with(".fio") {
+                assert!(builtin_job(&name).is_some(), "{name} is not in BUILTIN_JOBS");
+            }
+        }
+        assert!(DEFAULT_JOBS.iter().all(|name| builtin_job(name).is_some()));
+    }
+
+    #[test]
+    fn every_built_in_job_fits_the_default_array() {
+        let names: Vec<String> = builtin_job_names().map(str::to_owned).collect();
+        Inputs::load(ArrayFile::DEFAULT, &names).unwrap();
+    }
+
+    #[test]
+    fn only_a_rate_of_every_reader_sets_the_pace() {
+        let pace_of = |name| pace(&load_job(name).unwrap().1);
+        assert_eq!(pace_of("poisson-4k"), Pace::Job);
+        assert_eq!(pace_of("rand-4k-qd32"), Pace::Array);
+        assert_eq!(pace_of("fsync-writer"), Pace::Array, "its reader has no rate");
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_the_nearest() {
+        let message = |result: Result<(Source, JobFile)>| result.unwrap_err().to_string();
+        assert!(message(load_job("rand-4k-q1")).contains("did you mean `rand-4k-qd1`?"));
+        assert!(message(load_job("zebra")).contains("the built-in ones are rand-4k-qd1"));
+        let swapped = load_array("rand-4k-qd1").unwrap_err().to_string();
+        assert!(swapped.contains("the array comes first"), "{swapped}");
+    }
+
+    #[test]
+    fn the_fingerprint_follows_the_meaning_and_not_the_place() {
+        let text = "profile = \"raid1\"\n[[member]]\nmodel = \"hdd-5k4\"\ncount = 2\n";
+        let folder = tempfile::TempDir::new().unwrap();
+        let fingerprint = |file: &str, text: &str| {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            load_array(path.to_str().unwrap()).unwrap().0.fingerprint
+        };
+        let here = fingerprint("here/a.toml", text);
+        assert_eq!(here, fingerprint("there/a.toml", text));
+        assert_ne!(here, fingerprint("here/a.toml", &text.replace("5k4", "15k")));
+    }
+}

@@ -1,0 +1,158 @@
+//! Order, resumption, refusals and independence from threads, with made-up runs.
+
+use super::*;
+use crate::fixtures::{MockExecutor, plan};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+fn threads(count: usize) -> Option<NonZeroUsize> {
+    Some(NonZeroUsize::new(count).unwrap())
+}
+
+fn run_all(plan: &Plan, folder: &Path, count: usize, executor: &MockExecutor) -> Result<Ending> {
+    let stop = AtomicBool::new(false);
+    let options = RunOptions { threads: threads(count), stop: &stop, on_cell: &|_, _| {} };
+    run(plan, executor, &Results::open(folder, plan)?, &options)
+}
+
+/// Every file of a folder with its bytes, by name.
+fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(contents(&path));
+        } else {
+            let name = path.strip_prefix(folder).unwrap().display().to_string();
+            files.push((name, fs::read(&path).unwrap()));
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn cells_start_in_the_order_of_the_plan() {
+    let plan = plan(&["j", "k"], &["a/x", "b/y"], 3);
+    let (folder, executor) = (TempDir::new().unwrap(), MockExecutor::default());
+    run_all(&plan, folder.path(), 1, &executor).unwrap();
+    let expected: Vec<String> = plan.cells().iter().map(Cell::file_name).collect();
+    assert_eq!(*executor.runs.lock().unwrap(), expected);
+}
+
+#[test]
+fn threads_do_not_show_in_any_byte() {
+    let plan = plan(&["j", "k"], &["a/x", "b/y"], 3);
+    let run_with = |count| {
+        let folder = TempDir::new().unwrap();
+        let ending = run_all(&plan, folder.path(), count, &MockExecutor::default()).unwrap();
+        (ending, contents(folder.path()))
+    };
+    let one = run_with(1);
+    assert_eq!(one.1.len(), 18 + 1, "a file per cell and the plan");
+    assert!(one == run_with(4));
+}
+
+#[test]
+fn an_interrupted_run_is_resumed_where_it_stopped() {
+    let plan = plan(&["j", "k"], &["a/x"], 2);
+    let folder = TempDir::new().unwrap();
+    let first = MockExecutor::default();
+    let stop = AtomicBool::new(false);
+    let stop_after_three = |_: &Cell<'_>, _: Origin| {
+        if first.run_count() == 3 {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let options = RunOptions { threads: threads(1), stop: &stop, on_cell: &stop_after_three };
+    let results = Results::open(folder.path(), &plan).unwrap();
+    let ending = run(&plan, &first, &results, &options).unwrap();
+    assert_eq!(ending, Ending::Interrupted { done: 3, all: 8 });
+
+    let second = MockExecutor::default();
+    let resumed = run_all(&plan, folder.path(), 1, &second).unwrap();
+    let expected: Vec<String> = plan.cells()[3..].iter().map(Cell::file_name).collect();
+    assert_eq!(*second.runs.lock().unwrap(), expected, "finished cells are not run again");
+
+    let fresh = TempDir::new().unwrap();
+    let at_once = run_all(&plan, fresh.path(), 1, &MockExecutor::default()).unwrap();
+    assert!(resumed == at_once, "a resumed run ends as one in a single go");
+}
+
+#[test]
+fn a_damaged_cell_is_run_again() {
+    let plan = plan(&["j"], &["a/x"], 2);
+    let folder = TempDir::new().unwrap();
+    run_all(&plan, folder.path(), 1, &MockExecutor::default()).unwrap();
+    let before = contents(folder.path());
+    let cell_path =
+        |index: usize| folder.path().join("cells").join(plan.cells()[index].file_name());
+    let text = fs::read_to_string(cell_path(0)).unwrap();
+    fs::write(cell_path(0), &text[..text.len() / 2]).unwrap();
+    let of_old_schema = fs::read_to_string(cell_path(1)).unwrap();
+    let of_old_schema = of_old_schema.replace("\"schema_version\":1", "\"schema_version\":0");
+    fs::write(cell_path(1), of_old_schema).unwrap();
+
+    let again = MockExecutor::default();
+    run_all(&plan, folder.path(), 1, &again).unwrap();
+    assert_eq!(again.run_count(), 2);
+    assert!(before == contents(folder.path()));
+}
+
+#[test]
+fn a_folder_of_another_plan_is_refused_and_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let here = plan(&["j"], &["a/x"], 2);
+    run_all(&here, folder.path(), 1, &MockExecutor::default()).unwrap();
+    let before = contents(folder.path());
+    let more = plan(&["j"], &["a/x"], 3);
+    let error = Results::open(folder.path(), &more).unwrap_err().to_string();
+    assert!(error.contains("seeds: there [1, 2]; here [1, 2, 3]"), "{error}");
+    assert!(error.contains("hint: choose another folder with -o"), "{error}");
+    assert!(before == contents(folder.path()));
+}
+
+#[test]
+fn a_folder_that_holds_something_else_is_refused() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("thesis.tex"), "years of work").unwrap();
+    let error = Results::open(folder.path(), &plan(&["j"], &["a/x"], 1)).unwrap_err();
+    assert!(error.to_string().contains("is not empty and holds no results"), "{error}");
+    assert_eq!(contents(folder.path()).len(), 1);
+}
+
+#[test]
+fn checking_a_folder_writes_nothing() {
+    let folder = TempDir::new().unwrap();
+    let absent = folder.path().join("not/there");
+    Results::check(&absent, &plan(&["j"], &["a/x"], 1)).unwrap();
+    assert!(contents(folder.path()).is_empty());
+    assert!(!absent.exists());
+}
+
+#[test]
+fn a_failing_cell_ends_the_run_and_keeps_what_is_done() {
+    let plan = plan(&["j"], &["a/x", "b/y"], 1);
+    let folder = TempDir::new().unwrap();
+    let failing = MockExecutor { failing_policy: Some("b/y"), ..MockExecutor::default() };
+    let error = run_all(&plan, folder.path(), 1, &failing).unwrap_err();
+    assert!(error.to_string().contains("told to fail"), "{error}");
+    assert_eq!(failing.run_count(), 2, "the oracle is not started any more");
+    let again = MockExecutor::default();
+    run_all(&plan, folder.path(), 1, &again).unwrap();
+    assert_eq!(again.run_count(), 2, "the first cell was kept");
+}
+
+#[test]
+fn a_record_survives_its_file() {
+    let plan = plan(&["j"], &["a/x"], 1);
+    let cells = plan.cells();
+    let made_up = crate::fixtures::record(crate::fixtures::Achieved::reads(700));
+    let record = CellRecord::new(&cells[0], &made_up);
+    let folder = TempDir::new().unwrap();
+    let results = Results::open(folder.path(), &plan).unwrap();
+    results.save(&cells[0], &record).unwrap();
+    assert_eq!(results.load(&cells[0]), Some(record));
+    assert_eq!(results.load(&cells[1]), None);
+}

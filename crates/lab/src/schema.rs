@@ -1,0 +1,49 @@
+//! The published schema of everything that is saved or printed as JSON.
+//!
+//! `docs/result-schema.json` is generated from the types, and a test holds it to them. To write it
+//! anew after a change: `UPDATE_SCHEMA=1 cargo test -p mirrorball-lab schema`.
+
+use crate::plan::Plan;
+use crate::record::CellRecord;
+use crate::study::Study;
+use schemars::{JsonSchema, schema_for};
+use serde::{Deserialize, Serialize};
+
+/// Any JSON document of Mirrorball.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Document {
+    /// `plan.json` in a results folder.
+    Plan(Box<Plan>),
+    /// A file under `cells/` in a results folder.
+    Cell(Box<CellRecord>),
+    /// What `compare --format json` prints.
+    Study(Box<Study>),
+}
+
+/// The schema as text.
+pub fn schema_text() -> String {
+    let schema = schema_for!(Document);
+    serde_json::to_string_pretty(&schema).expect("a schema is plain data") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_schema_in_docs_is_that_of_the_types() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/result-schema.json");
+        if std::env::var_os("UPDATE_SCHEMA").is_some() {
+            fs::write(path, schema_text()).unwrap();
+        }
+        let published = fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            published == schema_text(),
+            "docs/result-schema.json is stale; write it anew with\n    \
+             UPDATE_SCHEMA=1 cargo test -p mirrorball-lab schema\n\
+             and raise SCHEMA_VERSION if a field changed its meaning or went"
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! One cell in a line: the rates, percentiles and shares that tables are made of.
+
+use super::Direction;
+use crate::record::{CellRecord, DirectionRecord, Percentiles, per_second};
+use mirrorball_core::histogram::Histogram;
+use mirrorball_core::units::MIB;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CellSummary {
+    /// Name of the array.
+    pub array: String,
+    /// Name of the job.
+    pub job: String,
+    /// Canonical policy string, or `oracle`.
+    pub policy: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Reads of all sections together.
+    pub read: Figures,
+    /// Writes of all sections together.
+    pub write: Figures,
+    /// What each member served of the foreground reads.
+    pub shares: Vec<MemberShare>,
+}
+
+/// Requests of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figures {
+    /// Requests that succeeded.
+    pub ios: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Successful requests per second of the run's measured window.
+    pub iops: f64,
+    /// MiB per second of the run's measured window.
+    pub mib_per_s: f64,
+    /// Mean and percentiles of the latency.
+    pub percentiles: Percentiles,
+    /// The bins they are read off; the record of the cell has them.
+    #[serde(skip)]
+    pub latency: Histogram,
+}
+
+/// What one member served of the foreground reads.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MemberShare {
+    /// Its devid.
+    pub devid: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Its part of all members' reads, 0 to 1.
+    pub share: f64,
+}
+
+impl CellSummary {
+    /// The summary of a record; `None` if its histograms are damaged.
+    pub fn new(record: &CellRecord) -> Option<CellSummary> {
+        let reads = record.members.iter().map(|member| (member.devid, member.foreground_reads));
+        Some(CellSummary {
+            array: record.cell.array.clone(),
+            job: record.cell.job.clone(),
+            policy: record.cell.policy.clone(),
+            seed: record.cell.seed,
+            read: figures(record.reads(), record.measured_ns)?,
+            write: figures(record.writes(), record.measured_ns)?,
+            shares: shares(reads.collect()),
+        })
+    }
+
+    /// The requests of one kind.
+    pub fn figures(&self, direction: Direction) -> &Figures {
+        match direction {
+            Direction::Read => &self.read,
+            Direction::Write => &self.write,
+        }
+    }
+
+    /// The kind that a reader looks at first: reads, or writes if it reads nothing.
+    pub fn main_figures(&self) -> &Figures {
+        if self.read.is_idle() { &self.write } else { &self.read }
+    }
+}
+
+impl Figures {
+    /// Whether nothing of the kind was asked.
+    pub fn is_idle(&self) -> bool {
+        self.ios == 0 && self.errors == 0
+    }
+}
+
+fn figures<'a>(
+    sections: impl Iterator<Item = &'a DirectionRecord>,
+    measured_ns: u64,
+) -> Option<Figures> {
+    let mut figures = Figures::default();
+    let mut bytes = 0;
+    for section in sections {
+        figures.ios += section.ios;
+        figures.errors += section.errors;
+        bytes += section.bytes;
+        figures.latency.merge(&section.latency.to_histogram()?);
+    }
+    figures.iops = per_second(figures.ios as f64, measured_ns);
+    figures.mib_per_s = per_second(bytes as f64 / MIB as f64, measured_ns);
+    figures.percentiles = Percentiles::from(&figures.latency);
+    Some(figures)
+}
+
+/// Shares over all repeats together.
+pub(super) fn merged_shares(cells: &[CellSummary]) -> Vec<MemberShare> {
+    let mut reads: Vec<(u64, u64)> = Vec::new();
+    for share in cells.iter().flat_map(|cell| &cell.shares) {
+        match reads.iter_mut().find(|(devid, _)| *devid == share.devid) {
+            Some((_, sum)) => *sum += share.reads,
+            None => reads.push((share.devid, share.reads)),
+        }
+    }
+    shares(reads)
+}
+
+fn shares(reads: Vec<(u64, u64)>) -> Vec<MemberShare> {
+    let all: u64 = reads.iter().map(|(_, reads)| reads).sum();
+    let share = |reads| reads as f64 / all.max(1) as f64;
+    reads
+        .into_iter()
+        .map(|(devid, reads)| MemberShare { devid, reads, share: share(reads) })
+        .collect()
+}

@@ -1,0 +1,310 @@
+//! `mirrorball compare` as a user meets it: the program, files, exit codes and messages.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Fixed service times: quick to simulate, and plain what is fast and what is slow.
+const ARRAY: &str = "\
+profile = \"raid1\"
+[[member]]
+model = \"ssd-sata-consumer\"
+[[member]]
+model = \"hdd-7k2-desktop\"
+";
+const JOB: &str = "\
+[reader]
+ioengine=libaio
+direct=1
+rw=randread
+bs=4k
+size=1g
+iodepth=4
+runtime=10
+time_based
+";
+const COLUMNS: &str = "array,job,policy,seed,iops,mib_per_s,mean_us,p50_us,p99_us,p99_9_us,\
+                       p99_99_us,share_by_devid";
+
+/// A folder with an array and a job, and nothing else.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { folder: TempDir::new().unwrap() };
+        place.write("pair.toml", ARRAY);
+        place.write("job.fio", JOB);
+        place
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_mirrorball"))
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .output()
+            .unwrap()
+    }
+
+    /// A short comparison of two policies with `more` arguments.
+    fn compare(&self, more: &[&str]) -> Output {
+        let usual = ["compare", "pair.toml", "job.fio", "--policy", "pid,queue"];
+        self.run(&[&usual[..], &["--duration", "200ms", "--repeats", "2"], more].concat())
+    }
+
+    /// Every file with its bytes, by path.
+    fn contents(&self, folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files = Vec::new();
+        gather(&self.folder.path().join(folder), &mut files);
+        files.sort();
+        files
+    }
+
+    /// Runs what must be refused: exit code 2, one message that has all of `parts`, no new file.
+    fn refuses(&self, arguments: &[&str], parts: &[&str]) {
+        let before = self.contents(".");
+        let output = self.run(arguments);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert_eq!(message.matches("error:").count(), 1, "{message}");
+        for part in parts {
+            assert!(message.contains(part), "{arguments:?}: no `{part}` in\n{message}");
+        }
+        assert!(output.stdout.is_empty());
+        assert!(before == self.contents("."), "{arguments:?} wrote something");
+    }
+}
+
+fn gather(folder: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            gather(&path, files);
+        } else {
+            files.push((path.file_name().unwrap().into(), fs::read(&path).unwrap()));
+        }
+    }
+}
+
+fn stdout(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn csv_has_a_line_per_cell_in_the_columns_promised() {
+    let place = Place::new();
+    let text = stdout(&place.compare(&["--format", "csv"]));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], COLUMNS);
+    let names: Vec<String> = lines[1..]
+        .iter()
+        .map(|line| line.split(',').take(4).collect::<Vec<_>>().join(","))
+        .collect();
+    let cell = |policy: &str, seed: u32| format!("pair,job,{policy},{seed}");
+    let policies = ["btrfs/pid", "kakra/queue", "oracle"];
+    let expected: Vec<String> =
+        policies.iter().flat_map(|policy| [cell(policy, 1), cell(policy, 2)]).collect();
+    assert_eq!(names, expected);
+    for line in &lines[1..] {
+        let iops: f64 = line.split(',').nth(4).unwrap().parse().unwrap();
+        assert!(iops > 10.0, "{line}");
+        let shares = line.rsplit(',').next().unwrap().split(';');
+        let sum: f64 =
+            shares.map(|share| share.split_once(':').unwrap().1.parse::<f64>().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-3, "{line}");
+    }
+}
+
+#[test]
+fn the_table_has_every_policy_the_oracle_and_a_verdict() {
+    let place = Place::new();
+    let output = place.compare(&[]);
+    let text = stdout(&output);
+    for part in ["* kakra/queue", "btrfs/pid", "oracle", "speed in % of the best policy", "Use `"] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+    assert!(!text.contains('\x1b'), "no colours into a pipe");
+    assert!(stderr(&output).contains("results are in mirrorball-results"));
+}
+
+#[test]
+fn a_second_run_takes_the_saved_cells_and_says_the_same() {
+    let place = Place::new();
+    let first = stdout(&place.compare(&["--format", "json", "-o", "out"]));
+    let cells = || fs::read_dir(place.folder.path().join("out/cells")).unwrap();
+    assert_eq!(cells().count(), 6);
+    // A mark in a saved cell shows whether it is read or run again; its member I/O is in no table.
+    let marked = cells().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&marked).unwrap();
+    let (head, _) = text.split_once("\"member_ios\":").unwrap();
+    fs::write(&marked, format!("{head}\"member_ios\":424242}}")).unwrap();
+    let removed = cells().last().unwrap().unwrap().path();
+    assert_ne!(marked, removed);
+    let before = fs::read(&removed).unwrap();
+    fs::remove_file(&removed).unwrap();
+
+    assert_eq!(stdout(&place.compare(&["--format", "json", "-o", "out"])), first);
+    assert_eq!(fs::read(&removed).unwrap(), before, "the missing cell was run again, to the byte");
+    assert!(fs::read_to_string(&marked).unwrap().contains("424242"), "the others were not");
+}
+
+/// A run of a quarter of an hour is interrupted as soon as its first cell is saved.
+#[test]
+#[cfg(unix)]
+fn ctrl_c_keeps_finished_cells_and_says_how_to_go_on() {
+    let place = Place::new();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_mirrorball"))
+        .args(["compare", "pair.toml", "job.fio", "--repeats", "1000", "--policy", "pid"])
+        .args(["--duration", "100s", "-o", "out"])
+        .current_dir(place.folder.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let cells = place.folder.path().join("out/cells");
+    let saved = || {
+        let entries = fs::read_dir(&cells).into_iter().flatten();
+        entries
+            .filter(|entry| entry.as_ref().unwrap().path().extension().unwrap() == "json")
+            .count()
+    };
+    while saved() == 0 {
+        assert_eq!(program.try_wait().unwrap(), None, "it ended before it was interrupted");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let kill = Command::new("kill").args(["-INT", &program.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let output = program.wait_with_output().unwrap();
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(130), "{message}");
+    let done = saved();
+    assert!(message.contains(&format!("{done} of 2000 cells are saved in out")), "{message}");
+    assert!(message.contains("give the same command again"), "{message}");
+}
+
+#[test]
+fn threads_do_not_change_a_byte() {
+    let place = Place::new();
+    stdout(&place.compare(&["--threads", "1", "-o", "one"]));
+    stdout(&place.compare(&["--threads", "2", "-o", "two"]));
+    let one = place.contents("one");
+    assert_eq!(one.len(), 7, "six cells and the plan");
+    assert!(one == place.contents("two"));
+}
+
+#[test]
+fn built_in_arrays_and_jobs_are_found_from_an_empty_folder() {
+    let place = Place { folder: TempDir::new().unwrap() };
+    let arguments = ["--duration", "300ms", "--repeats", "1", "--policy", "first,pid"];
+    let text = stdout(&place.run(&[&["compare"], &arguments[..]].concat()));
+    assert!(text.starts_with("hetero-hdd-raid1: 2 policies, 6 jobs, 1 repeat"), "{text}");
+    let again = ["compare", "two-delays-raid1", "rand-4k-qd32"];
+    stdout(&place.run(&[&again[..], &arguments[..]].concat()));
+}
+
+#[test]
+fn the_plan_says_how_to_repeat_it() {
+    let place = Place::new();
+    let first = stdout(&place.compare(&["--format", "csv", "-o", "out"]));
+    let plan = fs::read_to_string(place.folder.path().join("out/plan.json")).unwrap();
+    let (_, command) = plan.split_once("\"command\": \"").unwrap();
+    let (command, _) = command.split_once('"').unwrap();
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    let again = place.run(&[&words[..], &["--format", "csv", "-o", "again"]].concat());
+    assert_eq!(stdout(&again), first, "{command}");
+}
+
+#[test]
+fn another_plan_does_not_get_into_the_same_folder() {
+    let place = Place::new();
+    stdout(&place.compare(&["-o", "out"]));
+    let other = ["compare", "pair.toml", "job.fio", "--policy", "pid", "-o", "out"];
+    let parts = ["results of another plan", "policies: there btrfs/pid, kakra/queue", "-o"];
+    place.refuses(&other, &parts);
+    place.write("notes.txt", "mine");
+    place.refuses(&["compare", "pair.toml", "job.fio", "-o", "."], &["is not empty"]);
+}
+
+#[test]
+fn what_is_mistyped_is_answered_with_the_nearest() {
+    let place = Place::new();
+    let files = ["compare", "pair.toml", "job.fio"];
+    let with = |more: &[&'static str]| [&files[..], more].concat();
+    place.refuses(&with(&["--policy", "latecny"]), &["unknown policy `latecny`", "`latency`"]);
+    place.refuses(&with(&["--policy", "devid:9"]), &["9"]);
+    place.refuses(&with(&["--policy", "round-robin:lots"]), &["lots", "such as"]);
+    place.refuses(&with(&["--repeat", "3"]), &["--repeat", "--repeats"]);
+    place.refuses(&with(&["--repeats", "0"]), &["--repeats"]);
+    place.refuses(&with(&["--duration", "10"]), &["--duration", "such as"]);
+    place.refuses(&with(&["--duration", "0s"]), &["--duration"]);
+    place.refuses(&with(&["--format", "cvs"]), &["cvs", "csv"]);
+    place.refuses(&with(&["--threads", "0"]), &["--threads"]);
+    place.refuses(&["compare", "two-sssd-raid1"], &["two-ssd-raid1"]);
+    place.refuses(&["compare", "pair.toml", "rand-4k-qd2"], &["rand-4k-qd1"]);
+    place.refuses(&["compare", "rand-4k-qd1"], &["the array comes first"]);
+    place.refuses(&["compare", "absent.toml"], &["absent.toml", "No such file"]);
+    place.refuses(&["compare", "pair.toml", "absent.fio"], &["absent.fio", "No such file"]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_file_and_line() {
+    let place = Place::new();
+    let refuses = |array: &str, job: &str, parts: &[&str]| {
+        place.write("bad.toml", array);
+        place.write("bad.fio", job);
+        place.refuses(&["compare", "bad.toml", "bad.fio"], parts);
+    };
+    refuses(ARRAY, &JOB.replace("size=1g", "size=100t"), &["bad.fio:1", "larger than the volume"]);
+    refuses(ARRAY, &JOB.replace("bs=4k", "bs=4q"), &["bad.fio:5", "4q"]);
+    refuses(ARRAY, &JOB.replace("iodepth", "io_depth"), &["bad.fio:7", "iodepth"]);
+    refuses(ARRAY, "rw=read\n", &["bad.fio:1"]);
+    refuses("profile = \"raid1c3\"\n[[member]]\nmodel = \"hdd-5k4\"\n", JOB, &["bad.toml:1", "3"]);
+    refuses(&ARRAY.replace("raid1", "riad1"), JOB, &["bad.toml:1", "`raid1`"]);
+    refuses(&ARRAY.replace("desktop", "dekstop"), JOB, &["bad.toml:5", "`hdd-7k2-desktop`"]);
+    refuses("profile = [\n", JOB, &["bad.toml"]);
+    let real = ARRAY.replacen("model = \"ssd-sata-consumer\"", "path = \"/dev/absent\"", 1);
+    refuses(&real, JOB, &["bad.toml:2", "/dev/absent"]);
+}
+
+#[test]
+fn check_tells_what_it_understood_and_what_it_did_not() {
+    let place = Place::new();
+    let text = stdout(&place.run(&["check", "pair.toml", "job.fio"]));
+    for part in ["raid1 over 2 members", "devid 2: hdd-7k2-desktop", "random reads of 4 KiB"] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+    place.write("bad.fio", "[x]\nbs=4q\n");
+    let output = place.run(&["check", "bad.fio", "job.fio"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("bad.fio:2"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("job.fio"), "the others are checked");
+}
+
+#[test]
+fn policies_and_completions_come_from_the_tables() {
+    let place = Place::new();
+    let listing = stdout(&place.run(&["policies"]));
+    let page = stdout(&place.run(&["policies", "latency-rr"]));
+    for info in mirrorball_core::policies::ALL {
+        assert!(listing.contains(info.name), "{} is not listed", info.name);
+    }
+    assert!(page.contains("Idea") && page.contains("Origin"), "{page}");
+    place.refuses(&["policies", "latecny"], &["`latency`"]);
+    place.refuses(&["models", "hdd-7k2-destkop"], &["hdd-7k2-desktop"]);
+    assert!(stdout(&place.run(&["completions", "bash"])).contains("mirrorball"));
+    stdout(&place.run(&["man", "-o", "pages"]));
+    assert!(place.folder.path().join("pages/mirrorball-compare.1").exists());
+}
