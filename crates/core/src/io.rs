@@ -140,7 +140,9 @@ pub enum VolumeError {
 impl fmt::Display for VolumeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            VolumeError::OutOfRange => "the range is outside the volume or not in whole logical blocks",
+            VolumeError::OutOfRange => {
+                "the range is outside the volume or not in whole blocks of 512 bytes"
+            }
             VolumeError::Unreadable => "no mirror of the range could be read",
             VolumeError::Unwritable => "no mirror of the range could be written",
             VolumeError::NotRebuilding => "the member is not being rebuilt",

@@ -141,3 +141,5 @@ impl MemberBalance {
     }
 }
 
+#[cfg(test)]
+mod tests;

@@ -219,7 +219,8 @@ fn members_that_fail_return_and_are_rebuilt_keep_every_rule() {
     let text = "name = \"faults\"\nprofile = \"raid1c4\"\n\
         [[member]]\nmodel = \"hdd-7k2-ent\"\nsize = \"64GiB\"\n\
         [[member]]\nmodel = \"hdd-7k2-ent\"\nsize = \"64GiB\"\n\
-        fault = [{ error_rate = 0.02, from = \"0s\", until = \"5s\" }, { stall = \"500ms\", at = \"6s\" }]\n\
+        fault = [{ error_rate = 0.02, from = \"0s\", until = \"5s\" },\n\
+        { stall = \"500ms\", at = \"6s\" }]\n\
         [[member]]\nmodel = \"ssd-sata-consumer\"\nsize = \"64GiB\"\n\
         fault = [{ dead = true, from = \"3s\" }]\n\
         [[member]]\nmodel = \"hdd-5k4\"\nsize = \"64GiB\"\nrebuilding = \"1GiB\"\n";

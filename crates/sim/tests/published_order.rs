@@ -1,8 +1,8 @@
 //! The order in which policies came out on a real array, on the simulated one that stands for it.
 //!
 //! kakra's benchmark of May 2025 (kakra/linux PR #36, six unequal HDDs): random 4 KiB reads,
-//! `latency-rr` before `latency` before `pid` at depth 32, idle and beside a defrag; at depth 1 both
-//! latency policies before `pid` and `round-robin`; `pid` and `round-robin` suffer beside a defrag.
+//! `latency-rr` before `latency` before `pid` at depth 32, idle and beside a defrag; at depth 1
+//! both latency policies before `pid` and `round-robin`, which suffer beside a defrag.
 //! Absolute figures are another matter: that array had a cache in front, and ours is made up of
 //! published disks. Means over seeds, because `pid` is a coin toss.
 

@@ -11,9 +11,10 @@
 //!
 //! **Failures.** A failed read goes to another eligible mirror; when one answers, the copies that
 //! failed are rewritten before the request is replied to, so the executor need keep only the
-//! request's one buffer. What no copy could give whole is tried again by halves, down to a sector. A copy that cannot be written fails its member, unless no other copy was
-//! written either. The retry, the rewriting and every rebuild and scrub hold a lock on their range:
-//! overlapping writes wait, so that old data never overwrites new.
+//! request's one buffer. What no copy could give whole is tried again by halves, down to a sector.
+//! A copy that cannot be written fails its member, unless no other copy was written either. The
+//! retry, the rewriting and every rebuild and scrub hold a lock on their range: overlapping writes
+//! wait, so that old data never overwrites new.
 //!
 //! **Rebuilding.** The stale part of a member being rebuilt is never read but written like any
 //! other, so its recovery offset is all there is to know.
@@ -98,8 +99,8 @@ pub struct NextChoice {
 }
 
 impl Volume {
-    /// A volume over `members`, laid out by `map`, read by `policy`; `seed` feeds the generator that
-    /// the policy is given.
+    /// A volume over `members`, laid out by `map`, read by `policy`; `seed` feeds the generator
+    /// that the policy is given.
     pub fn new(map: ChunkMap, members: Members, policy: Box<dyn ReadPolicy>, seed: u64) -> Volume {
         let mut volume = Volume {
             map,

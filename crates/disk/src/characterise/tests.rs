@@ -1,3 +1,5 @@
+//! Figures of disks whose answers are known in closed form, and every profile against its own.
+
 use super::*;
 use crate::delay::DelayParameters;
 use crate::profile::ModelParameters;

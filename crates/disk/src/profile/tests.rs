@@ -1,3 +1,5 @@
+//! Profiles as files: what is read, what is overridden, what is refused and with which words.
+
 use super::*;
 
 const SMALL: &str = r#"

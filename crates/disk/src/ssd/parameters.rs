@@ -11,7 +11,7 @@ use crate::profile::quantity::{bytes, duration, rate};
 use mirrorball_core::units::Nanos;
 use serde::{Deserialize, Deserializer};
 
-/// The parameters of an [`Ssd`](super::Ssd).
+/// The parameters of an [`Ssd`].
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SsdParameters {

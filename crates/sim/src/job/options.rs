@@ -66,7 +66,8 @@ const NO_DATA: &str = "simulated I/O carries no data";
 const NO_CPU: &str = "simulated jobs run on no CPU of this machine";
 const REPORTING: &str = "results are reported by mirrorball, not by fio";
 const OWN_SEEDS: &str = "the seed of the run decides all draws of chance, the same in every run";
-const FAILURES: &str = "a failed request is counted and the run goes on";
+const FAILURES: &str =
+    "a clone ends at its first failed request; only an array with faults has any";
 const ONE_FILE: &str = "a job works on one file, the volume";
 const VERIFY: &str = "simulated I/O carries no data that could be verified";
 const TRACE: &str = "a trace is not a job";

@@ -3,6 +3,7 @@
 use super::*;
 use crate::units::SECTOR_BYTES;
 use proptest::prelude::*;
+use std::ops::Range;
 
 /// One step of a random history.
 #[derive(Clone, Debug)]
@@ -39,10 +40,127 @@ struct Truth {
 }
 
 impl Truth {
-    /// A read may return what was settled when it started, or any write open at some time since;
-    /// with the values of writes growing, that is anything from the settled value up.
-    fn allows(&self, settled_at_start: u64, value: u64, latest: u64) -> bool {
-        (settled_at_start..=latest).contains(&value)
+    /// Whether no open write touches these blocks.
+    fn is_clear(&self, from: u64, until: u64) -> bool {
+        !self.open.values().any(|&(start, end)| start < until && from < end)
+    }
+}
+
+/// A history under way.
+struct Play {
+    world: World,
+    truth: Truth,
+    flying: Vec<MemberIo>,
+    /// Reads not yet replied to: their blocks, and what was settled when they began.
+    reads: BTreeMap<u64, (Range<u64>, BTreeMap<u64, u64>)>,
+    replied: Vec<u64>,
+    requests: u64,
+}
+
+impl Play {
+    fn new(world: World) -> Play {
+        Play {
+            world,
+            truth: Truth::default(),
+            flying: Vec::new(),
+            reads: BTreeMap::new(),
+            replied: Vec::new(),
+            requests: 0,
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        self.requests += 1;
+        let (id, world) = (self.requests, &mut self.world);
+        match action {
+            Action::Read { block, blocks } => {
+                self.reads.insert(id, (block..block + blocks, self.truth.settled.clone()));
+                world.request(id, RequestKind::Read, block * BLOCK, blocks * BLOCK);
+            }
+            // Two writes to one block at once leave copies that may differ, on any mirror: a client
+            // orders them itself.
+            Action::Write { block, blocks } if self.truth.is_clear(block, block + blocks) => {
+                self.truth.open.insert(id, (block, block + blocks));
+                world.write(id, block * BLOCK, blocks * BLOCK, id);
+            }
+            Action::Scrub { block, blocks } => {
+                world.request(id, RequestKind::Scrub, block * BLOCK, blocks * BLOCK);
+            }
+            Action::Rebuild { megabyte } => {
+                world.request(id, RequestKind::Rebuild(MemberIndex(1)), megabyte * MIB, MIB);
+            }
+            Action::Complete { pick } if !self.flying.is_empty() => {
+                let io = self.flying.swap_remove(pick % self.flying.len());
+                world.complete(io);
+            }
+            // A read that met one spoiled copy may rightly fail if the other spoils under its
+            // hands, so copies spoil only between requests.
+            Action::Spoil { copy, block } if world.volume.is_idle() => spoil(world, copy, block),
+            Action::Wait => {
+                world.now += backoff::FIRST;
+                world.volume.on_timeout(world.now);
+            }
+            Action::Write { .. } | Action::Complete { .. } | Action::Spoil { .. } => {}
+        }
+        self.flying.extend(self.world.pump());
+    }
+
+    /// Takes the replies and holds them against the truth.
+    fn hear(&mut self) -> Result<(), TestCaseError> {
+        while let Some((request, result)) = self.world.reply() {
+            self.replied.push(request);
+            if let Some((from, until)) = self.truth.open.remove(&request) {
+                prop_assert_eq!(result, Ok(()));
+                self.truth.settled.extend((from..until).map(|block| (block, request)));
+            }
+            if let Some((blocks, before)) = self.reads.remove(&request) {
+                prop_assert_eq!(result, Ok(()));
+                for block in blocks {
+                    // What was settled when the read began, or any write since: values only grow.
+                    let value = self.world.buffers[&request][&block];
+                    let settled = before.get(&block).copied().unwrap_or(0);
+                    prop_assert!(value >= settled, "{value} at {block}, after {settled}");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<(), TestCaseError> {
+        prop_assert!(self.world.volume.is_idle(), "every request is replied to");
+        let replies = self.replied.len();
+        self.replied.sort_unstable();
+        self.replied.dedup();
+        prop_assert_eq!(self.replied.len(), replies, "and only once");
+        let volume = &self.world.volume;
+        for (&block, &value) in &self.truth.settled {
+            let extent = volume.map().map(block * BLOCK, BLOCK);
+            for mirror in extent.mirrors() {
+                if volume.members()[mirror.member].in_sync(mirror.offset, BLOCK) {
+                    let held = self.world.disks.get(&(mirror.member.0, mirror.offset / BLOCK));
+                    prop_assert_eq!(held, Some(&value), "block {} on {:?}", block, mirror);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes a copy of a block unreadable, if another copy of its sector stays good: else data would be
+/// lost by rights.
+fn spoil(world: &mut World, copy: usize, block: u64) {
+    let extent = world.volume.map().map(block * BLOCK, BLOCK);
+    let mirror = extent.mirrors[copy];
+    let sector = |block: u64| block / (SECTOR_BYTES / BLOCK);
+    let is_good = |other: &Mirror| {
+        let place = (other.member.0, sector(other.offset / BLOCK));
+        let spoiled = |&(member, block): &(u16, u64)| (member, sector(block)) == place;
+        let in_sync = world.volume.members()[other.member].state == MemberState::InSync;
+        in_sync && !world.bad.iter().any(spoiled)
+    };
+    let others = extent.mirrors().iter().filter(|other| other.member != mirror.member);
+    if others.into_iter().any(is_good) {
+        world.bad.push((mirror.member.0, mirror.offset / BLOCK));
     }
 }
 
@@ -63,98 +181,12 @@ proptest! {
                 config.state = MemberState::Rebuilding { recovered_bytes: 0 };
             }
         };
-        let mut world = World::with(profile, 4, Box::new(Any), adjust);
-        let mut truth = Truth::default();
-        let mut flying: Vec<MemberIo> = Vec::new();
-        let mut reads: BTreeMap<u64, (u64, u64, BTreeMap<u64, u64>)> = BTreeMap::new();
-        let mut replied = Vec::new();
-        let mut id = 0;
+        let mut play = Play::new(World::with(profile, 4, Box::new(Any), adjust));
         let drain = (0..2000).map(|pick| Action::Complete { pick });
         for action in history.into_iter().chain(drain) {
-            id += 1;
-            match action {
-                Action::Read { block, blocks } => {
-                    reads.insert(id, (block, blocks, truth.settled.clone()));
-                    world.request(id, RequestKind::Read, block * BLOCK, blocks * BLOCK);
-                }
-                Action::Write { block, blocks } => {
-                    // Two writes to one block at once leave copies that may differ, on any mirror:
-                    // a client orders them itself.
-                    let overlaps = |&(from, until): &(u64, u64)| from < block + blocks && block < until;
-                    if truth.open.values().any(overlaps) {
-                        continue;
-                    }
-                    truth.open.insert(id, (block, block + blocks));
-                    world.write(id, block * BLOCK, blocks * BLOCK, id);
-                }
-                Action::Scrub { block, blocks } => {
-                    world.request(id, RequestKind::Scrub, block * BLOCK, blocks * BLOCK);
-                }
-                Action::Rebuild { megabyte } => {
-                    let target = RequestKind::Rebuild(MemberIndex(1));
-                    world.request(id, target, megabyte * MIB, MIB);
-                }
-                Action::Complete { pick } if !flying.is_empty() => {
-                    let io = flying.swap_remove(pick % flying.len());
-                    world.complete(io);
-                }
-                // A read that met one spoiled copy may rightly fail if the other spoils under its
-                // hands, so copies spoil only between requests.
-                Action::Spoil { copy, block } if world.volume.is_idle() => {
-                    let extent = world.volume.map().map(block * BLOCK, BLOCK);
-                    let mirror = extent.mirrors[copy];
-                    // One copy stays good, or data would be lost by rights.
-                    let others = extent.mirrors[..usize::from(extent.copies)].iter();
-                    let mut others = others.filter(|other| other.member != mirror.member);
-                    let sectors = SECTOR_BYTES / BLOCK;
-                    let sector = |block: u64| block / sectors;
-                    let safe = others.any(|other| {
-                        let member = &world.volume.members()[other.member];
-                        let place = (other.member.0, sector(other.offset / BLOCK));
-                        let spoiled = |&(member, block): &(u16, u64)| (member, sector(block)) == place;
-                        member.state == MemberState::InSync && !world.bad.iter().any(spoiled)
-                    });
-                    if safe {
-                        world.bad.push((mirror.member.0, mirror.offset / BLOCK));
-                    }
-                }
-                Action::Wait => {
-                    world.now += backoff::FIRST;
-                    world.volume.on_timeout(world.now);
-                }
-                Action::Complete { .. } | Action::Spoil { .. } => {}
-            }
-            flying.extend(world.pump());
-            while let Some((request, result)) = world.reply() {
-                replied.push(request);
-                if let Some((from, until)) = truth.open.remove(&request) {
-                    prop_assert_eq!(result, Ok(()));
-                    truth.settled.extend((from..until).map(|block| (block, request)));
-                }
-                if let Some((block, blocks, before)) = reads.remove(&request) {
-                    prop_assert_eq!(result, Ok(()));
-                    for block in block..block + blocks {
-                        let value = world.buffers[&request][&block];
-                        let floor = before.get(&block).copied().unwrap_or(0);
-                        prop_assert!(truth.allows(floor, value, id), "{value} at {block}");
-                    }
-                }
-            }
+            play.act(action);
+            play.hear()?;
         }
-        prop_assert!(world.volume.is_idle(), "every request is replied to");
-        let mut unique = replied.clone();
-        unique.sort_unstable();
-        unique.dedup();
-        prop_assert_eq!(unique.len(), replied.len(), "and only once");
-        for (&block, &value) in &truth.settled {
-            let extent = world.volume.map().map(block * BLOCK, BLOCK);
-            for mirror in &extent.mirrors[..usize::from(extent.copies)] {
-                let member = &world.volume.members()[mirror.member];
-                if member.in_sync(mirror.offset, BLOCK) {
-                    let held = world.disks.get(&(mirror.member.0, mirror.offset / BLOCK));
-                    prop_assert_eq!(held, Some(&value), "block {} on {:?}", block, mirror);
-                }
-            }
-        }
+        play.end()?;
     }
 }

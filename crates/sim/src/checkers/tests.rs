@@ -1,0 +1,190 @@
+//! Each rule broken once: a checker that lets it pass is no checker.
+
+use super::*;
+use mirrorball_core::io::{IoError, IoId, Purpose};
+use mirrorball_core::member::{MemberConfig, MemberIndex};
+
+/// Two members, the second failed or being rebuilt as the test has it, and a volume's events.
+struct Script {
+    checkers: Checkers,
+    members: Members,
+}
+
+const SECOND: MemberIndex = MemberIndex(1);
+
+impl Script {
+    fn new() -> Script {
+        let members = Members::new([1, 2].map(|devid| MemberConfig::new(devid, 1 << 30)));
+        Script { checkers: Checkers::new(&members), members }
+    }
+
+    fn request(&mut self, id: u64, kind: RequestKind, now: u64) {
+        let id = RequestId(id);
+        let request =
+            Request { id, kind, offset: 0, length: 4096, stream: 0, cpu: 0, background: false };
+        self.checkers.on_request(&request, Nanos(now));
+    }
+
+    fn submit(&mut self, io: &MemberIo) {
+        let member = self.members.get_mut(io.member);
+        match io.op {
+            Op::Read => member.reads_in_flight += 1,
+            _ => member.writes_in_flight += 1,
+        }
+        member.bytes_in_flight += io.length;
+        self.checkers.on_submit(io, &self.members, io.submitted_at);
+    }
+
+    fn complete(&mut self, io: &MemberIo, now: u64) {
+        let member = self.members.get_mut(io.member);
+        match io.op {
+            Op::Read => member.reads_in_flight -= 1,
+            _ => member.writes_in_flight -= 1,
+        }
+        member.bytes_in_flight -= io.length;
+        let now = Nanos(now);
+        let wait = now.saturating_sub(io.submitted_at);
+        let outcome = Outcome { result: Ok(()), completed_at: now, wait };
+        self.checkers.on_complete(io, &outcome, &self.members, now);
+    }
+
+    fn reply(&mut self, id: u64, now: u64) {
+        self.checkers.on_reply(RequestId(id), true, &self.members, Nanos(now));
+    }
+}
+
+fn io(id: u64, request: u64, op: Op, member: MemberIndex, now: u64) -> MemberIo {
+    MemberIo {
+        id: IoId(id),
+        request: RequestId(request),
+        member,
+        op,
+        purpose: Purpose::User,
+        offset: 4096,
+        length: 4096,
+        volume_offset: 0,
+        stream: 0,
+        background: false,
+        submitted_at: Nanos(now),
+    }
+}
+
+/// A read that was submitted at 10.
+fn reading() -> (Script, MemberIo) {
+    let mut script = Script::new();
+    script.request(1, RequestKind::Read, 10);
+    let read = io(1, 1, Op::Read, SECOND, 10);
+    script.submit(&read);
+    (script, read)
+}
+
+#[test]
+fn what_is_lawful_passes() {
+    let (mut script, read) = reading();
+    script.complete(&read, 20);
+    script.reply(1, 20);
+    script.request(2, RequestKind::Flush, 30);
+    let flushes = [(2, MemberIndex(0)), (3, SECOND)].map(|(id, m)| io(id, 2, Op::Flush, m, 30));
+    flushes.iter().for_each(|flush| script.submit(flush));
+    flushes.iter().for_each(|flush| script.complete(flush, 40));
+    script.reply(2, 40);
+}
+
+#[test]
+#[should_panic(expected = "time went back")]
+fn a_completion_before_its_submission() {
+    let (mut script, read) = reading();
+    script.complete(&read, 5);
+}
+
+#[test]
+#[should_panic(expected = "completes once")]
+fn a_second_completion() {
+    let (mut script, read) = reading();
+    script.complete(&read, 20);
+    script.members.get_mut(SECOND).reads_in_flight += 1;
+    script.members.get_mut(SECOND).bytes_in_flight += 4096;
+    script.complete(&read, 20);
+}
+
+#[test]
+#[should_panic(expected = "replied to once")]
+fn a_second_reply() {
+    let (mut script, read) = reading();
+    script.complete(&read, 20);
+    script.reply(1, 20);
+    script.reply(1, 20);
+}
+
+#[test]
+#[should_panic(expected = "in flight after its reply")]
+fn a_reply_with_member_io_in_flight() {
+    let (mut script, _) = reading();
+    script.reply(1, 20);
+}
+
+#[test]
+#[should_panic(expected = "reads a member that is")]
+fn a_read_of_what_is_stale() {
+    let mut script = Script::new();
+    script.members.get_mut(SECOND).state = MemberState::Rebuilding { recovered_bytes: 8191 };
+    script.request(1, RequestKind::Read, 10);
+    script.submit(&io(1, 1, Op::Read, SECOND, 10));
+}
+
+#[test]
+#[should_panic(expected = "goes to a failed member")]
+fn a_write_to_a_failed_member() {
+    let mut script = Script::new();
+    script.members.get_mut(SECOND).state = MemberState::Failed;
+    script.request(1, RequestKind::Write, 10);
+    script.submit(&io(1, 1, Op::Write, SECOND, 10));
+}
+
+#[test]
+#[should_panic(expected = "the books of")]
+fn books_that_do_not_balance() {
+    let (mut script, read) = reading();
+    script.members.get_mut(SECOND).reads_in_flight += 1;
+    script.complete(&read, 20);
+}
+
+#[test]
+#[should_panic(expected = "before member 0 was flushed")]
+fn a_flush_that_leaves_a_member_out() {
+    let mut script = Script::new();
+    script.request(1, RequestKind::Flush, 10);
+    let flush = io(1, 1, Op::Flush, SECOND, 10);
+    script.submit(&flush);
+    script.complete(&flush, 20);
+    script.reply(1, 20);
+}
+
+#[test]
+#[should_panic(expected = "before member 1 was flushed")]
+fn a_flush_from_before_does_not_count() {
+    let mut script = Script::new();
+    script.request(1, RequestKind::Flush, 10);
+    let early = io(1, 1, Op::Flush, SECOND, 10);
+    script.submit(&early);
+    script.complete(&early, 12);
+    script.request(2, RequestKind::Flush, 15);
+    let first = io(2, 2, Op::Flush, MemberIndex(0), 15);
+    script.submit(&first);
+    script.complete(&first, 20);
+    script.reply(2, 20);
+}
+
+#[test]
+fn a_failed_flush_promises_nothing() {
+    let mut script = Script::new();
+    script.request(1, RequestKind::Flush, 10);
+    let flush = io(1, 1, Op::Flush, SECOND, 10);
+    script.submit(&flush);
+    script.members.get_mut(SECOND).writes_in_flight -= 1;
+    script.members.get_mut(SECOND).bytes_in_flight -= 4096;
+    let result = Err(IoError::Transport);
+    let outcome = Outcome { result, completed_at: Nanos(20), wait: Nanos(10) };
+    script.checkers.on_complete(&flush, &outcome, &script.members, Nanos(20));
+    script.checkers.on_reply(RequestId(1), false, &script.members, Nanos(20));
+}

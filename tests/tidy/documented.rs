@@ -1,0 +1,129 @@
+//! What the code names, the book lists: a new policy, model or parameter wants its row in a table.
+//!
+//! Names are gathered from the sources and looked for, between backticks, in the chapter that owes
+//! them. What the chapter says of them is for people to check.
+
+use crate::Canary;
+use crate::source::{File, Offence, Token, Tree};
+
+/// A chapter, what it must name, and how to find that in the tree.
+struct Debt {
+    chapter: &'static str,
+    what: &'static str,
+    names: fn(&Tree) -> Vec<Name<'_>>,
+}
+
+/// A name that the code gives, and where.
+struct Name<'a> {
+    file: &'a File,
+    line: usize,
+    name: &'a str,
+}
+
+const DEBTS: [Debt; 4] = [
+    Debt { chapter: "docs/policies.md", what: "policy", names: policies },
+    Debt { chapter: "docs/models.md", what: "model profile", names: profiles },
+    Debt { chapter: "docs/models.md", what: "model parameter", names: parameters },
+    Debt { chapter: "docs/jobs.md", what: "job option", names: options },
+];
+
+/// Names of the code that their chapter lacks.
+pub(crate) fn names(tree: &Tree) -> Vec<Offence> {
+    let mut offences = Vec::new();
+    for debt in &DEBTS {
+        let chapter = tree.find(debt.chapter).map_or("", |file| &file.text);
+        for Name { file, line, name } in (debt.names)(tree) {
+            if !chapter.contains(&format!("`{name}`")) {
+                let (chapter, what) = (debt.chapter, debt.what);
+                let what = format!("{chapter} does not name the {what} `{name}`: add its row");
+                offences.push(file.offence(line, what));
+            }
+        }
+    }
+    offences
+}
+
+/// `name: "family/name"` in the table of policies.
+fn policies(tree: &Tree) -> Vec<Name<'_>> {
+    let table = tree.find("crates/core/src/policies/mod.rs");
+    let in_table = |file| {
+        windows(file, |field, colon, name| {
+            let is_name = field.ident() == Some("name") && colon.is_punct(':');
+            name.string().filter(|name| is_name && name.contains('/'))
+        })
+    };
+    table.into_iter().flat_map(in_table).collect()
+}
+
+/// The built-in profiles, by their files.
+fn profiles(tree: &Tree) -> Vec<Name<'_>> {
+    tree.with_extension("toml")
+        .filter(|file| file.folder() == "crates/disk/src/profiles")
+        .map(|file| Name { file, line: 1, name: file.stem() })
+        .collect()
+}
+
+/// Public fields of the structures that `[parameters]` are read into.
+fn parameters(tree: &Tree) -> Vec<Name<'_>> {
+    ["delay.rs", "hdd/parameters.rs", "ssd/parameters.rs"]
+        .iter()
+        .filter_map(|path| tree.find(&format!("crates/disk/src/{path}")))
+        .flat_map(|file| {
+            windows(file, |keyword, name, colon| {
+                let is_field = keyword.ident() == Some("pub") && colon.is_punct(':');
+                name.ident().filter(|_| is_field)
+            })
+        })
+        .collect()
+}
+
+/// The options that count: `takes(&["rw", "readwrite"], …)`, or `noted(…)`, in their table.
+fn options(tree: &Tree) -> Vec<Name<'_>> {
+    let mut names = Vec::new();
+    let Some(file) = tree.find("crates/sim/src/job/options.rs") else { return names };
+    for (index, token) in file.tokens.iter().enumerate() {
+        if !matches!(token.ident(), Some("takes" | "noted")) {
+            continue;
+        }
+        let list = file.tokens[index..].iter().take_while(|token| !token.is_close());
+        let strings = list.filter_map(|token| Some((token.line, token.string()?)));
+        names.extend(strings.map(|(line, name)| Name { file, line, name }));
+    }
+    names
+}
+
+/// What `pick` finds in each three tokens that follow each other.
+fn windows<'a>(
+    file: &'a File,
+    pick: impl Fn(&'a Token, &'a Token, &'a Token) -> Option<&'a str>,
+) -> Vec<Name<'a>> {
+    let tokens = file.tokens.windows(3);
+    let named = tokens.filter_map(|three| {
+        pick(&three[0], &three[1], &three[2]).map(|name| Name { file, line: three[0].line, name })
+    });
+    named.collect()
+}
+
+pub(crate) fn names_canary() -> Canary {
+    let table = "struct A { name: &'static str }\n[A { name: \"a/b\" }, A { name: \"a/c\" }]";
+    let fields = "pub struct P {\n/// Page.\npub rpm: u64,\npub zones: u32,\nown: u8 }";
+    let options = "takes(&[\"rw\", \"readwrite\"], Setter::Text(\"no\"));\nignored(&[\"eta\"]);";
+    Canary {
+        files: vec![
+            ("crates/core/src/policies/mod.rs", table.into()),
+            ("crates/disk/src/hdd/parameters.rs", fields.into()),
+            ("crates/disk/src/profiles/hdd.toml", String::new()),
+            ("crates/disk/src/profiles/ssd.toml", String::new()),
+            ("crates/sim/src/job/options.rs", options.into()),
+            ("docs/jobs.md", "`rw`, read".into()),
+            ("docs/models.md", "`ssd` `rpm`".into()),
+            ("docs/policies.md", "| `a/b` | a/c |".into()),
+        ],
+        caught_at: vec![
+            "crates/core/src/policies/mod.rs:2",
+            "crates/disk/src/profiles/hdd.toml:1",
+            "crates/disk/src/hdd/parameters.rs:4",
+            "crates/sim/src/job/options.rs:1",
+        ],
+    }
+}
