@@ -14,6 +14,7 @@ use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{GIB, MIB, Nanos};
 use std::hint::black_box;
+use std::time::Duration;
 
 const READS: usize = 1024;
 
@@ -23,6 +24,9 @@ criterion_main!(benches);
 fn decisions(criterion: &mut Criterion) {
     for mirrors in [2, 4, 16] {
         let mut group = criterion.benchmark_group(format!("decision, {mirrors} mirrors"));
+        // A decision takes nanoseconds: half a second holds enough of them.
+        group.warm_up_time(Duration::from_millis(200));
+        group.measurement_time(Duration::from_millis(500));
         for info in ALL {
             let mut table = Table::new(info, mirrors);
             group.bench_function(BenchmarkId::from_parameter(info.name), |bencher| {
