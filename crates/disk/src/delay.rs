@@ -56,6 +56,9 @@ impl ModelParameters for DelayParameters {
         if self.servers == 0 {
             return Err("`servers` is 0, but a disk needs at least one".to_owned());
         }
+        if self.service == Nanos::ZERO {
+            return Err("`service` is 0, but every I/O takes time".to_owned());
+        }
         if self.bandwidth == Some(0) {
             return Err("`bandwidth` is 0, so nothing would ever complete".to_owned());
         }

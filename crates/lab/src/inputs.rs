@@ -10,6 +10,7 @@ use crate::plan::{JobSource, Pace, Source};
 use anyhow::{Context, Result, bail};
 use mirrorball_core::nearest::nearest;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource};
+use mirrorball_sim::engine;
 use mirrorball_sim::job::{Direction, Environment, Job, JobFile, Note};
 use std::fs;
 use std::path::Path;
@@ -77,6 +78,7 @@ impl Inputs {
         for name in jobs {
             let (source, job) = load_job(name)?;
             job.validate_against(free_bytes)?;
+            engine::check(&inputs.array, &job)?;
             if inputs.job_sources.iter().any(|other| other.source.name == source.name) {
                 bail!("two jobs are called `{}` (give one of the files another name)", source.name);
             }

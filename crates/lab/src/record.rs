@@ -86,7 +86,10 @@ pub struct CellIdentity {
 pub struct SectionRecord {
     /// The section's name.
     pub name: String,
-    /// Time during which it was measured.
+    /// When its measured window begins: the end of its ramp, on the clock of the run.
+    pub from_ns: u64,
+    /// Length of its measured window: to its last completion, or its whole runtime if it ended
+    /// early because a request failed.
     pub measured_ns: u64,
     /// Reads, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -218,13 +221,13 @@ pub struct SamplesRecord {
 }
 
 impl CellRecord {
-    /// The record's reads of all sections together.
-    pub fn reads(&self) -> impl Iterator<Item = &DirectionRecord> {
-        self.sections.iter().filter_map(|section| section.read.as_ref())
+    /// The sections that read, with what they read.
+    pub fn reads(&self) -> impl Iterator<Item = (&SectionRecord, &DirectionRecord)> + Clone {
+        self.sections.iter().filter_map(|section| Some((section, section.read.as_ref()?)))
     }
 
-    /// The record's writes of all sections together.
-    pub fn writes(&self) -> impl Iterator<Item = &DirectionRecord> {
-        self.sections.iter().filter_map(|section| section.write.as_ref())
+    /// The sections that wrote, with what they wrote.
+    pub fn writes(&self) -> impl Iterator<Item = (&SectionRecord, &DirectionRecord)> + Clone {
+        self.sections.iter().filter_map(|section| Some((section, section.write.as_ref()?)))
     }
 }

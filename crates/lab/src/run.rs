@@ -73,7 +73,8 @@ pub fn run(
             slots[index].set(outcome).expect("an index is handed out once");
         }
     };
-    let threads = options.threads.map_or(0, NonZeroUsize::get);
+    // Zero is one per CPU; more threads than cells would only be started and ended.
+    let threads = options.threads.map_or(0, NonZeroUsize::get).min(cells.len());
     let pool = ThreadPoolBuilder::new().num_threads(threads).build();
     pool.context("cannot start threads")?.broadcast(|_| work());
 

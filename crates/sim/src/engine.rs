@@ -46,6 +46,16 @@ pub struct Run<'a> {
     pub watch: Watch,
 }
 
+/// Whether a run could start, whoever chooses mirrors.
+///
+/// # Errors
+/// As [`run`], but for the policy.
+pub fn check(array: &ArraySpec, jobs: &JobFile) -> Result<(), SimError> {
+    let (contender, watch) = (Contender::Canary, Watch::Unchecked);
+    let run = Run { array, jobs, contender, seed: 0, duration: None, watch };
+    Engine::new(&run, Box::new(Canary::default()), None).map(|_| ())
+}
+
 /// Who chooses mirrors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contender<'a> {
@@ -107,9 +117,13 @@ struct Delivery {
 /// How a job stands.
 struct JobProgress {
     record: JobRecord,
-    measure_from: Nanos,
     last: Nanos,
+    /// When its runtime would be over, if it has one.
+    planned_end: Option<Nanos>,
 }
+
+/// Time passes with every request, or a client whose requests fail at once would hold it still.
+const OVERHEAD_MIN: Nanos = Nanos(1);
 
 struct Engine {
     now: Nanos,
@@ -139,15 +153,15 @@ impl Engine {
     ) -> Result<Engine, SimError> {
         let members = Members::new(run.array.member_configs()?);
         let first_group = run.jobs.jobs.iter().take_while(|job| job.group == 0);
-        let ramp = first_group.map(|job| job.ramp).min().unwrap_or_default();
+        let measure_from = first_group.map(|job| job.start_delay + job.ramp).min();
         let checkers = (run.watch == Watch::Checked).then(|| Checkers::new(&members));
-        let recorder = Recorder::new(&members, ramp);
+        let recorder = Recorder::new(&members, measure_from.unwrap_or_default());
         let map = run.array.chunk_map()?;
         let free_bytes = map.capacity_bytes() - run.array.used_bytes(map.capacity_bytes());
         run.jobs.validate_against(free_bytes)?;
         let mut engine = Engine {
             now: Nanos::ZERO,
-            host_overhead: run.array.host.overhead,
+            host_overhead: run.array.host.overhead.max(OVERHEAD_MIN),
             volume: Volume::new(map, members, policy, run.seed),
             bank: run.array.bank(run.seed)?,
             seats: Vec::new(),
@@ -172,10 +186,12 @@ impl Engine {
     /// Seats the clones of a group of jobs, which start now.
     fn start_group(&mut self, run: &Run<'_>, jobs: &[Job]) {
         for job in jobs {
+            let from = self.now.max(job.start_delay) + job.ramp;
+            let runtime = run.duration.or(job.runtime);
             self.jobs.push(JobProgress {
-                record: JobRecord { name: job.name.clone(), ..JobRecord::default() },
-                measure_from: self.now.max(job.start_delay) + job.ramp,
+                record: JobRecord { name: job.name.clone(), from, ..JobRecord::default() },
                 last: self.now,
+                planned_end: runtime.map(|runtime| from + runtime),
             });
             let seats = Seating::new(run, &self.volume).clones(job, self.now);
             for seat in seats {
@@ -216,7 +232,7 @@ impl Engine {
         let until = self.jobs.iter().map(|job| job.last).max().unwrap_or(self.now);
         let counters = self.volume.counters();
         let jobs = self.jobs.into_iter().map(|mut job| {
-            job.record.measured = job.last.saturating_sub(job.measure_from);
+            job.record.measured = job.last.saturating_sub(job.record.from);
             job.record
         });
         self.recorder.finish(until, jobs.collect(), counters)
@@ -303,8 +319,11 @@ impl Engine {
             self.recorder.on_read_reply(order.length, latency);
         }
         let progress = &mut self.jobs[job];
-        progress.last = self.now;
-        if self.now < progress.measure_from {
+        progress.last = progress.last.max(self.now);
+        if !ok {
+            progress.last = progress.last.max(progress.planned_end.unwrap_or_default());
+        }
+        if self.now < progress.record.from {
             return;
         }
         let direction = progress.record.direction_mut(order.kind);

@@ -19,8 +19,8 @@ pub(crate) struct Direct {
 pub(crate) struct Buffered {
     program: Program,
     read_ahead: ReadAhead,
-    /// Reads whose data is on its way.
-    waiting: Vec<Order>,
+    /// Reads whose data is on its way, with the number of windows that they still wait for.
+    waiting: Vec<(Order, usize)>,
 }
 
 /// What both have: a workload, and how many of its requests have not ended.
@@ -99,9 +99,8 @@ impl Buffered {
 
     /// A waiting read whose data has come.
     fn ready(&mut self) -> Option<Order> {
-        let has = |order: &Order| self.read_ahead.has(run_of(order));
-        let index = self.waiting.iter().position(has)?;
-        Some(self.waiting.remove(index))
+        let index = self.waiting.iter().position(|(_, missing)| *missing == 0)?;
+        Some(self.waiting.remove(index).0)
     }
 }
 
@@ -118,7 +117,11 @@ impl Client for Buffered {
                 Turn::Submit(order)
                     if order.kind == RequestKind::Read && self.read_ahead.takes(run_of(&order)) =>
                 {
-                    self.waiting.push(order);
+                    self.waiting.push((order, self.read_ahead.missing(run_of(&order))));
+                }
+                // What waits for data still wants to be asked when that has come.
+                Turn::End if !self.program.failed && !self.waiting.is_empty() => {
+                    return Turn::Wait;
                 }
                 turn => return turn,
             }
@@ -132,9 +135,13 @@ impl Client for Buffered {
         let waited = if ending == Ending::Failed {
             // If nobody waits for it yet, somebody would later, and in vain.
             self.program.failed = true;
-            self.waiting.pop()
+            (!self.waiting.is_empty()).then(|| self.waiting.remove(0).0)
         } else {
             self.read_ahead.on_data(run_of(order));
+            let waits = |read: &Order| run_of(read).overlaps(run_of(order));
+            for (_, missing) in self.waiting.iter_mut().filter(|(read, _)| waits(read)) {
+                *missing = missing.saturating_sub(1);
+            }
             self.ready()
         };
         waited.map(|read| self.program.end(read, ending, now))

@@ -28,6 +28,10 @@ impl Run {
     fn end(self) -> u64 {
         self.offset + self.length
     }
+
+    pub(crate) fn overlaps(self, other: Run) -> bool {
+        self.offset < other.end() && other.offset < self.end()
+    }
 }
 
 /// The read-ahead state of one open file.
@@ -49,7 +53,7 @@ impl ReadAhead {
     /// For a reader of `file`, a run of the volume, by windows of at most `limit_kib`.
     pub(crate) fn new(limit_kib: u64, file: Run) -> ReadAhead {
         ReadAhead {
-            limit_bytes: limit_kib * KIB,
+            limit_bytes: limit_kib.saturating_mul(KIB),
             file,
             previous_end: None,
             window: None,
@@ -93,16 +97,9 @@ impl ReadAhead {
         }
     }
 
-    /// Whether all the data of `read` has come.
-    pub(crate) fn has(&self, read: Run) -> bool {
-        let mut until = read.offset;
-        for (run, came) in &self.runs {
-            if !came || run.offset > until {
-                break;
-            }
-            until = until.max(run.end());
-        }
-        until >= read.end()
+    /// How many of the runs that hold the data of `read` have not come.
+    pub(crate) fn missing(&self, read: Run) -> usize {
+        self.runs.iter().filter(|(run, came)| !came && run.overlaps(read)).count()
     }
 
     fn open_window(&mut self, read: Run, from: u64) {
@@ -182,7 +179,7 @@ mod tests {
         state.takes(run(0, 128));
         assert_eq!(submitted(&mut state), [(0, 128), (128, 128)]);
         state.on_data(run(0, 128));
-        assert!(state.has(run(0, 128)) && !state.has(run(128, 128)));
+        assert_eq!((state.missing(run(0, 128)), state.missing(run(128, 128))), (0, 1));
         state.takes(run(128, 128));
         assert_eq!(submitted(&mut state), [(256, 128)]);
     }
@@ -193,9 +190,10 @@ mod tests {
         state.takes(run(0, 1024));
         let windows = submitted(&mut state);
         assert!(windows.iter().all(|&(_, length)| length == 128), "{windows:?}");
+        assert_eq!(state.missing(run(0, 1024)), 8);
         assert_eq!(windows.last(), Some(&(1024, 128)), "one ahead");
         windows.iter().for_each(|&(offset, length)| state.on_data(run(offset, length)));
-        assert!(state.has(run(0, 1024)));
+        assert_eq!(state.missing(run(0, 1024)), 0);
     }
 
     #[test]

@@ -44,7 +44,10 @@ pub struct Record {
 pub struct JobRecord {
     /// Its section's name.
     pub name: String,
-    /// Time during which it was measured.
+    /// When its measured window begins: the end of its ramp.
+    pub from: Nanos,
+    /// How long that is: to its last completion, or over the whole of its runtime if it ended
+    /// early because a request failed, so that what it did not do counts.
     pub measured: Nanos,
     /// Reads.
     pub read: DirectionRecord,

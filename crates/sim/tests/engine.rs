@@ -233,3 +233,28 @@ fn members_that_fail_return_and_are_rebuilt_keep_every_rule() {
     assert!(record.members[1].errors > 0 && record.members[2].errors > 0);
     assert!(record.background_bytes > 0);
 }
+
+#[test]
+fn a_delayed_start_is_not_measured_and_a_failed_job_is_measured_to_its_planned_end() {
+    let array = delays("single", &["1ms"]);
+    let record = simulate(&array, &jobs("rw=randread\nstartdelay=5"), "first");
+    assert_eq!(record.jobs[0].from, Nanos::from_secs(5));
+    assert_near(record.jobs[0].measured.as_secs_f64(), 10.0, 0.001);
+    assert_near(record.jobs[0].read.latency.count() as f64, 10_000.0, 0.001);
+    let text = "name = \"dies\"\nprofile = \"single\"\n[[member]]\nmodel = \"delay\"\n\
+        size = \"64GiB\"\nset = { service = \"1ms\" }\nfault = [{ dead = true, from = \"2s\" }]\n";
+    let array = ArrayFile::parse(text, "dies.toml").expect("a valid array").spec;
+    let record = simulate(&array, &jobs("rw=randread"), "first");
+    assert_eq!(record.jobs[0].read.errors, 1, "a clone ends at its first failed request");
+    assert_eq!(record.jobs[0].measured, Nanos::from_secs(10), "what it did not do counts");
+}
+
+#[test]
+fn a_deep_buffered_reader_loses_no_read_at_its_end() {
+    let mut array = delays("single", &["1ms"]);
+    array.host.read_ahead_kb = 128;
+    let text = "[a]\nioengine=io_uring\ndirect=0\nrw=read\nbs=4k\niodepth=16\nsize=1m\n";
+    let jobs = JobFile::parse(text, "deep.fio", &Environment::empty()).expect("a valid job");
+    let record = simulate(&array, &jobs, "first");
+    assert_eq!(record.jobs[0].read.latency.count(), 256);
+}

@@ -28,6 +28,10 @@ impl Backoff {
     }
 
     pub(super) fn on_error(&mut self, now: Nanos) {
+        // What was in flight when the trouble began fails with it, and is no new trouble.
+        if self.until.is_some_and(|until| now < until) {
+            return;
+        }
         let doublings = self.consecutive_errors.min(16);
         let wait = Nanos(FIRST.0 << doublings).min(LONGEST);
         self.consecutive_errors += 1;
@@ -58,7 +62,11 @@ mod tests {
         let mut backoff = Backoff::default();
         let sat_out = |backoff: &mut Backoff| {
             backoff.on_error(Nanos::ZERO);
-            backoff.until().unwrap()
+            let until = backoff.until().unwrap();
+            backoff.on_error(until - Nanos(1));
+            assert_eq!(backoff.until(), Some(until), "one step a sitting out");
+            backoff.end_if_over(until);
+            until
         };
         assert_eq!(sat_out(&mut backoff), FIRST);
         assert_eq!(sat_out(&mut backoff), FIRST * 2);
@@ -67,7 +75,7 @@ mod tests {
         }
         assert_eq!(sat_out(&mut backoff), LONGEST);
         backoff.on_success();
-        assert_eq!(sat_out(&mut backoff), FIRST);
+        backoff.on_error(Nanos::ZERO);
         assert!(!backoff.end_if_over(FIRST - Nanos(1)));
         assert!(backoff.end_if_over(FIRST));
         assert_eq!(backoff.until(), None);

@@ -135,14 +135,14 @@ impl Volume {
         io: &MemberIo,
         result: Result<(), IoError>,
     ) {
-        let redundant = self.has_redundancy();
+        let redundant = io.op == Op::Flush && self.can_lose(io.member);
         let piece = self.pieces.get_mut(key);
         piece.pending -= 1;
         match result {
             Ok(()) => piece.good.insert(copy),
             Err(_) if piece.rewriting => self.fail_member(io.member),
-            // The other members hold everything that this one failed to make durable.
-            Err(_) if io.op == Op::Flush && redundant => {
+            // Other members hold everything that this one failed to make durable.
+            Err(_) if redundant => {
                 piece.good.insert(copy);
                 self.fail_member(io.member);
             }
@@ -298,9 +298,12 @@ impl Volume {
         self.locked.iter().any(|&key| self.pieces.get(key).overlaps(piece))
     }
 
-    /// Whether another member holds what one that fails would lose.
-    fn has_redundancy(&self) -> bool {
-        self.map.profile().copies() > 1
+    /// Whether every block of a member is sure to have another copy in sync: whichever members
+    /// share its chunks, those that are not in sync are too few to hold all other copies.
+    fn can_lose(&self, member: MemberIndex) -> bool {
+        let others = self.members.iter().filter(|(index, _)| *index != member);
+        let lost = others.filter(|(_, other)| other.state != MemberState::InSync).count();
+        lost + 1 < self.map.profile().copies()
     }
 
     fn fail_member(&mut self, member: MemberIndex) {

@@ -30,9 +30,7 @@ mod tests;
 pub use eligibility::Eligible;
 
 use crate::geometry::ChunkMap;
-use crate::io::{
-    IoError, IoId, MemberIo, Op, Outcome, Purpose, Reply, Request, RequestKind, VolumeError,
-};
+use crate::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose, Reply, Request, VolumeError};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 use crate::rng::Rng;
@@ -286,10 +284,7 @@ impl Volume {
         };
         let piece = self.pieces.get_mut(key);
         piece.pending = 1;
-        let purpose = match piece.kind {
-            RequestKind::Rebuild(_) => Purpose::Rebuild,
-            _ => Purpose::User,
-        };
+        let purpose = piece.read_purpose();
         Some(self.issue(key, copy, Op::Read, purpose, now))
     }
 
@@ -329,9 +324,12 @@ impl Volume {
             }
             let mut part = whole.part(skip, share.min(whole.length - skip));
             part.pending = 1;
+            let (op, purpose) = (Op::Read, part.read_purpose());
             let piece = self.pieces.insert(part);
             self.requests.get_mut(whole.request).pieces_left += 1;
-            let (op, purpose) = (Op::Read, Purpose::User);
+            if whole.locked {
+                self.locked.push(piece);
+            }
             self.ready.push_front(Step::Issue { piece, copy: mirror.copy, op, purpose });
         }
     }

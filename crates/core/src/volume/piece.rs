@@ -1,7 +1,7 @@
 //! A piece: the part of a request that lies on one set of mirrors, and how far it has come.
 
 use crate::geometry::{Extent, MAX_COPIES};
-use crate::io::{RequestKind, VolumeError};
+use crate::io::{Purpose, RequestKind, VolumeError};
 use crate::policy::Mirror;
 use crate::units::SECTOR_BYTES;
 
@@ -81,6 +81,15 @@ impl Piece {
     #[inline]
     pub(super) fn mirrors(&self) -> &[Mirror] {
         &self.mirrors[..usize::from(self.copies)]
+    }
+
+    /// Why it is read, once the policy has chosen from where.
+    #[inline]
+    pub(super) fn read_purpose(&self) -> Purpose {
+        match self.kind {
+            RequestKind::Rebuild(_) => Purpose::Rebuild,
+            _ => Purpose::User,
+        }
     }
 
     pub(super) fn overlaps(&self, other: &Piece) -> bool {

@@ -4,7 +4,7 @@ mod history;
 
 use super::*;
 use crate::geometry::{ChunkMap, Profile};
-use crate::io::RequestId;
+use crate::io::{RequestId, RequestKind};
 use crate::member::MemberConfig;
 use crate::units::MIB;
 use std::collections::BTreeMap;
@@ -349,6 +349,44 @@ fn a_flush_reaches_every_member_and_a_scrub_every_copy() {
     assert_eq!(world.members_of(Op::Read, Purpose::Scrub).len(), 2);
     assert_eq!(world.members_of(Op::Write, Purpose::Repair), [bad.member.0]);
     assert!(world.bad.is_empty());
+}
+
+#[test]
+fn a_flush_may_fail_on_one_member_but_not_on_the_last() {
+    let mut world = World::new(Profile::Raid1, 2, Box::new(First));
+    world.request(1, RequestKind::Flush, 0, 0);
+    let ios = world.pump();
+    world.volume.complete(ios[0].id, Err(IoError::Transport), Nanos::ZERO);
+    world.complete(ios[1]);
+    assert_eq!(world.reply(), Some((1, Ok(()))));
+    assert_eq!(world.volume.members()[ios[0].member].state, MemberState::Failed);
+    world.request(2, RequestKind::Flush, 0, 0);
+    let ios = world.pump();
+    world.volume.complete(ios[0].id, Err(IoError::Transport), Nanos::ZERO);
+    assert_eq!(world.reply(), Some((2, Err(VolumeError::Unwritable))));
+    assert_eq!(world.volume.members()[ios[0].member].state, MemberState::InSync);
+}
+
+#[test]
+fn a_write_waits_for_every_part_of_a_split_rebuild() {
+    let stale = |config: &mut MemberConfig| {
+        if config.devid == 3 {
+            config.state = MemberState::Rebuilding { recovered_bytes: 0 };
+        }
+    };
+    let mut world = World::with(Profile::Raid1c3, 3, Box::new(Splitter), stale);
+    world.request(1, RequestKind::Rebuild(MemberIndex(2)), MIB, MIB);
+    let reads = world.pump();
+    assert_eq!(reads.len(), 2);
+    assert!(reads.iter().all(|io| io.purpose == Purpose::Rebuild));
+    world.write(2, MIB - 4096, 4096, 3);
+    assert!(world.pump().is_empty(), "the second half of the range is locked too");
+    reads.into_iter().for_each(|io| world.complete(io));
+    world.settle();
+    let mirrors = world.volume.map().map(MIB - 4096, 4096).mirrors;
+    for mirror in &mirrors[..3] {
+        assert_eq!(world.disks[&(mirror.member.0, mirror.offset / BLOCK)], 3);
+    }
 }
 
 #[test]

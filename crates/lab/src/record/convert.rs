@@ -42,6 +42,7 @@ fn section(job: &simulated::JobRecord) -> SectionRecord {
     let direction = |record| direction(record, job.measured);
     SectionRecord {
         name: job.name.clone(),
+        from_ns: job.from.0,
         measured_ns: job.measured.0,
         read: direction(&job.read),
         write: direction(&job.write),

@@ -1,7 +1,7 @@
 //! One cell in a line: the rates, percentiles and shares that tables are made of.
 
 use super::Direction;
-use crate::record::{CellRecord, DirectionRecord, Percentiles, per_second};
+use crate::record::{CellRecord, DirectionRecord, Percentiles, SectionRecord, per_second};
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::units::MIB;
 use schemars::JsonSchema;
@@ -33,9 +33,9 @@ pub struct Figures {
     pub ios: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// Successful requests per second of the run's measured window.
+    /// Successful requests per second during which any section with such requests was measured.
     pub iops: f64,
-    /// MiB per second of the run's measured window.
+    /// MiB per second of the same time.
     pub mib_per_s: f64,
     /// Mean and percentiles of the latency.
     pub percentiles: Percentiles,
@@ -64,8 +64,8 @@ impl CellSummary {
             job: record.cell.job.clone(),
             policy: record.cell.policy.clone(),
             seed: record.cell.seed,
-            read: figures(record.reads(), record.measured_ns)?,
-            write: figures(record.writes(), record.measured_ns)?,
+            read: figures(record.reads())?,
+            write: figures(record.writes())?,
             shares: shares(reads.collect()),
         })
     }
@@ -92,21 +92,36 @@ impl Figures {
 }
 
 fn figures<'a>(
-    sections: impl Iterator<Item = &'a DirectionRecord>,
-    measured_ns: u64,
+    sections: impl Iterator<Item = (&'a SectionRecord, &'a DirectionRecord)> + Clone,
 ) -> Option<Figures> {
     let mut figures = Figures::default();
     let mut bytes = 0;
-    for section in sections {
-        figures.ios += section.ios;
-        figures.errors += section.errors;
-        bytes += section.bytes;
-        figures.latency.merge(&section.latency.to_histogram()?);
+    for (_, direction) in sections.clone() {
+        figures.ios += direction.ios;
+        figures.errors += direction.errors;
+        bytes += direction.bytes;
+        figures.latency.merge(&direction.latency.to_histogram()?);
     }
+    let window = |(section, _): (&SectionRecord, _)| {
+        (section.from_ns, section.from_ns + section.measured_ns)
+    };
+    let measured_ns = covered_ns(sections.map(window).collect());
     figures.iops = per_second(figures.ios as f64, measured_ns);
     figures.mib_per_s = per_second(bytes as f64 / MIB as f64, measured_ns);
     figures.percentiles = Percentiles::from(&figures.latency);
     Some(figures)
+}
+
+/// How much time these windows cover together, each given by its start and its end.
+fn covered_ns(mut windows: Vec<(u64, u64)>) -> u64 {
+    windows.sort_unstable();
+    let mut covered_ns = 0;
+    let mut reached_ns = 0;
+    for (from_ns, until_ns) in windows {
+        covered_ns += until_ns.saturating_sub(from_ns.max(reached_ns));
+        reached_ns = reached_ns.max(until_ns);
+    }
+    covered_ns
 }
 
 /// Shares over all repeats together.
@@ -128,4 +143,17 @@ fn shares(reads: Vec<(u64, u64)>) -> Vec<MemberShare> {
         .into_iter()
         .map(|(devid, reads)| MemberShare { devid, reads, share: share(reads) })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_cover_what_any_of_them_covers() {
+        assert_eq!(covered_ns(vec![]), 0);
+        assert_eq!(covered_ns(vec![(5, 10)]), 5, "a late start is not measured");
+        assert_eq!(covered_ns(vec![(10, 20), (0, 5)]), 15, "nor is what lies between two groups");
+        assert_eq!(covered_ns(vec![(0, 10), (5, 12), (6, 7)]), 12, "sections side by side");
+    }
 }

@@ -54,20 +54,28 @@ impl Verdict {
             .filter(|&baseline| baseline != winner_index)
             .map(|baseline| gain(scores, winner_index, baseline));
         let mut verdict = Verdict { policy: winner, ties, gain, sentence: String::new() };
-        verdict.sentence = verdict.in_words(policies, matrix, scores[0][0].len());
+        verdict.sentence = verdict.in_words(policies, matrix, scores);
         verdict
     }
 
-    fn in_words(&self, policies: &[&str], matrix: &Matrix, repeats: usize) -> String {
+    fn in_words(&self, policies: &[&str], matrix: &Matrix, scores: &Scores) -> String {
+        let repeats = scores[0][0].len();
         let repeats =
             if repeats == 1 { "1 repeat".to_owned() } else { format!("{repeats} repeats") };
         let policy = &self.policy;
         if policies.iter().filter(|name| **name != ORACLE).count() == 1 {
             return format!("Only `{policy}` was run; name more policies to compare it with.");
         }
+        if let Some(idle) = idle_job(policies, scores, &matrix.jobs) {
+            return format!("Under {idle} nothing was read or written, so nothing can be said.");
+        }
         let row = &matrix.rows[0];
         let over = over_jobs(&matrix.jobs);
         let achieved = match &self.gain {
+            Some(gain) if self.ties.contains(&gain.over) => {
+                let gain = gain.in_words(&over, &matrix.jobs);
+                format!("{gain}, on average: it takes more repeats to be sure")
+            }
             Some(gain) => gain.in_words(&over, &matrix.jobs),
             None if policy == BASELINE => format!("{over} no policy compared here beats it"),
             None => {
@@ -122,6 +130,13 @@ impl Gain {
         }
         words
     }
+}
+
+/// A job under which no policy did anything.
+fn idle_job<'a>(policies: &[&str], scores: &Scores, jobs: &'a [String]) -> Option<&'a str> {
+    let is_idle = |by_policy: &Vec<Vec<f64>>| best_mean(policies, by_policy) <= 0.0;
+    let index = scores.iter().position(is_idle)?;
+    Some(&jobs[index])
 }
 
 fn over_jobs(jobs: &[String]) -> String {
