@@ -23,7 +23,7 @@
 //! preferred stripe is counted over all copies; if it cannot be read, the lowest live one serves.
 
 use super::Build;
-use super::shared::live_stripe::or_lowest_live;
+use super::shared::live_stripe::stripe_of_stream;
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -43,8 +43,6 @@ impl ReadPolicy for Pid {
         _members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        let preferred = (read.stream % u64::from(read.copies)) as u8;
-        let live = mirrors.iter().position(|mirror| mirror.copy == preferred);
-        Choice::Mirror(or_lowest_live(live))
+        Choice::Mirror(stripe_of_stream(read, mirrors))
     }
 }

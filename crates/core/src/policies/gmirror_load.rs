@@ -25,18 +25,13 @@
 //! array is updated at each decision, whichever chunk it was for.
 
 use super::Build;
+use super::shared::head_bonus::{head_bonus, smoothed_load};
 use super::shared::list_order::ListOrder;
 use super::shared::smallest::first_smallest;
 use super::spec::PolicyError;
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
-use crate::units::MIB;
 use std::cmp::Reverse;
-
-/// What one request counts in a load.
-const LOAD_SCALE: i64 = 256;
-/// How near a head must be to count as near, in bytes.
-const TRACK_BYTES: u64 = MIB;
 
 struct Load {
     order: ListOrder,
@@ -64,11 +59,7 @@ impl ReadPolicy for Load {
     ) -> Choice {
         let place = first_smallest(mirrors, |mirror| {
             let disk = &self.disks[mirror.member.get()];
-            let bonus = match disk.last_end.abs_diff(mirror.offset) {
-                0 => 2 * LOAD_SCALE,
-                1..TRACK_BYTES => LOAD_SCALE,
-                _ => 0,
-            };
+            let bonus = head_bonus(disk.last_end.abs_diff(mirror.offset));
             (disk.load - bonus, Reverse(self.order.rank(mirror)))
         });
         let chosen = &mirrors[place];
@@ -76,7 +67,7 @@ impl ReadPolicy for Load {
         for ((index, member), disk) in members.iter().zip(&mut self.disks) {
             // The read that is about to be sent counts already.
             let queue = i64::from(member.in_flight()) + i64::from(index == chosen.member);
-            disk.load = (queue * LOAD_SCALE + 7 * disk.load) / 8;
+            disk.load = smoothed_load(disk.load, queue);
         }
         Choice::Mirror(place)
     }

@@ -23,6 +23,7 @@
 //! the emptiest member at allocation, which would have all the load of an idle array.
 
 use super::Build;
+use super::shared::shortest_queue::shortest_queue;
 use super::spec::PolicyError;
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -44,18 +45,8 @@ impl ReadPolicy for Queue {
         members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        let in_flight = |mirror: &Mirror| members[mirror.member].in_flight();
-        let fewest = mirrors.iter().map(in_flight).min().expect("mirrors are never empty");
-        let mut equals =
-            mirrors.iter().enumerate().filter(|(_, mirror)| in_flight(mirror) == fewest);
-        let previous = equals.clone().find(|(_, mirror)| Some(mirror.member) == self.previous);
-        let (place, mirror) = previous
-            .or_else(|| {
-                let number = equals.clone().count() as u64;
-                equals.nth((read.stream % number) as usize)
-            })
-            .expect("at least one mirror has the fewest in flight");
-        self.previous = Some(mirror.member);
+        let place = shortest_queue(read, mirrors, members, self.previous, |_| true);
+        self.previous = Some(mirrors[place].member);
         Choice::Mirror(place)
     }
 }

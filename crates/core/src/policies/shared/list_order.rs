@@ -5,7 +5,7 @@
 //!
 //! Source: FreeBSD `sys/geom/mirror/g_mirror.c`.
 
-use super::smallest::first_smallest;
+use super::cycle::next_in_cycle;
 use crate::member::{MemberIndex, Members};
 use crate::policy::Mirror;
 use std::cmp::Reverse;
@@ -51,11 +51,8 @@ impl ListPointer {
     /// then moves past it.
     #[inline]
     pub(crate) fn next(&mut self, mirrors: &[Mirror]) -> usize {
-        let next_rank = self.next_rank;
-        let place = first_smallest(mirrors, |mirror| {
-            let rank = self.order.rank(mirror);
-            (rank < next_rank, rank)
-        });
+        let rank = |mirror: &Mirror| self.order.rank(mirror);
+        let place = next_in_cycle(mirrors, self.next_rank, rank, |_| true);
         self.next_rank = self.order.rank(&mirrors[place]) + 1;
         place
     }

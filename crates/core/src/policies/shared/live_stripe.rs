@@ -4,9 +4,18 @@
 //!
 //! Source: `find_live_mirror` in Linux `fs/btrfs/volumes.c`.
 
+use crate::policy::{Mirror, Read};
+
 /// The preferred place in the slice if it is live, else that of the lowest live stripe: the slice
 /// holds eligible mirrors in stripe order, so it is the first.
 #[inline]
 pub(crate) fn or_lowest_live(preferred: Option<usize>) -> usize {
     preferred.unwrap_or(0)
+}
+
+/// The place of the stripe that the reader's process id picks, or of the lowest live one.
+#[inline]
+pub(crate) fn stripe_of_stream(read: &Read, mirrors: &[Mirror]) -> usize {
+    let preferred = (read.stream % u64::from(read.copies)) as u8;
+    or_lowest_live(mirrors.iter().position(|mirror| mirror.copy == preferred))
 }

@@ -5,8 +5,17 @@
 
 pub(super) mod averages;
 pub(super) mod checkpoint;
+pub(super) mod cycle;
+pub(super) mod drbd_sides;
+pub(super) mod head_bonus;
 pub(super) mod list_order;
 pub(super) mod live_stripe;
+pub(super) mod path_list;
+pub(super) mod rank;
 pub(super) mod rotation;
+pub(super) mod serial_service;
+pub(super) mod shortest_queue;
 pub(super) mod slot_order;
 pub(super) mod smallest;
+pub(super) mod smoothed;
+pub(super) mod two_choices;

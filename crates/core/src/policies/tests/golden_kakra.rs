@@ -156,3 +156,89 @@ fn queue() {
         ],
     );
 }
+
+/// Eight reads from each member in its first second: 4 ms on 1, `wait_ms` on 2. Nothing is in
+/// flight then, and the window has just ended.
+fn after_a_window(wait_ms: u64) -> Script {
+    let mut script = Script::new("kakra/queue-adaptive", members(2, |_| ()));
+    for round in 0..8 {
+        // The other is vetoed by nobody yet: the write leaves it as the shortest queue.
+        for (devid, wait_ms) in [(1, 4), (2, wait_ms)] {
+            script.play(&Step::Write { devid: 3 - devid, offset: 0, length: 4096 });
+            assert_eq!(script.read(0, 4096, 0), devid, "round {round}: healths are unknown");
+            script.play(&complete(3 - devid, 1));
+            script.play(&complete(devid, wait_ms));
+        }
+    }
+    script.play(&Step::Wait { millis: 1000 });
+    script
+}
+
+#[test]
+fn queue_adaptive_vetoes_until_the_other_is_much_busier() {
+    let mut script = after_a_window(9);
+    script.follow(&[
+        read_by(1, 1, "both idle: 2 was chosen last, but 9 ms are more than 2 x 4: a veto"),
+        read(0, 1, "2 is idle: a veto, for 1 has only one in flight"),
+        read(0, 1, "one veto more: two against none"),
+        read(0, 1, "three against none"),
+        read(0, 1, "four against none"),
+        read(0, 1, "five against none"),
+        read(0, 1, "six against none"),
+        read(0, 1, "seven against none"),
+        read(0, 2, "eight against none: overflow"),
+        read(0, 1, "eight against one: a veto"),
+        read(0, 2, "nine against one: overflow"),
+        complete(1, 4),
+        read(0, 1, "eight against two: a veto"),
+    ]);
+    assert_eq!(script.counter("health_avg_ns", Some(1)), 4_000_000);
+    assert_eq!(script.counter("health_avg_ns", Some(2)), 9_000_000);
+    assert_eq!(script.counter("vetoed", Some(2)), 10);
+    assert_eq!(script.counter("overflow", Some(2)), 2);
+    assert_eq!(script.counter("vetoed", Some(1)), 0);
+    assert_eq!(script.counter("overflow", Some(1)), 0);
+}
+
+#[test]
+fn queue_adaptive_is_the_shortest_queue_while_healths_are_alike() {
+    let mut script = after_a_window(8);
+    script.follow(&[
+        read_by(0, 2, "both idle: 2 was chosen last, and 8 ms are not more than 2 x 4"),
+        read(0, 1, "1 is idle"),
+        read(0, 1, "one each: the one chosen last"),
+        read(0, 2, "one against two"),
+        read(0, 2, "two each: the one chosen last"),
+        read(0, 1, "two against three"),
+    ]);
+    assert_eq!(script.counter("vetoed", Some(2)), 0);
+}
+
+/// A refresh needs eight reads; a health that finds none for ten seconds is forgotten.
+#[test]
+fn queue_adaptive_refreshes_and_forgets() {
+    let mut script = after_a_window(9);
+    let veto = "2 was chosen last, 9 against 4 ms: a veto";
+    script.follow(&[read(0, 1, veto), complete(1, 5)]);
+    for _ in 0..6 {
+        script.follow(&[read(0, 1, "the window has not ended"), complete(1, 5)]);
+    }
+    script.follow(&[Step::Wait { millis: 1500 }, read(0, 1, "seven reads do not end it")]);
+    assert_eq!(script.counter("health_avg_ns", Some(1)), 4_000_000);
+    script.follow(&[complete(1, 5), read(0, 1, "the eighth does"), complete(1, 5)]);
+    assert_eq!(script.counter("health_avg_ns", Some(1)), 5_000_000);
+    script.follow(&[
+        Step::Write { devid: 1, offset: 0, length: 4096 },
+        Step::Wait { millis: 8499 },
+        read(0, 2, "9 against 5 ms is not more than twice"),
+        complete(2, 30),
+    ]);
+    assert_eq!(
+        script.counter("health_avg_ns", Some(2)),
+        9_000_000,
+        "9999 ms after its window began"
+    );
+    script.follow(&[Step::Wait { millis: 1 }, read(0, 2, "unknown from now on")]);
+    assert_eq!(script.counter("health_avg_ns", Some(2)), 0);
+    assert_eq!(script.counter("health_avg_ns", Some(1)), 5_000_000, "8500 ms old");
+}

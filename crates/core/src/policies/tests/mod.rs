@@ -4,8 +4,12 @@
 mod golden_btrfs;
 mod golden_gmirror;
 mod golden_kakra;
+mod golden_linux;
+mod golden_md_old;
 mod golden_md_zfs;
 mod golden_mirrorball;
+mod golden_other;
+mod golden_research;
 mod parsers;
 mod script;
 
@@ -55,8 +59,8 @@ fn every_policy_file_has_its_row_and_every_row_its_file() {
         }
     }
     let file_of = |info: &PolicyInfo| info.name.replace(['/', '-'], "_");
-    let expected: BTreeSet<String> =
-        ALL.iter().map(file_of).chain(["mod", "spec", "sysfs"].map(String::from)).collect();
+    let others = ["mod", "origins", "spec", "sysfs", "table"].map(String::from);
+    let expected: BTreeSet<String> = ALL.iter().map(file_of).chain(others).collect();
     assert_eq!(files, expected);
     for info in ALL {
         let source = std::fs::read_to_string(format!("{folder}/{}.rs", file_of(info))).unwrap();

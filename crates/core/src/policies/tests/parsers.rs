@@ -182,7 +182,15 @@ fn lists_name_policies_families_and_all() {
     assert_eq!(names("all"), all);
     assert_eq!(
         names("btrfs/*, queue"),
-        ["btrfs/pid", "btrfs/round-robin", "btrfs/devid", "btrfs/latency", "kakra/queue"]
+        [
+            "btrfs/pid",
+            "btrfs/round-robin",
+            "btrfs/devid",
+            "btrfs/latency",
+            "btrfs/titovets",
+            "btrfs/inflight",
+            "kakra/queue"
+        ]
     );
     assert_eq!(names("pid,btrfs/pid,round-robin,round-robin:64K").len(), 3, "the same counts once");
     assert_eq!(names("zfs,all").len(), all.len());

@@ -1,0 +1,60 @@
+//! # Idea
+//! The mirror that the reader's process id picks, or the one non-rotational one, unless its queue
+//! is longer than the shortest by more than a threshold: 2 if all are non-rotational, else 8.
+//!
+//! # State
+//! None of its own: the members' books.
+//!
+//! # Cost
+//! Two scans of the mirrors.
+//!
+//! # Good at
+//! One reader, which keeps its mirror; many readers, whose excess goes to the other.
+//!
+//! # Bad at
+//! A few readers on one mirror: up to eight wait there while the other is idle.
+//! Defect of the origin, not copied: on RAID10 it looked at stripes 0 and 1 of the chunk, whichever
+//! group was read.
+//!
+//! # Origin
+//! Timofey Titovets <timofey.titovets@synesis.ru>, patch V9 on
+//! linux-btrfs, May 2019; not merged. It knows two mirrors, of which one may be non-rotational.
+//! Ours, for more: the process id picks one of all stripes, a dead one gives way to the lowest live
+//! one; if some but not all are non-rotational, the first of those is picked; the shortest queue is
+//! the first of equals.
+
+use super::Build;
+use super::shared::live_stripe::stripe_of_stream;
+use super::shared::smallest::first_smallest;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct Titovets;
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(Titovets))
+}
+
+impl ReadPolicy for Titovets {
+    fn choose(
+        &mut self,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        let non_rotational = |mirror: &Mirror| !members[mirror.member].config.rotational;
+        let queue = |mirror: &Mirror| members[mirror.member].in_flight();
+        let is_uniform = |kind| mirrors.iter().all(|mirror| non_rotational(mirror) == kind);
+        let (threshold, preferred) = if is_uniform(true) || is_uniform(false) {
+            (if is_uniform(true) { 2 } else { 8 }, stripe_of_stream(read, mirrors))
+        } else {
+            (8, first_smallest(mirrors, |mirror| !non_rotational(mirror)))
+        };
+        let shortest = first_smallest(mirrors, queue);
+        let excess = queue(&mirrors[preferred]) - queue(&mirrors[shortest]);
+        Choice::Mirror(if excess <= threshold { preferred } else { shortest })
+    }
+}

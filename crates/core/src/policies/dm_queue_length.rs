@@ -1,0 +1,56 @@
+//! # Idea
+//! The fewest I/O in flight; of equals, the member chosen longest ago.
+//!
+//! # State
+//! The order in which members were last chosen.
+//!
+//! # Cost
+//! One comparison a mirror.
+//!
+//! # Good at
+//! Depth, on members of any speed: a slow one fills up and is passed over.
+//!
+//! # Bad at
+//! One read at a time: queues are empty, so members take turns, however slow one is.
+//! Sequential streams on rotational members: it knows no head position.
+//!
+//! # Origin
+//! Linux dm-multipath, `drivers/md/dm-ps-queue-length.c`. There, paths lead to one device; here,
+//! each member is a path. The list begins in the order of the members. Reads and writes count
+//! alike.
+
+use super::Build;
+use super::shared::path_list::PathList;
+use super::shared::smallest::first_smallest;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct QueueLength {
+    paths: PathList,
+}
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(QueueLength { paths: PathList::default() }))
+}
+
+impl ReadPolicy for QueueLength {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        let place = first_smallest(mirrors, |mirror| {
+            (members[mirror.member].in_flight(), self.paths.rank(mirror))
+        });
+        self.paths.move_to_tail(&mirrors[place]);
+        Choice::Mirror(place)
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.paths.update(members);
+    }
+}

@@ -1,0 +1,58 @@
+//! # Idea
+//! The fewest bytes in flight; of equals, the member chosen longest ago.
+//!
+//! # State
+//! The order in which members were last chosen.
+//!
+//! # Cost
+//! One comparison a mirror.
+//!
+//! # Good at
+//! Depth with requests of mixed sizes on members that are bound by their transfer rate.
+//!
+//! # Bad at
+//! One read at a time: queues are empty, so members take turns, however slow one is.
+//! Rotational members: a small random read costs them as much as a long one, but counts less.
+//!
+//! # Origin
+//! Linux dm-multipath, `drivers/md/dm-ps-service-time.c`. There, paths lead to one device; here,
+//! each member is a path. The list begins in the order of the members. The default of dm-multipath.
+//! It compares bytes in flight plus the request's, divided by a relative throughput that the
+//! administrator gives each path; with the default, 1 for all, the request's own bytes cancel.
+//! Other throughputs are left out: members have none.
+
+use super::Build;
+use super::shared::path_list::PathList;
+use super::shared::smallest::first_smallest;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct ServiceTime {
+    paths: PathList,
+}
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(ServiceTime { paths: PathList::default() }))
+}
+
+impl ReadPolicy for ServiceTime {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        let place = first_smallest(mirrors, |mirror| {
+            (members[mirror.member].bytes_in_flight, self.paths.rank(mirror))
+        });
+        self.paths.move_to_tail(&mirrors[place]);
+        Choice::Mirror(place)
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.paths.update(members);
+    }
+}

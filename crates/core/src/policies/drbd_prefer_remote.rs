@@ -1,0 +1,46 @@
+//! # Idea
+//! A peer, always.
+//!
+//! # State
+//! Whose turn it is among the peers.
+//!
+//! # Cost
+//! Two comparisons a mirror.
+//!
+//! # Good at
+//! Keeping reads off the local disk where it is the slower one.
+//!
+//! # Bad at
+//! Using the local copy.
+//!
+//! # Origin
+//! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`. Local is, ours, the eligible
+//! mirror on the member of lowest index, the others are peers that take turns: an array has no
+//! sides.
+
+use super::Build;
+use super::shared::drbd_sides::Peers;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct PreferRemote {
+    peers: Peers,
+}
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(PreferRemote { peers: Peers::default() }))
+}
+
+impl ReadPolicy for PreferRemote {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        _members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        Choice::Mirror(self.peers.turn(mirrors))
+    }
+}

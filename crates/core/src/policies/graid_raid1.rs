@@ -1,0 +1,89 @@
+//! # Idea
+//! The disk with the lowest smoothed queue, less a bonus for a head in position, as `gmirror/load`;
+//! a disk being rebuilt only where no other can serve.
+//!
+//! # State
+//! Per member: I/O in flight and a load (256 is one request).
+//!
+//! # Cost
+//! A score a mirror, and an update of every member's load at each I/O sent, writes included.
+//!
+//! # Good at
+//! Several sequential streams on rotational members.
+//!
+//! # Bad at
+//! Unequal members: a queue of three on a slow disk counts as one of three on a fast disk.
+//! Pauses: the clock of the smoothing is the I/O itself, so after a pause the loads are those of
+//! before it. Equal members at rest: ties go to the first.
+//!
+//! # Origin
+//! FreeBSD graid, `g_raid_tr_raid1_select_read_disk` in `sys/geom/raid/tr_raid1.c`, and the loads
+//! in `g_raid.c`. Against gmirror: writes update the loads and move the heads too, and ties go to
+//! the lowest index. A disk of lesser state loses by at least 65536 there, by exactly that here.
+//! Left out: the 2^22 for each error recovery under way, which members do not show.
+
+use super::Build;
+use super::shared::head_bonus::{head_bonus, smoothed_load};
+use super::shared::smallest::first_smallest;
+use super::spec::PolicyError;
+use crate::io::{MemberIo, Outcome};
+use crate::member::{MemberIndex, MemberState, Members};
+use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
+
+/// What a disk that is not active has on its load.
+const LESSER_STATE: i64 = 1 << 16;
+
+struct Raid1 {
+    disks: Vec<Disk>,
+}
+
+#[derive(Clone, Default)]
+struct Disk {
+    in_flight: i64,
+    load: i64,
+}
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(Raid1 { disks: Vec::new() }))
+}
+
+impl ReadPolicy for Raid1 {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        Choice::Mirror(first_smallest(mirrors, |mirror| {
+            let member = &members[mirror.member];
+            let bonus = head_bonus(member.submitted_end.abs_diff(mirror.offset));
+            let state = if member.state == MemberState::InSync { 0 } else { LESSER_STATE };
+            (self.disks[mirror.member.get()].load + state - bonus, mirror.member)
+        }))
+    }
+
+    fn on_submit(&mut self, io: &MemberIo, _ctx: &mut Ctx<'_>) {
+        self.disks[io.member.get()].in_flight += 1;
+        for disk in &mut self.disks {
+            disk.load = smoothed_load(disk.load, disk.in_flight);
+        }
+    }
+
+    fn on_complete(&mut self, io: &MemberIo, _outcome: &Outcome, _ctx: &mut Ctx<'_>) {
+        self.disks[io.member.get()].in_flight -= 1;
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.disks.resize(members.len(), Disk::default());
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let show = |(index, disk): (usize, &Disk)| {
+            let member = Some(MemberIndex(index as u16));
+            Counter { member, name: "load_256ths", value: disk.load }
+        };
+        self.disks.iter().enumerate().map(show).collect()
+    }
+}

@@ -1,0 +1,47 @@
+//! # Idea
+//! The fewest I/O in flight; of equals, the member of lowest index.
+//!
+//! # State
+//! None of its own: the members' books.
+//!
+//! # Cost
+//! One comparison a mirror.
+//!
+//! # Good at
+//! Depth, on members of any speed: a slow one fills up and is passed over.
+//!
+//! # Bad at
+//! One read at a time: queues are empty, so the first member serves, even if it is the slow one.
+//! Sequential streams on rotational members: it knows no head position.
+//!
+//! # Origin
+//! Linux NVMe multipath 6.11 and later, `drivers/nvme/host/multipath.c`. It counts commands on the
+//! controller, here those of the member, and takes an idle path at once, which is the same choice.
+//! All paths are optimized; their list is in the order of the members.
+
+use super::Build;
+use super::shared::smallest::first_smallest;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct QueueDepth;
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(QueueDepth))
+}
+
+impl ReadPolicy for QueueDepth {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        Choice::Mirror(first_smallest(mirrors, |mirror| {
+            (members[mirror.member].in_flight(), mirror.member)
+        }))
+    }
+}

@@ -1,0 +1,59 @@
+//! Where the families of policies come from; a row that differs from its family says in what.
+
+use super::Origin;
+
+pub(super) const MIRRORBALL: Origin = Origin {
+    system: "Mirrorball",
+    version: "0.1",
+    file: "crates/core/src/policies",
+    authors: "the Mirrorball authors",
+};
+
+pub(super) const BTRFS: Origin = Origin {
+    system: "Linux btrfs",
+    version: "6.14 (size suffixes 6.15), CONFIG_BTRFS_EXPERIMENTAL",
+    file: "fs/btrfs/volumes.c",
+    authors: "Anand Jain <anand.jain@oracle.com>",
+};
+
+pub(super) const KAKRA: Origin = Origin {
+    system: "Linux btrfs, kakra's patch set",
+    version: "6.12, dropped for 6.18",
+    file: "kakra/linux PR #36",
+    authors: "Kai Krakow, from a patch of Anand Jain <anand.jain@oracle.com>",
+};
+
+pub(super) const GMIRROR: Origin = Origin {
+    system: "FreeBSD gmirror",
+    version: "since 2019",
+    file: "sys/geom/mirror/g_mirror.c",
+    authors: "Pawel Jakub Dawidek <pjd@FreeBSD.org>",
+};
+
+pub(super) const MD: Origin = Origin {
+    system: "Linux md",
+    version: "since 2019",
+    file: "drivers/md/raid10.c",
+    authors: "Neil Brown, Guoqing Jiang",
+};
+
+pub(super) const DRBD: Origin = Origin {
+    system: "DRBD",
+    version: "8.4 and 9",
+    file: "drbd_req.c",
+    authors: "Philipp Reisner, Lars Ellenberg",
+};
+
+pub(super) const MULTIPATH: Origin = Origin {
+    system: "Linux dm-multipath",
+    version: "6.x",
+    file: "drivers/md/dm-ps-*.c",
+    authors: "Kiyoshi Ueda, Sistina Software",
+};
+
+pub(super) const NVME: Origin = Origin {
+    system: "Linux NVMe multipath",
+    version: "6.x",
+    file: "drivers/nvme/host/multipath.c",
+    authors: "Christoph Hellwig, Hannes Reinecke",
+};

@@ -1,0 +1,49 @@
+//! # Idea
+//! The shortest queue; of equals, the disk whose last I/O was sent nearest to the read.
+//!
+//! # State
+//! None of its own: the members' books.
+//!
+//! # Cost
+//! One comparison a mirror.
+//!
+//! # Good at
+//! Depth, on members of any speed; position helps where queues are equal.
+//!
+//! # Bad at
+//! One sequential stream at depth: the queue goes before position, so it is torn apart.
+//! Unequal members, one read at a time: queues are empty and only position decides.
+//!
+//! # Origin
+//! NetBSD RAIDframe, `rf_SelectMirrorDiskIdle` in `rf_dagutils.c`, by Carnegie Mellon University.
+//! The queue is what waits and what is in flight, the position that of the last request taken from
+//! it: here, the end of the last I/O submitted. It knows two disks and prefers the primary; ours,
+//! for more and as the primary: the member of lowest index.
+
+use super::Build;
+use super::shared::smallest::first_smallest;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct Idle;
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(Idle))
+}
+
+impl ReadPolicy for Idle {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        Choice::Mirror(first_smallest(mirrors, |mirror| {
+            let member = &members[mirror.member];
+            (member.in_flight(), member.submitted_end.abs_diff(mirror.offset), mirror.member)
+        }))
+    }
+}

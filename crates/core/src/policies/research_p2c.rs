@@ -1,0 +1,48 @@
+//! # Idea
+//! Two mirrors drawn at random; the one whose member has fewer I/Os in flight serves.
+//!
+//! # State
+//! None; the draws come from the volume's seeded generator.
+//!
+//! # Cost
+//! Two random numbers and one comparison, however many mirrors there are.
+//!
+//! # Good at
+//! Many mirrors and counts that are out of date: no herd follows the one member that looks idle.
+//! The longest queue is then of the order log log n instead of log n.
+//!
+//! # Bad at
+//! Few mirrors and exact counts, which is what a volume has: of two it is the shortest queue with
+//! random ties; of three or four it misses the shortest at times and gains nothing.
+//! Members of unequal speed at low depth, and runs: it knows neither latency nor position.
+//!
+//! # Origin
+//! Azar, Broder, Karlin and Upfal, "Balanced Allocations", STOC 1994; Mitzenmacher, IEEE TPDS
+//! 12(10), 2001. Ours: the two differ, as in Finagle; reads and writes count alike; of equals the
+//! one drawn first serves.
+
+use super::Build;
+use super::shared::two_choices::better_of_two;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct PowerOfTwo;
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(PowerOfTwo))
+}
+
+impl ReadPolicy for PowerOfTwo {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        let in_flight = |mirror: &Mirror| members[mirror.member].in_flight();
+        Choice::Mirror(better_of_two(mirrors, ctx.rng, in_flight))
+    }
+}

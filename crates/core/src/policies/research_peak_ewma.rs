@@ -1,0 +1,117 @@
+//! # Idea
+//! Of two mirrors drawn at random, the lower load: a member's latency, times what it has in flight
+//! and one more. A read that is slower than the latency known so far becomes it at once; faster
+//! ones bring it down slowly, and it decays while nothing is heard.
+//!
+//! # State
+//! Per member, the latency in nanoseconds and when it was last brought up to date.
+//!
+//! # Cost
+//! Two random numbers and two exponentials.
+//!
+//! # Good at
+//! Members that stall: one slow read turns the next ones away, and decay brings the member back.
+//!
+//! # Bad at
+//! Members whose latency varies by nature: on a disk the peak is the longest seek of the last ten
+//! seconds, not a typical one. The latency includes the wait in the queue, which is then counted
+//! again. Runs: it knows no head position. A member that is not asked decays to nothing and is
+//! asked again, however slow it was; one that is asked often hardly learns from fast reads, for
+//! each look at it counts as an instant answer.
+//!
+//! # Origin
+//! Twitter Finagle, `finagle-core/src/main/scala/com/twitter/finagle/loadbalancer/PeakEwma.scala`,
+//! with the two random choices of its `P2C`; decay time 10 s, its default. The look that decays is
+//! kept as it is. Ours: successful reads alone are observed, all I/O in flight counts as pending,
+//! and an unknown member counts as tried while a *read* is on its way to it.
+
+use super::Build;
+use super::shared::rank::Rank;
+use super::shared::two_choices::better_of_two;
+use super::spec::PolicyError;
+use crate::io::{MemberIo, Op, Outcome};
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+use crate::units::Nanos;
+
+/// The latency falls to 1/e in this time.
+const DECAY_TIME: Nanos = Nanos::from_secs(10);
+
+#[derive(Default)]
+struct PeakEwma {
+    peaks: Vec<Peak>,
+}
+
+/// A float, because a look every few microseconds takes far less than a nanosecond off.
+#[derive(Clone, Default)]
+struct Peak {
+    /// `None` before the first read.
+    cost_ns: Option<f64>,
+    updated_at: Nanos,
+}
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(PeakEwma::default()))
+}
+
+impl Peak {
+    fn observe(&mut self, wait_ns: f64, now: Nanos) {
+        let kept = decay(now.saturating_sub(self.updated_at));
+        self.cost_ns = Some(match self.cost_ns {
+            Some(cost_ns) if wait_ns <= cost_ns => cost_ns * kept + wait_ns * (1.0 - kept),
+            _ => wait_ns,
+        });
+        self.updated_at = now;
+    }
+
+    /// Decays it to this instant, as an answer without delay would. Whole nanoseconds will do for
+    /// a comparison, and give it a total order.
+    fn look(&mut self, in_flight: u32, now: Nanos) -> Option<u64> {
+        self.cost_ns?;
+        self.observe(0.0, now);
+        self.cost_ns.map(|cost_ns| (cost_ns * (f64::from(in_flight) + 1.0)) as u64)
+    }
+}
+
+/// e to the power of -`elapsed` / [`DECAY_TIME`]. By halving, a short series and squaring: unlike
+/// the exponential of the platform it gives the same bits everywhere.
+fn decay(elapsed: Nanos) -> f64 {
+    let mut x = elapsed.0 as f64 / DECAY_TIME.0 as f64;
+    let mut squarings = 0;
+    while x > 1.0 / 64.0 {
+        x /= 2.0;
+        squarings += 1;
+    }
+    // The terms left out are below 1e-11.
+    let series = 1.0 - x * (1.0 - x / 2.0 * (1.0 - x / 3.0 * (1.0 - x / 4.0)));
+    (0..squarings).fold(series, |power, _| power * power)
+}
+
+impl ReadPolicy for PeakEwma {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        let now = ctx.now;
+        Choice::Mirror(better_of_two(mirrors, ctx.rng, |mirror| {
+            let member = &members[mirror.member];
+            let load = self.peaks[mirror.member.get()].look(member.in_flight(), now);
+            Rank::new(member, load)
+        }))
+    }
+
+    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
+        if io.op == Op::Read && outcome.result.is_ok() {
+            let peak = &mut self.peaks[io.member.get()];
+            peak.observe(outcome.wait.0 as f64, outcome.completed_at);
+        }
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.peaks.resize(members.len(), Peak::default());
+    }
+}

@@ -1,0 +1,34 @@
+//! dm-multipath's list of paths: the path chosen goes to its tail, so of equals the one that has
+//! waited longest is taken.
+//!
+//! Source: `list_move_tail` at the end of each `select_path` in Linux `drivers/md/dm-ps-*.c`.
+
+use crate::member::Members;
+use crate::policy::Mirror;
+
+/// When each member was last chosen, counted in decisions; 0 for never.
+#[derive(Debug, Default)]
+pub(crate) struct PathList {
+    chosen_at: Vec<u64>,
+    decisions: u64,
+}
+
+impl PathList {
+    /// Adds the members that are new, in the order of their indexes.
+    pub(crate) fn update(&mut self, members: &Members) {
+        self.chosen_at.resize(members.len(), 0);
+    }
+
+    /// What orders mirrors as the list does: smaller is nearer to its head.
+    #[inline]
+    pub(crate) fn rank(&self, mirror: &Mirror) -> (u64, u16) {
+        (self.chosen_at[mirror.member.get()], mirror.member.0)
+    }
+
+    /// Moves a mirror's member to the tail.
+    #[inline]
+    pub(crate) fn move_to_tail(&mut self, mirror: &Mirror) {
+        self.decisions += 1;
+        self.chosen_at[mirror.member.get()] = self.decisions;
+    }
+}

@@ -1,0 +1,67 @@
+//! # Idea
+//! The fewest bytes of reads in flight; of equals, the member of lowest index.
+//!
+//! # State
+//! Per member: bytes of reads in flight.
+//!
+//! # Cost
+//! One comparison a mirror.
+//!
+//! # Good at
+//! Depth on non-rotational members with requests of mixed sizes: 804,000 random reads a second of 4
+//! KiB became 1,291,000 with two and 1,572,000 with three (SPDK commit text).
+//!
+//! # Bad at
+//! Writes: they do not count, so a member that is busy with them is not spared.
+//! One read at a time: queues are empty, so the first member serves, even if it is the slow one.
+//! Rotational members: it knows no head position.
+//!
+//! # Origin
+//! SPDK, `module/bdev/raid/raid1.c`. It counts blocks, for each channel (thread) apart; here there
+//! is one channel.
+
+use super::Build;
+use super::shared::smallest::first_smallest;
+use super::spec::PolicyError;
+use crate::io::{MemberIo, Op, Outcome};
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct Raid1 {
+    read_bytes_in_flight: Vec<u64>,
+}
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(Raid1 { read_bytes_in_flight: Vec::new() }))
+}
+
+impl ReadPolicy for Raid1 {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        _members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        Choice::Mirror(first_smallest(mirrors, |mirror| {
+            (self.read_bytes_in_flight[mirror.member.get()], mirror.member)
+        }))
+    }
+
+    fn on_submit(&mut self, io: &MemberIo, _ctx: &mut Ctx<'_>) {
+        if io.op == Op::Read {
+            self.read_bytes_in_flight[io.member.get()] += io.length;
+        }
+    }
+
+    fn on_complete(&mut self, io: &MemberIo, _outcome: &Outcome, _ctx: &mut Ctx<'_>) {
+        if io.op == Op::Read {
+            self.read_bytes_in_flight[io.member.get()] -= io.length;
+        }
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.read_bytes_in_flight.resize(members.len(), 0);
+    }
+}
