@@ -298,7 +298,7 @@ fn policies_and_completions_come_from_the_tables() {
     let place = Place::new();
     let listing = stdout(&place.run(&["policies"]));
     let page = stdout(&place.run(&["policies", "latency-rr"]));
-    for info in mirrorball_core::policies::ALL {
+    for info in mirrorball_core::policies::all() {
         assert!(listing.contains(info.name), "{} is not listed", info.name);
     }
     assert!(page.contains("Idea") && page.contains("Origin"), "{page}");

@@ -45,14 +45,14 @@ pub(crate) fn names(tree: &Tree) -> Vec<Offence> {
 
 /// `name: "family/name"` in the table of policies.
 fn policies(tree: &Tree) -> Vec<Name<'_>> {
-    let table = tree.find("crates/core/src/policies/table.rs");
+    let tables = tree.rust().filter(|file| file.folder() == "crates/core/src/policies/table");
     let in_table = |file| {
         windows(file, |field, colon, name| {
             let is_name = field.ident() == Some("name") && colon.is_punct(':');
             name.string().filter(|name| is_name && name.contains('/'))
         })
     };
-    table.into_iter().flat_map(in_table).collect()
+    tables.flat_map(in_table).collect()
 }
 
 /// The built-in profiles, by their files.
@@ -110,7 +110,7 @@ pub(crate) fn names_canary() -> Canary {
     let options = "takes(&[\"rw\", \"readwrite\"], Setter::Text(\"no\"));\nignored(&[\"eta\"]);";
     Canary {
         files: vec![
-            ("crates/core/src/policies/table.rs", table.into()),
+            ("crates/core/src/policies/table/linux.rs", table.into()),
             ("crates/disk/src/hdd/parameters.rs", fields.into()),
             ("crates/disk/src/profiles/hdd.toml", String::new()),
             ("crates/disk/src/profiles/ssd.toml", String::new()),
@@ -120,7 +120,7 @@ pub(crate) fn names_canary() -> Canary {
             ("docs/policies.md", "| `a/b` | a/c |".into()),
         ],
         caught_at: vec![
-            "crates/core/src/policies/table.rs:2",
+            "crates/core/src/policies/table/linux.rs:2",
             "crates/disk/src/profiles/hdd.toml:1",
             "crates/disk/src/hdd/parameters.rs:4",
             "crates/sim/src/job/options.rs:1",

@@ -3,7 +3,7 @@
 use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::anyhow;
-use mirrorball_core::policies::{ALL, PolicyInfo, Spec};
+use mirrorball_core::policies::{FAMILIES, PolicyInfo, Spec, all};
 
 /// List the read policies, or show the page of one
 #[derive(Debug, clap::Args)]
@@ -30,11 +30,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 
 /// By family, each name with its parameters, its aliases and its summary.
 fn listing() -> String {
-    let width = ALL.iter().map(|info| info.usage().len()).max().unwrap_or(0);
+    let width = all().map(|info| info.usage().len()).max().unwrap_or(0);
     let mut text = String::new();
-    for family in ALL.chunk_by(|left, right| left.family() == right.family()) {
+    for family in FAMILIES {
         text += &format!("{} ({})\n", family[0].family(), family[0].origin.system);
-        for info in family {
+        for info in *family {
             let aliases = match info.aliases {
                 [] => String::new(),
                 aliases => format!(" [{}]", aliases.join(", ")),

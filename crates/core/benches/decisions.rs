@@ -9,7 +9,7 @@
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use mirrorball_core::io::{IoId, MemberIo, Op, Purpose, RequestId};
 use mirrorball_core::member::{MemberConfig, MemberIndex, Members};
-use mirrorball_core::policies::{ALL, PolicyInfo, Spec};
+use mirrorball_core::policies::{PolicyInfo, Spec, all};
 use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{GIB, MIB, Nanos};
@@ -27,7 +27,7 @@ fn decisions(criterion: &mut Criterion) {
         // A decision takes nanoseconds: half a second holds enough of them.
         group.warm_up_time(Duration::from_millis(200));
         group.measurement_time(Duration::from_millis(500));
-        for info in ALL {
+        for info in all() {
             let mut table = Table::new(info, mirrors);
             group.bench_function(BenchmarkId::from_parameter(info.name), |bencher| {
                 bencher.iter(|| table.decide());

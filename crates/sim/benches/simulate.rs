@@ -94,7 +94,7 @@ fn print_rates() {
             ((0..5).map(|_| run()).fold(0.0, f64::max), policy)
         };
         let mut rates: Vec<(f64, &str)> =
-            mirrorball_core::policies::ALL.iter().map(|policy| rate(policy.name)).collect();
+            mirrorball_core::policies::all().map(|policy| rate(policy.name)).collect();
         rates.sort_by(|a, b| a.0.total_cmp(&b.0));
         let ((slowest, by), (fastest, at)) = (rates[0], rates[rates.len() - 1]);
         println!("{:40} {slowest:5.2} M/s ({by}) to {fastest:5.2} M/s ({at})", case.name);

@@ -207,7 +207,7 @@ fn no_policy_trips_the_checkers_anywhere() {
     let jobs = JobFile::parse(text, "mixed.fio", &Environment::empty()).expect("a valid job");
     for name in ArrayFile::builtin_names() {
         let array = ArrayFile::builtin(name).expect("it is built in").spec;
-        for policy in mirrorball_core::policies::ALL {
+        for policy in mirrorball_core::policies::all() {
             let record = simulate(&array, &jobs, policy.name);
             assert!(record.member_ios > 0, "{name} {}", policy.name);
         }

@@ -60,7 +60,7 @@ fn one_small_run_of_every_policy() {
     let jobs = JobFile::parse(JOBS, "golden.fio", &Environment::empty()).expect("valid jobs");
     let mut table =
         String::from("policy               reads by devid 1, 2, 3     mean latency, us\n");
-    for policy in mirrorball_core::policies::ALL {
+    for policy in mirrorball_core::policies::all() {
         let contender = Contender::Policy(policy.name);
         let watch = Watch::Checked;
         let run =

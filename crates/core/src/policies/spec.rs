@@ -5,7 +5,7 @@
 //! [`super::sysfs`], which reads its values with the same code). What is wrong is answered with the
 //! nearest name, or with the parameter and its range.
 
-use super::{ALL, Build, ParameterInfo, PolicyInfo, Unit, find};
+use super::{Build, ParameterInfo, PolicyInfo, Unit, all, find};
 use crate::nearest::nearest;
 use crate::policy::ReadPolicy;
 use std::fmt;
@@ -141,7 +141,7 @@ impl fmt::Display for PolicyError {
                 write!(f, "unknown policy `{name}`; did you mean `{nearest}`?")
             }
             PolicyError::UnknownPolicy(name, None) => {
-                let names: Vec<&str> = ALL.iter().map(|info| info.name).collect();
+                let names: Vec<&str> = all().map(|info| info.name).collect();
                 write!(f, "unknown policy `{name}`; there are {}", names.join(", "))
             }
             PolicyError::UnknownFamily(family, Some(nearest)) => {
@@ -177,7 +177,7 @@ pub fn parse_list(text: &str) -> Result<Vec<Spec>, PolicyError> {
     for item in text.split(',').map(str::trim) {
         let specs = match item.strip_suffix("/*") {
             Some(family) => parse_family(family)?,
-            None if item == "all" => ALL.iter().map(Spec::new).collect(),
+            None if item == "all" => all().map(Spec::new).collect(),
             None => vec![Spec::parse(item)?],
         };
         for spec in specs {
@@ -247,8 +247,7 @@ fn shortest_size(bytes: u64) -> String {
 }
 
 fn parse_family(family: &str) -> Result<Vec<Spec>, PolicyError> {
-    let rows: Vec<Spec> =
-        ALL.iter().filter(|info| info.family() == family).map(Spec::new).collect();
+    let rows: Vec<Spec> = all().filter(|info| info.family() == family).map(Spec::new).collect();
     if rows.is_empty() {
         let nearest = nearest(family, families());
         return Err(PolicyError::UnknownFamily(family.to_string(), nearest));
@@ -257,13 +256,13 @@ fn parse_family(family: &str) -> Result<Vec<Spec>, PolicyError> {
 }
 
 fn families() -> Vec<&'static str> {
-    let mut families: Vec<&str> = ALL.iter().map(PolicyInfo::family).collect();
+    let mut families: Vec<&str> = all().map(PolicyInfo::family).collect();
     families.dedup();
     families
 }
 
 fn unknown_policy(name: &str) -> PolicyError {
-    let aliases = ALL.iter().flat_map(|info| info.aliases.iter().copied());
-    let names = ALL.iter().map(|info| info.name);
+    let aliases = all().flat_map(|info| info.aliases.iter().copied());
+    let names = all().map(|info| info.name);
     PolicyError::UnknownPolicy(name.to_string(), nearest(name, names.chain(aliases)))
 }

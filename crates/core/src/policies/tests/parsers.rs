@@ -2,7 +2,7 @@
 
 use crate::policies::sysfs::{BtrfsContext, BtrfsPolicy, BtrfsSetting, Einval};
 use crate::policies::sysfs::{btrfs_show, btrfs_store};
-use crate::policies::{ALL, Spec, parse_list};
+use crate::policies::{Spec, all, parse_list};
 use proptest::prelude::*;
 
 const CONTEXT: BtrfsContext<'_> = BtrfsContext { devids: &[1, 2, 5], latest_devid: 2 };
@@ -178,7 +178,7 @@ fn lists_name_policies_families_and_all() {
     let names = |text: &str| -> Vec<String> {
         parse_list(text).unwrap().iter().map(Spec::to_string).collect()
     };
-    let all: Vec<&str> = ALL.iter().map(|info| info.name).collect();
+    let all: Vec<&str> = all().map(|info| info.name).collect();
     assert_eq!(names("all"), all);
     assert_eq!(
         names("btrfs/*, queue"),

@@ -1,0 +1,93 @@
+//! Rows of the BSDs.
+
+use crate::policies::origins::*;
+use crate::policies::*;
+
+pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "gmirror/prefer",
+        aliases: &["prefer"],
+        summary: "the mirror on the member of highest priority",
+        parameters: &[],
+        origin: GMIRROR,
+        build: gmirror_prefer::build,
+        source: include_str!("../gmirror_prefer.rs"),
+    },
+    PolicyInfo {
+        name: "gmirror/round-robin",
+        aliases: &[],
+        summary: "the next mirror for each request, whatever its size",
+        parameters: &[],
+        origin: GMIRROR,
+        build: gmirror_round_robin::build,
+        source: include_str!("../gmirror_round_robin.rs"),
+    },
+    PolicyInfo {
+        name: "gmirror/split",
+        aliases: &["split"],
+        summary: "large reads are cut, a piece from each mirror; small ones take turns",
+        parameters: &[ParameterInfo {
+            name: "slice",
+            unit: Unit::Bytes,
+            default: Some(4096),
+            range: 1..=i64::MAX as u64,
+            multiple_of: 1,
+            meaning: "the longest read that is not cut",
+        }],
+        origin: GMIRROR,
+        build: gmirror_split::build,
+        source: include_str!("../gmirror_split.rs"),
+    },
+    PolicyInfo {
+        name: "gmirror/load-old",
+        aliases: &["load-old"],
+        summary: "the lowest wait of each member's last I/O",
+        parameters: &[],
+        origin: Origin { version: "5.3 to 8.0", ..GMIRROR },
+        build: gmirror_load_old::build,
+        source: include_str!("../gmirror_load_old.rs"),
+    },
+    PolicyInfo {
+        name: "gmirror/load",
+        aliases: &["load"],
+        summary: "the lowest smoothed queue, less a bonus for a head in position",
+        parameters: &[],
+        origin: Origin {
+            version: "after 8.0 (PR kern/113885, December 2009); the default",
+            authors: "Alexander Motin <mav@FreeBSD.org>",
+            ..GMIRROR
+        },
+        build: gmirror_load::build,
+        source: include_str!("../gmirror_load.rs"),
+    },
+];
+
+pub(super) const GRAID_ROWS: &[PolicyInfo] = &[PolicyInfo {
+    name: "graid/raid1",
+    aliases: &[],
+    summary: "the lowest smoothed queue, less a bonus for a head in position; writes count",
+    parameters: &[],
+    origin: Origin {
+        system: "FreeBSD graid",
+        version: "9.0 and later",
+        file: "sys/geom/raid/tr_raid1.c",
+        authors: "Alexander Motin <mav@FreeBSD.org>",
+    },
+    build: graid_raid1::build,
+    source: include_str!("../graid_raid1.rs"),
+}];
+
+pub(super) const RAIDFRAME_ROWS: &[PolicyInfo] = &[PolicyInfo {
+    name: "raidframe/idle",
+    aliases: &[],
+    summary: "the shortest queue; of equals, the nearest head",
+    parameters: &[],
+    origin: Origin {
+        system: "NetBSD RAIDframe",
+        version: "every version",
+        file: "sys/dev/raidframe/rf_dagutils.c",
+        authors: "Carnegie Mellon University",
+    },
+    build: raidframe_idle::build,
+    source: include_str!("../raidframe_idle.rs"),
+}];

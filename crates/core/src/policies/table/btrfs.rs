@@ -1,0 +1,131 @@
+//! Rows of btrfs as it is, as it was proposed to be, and as its users patch it.
+
+use super::parameters::*;
+use crate::policies::origins::*;
+use crate::policies::*;
+
+pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "btrfs/pid",
+        aliases: &["pid"],
+        summary: "the reader's process id picks the stripe",
+        parameters: &[],
+        origin: Origin {
+            version: "every version; the default",
+            authors: "btrfs developers",
+            ..BTRFS
+        },
+        build: btrfs_pid::build,
+        source: include_str!("../btrfs_pid.rs"),
+    },
+    PolicyInfo {
+        name: "btrfs/round-robin",
+        aliases: &["round-robin"],
+        summary: "mirrors take turns, by blocks read from the whole volume",
+        parameters: &[CONTIGUOUS_BYTES],
+        origin: BTRFS,
+        build: btrfs_round_robin::build,
+        source: include_str!("../btrfs_round_robin.rs"),
+    },
+    PolicyInfo {
+        name: "btrfs/devid",
+        aliases: &["devid"],
+        summary: "the mirror on one named member where there is one",
+        parameters: &[ParameterInfo {
+            name: "id",
+            unit: Unit::Devid,
+            default: None,
+            range: 1..=i64::MAX as u64,
+            multiple_of: 1,
+            meaning: "the member to read from",
+        }],
+        origin: BTRFS,
+        build: btrfs_devid::build,
+        source: include_str!("../btrfs_devid.rs"),
+    },
+    PolicyInfo {
+        name: "btrfs/latency",
+        aliases: &["latency"],
+        summary: "the lowest mean read wait since the start",
+        parameters: &[],
+        origin: Origin {
+            version: "patch v2, October 2024, not merged",
+            file: "linux-btrfs, \"btrfs: use the path with the lowest latency for RAID1 reads\"",
+            ..BTRFS
+        },
+        build: btrfs_latency::build,
+        source: include_str!("../btrfs_latency.rs"),
+    },
+    PolicyInfo {
+        name: "btrfs/titovets",
+        aliases: &[],
+        summary: "the process id's mirror unless its queue is longer by more than a threshold",
+        parameters: &[],
+        origin: Origin {
+            version: "patch V9, May 2019, not merged",
+            file: "linux-btrfs",
+            authors: "Timofey Titovets <timofey.titovets@synesis.ru>",
+            ..BTRFS
+        },
+        build: btrfs_titovets::build,
+        source: include_str!("../btrfs_titovets.rs"),
+    },
+    PolicyInfo {
+        name: "btrfs/inflight",
+        aliases: &[],
+        summary: "the lowest mean read wait, raised by a tenth for each I/O in flight from ten on",
+        parameters: &[],
+        origin: Origin { version: "RFC, October 2020, not merged", file: "linux-btrfs", ..BTRFS },
+        build: btrfs_inflight::build,
+        source: include_str!("../btrfs_inflight.rs"),
+    },
+];
+
+pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "kakra/latency",
+        aliases: &[],
+        summary: "the lowest mean read wait since the last checkpoint",
+        parameters: &[PROBE],
+        origin: KAKRA,
+        build: kakra_latency::build,
+        source: include_str!("../kakra_latency.rs"),
+    },
+    PolicyInfo {
+        name: "kakra/latency-rr",
+        aliases: &["latency-rr"],
+        summary: "turns among the mirrors within 25 % of the lowest mean read wait",
+        parameters: &[CONTIGUOUS_BYTES, PROBE],
+        origin: KAKRA,
+        build: kakra_latency_rr::build,
+        source: include_str!("../kakra_latency_rr.rs"),
+    },
+    PolicyInfo {
+        name: "kakra/queue",
+        aliases: &["queue"],
+        summary: "the fewest reads and writes in flight",
+        parameters: &[],
+        origin: Origin {
+            version: "6.12 and 6.18",
+            file: "kakra/linux PR #36 and PR #40",
+            authors: "Kai Krakow",
+            ..KAKRA
+        },
+        build: kakra_queue::build,
+        source: include_str!("../kakra_queue.rs"),
+    },
+    PolicyInfo {
+        name: "kakra/queue-adaptive",
+        aliases: &["queue-adaptive"],
+        summary: "the fewest in flight, unless that member's reads were much slower of late",
+        parameters: &[],
+        origin: Origin {
+            version: "6.18",
+            file: "kakra/linux PR #40",
+            authors: "Kai Krakow",
+            ..KAKRA
+        },
+        build: kakra_queue_adaptive::build,
+        source: include_str!("../kakra_queue_adaptive.rs"),
+    },
+];

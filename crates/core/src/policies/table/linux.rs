@@ -1,0 +1,148 @@
+//! Rows of the Linux block layer.
+
+use super::parameters::*;
+use crate::policies::origins::*;
+use crate::policies::*;
+
+pub(super) const MD_ROWS: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "md/raid1",
+        aliases: &["md"],
+        summary: "follow a stream; else an idle member, the shortest queue, or the nearest head",
+        parameters: &[],
+        origin: Origin {
+            system: "Linux md",
+            version: "6.9 and later",
+            file: "drivers/md/raid1.c",
+            authors: "Yu Kuai <yukuai3@huawei.com>, Paul Luse <paul.e.luse@linux.intel.com>",
+        },
+        build: md_raid1::build,
+        source: include_str!("../md_raid1.rs"),
+    },
+    PolicyInfo {
+        name: "md/raid10",
+        aliases: &[],
+        summary: "an idle disk or the nearest head, or the lowest address; SSDs by queue",
+        parameters: &[LAYOUT],
+        origin: MD,
+        build: md_raid10::build,
+        source: include_str!("../md_raid10.rs"),
+    },
+    PolicyInfo {
+        name: "md/raid1-2010",
+        aliases: &[],
+        summary: "from the disk used last on: a stream, else an idle disk, else the nearest head",
+        parameters: &[],
+        origin: Origin {
+            version: "2.6.36 to 3.5",
+            file: "drivers/md/raid1.c",
+            authors: "Neil Brown",
+            ..MD
+        },
+        build: md_raid1_2010::build,
+        source: include_str!("../md_raid1_2010.rs"),
+    },
+];
+
+pub(super) const DRBD_ROWS: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "drbd/prefer-local",
+        aliases: &[],
+        summary: "the local copy: the member of lowest index",
+        parameters: &[],
+        origin: DRBD,
+        build: drbd_prefer_local::build,
+        source: include_str!("../drbd_prefer_local.rs"),
+    },
+    PolicyInfo {
+        name: "drbd/prefer-remote",
+        aliases: &[],
+        summary: "a peer: any but the member of lowest index",
+        parameters: &[],
+        origin: DRBD,
+        build: drbd_prefer_remote::build,
+        source: include_str!("../drbd_prefer_remote.rs"),
+    },
+    PolicyInfo {
+        name: "drbd/round-robin",
+        aliases: &[],
+        summary: "local and remote in turn",
+        parameters: &[],
+        origin: DRBD,
+        build: drbd_round_robin::build,
+        source: include_str!("../drbd_round_robin.rs"),
+    },
+    PolicyInfo {
+        name: "drbd/least-pending",
+        aliases: &[],
+        summary: "the local copy unless it has more in flight than the peer",
+        parameters: &[],
+        origin: DRBD,
+        build: drbd_least_pending::build,
+        source: include_str!("../drbd_least_pending.rs"),
+    },
+    PolicyInfo {
+        name: "drbd/striping",
+        aliases: &[],
+        summary: "even stripes of the volume from the local copy, odd ones from a peer",
+        parameters: &[STRIPE_BYTES],
+        origin: DRBD,
+        build: drbd_striping::build,
+        source: include_str!("../drbd_striping.rs"),
+    },
+];
+
+pub(super) const DM_ROWS: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "dm/round-robin",
+        aliases: &[],
+        summary: "the member chosen longest ago",
+        parameters: &[],
+        origin: MULTIPATH,
+        build: dm_round_robin::build,
+        source: include_str!("../dm_round_robin.rs"),
+    },
+    PolicyInfo {
+        name: "dm/queue-length",
+        aliases: &[],
+        summary: "the fewest I/O in flight; of equals, the member chosen longest ago",
+        parameters: &[],
+        origin: MULTIPATH,
+        build: dm_queue_length::build,
+        source: include_str!("../dm_queue_length.rs"),
+    },
+    PolicyInfo {
+        name: "dm/service-time",
+        aliases: &[],
+        summary: "the fewest bytes in flight; of equals, the member chosen longest ago",
+        parameters: &[],
+        origin: MULTIPATH,
+        build: dm_service_time::build,
+        source: include_str!("../dm_service_time.rs"),
+    },
+];
+
+pub(super) const NVME_ROWS: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "nvme/round-robin",
+        aliases: &[],
+        summary: "the next member for each request",
+        parameters: &[],
+        origin: NVME,
+        build: nvme_round_robin::build,
+        source: include_str!("../nvme_round_robin.rs"),
+    },
+    PolicyInfo {
+        name: "nvme/queue-depth",
+        aliases: &[],
+        summary: "the fewest I/O in flight; of equals, the first member",
+        parameters: &[],
+        origin: Origin {
+            version: "6.11 and later",
+            authors: "Thomas Song, John Meneghini",
+            ..NVME
+        },
+        build: nvme_queue_depth::build,
+        source: include_str!("../nvme_queue_depth.rs"),
+    },
+];

@@ -1,0 +1,114 @@
+//! Rows of everything else: our own baselines, ZFS, SPDK, the literature.
+
+use crate::policies::origins::*;
+use crate::policies::*;
+
+pub(super) const MIRRORBALL_ROWS: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "mirrorball/first",
+        aliases: &["first"],
+        summary: "always the first eligible mirror; the null policy",
+        parameters: &[],
+        origin: MIRRORBALL,
+        build: mirrorball_first::build,
+        source: include_str!("../mirrorball_first.rs"),
+    },
+    PolicyInfo {
+        name: "mirrorball/random",
+        aliases: &["random"],
+        summary: "each mirror with equal chance; the baseline",
+        parameters: &[],
+        origin: MIRRORBALL,
+        build: mirrorball_random::build,
+        source: include_str!("../mirrorball_random.rs"),
+    },
+];
+
+pub(super) const ZFS_ROWS: &[PolicyInfo] = &[PolicyInfo {
+    name: "zfs/mirror",
+    aliases: &["zfs"],
+    summary: "the shortest queue plus a penalty for a seek; ties by 2 MiB of offset",
+    parameters: &[],
+    origin: Origin {
+        system: "OpenZFS",
+        version: "2.x",
+        file: "module/zfs/vdev_mirror.c",
+        authors: "Steven Hartland <smh@FreeBSD.org>",
+    },
+    build: zfs_mirror::build,
+    source: include_str!("../zfs_mirror.rs"),
+}];
+
+pub(super) const SPDK_ROWS: &[PolicyInfo] = &[PolicyInfo {
+    name: "spdk/raid1",
+    aliases: &[],
+    summary: "the fewest bytes of reads in flight; of equals, the first member",
+    parameters: &[],
+    origin: Origin {
+        system: "SPDK",
+        version: "every version that balances reads",
+        file: "module/bdev/raid/raid1.c",
+        authors: "the SPDK authors",
+    },
+    build: spdk_raid1::build,
+    source: include_str!("../spdk_raid1.rs"),
+}];
+
+pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "research/p2c",
+        aliases: &["p2c"],
+        summary: "of two mirrors drawn at random, the one with fewer I/Os in flight",
+        parameters: &[],
+        origin: Origin {
+            system: "power of two choices",
+            version: "1994",
+            file: "\"Balanced Allocations\", STOC 1994",
+            authors: "Azar, Broder, Karlin, Upfal; Mitzenmacher",
+        },
+        build: research_p2c::build,
+        source: include_str!("../research_p2c.rs"),
+    },
+    PolicyInfo {
+        name: "research/sed",
+        aliases: &["sed"],
+        summary: "the shortest expected delay: in flight and one more, times the service time",
+        parameters: &[],
+        origin: Origin {
+            system: "Linux IPVS",
+            version: "2.6 and later",
+            file: "net/netfilter/ipvs/ip_vs_sed.c",
+            authors: "Wensong Zhang <wensong@linuxvirtualserver.org>",
+        },
+        build: research_sed::build,
+        source: include_str!("../research_sed.rs"),
+    },
+    PolicyInfo {
+        name: "research/peak-ewma",
+        aliases: &["peak-ewma"],
+        summary: "of two mirrors drawn at random, the lower decaying peak of waits times the queue",
+        parameters: &[],
+        origin: Origin {
+            system: "Twitter Finagle",
+            version: "6.x and later",
+            file: "finagle-core/src/main/scala/com/twitter/finagle/loadbalancer/PeakEwma.scala",
+            authors: "Twitter",
+        },
+        build: research_peak_ewma::build,
+        source: include_str!("../research_peak_ewma.rs"),
+    },
+    PolicyInfo {
+        name: "research/c3",
+        aliases: &["c3"],
+        summary: "the lowest mean wait in the queue plus the cube of the queue times service time",
+        parameters: &[],
+        origin: Origin {
+            system: "C3",
+            version: "2015",
+            file: "\"C3: Cutting Tail Latency in Cloud Data Stores\", NSDI 2015",
+            authors: "Suresh, Canini, Schmid, Feldmann",
+        },
+        build: research_c3::build,
+        source: include_str!("../research_c3.rs"),
+    },
+];
