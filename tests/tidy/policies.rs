@@ -37,11 +37,11 @@ pub(crate) fn rows(tree: &Tree) -> Vec<Offence> {
             .windows(2)
             .any(|pair| pair[0].ident() == Some(policy.stem()) && pair[1].is_punct(':'))
     };
-    let tables = tree.rust().filter(|file| file.folder() == TABLE);
-    if tables.clone().next().is_none() {
+    let tables: Vec<&File> = tree.rust().filter(|file| file.folder() == TABLE).collect();
+    if tables.is_empty() {
         return Vec::new();
     }
-    let is_used = |policy: &File| tables.clone().any(|table| names(table, policy));
+    let is_used = |policy: &File| tables.iter().any(|table| names(table, policy));
     tree.rust()
         .filter(|file| is_policy(file) && !is_used(file))
         .map(|file| file.offence(1, format!("no row in {TABLE} builds this policy: add one")))

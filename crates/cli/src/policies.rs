@@ -52,13 +52,8 @@ fn page(info: &PolicyInfo) -> String {
         text += &format!("Also called {}.\n", info.aliases.join(", "));
     }
     for parameter in info.parameters {
-        let default = match (parameter.default, parameter.unit) {
-            (None, _) => "the first devid of the array".to_owned(),
-            (Some(place), mirrorball_core::policies::Unit::Word(words)) => {
-                words[place as usize].to_owned()
-            }
-            (Some(value), _) => value.to_string(),
-        };
+        let default = parameter.default.map(|value| parameter.written(value));
+        let default = default.unwrap_or_else(|| "the first devid of the array".to_owned());
         text += &format!(
             "{}: {}; {}; {default} if left out.\n",
             parameter.name,

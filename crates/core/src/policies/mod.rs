@@ -121,6 +121,12 @@ pub enum Unit {
     Bytes,
     /// A devid.
     Devid,
+    /// A plain number of whatever the parameter's name says.
+    Count,
+    /// Hundredths; written with or without a percent sign.
+    Percent,
+    /// Milliseconds; written `500ms` or `10s`, a plain number being milliseconds.
+    Millis,
     /// One of these words; its value is its place.
     Word(&'static [&'static str]),
 }
@@ -156,14 +162,34 @@ impl PolicyInfo {
 }
 
 impl ParameterInfo {
-    /// What a value must be, for messages: `a size of at least 1 byte, such as 262144 or 256K`.
+    /// What a value must be, for messages: `a size from 32K to 1M`.
     pub fn expected(&self) -> String {
+        let (least, most) = (*self.range.start(), *self.range.end());
+        let what = match self.unit {
+            Unit::Word(words) => return format!("one of `{}`", words.join("`, `")),
+            Unit::Bytes => "a size",
+            Unit::Devid => "a devid",
+            Unit::Count => "a number",
+            Unit::Percent => "a percentage",
+            Unit::Millis => "a time",
+        };
+        // A bound that no value reaches in practice says nothing.
+        if most >= i64::MAX as u64 / 2 {
+            format!("{what} of at least {}", self.written(least))
+        } else {
+            format!("{what} from {} to {}", self.written(least), self.written(most))
+        }
+    }
+
+    /// A value as people write it; reading that gives the value.
+    pub fn written(&self, value: u64) -> String {
         match self.unit {
-            Unit::Bytes => {
-                format!("a size of at least {} byte, such as 262144 or 256K", self.range.start())
-            }
-            Unit::Devid => format!("a devid of at least {}", self.range.start()),
-            Unit::Word(words) => format!("one of `{}`", words.join("`, `")),
+            Unit::Bytes => spec::shortest_size(value),
+            Unit::Devid | Unit::Count => value.to_string(),
+            Unit::Percent => format!("{value}%"),
+            Unit::Millis if value.is_multiple_of(1000) => format!("{}s", value / 1000),
+            Unit::Millis => format!("{value}ms"),
+            Unit::Word(words) => words[value as usize].to_owned(),
         }
     }
 }

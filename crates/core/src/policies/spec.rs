@@ -121,11 +121,7 @@ impl fmt::Display for Spec {
         let mut text = self.info.name.to_string();
         for (parameter, &value) in self.info.parameters.iter().zip(&self.values) {
             text += ":";
-            match parameter.unit {
-                Unit::Bytes => text += &shortest_size(value),
-                Unit::Devid => text += &value.to_string(),
-                Unit::Word(words) => text += words[value as usize],
-            }
+            text += &parameter.written(value);
         }
         f.pad(&text)
     }
@@ -194,8 +190,21 @@ pub(super) fn parse_value(parameter: &ParameterInfo, text: &str) -> Option<u64> 
     let value = match parameter.unit {
         Unit::Word(words) => words.iter().position(|&word| word == text)? as u64,
         Unit::Bytes | Unit::Devid => parse_number(text)?,
+        Unit::Count => text.parse().ok()?,
+        Unit::Percent => text.strip_suffix('%').unwrap_or(text).parse().ok()?,
+        Unit::Millis => parse_millis(text)?,
     };
     parameter.range.contains(&value).then(|| value.next_multiple_of(parameter.multiple_of))
+}
+
+/// A time in milliseconds.
+fn parse_millis(text: &str) -> Option<u64> {
+    let (digits, factor) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(digits), _) => (digits, 1),
+        (None, Some(digits)) => (digits, 1000),
+        (None, None) => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// A number as btrfs reads one: [`memparse`], then blanks, then nothing. The kernel also refuses
@@ -238,7 +247,7 @@ fn memparse(text: &str) -> (u64, &str) {
 const SUFFIXES: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
 
 /// A size with the largest suffix that leaves a whole number.
-fn shortest_size(bytes: u64) -> String {
+pub(super) fn shortest_size(bytes: u64) -> String {
     let power = (bytes.trailing_zeros() / 10).min(SUFFIXES.len() as u32);
     match power {
         0 => bytes.to_string(),
