@@ -7,7 +7,7 @@
 //! Run with `cargo bench -p mirrorball-core --bench decisions`.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use mirrorball_core::io::{IoId, MemberIo, Op, Purpose, RequestId};
+use mirrorball_core::io::{IoId, Leg, MemberIo, Op, Purpose, RequestId};
 use mirrorball_core::member::{MemberConfig, MemberIndex, Members};
 use mirrorball_core::policies::{PolicyInfo, Spec, all};
 use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -73,11 +73,7 @@ impl Table {
         let now = Nanos::from_secs(1);
         let mut ctx = Ctx { now, rng: &mut self.rng };
         let choice = black_box(self.policy.choose(read, mirrors, &self.members, &mut ctx));
-        let place = match choice {
-            Choice::Mirror(place) => place,
-            Choice::Split => 0,
-        };
-        self.policy.on_submit(&member_io(read, &mirrors[place], now), &mut ctx);
+        self.policy.on_submit(&member_io(read, &mirrors[choice.first()], now), &mut ctx);
         choice
     }
 }
@@ -112,6 +108,7 @@ fn member_io(read: &Read, mirror: &Mirror, now: Nanos) -> MemberIo {
         volume_offset: read.offset,
         stream: read.stream,
         background: read.background,
+        leg: Leg::Only,
         submitted_at: now,
     }
 }

@@ -75,6 +75,18 @@ pub enum Purpose {
     Rebuild,
 }
 
+/// Whether other mirrors are read for the same data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Leg {
+    /// No other is: the executor may read straight into the buffer of the request.
+    #[default]
+    Only,
+    /// It is the first, and others may be read while it is in flight.
+    First,
+    /// Others are in flight: an extra read.
+    Further,
+}
+
 /// One I/O to one member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberIo {
@@ -98,6 +110,9 @@ pub struct MemberIo {
     pub stream: u64,
     /// Whether nobody waits for it.
     pub background: bool,
+    /// Whether other mirrors are read for the same data. An executor gives each of these reads a
+    /// buffer of its own and keeps what the one brings that ends well and not [`Outcome::lost`].
+    pub leg: Leg,
     /// When it was handed to the member.
     pub submitted_at: Nanos,
 }
@@ -111,6 +126,9 @@ pub enum IoError {
     Transport,
     /// The member is gone.
     Gone,
+    /// It was withdrawn because [`Volume::poll_cancel`](crate::volume::Volume::poll_cancel) named
+    /// it: nobody's fault.
+    Cancelled,
 }
 
 /// How and when a member I/O ended.
@@ -122,6 +140,8 @@ pub struct Outcome {
     pub completed_at: Nanos,
     /// Completion minus submission, queueing included.
     pub wait: Nanos,
+    /// Whether another mirror had answered before, so that its data is not wanted any more.
+    pub lost: bool,
 }
 
 /// Why a request failed.

@@ -3,7 +3,7 @@
 //! The volume alone writes here; policies read. Counters run from the start of the volume and are
 //! never reset, so a policy that wants a window keeps a snapshot and subtracts.
 
-use crate::io::{MemberIo, Op, Outcome};
+use crate::io::{IoError, MemberIo, Op, Outcome};
 use crate::units::Nanos;
 use std::ops::Index;
 
@@ -166,8 +166,8 @@ impl Member {
         };
         *in_flight = in_flight.checked_sub(1).expect("an I/O completes once, after its submission");
         self.bytes_in_flight -= io.length;
-        if outcome.result.is_err() {
-            self.errors += 1;
+        if let Err(error) = outcome.result {
+            self.errors += u64::from(error != IoError::Cancelled);
             return;
         }
         if io.op != Op::Flush {

@@ -46,6 +46,40 @@ pub enum Choice {
     /// of the slice. Pieces are whole logical blocks; the last may be shorter, and a mirror for
     /// which none is left reads nothing.
     Split,
+    /// Read it from `first`; if that has not answered `after` this time, from `backup` as well.
+    /// The first good answer counts, and the other read is cancelled.
+    Hedge {
+        /// Place of the mirror that is read at once.
+        first: usize,
+        /// Place of the other.
+        backup: usize,
+        /// How long to wait for the first.
+        after: Nanos,
+    },
+    /// Queue it on `first` and, if it is not next in line there `after` this time, on `second` as
+    /// well. Where it is next in line first it is read; the other is cancelled.
+    Tied {
+        /// Place of the mirror that gets it at once.
+        first: usize,
+        /// Place of the other.
+        second: usize,
+        /// How long the first may have it alone.
+        after: Nanos,
+    },
+    /// Read it from every mirror at once. The first good answer counts; the other reads run on.
+    All,
+}
+
+impl Choice {
+    /// The place of the mirror that is read whatever happens.
+    pub fn first(self) -> usize {
+        match self {
+            Choice::Mirror(first) | Choice::Hedge { first, .. } | Choice::Tied { first, .. } => {
+                first
+            }
+            Choice::Split | Choice::All => 0,
+        }
+    }
 }
 
 /// The only sources of time and chance that a policy has.

@@ -48,6 +48,11 @@ impl<T> Slab<T> {
         value
     }
 
+    /// The value under `key`, or `None` where there is none.
+    pub fn find(&self, key: u32) -> Option<&T> {
+        self.slots.get(key as usize)?.as_ref()
+    }
+
     /// The value under `key`.
     ///
     /// # Panics

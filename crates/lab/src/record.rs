@@ -143,6 +143,13 @@ pub struct MemberRecord {
     pub written_bytes: u64,
     /// I/O that failed.
     pub errors: u64,
+    /// Reads whose data was not wanted because another mirror had answered for the same: what a
+    /// policy that reads twice costs.
+    #[serde(default)]
+    pub extra_reads: u64,
+    /// Reads that were withdrawn before the member began them.
+    #[serde(default)]
+    pub cancelled_reads: u64,
     /// Mean wait of all reads.
     pub read_wait_mean_ns: u64,
     /// Waits of all reads, 8 bins to the octave.

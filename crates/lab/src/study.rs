@@ -97,6 +97,8 @@ pub struct Row {
     pub writes: Option<RowFigures>,
     /// Part of the foreground reads that each member served.
     pub shares: Vec<MemberShare>,
+    /// Member reads in vain, because another mirror had answered before, for each of use.
+    pub extra_per_read: f64,
     /// Mean score as a fraction of the oracle's; none for the oracle, or if it served nothing.
     pub fraction_of_oracle: Option<f64>,
 }
@@ -249,6 +251,7 @@ fn study_job(job: &JobSource, groups: &[Group<'_>]) -> JobStudy {
             .then(|| row_figures(group, Direction::Write))
             .filter(|_| group.cells.iter().any(|cell| !cell.write.is_idle())),
         shares: summary::merged_shares(group.cells),
+        extra_per_read: summary::extra_per_read(group.cells),
         fraction_of_oracle: oracle
             .filter(|&oracle| oracle > 0.0 && group.policy != ORACLE)
             .map(|oracle| mean(group) / oracle),

@@ -5,13 +5,14 @@
 //!
 //! - Nothing completes before it was submitted, and time never goes back.
 //! - Every member I/O completes exactly once; every request is replied to exactly once, and not
-//!   while member I/O of it is in flight.
+//!   while member I/O of it is in flight, save reads that race another mirror's answer.
+//! - What answers a read is every byte of it: a read that was lost or cancelled brings none.
 //! - No member is read where it is not in sync.
 //! - The volume's in-flight books agree with what is in flight.
 //! - A flush is replied to only when every member that can be written was flushed since the flush
 //!   was submitted.
 
-use mirrorball_core::io::{MemberIo, Op, Outcome, Request, RequestId, RequestKind};
+use mirrorball_core::io::{Leg, MemberIo, Op, Outcome, Request, RequestId, RequestKind};
 use mirrorball_core::member::{MemberState, Members};
 use mirrorball_core::units::Nanos;
 use std::collections::BTreeMap;
@@ -30,8 +31,12 @@ pub(crate) struct Checkers {
 #[derive(Debug)]
 struct Watched {
     kind: RequestKind,
+    length: u64,
     submitted_at: Nanos,
+    /// Member I/O in flight, but for reads that race.
     ios_in_flight: u32,
+    /// Bytes that reads brought.
+    bytes_read: u64,
 }
 
 /// What a member has in flight, by our count.
@@ -53,7 +58,13 @@ impl Checkers {
 
     pub(crate) fn on_request(&mut self, request: &Request, now: Nanos) {
         self.at(now);
-        let watched = Watched { kind: request.kind, submitted_at: now, ios_in_flight: 0 };
+        let watched = Watched {
+            kind: request.kind,
+            length: request.length,
+            submitted_at: now,
+            ios_in_flight: 0,
+            bytes_read: 0,
+        };
         let before = self.requests.insert(request.id.0, watched);
         assert!(before.is_none(), "{:?} was submitted twice", request.id);
     }
@@ -68,7 +79,8 @@ impl Checkers {
         let before = self.ios.insert(io.id.0, *io);
         assert!(before.is_none(), "{:?} names two I/Os in flight", io.id);
         let watched = self.requests.get_mut(&io.request.0);
-        watched.expect("member I/O serves a request not yet replied to").ios_in_flight += 1;
+        let watched = watched.expect("member I/O serves a request not yet replied to");
+        watched.ios_in_flight += u32::from(io.leg == Leg::Only);
         self.in_flight[io.member.get()].add(io);
         self.check_books(io, members);
     }
@@ -85,8 +97,14 @@ impl Checkers {
         assert_eq!(known.as_ref(), Some(io), "an I/O completes once and comes back as it was");
         assert_eq!(outcome.completed_at, now, "{io:?} carries another time of completion");
         assert_eq!(io.submitted_at + outcome.wait, now, "{io:?} waited {}", outcome.wait);
-        let watched = self.requests.get_mut(&io.request.0);
-        watched.expect("a request is replied to after its member I/O").ios_in_flight -= 1;
+        if !outcome.lost {
+            let watched = self.requests.get_mut(&io.request.0);
+            let watched = watched.expect("a request is replied to after its member I/O");
+            watched.ios_in_flight -= u32::from(io.leg == Leg::Only);
+            if io.op == Op::Read && outcome.result.is_ok() {
+                watched.bytes_read += io.length;
+            }
+        }
         self.in_flight[io.member.get()].remove(io);
         if io.op == Op::Flush && outcome.result.is_ok() {
             self.flushed[io.member.get()] = io.submitted_at;
@@ -99,6 +117,11 @@ impl Checkers {
         let watched = self.requests.remove(&request.0);
         let watched = watched.expect("a request is replied to once, after its submission");
         assert_eq!(watched.ios_in_flight, 0, "{request:?} has I/O in flight after its reply");
+        if watched.kind == RequestKind::Read && ok {
+            // More where a copy that failed in a race was read again, to be rewritten.
+            let is_whole = watched.bytes_read >= watched.length;
+            assert!(is_whole, "{request:?} was answered with {} bytes", watched.bytes_read);
+        }
         if watched.kind != RequestKind::Flush || !ok {
             return;
         }

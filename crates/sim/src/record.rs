@@ -6,7 +6,7 @@
 //! spread evenly over the run and does not depend on its length.
 
 use mirrorball_core::histogram::Histogram;
-use mirrorball_core::io::{MemberIo, Op, Outcome, RequestKind};
+use mirrorball_core::io::{IoError, MemberIo, Op, Outcome, RequestKind};
 use mirrorball_core::member::{MemberIndex, Members};
 use mirrorball_core::policy::Counter;
 use mirrorball_core::units::Nanos;
@@ -87,6 +87,10 @@ pub struct MemberRecord {
     pub written_bytes: u64,
     /// I/O that failed.
     pub errors: u64,
+    /// Reads of a policy that reads twice whose data was not wanted any more: what that costs.
+    pub extra_reads: u64,
+    /// Reads that were withdrawn before the member began them.
+    pub cancelled_reads: u64,
     /// Waits of all reads.
     pub read_wait: Histogram,
 }
@@ -180,6 +184,8 @@ impl Recorder {
             read_bytes: 0,
             written_bytes: 0,
             errors: 0,
+            extra_reads: 0,
+            cancelled_reads: 0,
             read_wait: Histogram::default(),
         };
         let mut recorder = Recorder {
@@ -240,11 +246,16 @@ impl Recorder {
     #[inline]
     pub(crate) fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome) {
         let index = io.member.get();
+        let measured = outcome.completed_at >= self.measure_from;
+        if outcome.result == Err(IoError::Cancelled) {
+            self.members[index].cancelled_reads += u64::from(measured);
+            return;
+        }
         self.current().members[index].wait += outcome.wait;
         if io.op == Op::Read && !io.background {
             self.sample(io, outcome);
         }
-        if outcome.completed_at < self.measure_from {
+        if !measured {
             return;
         }
         let member = &mut self.members[index];
@@ -257,6 +268,7 @@ impl Recorder {
                 member.reads += 1;
                 member.foreground_reads += u64::from(!io.background);
                 member.read_bytes += io.length;
+                member.extra_reads += u64::from(outcome.lost);
                 member.read_wait.record(outcome.wait);
             }
             Op::Write => {

@@ -162,12 +162,12 @@ impl PolicyInfo {
 }
 
 impl ParameterInfo {
-    /// What a value must be, for messages: `a size from 32K to 1M`.
+    /// What a value must be, for messages: `a size (such as 64K) from 32K to 1M`.
     pub fn expected(&self) -> String {
         let (least, most) = (*self.range.start(), *self.range.end());
         let what = match self.unit {
             Unit::Word(words) => return format!("one of `{}`", words.join("`, `")),
-            Unit::Bytes => "a size",
+            Unit::Bytes => "a size (such as 64K)",
             Unit::Devid => "a devid",
             Unit::Count => "a number",
             Unit::Percent => "a percentage",

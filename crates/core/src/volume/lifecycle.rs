@@ -1,9 +1,9 @@
 //! The life of a request and its pieces: cut, started, locked, rewritten, ended.
 
 use super::piece::{CopySet, Piece};
-use super::{Step, Volume};
+use super::{Step, Task, Volume};
 use crate::geometry::{Extent, MAX_COPIES, RESERVED_BYTES};
-use crate::io::{IoError, MemberIo, Op, Purpose, Reply, Request, RequestKind, VolumeError};
+use crate::io::{IoError, Leg, MemberIo, Op, Purpose, Reply, Request, RequestKind, VolumeError};
 use crate::member::{MemberIndex, MemberState};
 use crate::policy::Mirror;
 use crate::units::BLOCK_BYTES;
@@ -119,7 +119,8 @@ impl Volume {
     fn issue_to(&mut self, key: u32, copies: CopySet, op: Op, purpose: Purpose) {
         for copy in copies.iter() {
             self.pieces.get_mut(key).pending += 1;
-            self.ready.push_back(Step::Issue { piece: key, copy: copy as u8, op, purpose });
+            let task = Task { piece: key, copy: copy as u8, op, purpose, leg: Leg::Only };
+            self.ready.push_back(Step::Issue(task));
         }
         if copies.is_empty() {
             self.finish(key);
@@ -136,10 +137,13 @@ impl Volume {
         result: Result<(), IoError>,
     ) {
         let redundant = io.op == Op::Flush && self.can_lose(io.member);
+        let race = self.pieces.get(key).race;
+        let left = race.map(|race| self.on_runner(race, io.id.0 as u32, result.is_ok()));
         let piece = self.pieces.get_mut(key);
-        piece.pending -= 1;
+        piece.pending = left.unwrap_or(piece.pending - 1);
         match result {
             Ok(()) => piece.good.insert(copy),
+            Err(IoError::Cancelled) => {}
             Err(_) if piece.rewriting => self.fail_member(io.member),
             // Other members hold everything that this one failed to make durable.
             Err(_) if redundant => {
@@ -168,6 +172,12 @@ impl Volume {
                 self.ready.push_back(Step::Decide(key));
             }
             RequestKind::Read | RequestKind::Rebuild(_) if !read_well => self.start(key),
+            // Of a race, one answered and another failed. Its data may be older than a write that
+            // went by meanwhile: what is rewritten is read again under the lock.
+            RequestKind::Read if to_rewrite && !piece.locked => {
+                self.pieces.get_mut(key).good = CopySet::default();
+                self.start(key);
+            }
             RequestKind::Scrub if !read_well => self.give_up(key),
             RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Scrub if to_rewrite => {
                 self.rewrite(key);

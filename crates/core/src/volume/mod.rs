@@ -16,6 +16,9 @@
 //! retry, the rewriting and every rebuild and scrub hold a lock on their range: overlapping writes
 //! wait, so that old data never overwrites new.
 //!
+//! **Second reads.** A policy may have a piece read from several mirrors; the first good answer
+//! counts (see `race`). A retry and a rebuild read once.
+//!
 //! **Rebuilding.** The stale part of a member being rebuilt is never read but written like any
 //! other, so its recovery offset is all there is to know.
 
@@ -23,6 +26,7 @@ mod backoff;
 mod eligibility;
 mod lifecycle;
 mod piece;
+mod race;
 mod rebuild;
 #[cfg(test)]
 mod tests;
@@ -30,7 +34,8 @@ mod tests;
 pub use eligibility::Eligible;
 
 use crate::geometry::ChunkMap;
-use crate::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose, Reply, Request, VolumeError};
+use crate::io::{IoError, IoId, Leg, MemberIo, Op, Outcome, Purpose, Reply};
+use crate::io::{Request, RequestKind, VolumeError};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 use crate::rng::Rng;
@@ -38,6 +43,7 @@ use crate::slab::Slab;
 use crate::units::{BLOCK_BYTES, Nanos};
 use backoff::Backoff;
 use piece::Piece;
+use race::{RaceId, Races};
 use rebuild::Progress;
 use std::collections::VecDeque;
 
@@ -60,6 +66,7 @@ pub struct Volume {
     waiting: Vec<u32>,
     /// Pieces that hold a lock on their range.
     locked: Vec<u32>,
+    races: Races,
     replies: VecDeque<Reply>,
 }
 
@@ -77,6 +84,8 @@ struct InFlight {
     io: MemberIo,
     piece: u32,
     copy: u8,
+    /// Whether its race is over, and its piece perhaps gone.
+    lost: bool,
 }
 
 /// Something to hand out.
@@ -84,8 +93,20 @@ struct InFlight {
 enum Step {
     /// Read this piece from the mirror that the policy chooses.
     Decide(u32),
-    /// Do this to one copy of a piece.
-    Issue { piece: u32, copy: u8, op: Op, purpose: Purpose },
+    /// Do this.
+    Issue(Task),
+    /// Read this copy as well, if the race is still under way.
+    Second { race: RaceId, copy: u8 },
+}
+
+/// Something to be done to one copy of a piece.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    piece: u32,
+    copy: u8,
+    op: Op,
+    purpose: Purpose,
+    leg: Leg,
 }
 
 /// A choice that the policy is about to be asked for.
@@ -115,6 +136,7 @@ impl Volume {
             ready: VecDeque::new(),
             waiting: Vec::new(),
             locked: Vec::new(),
+            races: Races::default(),
             replies: VecDeque::new(),
         };
         volume.members_changed();
@@ -174,11 +196,14 @@ impl Volume {
     pub fn poll_io(&mut self, now: Nanos) -> Option<MemberIo> {
         loop {
             match self.ready.pop_front()? {
-                Step::Issue { piece, copy, op, purpose } => {
-                    return Some(self.issue(piece, copy, op, purpose, now));
-                }
+                Step::Issue(task) => return Some(self.issue(task, now)),
                 Step::Decide(piece) => {
                     if let Some(io) = self.decide(piece, now) {
+                        return Some(io);
+                    }
+                }
+                Step::Second { race, copy } => {
+                    if let Some(io) = self.second(race, copy, now) {
                         return Some(io);
                     }
                 }
@@ -213,17 +238,22 @@ impl Volume {
         result: Result<(), IoError>,
         now: Nanos,
     ) -> (MemberIo, Outcome) {
-        let InFlight { io, piece, copy } =
+        let InFlight { io, piece, copy, lost } =
             self.in_flight.remove(id.0 as u32).expect("a member I/O completes once");
         assert_eq!(io.id, id, "a member I/O completes once");
-        let outcome = Outcome { result, completed_at: now, wait: now - io.submitted_at };
+        let outcome = Outcome { result, completed_at: now, wait: now - io.submitted_at, lost };
         self.members.get_mut(io.member).book_complete(&io, &outcome);
         self.policy.on_complete(&io, &outcome, &mut Ctx { now, rng: &mut self.rng });
         match result {
             Ok(()) => self.backoffs[io.member.get()].on_success(),
             Err(error) => self.on_error(io.member, error, now),
         }
-        self.on_piece_io(piece, usize::from(copy), &io, result);
+        if !self.races.no_lines() {
+            self.move_up(&io);
+        }
+        if !lost {
+            self.on_piece_io(piece, usize::from(copy), &io, result);
+        }
         (io, outcome)
     }
 
@@ -236,14 +266,16 @@ impl Volume {
     /// When [`Volume::on_timeout`] is due, if nothing happens before.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Nanos> {
+        let second_read = self.races.next_timer();
         if self.plain {
-            return None;
+            return second_read;
         }
-        self.backoffs.iter().filter_map(Backoff::until).min()
+        self.backoffs.iter().filter_map(Backoff::until).chain(second_read).min()
     }
 
-    /// Lets what was waiting for `now` happen: members return from sitting out.
+    /// Lets what was waiting for `now` happen: members return from sitting out, second reads start.
     pub fn on_timeout(&mut self, now: Nanos) {
+        self.second_reads_due(now);
         let ended = self.backoffs.iter_mut().filter_map(|b| b.end_if_over(now).then_some(()));
         if ended.count() > 0 {
             self.members_changed();
@@ -274,6 +306,7 @@ impl Volume {
                 self.policy.choose(&read, mirrors, &self.members, ctx)
             }
         };
+        let may_race = piece.kind == RequestKind::Read && !piece.locked;
         let copy = match choice {
             Choice::Mirror(index) => mirrors[index].copy,
             Choice::Split => {
@@ -281,11 +314,19 @@ impl Volume {
                 self.split(key, eligible.as_slice());
                 eligible.as_slice()[0].copy
             }
+            _ if may_race => {
+                let eligible = self.eligible(key);
+                return Some(self.race(key, choice, eligible.as_slice(), now));
+            }
+            Choice::Hedge { .. } | Choice::Tied { .. } | Choice::All => {
+                mirrors[choice.first()].copy
+            }
         };
-        let piece = self.pieces.get_mut(key);
-        piece.pending = 1;
-        let purpose = piece.read_purpose();
-        Some(self.issue(key, copy, Op::Read, purpose, now))
+        let piece_read = self.pieces.get_mut(key);
+        piece_read.pending = 1;
+        let purpose = piece_read.read_purpose();
+        let task = Task { piece: key, copy, op: Op::Read, purpose, leg: Leg::Only };
+        Some(self.issue(task, now))
     }
 
     #[inline]
@@ -330,13 +371,15 @@ impl Volume {
             if whole.locked {
                 self.locked.push(piece);
             }
-            self.ready.push_front(Step::Issue { piece, copy: mirror.copy, op, purpose });
+            let task = Task { piece, copy: mirror.copy, op, purpose, leg: Leg::Only };
+            self.ready.push_front(Step::Issue(task));
         }
     }
 
     /// Makes the member I/O, books it and tells the policy.
     #[inline]
-    fn issue(&mut self, key: u32, copy: u8, op: Op, purpose: Purpose, now: Nanos) -> MemberIo {
+    fn issue(&mut self, task: Task, now: Nanos) -> MemberIo {
+        let Task { piece: key, copy, op, purpose, leg } = task;
         let piece = self.pieces.get(key);
         let mirror = piece.mirrors()[usize::from(copy)];
         let request = &self.requests.get(piece.request).request;
@@ -355,9 +398,10 @@ impl Volume {
                 volume_offset: piece.offset,
                 stream: request.stream,
                 background: request.background,
+                leg,
                 submitted_at: now,
             };
-            InFlight { io, piece: key, copy }
+            InFlight { io, piece: key, copy, lost: false }
         });
         let io = in_flight.io;
         self.members.get_mut(io.member).book_submit(&io);
@@ -374,6 +418,7 @@ impl Volume {
 
     fn on_error(&mut self, member: MemberIndex, error: IoError, now: Nanos) {
         match error {
+            IoError::Cancelled => {}
             IoError::Gone => self.set_member_state(member, MemberState::Failed),
             IoError::Medium | IoError::Transport => {
                 self.backoffs[member.get()].on_error(now);

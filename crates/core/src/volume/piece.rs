@@ -56,6 +56,8 @@ pub(super) struct Piece {
     pub(super) rewriting: bool,
     /// Whether overlapping writes wait for it.
     pub(super) locked: bool,
+    /// The race that its reads run.
+    pub(super) race: Option<u32>,
 }
 
 impl Piece {
@@ -74,6 +76,7 @@ impl Piece {
             target: None,
             rewriting: false,
             locked: false,
+            race: None,
         }
     }
 
@@ -109,7 +112,11 @@ impl Piece {
 
     /// Its two halves, to be read anew, if it is longer than what a medium loses at least.
     pub(super) fn halves(&self) -> Option<[Piece; 2]> {
-        let middle = (self.offset + self.length / 2).next_multiple_of(SECTOR_BYTES);
+        // The sector's edge before the middle or, if the piece begins behind that, the one after.
+        let half = self.offset + self.length / 2;
+        let before = half / SECTOR_BYTES * SECTOR_BYTES;
+        let after = half.next_multiple_of(SECTOR_BYTES);
+        let middle = if before > self.offset { before } else { after };
         if middle >= self.offset + self.length {
             return None;
         }
@@ -129,5 +136,27 @@ impl Piece {
             RequestKind::Discard => Ok(()),
             RequestKind::Write | RequestKind::Flush => Err(VolumeError::Unwritable),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::MemberIndex;
+
+    #[test]
+    fn halves_meet_at_the_edge_of_a_sector_wherever_there_is_one() {
+        let mirror = Mirror { member: MemberIndex(0), offset: 0, copy: 0 };
+        let halves = |offset, length| {
+            let extent = Extent { length, mirrors: [mirror; MAX_COPIES], copies: 1 };
+            let piece = Piece::new(0, RequestKind::Read, offset, &extent);
+            piece.halves().map(|halves| halves.map(|half| (half.offset, half.length)))
+        };
+        assert_eq!(halves(0, 4096), None, "a sector is not cut");
+        assert_eq!(halves(512, 1024), None, "nor is a part of one");
+        assert_eq!(halves(0, 16384), Some([(0, 8192), (8192, 8192)]));
+        assert_eq!(halves(512, 7680), Some([(512, 3584), (4096, 4096)]), "the only edge");
+        assert_eq!(halves(3584, 8192), Some([(3584, 512), (4096, 7680)]), "the edge before");
+        assert_eq!(halves(3584, 1024), Some([(3584, 512), (4096, 512)]), "the edge behind");
     }
 }

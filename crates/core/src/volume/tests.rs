@@ -1,6 +1,7 @@
 //! The volume against a small executor that keeps data: what is read must be what was written.
 
 mod history;
+mod races;
 
 use super::*;
 use crate::geometry::{ChunkMap, Profile};
@@ -27,12 +28,22 @@ impl ReadPolicy for Splitter {
     }
 }
 
-/// Chooses by the volume's generator.
+/// Chooses by the volume's generator among all that a policy may answer.
 struct Any;
 
 impl ReadPolicy for Any {
     fn choose(&mut self, _: &Read, mirrors: &[Mirror], _: &Members, ctx: &mut Ctx<'_>) -> Choice {
-        Choice::Mirror(ctx.rng.below(mirrors.len() as u64) as usize)
+        let number = mirrors.len() as u64;
+        let first = ctx.rng.below(number) as usize;
+        let other = (first + 1 + ctx.rng.below(number - 1) as usize) % mirrors.len();
+        let after = Nanos(ctx.rng.below(2) * backoff::FIRST.0 / 2);
+        match ctx.rng.below(8) {
+            0 => Choice::Split,
+            1 => Choice::All,
+            2..4 => Choice::Hedge { first, backup: other, after },
+            4..6 => Choice::Tied { first, second: other, after },
+            _ => Choice::Mirror(first),
+        }
     }
 }
 
@@ -104,13 +115,21 @@ impl World {
         ios
     }
 
-    /// Does the I/O to the contents and reports it.
-    fn complete(&mut self, io: MemberIo) {
-        let result = self.perform(&io);
-        self.volume.complete(io.id, result, self.now);
+    /// Does the I/O to the contents and reports it. A read has a buffer of its own until the volume
+    /// says that its data counts.
+    fn complete(&mut self, io: MemberIo) -> Outcome {
+        let read = self.perform(&io);
+        let result = read.as_ref().map(|_| ()).map_err(|error| *error);
+        let (_, outcome) = self.volume.complete(io.id, result, self.now);
+        if !outcome.lost {
+            let buffer = self.buffers.get_mut(&io.request.0).unwrap();
+            buffer.extend(read.unwrap_or_default());
+        }
+        outcome
     }
 
-    fn perform(&mut self, io: &MemberIo) -> Result<(), IoError> {
+    /// The blocks of the volume that a read brought.
+    fn perform(&mut self, io: &MemberIo) -> Result<Vec<(u64, u64)>, IoError> {
         let member = io.member.0;
         let blocks = io.length / BLOCK;
         let on_member = |index| (member, io.offset / BLOCK + index);
@@ -120,11 +139,8 @@ impl World {
                 if (0..blocks).any(|index| self.bad.contains(&on_member(index))) {
                     return Err(IoError::Medium);
                 }
-                for index in 0..blocks {
-                    let value = self.disks.get(&on_member(index)).copied().unwrap_or(0);
-                    let buffer = self.buffers.get_mut(&io.request.0).unwrap();
-                    buffer.insert(on_volume(index), value);
-                }
+                let value = |index| self.disks.get(&on_member(index)).copied().unwrap_or(0);
+                return Ok((0..blocks).map(|index| (on_volume(index), value(index))).collect());
             }
             Op::Write => {
                 for index in 0..blocks {
@@ -135,7 +151,12 @@ impl World {
             }
             Op::Flush | Op::Discard => {}
         }
-        Ok(())
+        Ok(Vec::new())
+    }
+
+    /// Cancels an I/O, as the volume asked.
+    fn cancel(&mut self, io: MemberIo) {
+        self.volume.complete(io.id, Err(IoError::Cancelled), self.now);
     }
 
     /// Runs until nothing is left to do, completing in order.
@@ -381,7 +402,9 @@ fn a_write_waits_for_every_part_of_a_split_rebuild() {
     assert!(reads.iter().all(|io| io.purpose == Purpose::Rebuild));
     world.write(2, MIB - 4096, 4096, 3);
     assert!(world.pump().is_empty(), "the second half of the range is locked too");
-    reads.into_iter().for_each(|io| world.complete(io));
+    for io in reads {
+        world.complete(io);
+    }
     world.settle();
     let mirrors = world.volume.map().map(MIB - 4096, 4096).mirrors;
     for mirror in &mirrors[..3] {

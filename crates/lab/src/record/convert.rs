@@ -86,6 +86,8 @@ fn members(members: &[simulated::MemberRecord]) -> Vec<MemberRecord> {
             read_bytes: member.read_bytes,
             written_bytes: member.written_bytes,
             errors: member.errors,
+            extra_reads: member.extra_reads,
+            cancelled_reads: member.cancelled_reads,
             read_wait_mean_ns: member.read_wait.mean().0,
             read_wait: CoarseLatency::from(&member.read_wait),
         })

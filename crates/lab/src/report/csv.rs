@@ -1,14 +1,15 @@
 //! One line per cell, for spreadsheets and plots.
 //!
 //! Rates and latencies are those of all the job's reads (of its writes, if it reads nothing).
-//! `share_by_devid` is `devid:fraction` for each member, joined by semicolons. Quoting follows
-//! RFC 4180; lines end in a bare newline, as tools on Unix expect.
+//! `share_by_devid` is `devid:fraction` for each member, joined by semicolons. `extra_reads` counts
+//! member reads in vain, because another mirror had answered before. Quoting follows RFC 4180;
+//! lines end in a bare newline, as tools on Unix expect.
 
 use super::Style;
 use crate::study::{CellSummary, Study};
 
 const COLUMNS: &str = "array,job,policy,seed,iops,mib_per_s,mean_us,p50_us,p99_us,p99_9_us,\
-                       p99_99_us,share_by_devid";
+                       p99_99_us,share_by_devid,extra_reads";
 
 pub(super) fn render(study: &Study, _style: Style) -> String {
     let mut text = COLUMNS.to_owned() + "\n";
@@ -37,6 +38,7 @@ fn line(cell: &CellSummary) -> String {
         micros(latencies.p99_9_ns),
         micros(latencies.p99_99_ns),
         shares.join(";"),
+        cell.extra_reads.to_string(),
     ];
     fields.join(",")
 }

@@ -24,6 +24,13 @@ pub(super) struct Sheet {
     pub(super) notes: Vec<String>,
 }
 
+/// Columns that only some jobs need.
+#[derive(Clone, Copy)]
+struct Optional {
+    writes: bool,
+    extra_reads: bool,
+}
+
 /// One line: what was compared.
 pub(super) fn title(study: &Study) -> String {
     let plan = &study.plan;
@@ -94,6 +101,10 @@ fn job_sheet(job: &JobStudy) -> Sheet {
         let column = |devid: &u64| Column::right(devid.to_string()).under("reads by devid, %");
         columns.extend(devids.iter().map(column));
     }
+    let has_extra_reads = job.rows.iter().any(|row| row.extra_per_read > 0.0);
+    if has_extra_reads {
+        columns.push(Column::right("reads, %").under("extra"));
+    }
     columns.push(Column::right("oracle").under("% of"));
 
     let mut rows: Vec<&Row> = job.rows.iter().collect();
@@ -105,7 +116,8 @@ fn job_sheet(job: &JobStudy) -> Sheet {
         };
         is_oracle(left).cmp(&is_oracle(right)).then(slowness(left).total_cmp(&slowness(right)))
     });
-    let grid_rows = rows.iter().map(|row| job_row(row, has_writes)).collect();
+    let optional = Optional { writes: has_writes, extra_reads: has_extra_reads };
+    let grid_rows = rows.iter().map(|row| job_row(row, optional)).collect();
     Sheet {
         heading: format!("{}{judged}", job.job),
         grid: Grid { columns, rows: grid_rows },
@@ -113,12 +125,12 @@ fn job_sheet(job: &JobStudy) -> Sheet {
     }
 }
 
-fn job_row(row: &Row, has_writes: bool) -> GridRow {
+fn job_row(row: &Row, optional: Optional) -> GridRow {
     let RowFigures { iops, mib_per_s, p50_us, p99_us, p99_9_us, p99_99_us, .. } = &row.figures;
     let relative = iops.relative().map_or("-".to_owned(), |width| format!("{:.0}%", 100.0 * width));
     let mut texts = vec![row.policy.clone(), number(iops.value), relative, number(mib_per_s.value)];
     texts.extend([p50_us, p99_us, p99_9_us, p99_99_us].map(|latency| micros(latency.value)));
-    if has_writes {
+    if optional.writes {
         let writes = row.writes.as_ref();
         texts.push(writes.map_or("-".to_owned(), |writes| number(writes.iops.value)));
         texts.push(writes.map_or("-".to_owned(), |writes| micros(writes.p99_us.value)));
@@ -132,6 +144,9 @@ fn job_row(row: &Row, has_writes: bool) -> GridRow {
         texts.push(shown.collect::<Vec<String>>().join(" "));
     } else {
         texts.extend(row.shares.iter().map(|share| percent(share.share)));
+    }
+    if optional.extra_reads {
+        texts.push(self::percent(100.0 * row.extra_per_read));
     }
     texts.push(row.fraction_of_oracle.map_or(String::new(), percent));
     let emphasis = match row.standing {

@@ -24,6 +24,8 @@ pub struct CellSummary {
     pub write: Figures,
     /// What each member served of the foreground reads.
     pub shares: Vec<MemberShare>,
+    /// Member reads in vain, because another mirror had answered before.
+    pub extra_reads: u64,
 }
 
 /// Requests of one kind.
@@ -67,6 +69,7 @@ impl CellSummary {
             read: figures(record.reads())?,
             write: figures(record.writes())?,
             shares: shares(reads.collect()),
+            extra_reads: record.members.iter().map(|member| member.extra_reads).sum(),
         })
     }
 
@@ -122,6 +125,13 @@ fn covered_ns(mut windows: Vec<(u64, u64)>) -> u64 {
         reached_ns = reached_ns.max(until_ns);
     }
     covered_ns
+}
+
+/// Member reads in vain for each that was of use, over all repeats together.
+pub(super) fn extra_per_read(cells: &[CellSummary]) -> f64 {
+    let extra: u64 = cells.iter().map(|cell| cell.extra_reads).sum();
+    let all: u64 = cells.iter().flat_map(|cell| &cell.shares).map(|share| share.reads).sum();
+    extra as f64 / all.saturating_sub(extra).max(1) as f64
 }
 
 /// Shares over all repeats together.

@@ -1,7 +1,7 @@
 //! Each rule broken once: a checker that lets it pass is no checker.
 
 use super::*;
-use mirrorball_core::io::{IoError, IoId, Purpose};
+use mirrorball_core::io::{IoError, IoId, Leg, Purpose};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 
 /// Two members, the second failed or being rebuilt as the test has it, and a volume's events.
@@ -36,6 +36,15 @@ impl Script {
     }
 
     fn complete(&mut self, io: &MemberIo, now: u64) {
+        self.finish(io, Ok(()), now, false);
+    }
+
+    /// A read that is not wanted any more ends.
+    fn end(&mut self, io: &MemberIo, result: Result<(), IoError>, now: u64) {
+        self.finish(io, result, now, result.is_ok());
+    }
+
+    fn finish(&mut self, io: &MemberIo, result: Result<(), IoError>, now: u64, lost: bool) {
         let member = self.members.get_mut(io.member);
         match io.op {
             Op::Read => member.reads_in_flight -= 1,
@@ -44,7 +53,7 @@ impl Script {
         member.bytes_in_flight -= io.length;
         let now = Nanos(now);
         let wait = now.saturating_sub(io.submitted_at);
-        let outcome = Outcome { result: Ok(()), completed_at: now, wait };
+        let outcome = Outcome { result, completed_at: now, wait, lost };
         self.checkers.on_complete(io, &outcome, &self.members, now);
     }
 
@@ -65,6 +74,7 @@ fn io(id: u64, request: u64, op: Op, member: MemberIndex, now: u64) -> MemberIo 
         volume_offset: 0,
         stream: 0,
         background: false,
+        leg: Leg::Only,
         submitted_at: Nanos(now),
     }
 }
@@ -184,7 +194,43 @@ fn a_failed_flush_promises_nothing() {
     script.members.get_mut(SECOND).writes_in_flight -= 1;
     script.members.get_mut(SECOND).bytes_in_flight -= 4096;
     let result = Err(IoError::Transport);
-    let outcome = Outcome { result, completed_at: Nanos(20), wait: Nanos(10) };
+    let outcome = Outcome { result, completed_at: Nanos(20), wait: Nanos(10), lost: false };
     script.checkers.on_complete(&flush, &outcome, &script.members, Nanos(20));
     script.checkers.on_reply(RequestId(1), false, &script.members, Nanos(20));
+}
+
+#[test]
+fn a_read_may_be_answered_while_another_mirror_is_still_read() {
+    let (mut script, answer, loser) = racing();
+    script.complete(&answer, 20);
+    script.reply(1, 20);
+    script.request(1, RequestKind::Read, 21);
+    script.end(&loser, Ok(()), 30);
+}
+
+#[test]
+#[should_panic(expected = "answered with 0 bytes")]
+fn a_read_that_only_a_loser_could_answer() {
+    let (mut script, _, loser) = racing();
+    script.end(&loser, Ok(()), 20);
+    script.reply(1, 20);
+}
+
+#[test]
+#[should_panic(expected = "answered with 0 bytes")]
+fn a_read_that_was_cancelled_is_no_answer() {
+    let (mut script, answer, _) = racing();
+    script.end(&answer, Err(IoError::Cancelled), 20);
+    script.reply(1, 20);
+}
+
+/// Two reads of one block, on both members.
+fn racing() -> (Script, MemberIo, MemberIo) {
+    let mut script = Script::new();
+    script.request(1, RequestKind::Read, 10);
+    let first = MemberIo { leg: Leg::First, ..io(1, 1, Op::Read, MemberIndex(0), 10) };
+    let further = MemberIo { leg: Leg::Further, ..io(2, 1, Op::Read, SECOND, 10) };
+    script.submit(&first);
+    script.submit(&further);
+    (script, first, further)
 }

@@ -110,10 +110,7 @@ fn random_choices(info: &'static PolicyInfo, seed: u64) -> Vec<Choice> {
         };
         let mut ctx = Ctx { now: Nanos::from_millis(step * 300), rng: &mut rng };
         let choice = policy.choose(&read, &mirrors, &members, &mut ctx);
-        let place = match choice {
-            Choice::Mirror(place) => place,
-            Choice::Split => 0,
-        };
+        let place = choice.first();
         assert!(place < mirrors.len(), "{}: {place} of {}", info.name, mirrors.len());
         choices.push(choice);
         let io = script::member_io(&read, &mirrors[place], ctx.now);

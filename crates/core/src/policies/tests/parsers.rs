@@ -149,8 +149,8 @@ fn refusals_say_what_to_write() {
         ("gmiror/*", "unknown policy family `gmiror/*`; did you mean `gmirror/*`?"),
         (
             "round-robin:x",
-            "bad value `x` for `bytes` of btrfs/round-robin: expected a size of \
-             at least 1",
+            "bad value `x` for `bytes` of btrfs/round-robin: expected a size \
+             (such as 64K) of at least 1",
         ),
         ("devid:0", "bad value `0` for `id` of btrfs/devid: expected a devid of at least 1"),
         (

@@ -4,7 +4,7 @@
 //! Members are called by their devid. A read's mirrors are the eligible members in stripe order,
 //! all at the volume's own offset.
 
-use crate::io::{IoId, MemberIo, Op, Outcome, Purpose, RequestId};
+use crate::io::{IoId, Leg, MemberIo, Op, Outcome, Purpose, RequestId};
 use crate::member::{MemberConfig, MemberIndex, Members};
 use crate::policies::Spec;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -82,6 +82,7 @@ pub(super) fn member_io(read: &Read, mirror: &Mirror, now: Nanos) -> MemberIo {
         volume_offset: read.offset,
         stream: read.stream,
         background: read.background,
+        leg: Leg::Only,
         submitted_at: now,
     }
 }
@@ -148,7 +149,8 @@ impl Script {
                 }
                 0
             }
-            Choice::Mirror(place) => {
+            _ => {
+                let place = choice.first();
                 self.submit(member_io(&read, &mirrors[place], self.now));
                 self.members[mirrors[place].member].config.devid
             }
@@ -185,7 +187,7 @@ impl Script {
         let oldest = self.in_flight.iter().position(|io| io.member == member).unwrap();
         let io = self.in_flight.remove(oldest);
         let wait = Nanos::from_millis(wait_ms);
-        let outcome = Outcome { result: Ok(()), completed_at: self.now, wait };
+        let outcome = Outcome { result: Ok(()), completed_at: self.now, wait, lost: false };
         self.members.get_mut(member).book_complete(&io, &outcome);
         let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
         self.policy.on_complete(&io, &outcome, &mut ctx);

@@ -8,12 +8,30 @@ use std::ops::Range;
 /// One step of a random history.
 #[derive(Clone, Debug)]
 enum Action {
-    Read { block: u64, blocks: u64 },
-    Write { block: u64, blocks: u64 },
-    Scrub { block: u64, blocks: u64 },
-    Rebuild { megabyte: u64 },
-    Complete { pick: usize },
-    Spoil { copy: usize, block: u64 },
+    Read {
+        block: u64,
+        blocks: u64,
+    },
+    Write {
+        block: u64,
+        blocks: u64,
+    },
+    Scrub {
+        block: u64,
+        blocks: u64,
+    },
+    Rebuild {
+        megabyte: u64,
+    },
+    Complete {
+        pick: usize,
+    },
+    /// Withdraw what the volume names next, if it is not too late.
+    Cancel,
+    Spoil {
+        copy: usize,
+        block: u64,
+    },
     Wait,
 }
 
@@ -27,6 +45,7 @@ fn action() -> impl Strategy<Value = Action> {
         1 => (0..3u64).prop_map(|megabyte| Action::Rebuild { megabyte }),
         8 => any::<usize>().prop_map(|pick| Action::Complete { pick }),
         1 => (0..2usize, 100..190u64).prop_map(|(copy, block)| Action::Spoil { copy, block }),
+        2 => Just(Action::Cancel),
         1 => Just(Action::Wait),
     ]
 }
@@ -96,8 +115,14 @@ impl Play {
             // A read that met one spoiled copy may rightly fail if the other spoils under its
             // hands, so copies spoil only between requests.
             Action::Spoil { copy, block } if world.volume.is_idle() => spoil(world, copy, block),
+            Action::Cancel => {
+                if let Some(io) = world.volume.poll_cancel() {
+                    self.flying.retain(|flying| flying.id != io.id);
+                    world.cancel(io);
+                }
+            }
             Action::Wait => {
-                world.now += backoff::FIRST;
+                world.now += backoff::FIRST / 4;
                 world.volume.on_timeout(world.now);
             }
             Action::Write { .. } | Action::Complete { .. } | Action::Spoil { .. } => {}
