@@ -4,30 +4,43 @@
 //! neighbour (the "optimal string alignment" distance), without regard to case. Policies, models,
 //! job options and array keys all ask here, so that every message guesses by one rule.
 
-/// The candidate that `word` most likely meant: the fewest slips away, the first of equals. A guess
-/// is made only up to one slip in three letters; beyond that, a candidate that begins with `word`
-/// (of at least three letters) is taken. `None` if nothing is near.
+/// The candidate that `word` most likely meant. One that begins with `word` (of at least three
+/// letters) is `word` with the rest left out, so it goes before any that is spelled otherwise, the
+/// shortest first. Else the fewest slips away, the first of equals, up to one slip in three letters.
+/// `None` if nothing is near.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let letters = word.chars().count();
-    let mut begins_with_word = None;
-    let mut best: Option<(usize, &str)> = None;
+    let mut best: Option<((Likeness, usize), &str)> = None;
     for candidate in candidates {
         let lower = candidate.to_lowercase();
-        let allowed = (letters.max(lower.chars().count()) / 3).max(1);
-        // Telling lengths apart first keeps a long paste in place of a name cheap.
-        if letters.abs_diff(lower.chars().count()) <= allowed {
+        let length = lower.chars().count();
+        let allowed = (letters.max(length) / 3).max(1);
+        let likeness = if letters >= 3 && lower.starts_with(&word) {
+            (Likeness::Completes, length)
+        } else if letters.abs_diff(length) <= allowed {
+            // Telling lengths apart first keeps a long paste in place of a name cheap.
             let slips = slips_between(&word, &lower);
-            if slips <= allowed && best.is_none_or(|(fewest, _)| slips < fewest) {
-                best = Some((slips, candidate));
+            // A one-letter word is one slip away from every other: that is no hint.
+            if slips > allowed || slips >= letters {
+                continue;
             }
-        }
-        if letters >= 3 && begins_with_word.is_none() && lower.starts_with(&word) {
-            begins_with_word = Some(candidate);
+            (Likeness::Resembles, slips)
+        } else {
+            continue;
+        };
+        if best.is_none_or(|(least, _)| likeness < least) {
+            best = Some((likeness, candidate));
         }
     }
-    // A one-letter word is one slip away from every other: that is no hint.
-    best.filter(|&(slips, _)| slips < letters).map(|(_, candidate)| candidate).or(begins_with_word)
+    best.map(|(_, candidate)| candidate)
+}
+
+/// How a candidate is like the word, the better first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Likeness {
+    Completes,
+    Resembles,
 }
 
 /// Optimal string alignment distance, with three rows of the usual table.
@@ -90,6 +103,20 @@ mod tests {
         ] {
             assert_eq!(nearest(word, names), expected, "{word}");
         }
+    }
+
+    /// `hdd-5k4` is two slips from `hdd-7k2`, but who wrote `hdd-7k2` meant one of those.
+    #[test]
+    fn a_beginning_goes_before_a_resemblance() {
+        let models = ["hdd-15k", "hdd-5k4", "hdd-7k2-desktop", "hdd-7k2-ent"];
+        assert_eq!(
+            nearest("hdd-7k2", models),
+            Some("hdd-7k2-ent"),
+            "the shortest that completes it"
+        );
+        assert_eq!(nearest("HDD-7K2-D", models), Some("hdd-7k2-desktop"));
+        assert_eq!(nearest("hdd-5k2", models), Some("hdd-5k4"));
+        assert_eq!(nearest("hd", models), None, "too short to be a beginning");
     }
 
     #[test]
