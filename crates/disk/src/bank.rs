@@ -93,13 +93,37 @@ impl Bank {
             Some(path) => path.submit(now, io, &mut self.links[path.link]),
         }
         let at = station.next_event();
-        self.events[member.get()] = at;
-        let comes_first = at < self.earliest.at
-            || (at == self.earliest.at && member.get() < self.earliest.member);
+        self.note_event(member.get(), at);
+    }
+
+    /// Takes back an I/O of a member, if it can be had back: `true` means that no completion comes
+    /// for it and that its tag is free. Costs the link nothing more and gives it nothing back.
+    ///
+    /// # Panics
+    /// If the bank has an event before `now` that it was not advanced to.
+    pub fn cancel(&mut self, now: Nanos, member: MemberIndex, tag: u64) -> bool {
+        assert!(now <= self.earliest.at, "advance to {:?} before {now:?}", self.earliest.at);
+        let station = &mut self.members[member.get()];
+        let taken_back = match &mut station.path {
+            None => station.model.cancel(now, tag),
+            Some(path) => path.cancel(now, tag, station.model.as_mut()),
+        };
+        // Even a vain attempt makes the member look at the time.
+        let at = station.next_event();
+        self.note_event(member.get(), at);
+        taken_back
+    }
+
+    /// Notes that the next event of `member` is now at `at`.
+    #[inline]
+    fn note_event(&mut self, member: usize, at: Nanos) {
+        self.events[member] = at;
+        let comes_first =
+            at < self.earliest.at || (at == self.earliest.at && member < self.earliest.member);
         if comes_first {
-            self.earliest = Earliest { at, member: member.get() };
-        } else if member.get() == self.earliest.member && at > self.earliest.at {
-            // A submission may put off what the member was about to do.
+            self.earliest = Earliest { at, member };
+        } else if member == self.earliest.member && at > self.earliest.at {
+            // What came or went may put off what the member was about to do.
             self.earliest = find_earliest(&self.events);
         }
     }

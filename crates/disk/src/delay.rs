@@ -6,6 +6,10 @@
 //! holding times; tests of executors and policies rest on that. It is also what dm-delay and
 //! nbdkit's delay filter offer, with the queue they lack.
 //!
+//! Nothing overtakes in the queue, so what is submitted has its start and end at once. An I/O that no
+//! server has begun can be taken back: those behind it are then planned anew, which gives what would
+//! have been had it never come.
+//!
 //! Every operation takes the service time. Flushes and discards move no bytes. Writes are durable
 //! when they complete, so a flush waits for nothing but its turn.
 //!
@@ -76,9 +80,21 @@ pub struct Delay {
     parameters: DelayParameters,
     /// When each server becomes free, one entry per server.
     servers: TimeQueue<()>,
-    /// What was submitted and has not been handed out, by its time of completion: known at
-    /// submission, because nothing overtakes in the queue.
-    pending: TimeQueue<u64>,
+    /// What was submitted and has not been handed out, by its time of completion.
+    pending: TimeQueue<Planned>,
+    /// How many were submitted so far.
+    submitted: u64,
+    /// Where [`Model::cancel`] puts what it plans anew; empty otherwise.
+    replanned: Vec<(Nanos, Planned)>,
+}
+
+/// An I/O and when its server begins it.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    tag: u64,
+    /// Tells the order of submission.
+    number: u64,
+    start: Nanos,
 }
 
 impl Delay {
@@ -92,17 +108,26 @@ impl Delay {
         for _ in 0..parameters.servers {
             servers.push(Nanos::ZERO, ());
         }
-        Delay { parameters, servers, pending: TimeQueue::default() }
+        let pending = TimeQueue::default();
+        Delay { parameters, servers, pending, submitted: 0, replanned: Vec::new() }
+    }
+
+    /// Gives the I/O to the server that is free first.
+    #[inline]
+    fn plan(&mut self, ready: Nanos, tag: u64, number: u64, holding_time: Nanos) {
+        let (free_at, ()) = self.servers.pop_due(Nanos::MAX).expect("there is a server");
+        let start = ready.max(free_at);
+        let end = start.saturating_add(holding_time);
+        self.servers.push(end, ());
+        self.pending.push(end, Planned { tag, number, start });
     }
 }
 
 impl Model for Delay {
     #[inline]
     fn submit(&mut self, now: Nanos, io: DiskIo) {
-        let (free_at, ()) = self.servers.pop_due(Nanos::MAX).expect("there is a server");
-        let end = now.max(free_at).saturating_add(self.parameters.holding_time(&io));
-        self.servers.push(end, ());
-        self.pending.push(end, io.tag);
+        self.submitted += 1;
+        self.plan(now, io.tag, self.submitted, self.parameters.holding_time(&io));
     }
 
     #[inline]
@@ -112,9 +137,37 @@ impl Model for Delay {
 
     #[inline]
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
-        while let Some((at, tag)) = self.pending.pop_due(now) {
+        while let Some((at, Planned { tag, .. })) = self.pending.pop_due(now) {
             completions.push(Completion { tag, at, result: Ok(()) });
         }
+    }
+
+    /// Always possible before a server has begun, for this disk is nothing but a queue.
+    fn cancel(&mut self, now: Nanos, tag: u64) -> bool {
+        let Some(&cancelled) = self.pending.find(|planned| planned.tag == tag) else {
+            return false;
+        };
+        if cancelled.start <= now {
+            return false;
+        }
+        let mut replanned = std::mem::take(&mut self.replanned);
+        while let Some((end, planned)) =
+            self.pending.take(|_, planned| planned.number >= cancelled.number)
+        {
+            // It waited, so its server becomes free just when it was to start.
+            self.servers.push(planned.start, ());
+            replanned.push((end, planned));
+        }
+        for &(end, _) in &replanned {
+            self.servers.take(|free_at, ()| free_at == end).expect("a server was to be free then");
+        }
+        replanned.sort_unstable_by_key(|(_, planned)| planned.number);
+        for (end, planned) in replanned.drain(..).skip(1) {
+            let Planned { tag, number, start } = planned;
+            self.plan(Nanos::ZERO, tag, number, end - start);
+        }
+        self.replanned = replanned;
+        true
     }
 
     fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos {

@@ -277,6 +277,24 @@ impl Model for Faulty {
         completions.extend(self.ready.drain(..));
     }
 
+    /// The disk beneath decides, by its own clock: a stalled or slow one has begun what it had begun.
+    /// Nothing waits in the overlay itself. What has failed already is answered.
+    fn cancel(&mut self, now: Nanos, tag: u64) -> bool {
+        self.run_until(now);
+        self.now = now;
+        // A disk that died may still be at an earlier I/O of the same tag.
+        let wanted = |(_, entry): &(u32, &InFlight)| entry.io.tag == tag && !entry.answered;
+        let Some(key) = self.in_flight.iter().find(wanted).map(|(key, _)| key) else {
+            return false;
+        };
+        if !self.inner.cancel(self.clock.disk_time(now), u64::from(key)) {
+            return false;
+        }
+        self.in_flight.remove(key);
+        self.unanswered -= 1;
+        true
+    }
+
     fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos {
         if self.is_dead(now) {
             return now;

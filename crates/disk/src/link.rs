@@ -8,7 +8,8 @@
 //! A read sends its command across, runs on the disk, and brings its data back. A write brings its
 //! data to the disk before it starts there, and sends an acknowledgement back. So every I/O pays
 //! the latency twice and the bandwidth once. The bank ([`crate::bank`]) walks an I/O along this
-//! path; here is the timing of one crossing.
+//! path; here is the timing of one crossing. An I/O that is taken back on its way leaves what the
+//! link has promised as it is: the transfer has been spent.
 //!
 //! The reason for it: the 3ware card of the btrfs wiki's "Multi-device Benchmarks" passes 200 MB/s
 //! of reads and 190 MB/s of writes, whatever the four disks behind it could do.

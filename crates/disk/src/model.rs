@@ -46,6 +46,15 @@ pub trait Model: Send {
     /// in order of submission.
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>);
 
+    /// Takes back the I/O in flight under `tag` if the disk has not begun it and can still let go of
+    /// it. `true`: it is gone, no completion comes for it, and what waited behind it moves up as if
+    /// it had not been in the queue. `false`: it is too late, or this disk has no means, and it
+    /// completes as ever. No time before `now` may have an event that was not advanced to. Taking
+    /// back costs no time, of a bus or of the disk.
+    ///
+    /// There is no default: each model says what its kind of disk can do.
+    fn cancel(&mut self, now: Nanos, tag: u64) -> bool;
+
     /// When `io` would complete if it were submitted at `now` and nothing came after it. Only the
     /// oracle asks; it sees the model's future draws of chance.
     fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos;
@@ -65,3 +74,6 @@ pub fn foresee<M: Model + Clone>(model: &M, now: Nanos, io: DiskIo) -> Nanos {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

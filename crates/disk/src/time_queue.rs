@@ -49,6 +49,17 @@ impl<T> TimeQueue<T> {
             _ => None,
         }
     }
+
+    /// The first entry that `wanted` picks, left in its place.
+    pub(crate) fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<&T> {
+        self.entries.iter().map(|(_, entry)| entry).find(|entry| wanted(entry))
+    }
+
+    /// Takes the first entry that `wanted` picks by its instant and itself, out of turn.
+    pub(crate) fn take(&mut self, wanted: impl Fn(Nanos, &T) -> bool) -> Option<(Nanos, T)> {
+        let place = self.entries.iter().position(|(due, entry)| wanted(*due, entry))?;
+        self.entries.remove(place)
+    }
 }
 
 #[cfg(test)]
@@ -71,5 +82,18 @@ mod tests {
             names.push(name);
         }
         assert_eq!((names.as_str(), queue.first_due()), ("bedac", None));
+    }
+
+    #[test]
+    fn an_entry_is_taken_out_of_turn() {
+        let mut queue = TimeQueue::default();
+        for (due, name) in [(5, 'a'), (3, 'b'), (5, 'c')] {
+            queue.push(Nanos(due), name);
+        }
+        assert_eq!(queue.find(|&name| name > 'a'), Some(&'b'));
+        assert_eq!(queue.take(|due, _| due == Nanos(5)), Some((Nanos(5), 'a')));
+        assert_eq!(queue.take(|_, &name| name == 'a'), None);
+        assert_eq!(queue.pop_due(Nanos::MAX), Some((Nanos(3), 'b')));
+        assert_eq!(queue.pop_due(Nanos::MAX), Some((Nanos(5), 'c')));
     }
 }

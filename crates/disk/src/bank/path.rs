@@ -66,6 +66,22 @@ impl Path {
         }
     }
 
+    /// Takes back what is on its way to the disk, though the link has carried it, or what the disk
+    /// gives back. What is on its way to the host has been done.
+    pub(super) fn cancel(&mut self, now: Nanos, tag: u64, disk: &mut dyn Model) -> bool {
+        if self.towards_disk.take(|_, io| io.tag == tag).is_some() {
+            return true;
+        }
+        let Some((slot, _)) = self.at_disk.iter().find(|(_, io)| io.tag == tag) else {
+            return false;
+        };
+        let taken_back = disk.cancel(now, u64::from(slot));
+        if taken_back {
+            self.at_disk.remove(slot);
+        }
+        taken_back
+    }
+
     /// When `io` would be back if nothing else crossed the link meanwhile. Chance is foreseen as
     /// well: the copy of the link draws what the link would.
     pub(super) fn completion_if_submitted(

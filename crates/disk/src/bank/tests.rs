@@ -100,6 +100,31 @@ fn a_link_is_crossed_on_the_right_side_of_the_disk() {
     }
 }
 
+/// Writes of 2 ms on the link before a disk of 1 ms, read back over 7 us each way.
+#[test]
+fn an_io_is_taken_back_on_its_way_there_or_in_the_disk_but_not_on_its_way_back() {
+    let slow_link = link(Some(100_000_000), 7_000, 0);
+    let mut bank = bank(vec![(delay(1000, 1), Some(0))], vec![slow_link]);
+    let member = MemberIndex(0);
+    for tag in 0..2 {
+        bank.submit(Nanos::ZERO, member, io(tag, Op::Write, 100_000));
+    }
+    bank.submit(Nanos::ZERO, member, io(2, Op::Read, 4096));
+    bank.submit(Nanos::ZERO, member, io(3, Op::Read, 4096));
+    let mut ended = Vec::new();
+    bank.advance(Nanos(100_000), &mut ended);
+    let now = Nanos(100_000);
+    // The reads are in the disk, the first begun; the writes are on the link.
+    assert_eq!([2, 3, 0].map(|tag| bank.cancel(now, member, tag)), [false, true, true]);
+    let back = Nanos(1_010_000);
+    bank.advance(back, &mut ended);
+    assert!(ended.is_empty() && !bank.cancel(back, member, 2), "it is on its way back");
+    // The second write comes when it would have: the link has carried the first for nothing.
+    let read_end = 7_000 + 1_000_000 + 40_960 + 7_000;
+    let write_end = 4_000_000 + 7_000 + 1_000_000 + 7_000;
+    assert_eq!(drain(&mut bank), [(0, 2, read_end), (0, 1, write_end)]);
+}
+
 /// Four disks that could do 100 MB/s each share 200 MB/s.
 #[test]
 fn a_link_caps_what_its_members_do_together() {
@@ -217,6 +242,43 @@ proptest! {
             prop_assert!(completion.at >= submitted[tag].1);
         }
         prop_assert!(ended.is_sorted_by_key(|(_, completion)| completion.at));
+    }
+
+    /// What is taken back never completes and all else does, once; the bank's books of what comes
+    /// next are those of its members.
+    #[test]
+    fn what_is_taken_back_never_completes(seed: u64) {
+        let mut rng = Rng::new(seed);
+        let mut bank = random_bank(&mut rng);
+        let (mut now, mut ended, mut open) = (Nanos::ZERO, Vec::new(), Vec::new());
+        for tag in 0..200 {
+            now += Nanos(rng.below(2) * rng.below(30_000));
+            let before = ended.len();
+            bank.advance(now, &mut ended);
+            for (member, end) in &ended[before..] {
+                let place = open.iter().position(|&io| io == (*member, end.tag));
+                prop_assert!(place.is_some(), "{} of {member:?} was not in flight", end.tag);
+                open.swap_remove(place.unwrap());
+            }
+            let member = MemberIndex(rng.below(bank.len() as u64) as u16);
+            bank.submit(now, member, random_io(&mut rng, tag));
+            open.push((member, tag));
+            if rng.below(2) == 0 {
+                let place = rng.below(open.len() as u64) as usize;
+                let (member, tag) = open[place];
+                if bank.cancel(now, member, tag) {
+                    open.swap_remove(place);
+                    prop_assert!(!bank.cancel(now, member, tag), "gone is gone");
+                }
+            }
+            let events: Vec<Nanos> = bank.members.iter().map(Station::next_event).collect();
+            let first = find_earliest(&events);
+            prop_assert_eq!(&bank.events, &events);
+            prop_assert_eq!(bank.earliest.at, first.at);
+            prop_assert!(first.at == Nanos::MAX || bank.earliest.member == first.member);
+        }
+        let left = drain(&mut bank).len();
+        prop_assert_eq!(left, open.len());
     }
 
     /// With nothing else on its way, an I/O completes when it was foreseen to, links, faults and

@@ -196,6 +196,42 @@ fn deaths_at_the_edges() {
     assert_eq!(ended, [(0, Ok(())), (1, Err(IoError::Gone))]);
 }
 
+/// The disk stands still from 1 ms to 11 ms with one read begun. The other is still in its queue
+/// and goes; the first completes 10 ms late.
+#[test]
+fn a_stalled_disk_gives_back_what_it_has_not_begun() {
+    let stall = Fault::Stall { at: Nanos::from_millis(1), length: Nanos::from_millis(10) };
+    let mut model = faulty(&[stall]);
+    for tag in 0..3 {
+        model.submit(Nanos::ZERO, read(tag));
+    }
+    let now = Nanos::from_millis(5);
+    assert_eq!([0, 1].map(|tag| model.cancel(now, tag)), [false, true]);
+    let mut ended = Vec::new();
+    model.advance(Nanos(SECOND), &mut ended);
+    let ended: Vec<_> = ended.iter().map(|c| (c.tag, c.at.0 / 1_000_000)).collect();
+    assert_eq!(ended, [(0, 12), (2, 14)]);
+}
+
+/// Death has answered both; what the disk still does in silence is not what a later I/O of the same
+/// tag means. With the last I/O taken back, a second death strikes nobody.
+#[test]
+fn what_death_has_answered_cannot_be_taken_back() {
+    let mut model =
+        faulty(&[Fault::Dead { during: window(1, 2) }, Fault::Dead { during: window(4, 5) }]);
+    let mut ended = Vec::new();
+    for tag in 0..2 {
+        model.submit(Nanos::ZERO, read(tag));
+    }
+    model.advance(Nanos::from_millis(1), &mut ended);
+    assert_eq!((ended.len(), model.cancel(Nanos::from_millis(1), 1)), (2, false));
+    let now = Nanos::from_millis(3);
+    model.submit(now, read(1));
+    assert_eq!([0, 1, 1].map(|tag| model.cancel(now, tag)), [false, true, false]);
+    model.advance(Nanos(SECOND), &mut ended);
+    assert_eq!((ended.len(), model.next_event()), (2, None));
+}
+
 #[test]
 fn without_faults_nothing_changes() {
     let mut bare = Delay::new(DelayParameters::new(Nanos(777)));

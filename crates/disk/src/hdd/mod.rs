@@ -284,6 +284,36 @@ impl Hdd {
     }
 }
 
+impl Hdd {
+    /// Lets commands that wait in the host enter, as far as there is room for them.
+    fn admit(&mut self, now: Nanos) {
+        while let Some(&(io, number)) = self.waiting.front()
+            && self.may_enter(io.op)
+        {
+            self.waiting.pop_front();
+            self.enter(now, io, number);
+        }
+    }
+
+    /// Takes a command out that waits in the host, or in the disk if that has a command for it.
+    fn withdraw(&mut self, tag: u64) -> bool {
+        if let Some(place) = self.waiting.iter().position(|(io, _)| io.tag == tag) {
+            self.waiting.remove(place);
+            return true;
+        }
+        if !self.fixed.parameters.abort_queued {
+            return false;
+        }
+        let Some(index) = self.commands.iter().position(|command| command.tag == tag) else {
+            return false;
+        };
+        self.commands.swap_remove(index);
+        self.candidates.swap_remove(index);
+        self.occupied -= 1;
+        true
+    }
+}
+
 impl Model for Hdd {
     fn submit(&mut self, now: Nanos, io: DiskIo) {
         self.catch_up(now);
@@ -313,14 +343,22 @@ impl Model for Hdd {
                 self.flushing_alone &= self.occupied > 0;
                 completions.push(Completion { tag, at: end, result: Ok(()) });
             }
-            while let Some(&(io, number)) = self.waiting.front()
-                && self.may_enter(io.op)
-            {
-                self.waiting.pop_front();
-                self.enter(at, io, number);
-            }
+            self.admit(at);
             self.dispatch(at);
         }
+    }
+
+    /// What waits beyond the disk's queue is in the host, which forgets it. Of what is in the queue
+    /// the disk lets go if it can abort a single command (`abort_queued`), but not of what it
+    /// serves, nor of flushes, nor of writes that are in the write cache or wait for room in it.
+    fn cancel(&mut self, now: Nanos, tag: u64) -> bool {
+        self.catch_up(now);
+        if !self.withdraw(tag) {
+            return false;
+        }
+        self.admit(now);
+        self.dispatch(now);
+        true
     }
 
     fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos {

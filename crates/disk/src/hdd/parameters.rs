@@ -78,6 +78,11 @@ pub struct HddParameters {
     /// Whether a flush is queued like any command (SCSI) or waits for the queue to drain and holds
     /// up what follows (SATA, where FLUSH CACHE is not an NCQ command).
     pub queued_flush: bool,
+    /// Whether the host can take a single command back from the queue before its turn. SCSI's ABORT
+    /// TASK does; SATA's Abort NCQ Queue can if the disk has it with the type "abort selected"
+    /// (Ultrastar DC HC310 OEM specification, 11.15.1), but most do not.
+    #[serde(default)]
+    pub abort_queued: bool,
     /// Probability that a command for which the arm moves meets a recovery (a missed servo mark,
     /// retries, a recalibration).
     #[serde(default)]

@@ -234,6 +234,20 @@ impl Model for Ssd {
         }
     }
 
+    /// Only what waits in the host for room in the drive's queue. What the drive has taken it has
+    /// given to its dies, and it completes as ever: NVMe's Abort is a best effort that a drive may
+    /// ignore (NVM Express base specification), and of NCQ's queue few SATA drives let a single
+    /// command go.
+    fn cancel(&mut self, now: Nanos, tag: u64) -> bool {
+        let Some(place) = self.waiting.iter().position(|(_, io)| io.tag == tag) else {
+            return false;
+        };
+        self.waiting.remove(place);
+        // It may have been a flush, which lets nothing pass.
+        self.take_waiting(now.0);
+        true
+    }
+
     fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos {
         match self.ready_if_taken(now.0, &io) {
             Some(ready) => Nanos(self.line.completion_of(ready, self.hold_ns(&io))),

@@ -1,6 +1,7 @@
 //! Closed forms of the solid-state disk, and what must hold for any parameters and any workload.
 
 mod background;
+mod cancel;
 mod conformance;
 mod writing;
 

@@ -1,6 +1,7 @@
 //! The hard disk against closed forms, against itself, and against its contract.
 
 mod caches;
+mod cancel;
 mod contract;
 mod mechanics;
 mod writes;
@@ -42,6 +43,7 @@ fn plain() -> HddParameters {
         idle_delay: Nanos::ZERO,
         flush_overhead: Nanos::ZERO,
         queued_flush: false,
+        abort_queued: false,
         recovery_probability: 0.0,
         recovery_min: Nanos::ZERO,
         recovery_max: Nanos::ZERO,
