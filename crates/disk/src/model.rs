@@ -55,7 +55,8 @@ pub trait Model: Send {
     /// There is no default: each model says what its kind of disk can do.
     fn cancel(&mut self, now: Nanos, tag: u64) -> bool;
 
-    /// When `io` would complete if it were submitted at `now` and nothing came after it. Only the
+    /// When `io` would complete if it were submitted at `now` and nothing came after it, or
+    /// [`Nanos::MAX`] if the disk is dead or dies first: so soon an end is worth nothing. Only the
     /// oracle asks; it sees the model's future draws of chance.
     fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos;
 }

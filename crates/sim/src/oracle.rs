@@ -47,6 +47,7 @@ impl ReadPolicy for Oracle {
     ) -> Choice {
         let posted = self.foresight.completions.lock().expect("no holder of this lock panics");
         assert_eq!(posted.len(), mirrors.len(), "the engine posts before every choice");
+        // A disk that is dead, or dies first, is foreseen at the end of time.
         // Of equal times the member with less to do: the other may be a tie by queueing alone.
         let key = |&index: &usize| (posted[index], members[mirrors[index].member].in_flight());
         let earliest = (0..mirrors.len()).min_by_key(key);
