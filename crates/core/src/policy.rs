@@ -42,10 +42,10 @@ pub struct Read {
 pub enum Choice {
     /// Read it all from this mirror, by its place in the slice.
     Mirror(usize),
-    /// Cut the read into as many pieces as there are mirrors and read one from each, in the order
+    /// Cut the read into as many pieces as there are places and read one from each, in the order
     /// of the slice. Pieces are whole logical blocks; the last may be shorter, and a mirror for
     /// which none is left reads nothing.
-    Split,
+    Split(Places),
     /// Read it from `first`; if that has not answered `after` this time, from `backup` as well.
     /// The first good answer counts, and the other read is cancelled.
     Hedge {
@@ -66,9 +66,13 @@ pub enum Choice {
         /// How long the first may have it alone.
         after: Nanos,
     },
-    /// Read it from every mirror at once. The first good answer counts; the other reads run on.
-    All,
+    /// Read it from all of these at once. The first good answer counts; the other reads run on.
+    All(Places),
 }
+
+/// A set of places in a slice of mirrors; never empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Places(u16);
 
 impl Choice {
     /// The place of the mirror that is read whatever happens.
@@ -77,8 +81,44 @@ impl Choice {
             Choice::Mirror(first) | Choice::Hedge { first, .. } | Choice::Tied { first, .. } => {
                 first
             }
-            Choice::Split | Choice::All => 0,
+            Choice::Split(places) | Choice::All(places) => places.first(),
         }
+    }
+
+    /// The same choice in a slice in which the mirror of each place stands at `place_of` it.
+    pub fn translated(self, place_of: impl Fn(usize) -> usize) -> Choice {
+        match self {
+            Choice::Mirror(place) => Choice::Mirror(place_of(place)),
+            Choice::Split(places) => Choice::Split(places.translated(place_of)),
+            Choice::Hedge { first, backup, after } => {
+                Choice::Hedge { first: place_of(first), backup: place_of(backup), after }
+            }
+            Choice::Tied { first, second, after } => {
+                Choice::Tied { first: place_of(first), second: place_of(second), after }
+            }
+            Choice::All(places) => Choice::All(places.translated(place_of)),
+        }
+    }
+}
+
+impl Places {
+    /// Every place of `mirrors`.
+    pub fn all(mirrors: &[Mirror]) -> Places {
+        assert!((1..=16).contains(&mirrors.len()), "{} mirrors do not fit", mirrors.len());
+        Places(u16::MAX >> (16 - mirrors.len()))
+    }
+
+    /// The places, ascending.
+    pub fn iter(self) -> impl DoubleEndedIterator<Item = usize> {
+        (0..16).filter(move |place| self.0 & 1 << place != 0)
+    }
+
+    fn first(self) -> usize {
+        self.0.trailing_zeros() as usize
+    }
+
+    fn translated(self, place_of: impl Fn(usize) -> usize) -> Places {
+        Places(self.iter().fold(0, |set, place| set | 1 << place_of(place)))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::job::{Job, JobFile};
 use crate::oracle::{Foresight, Oracle};
 use crate::record::{JobRecord, Record, Recorder};
 use crate::seats::{Seat, Seating};
-use mirrorball_core::io::{IoId, MemberIo, Op, Request, RequestId, RequestKind};
+use mirrorball_core::io::{IoError, IoId, MemberIo, Op, Request, RequestId, RequestKind};
 use mirrorball_core::member::{MemberIndex, Members};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::ReadPolicy;
@@ -261,15 +261,32 @@ impl Engine {
         let mut completions = std::mem::take(&mut self.completions);
         self.bank.advance(self.now, &mut completions);
         for (_, completion) in completions.drain(..) {
-            let id = IoId(completion.tag);
-            let (io, outcome) = self.volume.complete(id, completion.result, self.now);
-            self.recorder.on_complete(&io, &outcome);
-            if let Some(checkers) = &mut self.checkers {
-                checkers.on_complete(&io, &outcome, self.volume.members(), self.now);
-            }
+            self.end_io(IoId(completion.tag), completion.result);
         }
         self.completions = completions;
         self.take_replies();
+    }
+
+    #[inline]
+    fn end_io(&mut self, id: IoId, result: Result<(), IoError>) {
+        let (io, outcome) = self.volume.complete(id, result, self.now);
+        self.recorder.on_complete(&io, &outcome);
+        if let Some(checkers) = &mut self.checkers {
+            checkers.on_complete(&io, &outcome, self.volume.members(), self.now);
+        }
+    }
+
+    /// Takes back what the volume names, where the disk has not begun it; says whether it could.
+    #[inline]
+    fn withdraw(&mut self) -> bool {
+        let mut any = false;
+        while let Some(io) = self.volume.poll_cancel() {
+            if self.bank.cancel(self.now, io.member, io.id.0) {
+                self.end_io(io.id, Err(IoError::Cancelled));
+                any = true;
+            }
+        }
+        any
     }
 
     /// Replies go to their clients by way of the host.
@@ -407,9 +424,20 @@ impl Engine {
         self.volume.submit(request);
     }
 
-    /// Hands to the members what the volume has for them.
+    /// Hands to the members what the volume has for them, until nothing follows from that.
     #[inline]
     fn hand_out(&mut self) {
+        loop {
+            self.hand_out_io();
+            if !self.withdraw() {
+                break;
+            }
+        }
+        self.take_replies();
+    }
+
+    #[inline]
+    fn hand_out_io(&mut self) {
         loop {
             if let Some(foresight) = &self.foresight {
                 post(foresight, &mut self.volume, &self.bank, self.now);
@@ -423,7 +451,6 @@ impl Engine {
             }
             self.bank.submit(self.now, io.member, disk_io(&io));
         }
-        self.take_replies();
     }
 }
 

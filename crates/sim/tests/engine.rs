@@ -4,7 +4,7 @@ use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::engine::{Contender, Run, Watch, run};
 use mirrorball_sim::job::{Environment, JobFile};
-use mirrorball_sim::record::{INTERVALS_MAX, Record, SAMPLES_MAX};
+use mirrorball_sim::record::{INTERVALS_MAX, MemberRecord, Record, SAMPLES_MAX};
 
 /// Members with one server each, of these service times, on a host that costs nothing.
 fn delays(profile: &str, services: &[&str]) -> ArraySpec {
@@ -207,11 +207,58 @@ fn no_policy_trips_the_checkers_anywhere() {
     let jobs = JobFile::parse(text, "mixed.fio", &Environment::empty()).expect("a valid job");
     for name in ArrayFile::builtin_names() {
         let array = ArrayFile::builtin(name).expect("it is built in").spec;
-        for policy in mirrorball_core::policies::all() {
-            let record = simulate(&array, &jobs, policy.name);
-            assert!(record.member_ios > 0, "{name} {}", policy.name);
+        let policies = mirrorball_core::policies::all().map(|info| info.name.to_owned());
+        let modified = MODIFIERS.map(|modifier| format!("gmirror/split+{modifier}"));
+        let chosen = MODIFIERS.map(|modifier| format!("zfs/mirror+{modifier}"));
+        for policy in policies.chain(modified).chain(chosen) {
+            let record = simulate(&array, &jobs, &policy);
+            assert!(record.member_ios > 0, "{name} {policy}");
         }
     }
+}
+
+const MODIFIERS: [&str; 5] =
+    ["hedge:50:100", "tied:0", "autosit", "fail-slow:110", "prefer-member:1+write-mostly:2"];
+
+/// A second read helps where members stall, costs what is counted, and a withdrawn one costs none.
+#[test]
+fn second_reads_shorten_the_tail_and_are_counted() {
+    let array = |disk: &str| {
+        let member =
+            |stall: &str| format!("[[member]]\n{disk}\nsize = \"64GiB\"\nfault = [{stall}]\n");
+        let stalls: Vec<String> =
+            (0..20).map(|second| format!("{{ stall = \"50ms\", at = \"{second}.3s\" }}")).collect();
+        let text = "name = \"stalls\"\nprofile = \"raid1\"\n".to_owned()
+            + &member(&stalls.join(", "))
+            + &member("");
+        ArrayFile::parse(&text, "stalls.toml").expect("a valid array").spec
+    };
+    let text = "[a]\nioengine=io_uring\ndirect=1\nsize=4G\nrw=randread\nbs=4k\niodepth=4\n\
+        rate_iops=100\nramp_time=2\nruntime=18\ntime_based\n";
+    let jobs = JobFile::parse(text, "hedge.fio", &Environment::empty()).expect("a valid job");
+    let of = |record: &Record| {
+        let sum = |pick: fn(&MemberRecord) -> u64| record.members.iter().map(pick).sum::<u64>();
+        let p999 = record.jobs[0].read.latency.quantile(0.999);
+        (p999, sum(|it| it.extra_reads), sum(|it| it.cancelled_reads), sum(|it| it.reads))
+    };
+    let ssd = array("model = \"ssd-sata-consumer\"");
+    let (plain_p999, extra, ..) = of(&simulate(&ssd, &jobs, "random"));
+    assert_eq!(extra, 0);
+    let (p999, extra, _, reads) = of(&simulate(&ssd, &jobs, "random+hedge"));
+    assert!(p999 * 10 < plain_p999, "{p999} hedged, {plain_p999} plain");
+    assert!(extra > 10 && extra * 100 < reads * 6, "{extra} of {reads} in vain");
+    let (p999, extra, _, reads) = of(&simulate(&ssd, &jobs, "read-all-first"));
+    assert!(p999 * 10 < plain_p999);
+    assert!(extra * 200 > reads * 99 && extra * 2 <= reads, "{extra} of {reads} in vain");
+    // A queue of the host's, from which all is withdrawn that was not begun.
+    let queue = array("model = \"delay\"\nset = { service = \"8ms\" }");
+    let mean = |record: &Record| record.jobs[0].read.latency.mean();
+    let plain = simulate(&queue, &jobs, "random");
+    let tied = simulate(&queue, &jobs, "random+tied");
+    assert!(mean(&tied) < mean(&plain), "{} tied, {} plain", mean(&tied), mean(&plain));
+    let ((.., plain_reads), (_, extra, cancelled, reads)) = (of(&plain), of(&tied));
+    assert!(cancelled > 20, "{cancelled} withdrawn");
+    assert_eq!((extra, reads), (0, plain_reads), "who is next in line is known exactly");
 }
 
 #[test]

@@ -21,20 +21,16 @@
 use super::Build;
 use super::shared::live_stripe::or_lowest_live;
 use super::spec::PolicyError;
-use crate::member::Members;
+use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Devid {
-    devid: u64,
+    named: MemberIndex,
 }
 
 /// Builds the policy from a devid of the array.
 pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
-    let devid = build.values[0];
-    if !build.devids.contains(&devid) {
-        return Err(PolicyError::UnknownDevid { devid, devids: build.devids.to_vec() });
-    }
-    Ok(Box::new(Devid { devid }))
+    Ok(Box::new(Devid { named: build.member(build.values[0])? }))
 }
 
 impl ReadPolicy for Devid {
@@ -42,10 +38,10 @@ impl ReadPolicy for Devid {
         &mut self,
         _read: &Read,
         mirrors: &[Mirror],
-        members: &Members,
+        _members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        let is_named = |mirror: &Mirror| members[mirror.member].config.devid == self.devid;
+        let is_named = |mirror: &Mirror| mirror.member == self.named;
         // Without the named member the kernel prefers the first stripe; whether that is live or
         // not, the lowest live stripe is what it comes to.
         Choice::Mirror(or_lowest_live(mirrors.iter().position(is_named)))

@@ -26,7 +26,7 @@ use super::Build;
 use super::shared::list_order::ListPointer;
 use super::spec::PolicyError;
 use crate::member::Members;
-use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+use crate::policy::{Choice, Ctx, Mirror, Places, Read, ReadPolicy};
 
 struct Split {
     pointer: ListPointer,
@@ -49,7 +49,7 @@ impl ReadPolicy for Split {
         if read.length <= self.slice_bytes {
             Choice::Mirror(self.pointer.next(mirrors))
         } else {
-            Choice::Split
+            Choice::Split(Places::all(mirrors))
         }
     }
 

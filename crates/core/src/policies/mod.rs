@@ -16,6 +16,7 @@ mod btrfs_latency;
 mod btrfs_pid;
 mod btrfs_round_robin;
 mod btrfs_titovets;
+mod crucible_read_all_first;
 mod dm_queue_length;
 mod dm_round_robin;
 mod dm_service_time;
@@ -24,6 +25,7 @@ mod drbd_prefer_local;
 mod drbd_prefer_remote;
 mod drbd_round_robin;
 mod drbd_striping;
+mod error;
 mod gmirror_load;
 mod gmirror_load_old;
 mod gmirror_prefer;
@@ -39,6 +41,7 @@ mod md_raid10;
 mod md_raid1_2010;
 mod mirrorball_first;
 mod mirrorball_random;
+pub mod modifiers;
 mod nvme_queue_depth;
 mod nvme_round_robin;
 mod origins;
@@ -54,13 +57,14 @@ pub mod sysfs;
 mod table;
 #[cfg(test)]
 mod tests;
+mod value;
 mod zfs_mirror;
 
+use crate::member::MemberIndex;
 use crate::policy::ReadPolicy;
-use spec::PolicyError;
 use std::ops::RangeInclusive;
 
-pub use spec::{Spec, parse_list};
+pub use spec::{PolicyError, Spec, parse_list};
 pub use table::{FAMILIES, all};
 
 /// The most mirrors a policy can be shown at once: four times what raid1c4 has.
@@ -136,7 +140,7 @@ pub enum Unit {
 pub struct Build<'a> {
     /// A value for each of the policy's parameters, in their order.
     pub values: &'a [u64],
-    /// The devids of the array.
+    /// The devids of the array, in the order of its members.
     pub devids: &'a [u64],
 }
 
@@ -148,17 +152,37 @@ impl PolicyInfo {
 
     /// The policy's page: Markdown with the headings Idea, State, Cost, Good at, Bad at, Origin.
     pub fn page(&self) -> String {
-        let header = self.source.lines().map_while(|line| line.strip_prefix("//!"));
-        let lines: Vec<&str> = header.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
-        lines.join("\n") + "\n"
+        page_of(self.source)
     }
 
     /// How its name is written with its parameters: `btrfs/round-robin[:bytes]`.
     pub fn usage(&self) -> String {
-        let parameters = self.parameters.iter().map(|parameter| format!("[:{}", parameter.name));
-        let closing = "]".repeat(self.parameters.len());
-        self.name.to_string() + &parameters.collect::<String>() + &closing
+        usage_of(self.name, self.parameters)
     }
+}
+
+impl Build<'_> {
+    /// The member with this devid.
+    ///
+    /// # Errors
+    /// If there is none: [`PolicyError::UnknownDevid`].
+    pub fn member(&self, devid: u64) -> Result<MemberIndex, PolicyError> {
+        let place = self.devids.iter().position(|&other| other == devid);
+        let unknown = || PolicyError::UnknownDevid { devid, devids: self.devids.to_vec() };
+        place.map(|place| MemberIndex(place as u16)).ok_or_else(unknown)
+    }
+}
+
+/// The header of a source, as Markdown.
+fn page_of(source: &str) -> String {
+    let header = source.lines().map_while(|line| line.strip_prefix("//!"));
+    let lines: Vec<&str> = header.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    lines.join("\n") + "\n"
+}
+
+fn usage_of(name: &str, parameters: &[ParameterInfo]) -> String {
+    let shown = parameters.iter().map(|parameter| format!("[:{}", parameter.name));
+    name.to_owned() + &shown.collect::<String>() + &"]".repeat(parameters.len())
 }
 
 impl ParameterInfo {
@@ -184,7 +208,7 @@ impl ParameterInfo {
     /// A value as people write it; reading that gives the value.
     pub fn written(&self, value: u64) -> String {
         match self.unit {
-            Unit::Bytes => spec::shortest_size(value),
+            Unit::Bytes => value::shortest_size(value),
             Unit::Devid | Unit::Count => value.to_string(),
             Unit::Percent => format!("{value}%"),
             Unit::Millis if value.is_multiple_of(1000) => format!("{}s", value / 1000),
@@ -197,4 +221,9 @@ impl ParameterInfo {
 /// The row with this canonical name or alias.
 pub fn find(name: &str) -> Option<&'static PolicyInfo> {
     all().find(|info| info.name == name || info.aliases.contains(&name))
+}
+
+/// The names of the families, in the order in which they are listed.
+fn families() -> Vec<&'static str> {
+    FAMILIES.iter().map(|family| family[0].family()).collect()
 }

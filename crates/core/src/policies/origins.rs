@@ -57,3 +57,10 @@ pub(super) const NVME: Origin = Origin {
     file: "drivers/nvme/host/multipath.c",
     authors: "Christoph Hellwig, Hannes Reinecke",
 };
+
+pub(super) const ZFS: Origin = Origin {
+    system: "OpenZFS",
+    version: "2.x",
+    file: "module/zfs/vdev_mirror.c",
+    authors: "Steven Hartland <smh@FreeBSD.org>",
+};

@@ -1,91 +1,77 @@
-//! Policies as people write them: `round-robin:256K`, `kakra/latency-rr`, `btrfs/*`, `all`.
+//! Policies as people write them: `round-robin:256K`, `zfs/mirror+hedge`, `btrfs/*`, `all`.
 //!
-//! A [`Spec`] is a row of the table and the values written after its name. Sizes follow the
-//! kernel's `memparse`, so that a string means here what it means in btrfs's sysfs file (see
-//! [`super::sysfs`], which reads its values with the same code). What is wrong is answered with the
-//! nearest name, or with the parameter and its range.
+//! A [`Spec`] is a row of the table and the values written after its name, and the same of each
+//! modifier around it. The sysfs file of btrfs reads its values with the same code (see
+//! [`super::sysfs`]). What is wrong is answered with the nearest name, or with the parameter and
+//! its range.
 
-use super::{Build, ParameterInfo, PolicyInfo, Unit, all, find};
+pub use super::error::PolicyError;
+use super::modifiers::{self, ModifierInfo};
+use super::value::parse_value;
+use super::{Build, ParameterInfo, PolicyInfo, Unit, all, families, find, usage_of};
 use crate::nearest::nearest;
 use crate::policy::ReadPolicy;
 use std::fmt;
 
-/// A policy and the values it is to be built with.
+/// A policy, the modifiers around it, and the values they are to be built with.
 #[derive(Clone, Debug)]
 pub struct Spec {
     info: &'static PolicyInfo,
     /// The values as written; fewer than the parameters where the last ones are left out.
     values: Vec<u64>,
+    /// From the inside out.
+    modifiers: Vec<ModifierSpec>,
 }
 
-/// Why a policy string was refused.
+/// A modifier and the values written after its name.
 #[derive(Clone, Debug)]
-pub enum PolicyError {
-    /// Nothing where a policy was expected.
-    Empty,
-    /// No policy has this name; beside it the nearest one.
-    UnknownPolicy(String, Option<&'static str>),
-    /// No family has this name; beside it the nearest one.
-    UnknownFamily(String, Option<&'static str>),
-    /// The value is not what the parameter takes.
-    BadValue {
-        /// The policy's canonical name.
-        policy: &'static str,
-        /// The parameter that refuses.
-        parameter: &'static ParameterInfo,
-        /// What was written.
-        value: String,
-    },
-    /// More values than the policy has parameters.
-    TooManyValues {
-        /// The policy it was written for.
-        policy: &'static PolicyInfo,
-        /// The first value too many.
-        value: String,
-    },
-    /// The array has no member with this devid.
-    UnknownDevid {
-        /// What was asked for.
-        devid: u64,
-        /// The devids there are.
-        devids: Vec<u64>,
-    },
+struct ModifierSpec {
+    info: &'static ModifierInfo,
+    values: Vec<u64>,
 }
 
 impl Spec {
     /// A policy with its default values.
     pub fn new(info: &'static PolicyInfo) -> Spec {
-        Spec { info, values: Vec::new() }
+        Spec::with_values(info, Vec::new())
     }
 
     /// A policy with values that are known to lie in their ranges.
     pub(super) fn with_values(info: &'static PolicyInfo, values: Vec<u64>) -> Spec {
-        Spec { info, values }
+        Spec { info, values, modifiers: Vec::new() }
     }
 
-    /// Reads `name`, `name:value` or `name:value:value`; the name canonical or an alias.
+    /// Reads `name`, `name:value` or `name:value:value`, the name canonical or an alias, and behind
+    /// it modifiers, each `+name`, `+name:value` and so on.
     ///
     /// # Errors
-    /// If the name is unknown, a value is not what its parameter takes, or there are too many.
+    /// If a name is unknown, a value is not what its parameter takes, there are too many, or two
+    /// modifiers contradict each other.
     pub fn parse(text: &str) -> Result<Spec, PolicyError> {
-        let mut parts = text.split(':');
+        let (policy, modifiers) = text.split_once('+').unwrap_or((text, ""));
+        let mut parts = policy.split(':');
         let name = parts.next().unwrap_or_default();
         if name.is_empty() {
             return Err(PolicyError::Empty);
         }
         let info = find(name).ok_or_else(|| unknown_policy(name))?;
-        let mut values = Vec::new();
-        for value in parts {
-            let parameter = info.parameters.get(values.len()).ok_or_else(|| {
-                PolicyError::TooManyValues { policy: info, value: value.to_string() }
-            })?;
-            values.push(parse_value(parameter, value).ok_or_else(|| PolicyError::BadValue {
-                policy: info.name,
-                parameter,
-                value: value.to_string(),
-            })?);
+        let values = parse_values(info.name, info.parameters, parts)?;
+        let spec = Spec::with_values(info, values);
+        if text.contains('+') { spec.modified(modifiers) } else { Ok(spec) }
+    }
+
+    /// The policy with further modifiers around it, written `name+name:value`.
+    ///
+    /// # Errors
+    /// As [`Spec::parse`].
+    pub fn modified(mut self, modifiers: &str) -> Result<Spec, PolicyError> {
+        for modifier in modifiers.split('+') {
+            self.modifiers.push(ModifierSpec::parse(modifier)?);
         }
-        Ok(Spec { info, values })
+        self.find_contradiction()?;
+        // From the inside out, as the table has them, equals by their values: one way to write it.
+        self.modifiers.sort_by_key(|modifier| (modifier.place(), modifier.values.clone()));
+        Ok(self)
     }
 
     /// The policy's row.
@@ -98,83 +84,146 @@ impl Spec {
     /// # Errors
     /// If a value does not fit the array: [`PolicyError::UnknownDevid`].
     pub fn build(&self, devids: &[u64]) -> Result<Box<dyn ReadPolicy>, PolicyError> {
-        let first_devid = devids.first().copied().unwrap_or(0);
-        let left_out = self.info.parameters.iter().skip(self.values.len());
-        let defaults = left_out.map(|parameter| parameter.default.unwrap_or(first_devid));
-        let values: Vec<u64> = self.values.iter().copied().chain(defaults).collect();
-        (self.info.build)(&Build { values: &values, devids })
+        let values = with_defaults(self.info.parameters, &self.values, devids);
+        let mut policy = (self.info.build)(&Build { values: &values, devids })?;
+        for ModifierSpec { info, values } in &self.modifiers {
+            let values = with_defaults(info.parameters, values, devids);
+            policy = (info.build)(&Build { values: &values, devids }, policy)?;
+        }
+        Ok(policy)
+    }
+
+    fn find_contradiction(&self) -> Result<(), PolicyError> {
+        for (place, one) in self.modifiers.iter().enumerate() {
+            let contradicts =
+                |name: &str| Err(PolicyError::Contradiction(name.to_owned(), one.to_string()));
+            if one.info.excludes.contains(&self.info.name) {
+                return contradicts(self.info.name);
+            }
+            for other in &self.modifiers[..place] {
+                let same = one.info.name == other.info.name;
+                let again = same && (!one.info.repeatable || one.values == other.values);
+                if again || one.info.excludes.contains(&other.info.name) {
+                    return contradicts(&other.to_string());
+                }
+                if !same && one.names_the_member_of(other) {
+                    return contradicts(&other.to_string());
+                }
+            }
+        }
+        Ok(())
     }
 }
 
-/// Two specs are the same if they name the same policy with the same values written.
+impl ModifierSpec {
+    fn parse(text: &str) -> Result<ModifierSpec, PolicyError> {
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        let unknown = || {
+            let names = modifiers::ALL.iter().map(|info| info.name);
+            PolicyError::UnknownModifier(name.to_owned(), nearest(name, names))
+        };
+        let info = modifiers::find(name).ok_or_else(unknown)?;
+        let values = parse_values(&format!("+{name}"), info.parameters, parts)?;
+        Ok(ModifierSpec { info, values })
+    }
+
+    fn place(&self) -> usize {
+        let place = modifiers::ALL.iter().position(|info| info.name == self.info.name);
+        place.expect("a modifier is a row of the table")
+    }
+
+    /// Whether both are told of one member: one cannot be both preferred and left alone.
+    fn names_the_member_of(&self, other: &ModifierSpec) -> bool {
+        let takes_devid =
+            |it: &ModifierSpec| it.info.parameters.first().is_some_and(|p| p.unit == Unit::Devid);
+        takes_devid(self) && takes_devid(other) && self.values == other.values
+    }
+}
+
+/// A value for every parameter: as written, or by default.
+fn with_defaults(parameters: &[ParameterInfo], written: &[u64], devids: &[u64]) -> Vec<u64> {
+    let first_devid = devids.first().copied().unwrap_or(0);
+    let left_out = parameters.iter().skip(written.len());
+    let defaults = left_out.map(|parameter| parameter.default.unwrap_or(first_devid));
+    written.iter().copied().chain(defaults).collect()
+}
+
+/// Reads the values written behind a name.
+fn parse_values<'a>(
+    name: &str,
+    parameters: &'static [ParameterInfo],
+    written: impl Iterator<Item = &'a str>,
+) -> Result<Vec<u64>, PolicyError> {
+    let mut values = Vec::new();
+    for value in written {
+        let too_many = || PolicyError::TooManyValues {
+            of: name.to_owned(),
+            usage: usage_of(name, parameters),
+            value: value.to_owned(),
+        };
+        let parameter = parameters.get(values.len()).ok_or_else(too_many)?;
+        let bad =
+            || PolicyError::BadValue { of: name.to_owned(), parameter, value: value.to_owned() };
+        values.push(parse_value(parameter, value).ok_or_else(bad)?);
+    }
+    Ok(values)
+}
+
+/// Two specs are the same if they are written the same.
 impl PartialEq for Spec {
     fn eq(&self, other: &Spec) -> bool {
-        self.info.name == other.info.name && self.values == other.values
+        self.to_string() == other.to_string()
     }
 }
 
 impl Eq for Spec {}
 
-/// The canonical form: `btrfs/round-robin:256K`. Reading it gives the same spec.
+/// The canonical form: `btrfs/round-robin:256K+hedge`. Reading it gives the same spec.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = self.info.name.to_string();
-        for (parameter, &value) in self.info.parameters.iter().zip(&self.values) {
-            text += ":";
-            text += &parameter.written(value);
+        let mut text = written(self.info.name, self.info.parameters, &self.values);
+        for modifier in &self.modifiers {
+            text += &modifier.to_string();
         }
         f.pad(&text)
     }
 }
 
-impl fmt::Display for PolicyError {
+impl fmt::Display for ModifierSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PolicyError::Empty => {
-                write!(f, "a policy is missing here; `all` means every policy")
-            }
-            PolicyError::UnknownPolicy(name, Some(nearest)) => {
-                write!(f, "unknown policy `{name}`; did you mean `{nearest}`?")
-            }
-            PolicyError::UnknownPolicy(name, None) => {
-                let names: Vec<&str> = all().map(|info| info.name).collect();
-                write!(f, "unknown policy `{name}`; there are {}", names.join(", "))
-            }
-            PolicyError::UnknownFamily(family, Some(nearest)) => {
-                write!(f, "unknown policy family `{family}/*`; did you mean `{nearest}/*`?")
-            }
-            PolicyError::UnknownFamily(family, None) => {
-                write!(f, "unknown policy family `{family}/*`; there are {}", families().join(", "))
-            }
-            PolicyError::BadValue { policy, parameter, value } => {
-                let (name, expected) = (parameter.name, parameter.expected());
-                write!(f, "bad value `{value}` for `{name}` of {policy}: expected {expected}")
-            }
-            PolicyError::TooManyValues { policy, value } => {
-                write!(f, "`{value}` is too much for {}: write {}", policy.name, policy.usage())
-            }
-            PolicyError::UnknownDevid { devid, devids } => {
-                let known: Vec<String> = devids.iter().map(u64::to_string).collect();
-                write!(f, "the array has no member with devid {devid}; it has {}", known.join(", "))
-            }
-        }
+        let name = format!("+{}", self.info.name);
+        f.write_str(&written(&name, self.info.parameters, &self.values))
     }
 }
 
-impl std::error::Error for PolicyError {}
+fn written(name: &str, parameters: &[ParameterInfo], values: &[u64]) -> String {
+    let values = parameters.iter().zip(values);
+    let values = values.map(|(parameter, &value)| format!(":{}", parameter.written(value)));
+    name.to_owned() + &values.collect::<String>()
+}
 
-/// Reads a comma-separated list of policies, families (`btrfs/*`) and `all`. Blanks around an item
-/// are ignored; what is named twice counts once, where it first stands.
+/// Reads a comma-separated list of policies, families (`btrfs/*`) and `all`, each perhaps with
+/// modifiers, which then go around each of them (`all+hedge`). Blanks around an item are ignored;
+/// what is named twice counts once, where it first stands.
 ///
 /// # Errors
 /// As [`Spec::parse`], and if an item is empty or a family unknown.
 pub fn parse_list(text: &str) -> Result<Vec<Spec>, PolicyError> {
     let mut list: Vec<Spec> = Vec::new();
     for item in text.split(',').map(str::trim) {
-        let specs = match item.strip_suffix("/*") {
+        let (name, modifiers) = match item.split_once('+') {
+            Some((name, modifiers)) => (name, Some(modifiers)),
+            None => (item, None),
+        };
+        let specs = match name.strip_suffix("/*") {
             Some(family) => parse_family(family)?,
-            None if item == "all" => all().map(Spec::new).collect(),
-            None => vec![Spec::parse(item)?],
+            None if name == "all" => all().map(Spec::new).collect(),
+            None => vec![Spec::parse(name)?],
+        };
+        let specs = match modifiers {
+            Some(modifiers) => modify_all(specs, modifiers)?,
+            None => specs,
         };
         for spec in specs {
             if !list.contains(&spec) {
@@ -185,73 +234,21 @@ pub fn parse_list(text: &str) -> Result<Vec<Spec>, PolicyError> {
     Ok(list)
 }
 
-/// A value for a parameter, rounded up as the parameter asks; `None` if it is not one.
-pub(super) fn parse_value(parameter: &ParameterInfo, text: &str) -> Option<u64> {
-    let value = match parameter.unit {
-        Unit::Word(words) => words.iter().position(|&word| word == text)? as u64,
-        Unit::Bytes | Unit::Devid => parse_number(text)?,
-        Unit::Count => text.parse().ok()?,
-        Unit::Percent => text.strip_suffix('%').unwrap_or(text).parse().ok()?,
-        Unit::Millis => parse_millis(text)?,
-    };
-    parameter.range.contains(&value).then(|| value.next_multiple_of(parameter.multiple_of))
-}
-
-/// A time in milliseconds.
-fn parse_millis(text: &str) -> Option<u64> {
-    let (digits, factor) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
-        (Some(digits), _) => (digits, 1),
-        (None, Some(digits)) => (digits, 1000),
-        (None, None) => (text, 1),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
-}
-
-/// A number as btrfs reads one: [`memparse`], then blanks, then nothing. The kernel also refuses
-/// zero and what is negative in 64 bits: here the parameters' ranges do.
-fn parse_number(text: &str) -> Option<u64> {
-    let (value, rest) = memparse(text);
-    // The kernel's `isspace` for ASCII: Rust's knows no vertical tab.
-    let only_blanks = rest.bytes().all(|byte| byte.is_ascii_whitespace() || byte == 0x0b);
-    only_blanks.then_some(value)
-}
-
-/// The kernel's `memparse` (`lib/cmdline.c`): decimal, `0x` hexadecimal or `0` octal digits, then
-/// at most one suffix of K, M, G, T, P, E in either case. Overflow wraps, as it does there. Gives
-/// the value, zero if there is no digit, and what follows.
-fn memparse(text: &str) -> (u64, &str) {
-    let bytes = text.as_bytes();
-    let is_hex = bytes.first() == Some(&b'0')
-        && bytes.get(1).is_some_and(|byte| byte.eq_ignore_ascii_case(&b'x'))
-        && bytes.get(2).is_some_and(u8::is_ascii_hexdigit);
-    let (radix, digits) = match bytes.first() {
-        _ if is_hex => (16, &text[2..]),
-        Some(b'0') => (8, text),
-        _ => (10, text),
-    };
-    let end = digits.find(|letter: char| !letter.is_digit(radix)).unwrap_or(digits.len());
-    let value = digits[..end]
-        .chars()
-        .filter_map(|letter| letter.to_digit(radix))
-        .fold(0u64, |value, digit| {
-            value.wrapping_mul(u64::from(radix)).wrapping_add(u64::from(digit))
-        });
-    let rest = &digits[end..];
-    let suffix = rest.chars().next().map(|letter| letter.to_ascii_uppercase());
-    match suffix.and_then(|letter| SUFFIXES.iter().position(|&known| known == letter)) {
-        Some(power) => (value << (10 * (power + 1)), &rest[1..]),
-        None => (value, rest),
+/// Puts modifiers around each policy. Of several, those that the modifiers cannot go around are
+/// left out, unless that is all of them.
+fn modify_all(specs: Vec<Spec>, modifiers: &str) -> Result<Vec<Spec>, PolicyError> {
+    let mut modified = Vec::new();
+    let mut refused = None;
+    for spec in specs {
+        match spec.modified(modifiers) {
+            Ok(spec) => modified.push(spec),
+            Err(error @ PolicyError::Contradiction(..)) => refused = Some(error),
+            Err(error) => return Err(error),
+        }
     }
-}
-
-const SUFFIXES: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
-
-/// A size with the largest suffix that leaves a whole number.
-pub(super) fn shortest_size(bytes: u64) -> String {
-    let power = (bytes.trailing_zeros() / 10).min(SUFFIXES.len() as u32);
-    match power {
-        0 => bytes.to_string(),
-        _ => format!("{}{}", bytes >> (10 * power), SUFFIXES[power as usize - 1]),
+    match refused {
+        Some(error) if modified.is_empty() => Err(error),
+        _ => Ok(modified),
     }
 }
 
@@ -262,12 +259,6 @@ fn parse_family(family: &str) -> Result<Vec<Spec>, PolicyError> {
         return Err(PolicyError::UnknownFamily(family.to_string(), nearest));
     }
     Ok(rows)
-}
-
-fn families() -> Vec<&'static str> {
-    let mut families: Vec<&str> = all().map(PolicyInfo::family).collect();
-    families.dedup();
-    families
 }
 
 fn unknown_policy(name: &str) -> PolicyError {

@@ -11,7 +11,8 @@
 //! Source: `btrfs_read_policy_store` and `_show` in Linux 6.15 `fs/btrfs/sysfs.c`; the strings that
 //! must fail are those of fstests btrfs/329.
 
-use super::spec::{Spec, parse_value};
+use super::spec::Spec;
+use super::value::parse_value;
 use super::{PolicyInfo, find};
 use std::fmt;
 

@@ -37,7 +37,7 @@ use crate::geometry::ChunkMap;
 use crate::io::{IoError, IoId, Leg, MemberIo, Op, Outcome, Purpose, Reply};
 use crate::io::{Request, RequestKind, VolumeError};
 use crate::member::{MemberIndex, MemberState, Members};
-use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
+use crate::policy::{Choice, Counter, Ctx, Mirror, Places, Read, ReadPolicy};
 use crate::rng::Rng;
 use crate::slab::Slab;
 use crate::units::{BLOCK_BYTES, Nanos};
@@ -309,16 +309,16 @@ impl Volume {
         let may_race = piece.kind == RequestKind::Read && !piece.locked;
         let copy = match choice {
             Choice::Mirror(index) => mirrors[index].copy,
-            Choice::Split => {
+            Choice::Split(places) => {
                 let eligible = self.eligible(key);
-                self.split(key, eligible.as_slice());
-                eligible.as_slice()[0].copy
+                self.split(key, eligible.as_slice(), places);
+                eligible.as_slice()[choice.first()].copy
             }
             _ if may_race => {
                 let eligible = self.eligible(key);
                 return Some(self.race(key, choice, eligible.as_slice(), now));
             }
-            Choice::Hedge { .. } | Choice::Tied { .. } | Choice::All => {
+            Choice::Hedge { .. } | Choice::Tied { .. } | Choice::All(_) => {
                 mirrors[choice.first()].copy
             }
         };
@@ -351,14 +351,15 @@ impl Volume {
         }
     }
 
-    /// Cuts a piece into one part for each of `mirrors`; the piece itself becomes the first part,
+    /// Cuts a piece into one part for each of `places`; the piece itself becomes the first part,
     /// the others are handed out next, in order.
-    fn split(&mut self, key: u32, mirrors: &[Mirror]) {
+    fn split(&mut self, key: u32, mirrors: &[Mirror], places: Places) {
         let whole = *self.pieces.get(key);
-        let share = whole.length.div_ceil(mirrors.len() as u64).next_multiple_of(BLOCK_BYTES);
+        let parts = places.iter().count();
+        let share = whole.length.div_ceil(parts as u64).next_multiple_of(BLOCK_BYTES);
         self.pieces.get_mut(key).length = share.min(whole.length);
-        let others = mirrors.iter().enumerate().skip(1).rev();
-        for (index, mirror) in others {
+        for (index, place) in (1..parts).rev().zip(places.iter().rev()) {
+            let mirror = &mirrors[place];
             let skip = share * index as u64;
             if skip >= whole.length {
                 continue;

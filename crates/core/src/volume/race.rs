@@ -161,19 +161,22 @@ impl Volume {
         let (kind, backup, after) = match choice {
             Choice::Hedge { backup, after, .. } => (RaceKind::Hedge, Some(backup), after),
             Choice::Tied { second, after, .. } => (RaceKind::Tie, Some(second), after),
-            Choice::All | Choice::Mirror(_) | Choice::Split => (RaceKind::All, None, Nanos::ZERO),
+            _ => (RaceKind::All, None, Nanos::ZERO),
         };
         assert!(backup != Some(choice.first()), "a second read goes to another mirror");
         let race = self.races.begin(key, kind, backup.map(|place| mirrors[place].copy));
         self.pieces.get_mut(key).race = Some(race.key);
-        if backup.is_some() && after > Nanos::ZERO {
-            self.races.timers.push(Reverse((now.saturating_add(after), race)));
-        } else if let Some(place) = backup {
-            self.ready.push_front(Step::Second { race, copy: mirrors[place].copy });
-        } else {
-            for mirror in mirrors[1..].iter().rev() {
-                self.ready.push_front(Step::Second { race, copy: mirror.copy });
+        let second = |place: usize| Step::Second { race, copy: mirrors[place].copy };
+        match (backup, choice) {
+            (Some(_), _) if after > Nanos::ZERO => {
+                self.races.timers.push(Reverse((now.saturating_add(after), race)));
             }
+            (Some(place), _) => self.ready.push_front(second(place)),
+            (None, Choice::All(places)) => {
+                let others = places.iter().rev().filter(|&place| place != choice.first());
+                others.for_each(|place| self.ready.push_front(second(place)));
+            }
+            (None, _) => {}
         }
         let copy = mirrors[choice.first()].copy;
         self.run(race.key, copy, Leg::First, now)

@@ -23,8 +23,8 @@ impl ReadPolicy for First {
 struct Splitter;
 
 impl ReadPolicy for Splitter {
-    fn choose(&mut self, _: &Read, _: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
-        Choice::Split
+    fn choose(&mut self, _: &Read, mirrors: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
+        Choice::Split(Places::all(mirrors))
     }
 }
 
@@ -38,8 +38,8 @@ impl ReadPolicy for Any {
         let other = (first + 1 + ctx.rng.below(number - 1) as usize) % mirrors.len();
         let after = Nanos(ctx.rng.below(2) * backoff::FIRST.0 / 2);
         match ctx.rng.below(8) {
-            0 => Choice::Split,
-            1 => Choice::All,
+            0 => Choice::Split(Places::all(mirrors)),
+            1 => Choice::All(Places::all(mirrors)),
             2..4 => Choice::Hedge { first, backup: other, after },
             4..6 => Choice::Tied { first, second: other, after },
             _ => Choice::Mirror(first),

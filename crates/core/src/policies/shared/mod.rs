@@ -13,6 +13,7 @@ pub(super) mod live_stripe;
 pub(super) mod path_list;
 pub(super) mod rank;
 pub(super) mod rotation;
+pub(super) mod second_choice;
 pub(super) mod serial_service;
 pub(super) mod shortest_queue;
 pub(super) mod slot_order;

@@ -25,6 +25,7 @@ pub const FAMILIES: &[&[PolicyInfo]] = &[
     linux::NVME_ROWS,
     other::SPDK_ROWS,
     bsd::RAIDFRAME_ROWS,
+    other::CRUCIBLE_ROWS,
     other::RESEARCH_ROWS,
 ];
 

@@ -29,12 +29,7 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[PolicyInfo {
     aliases: &["zfs"],
     summary: "the shortest queue plus a penalty for a seek; ties by 2 MiB of offset",
     parameters: &[],
-    origin: Origin {
-        system: "OpenZFS",
-        version: "2.x",
-        file: "module/zfs/vdev_mirror.c",
-        authors: "Steven Hartland <smh@FreeBSD.org>",
-    },
+    origin: ZFS,
     build: zfs_mirror::build,
     source: include_str!("../zfs_mirror.rs"),
 }];
@@ -112,3 +107,18 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         source: include_str!("../research_c3.rs"),
     },
 ];
+
+pub(super) const CRUCIBLE_ROWS: &[PolicyInfo] = &[PolicyInfo {
+    name: "crucible/read-all-first",
+    aliases: &["read-all-first"],
+    summary: "every mirror is read, the first answer counts",
+    parameters: &[],
+    origin: Origin {
+        system: "Crucible",
+        version: "2021 and later",
+        file: "upstairs/src",
+        authors: "Oxide Computer Company",
+    },
+    build: crucible_read_all_first::build,
+    source: include_str!("../crucible_read_all_first.rs"),
+}];

@@ -8,12 +8,13 @@ mod golden_linux;
 mod golden_md_old;
 mod golden_md_zfs;
 mod golden_mirrorball;
+mod golden_modifiers;
 mod golden_other;
 mod golden_research;
 mod parsers;
 mod script;
 
-use super::{MIRRORS_MAX, PolicyInfo, Spec, all};
+use super::{MIRRORS_MAX, PolicyInfo, Spec, all, modifiers};
 use crate::member::{Member, MemberConfig, MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read};
 use crate::rng::Rng;
@@ -35,14 +36,15 @@ fn names_and_aliases_are_unique_and_lead_to_their_row() {
 
 #[test]
 fn every_page_has_the_fixed_headings_in_order() {
-    for info in all() {
-        let page = info.page();
+    let policies = all().map(|info| (info.name, info.page()));
+    let modifiers = modifiers::ALL.iter().map(|info| (info.name, info.page()));
+    for (name, page) in policies.chain(modifiers) {
         let headings: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("# ")).collect();
         let expected = ["Idea", "State", "Cost", "Good at", "Bad at", "Origin"];
-        assert_eq!(headings, expected, "{}", info.name);
+        assert_eq!(headings, expected, "{name}");
         for section in page.split("# ").skip(1) {
             let text = section.split_once('\n').map_or("", |(_, text)| text.trim());
-            assert!(!text.is_empty(), "{}: an empty section: {section}", info.name);
+            assert!(!text.is_empty(), "{name}: an empty section: {section}");
         }
     }
 }
@@ -59,7 +61,7 @@ fn every_policy_file_has_its_row_and_every_row_its_file() {
         }
     }
     let file_of = |info: &PolicyInfo| info.name.replace(['/', '-'], "_");
-    let others = ["mod", "origins", "spec", "sysfs"].map(String::from);
+    let others = ["error", "mod", "origins", "spec", "sysfs", "value"].map(String::from);
     let expected: BTreeSet<String> = all().map(file_of).chain(others).collect();
     assert_eq!(files, expected);
     for info in all() {
@@ -71,7 +73,8 @@ fn every_policy_file_has_its_row_and_every_row_its_file() {
 
 #[test]
 fn defaults_lie_in_their_ranges_and_need_no_rounding() {
-    for parameter in all().flat_map(|info| info.parameters) {
+    let of_modifiers = modifiers::ALL.iter().flat_map(|info| info.parameters);
+    for parameter in all().flat_map(|info| info.parameters).chain(of_modifiers) {
         if let Some(default) = parameter.default {
             assert!(parameter.range.contains(&default), "{}", parameter.name);
             assert!(default.is_multiple_of(parameter.multiple_of), "{}", parameter.name);
@@ -81,7 +84,7 @@ fn defaults_lie_in_their_ranges_and_need_no_rounding() {
 
 /// Plays 200 random reads against random members and mirrors, with books and notices that change
 /// between them, and returns what was chosen.
-fn random_choices(info: &'static PolicyInfo, seed: u64) -> Vec<Choice> {
+fn random_choices(spec: &Spec, seed: u64) -> Vec<Choice> {
     let mut draw = Rng::new(seed);
     let number = 2 + draw.below(MIRRORS_MAX as u64 * 2);
     let mut members = Members::new((1..=number).map(|devid| MemberConfig {
@@ -91,7 +94,7 @@ fn random_choices(info: &'static PolicyInfo, seed: u64) -> Vec<Choice> {
         ..MemberConfig::new(devid, GIB)
     }));
     let devids: Vec<u64> = (1..=number).collect();
-    let mut policy = Spec::new(info).build(&devids).unwrap();
+    let mut policy = spec.build(&devids).unwrap();
     policy.on_members_change(&members);
     let mut rng = Rng::new(seed);
     let mut choices = Vec::new();
@@ -111,7 +114,7 @@ fn random_choices(info: &'static PolicyInfo, seed: u64) -> Vec<Choice> {
         let mut ctx = Ctx { now: Nanos::from_millis(step * 300), rng: &mut rng };
         let choice = policy.choose(&read, &mirrors, &members, &mut ctx);
         let place = choice.first();
-        assert!(place < mirrors.len(), "{}: {place} of {}", info.name, mirrors.len());
+        assert!(place < mirrors.len(), "{spec}: {place} of {}", mirrors.len());
         choices.push(choice);
         let io = script::member_io(&read, &mirrors[place], ctx.now);
         policy.on_submit(&io, &mut ctx);
@@ -153,8 +156,21 @@ proptest! {
 
     #[test]
     fn every_policy_stays_in_range_and_repeats_itself(seed in any::<u64>()) {
-        for info in all() {
-            prop_assert_eq!(random_choices(info, seed), random_choices(info, seed));
+        for spec in all().map(Spec::new) {
+            prop_assert_eq!(random_choices(&spec, seed), random_choices(&spec, seed));
+        }
+    }
+
+    #[test]
+    fn so_does_every_modifier_around_any_kind_of_choice(seed in any::<u64>()) {
+        for policy in ["random", "btrfs/pid", "gmirror/split", "read-all-first"] {
+            for list in ["hedge", "tied", "autosit", "fail-slow", "prefer-member:2+write-mostly:1"] {
+                let Ok(spec) = Spec::parse(&format!("{policy}+{list}")) else {
+                    prop_assert_eq!(policy, "read-all-first");
+                    continue;
+                };
+                prop_assert_eq!(random_choices(&spec, seed), random_choices(&spec, seed));
+            }
         }
     }
 }

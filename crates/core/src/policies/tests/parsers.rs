@@ -227,3 +227,46 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn modifiers_are_refused_with_what_is_wrong() {
+    for (text, message) in [
+        ("pid+hegde", "unknown modifier `+hegde`; did you mean `+hedge`?"),
+        ("pid+", "unknown modifier `+`; there are +hedge, +tied, +autosit, +fail-slow, "),
+        ("+hedge", "a policy is missing here"),
+        (
+            "pid+hedge:49",
+            "bad value `49` for `quantile` of +hedge: expected a percentage from 50% to",
+        ),
+        ("pid+hedge:95:0", "bad value `0` for `budget` of +hedge"),
+        ("pid+hedge:95:5:5", "`5` is too much for +hedge: write +hedge[:quantile[:budget]]"),
+        ("pid+tied:1h", "bad value `1h` for `after` of +tied: expected a time from 0s to 10s"),
+        ("pid+hedge+tied", "`+hedge` and `+tied` contradict each other: leave one of them out"),
+        ("pid+hedge+hedge:90", "`+hedge` and `+hedge:90%` contradict each other"),
+        ("pid+autosit+fail-slow", "`+autosit` and `+fail-slow` contradict"),
+        ("pid+prefer-member:1+prefer-member:2", "`+prefer-member:1` and `+prefer-member:2` contra"),
+        ("pid+prefer-member:1+write-mostly:1", "`+prefer-member:1` and `+write-mostly:1` contradi"),
+        ("pid+write-mostly:1+write-mostly:1", "`+write-mostly:1` and `+write-mostly:1` contradict"),
+        ("read-all-first+hedge", "`crucible/read-all-first` and `+hedge` contradict each other"),
+        ("all+hedge+tied", "`+hedge` and `+tied` contradict"),
+    ] {
+        let error = parse_list(text).unwrap_err().to_string();
+        assert!(error.starts_with(message), "{text}: {error}");
+    }
+    let absent =
+        |text: &str| Spec::parse(text).unwrap().build(&[1, 3]).map(|_| ()).unwrap_err().to_string();
+    let message = "the array has no member with devid 2; it has 1, 3";
+    assert_eq!(absent("pid+write-mostly:2"), message);
+    assert_eq!(absent("pid+write-mostly:1+prefer-member:2"), message);
+    assert_eq!(absent("devid:2"), message);
+}
+
+#[test]
+fn modifiers_go_around_every_policy_of_a_list_that_they_can_go_around() {
+    let names = |text: &str| -> Vec<String> {
+        parse_list(text).unwrap().iter().map(Spec::to_string).collect()
+    };
+    assert_eq!(names("all+hedge").len(), all().count() - 1, "all but read-all-first");
+    assert!(names("btrfs/*+autosit").iter().all(|name| name.ends_with("+autosit")));
+    assert_eq!(names("pid+tied,btrfs/pid+tied,pid"), ["btrfs/pid+tied", "btrfs/pid"]);
+}

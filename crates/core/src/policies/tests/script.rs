@@ -136,13 +136,10 @@ impl Script {
 
     /// One read: the devid chosen, or 0 for a split, which the volume then cuts.
     pub(super) fn read(&mut self, offset: u64, length: u64, stream: u64) -> u64 {
+        let (read, choice) = self.choose(offset, length, stream);
         let mirrors = self.mirrors(offset);
-        let copies = self.stripes.len() as u8;
-        let read = Read { offset, length, stream, cpu: 0, background: false, copies };
-        let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
-        let choice = self.policy.choose(&read, &mirrors, &self.members, &mut ctx);
         match choice {
-            Choice::Split => {
+            Choice::Split(_) => {
                 let piece = Read { length: length / mirrors.len() as u64, ..read };
                 for mirror in &mirrors {
                     self.submit(member_io(&piece, mirror, self.now));
@@ -155,6 +152,15 @@ impl Script {
                 self.members[mirrors[place].member].config.devid
             }
         }
+    }
+
+    /// What the policy answers; nothing is submitted.
+    pub(super) fn choose(&mut self, offset: u64, length: u64, stream: u64) -> (Read, Choice) {
+        let mirrors = self.mirrors(offset);
+        let copies = self.stripes.len() as u8;
+        let read = Read { offset, length, stream, cpu: 0, background: false, copies };
+        let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
+        (read, self.policy.choose(&read, &mirrors, &self.members, &mut ctx))
     }
 
     /// Plays a step that is not a read.
@@ -180,6 +186,14 @@ impl Script {
         let counters = self.policy.counters();
         let found = counters.iter().find(|it| it.name == name && it.member == member);
         found.unwrap_or_else(|| panic!("no counter {name} in {counters:?}")).value
+    }
+
+    /// A read of a member that was no choice of the policy's.
+    pub(super) fn submit_read(&mut self, devid: u64) {
+        let mirror = Mirror { member: self.member(devid), offset: 0, copy: 0 };
+        let read =
+            Read { offset: 0, length: 4096, stream: 0, cpu: 0, background: false, copies: 1 };
+        self.submit(member_io(&read, &mirror, self.now));
     }
 
     fn complete(&mut self, devid: u64, wait_ms: u64) {

@@ -1,0 +1,130 @@
+//! # Idea
+//! A read that takes longer than nearly all of its kind is read again from another mirror, and the
+//! first answer counts. How long that is, is learnt: the wait that 95 % of the reads of about its
+//! length stay below. At most 5 % of the reads are hedged. Both figures can be given.
+//!
+//! # State
+//! An estimate of the quantile for each power of two of the length; the budget; how many hedges.
+//!
+//! # Cost
+//! A scan for the other mirror; an extra member read for each hedge.
+//!
+//! # Good at
+//! Short stalls that no queue tells of (garbage collection, a recovery of the disk): p99.9 from
+//! 1800 to 74 ms for 2 % more requests in a cluster (Dean and Barroso, as retold).
+//!
+//! # Bad at
+//! Overload: when everything is slow there is nothing to gain, and the budget alone holds it back.
+//! Members that cannot withdraw a queued read pay for the loser.
+//! A member that is slow for good: that is the policy's to learn, or `fail-slow`'s.
+//!
+//! # Origin
+//! Dean and Barroso, "The Tail at Scale", CACM 56(2), 2013, "hedged requests". Ours: classes by
+//! length; the estimate (a step of a 64th towards each sample, weighted by the quantile); no hedge
+//! before 64 reads of a class; a budget that saves up ten hedges at most; the other mirror is that
+//! with the fewest in flight.
+
+use super::{Built, Modifier, around};
+use crate::io::{IoError, Leg, MemberIo, Op, Outcome, Purpose};
+use crate::member::Members;
+use crate::policies::Build;
+use crate::policies::shared::second_choice::shortest_of_others;
+use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
+use crate::units::Nanos;
+
+/// Reads of a class before its quantile is trusted.
+const SAMPLES_MIN: u32 = 64;
+/// What one hedge costs in the budget's hundredths of a read.
+const HEDGE_COST: i64 = 100;
+/// The most that is saved up.
+const SAVED_MAX: i64 = 10 * HEDGE_COST;
+
+struct Hedge {
+    quantile_percent: u64,
+    budget_percent: i64,
+    saved: i64,
+    hedges: i64,
+    /// By the power of two of the length.
+    classes: [Class; 64],
+}
+
+/// What is known of reads of about one length.
+#[derive(Clone, Copy, Default)]
+struct Class {
+    wait_ns: u64,
+    samples: u32,
+}
+
+/// Builds the modifier from the quantile and the budget, both in percent.
+pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
+    let (quantile_percent, budget_percent) = (build.values[0], build.values[1] as i64);
+    let (saved, hedges, classes) = (0, 0, [Class::default(); 64]);
+    around(inner, Hedge { quantile_percent, budget_percent, saved, hedges, classes })
+}
+
+/// The place of a length's class.
+fn class_of(length: u64) -> usize {
+    63 - length.max(1).leading_zeros() as usize
+}
+
+impl Class {
+    /// Moves the estimate towards a sample: in balance, as many percent of the samples lie below
+    /// as are asked for. The steps are relative, so the scale of waits does not matter.
+    fn learn(&mut self, wait_ns: u64, quantile_percent: u64) {
+        if self.samples == 0 {
+            self.wait_ns = wait_ns;
+        }
+        self.samples = self.samples.saturating_add(1);
+        let step = self.wait_ns / 64 + 1;
+        if wait_ns > self.wait_ns {
+            self.wait_ns += (step * quantile_percent).div_ceil(100);
+        } else {
+            self.wait_ns -= (step * (100 - quantile_percent) / 100).min(self.wait_ns);
+        }
+    }
+}
+
+impl Modifier for Hedge {
+    fn choose(
+        &mut self,
+        inner: &mut dyn ReadPolicy,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        self.saved = (self.saved + self.budget_percent).min(SAVED_MAX);
+        let class = self.classes[class_of(read.length)];
+        match inner.choose(read, mirrors, members, ctx) {
+            Choice::Mirror(first) if self.saved >= HEDGE_COST && class.samples >= SAMPLES_MIN => {
+                let backup = shortest_of_others(mirrors, members, first);
+                Choice::Hedge { first, backup, after: Nanos(class.wait_ns) }
+            }
+            other => other,
+        }
+    }
+
+    fn on_submit(&mut self, io: &MemberIo, _ctx: &mut Ctx<'_>) {
+        if io.leg == Leg::Further {
+            self.saved -= HEDGE_COST;
+            self.hedges += 1;
+        }
+    }
+
+    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
+        let class = &mut self.classes[class_of(io.length)];
+        let is_sample = io.op == Op::Read && io.purpose == Purpose::User && io.leg != Leg::Further;
+        match outcome.result {
+            Ok(()) if is_sample => class.learn(outcome.wait.0, self.quantile_percent),
+            // It would have waited longer than this, and that was too long already.
+            Err(IoError::Cancelled) if is_sample => {
+                class.learn(outcome.wait.0, self.quantile_percent);
+            }
+            _ => {}
+        }
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        vec![Counter { member: None, name: "hedges", value: self.hedges }]
+    }
+}

@@ -1,0 +1,238 @@
+//! Decisions of modifiers, worked out by hand from their definitions.
+
+use super::script::{Script, Step, complete, follow, members, read, read_long};
+use crate::io::{Leg, MemberIo};
+use crate::policies::Spec;
+use crate::policy::{Choice, Ctx};
+use crate::rng::Rng;
+use crate::units::{MIB, Nanos};
+
+#[test]
+fn write_mostly_leaves_its_member_to_those_who_have_no_other() {
+    let steps = [
+        read(0, 1, "the turn goes among 1 and 3"),
+        read(0, 3, "2 is left out of the turn"),
+        read(0, 1, "and again"),
+        Step::Eligible(&[2, 3]),
+        read(0, 3, "one is left: the policy is not asked"),
+        read(0, 3, "nor is it now"),
+        Step::Eligible(&[2]),
+        read(0, 2, "no other can serve"),
+        Step::Eligible(&[1, 2, 3]),
+        read(0, 3, "the pointer stands behind 1, as it did before the others fell away"),
+    ];
+    follow(
+        "gmirror/round-robin+write-mostly:2",
+        members(3, |config| config.priority = 0),
+        &[
+            // gmirror lists equals with the later first.
+            read(0, 3, "the head of the list 3, 1"),
+            read(0, 1, "then the other"),
+            read(0, 3, "and again"),
+        ],
+    );
+    let in_order = |config: &mut crate::member::MemberConfig| {
+        config.priority = 10 - config.devid as u32;
+    };
+    follow("gmirror/round-robin+write-mostly:2", members(3, in_order), &steps);
+}
+
+#[test]
+fn write_mostly_twice_leaves_both_alone() {
+    let steps = [
+        read(0, 1, "2 and 3 are write-mostly"),
+        read(MIB, 1, "wherever"),
+        Step::Eligible(&[2, 3]),
+        read_long(0, 8192, 2, "neither is better: the policy chooses among both"),
+    ];
+    follow("first+write-mostly:3+write-mostly:2", members(3, |_| {}), &steps);
+}
+
+#[test]
+fn prefer_member_takes_what_it_can_serve() {
+    let steps = [
+        read(0, 3, "preferred"),
+        read(MIB, 3, "whatever its queue"),
+        Step::Eligible(&[1, 2]),
+        read(0, 1, "not there: the policy chooses"),
+    ];
+    follow("first+prefer-member:3", members(3, |_| {}), &steps);
+}
+
+#[test]
+fn a_split_is_cut_among_what_is_left() {
+    let mut script = Script::new("gmirror/split+write-mostly:2", members(3, |_| {}));
+    let (_, choice) = script.choose(0, MIB, 0);
+    let Choice::Split(places) = choice else { panic!("{choice:?}") };
+    assert_eq!(places.iter().collect::<Vec<_>>(), [0, 2]);
+}
+
+/// Fifty reads of each member, answered after so many milliseconds.
+fn measure(script: &mut Script, waits_ms: &[u64]) {
+    for (place, &wait_ms) in waits_ms.iter().enumerate() {
+        let devid = place as u64 + 1;
+        for _ in 0..50 {
+            script.submit_read(devid);
+            script.play(&complete(devid, wait_ms));
+        }
+    }
+}
+
+#[test]
+fn fail_slow_sends_out_who_is_twice_as_slow_and_tries_again() {
+    let mut script = Script::new("round-robin:4K+fail-slow", members(3, |_| {}));
+    measure(&mut script, &[10, 20, 21]);
+    script.follow(&[
+        Step::Wait { millis: 100 },
+        read(0, 1, "turn 150 of three: the first"),
+        read(0, 2, "twice as slow as 1, and no more"),
+        read(0, 1, "3 is more than twice as slow: btrfs gives its turn to the lowest left"),
+        read(0, 1, "turn 153: the first"),
+        read(0, 2, "the second"),
+        Step::Wait { millis: 9_900 },
+        read(0, 1, "3 sits out still"),
+        Step::Wait { millis: 100 },
+        read(0, 1, "turn 156: the first"),
+        read(0, 2, "the second"),
+        read(0, 3, "ten seconds are over: it is measured anew"),
+    ]);
+    assert_eq!(script.counter("sit_outs", None), 1);
+}
+
+#[test]
+fn fail_slow_compares_members_of_one_kind() {
+    let ssd_first = |config: &mut crate::member::MemberConfig| {
+        config.rotational = config.devid > 1;
+    };
+    let mut script = Script::new("round-robin:4K+fail-slow", members(3, ssd_first));
+    measure(&mut script, &[1, 20, 30]);
+    script.follow(&[
+        Step::Wait { millis: 100 },
+        read(0, 1, "nobody sits out: the disks are slow against the SSD only"),
+        read(0, 2, "in turn"),
+        read(0, 3, "in turn"),
+    ]);
+}
+
+#[test]
+fn fail_slow_never_leaves_a_block_without_a_mirror() {
+    let mut script = Script::new("first+fail-slow", members(3, |_| {}));
+    measure(&mut script, &[50, 10, 40]);
+    script.follow(&[
+        Step::Wait { millis: 100 },
+        read(0, 2, "1 and 3 sit out"),
+        Step::Eligible(&[1, 3]),
+        read(0, 1, "both sit out: the policy chooses among both"),
+    ]);
+}
+
+#[test]
+fn autosit_needs_more_than_twenty_points() {
+    // Halves of three, 10 11 12 and 13 14 2000, with medians of 11 and 14: a spread of 3, a fence
+    // at 14 + 50 x 3 = 164; 2000 is beyond it by more than 5 spreads: 5 points a second.
+    let mut script = Script::new("first+autosit", members(6, |_| {}));
+    let mut second = |expected: u64, because: &'static str| {
+        measure(&mut script, &[2000, 10, 11, 12, 13, 14]);
+        script.follow(&[Step::Wait { millis: 1000 }, read(0, expected, because)]);
+        script.play(&complete(expected, 10));
+    };
+    // Where the points of all reach the number of members, six, 2 are forgiven.
+    second(1, "5 points");
+    second(1, "10, less 2");
+    second(1, "13, less 2");
+    second(1, "16, less 2");
+    second(1, "19, less 2");
+    second(1, "22 less 2 is 20, which is not more than 20");
+    second(2, "25 less 2 is 23: out, as one of six copies may be");
+}
+
+#[test]
+fn autosit_ignores_small_arrays_and_seconds_with_an_unread_member() {
+    for (waits, because) in [
+        (&[9000, 10, 11, 12][..], "four members have no quartiles"),
+        (&[9000, 10, 11, 12, 13][..], "five: the slow one is half of the upper half"),
+        (&[9000, 10, 11, 12, 13, 0][..], "one was not read"),
+    ] {
+        let mut script = Script::new("first+autosit", members(waits.len() as u64, |_| {}));
+        for _ in 0..10 {
+            measure(&mut script, waits);
+            script.follow(&[Step::Wait { millis: 1000 }, read(0, 1, because)]);
+            script.play(&complete(1, 10));
+        }
+        assert_eq!(script.counter("sit_outs", None), 0);
+    }
+}
+
+#[test]
+fn tied_joins_the_shortest_of_the_other_queues() {
+    let mut script = Script::new("first+tied:2ms", members(3, |_| {}));
+    script.play(&Step::Write { devid: 2, offset: 0, length: 512 });
+    let expected = Choice::Tied { first: 0, second: 2, after: Nanos::from_millis(2) };
+    assert_eq!(script.choose(0, 4096, 0).1, expected);
+    script.play(&Step::Eligible(&[1, 2]));
+    let expected = Choice::Tied { first: 0, second: 1, after: Nanos::from_millis(2) };
+    assert_eq!(script.choose(0, 4096, 0).1, expected);
+}
+
+#[test]
+fn hedge_waits_for_its_quantile_and_keeps_its_budget() {
+    let mut script = Script::new("first+hedge:95%:10%", members(3, |_| {}));
+    for _ in 0..63 {
+        script.read(0, 4096, 0);
+        script.play(&complete(1, 10));
+    }
+    assert_eq!(script.choose(0, 4096, 0).1, Choice::Mirror(0), "63 reads are too few");
+    script.read(0, 4096, 0);
+    script.play(&complete(1, 10));
+    let Choice::Hedge { first: 0, backup: 1, after } = script.choose(0, 4096, 0).1 else {
+        panic!("64 reads of its kind were seen");
+    };
+    // All waits are equal: the estimate sinks by a step of 5/6400 each and is below them within 2 %.
+    let (low, high) = (Nanos::from_micros(9_500), Nanos::from_micros(10_200));
+    assert!(low <= after && after <= high, "{after}");
+    assert_eq!(script.choose(0, 8192, 0).1, Choice::Mirror(0), "of that length none was seen");
+    // 66 reads at 10 hundredths saved 6.6; each second read costs 100 hundredths.
+    let mut hedged = 0;
+    while let (read, Choice::Hedge { .. }) = script.choose(0, 4096, 0) {
+        let mirror =
+            crate::policy::Mirror { member: crate::member::MemberIndex(1), offset: 0, copy: 1 };
+        let io = super::script::member_io(&read, &mirror, Nanos::ZERO);
+        let mut rng = Rng::new(1);
+        let mut ctx = Ctx { now: Nanos::ZERO, rng: &mut rng };
+        script.policy.on_submit(&MemberIo { leg: Leg::Further, ..io }, &mut ctx);
+        hedged += 1;
+    }
+    assert_eq!((hedged, script.counter("hedges", None)), (7, 7));
+}
+
+#[test]
+fn the_estimate_of_hedge_finds_the_quantile() {
+    let mut script = Script::new("first+hedge:90%", members(2, |_| {}));
+    let mut draw = Rng::new(3);
+    let mut between = 0;
+    for number in 0..20_000 {
+        script.read(0, 4096, 0);
+        script.play(&complete(1, 1 + draw.below(100)));
+        if number >= 10_000 {
+            let after = match script.choose(0, 4096, 0).1 {
+                Choice::Hedge { after, .. } => after,
+                other => panic!("{other:?}"),
+            };
+            between += u32::from((80..=98).contains(&(after.0 / 1_000_000)));
+        }
+    }
+    assert!(between > 9_000, "the 90th of 1 to 100 ms is 90 ms: near it {between} of 10000 times");
+}
+
+#[test]
+fn modifiers_are_written_in_one_order() {
+    let written = |text: &str| Spec::parse(text).unwrap().to_string();
+    assert_eq!(written("pid+write-mostly:2+hedge"), "btrfs/pid+hedge+write-mostly:2");
+    assert_eq!(written("pid+hedge:90:3"), "btrfs/pid+hedge:90%:3%");
+    assert_eq!(
+        written("round-robin:256K+write-mostly:3+write-mostly:1"),
+        "btrfs/round-robin:256K+write-mostly:1+write-mostly:3"
+    );
+    assert_eq!(written("first+autosit:1500"), "mirrorball/first+autosit:1500ms");
+    assert_eq!(written("first+tied:2s"), "mirrorball/first+tied:2s");
+}
