@@ -47,6 +47,7 @@ mod nvme_round_robin;
 mod origins;
 mod raidframe_idle;
 mod research_c3;
+mod research_nq;
 mod research_p2c;
 mod research_peak_ewma;
 mod research_sed;

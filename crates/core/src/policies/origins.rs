@@ -64,3 +64,10 @@ pub(super) const ZFS: Origin = Origin {
     file: "module/zfs/vdev_mirror.c",
     authors: "Steven Hartland <smh@FreeBSD.org>",
 };
+
+pub(super) const IPVS: Origin = Origin {
+    system: "Linux IPVS",
+    version: "2.6 and later",
+    file: "net/netfilter/ipvs/ip_vs_sed.c",
+    authors: "Wensong Zhang <wensong@linuxvirtualserver.org>",
+};

@@ -27,20 +27,16 @@
 //! server there.
 
 use super::Build;
-use super::shared::rank::Rank;
-use super::shared::serial_service::SerialService;
+use super::shared::expected_delay::ExpectedDelay;
 use super::shared::smallest::first_smallest;
-use super::shared::smoothed::Smoothed;
 use super::spec::PolicyError;
-use crate::io::{MemberIo, Op, Outcome};
+use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 #[derive(Default)]
 struct ShortestExpectedDelay {
-    serial: SerialService,
-    /// By member, in nanoseconds.
-    service: Vec<Smoothed>,
+    delay: ExpectedDelay,
 }
 
 /// Builds the policy; it takes no values.
@@ -56,22 +52,15 @@ impl ReadPolicy for ShortestExpectedDelay {
         members: &Members,
         ctx: &mut Ctx<'_>,
     ) -> Choice {
-        Choice::Mirror(first_smallest(mirrors, |mirror| {
-            let member = &members[mirror.member];
-            let service_ns = self.service[mirror.member.get()].get(ctx.now);
-            Rank::new(member, service_ns.map(|ns| ns * (u64::from(member.in_flight()) + 1)))
-        }))
+        let rank = |mirror: &Mirror| self.delay.rank(mirror, members, ctx.now);
+        Choice::Mirror(first_smallest(mirrors, rank))
     }
 
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
-        let service = self.serial.observe(io, outcome);
-        if io.op == Op::Read && outcome.result.is_ok() {
-            self.service[io.member.get()].add(service.0, outcome.completed_at);
-        }
+        self.delay.observe(io, outcome);
     }
 
     fn on_members_change(&mut self, members: &Members) {
-        self.serial.resize(members);
-        self.service.resize(members.len(), Smoothed::default());
+        self.delay.resize(members);
     }
 }

@@ -7,6 +7,7 @@ pub(super) mod averages;
 pub(super) mod checkpoint;
 pub(super) mod cycle;
 pub(super) mod drbd_sides;
+pub(super) mod expected_delay;
 pub(super) mod head_bonus;
 pub(super) mod list_order;
 pub(super) mod live_stripe;

@@ -135,6 +135,46 @@ fn shortest_expected_delay_averages_and_forgets() {
     );
 }
 
+/// Members of 2 and 8 ms that serve one I/O at a time.
+#[test]
+fn never_queue() {
+    follow(
+        "research/nq",
+        members(2, |_| ()),
+        &[
+            read(0, 1, "both idle: the first"),
+            read(0, 2, "2 is idle"),
+            read(0, 1, "none is idle and both are awaited: one each, the first"),
+            read(0, 2, "both awaited: one against two"),
+            wait(2),
+            complete(1, 2),
+            wait(2),
+            complete(1, 4),
+            wait(4),
+            complete(2, 8),
+            read(0, 1, "1 is idle, 2 has one in flight"),
+            read(0, 1, "2 x 2 against 2 x 8: none is idle"),
+            wait(8),
+            complete(2, 16),
+            read(0, 2, "2 is idle; alone it needs 8 ms, 1 would need 3 x 2"),
+            read(0, 1, "3 x 2 against 2 x 8"),
+            complete(1, 8),
+            complete(1, 8),
+            complete(1, 8),
+            complete(2, 1),
+            read(0, 1, "both idle: the first, whatever they took"),
+            write(2),
+            wait(1001),
+            read(0, 2, "none is idle, both are forgotten; 2 has a write and no read: untried"),
+            read(0, 1, "both awaited: one against two"),
+        ],
+    );
+    Script::new("nq", members(2, |_| ())).with_stripes(&[2, 1]).follow(&[
+        read(0, 2, "both idle: the first mirror, not the first member"),
+        read(0, 1, "1 is idle"),
+    ]);
+}
+
 /// Members of 2 and 4 ms; each waited for nothing else, so R = 1/µ and the mean queue is 0.
 #[test]
 fn c3_cubes_the_queue() {

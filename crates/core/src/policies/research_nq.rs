@@ -1,0 +1,68 @@
+//! # Idea
+//! Never queue: the first idle member serves, whatever its speed; if none is idle, the member of
+//! the shortest expected delay.
+//!
+//! # State
+//! As `research/sed`: per member, a moving mean of the service time of its reads, and when it last
+//! completed anything.
+//!
+//! # Cost
+//! One comparison a mirror, and one multiplication if it is busy; one division a completion.
+//!
+//! # Good at
+//! Members of like speed at a depth near their number: none is idle while another has a queue.
+//!
+//! # Bad at
+//! One read at a time: all are idle, so the first mirror serves all. Very unequal members: an idle
+//! slow one is taken before a fast one that would be done sooner with a queue. Runs: it knows no
+//! head position.
+//!
+//! # Origin
+//! Linux IPVS, `net/netfilter/ipvs/ip_vs_nq.c`, by Wensong Zhang, who thanks Marko Buuri for the
+//! idea; after Weinrib and Shenker, "Greed is not enough: adaptive load sharing in large
+//! heterogeneous systems", INFOCOM 1988. There a weight stands for the speed and q counts active
+//! connections. Ours, as in `research/sed`: the service time is measured, and q is all I/O in
+//! flight. Among busy members one that was not measured yet, or was forgotten, comes first while no
+//! read is on its way to it, and last while one is.
+
+use super::Build;
+use super::shared::expected_delay::ExpectedDelay;
+use super::shared::smallest::first_smallest;
+use super::spec::PolicyError;
+use crate::io::{MemberIo, Outcome};
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+#[derive(Default)]
+struct NeverQueue {
+    delay: ExpectedDelay,
+}
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(NeverQueue::default()))
+}
+
+impl ReadPolicy for NeverQueue {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        // Idle members are all alike, `None`, and come before every busy one.
+        Choice::Mirror(first_smallest(mirrors, |mirror| {
+            let is_busy = members[mirror.member].in_flight() > 0;
+            is_busy.then(|| self.delay.rank(mirror, members, ctx.now))
+        }))
+    }
+
+    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
+        self.delay.observe(io, outcome);
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.delay.resize(members);
+    }
+}
