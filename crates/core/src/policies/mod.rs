@@ -46,12 +46,14 @@ mod nvme_queue_depth;
 mod nvme_round_robin;
 mod origins;
 mod raidframe_idle;
+mod raidframe_partition;
 mod research_c3;
 mod research_nq;
 mod research_p2c;
 mod research_peak_ewma;
 mod research_sed;
 mod shared;
+mod solaris_geometric;
 mod spdk_raid1;
 pub mod spec;
 pub mod sysfs;
@@ -59,7 +61,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod value;
+mod vxvm_round;
 mod zfs_mirror;
+mod zfs_offset;
+mod zfs_pending_10ms;
 
 use crate::member::MemberIndex;
 use crate::policy::ReadPolicy;

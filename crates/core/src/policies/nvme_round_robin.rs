@@ -18,18 +18,18 @@
 //! turn for each NUMA node; here there is one node. All paths are optimized.
 
 use super::Build;
-use super::shared::cycle::next_in_cycle;
+use super::shared::cycle::MemberTurn;
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct RoundRobin {
-    next: u16,
+    turn: MemberTurn,
 }
 
 /// Builds the policy; it takes no values.
 pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
-    Ok(Box::new(RoundRobin { next: 0 }))
+    Ok(Box::new(RoundRobin { turn: MemberTurn::default() }))
 }
 
 impl ReadPolicy for RoundRobin {
@@ -40,8 +40,6 @@ impl ReadPolicy for RoundRobin {
         _members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        let place = next_in_cycle(mirrors, self.next, |mirror| mirror.member.0, |_| true);
-        self.next = mirrors[place].member.0 + 1;
-        Choice::Mirror(place)
+        Choice::Mirror(self.turn.turn(mirrors))
     }
 }

@@ -71,3 +71,17 @@ pub(super) const IPVS: Origin = Origin {
     file: "net/netfilter/ipvs/ip_vs_sed.c",
     authors: "Wensong Zhang <wensong@linuxvirtualserver.org>",
 };
+
+pub(super) const RAIDFRAME: Origin = Origin {
+    system: "NetBSD RAIDframe",
+    version: "every version",
+    file: "sys/dev/raidframe/rf_dagutils.c",
+    authors: "Carnegie Mellon University",
+};
+
+pub(super) const ZFS: Origin = Origin {
+    system: "OpenZFS",
+    version: "0.7 and later (FreeBSD r256956, October 2013)",
+    file: "module/zfs/vdev_mirror.c",
+    authors: "Steven Hartland <smh@FreeBSD.org>",
+};

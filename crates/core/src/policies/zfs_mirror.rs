@@ -20,13 +20,15 @@
 //! increment of 0 for non-rotational devices there).
 //!
 //! # Origin
-//! OpenZFS 2.x, `module/zfs/vdev_mirror.c`, with the default values of its tunables. All classes of
-//! I/O count. Children are tried in slot order, here the member's index; the offset that breaks
-//! ties is the volume's, for mirrors here differ in theirs. Ditto copies and dRAID are left out.
+//! OpenZFS, `module/zfs/vdev_mirror.c`, with the default values of its tunables; by Steven Hartland
+//! for FreeBSD in October 2013 (r256956), in OpenZFS since 0.7. All classes of I/O count. Children
+//! are tried in slot order, here the member's index; the offset that breaks ties is the volume's,
+//! for mirrors here differ in theirs. Ditto copies and dRAID are left out.
 
-use super::shared::slot_order::slot_order;
+use super::Build;
+use super::shared::equals::smallest_by_number;
+use super::shared::offset_turn::turn_at;
 use super::spec::PolicyError;
-use super::{Build, MIRRORS_MAX};
 use crate::member::{Member, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::MIB;
@@ -44,8 +46,6 @@ const ROTATIONAL: Penalty = Penalty { exact: 0, near: 2, far: 5 };
 const NON_ROTATIONAL: Penalty = Penalty { exact: 0, near: 1, far: 1 };
 /// `rotating_seek_offset`, in bytes.
 const NEAR_BYTES: u64 = MIB;
-/// Ties change hands every 2 MiB.
-const TIE_SHIFT: u32 = 21;
 
 struct ZfsMirror;
 
@@ -72,21 +72,10 @@ impl ReadPolicy for ZfsMirror {
         members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        let mut lowest = u32::MAX;
-        let mut tied = [0; MIRRORS_MAX];
-        let mut ties = 0;
-        for place in slot_order(mirrors) {
-            let mirror = &mirrors[place];
-            let this = score(&members[mirror.member], mirror.offset);
-            if this > lowest {
-                continue;
-            }
-            if this < lowest {
-                (lowest, ties) = (this, 0);
-            }
-            tied[ties] = place;
-            ties += 1;
-        }
-        Choice::Mirror(tied[(read.offset >> TIE_SHIFT) as usize % ties])
+        Choice::Mirror(smallest_by_number(
+            mirrors,
+            |mirror| score(&members[mirror.member], mirror.offset),
+            |ties| turn_at(read.offset, ties),
+        ))
     }
 }

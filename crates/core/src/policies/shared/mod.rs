@@ -3,14 +3,17 @@
 //! A policy file states what is its own; what it has in common with another is here, so that a
 //! correction reaches both.
 
+pub(super) mod address_part;
 pub(super) mod averages;
 pub(super) mod checkpoint;
 pub(super) mod cycle;
 pub(super) mod drbd_sides;
+pub(super) mod equals;
 pub(super) mod expected_delay;
 pub(super) mod head_bonus;
 pub(super) mod list_order;
 pub(super) mod live_stripe;
+pub(super) mod offset_turn;
 pub(super) mod path_list;
 pub(super) mod rank;
 pub(super) mod rotation;

@@ -77,17 +77,23 @@ pub(super) const GRAID_ROWS: &[PolicyInfo] = &[PolicyInfo {
     source: include_str!("../graid_raid1.rs"),
 }];
 
-pub(super) const RAIDFRAME_ROWS: &[PolicyInfo] = &[PolicyInfo {
-    name: "raidframe/idle",
-    aliases: &[],
-    summary: "the shortest queue; of equals, the nearest head",
-    parameters: &[],
-    origin: Origin {
-        system: "NetBSD RAIDframe",
-        version: "every version",
-        file: "sys/dev/raidframe/rf_dagutils.c",
-        authors: "Carnegie Mellon University",
+pub(super) const RAIDFRAME_ROWS: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "raidframe/idle",
+        aliases: &[],
+        summary: "the shortest queue; of equals, the nearest head",
+        parameters: &[],
+        origin: RAIDFRAME,
+        build: raidframe_idle::build,
+        source: include_str!("../raidframe_idle.rs"),
     },
-    build: raidframe_idle::build,
-    source: include_str!("../raidframe_idle.rs"),
-}];
+    PolicyInfo {
+        name: "raidframe/partition",
+        aliases: &[],
+        summary: "the lower half of the addresses from one member, the upper half from the next",
+        parameters: &[],
+        origin: RAIDFRAME,
+        build: raidframe_partition::build,
+        source: include_str!("../raidframe_partition.rs"),
+    },
+];

@@ -26,6 +26,8 @@ pub const FAMILIES: &[&[PolicyInfo]] = &[
     other::SPDK_ROWS,
     bsd::RAIDFRAME_ROWS,
     other::CRUCIBLE_ROWS,
+    other::SOLARIS_ROWS,
+    other::VXVM_ROWS,
     other::RESEARCH_ROWS,
 ];
 

@@ -24,15 +24,45 @@ pub(super) const MIRRORBALL_ROWS: &[PolicyInfo] = &[
     },
 ];
 
-pub(super) const ZFS_ROWS: &[PolicyInfo] = &[PolicyInfo {
-    name: "zfs/mirror",
-    aliases: &["zfs"],
-    summary: "the shortest queue plus a penalty for a seek; ties by 2 MiB of offset",
-    parameters: &[],
-    origin: ZFS,
-    build: zfs_mirror::build,
-    source: include_str!("../zfs_mirror.rs"),
-}];
+pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "zfs/mirror",
+        aliases: &["zfs"],
+        summary: "the shortest queue plus a penalty for a seek; ties by 2 MiB of offset",
+        parameters: &[],
+        origin: ZFS,
+        build: zfs_mirror::build,
+        source: include_str!("../zfs_mirror.rs"),
+    },
+    PolicyInfo {
+        name: "zfs/offset",
+        aliases: &[],
+        summary: "2 MiB of the volume to each mirror in turn",
+        parameters: &[],
+        origin: Origin {
+            system: "ZFS",
+            version: "OpenSolaris, and illumos since",
+            file: "usr/src/uts/common/fs/zfs/vdev_mirror.c",
+            authors: "Sun Microsystems",
+        },
+        build: zfs_offset::build,
+        source: include_str!("../zfs_offset.rs"),
+    },
+    PolicyInfo {
+        name: "zfs/pending-10ms",
+        aliases: &[],
+        summary: "the shortest queue; of equals, another every 10 ms",
+        parameters: &[],
+        origin: Origin {
+            system: "ZFS on Linux",
+            version: "0.6.x",
+            authors: "Brian Behlendorf",
+            ..ZFS
+        },
+        build: zfs_pending_10ms::build,
+        source: include_str!("../zfs_pending_10ms.rs"),
+    },
+];
 
 pub(super) const SPDK_ROWS: &[PolicyInfo] = &[PolicyInfo {
     name: "spdk/raid1",
@@ -47,6 +77,36 @@ pub(super) const SPDK_ROWS: &[PolicyInfo] = &[PolicyInfo {
     },
     build: spdk_raid1::build,
     source: include_str!("../spdk_raid1.rs"),
+}];
+
+pub(super) const SOLARIS_ROWS: &[PolicyInfo] = &[PolicyInfo {
+    name: "solaris/geometric",
+    aliases: &["geometric"],
+    summary: "an equal part of the addresses from each member",
+    parameters: &[],
+    origin: Origin {
+        system: "Solaris Volume Manager",
+        version: "Solstice DiskSuite 4.2.1 and later",
+        file: "usr/src/uts/common/io/lvm/mirror/mirror.c",
+        authors: "Sun Microsystems",
+    },
+    build: solaris_geometric::build,
+    source: include_str!("../solaris_geometric.rs"),
+}];
+
+pub(super) const VXVM_ROWS: &[PolicyInfo] = &[PolicyInfo {
+    name: "vxvm/round",
+    aliases: &[],
+    summary: "each mirror in turn, but a read that continues the last one stays",
+    parameters: &[],
+    origin: Origin {
+        system: "Veritas Volume Manager",
+        version: "4.1 and later",
+        file: "Administrator's Guide, vxvol rdpol",
+        authors: "Veritas",
+    },
+    build: vxvm_round::build,
+    source: include_str!("../vxvm_round.rs"),
 }];
 
 pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[

@@ -10,6 +10,7 @@ mod golden_md_zfs;
 mod golden_mirrorball;
 mod golden_modifiers;
 mod golden_other;
+mod golden_ranges;
 mod golden_research;
 mod parsers;
 mod script;

@@ -1,0 +1,47 @@
+//! # Idea
+//! The primary serves the lower half of the addresses, the other disk the upper half.
+//!
+//! # State
+//! None.
+//!
+//! # Cost
+//! One division.
+//!
+//! # Good at
+//! Random reads spread over a whole pair of equal rotational members: each head seeks half as far.
+//!
+//! # Bad at
+//! Data in one half, and one sequential stream: one member does all the work. Unequal members.
+//! More than two copies: the third is not read.
+//!
+//! # Origin
+//! NetBSD RAIDframe, `rf_SelectMirrorDiskPartition` in `rf_dagutils.c`, by Carnegie Mellon
+//! University; compiled in for its declustered layouts only. If one disk is dead the other serves,
+//! and while the parity is dirty the primary does: here, eligibility. It knows two disks and takes
+//! the address on the primary; ours, for more and as the primary: the member of lowest index, and
+//! the next one as its mirror.
+
+use super::Build;
+use super::shared::address_part::mirror_of_part;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct Partition;
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(Partition))
+}
+
+impl ReadPolicy for Partition {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        Choice::Mirror(mirror_of_part(mirrors, members, 2))
+    }
+}

@@ -1,0 +1,51 @@
+//! # Idea
+//! The address space is cut into as many equal parts as there are mirrors; each mirror serves the
+//! reads of one.
+//!
+//! # State
+//! None.
+//!
+//! # Cost
+//! One division.
+//!
+//! # Good at
+//! Random reads spread over the whole array, on equal rotational members: each head stays in its
+//! part and seeks a half or a third as far.
+//!
+//! # Bad at
+//! Data in one place, such as an array that is half full: one member does all the work. One
+//! sequential stream, for the same reason. Unequal members: each gets the same part. Load is not
+//! looked at.
+//!
+//! # Origin
+//! Solaris Volume Manager, the read option `geometric` of `metainit` and `metaparam` (`-g`);
+//! `mirror.c` in the sources of illumos. There the address is that of the mirror and the parts are
+//! counted among the submirrors that run. Ours: the address is that of the first eligible member
+//! by index, and the space is its size, for mirrors here differ in their offsets and a policy does
+//! not know the volume's size; mirrors are in the order of their members. A read that crosses into
+//! the next part goes where its first byte lies.
+
+use super::Build;
+use super::shared::address_part::mirror_of_part;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct Geometric;
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(Geometric))
+}
+
+impl ReadPolicy for Geometric {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        Choice::Mirror(mirror_of_part(mirrors, members, mirrors.len()))
+    }
+}

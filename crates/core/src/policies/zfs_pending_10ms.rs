@@ -1,0 +1,57 @@
+//! # Idea
+//! The shortest queue; of equals, one that the clock picks anew every 10 ms, so that what arrives
+//! together goes to the same disk and can be merged there.
+//!
+//! # State
+//! None of its own: the members' queues and the time.
+//!
+//! # Cost
+//! One comparison a mirror and one division.
+//!
+//! # Good at
+//! Depth, on members of any speed: the queues keep themselves in balance.
+//!
+//! # Bad at
+//! Streams: the queue goes before position. With two HDDs and an SSD, three `dd` read 51 MB/s where
+//! static striping read 95 and load with locality 284 (OpenZFS commit text). One read at a time:
+//! all are idle, so the clock decides, and a stream changes disks every 10 ms.
+//!
+//! # Origin
+//! ZFS on Linux 0.6.x, `module/zfs/vdev_mirror.c`, by Brian Behlendorf (openzfs/zfs pull request
+//! 1487, 2013): `zfs_vdev_mirror_switch_us`, 10000 by default, until load and locality were
+//! weighed. What a child's queue has issued is pending there, of every class. The number of the
+//! interval, modulo the number of equals, counts them in the order of the children: here the
+//! members' index. Ours: the intervals are the volume's, not those since boot.
+
+use super::Build;
+use super::shared::equals::smallest_by_number;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+use crate::units::Nanos;
+
+/// `zfs_vdev_mirror_switch_us`: equals change hands this often.
+const SWITCH: Nanos = Nanos::from_millis(10);
+
+struct Pending;
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(Pending))
+}
+
+impl ReadPolicy for Pending {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        Choice::Mirror(smallest_by_number(
+            mirrors,
+            |mirror| members[mirror.member].in_flight(),
+            |equals| ctx.now.0 / SWITCH.0 % equals,
+        ))
+    }
+}
