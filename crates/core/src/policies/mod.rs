@@ -10,6 +10,7 @@
 //! `latency`), `kakra` owns `latency-rr` and `queue`. Rules that two policies share live in the
 //! module `shared`, under a name of their own.
 
+mod bcachefs_inverse_square_latency;
 mod btrfs_devid;
 mod btrfs_inflight;
 mod btrfs_latency;

@@ -20,6 +20,7 @@ pub const FAMILIES: &[&[PolicyInfo]] = &[
     bsd::GRAID_ROWS,
     linux::MD_ROWS,
     other::ZFS_ROWS,
+    other::BCACHEFS_ROWS,
     linux::DRBD_ROWS,
     linux::DM_ROWS,
     linux::NVME_ROWS,

@@ -64,6 +64,21 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
     },
 ];
 
+pub(super) const BCACHEFS_ROWS: &[PolicyInfo] = &[PolicyInfo {
+    name: "bcachefs/inverse-square-latency",
+    aliases: &["inverse-square-latency"],
+    summary: "a draw that favours mirrors by the inverse square of their latency",
+    parameters: &[],
+    origin: Origin {
+        system: "bcachefs",
+        version: "Linux 6.14 and later",
+        file: "fs/bcachefs/extents.c",
+        authors: "Kent Overstreet <kent.overstreet@gmail.com>",
+    },
+    build: bcachefs_inverse_square_latency::build,
+    source: include_str!("../bcachefs_inverse_square_latency.rs"),
+}];
+
 pub(super) const SPDK_ROWS: &[PolicyInfo] = &[PolicyInfo {
     name: "spdk/raid1",
     aliases: &[],

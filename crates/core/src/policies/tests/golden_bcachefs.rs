@@ -1,0 +1,101 @@
+//! Golden decisions of bcachefs: the mean of latencies to the nanosecond, draws by their odds.
+
+use super::script::{Script, Step, complete, members, read};
+
+fn latency_ns(script: &Script, devid: u64) -> i64 {
+    script.counter("latency_ns", Some(devid))
+}
+
+/// One read from a member, which takes so long.
+fn read_alone(script: &mut Script, devid: u64, wait_ms: u64, because: &'static str) {
+    script.follow(&[read(0, devid, because), complete(devid, wait_ms)]);
+}
+
+/// All draws here have one outcome: somebody stands at 0.
+#[test]
+fn means_begin_at_zero() {
+    let mut script = Script::new("bcachefs/inverse-square-latency", members(3, |_| ()));
+    read_alone(&mut script, 3, 32, "all at 0: the later of two wins, twice");
+    assert_eq!(latency_ns(&script, 3), 1_000_000, "a first sample of 32 ms counts 1/32");
+    read_alone(&mut script, 2, 64, "1 and 2 at 0: 2; then 3, below 0 + 1, is never above 1");
+    assert_eq!(latency_ns(&script, 2), 2_000_000);
+    script.play(&Step::Eligible(&[2, 3]));
+    script.play(&Step::Write { devid: 2, offset: 0, length: 4096 });
+    script.play(&complete(2, 500));
+    assert_eq!(latency_ns(&script, 2), 2_000_000, "a write does not count");
+    script.play(&Step::Eligible(&[1, 2, 3]));
+    read_alone(&mut script, 1, 96, "1 alone at 0: neither 2 nor 3 draws above its own square");
+    assert_eq!(latency_ns(&script, 1), 3_000_000);
+    script.play(&Step::Eligible(&[1]));
+    read_alone(&mut script, 1, 35, "alone");
+    assert_eq!(latency_ns(&script, 1), 4_000_000, "(31 x 3 + 35) / 32");
+    read_alone(&mut script, 1, 68, "alone");
+    assert_eq!(latency_ns(&script, 1), 6_000_000, "(31 x 4 + 68) / 32");
+    read_alone(&mut script, 1, 9, "alone");
+    assert_eq!(latency_ns(&script, 1), 6_093_750, "3 of 6 ms away, half of it, is not near");
+    read_alone(&mut script, 1, 5_000, "alone");
+    assert_eq!(
+        latency_ns(&script, 1),
+        68_403_320,
+        "(31 x 6.09375 + 2000) / 32: two seconds at most"
+    );
+}
+
+/// Of samples near the mean one in 32 is taken in. From 4 ms towards 5: each that is leaves 31/32
+/// of the way to go, so after k of them 1 - (31/32)^k of it is gone.
+#[test]
+fn samples_near_the_mean_are_mostly_let_go() {
+    let mut script = Script::new("inverse-square-latency", members(1, |_| ()));
+    script.read(0, 4096, 0);
+    script.play(&complete(1, 128));
+    assert_eq!(latency_ns(&script, 1), 4_000_000);
+    let mut taken = 0;
+    for _ in 0..3_200 {
+        let before = latency_ns(&script, 1);
+        script.read(0, 4096, 0);
+        script.play(&complete(1, 5));
+        let after = latency_ns(&script, 1);
+        if after != before {
+            assert_eq!(after, (31 * before + 5_000_000) / 32);
+            taken += 1;
+        }
+    }
+    // 100 are expected, with a deviation of 9.8; five of them.
+    assert!((51..=149).contains(&taken), "{taken} samples were taken in");
+}
+
+/// Reads of a script whose members stand at these means, and how many each got of so many.
+fn shares(means_ms: &[u64], reads: u64) -> Vec<u64> {
+    let number = means_ms.len() as u64;
+    let mut script = Script::new("inverse-square-latency", members(number, |_| ()));
+    // From the last to the first, as they win while at 0.
+    for devid in (1..=number).rev() {
+        let wait_ms = 32 * means_ms[devid as usize - 1];
+        read_alone(&mut script, devid, wait_ms, "the last of those at 0");
+    }
+    let mut counts = vec![0; means_ms.len()];
+    for _ in 0..reads {
+        counts[script.read(0, 4096, 0) as usize - 1] += 1;
+    }
+    counts
+}
+
+#[test]
+fn the_odds_are_the_inverse_squares() {
+    let counts = shares(&[1, 2], 10_000);
+    // 2 wins with 1 / (1 + 4); the deviation is 40, five of them.
+    assert!(counts[1].abs_diff(2_000) < 200, "{counts:?}");
+    let counts = shares(&[3, 1], 10_000);
+    // 2 wins with 9 / (9 + 1); the deviation is 30.
+    assert!(counts[1].abs_diff(9_000) < 150, "{counts:?}");
+}
+
+/// Of three equals 1 and 2 share what 3 leaves, and 3 wins half: the defect of the origin.
+#[test]
+fn of_three_equals_the_last_gets_half() {
+    let counts = shares(&[1, 1, 1], 10_000);
+    // The deviations are 43, 43 and 50.
+    assert!(counts[0].abs_diff(2_500) < 217, "{counts:?}");
+    assert!(counts[1].abs_diff(2_500) < 217, "{counts:?}");
+    assert!(counts[2].abs_diff(5_000) < 250, "{counts:?}");
+}
