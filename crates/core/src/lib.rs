@@ -12,6 +12,7 @@ pub mod member;
 pub mod nearest;
 pub mod policies;
 pub mod policy;
+pub mod recent;
 pub mod rng;
 pub mod slab;
 pub mod units;

@@ -52,6 +52,7 @@ mod research_c3;
 mod research_nq;
 mod research_p2c;
 mod research_peak_ewma;
+mod research_prequal;
 mod research_sed;
 mod shared;
 mod solaris_geometric;

@@ -29,7 +29,12 @@ impl Smoothed {
     /// The mean, or `None` if it is unknown.
     #[inline]
     pub(crate) fn get(&self, now: Nanos) -> Option<u64> {
-        let is_recent = |at: Nanos| now.saturating_sub(at) <= FORGOTTEN_AFTER;
-        self.sampled_at.is_some_and(is_recent).then_some(self.mean)
+        is_remembered(self.sampled_at, now).then_some(self.mean)
     }
+}
+
+/// Whether what was last sampled at this time, if ever, is still worth something.
+#[inline]
+pub(crate) fn is_remembered(sampled_at: Option<Nanos>, now: Nanos) -> bool {
+    sampled_at.is_some_and(|at| now.saturating_sub(at) <= FORGOTTEN_AFTER)
 }

@@ -185,6 +185,20 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         build: research_c3::build,
         source: include_str!("../research_c3.rs"),
     },
+    PolicyInfo {
+        name: "research/prequal",
+        aliases: &["prequal"],
+        summary: "of members with no unusual queue the lowest recent wait, else the shortest queue",
+        parameters: &[],
+        origin: Origin {
+            system: "Prequal",
+            version: "2024",
+            file: "\"Load is Not What You Should Balance: Introducing Prequal\", NSDI 2024",
+            authors: "Wydrowski, Kleinberg, Rumble, Archer",
+        },
+        build: research_prequal::build,
+        source: include_str!("../research_prequal.rs"),
+    },
 ];
 
 pub(super) const CRUCIBLE_ROWS: &[PolicyInfo] = &[PolicyInfo {

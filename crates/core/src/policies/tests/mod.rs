@@ -11,6 +11,7 @@ mod golden_md_zfs;
 mod golden_mirrorball;
 mod golden_modifiers;
 mod golden_other;
+mod golden_prequal;
 mod golden_ranges;
 mod golden_research;
 mod parsers;
