@@ -25,7 +25,7 @@ pub(super) const KAKRA: Origin = Origin {
 
 pub(super) const GMIRROR: Origin = Origin {
     system: "FreeBSD gmirror",
-    version: "since 2019",
+    version: "5.3 and later",
     file: "sys/geom/mirror/g_mirror.c",
     authors: "Pawel Jakub Dawidek <pjd@FreeBSD.org>",
 };

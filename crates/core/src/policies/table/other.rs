@@ -134,7 +134,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
             system: "power of two choices",
             version: "1994",
             file: "\"Balanced Allocations\", STOC 1994",
-            authors: "Azar, Broder, Karlin, Upfal; Mitzenmacher",
+            authors: "Azar, Broder, Karlin, Upfal",
         },
         build: research_p2c::build,
         source: include_str!("../research_p2c.rs"),
@@ -179,7 +179,8 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         origin: Origin {
             system: "C3",
             version: "2015",
-            file: "\"C3: Cutting Tail Latency in Cloud Data Stores\", NSDI 2015",
+            file: "\"C3: Cutting Tail Latency in Cloud Data Stores via Adaptive Replica \
+                   Selection\", NSDI 2015",
             authors: "Suresh, Canini, Schmid, Feldmann",
         },
         build: research_c3::build,
