@@ -58,13 +58,6 @@ pub(super) const NVME: Origin = Origin {
     authors: "Christoph Hellwig, Hannes Reinecke",
 };
 
-pub(super) const ZFS: Origin = Origin {
-    system: "OpenZFS",
-    version: "2.x",
-    file: "module/zfs/vdev_mirror.c",
-    authors: "Steven Hartland <smh@FreeBSD.org>",
-};
-
 pub(super) const IPVS: Origin = Origin {
     system: "Linux IPVS",
     version: "2.6 and later",
