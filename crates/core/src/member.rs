@@ -44,6 +44,8 @@ pub struct MemberConfig {
     pub rotational: bool,
     /// The optimal I/O size it reports (`io_opt`), or zero for none.
     pub optimal_io_bytes: u64,
+    /// How many I/O the kernel knows its queue to hold: 31 or 32 on SATA.
+    pub queue_depth: u32,
     /// Higher is preferred, where a policy heeds it.
     pub priority: u32,
     /// Read only when no other mirror can serve.
@@ -53,7 +55,7 @@ pub struct MemberConfig {
 }
 
 impl MemberConfig {
-    /// A rotational member in sync. Its priority is `devid - 1`, as `gmirror label` gives it to the
+    /// A rotational member in sync with a queue of 32. Its priority is `devid - 1`, as `gmirror label` gives it to the
     /// i-th provider.
     pub fn new(devid: u64, size_bytes: u64) -> MemberConfig {
         MemberConfig {
@@ -61,6 +63,7 @@ impl MemberConfig {
             size_bytes,
             rotational: true,
             optimal_io_bytes: 0,
+            queue_depth: 32,
             priority: devid.saturating_sub(1).min(255) as u32,
             write_mostly: false,
             state: MemberState::InSync,

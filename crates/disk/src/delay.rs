@@ -69,6 +69,11 @@ impl ModelParameters for DelayParameters {
         Ok(())
     }
 
+    /// What is in service: the queue before the servers is the host's.
+    fn queue_depth(&self) -> u32 {
+        self.servers
+    }
+
     fn build(&self, _capacity_bytes: u64, _seed: u64) -> Box<dyn Model> {
         Box::new(Delay::new(self.clone()))
     }

@@ -52,6 +52,10 @@ pub trait ModelParameters: fmt::Debug + Send + Sync {
     /// What is wrong, naming the parameter between backticks.
     fn check(&self, capacity_bytes: u64) -> Result<(), String>;
 
+    /// How many commands the disk accepts at once, as it tells the kernel; the rest wait in the
+    /// host.
+    fn queue_depth(&self) -> u32;
+
     /// Builds the model. Equal seeds build equal models.
     ///
     /// # Panics
@@ -311,6 +315,11 @@ impl ModelProfile {
     /// The parameters, as the profile wrote them.
     pub fn parameter_table(&self) -> &toml::Table {
         &self.table
+    }
+
+    /// How many commands the disk accepts at once, as it tells the kernel.
+    pub fn queue_depth(&self) -> u32 {
+        self.parameters.queue_depth()
     }
 
     /// Builds the model. Equal seeds build equal models.

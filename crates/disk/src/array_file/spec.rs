@@ -178,6 +178,7 @@ impl MemberSpec {
             size_bytes: profile.capacity_bytes,
             rotational: self.rotational.unwrap_or(profile.rotational),
             optimal_io_bytes: self.optimal_io_bytes.unwrap_or(profile.optimal_io_bytes),
+            queue_depth: profile.queue_depth(),
             priority: self.priority,
             write_mostly: self.write_mostly,
             state: self.state,

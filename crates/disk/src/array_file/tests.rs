@@ -152,6 +152,15 @@ fn every_key_is_read() {
 }
 
 #[test]
+fn members_know_how_deep_a_queue_their_model_takes() {
+    let text = "profile = \"raid1\"\n[[member]]\nmodel = \"hdd-5k4\"\nset = { queue_depth = 7 }\n\
+                [[member]]\nmodel = \"ssd-sata-plp\"\nset = { queue_depth = 31 }\n\
+                [[member]]\nmodel = \"delay\"\nset = { servers = 4 }";
+    let configs = parse(text).member_configs().unwrap();
+    assert_eq!(configs.iter().map(|config| config.queue_depth).collect::<Vec<_>>(), [7, 31, 4]);
+}
+
+#[test]
 fn what_is_left_out_has_a_default() {
     let spec = parse("profile = \"single\"\n[[member]]\nmodel = \"delay\"");
     assert_eq!((spec.name.as_str(), spec.used, spec.links.len()), ("test", Used::Bytes(0), 0));

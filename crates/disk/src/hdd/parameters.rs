@@ -183,6 +183,10 @@ impl ModelParameters for HddParameters {
         }
     }
 
+    fn queue_depth(&self) -> u32 {
+        self.queue_depth as u32
+    }
+
     fn build(&self, capacity_bytes: u64, seed: u64) -> Box<dyn Model> {
         Box::new(Hdd::new(self, capacity_bytes, seed))
     }

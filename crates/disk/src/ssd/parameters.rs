@@ -136,6 +136,10 @@ impl ModelParameters for SsdParameters {
         }
     }
 
+    fn queue_depth(&self) -> u32 {
+        self.queue_depth
+    }
+
     fn build(&self, _capacity_bytes: u64, seed: u64) -> Box<dyn Model> {
         Box::new(Ssd::new(self, seed))
     }
