@@ -55,8 +55,8 @@ pub struct MemberConfig {
 }
 
 impl MemberConfig {
-    /// A rotational member in sync with a queue of 32. Its priority is `devid - 1`, as `gmirror label` gives it to the
-    /// i-th provider.
+    /// A rotational member in sync, with a queue of 32. Its priority is `devid - 1`, as
+    /// `gmirror label` gives it to the i-th provider.
     pub fn new(devid: u64, size_bytes: u64) -> MemberConfig {
         MemberConfig {
             devid,

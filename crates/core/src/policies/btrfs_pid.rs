@@ -23,7 +23,7 @@
 //! preferred stripe is counted over all copies; if it cannot be read, the lowest live one serves.
 
 use super::Build;
-use super::shared::live_stripe::stripe_of_stream;
+use super::shared::live_stripe::stripe_of;
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -43,6 +43,6 @@ impl ReadPolicy for Pid {
         _members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        Choice::Mirror(stripe_of_stream(read, mirrors))
+        Choice::Mirror(stripe_of(read.stream, read, mirrors))
     }
 }

@@ -24,7 +24,7 @@
 //! the first of equals.
 
 use super::Build;
-use super::shared::live_stripe::stripe_of_stream;
+use super::shared::live_stripe::stripe_of;
 use super::shared::smallest::first_smallest;
 use super::spec::PolicyError;
 use crate::member::Members;
@@ -49,7 +49,7 @@ impl ReadPolicy for Titovets {
         let queue = |mirror: &Mirror| members[mirror.member].in_flight();
         let is_uniform = |kind| mirrors.iter().all(|mirror| non_rotational(mirror) == kind);
         let (threshold, preferred) = if is_uniform(true) || is_uniform(false) {
-            (if is_uniform(true) { 2 } else { 8 }, stripe_of_stream(read, mirrors))
+            (if is_uniform(true) { 2 } else { 8 }, stripe_of(read.stream, read, mirrors))
         } else {
             (8, first_smallest(mirrors, |mirror| !non_rotational(mirror)))
         };

@@ -21,7 +21,6 @@
 
 use super::Build;
 use super::shared::path_list::PathList;
-use super::shared::smallest::first_smallest;
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -43,11 +42,8 @@ impl ReadPolicy for QueueLength {
         members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        let place = first_smallest(mirrors, |mirror| {
-            (members[mirror.member].in_flight(), self.paths.rank(mirror))
-        });
-        self.paths.move_to_tail(&mirrors[place]);
-        Choice::Mirror(place)
+        let queue = |mirror: &Mirror| members[mirror.member].in_flight();
+        Choice::Mirror(self.paths.take_smallest(mirrors, queue))
     }
 
     fn on_members_change(&mut self, members: &Members) {

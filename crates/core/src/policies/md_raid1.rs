@@ -27,70 +27,18 @@
 //! other mirror is not seen.
 
 use super::Build;
-use super::shared::slot_order::slot_order;
+use super::shared::md_streams::Streams;
 use super::spec::PolicyError;
-use crate::member::{Member, MemberState, Members};
+use crate::member::{Member, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Raid1 {
-    any_non_rotational: bool,
-    runs: Vec<Run>,
-}
-
-/// Reads given to one member, each of which began where the one before it ended.
-#[derive(Clone)]
-struct Run {
-    start: Option<u64>,
-    next: u64,
+    streams: Streams,
 }
 
 /// Builds the policy; it takes no values.
 pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
-    Ok(Box::new(Raid1 { any_non_rotational: false, runs: Vec::new() }))
-}
-
-impl Run {
-    /// Whether the stream may be moved to an idle disk.
-    fn is_long(&self, member: &Member) -> bool {
-        let optimal = member.config.optimal_io_bytes;
-        !member.config.rotational
-            && optimal > 0
-            && self.start.is_some_and(|start| self.next > optimal && self.next - optimal >= start)
-    }
-}
-
-impl Raid1 {
-    fn best(&self, mirrors: &[Mirror], members: &Members) -> usize {
-        let mut sequential = None;
-        let mut least_pending = (u32::MAX, 0);
-        let mut nearest = (u64::MAX, 0);
-        for place in slot_order(mirrors) {
-            let mirror = &mirrors[place];
-            let member = &members[mirror.member];
-            let run = &self.runs[mirror.member.get()];
-            let mut pending = member.in_flight();
-            let distance = mirror.offset.abs_diff(member.completed_end);
-            if run.next == mirror.offset || distance == 0 {
-                if !run.is_long(member) {
-                    return place;
-                }
-                // An idle disk is then preferred to this one; a busy one is not.
-                pending += 1;
-                sequential = Some(place);
-            }
-            if pending < least_pending.0 {
-                least_pending = (pending, place);
-            }
-            if distance < nearest.0 {
-                nearest = (distance, place);
-            }
-        }
-        match sequential {
-            Some(place) if least_pending.0 > 0 => place,
-            _ if self.any_non_rotational || least_pending.0 == 0 => least_pending.1,
-            _ => nearest.1,
-        }
-    }
+    Ok(Box::new(Raid1 { streams: Streams::default() }))
 }
 
 impl ReadPolicy for Raid1 {
@@ -101,20 +49,10 @@ impl ReadPolicy for Raid1 {
         members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        let place = self.best(mirrors, members);
-        let chosen = &mirrors[place];
-        let run = &mut self.runs[chosen.member.get()];
-        if run.next != chosen.offset {
-            run.start = Some(chosen.offset);
-        }
-        run.next = chosen.offset + read.length;
-        Choice::Mirror(place)
+        Choice::Mirror(self.streams.take_best(read, mirrors, members, Member::in_flight))
     }
 
     fn on_members_change(&mut self, members: &Members) {
-        self.runs.resize(members.len(), Run { start: None, next: 0 });
-        self.any_non_rotational = members
-            .iter()
-            .any(|(_, member)| member.state != MemberState::Failed && !member.config.rotational);
+        self.streams.update(members);
     }
 }

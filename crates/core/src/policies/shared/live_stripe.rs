@@ -13,9 +13,10 @@ pub(crate) fn or_lowest_live(preferred: Option<usize>) -> usize {
     preferred.unwrap_or(0)
 }
 
-/// The place of the stripe that the reader's process id picks, or of the lowest live one.
+/// The place of the stripe that a number picks out of all, live or not, or of the lowest live one.
+/// The number is the reader's process id in btrfs, the CPU where that decides.
 #[inline]
-pub(crate) fn stripe_of_stream(read: &Read, mirrors: &[Mirror]) -> usize {
-    let preferred = (read.stream % u64::from(read.copies)) as u8;
+pub(crate) fn stripe_of(number: u64, read: &Read, mirrors: &[Mirror]) -> usize {
+    let preferred = (number % u64::from(read.copies)) as u8;
     or_lowest_live(mirrors.iter().position(|mirror| mirror.copy == preferred))
 }

@@ -3,6 +3,8 @@
 //!
 //! Source: `list_move_tail` at the end of each `select_path` in Linux `drivers/md/dm-ps-*.c`.
 
+use super::slot_order::order_by;
+use super::smallest::first_smallest;
 use crate::member::Members;
 use crate::policy::Mirror;
 
@@ -19,9 +21,28 @@ impl PathList {
         self.chosen_at.resize(members.len(), 0);
     }
 
+    /// The place of the mirror with the smallest key, of equals the one nearest to the head, whose
+    /// member then moves to the tail.
+    #[inline]
+    pub(crate) fn take_smallest<K: Ord>(
+        &mut self,
+        mirrors: &[Mirror],
+        key: impl Fn(&Mirror) -> K,
+    ) -> usize {
+        let place = first_smallest(mirrors, |mirror| (key(mirror), self.rank(mirror)));
+        self.move_to_tail(&mirrors[place]);
+        place
+    }
+
+    /// Places in `mirrors`, from the head of the list to its tail.
+    #[inline]
+    pub(crate) fn head_first(&self, mirrors: &[Mirror]) -> impl Iterator<Item = usize> {
+        order_by(mirrors, |mirror| self.rank(mirror))
+    }
+
     /// What orders mirrors as the list does: smaller is nearer to its head.
     #[inline]
-    pub(crate) fn rank(&self, mirror: &Mirror) -> (u64, u16) {
+    fn rank(&self, mirror: &Mirror) -> (u64, u16) {
         (self.chosen_at[mirror.member.get()], mirror.member.0)
     }
 

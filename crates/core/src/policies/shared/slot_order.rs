@@ -1,7 +1,8 @@
-//! Mirrors in the order of their members.
+//! Mirrors in an order of their own.
 //!
-//! md and ZFS know a mirror's disks by a fixed slot and scan them in that order; the slice given to
-//! a policy follows the chunk's stripes, which differ from chunk to chunk.
+//! md and ZFS know a mirror's disks by a fixed slot and scan them in that order, dm-multipath keeps
+//! its paths in a list; the slice given to a policy follows the chunk's stripes, which differ from
+//! chunk to chunk.
 
 use crate::policies::MIRRORS_MAX;
 use crate::policy::Mirror;
@@ -12,12 +13,24 @@ use crate::policy::Mirror;
 /// If there are more than [`MIRRORS_MAX`].
 #[inline]
 pub(crate) fn slot_order(mirrors: &[Mirror]) -> impl Iterator<Item = usize> + use<> {
+    order_by(mirrors, |mirror| mirror.member)
+}
+
+/// Places in `mirrors`, the smallest key first; equals in the order of the slice.
+///
+/// # Panics
+/// If there are more than [`MIRRORS_MAX`].
+#[inline]
+pub(crate) fn order_by<K: Ord, F: Fn(&Mirror) -> K>(
+    mirrors: &[Mirror],
+    key: F,
+) -> impl Iterator<Item = usize> + use<K, F> {
     assert!(mirrors.len() <= MIRRORS_MAX, "{} mirrors, at most {MIRRORS_MAX}", mirrors.len());
     let mut places = [0u8; MIRRORS_MAX];
     for place in 0..mirrors.len() {
         // Insertion sort: there are two to four mirrors, most often in order already.
         let mut hole = place;
-        while hole > 0 && mirrors[places[hole - 1] as usize].member > mirrors[place].member {
+        while hole > 0 && key(&mirrors[places[hole - 1] as usize]) > key(&mirrors[place]) {
             places[hole] = places[hole - 1];
             hole -= 1;
         }

@@ -79,6 +79,20 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         build: btrfs_inflight::build,
         source: include_str!("../btrfs_inflight.rs"),
     },
+    PolicyInfo {
+        name: "btrfs/rostecki",
+        aliases: &[],
+        summary: "the stripe used last until its device's queue is full, then the next with room",
+        parameters: &[],
+        origin: Origin {
+            version: "RFC, February 2021, not merged",
+            file: "linux-btrfs, \"btrfs: Add roundrobin raid1 read policy\"",
+            authors: "Michal Rostecki <mrostecki@suse.com>",
+            ..BTRFS
+        },
+        build: btrfs_rostecki::build,
+        source: include_str!("../btrfs_rostecki.rs"),
+    },
 ];
 
 pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[

@@ -20,6 +20,20 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
         source: include_str!("../md_raid1.rs"),
     },
     PolicyInfo {
+        name: "md/raid1-weighted-writes",
+        aliases: &[],
+        summary: "as md/raid1, with five for each four writes in the queues of SSDs",
+        parameters: &[],
+        origin: Origin {
+            version: "patch, October 2024, not merged",
+            file: "linux-raid, \"md: raid1 mixed RW performance improvement\"",
+            authors: "Paul Luse <paulluselinux@gmail.com>",
+            ..MD
+        },
+        build: md_raid1_weighted_writes::build,
+        source: include_str!("../md_raid1_weighted_writes.rs"),
+    },
+    PolicyInfo {
         name: "md/raid10",
         aliases: &[],
         summary: "an idle disk or the nearest head, or the lowest address; SSDs by queue",
@@ -96,8 +110,8 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "dm/round-robin",
         aliases: &[],
-        summary: "the member chosen longest ago",
-        parameters: &[],
+        summary: "the member chosen longest ago, for so many reads",
+        parameters: &[READS_PER_TURN],
         origin: MULTIPATH,
         build: dm_round_robin::build,
         source: include_str!("../dm_round_robin.rs"),
@@ -120,9 +134,46 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
         build: dm_service_time::build,
         source: include_str!("../dm_service_time.rs"),
     },
+    PolicyInfo {
+        name: "dm/historical-service-time",
+        aliases: &[],
+        summary: "the fewest in flight times mean service time, with probes of stale members",
+        parameters: &[BASE_WEIGHT, THRESHOLD_MULTIPLIER],
+        origin: Origin {
+            version: "5.8 and later",
+            file: "drivers/md/dm-ps-historical-service-time.c",
+            authors: "Khazhismel Kumykov <khazhy@google.com>",
+            ..MULTIPATH
+        },
+        build: dm_historical_service_time::build,
+        source: include_str!("../dm_historical_service_time.rs"),
+    },
+    PolicyInfo {
+        name: "dm/io-affinity",
+        aliases: &[],
+        summary: "the CPU that made the read picks the stripe",
+        parameters: &[],
+        origin: Origin {
+            version: "5.11 and later",
+            file: "drivers/md/dm-ps-io-affinity.c",
+            authors: "Mike Christie <michael.christie@oracle.com>",
+            ..MULTIPATH
+        },
+        build: dm_io_affinity::build,
+        source: include_str!("../dm_io_affinity.rs"),
+    },
 ];
 
 pub(super) const NVME_ROWS: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "nvme/numa",
+        aliases: &[],
+        summary: "the first member, kept while it can serve; the kernel's default",
+        parameters: &[],
+        origin: NVME,
+        build: nvme_numa::build,
+        source: include_str!("../nvme_numa.rs"),
+    },
     PolicyInfo {
         name: "nvme/round-robin",
         aliases: &[],
@@ -144,5 +195,19 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
         },
         build: nvme_queue_depth::build,
         source: include_str!("../nvme_queue_depth.rs"),
+    },
+    PolicyInfo {
+        name: "nvme/adaptive",
+        aliases: &[],
+        summary: "turns whose lengths are inverse to the members' smoothed read latencies",
+        parameters: &[],
+        origin: Origin {
+            version: "RFC v5, November 2025, not merged",
+            file: "linux-nvme",
+            authors: "Nilay Shroff <nilay@linux.ibm.com>",
+            ..NVME
+        },
+        build: nvme_adaptive::build,
+        source: include_str!("../nvme_adaptive.rs"),
     },
 ];

@@ -39,3 +39,30 @@ pub(super) const STRIPE_BYTES: ParameterInfo = ParameterInfo {
     multiple_of: 32 * KIB,
     meaning: "how much is read from one side before the other has its turn",
 };
+
+pub(super) const READS_PER_TURN: ParameterInfo = ParameterInfo {
+    name: "count",
+    unit: Unit::Count,
+    default: Some(1),
+    range: 1..=1_000_000,
+    multiple_of: 1,
+    meaning: "how many reads a member serves before the next has its turn",
+};
+
+pub(super) const BASE_WEIGHT: ParameterInfo = ParameterInfo {
+    name: "base_weight",
+    unit: Unit::Count,
+    default: Some(972),
+    range: 0..=1023,
+    multiple_of: 1,
+    meaning: "what the mean keeps of itself for a sample below 16.8 ms, in 1024ths",
+};
+
+pub(super) const THRESHOLD_MULTIPLIER: ParameterInfo = ParameterInfo {
+    name: "threshold_multiplier",
+    unit: Unit::Count,
+    default: Some(0),
+    range: 0..=u32::MAX as u64,
+    multiple_of: 1,
+    meaning: "up to how many times another a mean counts as equal; queues then decide",
+};

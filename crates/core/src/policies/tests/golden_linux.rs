@@ -1,6 +1,8 @@
-//! Golden decisions of DRBD, dm-multipath, NVMe multipath and old btrfs patches.
+//! Golden decisions of DRBD and old btrfs patches.
 
-use super::script::{Script, Step, complete, follow, members, read, read_by, read_long};
+use super::script::{
+    Script, Step, complete, follow, members, read, read_by, read_long, read_on_cpu,
+};
 use crate::units::{KIB, MIB};
 
 #[test]
@@ -113,109 +115,6 @@ fn drbd_striping() {
 }
 
 #[test]
-fn multipath_round_robin() {
-    follow(
-        "dm/round-robin",
-        members(3, |_| ()),
-        &[
-            read(0, 1, "the head of the list"),
-            read(0, 2, "2, 3, 1"),
-            read(0, 3, "3, 1, 2"),
-            read(0, 1, "1, 2, 3"),
-            Step::Eligible(&[1, 3]),
-            read(0, 3, "2, 3, 1, but 2 is dead"),
-            read(0, 1, "2, 1, 3"),
-            read(0, 3, "2, 3, 1"),
-            Step::Eligible(&[1, 2, 3]),
-            read(0, 2, "2 has waited longest"),
-            read(0, 1, "1 was before 3: a pointer over the members would give 3"),
-        ],
-    );
-}
-
-#[test]
-fn multipath_queue_length() {
-    follow(
-        "dm/queue-length",
-        members(2, |_| ()),
-        &[
-            read(0, 1, "none in flight: the head of the list"),
-            read(0, 2, "1 against 0"),
-            read(0, 1, "one each: 1 was chosen longer ago"),
-            complete(2, 1),
-            read(0, 2, "2 against 0"),
-            read(0, 2, "2 against 1"),
-            read(0, 1, "two each: 1 was chosen longer ago"),
-            complete(2, 1),
-            complete(2, 1),
-            Step::Write { devid: 2, offset: 0, length: 4096 },
-            read(0, 2, "3 against 1 write"),
-            complete(1, 1),
-            complete(1, 1),
-            complete(1, 1),
-            complete(2, 1),
-            complete(2, 1),
-            read(0, 1, "none in flight: 1 was chosen longer ago"),
-            complete(1, 1),
-            read(0, 2, "one reader takes turns"),
-        ],
-    );
-}
-
-#[test]
-fn multipath_service_time() {
-    follow(
-        "dm/service-time",
-        members(2, |_| ()),
-        &[
-            read_long(0, 8192, 1, "no bytes in flight: the head of the list"),
-            read(0, 2, "8192 against 0"),
-            read(0, 2, "8192 against 4096"),
-            read(0, 1, "8192 each: 1 was chosen longer ago"),
-            read(0, 2, "12288 against 8192"),
-            read(0, 1, "12288 each: 1 was chosen longer ago"),
-            Step::Write { devid: 2, offset: 0, length: 65536 },
-            read(0, 1, "16384 against 12288 and a write of 65536"),
-            complete(1, 1),
-            read_long(0, MIB, 1, "12288 against 77824; its own bytes do not matter"),
-            read(0, 2, "1060864 against 77824"),
-        ],
-    );
-}
-
-#[test]
-fn nvme_multipath() {
-    follow(
-        "nvme/round-robin",
-        members(3, |_| ()),
-        &[
-            read(0, 1, "the first"),
-            read(0, 2, "the next"),
-            read(0, 3, "the next"),
-            read(0, 1, "around"),
-            Step::Eligible(&[1, 3]),
-            read(0, 3, "2 is dead"),
-            read(0, 1, "around"),
-            Step::Eligible(&[1, 2, 3]),
-            read(0, 2, "the next"),
-        ],
-    );
-    let steps = [
-        read(0, 1, "none in flight: the lowest index"),
-        read(0, 2, "1 against 0"),
-        read(0, 1, "one each"),
-        Step::Write { devid: 2, offset: 0, length: 4096 },
-        read(0, 1, "two each, a write counts"),
-        read(0, 2, "3 against 2"),
-        read(0, 1, "three each"),
-        complete(2, 1),
-        read(0, 2, "4 against 2"),
-    ];
-    follow("nvme/queue-depth", members(2, |_| ()), &steps);
-    Script::new("nvme/queue-depth", members(2, |_| ())).with_stripes(&[2, 1]).follow(&steps);
-}
-
-#[test]
 fn btrfs_of_titovets() {
     let mut rotational = Script::new("btrfs/titovets", members(2, |_| ()));
     for _ in 0..9 {
@@ -278,4 +177,65 @@ fn btrfs_with_inflight() {
         complete(1, 10),
         read(0, 2, "twenty in flight, of which one is a write"),
     ]);
+}
+
+#[test]
+fn btrfs_of_rostecki_fills_one_queue_after_the_other() {
+    follow(
+        "btrfs/rostecki",
+        members(3, |config| config.queue_depth = 2),
+        &[
+            read(0, 1, "the first stripe, empty"),
+            read(MIB, 1, "one of two: it still has room; not round-robin"),
+            read(2 * MIB, 2, "1 is full: the next"),
+            read(3 * MIB, 2, "2 was used last and has room"),
+            Step::Write { devid: 3, offset: 0, length: 4096 },
+            read(4 * MIB, 3, "2 is full; 3 has one write"),
+            read(5 * MIB, 3, "all are full: the one used last has it all"),
+            read(6 * MIB, 3, "again"),
+            complete(1, 1),
+            read(7 * MIB, 1, "3 has four: on and around to 1, which has one"),
+            complete(3, 1),
+            complete(3, 1),
+            complete(3, 1),
+            read(8 * MIB, 3, "1 is full, so is 2, 3 has one"),
+            read_on_cpu(1, 1, "this CPU has used none, so it begins at 1; all are full: it stays"),
+            complete(2, 1),
+            read_on_cpu(1, 2, "1 is full: the next"),
+            complete(1, 1),
+            complete(1, 1),
+            read(9 * MIB, 1, "CPU 0 used 3, which is full: around to 1"),
+            Step::Eligible(&[2, 3]),
+            complete(3, 1),
+            read(10 * MIB, 3, "1 is dead, 2 is full, 3 has one"),
+        ],
+    );
+}
+
+#[test]
+fn btrfs_of_rostecki_counts_a_seek_on_rotational_disks_of_mixed_arrays() {
+    let configs = members(2, |config| {
+        config.queue_depth = 2;
+        config.rotational = config.devid == 1;
+    });
+    follow(
+        "btrfs/rostecki",
+        configs,
+        &[
+            read(0, 1, "0, and the last I/O ended there"),
+            read(4096, 1, "1, and it continues"),
+            complete(1, 1),
+            read(MIB, 2, "1 + 1 for the seek is 2"),
+            read(64 * MIB, 2, "1: a seek costs nothing on 2"),
+            read(8192, 1, "2 is full; 1 has 1, and the read continues its last"),
+            complete(1, 1),
+            complete(1, 1),
+            read(MIB, 1, "0 + 1 for the seek"),
+            complete(1, 1),
+            Step::Write { devid: 1, offset: 32 * MIB, length: 4096 },
+            read(32 * MIB + 4096, 1, "1, and it continues the write"),
+            complete(2, 1),
+            read(0, 2, "1 is full"),
+        ],
+    );
 }

@@ -146,6 +146,49 @@ fn md_of_mixed_disks_goes_by_queues() {
     );
 }
 
+/// Offsets never continue a run and heads never move, so that queues alone decide.
+#[test]
+fn md_weighs_writes_on_arrays_with_a_non_rotational_disk() {
+    let write = |devid| Step::Write { devid, offset: 900 * MIB, length: 4096 };
+    follow(
+        "md/raid1-weighted-writes",
+        members(2, |config| config.rotational = false),
+        &[
+            read(MIB, 1, "both idle: the lower slot"),
+            read(8 * MIB, 2, "2 is idle"),
+            write(1),
+            write(1),
+            write(1),
+            read(16 * MIB, 2, "1 + 3 against 1"),
+            read(24 * MIB, 2, "4 against 2"),
+            read(32 * MIB, 2, "4 against 3"),
+            read(40 * MIB, 1, "four each: three writes are three, so the lower slot"),
+            read(48 * MIB, 2, "5 against 4"),
+            write(1),
+            read(56 * MIB, 2, "2 + 5 against 5: four writes are five"),
+            read(64 * MIB, 2, "7 against 6: unweighted, six each would go to the lower slot"),
+            read(72 * MIB, 1, "seven each"),
+            read(72 * MIB + 4096, 1, "a stream stays, however it weighs"),
+        ],
+    );
+    follow(
+        "md/raid1-weighted-writes",
+        members(2, |config| config.rotational = config.devid == 1),
+        &[
+            write(1),
+            write(1),
+            write(1),
+            write(1),
+            read(MIB, 2, "2 is idle"),
+            read(8 * MIB, 2, "5 against 1"),
+            read(16 * MIB, 2, "5 against 2"),
+            read(24 * MIB, 2, "5 against 3"),
+            read(32 * MIB, 2, "5 against 4: writes weigh on the rotational disk too"),
+            read(40 * MIB, 1, "five each: the lower slot"),
+        ],
+    );
+}
+
 #[test]
 fn zfs_of_rotational_disks() {
     follow(

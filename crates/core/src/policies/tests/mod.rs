@@ -10,6 +10,7 @@ mod golden_md_old;
 mod golden_md_zfs;
 mod golden_mirrorball;
 mod golden_modifiers;
+mod golden_multipath;
 mod golden_other;
 mod golden_prequal;
 mod golden_ranges;

@@ -189,6 +189,7 @@ fn lists_name_policies_families_and_all() {
             "btrfs/latency",
             "btrfs/titovets",
             "btrfs/inflight",
+            "btrfs/rostecki",
             "kakra/queue"
         ]
     );

@@ -11,11 +11,18 @@ use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use crate::rng::Rng;
 use crate::units::{GIB, Nanos};
 
+/// Who reads, and where.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reader {
+    pub(super) stream: u64,
+    pub(super) cpu: u32,
+}
+
 /// One line of a script.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// A read, the devid that must serve it (0 for a split), and why.
-    Read { offset: u64, length: u64, stream: u64, from: u64, because: &'static str },
+    Read { offset: u64, length: u64, who: Reader, from: u64, because: &'static str },
     /// The oldest I/O in flight on the member completes after this wait.
     Complete { devid: u64, wait_ms: u64 },
     /// The member is given a write.
@@ -41,22 +48,32 @@ pub(super) struct Script {
 
 /// A read of 4 KiB by stream 0.
 pub(super) fn read(offset: u64, from: u64, because: &'static str) -> Step {
-    Step::Read { offset, length: 4096, stream: 0, from, because }
+    read_long(offset, 4096, from, because)
 }
 
 /// A read of some length by stream 0.
 pub(super) fn read_long(offset: u64, length: u64, from: u64, because: &'static str) -> Step {
-    Step::Read { offset, length, stream: 0, from, because }
+    Step::Read { offset, length, who: Reader::default(), from, because }
 }
 
 /// A read of 4 KiB at 0 by a given stream.
 pub(super) fn read_by(stream: u64, from: u64, because: &'static str) -> Step {
-    Step::Read { offset: 0, length: 4096, stream, from, because }
+    Step::Read { offset: 0, length: 4096, who: Reader { stream, cpu: 0 }, from, because }
+}
+
+/// A read of 4 KiB at 0 on a given CPU.
+pub(super) fn read_on_cpu(cpu: u32, from: u64, because: &'static str) -> Step {
+    Step::Read { offset: 0, length: 4096, who: Reader { stream: 0, cpu }, from, because }
 }
 
 /// The oldest I/O in flight on a member completes.
 pub(super) fn complete(devid: u64, wait_ms: u64) -> Step {
     Step::Complete { devid, wait_ms }
+}
+
+/// So many milliseconds pass.
+pub(super) fn wait(millis: u64) -> Step {
+    Step::Wait { millis }
 }
 
 /// Rotational members with devids from 1; `change` adapts each.
@@ -122,11 +139,11 @@ impl Script {
         let mut report = String::new();
         let mut wrong = 0;
         for step in steps {
-            let Step::Read { offset, length, stream, from, because } = *step else {
+            let Step::Read { offset, length, who, from, because } = *step else {
                 self.play(step);
                 continue;
             };
-            let actual = self.read(offset, length, stream);
+            let actual = self.read_as(who, offset, length);
             let mark = if actual == from { "  " } else { "! " };
             wrong += usize::from(actual != from);
             report += &format!("{mark}read {offset} from {actual}, not {from}: {because}\n");
@@ -134,9 +151,13 @@ impl Script {
         assert!(wrong == 0, "{wrong} choices differ:\n{report}");
     }
 
-    /// One read: the devid chosen, or 0 for a split, which the volume then cuts.
+    /// One read on CPU 0: the devid chosen, or 0 for a split, which the volume then cuts.
     pub(super) fn read(&mut self, offset: u64, length: u64, stream: u64) -> u64 {
-        let (read, choice) = self.choose(offset, length, stream);
+        self.read_as(Reader { stream, cpu: 0 }, offset, length)
+    }
+
+    fn read_as(&mut self, reader: Reader, offset: u64, length: u64) -> u64 {
+        let (read, choice) = self.choose_as(reader, offset, length);
         let mirrors = self.mirrors(offset);
         match choice {
             Choice::Split(_) => {
@@ -156,9 +177,14 @@ impl Script {
 
     /// What the policy answers; nothing is submitted.
     pub(super) fn choose(&mut self, offset: u64, length: u64, stream: u64) -> (Read, Choice) {
+        self.choose_as(Reader { stream, cpu: 0 }, offset, length)
+    }
+
+    fn choose_as(&mut self, reader: Reader, offset: u64, length: u64) -> (Read, Choice) {
+        let Reader { stream, cpu } = reader;
         let mirrors = self.mirrors(offset);
         let copies = self.stripes.len() as u8;
-        let read = Read { offset, length, stream, cpu: 0, background: false, copies };
+        let read = Read { offset, length, stream, cpu, background: false, copies };
         let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
         (read, self.policy.choose(&read, &mirrors, &self.members, &mut ctx))
     }
@@ -166,8 +192,8 @@ impl Script {
     /// Plays a step that is not a read.
     pub(super) fn play(&mut self, step: &Step) {
         match *step {
-            Step::Read { offset, length, stream, .. } => {
-                self.read(offset, length, stream);
+            Step::Read { offset, length, who, .. } => {
+                self.read_as(who, offset, length);
             }
             Step::Complete { devid, wait_ms } => self.complete(devid, wait_ms),
             Step::Write { devid, offset, length } => {

@@ -1,0 +1,48 @@
+//! # Idea
+//! The CPU on which the read was made picks the mirror.
+//!
+//! # State
+//! None.
+//!
+//! # Cost
+//! One division.
+//!
+//! # Good at
+//! Equal members and readers spread over the CPUs: no counters are shared, and a CPU that reads a
+//! stream keeps it on one mirror.
+//!
+//! # Bad at
+//! One reader, or readers on few CPUs: some mirrors are never read. Unequal members: a CPU mapped
+//! to the slow one has it always. A dead mirror's share falls on one survivor.
+//!
+//! # Origin
+//! Mike Christie, Linux dm-multipath 5.11 and later, `drivers/md/dm-ps-io-affinity.c`. There the
+//! administrator gives each path a set of CPUs, for paths whose interrupts a CPU handles. Ours, for
+//! members have no CPUs: CPU c has the chunk's stripe c modulo the number of copies. If that is
+//! dead, the first CPU of the same NUMA node with a live path decides, then of any node; here there
+//! is one node, so it is the lowest live stripe.
+
+use super::Build;
+use super::shared::live_stripe::stripe_of;
+use super::spec::PolicyError;
+use crate::member::Members;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct IoAffinity;
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(IoAffinity))
+}
+
+impl ReadPolicy for IoAffinity {
+    fn choose(
+        &mut self,
+        read: &Read,
+        mirrors: &[Mirror],
+        _members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        Choice::Mirror(stripe_of(u64::from(read.cpu), read, mirrors))
+    }
+}

@@ -1,0 +1,56 @@
+//! # Idea
+//! One member, kept for as long as it can serve.
+//!
+//! # State
+//! The member in use.
+//!
+//! # Cost
+//! One comparison a mirror.
+//!
+//! # Good at
+//! One sequential stream. Paths of which one is nearer than the others, which is what it is for.
+//!
+//! # Bad at
+//! Everything that more than one mirror could serve: the others idle.
+//!
+//! # Origin
+//! The default of Linux NVMe multipath, `nvme_numa_path` in `drivers/nvme/host/multipath.c`. It
+//! keeps the path that is nearest to each NUMA node, of equals the first of the list. Members here
+//! have no distance and there is one node, so the first member in the order of their indexes that
+//! has an eligible mirror is found and kept. A member that comes back has the path searched anew,
+//! as there. Ours: a read without a mirror on the member in use changes it, for here not every
+//! member holds every block.
+
+use super::Build;
+use super::shared::smallest::first_smallest;
+use super::spec::PolicyError;
+use crate::member::{MemberIndex, Members};
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+
+struct Numa {
+    current: Option<MemberIndex>,
+}
+
+/// Builds the policy; it takes no values.
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    Ok(Box::new(Numa { current: None }))
+}
+
+impl ReadPolicy for Numa {
+    fn choose(
+        &mut self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        _members: &Members,
+        _ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        let is_other = |mirror: &Mirror| Some(mirror.member) != self.current;
+        let place = first_smallest(mirrors, |mirror| (is_other(mirror), mirror.member));
+        self.current = Some(mirrors[place].member);
+        Choice::Mirror(place)
+    }
+
+    fn on_members_change(&mut self, _members: &Members) {
+        self.current = None;
+    }
+}
