@@ -18,6 +18,11 @@ fn pid() {
             read_by(1002, 2, "the first is dead: the lowest live one serves"),
             Step::Eligible(&[1, 3]),
             read_by(1000, 1, "the second is dead: the lowest live one serves"),
+            Step::Eligible(&[1, 2, 3]),
+            complete(2, 900),
+            read_by(1000, 2, "rebuilt: its share is its own again, however slow it is"),
+            read(4096, 1, "stream 0, wherever it reads"),
+            read_by(1003, 2, "1003 % 3 = 1: a tie with 1000 for ever"),
         ],
     );
 }
@@ -111,6 +116,13 @@ fn devid() {
             Step::Eligible(&[1, 2]),
             read(0, 2, "it is back"),
             read(1 << 20, 2, "wherever the read is"),
+            complete(2, 900),
+            read((1 << 20) + 4096, 2, "a stream stays, however slow"),
+            Step::Eligible(&[1, 3]),
+            read(1 << 29, 1, "2 is being rebuilt there: the lowest live stripe"),
+            Step::Eligible(&[1, 2, 3]),
+            read(1 << 19, 2, "the rebuild has passed here"),
+            read(1 << 29, 2, "and there"),
         ],
     );
     let script = Script::new("devid:2", members(3, |_| ()));
@@ -140,6 +152,10 @@ fn latency() {
             read(0, 3, "of 10 and 8 ms"),
             complete(3, 100),
             read(0, 1, "3 has 116 / 3 ms; its past is never forgotten"),
+            Step::Eligible(&[1, 2, 3]),
+            read(0, 2, "rebuilt: of 10, 24 / 3 = 8 and 38 ms"),
+            complete(1, 4),
+            read(4096, 1, "1 has (10 + 4) / 2 = 7 ms; that 2 read before it does not count"),
         ],
     );
 }

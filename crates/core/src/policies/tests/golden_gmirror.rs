@@ -19,6 +19,13 @@ fn prefer() {
             Step::Eligible(&[1, 2, 3]),
             read(0, 3, "it is back"),
             read(MIB, 3, "wherever the read is"),
+            complete(3, 900),
+            read(MIB + 4096, 3, "however slow it answered"),
+            Step::Eligible(&[1, 2]),
+            read(MIB + 8192, 2, "3 is being rebuilt, which takes its stream along"),
+            read(0, 2, "again"),
+            Step::Eligible(&[1, 2, 3]),
+            read(0, 3, "rebuilt"),
         ],
     );
     let equal = members(3, |config| config.priority = 5);
@@ -42,6 +49,15 @@ fn round_robin() {
             read(0, 3, "around"),
             Step::Eligible(&[1, 2, 3]),
             read(0, 2, "after 3 comes 2 again"),
+            complete(3, 900),
+            read(4096, 1, "the last"),
+            read(8192, 3, "around: a stream is torn apart, and the slow disk has its turn"),
+            read(0, 2, "the next"),
+            Step::Eligible(&[1, 2]),
+            read(0, 1, "the last"),
+            read(0, 2, "3 is being rebuilt: around to 2"),
+            Step::Eligible(&[1, 2, 3]),
+            read(0, 1, "after 2 comes 1; 3 does not get its turn back"),
         ],
     );
 }
@@ -58,6 +74,14 @@ fn split() {
             read_long(0, 128 * KIB, 0, "longer: cut"),
             read(0, 1, "the last of the list"),
             read(0, 3, "around"),
+            Step::Eligible(&[1, 3]),
+            read_long(MIB, 128 * KIB, 0, "cut in two, for 2 is being rebuilt"),
+            read(0, 1, "2 would be next"),
+            Step::Eligible(&[1, 2, 3]),
+            complete(3, 900),
+            read(0, 3, "around, however slow"),
+            read_long(0, 4608, 0, "a block more than the slice: cut"),
+            read(4608, 2, "the next, though all heads are elsewhere"),
         ],
     );
     follow(
@@ -94,6 +118,12 @@ fn load_old() {
             Step::Write { devid: 3, offset: 0, length: 4096 },
             complete(3, 6),
             read(0, 3, "the last wait of 3 is 6 ms"),
+            Step::Eligible(&[1, 2]),
+            read(0, 2, "3 is being rebuilt: 7 against 8 ms"),
+            Step::Eligible(&[1, 2, 3]),
+            read(4096, 3, "rebuilt: 6 ms, though 2 read just before this"),
+            complete(2, 6),
+            read(8192, 3, "6 ms each: the head of the list"),
         ],
     );
 }

@@ -64,6 +64,7 @@ fn md_raid10_reads_non_rotational_disks_by_their_queues() {
 fn md_raid10_far_and_offset_read_the_lowest_address() {
     let mut members = Members::new(members(3, |_| ()));
     members.get_mut(MemberIndex(1)).reads_in_flight = 9;
+    members.get_mut(MemberIndex(2)).completed_end = MIB;
     let mirror = |member, offset| Mirror { member: MemberIndex(member), offset, copy: 0 };
     let read = Read { offset: 0, length: 4096, stream: 0, cpu: 0, background: false, copies: 2 };
     for spec in ["md/raid10:far", "md/raid10:offset"] {
@@ -79,10 +80,31 @@ fn md_raid10_far_and_offset_read_the_lowest_address() {
             ([mirror(0, 512), mirror(2, 256)], 1, "lower, both idle"),
             ([mirror(1, 512), mirror(2, 512)], 0, "a tie: the first stripe, busy as it is"),
             ([mirror(2, 512), mirror(1, 512)], 0, "a tie: the first stripe"),
+            ([mirror(2, MIB), mirror(1, 4096)], 1, "lower, though the head of 2 stands there"),
+            ([mirror(1, 4096), mirror(2, MIB)], 0, "the same in another order"),
+            ([mirror(2, MIB), mirror(0, MIB + 4096)], 0, "lower, and the stream of 2"),
+            ([mirror(1, 0), mirror(2, MIB)], 0, "1 is rebuilt: the first band again, busy or not"),
         ];
         for (mirrors, place, because) in steps {
             assert_eq!(choose(&mirrors), Choice::Mirror(place), "{spec}: {because}");
         }
+    }
+}
+
+#[test]
+fn md_raid10_reads_non_rotational_disks_by_their_queues_in_all_layouts() {
+    for spec in ["md/raid10:far", "md/raid10:offset"] {
+        follow(
+            spec,
+            members(2, |config| config.rotational = false),
+            &[
+                read(MIB, 1, "both idle: the first stripe"),
+                read(MIB + 4096, 2, "1 against 0"),
+                read(0, 1, "one each: the first stripe"),
+                complete(2, 1),
+                read(0, 2, "2 against 0"),
+            ],
+        );
     }
 }
 

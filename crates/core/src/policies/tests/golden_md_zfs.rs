@@ -54,6 +54,32 @@ fn md_takes_idle_disks_first_and_streams_before_all() {
 }
 
 #[test]
+fn md_while_a_member_is_rebuilt_and_another_is_slow() {
+    follow(
+        "md",
+        members(3, |_| ()),
+        &[
+            Step::Eligible(&[1, 3]),
+            read(MIB, 1, "both idle: the lower slot"),
+            read(MIB + 4096, 1, "1 continues"),
+            read(64 * MIB, 3, "3 is idle; 2 would be, but is being rebuilt"),
+            Step::Eligible(&[1, 2, 3]),
+            read(128 * MIB, 2, "rebuilt, and idle"),
+            read(64 * MIB + 4096, 3, "3 continues"),
+            complete(1, 900),
+            complete(1, 900),
+            read(32 * MIB, 1, "idle, however slow it was"),
+            complete(2, 1),
+            read(128 * MIB + 8192, 2, "idle; 4096 on from its head is no stream"),
+            read(60 * MIB, 1, "no one is idle; heads are 59, 68 and 60 MiB away"),
+            Step::Eligible(&[2, 3]),
+            read(60 * MIB + 4096, 3, "the stream's disk cannot serve: 60 against 68 MiB"),
+            read(64 * MIB + 2048, 2, "64 MiB each: the lower slot"),
+        ],
+    );
+}
+
+#[test]
 fn md_of_non_rotational_disks() {
     let solid = |optimal| {
         members(2, move |config| {
@@ -230,6 +256,32 @@ fn zfs_is_near_below_a_mebibyte_and_breaks_ties_in_slot_order() {
         read(2 * MIB, 2, "1 + 5 against 0 + 5"),
         read(10 * MIB, 2, "6 each; 5 % 2 = 1: the higher slot"),
     ]);
+}
+
+#[test]
+fn zfs_of_three_while_one_is_resilvered_and_one_is_slow() {
+    follow(
+        "zfs",
+        members(3, |_| ()),
+        &[
+            read(64 * MIB, 3, "5 each: 32 % 3 = 2, the third"),
+            read(66 * MIB, 2, "5, 5 and 1 + 5: 33 % 2 = 1, the second of the tied"),
+            read(66 * MIB + 4096, 2, "5, 1 + 0 (exact) and 6"),
+            Step::Eligible(&[1, 3]),
+            read(66 * MIB + 8192, 1, "the stream's disk cannot serve: 5 against 1 + 5"),
+            read(64 * MIB + 4096, 3, "1 + 5 against 1 + 0 (exact)"),
+            read(65 * MIB, 3, "1 + 5 (more than 1 MiB) against 2 + 2 (less)"),
+            Step::Eligible(&[1, 2, 3]),
+            read(300 * MIB, 1, "1 + 5, 2 + 5 and 3 + 5"),
+            complete(3, 1),
+            complete(3, 1),
+            complete(3, 1),
+            read(400 * MIB, 3, "2 + 5, 2 + 5 and 0 + 5: the others have not answered yet"),
+            read(500 * MIB, 3, "7, 7 and 1 + 5"),
+            read(502 * MIB, 3, "7 each: 251 % 3 = 2"),
+            read(504 * MIB, 1, "7, 7 and 8: 252 % 2 = 0"),
+        ],
+    );
 }
 
 #[test]
