@@ -4,37 +4,113 @@
 //! sequential reads over members with filled books. The bounds to hold, at 2 mirrors: 20 ns for
 //! policies that are fixed, rotate or count, 60 ns for all (ARCHITECTURE.md, performance).
 //!
-//! Run with `cargo bench -p mirrorball-core --bench decisions`.
+//! Run with `cargo bench -p mirrorball-core --bench decisions`. Criterion compares each figure with
+//! the run before; a table of all of them follows, made of the same samples.
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use mirrorball_core::io::{IoId, Leg, MemberIo, Op, Purpose, RequestId};
+use criterion::{BenchmarkId, Criterion};
+use mirrorball_core::io::{IoId, Leg, MemberIo, Op, Outcome, Purpose, RequestId};
 use mirrorball_core::member::{MemberConfig, MemberIndex, Members};
 use mirrorball_core::policies::{PolicyInfo, Spec, all};
 use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{GIB, MIB, Nanos};
 use std::hint::black_box;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const READS: usize = 1024;
+const MIRRORS: [u16; 3] = [2, 4, 16];
 
-criterion_group!(benches, decisions);
-criterion_main!(benches);
+/// The policies that are fixed, rotate or count; the others also weigh times or positions.
+const PLAIN: [&str; 23] = [
+    "mirrorball/first",
+    "mirrorball/random",
+    "btrfs/pid",
+    "btrfs/round-robin",
+    "btrfs/devid",
+    "btrfs/titovets",
+    "kakra/queue",
+    "gmirror/prefer",
+    "gmirror/round-robin",
+    "gmirror/split",
+    "drbd/prefer-local",
+    "drbd/prefer-remote",
+    "drbd/round-robin",
+    "drbd/least-pending",
+    "drbd/striping",
+    "dm/round-robin",
+    "dm/queue-length",
+    "dm/service-time",
+    "dm/io-affinity",
+    "nvme/numa",
+    "nvme/round-robin",
+    "nvme/queue-depth",
+    "spdk/raid1",
+];
+const PLAIN_BOUND_NS: f64 = 20.0;
+const BOUND_NS: f64 = 60.0;
 
-fn decisions(criterion: &mut Criterion) {
-    for mirrors in [2, 4, 16] {
-        let mut group = criterion.benchmark_group(format!("decision, {mirrors} mirrors"));
-        // A decision takes nanoseconds: half a second holds enough of them.
-        group.warm_up_time(Duration::from_millis(200));
-        group.measurement_time(Duration::from_millis(500));
-        for info in all() {
-            let mut table = Table::new(info, mirrors);
-            group.bench_function(BenchmarkId::from_parameter(info.name), |bencher| {
-                bencher.iter(|| table.decide());
+/// Nanoseconds per decision, a sample each.
+type Samples = Vec<f64>;
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    let columns = MIRRORS.map(|mirrors| measure(&mut criterion, mirrors));
+    criterion.final_summary();
+    println!("{}", report(&columns));
+}
+
+/// Measures every policy that the command line selects.
+fn measure(criterion: &mut Criterion, mirrors: u16) -> Vec<Samples> {
+    let mut group = criterion.benchmark_group(format!("decision, {mirrors} mirrors"));
+    // A decision takes nanoseconds: half a second holds enough of them.
+    group.warm_up_time(Duration::from_millis(200));
+    group.measurement_time(Duration::from_millis(500));
+    let column = all().map(|info| {
+        let mut table = Table::new(info, mirrors);
+        let mut samples = Samples::new();
+        group.bench_function(BenchmarkId::from_parameter(info.name), |bencher| {
+            bencher.iter_custom(|decisions| {
+                let start = Instant::now();
+                for _ in 0..decisions {
+                    table.decide();
+                }
+                let took = start.elapsed();
+                samples.push(took.as_nanos() as f64 / decisions as f64);
+                took
             });
-        }
-        group.finish();
+        });
+        samples
+    });
+    let column = column.collect();
+    group.finish();
+    column
+}
+
+/// A row a policy: the medians, the bound at two mirrors, and a mark where it is exceeded.
+fn report(columns: &[Vec<Samples>; 3]) -> String {
+    assert!(PLAIN.iter().all(|name| all().any(|info| info.name == *name)), "a name is unknown");
+    let mut report = format!("{:<30}", "ns per decision, median");
+    report += &MIRRORS.map(|mirrors| format!("{mirrors:>8}")).concat();
+    report += " mirrors   bound at 2\n";
+    for (row, info) in all().enumerate() {
+        let medians = columns.each_ref().map(|column| median(&column[row]));
+        // Not selected, or run once as a test.
+        let [Some(at_two), _, _] = medians else { continue };
+        let bound_ns = if PLAIN.contains(&info.name) { PLAIN_BOUND_NS } else { BOUND_NS };
+        let cells = medians.map(|cell| cell.map_or("-".into(), |cell| format!("{cell:.1}")));
+        let mark = if at_two > bound_ns { "  EXCEEDED" } else { "" };
+        report += &format!("{:<30}", info.name);
+        report += &cells.map(|cell| format!("{cell:>8}")).concat();
+        report += &format!("{bound_ns:>20}{mark}\n");
     }
+    report
+}
+
+/// The median, or nothing if there are too few samples to have one.
+fn median(samples: &Samples) -> Option<f64> {
+    let mut sorted = samples.clone();
+    sorted.sort_by(f64::total_cmp);
+    (sorted.len() >= 10).then(|| sorted[sorted.len() / 2])
 }
 
 /// A policy, the members it decides among, and the reads it is asked to place.
@@ -64,7 +140,23 @@ impl Table {
         let mut policy = Spec::new(info).build(&devids).expect("defaults fit the array");
         policy.on_members_change(&members);
         let reads = (0..READS).map(|number| random_read(number, mirrors, &mut draw)).collect();
-        Table { policy, members, reads, next: 0, rng: Rng::new(2) }
+        let mut table = Table { policy, members, reads, next: 0, rng: Rng::new(2) };
+        table.complete_one_each(&mut draw);
+        table
+    }
+
+    /// A read of each member, so that policies that measure have measured.
+    fn complete_one_each(&mut self, draw: &mut Rng) {
+        let (read, mirrors) = &self.reads[0];
+        for mirror in mirrors {
+            let wait = Nanos(4_000_000 + draw.below(1 << 22));
+            let completed_at = Nanos::from_millis(900);
+            let io = member_io(read, mirror, completed_at - wait);
+            let outcome = Outcome { result: Ok(()), completed_at, wait, lost: false };
+            self.policy.on_submit(&io, &mut Ctx { now: io.submitted_at, rng: &mut self.rng });
+            let mut ctx = Ctx { now: completed_at, rng: &mut self.rng };
+            self.policy.on_complete(&io, &outcome, &mut ctx);
+        }
     }
 
     fn decide(&mut self) -> Choice {
