@@ -34,21 +34,21 @@ pub(super) const MD: Origin = Origin {
     system: "Linux md",
     version: "since 2019",
     file: "drivers/md/raid10.c",
-    authors: "Neil Brown, Guoqing Jiang",
+    authors: "Neil Brown, Keld Simonsen, Guoqing Jiang",
 };
 
 pub(super) const DRBD: Origin = Origin {
     system: "DRBD",
     version: "8.4 and 9",
-    file: "drbd_req.c",
+    file: "drbd/drbd_req.c; in Linux, drivers/block/drbd/drbd_req.c",
     authors: "Philipp Reisner, Lars Ellenberg",
 };
 
 pub(super) const MULTIPATH: Origin = Origin {
     system: "Linux dm-multipath",
-    version: "6.x",
+    version: "2.6.31 and later",
     file: "drivers/md/dm-ps-*.c",
-    authors: "Kiyoshi Ueda, Sistina Software",
+    authors: "Kiyoshi Ueda",
 };
 
 pub(super) const NVME: Origin = Origin {

@@ -69,7 +69,7 @@ pub(super) const GRAID_ROWS: &[PolicyInfo] = &[PolicyInfo {
     parameters: &[],
     origin: Origin {
         system: "FreeBSD graid",
-        version: "9.0 and later",
+        version: "8.3, and 9.0 and later",
         file: "sys/geom/raid/tr_raid1.c",
         authors: "Alexander Motin <mav@FreeBSD.org>",
     },

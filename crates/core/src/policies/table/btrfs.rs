@@ -11,7 +11,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         summary: "the reader's process id picks the stripe",
         parameters: &[],
         origin: Origin {
-            version: "every version; the default",
+            version: "the default of every version",
             authors: "btrfs developers",
             ..BTRFS
         },

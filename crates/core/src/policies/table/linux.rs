@@ -112,7 +112,12 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
         aliases: &[],
         summary: "the member chosen longest ago, for so many reads",
         parameters: &[READS_PER_TURN],
-        origin: MULTIPATH,
+        origin: Origin {
+            version: "every version",
+            file: "drivers/md/dm-ps-round-robin.c",
+            authors: "Heinz Mauelshagen, Sistina Software",
+            ..MULTIPATH
+        },
         build: dm_round_robin::build,
         source: include_str!("../dm_round_robin.rs"),
     },
@@ -121,7 +126,11 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
         aliases: &[],
         summary: "the fewest I/O in flight; of equals, the member chosen longest ago",
         parameters: &[],
-        origin: MULTIPATH,
+        origin: Origin {
+            file: "drivers/md/dm-ps-queue-length.c",
+            authors: "Stefan Bader, IBM; Kiyoshi Ueda, NEC",
+            ..MULTIPATH
+        },
         build: dm_queue_length::build,
         source: include_str!("../dm_queue_length.rs"),
     },
@@ -130,7 +139,11 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
         aliases: &[],
         summary: "the fewest bytes in flight; of equals, the member chosen longest ago",
         parameters: &[],
-        origin: MULTIPATH,
+        origin: Origin {
+            file: "drivers/md/dm-ps-service-time.c",
+            authors: "Kiyoshi Ueda, Jun'ichi Nomura, NEC",
+            ..MULTIPATH
+        },
         build: dm_service_time::build,
         source: include_str!("../dm_service_time.rs"),
     },
@@ -170,7 +183,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
         aliases: &[],
         summary: "the first member, kept while it can serve; the kernel's default",
         parameters: &[],
-        origin: NVME,
+        origin: Origin { authors: "Christoph Hellwig", ..NVME },
         build: nvme_numa::build,
         source: include_str!("../nvme_numa.rs"),
     },
@@ -179,7 +192,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
         aliases: &[],
         summary: "the next member for each request",
         parameters: &[],
-        origin: NVME,
+        origin: Origin { authors: "Hannes Reinecke <hare@suse.de>", ..NVME },
         build: nvme_round_robin::build,
         source: include_str!("../nvme_round_robin.rs"),
     },

@@ -86,7 +86,7 @@ pub(super) const SPDK_ROWS: &[PolicyInfo] = &[PolicyInfo {
     parameters: &[],
     origin: Origin {
         system: "SPDK",
-        version: "every version that balances reads",
+        version: "present versions; an earlier one took turns",
         file: "module/bdev/raid/raid1.c",
         authors: "the SPDK authors",
     },
