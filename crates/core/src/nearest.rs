@@ -6,8 +6,8 @@
 
 /// The candidate that `word` most likely meant. One that begins with `word` (of at least three
 /// letters) is `word` with the rest left out, so it goes before any that is spelled otherwise, the
-/// shortest first. Else the fewest slips away, the first of equals, up to one slip in three letters.
-/// `None` if nothing is near.
+/// shortest first. Else the fewest slips away, the first of equals, up to one slip in three
+/// letters. `None` if nothing is near.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let letters = word.chars().count();

@@ -6,9 +6,9 @@
 //! holding times; tests of executors and policies rest on that. It is also what dm-delay and
 //! nbdkit's delay filter offer, with the queue they lack.
 //!
-//! Nothing overtakes in the queue, so what is submitted has its start and end at once. An I/O that no
-//! server has begun can be taken back: those behind it are then planned anew, which gives what would
-//! have been had it never come.
+//! Nothing overtakes in the queue, so what is submitted has its start and end at once. An I/O that
+//! no server has begun can be taken back: those behind it are then planned anew, which gives what
+//! would have been had it never come.
 //!
 //! Every operation takes the service time. Flushes and discards move no bytes. Writes are durable
 //! when they complete, so a flush waits for nothing but its turn.

@@ -277,8 +277,8 @@ impl Model for Faulty {
         completions.extend(self.ready.drain(..));
     }
 
-    /// The disk beneath decides, by its own clock: a stalled or slow one has begun what it had begun.
-    /// Nothing waits in the overlay itself. What has failed already is answered.
+    /// The disk beneath decides, by its own clock: a stalled or slow one has begun what it had
+    /// begun. Nothing waits in the overlay itself. What has failed already is answered.
     fn cancel(&mut self, now: Nanos, tag: u64) -> bool {
         self.run_until(now);
         self.now = now;

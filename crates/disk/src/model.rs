@@ -46,9 +46,9 @@ pub trait Model: Send {
     /// in order of submission.
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>);
 
-    /// Takes back the I/O in flight under `tag` if the disk has not begun it and can still let go of
-    /// it. `true`: it is gone, no completion comes for it, and what waited behind it moves up as if
-    /// it had not been in the queue. `false`: it is too late, or this disk has no means, and it
+    /// Takes back the I/O in flight under `tag` if the disk has not begun it and can still let go
+    /// of it. `true`: it is gone, no completion comes for it, and what waited behind it moves up as
+    /// if it had not been in the queue. `false`: it is too late, or this disk has no means, and it
     /// completes as ever. No time before `now` may have an event that was not advanced to. Taking
     /// back costs no time, of a bus or of the disk.
     ///
