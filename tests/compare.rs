@@ -236,6 +236,9 @@ fn another_plan_does_not_get_into_the_same_folder() {
     place.refuses(&other, &parts);
     place.write("notes.txt", "mine");
     place.refuses(&["compare", "pair.toml", "job.fio", "-o", "."], &["is not empty"]);
+    // Where nobody can make a folder, root included.
+    let nowhere = ["compare", "pair.toml", "job.fio", "-o", "/proc/mirrorball"];
+    place.refuses(&nowhere, &["/proc/mirrorball: cannot keep results here"]);
 }
 
 #[test]

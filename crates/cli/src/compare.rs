@@ -119,7 +119,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     for note in &inputs.notes {
         eprintln!("note: {}:{}: `{}`: {}", note.file, note.line, note.option, note.reason);
     }
-    let results = Results::open(&folder, &plan).map_err(Failure::Fault)?;
+    let results = Results::open(&folder, &plan)
+        .with_context(|| {
+            format!("{}: cannot keep results here (-o names another)", folder.display())
+        })
+        .map_err(Failure::WrongUse)?;
     let ending = run_cells(args, &plan, &inputs, &results).map_err(Failure::Fault)?;
     let shown = folder.display();
     let summaries = match ending {
