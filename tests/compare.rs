@@ -297,6 +297,39 @@ fn check_tells_what_it_understood_and_what_it_did_not() {
 }
 
 #[test]
+fn check_holds_jobs_against_arrays_and_shows_members() {
+    let place = Place::new();
+    let roomy = "profile = \"raid1\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 2\n";
+    place.write("roomy.toml", roomy);
+    place.write("large.fio", &JOB.replace("size=1g", "size=1500g"));
+    let output = place.run(&["check", "roomy.toml", "pair.toml", "job.fio", "large.fio"]);
+    assert_eq!(output.status.code(), Some(2));
+    let errors = stderr(&output);
+    assert!(errors.contains("on pair.toml: large.fio:1"), "{errors}");
+    assert_eq!(errors.matches("error:").count(), 1, "the others fit: {errors}");
+    let fits = stdout(&place.run(&["check", "pair.toml", "job.fio"]));
+    assert!(fits.ends_with("every job fits every array\n"), "{fits}");
+
+    place.write("disk.img", &"x".repeat(8192));
+    let member = "[[member]]\npath = \"disk.img\"\n";
+    let states = "rebuilding = \"1GiB\"\n[[member]]\nmodel = \"hdd-5k4\"\nfailed = true\n\
+                  [[member]]\nmodel = \"hdd-5k4\"\nwrite_mostly = true\n";
+    place.write("states.toml", &format!("{ARRAY}{states}"));
+    place.write("real.toml", &format!("{ARRAY}{member}"));
+    let text = stdout(&place.run(&["check", "states.toml", "real.toml", "job.fio"]));
+    for part in [
+        "devid 2: hdd-7k2-desktop, 1.8 TiB, being rebuilt, 1 GiB recovered",
+        "devid 3: hdd-5k4, 298.0 GiB, failed",
+        "devid 4: hdd-5k4, 298.0 GiB, write-mostly",
+        "devid 3: disk.img, 8 KiB",
+    ] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+    place.write("absent.toml", &format!("{ARRAY}[[member]]\npath = \"absent.img\"\n"));
+    place.refuses(&["check", "absent.toml"], &["absent.toml:6", "absent.img"]);
+}
+
+#[test]
 fn policies_and_completions_come_from_the_tables() {
     let place = Place::new();
     let listing = stdout(&place.run(&["policies"]));

@@ -1,21 +1,26 @@
 //! `mirrorball check`: are these arrays and jobs well formed, and what do they say?
 //!
-//! Every file is checked, whatever is wrong with those before it.
+//! Every file is checked, whatever is wrong with those before it. Then each job is held against
+//! each array that is given with it and can be simulated. Real members are opened for reading, to
+//! see that they are there and how large they are; exports of other machines are not asked.
 
 use crate::ending::{Ending, Failure};
 use crate::screen;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use mirrorball_core::member::MemberState;
 use mirrorball_core::units::{GIB, MIB, Nanos, TIB};
 use mirrorball_disk::array_file::{ArraySpec, MemberSource, MemberSpec};
-use mirrorball_lab::inputs::{load_array, load_job};
+use mirrorball_lab::inputs::{check_fit, load_array, load_job};
 use mirrorball_sim::job::{Access, Background, Direction, Extent, Job, JobFile, Mix};
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
 /// Check array files (.toml) and job files (.fio), and show what they say
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Built-in arrays and jobs may be named like files. Exit code 2 if any file \
-is wrong.
+    after_help = "Built-in arrays and jobs may be named like files. Each job is held against each \
+array given. Exit code 2 if any file is wrong or a job does not fit an array.
 
 Examples:
   mirrorball check my-array.toml my-job.fio
@@ -28,34 +33,76 @@ pub(crate) struct Args {
     files: Vec<String>,
 }
 
+/// What was understood so far.
+#[derive(Default)]
+struct Given {
+    arrays: Vec<ArraySpec>,
+    jobs: Vec<JobFile>,
+}
+
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let mut ending = Ending::Done;
+    let mut complain = |error: &anyhow::Error| {
+        eprintln!("error: {error:#}");
+        ending = Ending::WrongUse;
+    };
+    let mut given = Given::default();
     for file in &args.files {
-        match describe(file) {
+        match given.take_in(file) {
             Ok(text) => screen::print(&text)?,
-            Err(error) => {
-                eprintln!("error: {error:#}");
-                ending = Ending::WrongUse;
-            }
+            Err(error) => complain(&error),
         }
+    }
+    let (pairs, misfits) = given.hold_together();
+    misfits.iter().for_each(&mut complain);
+    if pairs > 0 && misfits.is_empty() {
+        screen::print("every job fits every array\n")?;
     }
     Ok(ending)
 }
 
-fn describe(file: &str) -> Result<String> {
-    match Path::new(file).extension().and_then(|ending| ending.to_str()) {
-        Some("toml") => Ok(format!("{file}: {}", array(&load_array(file)?.1)?)),
-        Some("fio") => Ok(format!("{file}: {}", job_file(&load_job(file)?.1))),
-        _ => bail!(
-            "{file}: neither an array nor a job by its name (arrays end in .toml, jobs in .fio)"
-        ),
+impl Given {
+    /// Reads a file and describes it.
+    fn take_in(&mut self, file: &str) -> Result<String> {
+        match Path::new(file).extension().and_then(|ending| ending.to_str()) {
+            Some("toml") => {
+                let spec = load_array(file)?.1;
+                let text = format!("{file}: {}", array(&spec)?);
+                self.arrays.push(spec);
+                Ok(text)
+            }
+            Some("fio") => {
+                let jobs = load_job(file)?.1;
+                let text = format!("{file}: {}", job_file(&jobs));
+                self.jobs.push(jobs);
+                Ok(text)
+            }
+            _ => bail!(
+                "{file}: neither an array nor a job by its name (arrays end in .toml, jobs in .fio)"
+            ),
+        }
     }
+
+    /// Holds each job against each array that can be simulated; returns how many pairs there were
+    /// and what is wrong with them.
+    fn hold_together(&self) -> (usize, Vec<anyhow::Error>) {
+        let simulated = self.arrays.iter().filter(|array| !array.members.iter().any(is_real));
+        let pairs = simulated.flat_map(|array| self.jobs.iter().map(move |jobs| (array, jobs)));
+        let misfits = pairs.clone().filter_map(|(array, jobs)| {
+            let fit = check_fit(array, jobs);
+            fit.with_context(|| format!("on {}", array.file_name)).err()
+        });
+        (pairs.count(), misfits.collect())
+    }
+}
+
+fn is_real(member: &MemberSpec) -> bool {
+    !matches!(member.source, MemberSource::Model(_))
 }
 
 fn array(spec: &ArraySpec) -> Result<String> {
     let count = spec.members.len();
     let mut text = format!("{}: {} over {count} members", spec.name, spec.profile.name());
-    let is_real = |member: &MemberSpec| !matches!(member.source, MemberSource::Model(_));
     if spec.members.iter().any(is_real) {
         text += ", some of them real: not for simulation";
     } else {
@@ -72,19 +119,46 @@ fn array(spec: &ArraySpec) -> Result<String> {
             MemberSource::Model(profile) => {
                 format!("{}, {}", profile.name, size(profile.capacity_bytes))
             }
-            MemberSource::Path(path) => path.display().to_string(),
+            MemberSource::Path(path) => {
+                let bytes = size_of(path).with_context(|| {
+                    let (file, line) = (&spec.file_name, member.line);
+                    format!("{file}:{line}: cannot open the member {}", path.display())
+                })?;
+                format!("{}, {}", path.display(), size(bytes))
+            }
             MemberSource::Uri(uri) => uri.clone(),
         };
         text += &format!("  devid {}: {what}", member.devid);
         if let Some(link) = member.link {
             text += &format!(", behind {}", spec.links[link].name);
         }
+        text += &state(member);
         if !member.faults.is_empty() {
             text += &format!(", faults: {}", member.faults.len());
         }
         text.push('\n');
     }
     Ok(text)
+}
+
+/// What keeps a member from being read like the others.
+fn state(member: &MemberSpec) -> String {
+    let mut text = match member.state {
+        MemberState::InSync => String::new(),
+        MemberState::Rebuilding { recovered_bytes } => {
+            format!(", being rebuilt, {} recovered", size(recovered_bytes))
+        }
+        MemberState::Failed => ", failed".to_owned(),
+    };
+    if member.write_mostly {
+        text += ", write-mostly";
+    }
+    text
+}
+
+/// The size of a file or a block device, which the metadata of the latter do not have.
+fn size_of(path: &Path) -> std::io::Result<u64> {
+    File::open(path)?.seek(SeekFrom::End(0))
 }
 
 fn job_file(file: &JobFile) -> String {

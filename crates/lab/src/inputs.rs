@@ -65,9 +65,6 @@ impl Inputs {
     /// file, the line and a hint.
     pub fn load(array: &str, jobs: &[String]) -> Result<Inputs> {
         let (array_source, array) = load_array(array)?;
-        let capacity_bytes = array.chunk_map()?.capacity_bytes();
-        // Jobs begin behind the older data.
-        let free_bytes = capacity_bytes - array.used_bytes(capacity_bytes);
         let mut inputs = Inputs {
             array,
             array_source,
@@ -77,8 +74,7 @@ impl Inputs {
         };
         for name in jobs {
             let (source, job) = load_job(name)?;
-            job.validate_against(free_bytes)?;
-            engine::check(&inputs.array, &job)?;
+            check_fit(&inputs.array, &job)?;
             if inputs.job_sources.iter().any(|other| other.source.name == source.name) {
                 bail!("two jobs are called `{}` (give one of the files another name)", source.name);
             }
@@ -98,6 +94,18 @@ impl Inputs {
             }
         }
     }
+}
+
+/// Whether the jobs of a file can run on an array.
+///
+/// # Errors
+/// If the array has a real member, a job does not fit the free part of the volume, or the work
+/// beside the jobs asks for what the array has not; the message has the file, the line and a hint.
+pub fn check_fit(array: &ArraySpec, jobs: &JobFile) -> Result<()> {
+    let capacity_bytes = array.chunk_map()?.capacity_bytes();
+    // Jobs begin behind the older data.
+    jobs.validate_against(capacity_bytes - array.used_bytes(capacity_bytes))?;
+    Ok(engine::check(array, jobs)?)
 }
 
 /// The names of the jobs compiled in.
