@@ -116,6 +116,10 @@ fn an_io_is_taken_back_on_its_way_there_or_in_the_disk_but_not_on_its_way_back()
     let now = Nanos(100_000);
     // The reads are in the disk, the first begun; the writes are on the link.
     assert_eq!([2, 3, 0].map(|tag| bank.cancel(now, member, tag)), [false, true, true]);
+    // A tag that is free again means its new owner, there as well.
+    bank.submit(now, member, io(3, Op::Read, 4096));
+    bank.advance(Nanos(200_000), &mut ended);
+    assert!(bank.cancel(Nanos(200_000), member, 3));
     let back = Nanos(1_010_000);
     bank.advance(back, &mut ended);
     assert!(ended.is_empty() && !bank.cancel(back, member, 2), "it is on its way back");

@@ -1,4 +1,6 @@
 //! What a hard disk gives back, and what comes of the rest.
+//!
+//! An overhead of more than a revolution shows when a command has entered the disk.
 
 use super::*;
 
@@ -31,25 +33,34 @@ fn the_hosts_queue_always_gives_back_and_the_disks_own_if_it_can_abort() {
     }
 }
 
-/// The room of an aborted command goes to the first in the host, which is nearer than the one in
-/// the queue and is served before it.
+/// The room of an aborted command goes at once to the first in the host, which gets through its
+/// overhead meanwhile: all is as if the command had never come.
 #[test]
 fn the_room_of_an_aborted_command_is_taken_at_once() {
-    let parameters = HddParameters { queue_depth: 3, abort_queued: true, ..plain() };
-    let (mut bench, tags) = busy(&parameters, &[0, 60 * GIB, 80 * GIB, 0]);
-    assert!(bench.disk.cancel(Nanos::ZERO, tags[2]));
-    assert_eq!(tags_of(&bench.drain()), [tags[0], tags[3], tags[1]]);
+    let command_overhead = Nanos::from_millis(11);
+    let parameters =
+        HddParameters { queue_depth: 2, abort_queued: true, command_overhead, ..plain() };
+    let (mut bench, tags) = busy(&parameters, &[0, 60 * GIB, GIB]);
+    let (mut without, _) = busy(&parameters, &[0, GIB]);
+    assert!(bench.disk.cancel(Nanos::ZERO, tags[1]));
+    let ends = bench.drain();
+    assert_eq!(tags_of(&ends), [tags[0], tags[2]]);
+    assert_eq!(ends[1].at, without.drain()[1].at);
 }
 
 /// A flush that lets nothing pass waits in the host for the queue to drain; without it, what waits
-/// behind it joins the queue.
+/// behind it joins the queue at once, as if the flush had never come.
 #[test]
 fn a_flush_taken_back_lets_pass_what_is_behind_it() {
-    let (mut bench, mut tags) = busy(&plain(), &[0, 50 * GIB]);
+    let parameters = HddParameters { command_overhead: Nanos::from_millis(11), ..plain() };
+    let (mut bench, mut tags) = busy(&parameters, &[0]);
     tags.push(bench.submit(Op::Flush, 0, 0));
     tags.push(bench.submit(Op::Read, GIB, 4096));
-    assert!(bench.disk.cancel(Nanos::ZERO, tags[2]));
-    assert_eq!(tags_of(&bench.drain()), [tags[0], tags[3], tags[1]], "the nearer first");
+    let (mut without, _) = busy(&parameters, &[0, GIB]);
+    assert!(bench.disk.cancel(Nanos::ZERO, tags[1]));
+    let ends = bench.drain();
+    assert_eq!(tags_of(&ends), [tags[0], tags[2]]);
+    assert_eq!(ends[1].at, without.drain()[1].at);
 }
 
 /// Neither a write in the cache, nor one that waits for room in it, nor a flush.
