@@ -20,8 +20,7 @@ struct Name<'a> {
     name: &'a str,
 }
 
-const DEBTS: [Debt; 4] = [
-    Debt { chapter: "docs/policies.md", what: "policy", names: policies },
+const DEBTS: [Debt; 3] = [
     Debt { chapter: "docs/models.md", what: "model profile", names: profiles },
     Debt { chapter: "docs/models.md", what: "model parameter", names: parameters },
     Debt { chapter: "docs/jobs.md", what: "job option", names: options },
@@ -41,18 +40,6 @@ pub(crate) fn names(tree: &Tree) -> Vec<Offence> {
         }
     }
     offences
-}
-
-/// `name: "family/name"` in the table of policies.
-fn policies(tree: &Tree) -> Vec<Name<'_>> {
-    let tables = tree.rust().filter(|file| file.folder() == "crates/core/src/policies/table");
-    let in_table = |file| {
-        windows(file, |field, colon, name| {
-            let is_name = field.ident() == Some("name") && colon.is_punct(':');
-            name.string().filter(|name| is_name && name.contains('/'))
-        })
-    };
-    tables.flat_map(in_table).collect()
 }
 
 /// The built-in profiles, by their files.
@@ -105,22 +92,18 @@ fn windows<'a>(
 }
 
 pub(crate) fn names_canary() -> Canary {
-    let table = "struct A { name: &'static str }\n[A { name: \"a/b\" }, A { name: \"a/c\" }]";
     let fields = "pub struct P {\n/// Page.\npub rpm: u64,\npub zones: u32,\nown: u8 }";
     let options = "takes(&[\"rw\", \"readwrite\"], Setter::Text(\"no\"));\nignored(&[\"eta\"]);";
     Canary {
         files: vec![
-            ("crates/core/src/policies/table/linux.rs", table.into()),
             ("crates/disk/src/hdd/parameters.rs", fields.into()),
             ("crates/disk/src/profiles/hdd.toml", String::new()),
             ("crates/disk/src/profiles/ssd.toml", String::new()),
             ("crates/sim/src/job/options.rs", options.into()),
             ("docs/jobs.md", "`rw`, read".into()),
             ("docs/models.md", "`ssd` `rpm`".into()),
-            ("docs/policies.md", "| `a/b` | a/c |".into()),
         ],
         caught_at: vec![
-            "crates/core/src/policies/table/linux.rs:2",
             "crates/disk/src/profiles/hdd.toml:1",
             "crates/disk/src/hdd/parameters.rs:4",
             "crates/sim/src/job/options.rs:1",

@@ -1,70 +1,197 @@
-//! `mirrorball policies`: the read policies and their pages.
+//! `mirrorball policies`: the read policies, the modifiers, and their pages.
+//!
+//! The same entries make the listing, a page, and the chapter `docs/every-policy.md`.
 
 use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::anyhow;
-use mirrorball_core::policies::{FAMILIES, PolicyInfo, Spec, all};
+use mirrorball_core::policies::modifiers::{self, ModifierInfo};
+use mirrorball_core::policies::{FAMILIES, Origin, ParameterInfo, PolicyInfo, Spec};
 
-/// List the read policies, or show the page of one
+/// List the read policies and modifiers, or show the page of one
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   mirrorball policies
   mirrorball policies latency-rr
-  mirrorball policies btrfs/round-robin")]
+  mirrorball policies btrfs/round-robin
+  mirrorball policies +hedge")]
 pub(crate) struct Args {
-    /// The policy whose page to show, by name or alias
+    /// The policy or modifier whose page to show, by name or alias; a modifier with its plus
     name: Option<String>,
+
+    /// How to write it
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+/// How to write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For a terminal.
+    Text,
+    /// For a web page: the chapter of the book, with every page.
+    Markdown,
+}
+
+/// What a listing and a page show of a policy or a modifier.
+struct Entry {
+    usage: String,
+    aliases: &'static [&'static str],
+    summary: &'static str,
+    parameters: &'static [ParameterInfo],
+    origin: Origin,
+    page: String,
+}
+
+/// Entries of one family.
+struct Group {
+    heading: String,
+    entries: Vec<Entry>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let text = match &args.name {
-        None => listing(),
-        Some(name) => {
-            let spec = Spec::parse(name).map_err(|error| Failure::WrongUse(anyhow!("{error}")))?;
-            page(spec.info())
-        }
+    let entry = args.name.as_deref().map(find).transpose()?;
+    let text = match (args.format, entry) {
+        (Format::Text, None) => listing(),
+        (Format::Text, Some(entry)) => page(&entry),
+        (Format::Markdown, None) => chapter(),
+        (Format::Markdown, Some(entry)) => section(&entry),
     };
     screen::print(&text)?;
     Ok(Ending::Done)
 }
 
+fn find(name: &str) -> Result<Entry, Failure> {
+    let wrong = |error| Failure::WrongUse(anyhow!("{error}"));
+    match name.strip_prefix('+').and_then(modifiers::find) {
+        Some(info) => Ok(info.into()),
+        // A modifier that is not there is refused like one that is to go around a policy.
+        None if name.starts_with('+') => {
+            Err(wrong(Spec::parse(&format!("first{name}")).expect_err("it was not found")))
+        }
+        None => Ok(Spec::parse(name).map_err(wrong)?.info().into()),
+    }
+}
+
+fn groups() -> Vec<Group> {
+    let families = FAMILIES.iter().map(|family| Group {
+        heading: format!("{} ({})", family[0].family(), family[0].origin.system),
+        entries: family.iter().map(Entry::from).collect(),
+    });
+    let around = Group {
+        heading: "modifiers (around any policy: `zfs/mirror+hedge`)".to_owned(),
+        entries: modifiers::ALL.iter().map(Entry::from).collect(),
+    };
+    families.chain([around]).collect()
+}
+
 /// By family, each name with its parameters, its aliases and its summary.
 fn listing() -> String {
-    let width = all().map(|info| info.usage().len()).max().unwrap_or(0);
+    let groups = groups();
+    let usages = groups.iter().flat_map(|group| &group.entries).map(|entry| entry.usage.len());
+    // What takes many values may stick out: the others line up.
+    let width = usages.filter(|&width| width <= 36).max().unwrap_or(0);
     let mut text = String::new();
-    for family in FAMILIES {
-        text += &format!("{} ({})\n", family[0].family(), family[0].origin.system);
-        for info in *family {
-            let aliases = match info.aliases {
+    for group in &groups {
+        text += &format!("{}\n", group.heading);
+        for entry in &group.entries {
+            let aliases = match entry.aliases {
                 [] => String::new(),
                 aliases => format!(" [{}]", aliases.join(", ")),
             };
-            text += &format!("  {:<width$}  {}{aliases}\n", info.usage(), info.summary);
+            text += &format!("  {:<width$}  {}{aliases}\n", entry.usage, entry.summary);
         }
         text.push('\n');
     }
     text + "Names in brackets mean the same policy. `mirrorball policies NAME` shows its page.\n"
 }
 
-fn page(info: &PolicyInfo) -> String {
-    let mut text = format!("{}: {}\n\n", info.usage(), info.summary);
-    if !info.aliases.is_empty() {
-        text += &format!("Also called {}.\n", info.aliases.join(", "));
+fn page(entry: &Entry) -> String {
+    let facts = facts(entry).into_iter().map(|(name, fact)| format!("{name}: {fact}.\n"));
+    let facts: String = facts.collect();
+    format!("{}: {}\n\n{facts}\n{}", entry.usage, entry.summary, entry.page)
+}
+
+/// What is known of an entry besides its page, each fact under a name.
+fn facts(entry: &Entry) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    if !entry.aliases.is_empty() {
+        facts.push(("short".to_owned(), entry.aliases.join(", ")));
     }
-    for parameter in info.parameters {
+    for parameter in entry.parameters {
         let default = parameter.default.map(|value| parameter.written(value));
         let default = default.unwrap_or_else(|| "the first devid of the array".to_owned());
-        text += &format!(
-            "{}: {}; {}; {default} if left out.\n",
-            parameter.name,
-            parameter.meaning,
-            parameter.expected()
-        );
+        let (meaning, expected) = (parameter.meaning, parameter.expected());
+        let fact = format!("{meaning}; {expected}; {default} if left out");
+        facts.push((parameter.name.to_owned(), fact));
     }
-    let origin = info.origin;
-    text += &format!(
-        "From {} ({}), {}, by {}.\n\n",
-        origin.system, origin.version, origin.file, origin.authors
-    );
-    text + &info.page()
+    let Origin { system, version, file, authors } = entry.origin;
+    facts.push(("from".to_owned(), format!("{system} ({version}), {file}, by {authors}")));
+    facts
+}
+
+/// The chapter: a table of all, then a section each.
+fn chapter() -> String {
+    let mut text =
+        "# Every policy and modifier\n\nMade by `mirrorball policies --format markdown` \
+                    from the sources; do not edit.\n[policies.md](policies.md) tells how to write \
+                    and combine them.\n"
+            .to_owned();
+    for group in groups() {
+        text += &format!("\n## {}\n\n| name | short | rule |\n|---|---|---|\n", group.heading);
+        for entry in &group.entries {
+            let aliases: Vec<String> = entry.aliases.iter().map(|it| format!("`{it}`")).collect();
+            let aliases = aliases.join(", ");
+            text += &format!("| `{}` | {aliases} | {} |\n", entry.usage, entry.summary);
+        }
+        for entry in &group.entries {
+            text += &format!("\n{}", section(entry));
+        }
+    }
+    text
+}
+
+/// The section of one entry, its page's headings below its own.
+fn section(entry: &Entry) -> String {
+    let facts = facts(entry).into_iter().map(|(name, fact)| format!("| {name} | {fact} |\n"));
+    let facts = "| | |\n|---|---|\n".to_owned() + &facts.collect::<String>();
+    let page = entry.page.lines().map(|line| match line.strip_prefix("# ") {
+        Some(heading) => format!("\n#### {heading}\n\n"),
+        None => format!("{line}\n"),
+    });
+    let page: String = page.collect();
+    // A page parts its sections by a blank line; the headings bring their own.
+    let page = page.replace("\n\n\n", "\n\n");
+    format!("### `{}`\n\n{}.\n\n{facts}{page}", entry.usage, capitalised(entry.summary))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+impl From<&PolicyInfo> for Entry {
+    fn from(info: &PolicyInfo) -> Entry {
+        Entry {
+            usage: info.usage(),
+            aliases: info.aliases,
+            summary: info.summary,
+            parameters: info.parameters,
+            origin: info.origin,
+            page: info.page(),
+        }
+    }
+}
+
+impl From<&ModifierInfo> for Entry {
+    fn from(info: &ModifierInfo) -> Entry {
+        Entry {
+            usage: info.usage(),
+            aliases: &[],
+            summary: info.summary,
+            parameters: info.parameters,
+            origin: info.origin,
+            page: info.page(),
+        }
+    }
 }

@@ -19,11 +19,11 @@
 //! one, however long that queue is.
 //!
 //! # Origin
-//! Linux md since 2019, `read_balance` in `drivers/md/raid10.c`. The order of the scan is
-//! that of the chunk's stripes, md's layout order. Nowhere does `read_balance` ask for the bit that
-//! tells `offset` from `far`: it looks at the number of far copies, which is two in both (layouts
-//! 0x10201 and 0x201), so `offset` obeys the rule of `far`. The policy knows no layout but the one it is told:
-//! mirrors of one address, as btrfs chunks often have, all tie in `far`, and the first stripe
+//! Linux md since 2019, `read_balance` in `drivers/md/raid10.c`. The order of the scan is that of
+//! the chunk's stripes, md's layout order. Nowhere does `read_balance` ask for the bit that tells
+//! `offset` from `far`: it looks at the number of far copies, which is two in both (layouts 0x10201
+//! and 0x201), so `offset` obeys the rule of `far`. The policy knows no layout but the one it is
+//! told: mirrors of one address, as btrfs chunks often have, all tie in `far`, and the first stripe
 //! serves. Queues count reads and writes. Left to the volume's eligibility: replacements, bad
 //! blocks, the resync window.
 

@@ -187,7 +187,7 @@ fn hedge_waits_for_its_quantile_and_keeps_its_budget() {
     let Choice::Hedge { first: 0, backup: 1, after } = script.choose(0, 4096, 0).1 else {
         panic!("64 reads of its kind were seen");
     };
-    // All waits are equal: the estimate sinks by a step of 5/6400 each and is below them within 2 %.
+    // All waits are equal: the estimate sinks by 5/6400 of itself each, until it is below them.
     let (low, high) = (Nanos::from_micros(9_500), Nanos::from_micros(10_200));
     assert!(low <= after && after <= high, "{after}");
     assert_eq!(script.choose(0, 8192, 0).1, Choice::Mirror(0), "of that length none was seen");

@@ -168,7 +168,8 @@ proptest! {
     #[test]
     fn so_does_every_modifier_around_any_kind_of_choice(seed in any::<u64>()) {
         for policy in ["random", "btrfs/pid", "gmirror/split", "read-all-first"] {
-            for list in ["hedge", "tied", "autosit", "fail-slow", "prefer-member:2+write-mostly:1"] {
+            for list in ["hedge", "tied", "autosit", "fail-slow", "prefer-member:2+write-mostly:1"]
+            {
                 let Ok(spec) = Spec::parse(&format!("{policy}+{list}")) else {
                     prop_assert_eq!(policy, "read-all-first");
                     continue;

@@ -1,0 +1,69 @@
+//! The listing of policies, their pages, and the chapter of the book that is made of them.
+
+use std::process::{Command, Output};
+
+const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/every-policy.md");
+
+fn policies(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
+    command.arg("policies").args(arguments).output().expect("the program runs")
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    let output = policies(arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Set `UPDATE_CHAPTER=1` to write it anew.
+#[test]
+fn the_chapter_says_what_the_sources_say() {
+    let made = stdout(&["--format", "markdown"]);
+    if std::env::var_os("UPDATE_CHAPTER").is_some() {
+        std::fs::write(CHAPTER, &made).expect("the chapter can be written");
+    }
+    let kept = std::fs::read_to_string(CHAPTER).expect("the chapter is kept");
+    assert!(made == kept, "docs/every-policy.md is not up to date: UPDATE_CHAPTER=1 ./test");
+}
+
+#[test]
+fn every_family_is_listed_with_its_policies_and_the_modifiers_behind() {
+    let listing = stdout(&[]);
+    for family in mirrorball_core::policies::FAMILIES {
+        let heading = format!("{} ({})\n", family[0].family(), family[0].origin.system);
+        assert!(listing.contains(&heading), "{heading}");
+        for info in *family {
+            assert!(listing.contains(&format!("  {}", info.usage())), "{}", info.name);
+        }
+    }
+    let (_, modifiers) = listing.split_once("\nmodifiers (").expect("they have a heading");
+    for info in mirrorball_core::policies::modifiers::ALL {
+        assert!(modifiers.contains(&format!("  +{}", info.name)), "{}", info.name);
+    }
+}
+
+#[test]
+fn a_page_names_its_parameters_and_its_origin() {
+    let page = stdout(&["latency-rr"]);
+    for part in ["kakra/latency-rr", "256K if left out", "one of `window`, `once`", "# Bad at"] {
+        assert!(page.contains(part), "no `{part}` in\n{page}");
+    }
+    let page = stdout(&["+hedge"]);
+    for part in ["+hedge[:quantile[:budget]]", "a percentage from 50% to 99%", "Barroso"] {
+        assert!(page.contains(part), "no `{part}` in\n{page}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_answered_with_the_nearest() {
+    for (name, message) in [
+        ("gmiror/load", "did you mean `gmirror/load`?"),
+        ("+hegde", "did you mean `+hedge`?"),
+        ("devid:0", "expected a devid of at least 1"),
+    ] {
+        let output = policies(&[name]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{name}: {error}");
+        assert!(error.contains(message), "{name}: {error}");
+    }
+}
