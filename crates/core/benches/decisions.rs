@@ -1,4 +1,4 @@
-//! What one decision costs: every policy of the table, at 2, 4 and 16 mirrors.
+//! What one decision costs: every policy and modifier, at 2, 4 and 16 mirrors.
 //!
 //! A decision is `choose` and the `on_submit` that follows it, for a read of a stream of random and
 //! sequential reads over members with filled books. The bounds to hold, at 2 mirrors: 20 ns for
@@ -10,7 +10,7 @@
 use criterion::{BenchmarkId, Criterion};
 use mirrorball_core::io::{IoId, Leg, MemberIo, Op, Outcome, Purpose, RequestId};
 use mirrorball_core::member::{MemberConfig, MemberIndex, Members};
-use mirrorball_core::policies::{PolicyInfo, Spec, all};
+use mirrorball_core::policies::{Spec, all, modifiers};
 use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{GIB, MIB, Nanos};
@@ -21,7 +21,7 @@ const READS: usize = 1024;
 const MIRRORS: [u16; 3] = [2, 4, 16];
 
 /// The policies that are fixed, rotate or count; the others also weigh times or positions.
-const PLAIN: [&str; 23] = [
+const PLAIN: [&str; 30] = [
     "mirrorball/first",
     "mirrorball/random",
     "btrfs/pid",
@@ -45,6 +45,13 @@ const PLAIN: [&str; 23] = [
     "nvme/round-robin",
     "nvme/queue-depth",
     "spdk/raid1",
+    "zfs/offset",
+    "zfs/pending-10ms",
+    "raidframe/partition",
+    "solaris/geometric",
+    "vxvm/round",
+    "crucible/read-all-first",
+    "research/p2c",
 ];
 const PLAIN_BOUND_NS: f64 = 20.0;
 const BOUND_NS: f64 = 60.0;
@@ -59,16 +66,23 @@ fn main() {
     println!("{}", report(&columns));
 }
 
+/// Every policy, then every modifier around the cheapest policy that decides something.
+fn contenders() -> Vec<Spec> {
+    let modified = modifiers::ALL.iter().map(|info| format!("btrfs/pid+{}", info.name));
+    let modified = modified.map(|text| Spec::parse(&text).expect("both are in their tables"));
+    all().map(Spec::new).chain(modified).collect()
+}
+
 /// Measures every policy that the command line selects.
 fn measure(criterion: &mut Criterion, mirrors: u16) -> Vec<Samples> {
     let mut group = criterion.benchmark_group(format!("decision, {mirrors} mirrors"));
     // A decision takes nanoseconds: half a second holds enough of them.
     group.warm_up_time(Duration::from_millis(200));
     group.measurement_time(Duration::from_millis(500));
-    let column = all().map(|info| {
-        let mut table = Table::new(info, mirrors);
+    let column = contenders().into_iter().map(|spec| {
+        let mut table = Table::new(&spec, mirrors);
         let mut samples = Samples::new();
-        group.bench_function(BenchmarkId::from_parameter(info.name), |bencher| {
+        group.bench_function(BenchmarkId::from_parameter(&spec), |bencher| {
             bencher.iter_custom(|decisions| {
                 let start = Instant::now();
                 for _ in 0..decisions {
@@ -92,14 +106,15 @@ fn report(columns: &[Vec<Samples>; 3]) -> String {
     let mut report = format!("{:<30}", "ns per decision, median");
     report += &MIRRORS.map(|mirrors| format!("{mirrors:>8}")).concat();
     report += " mirrors   bound at 2\n";
-    for (row, info) in all().enumerate() {
+    for (row, spec) in contenders().iter().enumerate() {
+        let name = spec.to_string();
         let medians = columns.each_ref().map(|column| median(&column[row]));
         // Not selected, or run once as a test.
         let [Some(at_two), _, _] = medians else { continue };
-        let bound_ns = if PLAIN.contains(&info.name) { PLAIN_BOUND_NS } else { BOUND_NS };
+        let bound_ns = if PLAIN.contains(&name.as_str()) { PLAIN_BOUND_NS } else { BOUND_NS };
         let cells = medians.map(|cell| cell.map_or("-".into(), |cell| format!("{cell:.1}")));
         let mark = if at_two > bound_ns { "  EXCEEDED" } else { "" };
-        report += &format!("{:<30}", info.name);
+        report += &format!("{name:<30}");
         report += &cells.map(|cell| format!("{cell:>8}")).concat();
         report += &format!("{bound_ns:>20}{mark}\n");
     }
@@ -123,7 +138,7 @@ struct Table {
 }
 
 impl Table {
-    fn new(info: &'static PolicyInfo, mirrors: u16) -> Table {
+    fn new(spec: &Spec, mirrors: u16) -> Table {
         let mut draw = Rng::new(1);
         let devids: Vec<u64> = (1..=u64::from(mirrors)).collect();
         let mut members =
@@ -137,7 +152,7 @@ impl Table {
             member.reads_completed = 1000 + draw.below(1000);
             member.read_wait = Nanos(member.reads_completed * (4_000_000 + draw.below(1 << 20)));
         }
-        let mut policy = Spec::new(info).build(&devids).expect("defaults fit the array");
+        let mut policy = spec.build(&devids).expect("defaults fit the array");
         policy.on_members_change(&members);
         let reads = (0..READS).map(|number| random_read(number, mirrors, &mut draw)).collect();
         let mut table = Table { policy, members, reads, next: 0, rng: Rng::new(2) };
