@@ -16,7 +16,7 @@ use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_lab::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
 use mirrorball_lab::plan::{Choices, Plan};
-use mirrorball_lab::report::FORMATS;
+use mirrorball_lab::report::{FORMATS, Findings};
 use mirrorball_lab::results::Results;
 use mirrorball_lab::run::{self, Origin, RunOptions};
 use mirrorball_lab::simulate::SimExecutor;
@@ -96,7 +96,7 @@ Examples:
     )
 }
 
-fn format_names() -> PossibleValuesParser {
+pub(crate) fn format_names() -> PossibleValuesParser {
     FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.summary)).into()
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let study = Study::new(plan, summaries);
     let format = FORMATS.iter().find(|format| format.name == args.format);
     let render = format.expect("clap lets known formats pass").render;
-    screen::print(&render(&study, screen::style()))?;
+    screen::print(&render(&Findings::of_study(&study), screen::style()))?;
     eprintln!("results are in {shown}");
     Ok(Ending::Done)
 }

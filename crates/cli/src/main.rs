@@ -11,6 +11,7 @@ mod ending;
 mod man;
 mod models;
 mod policies;
+mod report;
 mod screen;
 
 use clap::{Parser, Subcommand};
@@ -29,6 +30,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Compare(compare::Args),
+    Report(report::Args),
     Policies(policies::Args),
     Models(models::Args),
     Check(check::Args),
@@ -39,6 +41,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Check(args) => check::run(&args),

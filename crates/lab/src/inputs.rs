@@ -164,6 +164,12 @@ pub fn load_job(name: &str) -> Result<(Source, JobFile)> {
     Ok((Source { name: stem(name), text, fingerprint: stable_hash([&*meaning]) }, job))
 }
 
+/// The pace of a job that is known by its text alone. The array sets it if the text is none of
+/// ours, as an import's may be.
+pub(crate) fn pace_of_text(text: &str) -> Pace {
+    JobFile::parse(text, "", &Environment::empty()).map_or(Pace::Array, |job| pace(&job))
+}
+
 /// The job sets the pace if every section that its figures count has a rate: those that read, or
 /// all if none does.
 fn pace(file: &JobFile) -> Pace {

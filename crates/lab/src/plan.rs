@@ -31,6 +31,9 @@ pub struct Plan {
     pub jobs: Vec<JobSource>,
     /// Canonical policy strings, without the oracle.
     pub policies: Vec<String>,
+    /// What stands beside the policies.
+    #[serde(default, skip_serializing_if = "Reference::is_oracle")]
+    pub reference: Reference,
     /// One seed for each repeat.
     pub seeds: Vec<u64>,
     /// Replaces every section's `runtime`, if given.
@@ -57,6 +60,17 @@ pub struct JobSource {
     pub source: Source,
     /// Who sets its pace.
     pub pace: Pace,
+}
+
+/// What stands beside the policies for comparison.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reference {
+    /// The oracle.
+    #[default]
+    Oracle,
+    /// Nothing: real disks do not tell what they will do.
+    Nothing,
 }
 
 /// Who sets the pace of a job.
@@ -113,14 +127,16 @@ impl Plan {
             array,
             jobs,
             policies: choices.policies,
+            reference: Reference::Oracle,
             seeds: (0..choices.repeats).map(|n| choices.seed.wrapping_add(n.into())).collect(),
             duration_ns: choices.duration_ns,
         }
     }
 
-    /// The policies and, last, the oracle.
+    /// The policies and, last, the oracle if it takes part.
     pub fn contenders(&self) -> impl Iterator<Item = &str> {
-        self.policies.iter().map(String::as_str).chain([ORACLE])
+        let oracle = self.reference.is_oracle().then_some(ORACLE);
+        self.policies.iter().map(String::as_str).chain(oracle)
     }
 
     /// Everything it refers to: the array, then the jobs.
@@ -178,6 +194,12 @@ impl Plan {
     }
 }
 
+impl Reference {
+    fn is_oracle(&self) -> bool {
+        *self == Reference::Oracle
+    }
+}
+
 impl Cell<'_> {
     /// Its job.
     pub fn job(&self) -> &Source {
@@ -215,12 +237,9 @@ impl Cell<'_> {
         ])
     }
 
-    /// The name of its file, without a folder: readable, and unique by the start of its key.
+    /// The name of its file, without a folder.
     pub fn file_name(&self) -> String {
-        let readable = format!("{}.{}.seed-{}", self.job().name, self.policy, self.seed);
-        let safe = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '-' };
-        let readable: String = readable.chars().map(safe).take(120).collect();
-        format!("{readable}.{}.json", &self.key()[..8])
+        self.identity().file_name(&self.key())
     }
 }
 

@@ -4,13 +4,14 @@
 //! published as `docs/result-schema.json`, and it needs no other file: the array and the job that
 //! were run, the machine and the seed are inside. Series over time are stored by column, one array
 //! per quantity, which is a third of the size of one object per point. `convert` makes a record of
-//! what the simulator hands out; `latency` holds the histograms.
+//! what the simulator hands out; `latency` holds the histograms; `soundness` tells damaged ones.
 //!
 //! What is derived (rates, percentiles) stands beside what it is derived from, for people who read
 //! the file; [`crate::study`] computes from the counts and bins alone.
 
 mod convert;
 mod latency;
+mod soundness;
 
 pub(crate) use convert::per_second;
 pub use latency::{CoarseLatency, LatencyRecord, Percentiles, QUANTILES};
@@ -225,6 +226,17 @@ pub struct SamplesRecord {
     pub length_kib: Vec<u64>,
     /// Completion minus submission.
     pub wait_us: Vec<u64>,
+}
+
+impl CellIdentity {
+    /// The name of a cell's file, without a folder: readable, and unique by the start of its key.
+    pub fn file_name(&self, key: &str) -> String {
+        let readable = format!("{}.{}.seed-{}", self.job, self.policy, self.seed);
+        let safe = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '-' };
+        let readable: String = readable.chars().map(safe).take(120).collect();
+        let unique: String = key.chars().take(8).collect();
+        format!("{readable}.{unique}.json")
+    }
 }
 
 impl CellRecord {

@@ -5,6 +5,14 @@
 //! off, edited, of another version) is simply run again. A folder belongs to one plan. Running the
 //! plan again takes the cells that are there and runs the rest; another plan is refused, so that
 //! no folder holds a mixture.
+//!
+//! [`load`] reads what is saved into [`ResultSet`]s, which reports are made of.
+
+mod derive;
+mod read;
+mod set;
+
+pub use set::{Loaded, ResultSet, Skipped, load};
 
 use crate::plan::{Cell, Plan};
 use crate::record::{CellRecord, SCHEMA_VERSION};

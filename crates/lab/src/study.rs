@@ -29,6 +29,7 @@ use matrix::Scores;
 use mirrorball_core::histogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use statistics::Scored;
 
 /// What a plan's cells amount to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -145,24 +146,24 @@ struct Group<'a> {
 }
 
 impl Study {
-    /// Studies the cells of `plan`.
+    /// Studies the cells of `plan`. A policy may lack some of the plan's seeds under a job.
     ///
     /// # Panics
-    /// If `cells` are not all the cells of the plan in its order.
+    /// If `cells` are not in the order of the plan, or a policy has none under a job.
     pub fn new(plan: Plan, cells: Vec<CellSummary>) -> Study {
         let policies: Vec<&str> = plan.contenders().collect();
+        let groups: Vec<Group<'_>> = cells
+            .chunk_by(|left, right| left.job == right.job && left.policy == right.policy)
+            .map(|cells| Group { policy: &cells[0].policy, cells })
+            .collect();
         let names =
             plan.jobs.iter().flat_map(|job| policies.iter().map(move |p| (&job.source.name, *p)));
-        let groups: Vec<Group<'_>> = names
-            .zip(cells.chunks(plan.seeds.len()))
-            .map(|((job, policy), cells)| {
-                let right = |cell: &CellSummary| cell.job == *job && cell.policy == policy;
-                assert!(cells.iter().all(right), "cells of `{job}`, `{policy}` are out of place");
-                Group { policy, cells }
-            })
-            .collect();
-        let cell_count = plan.jobs.len() * policies.len() * plan.seeds.len();
-        assert_eq!(cells.len(), cell_count, "a study needs every cell of its plan");
+        for ((job, policy), group) in names.zip(&groups) {
+            let right = group.cells[0].job == *job && group.policy == policy;
+            assert!(right, "cells of `{job}`, `{policy}` are out of place");
+        }
+        let group_count = plan.jobs.len() * policies.len();
+        assert_eq!(groups.len(), group_count, "every policy needs a cell under every job");
         let by_job: Vec<&[Group<'_>]> = groups.chunks(policies.len()).collect();
         let jobs: Vec<JobStudy> =
             plan.jobs.iter().zip(&by_job).map(|(job, groups)| study_job(job, groups)).collect();
@@ -200,13 +201,17 @@ impl From<&JobStudy> for Judgement {
 
 impl Group<'_> {
     /// The score of each repeat: the higher, the better.
-    fn scores(&self, by: Judgement) -> Vec<f64> {
+    fn scores(&self, by: Judgement) -> Vec<Scored> {
         let score = |figures: &Figures| match by.yardstick {
             Yardstick::Iops => figures.iops,
             Yardstick::MeanLatency if figures.ios == 0 => 0.0,
             Yardstick::MeanLatency => 1e9 / figures.percentiles.mean_ns.max(1) as f64,
         };
-        self.cells.iter().map(|cell| score(cell.figures(by.direction))).collect()
+        let scored = |cell: &CellSummary| Scored {
+            seed: cell.seed,
+            score: score(cell.figures(by.direction)),
+        };
+        self.cells.iter().map(scored).collect()
     }
 }
 
@@ -228,7 +233,7 @@ fn study_job(job: &JobSource, groups: &[Group<'_>]) -> JobStudy {
         Pace::Job => Yardstick::MeanLatency,
     };
     let by = Judgement { direction, yardstick };
-    let mean = |group: &Group<'_>| statistics::mean_interval(&group.scores(by)).mean;
+    let mean = |group: &Group<'_>| statistics::mean_score(&group.scores(by)).mean;
     let best = groups
         .iter()
         .filter(|group| group.policy != ORACLE)

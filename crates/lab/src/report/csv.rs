@@ -1,20 +1,25 @@
 //! One line per cell, for spreadsheets and plots.
 //!
 //! Rates and latencies are those of all the job's reads (of its writes, if it reads nothing).
-//! `share_by_devid` is `devid:fraction` for each member, joined by semicolons. `extra_reads` counts
-//! member reads in vain, because another mirror had answered before. Quoting follows RFC 4180;
-//! lines end in a bare newline, as tools on Unix expect.
+//! Where several sets stand side by side, a column `set` in front names each. `share_by_devid` is
+//! `devid:fraction` for each member, joined by semicolons. `extra_reads` counts member reads in
+//! vain, because another mirror had answered before. Quoting follows RFC 4180; lines end in a bare
+//! newline, as tools on Unix expect.
 
-use super::Style;
-use crate::study::{CellSummary, Study};
+use super::{Findings, Style};
+use crate::study::CellSummary;
 
 const COLUMNS: &str = "array,job,policy,seed,iops,mib_per_s,mean_us,p50_us,p99_us,p99_9_us,\
                        p99_99_us,share_by_devid,extra_reads";
 
-pub(super) fn render(study: &Study, _style: Style) -> String {
-    let mut text = COLUMNS.to_owned() + "\n";
-    for cell in &study.cells {
-        text += &(line(cell) + "\n");
+pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
+    let several = findings.sets.len() > 1;
+    let mut text = format!("{}{COLUMNS}\n", if several { "set," } else { "" });
+    for (label, study) in findings.labelled() {
+        let set = label.map_or(String::new(), |label| quoted(label) + ",");
+        for cell in &study.cells {
+            text += &format!("{set}{}\n", line(cell));
+        }
     }
     text
 }

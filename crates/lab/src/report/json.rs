@@ -1,9 +1,11 @@
-//! The whole study as JSON, by the schema in `docs/result-schema.json`.
+//! The whole study as JSON, by the schema in `docs/result-schema.json`; several with their labels.
 
-use super::Style;
-use crate::study::Study;
+use super::{Findings, Style};
 
-pub(super) fn render(study: &Study, _style: Style) -> String {
-    let text = serde_json::to_string_pretty(study).expect("a study is plain data");
-    text + "\n"
+pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
+    let text = match &findings.sets[..] {
+        [only] => serde_json::to_string_pretty(only.study),
+        _ => serde_json::to_string_pretty(findings),
+    };
+    text.expect("a study is plain data") + "\n"
 }

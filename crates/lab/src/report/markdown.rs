@@ -1,11 +1,19 @@
 //! Tables for a page, in GitHub's dialect of Markdown.
 
-use super::Style;
 use super::grid::{Align, Column, Emphasis, Grid};
 use super::sheets::{self, Sheet};
+use super::{Findings, Style};
 use crate::study::Study;
 
-pub(super) fn render(study: &Study, _style: Style) -> String {
+pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
+    let parts = findings.labelled().map(|(label, study)| {
+        let heading = label.map_or(String::new(), |label| format!("# {}\n\n", escaped(label)));
+        heading + &study_part(study)
+    });
+    parts.collect::<Vec<String>>().join("\n")
+}
+
+fn study_part(study: &Study) -> String {
     let mut text = format!("{}\n", sheets::title(study));
     for Sheet { heading, grid, notes } in sheets::all(study) {
         text += &format!("\n## {heading}\n\n{}", draw(&grid));

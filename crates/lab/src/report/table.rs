@@ -1,14 +1,22 @@
 //! Tables for a terminal, 100 to 120 columns wide.
 
-use super::Style;
 use super::grid::{Align, Emphasis, Grid};
 use super::sheets::{self, Sheet};
+use super::{Findings, Style};
 use crate::study::Study;
 
 /// Width of running text.
 const TEXT_WIDTH: usize = 100;
 
-pub(super) fn render(study: &Study, style: Style) -> String {
+pub(super) fn render(findings: &Findings<'_>, style: Style) -> String {
+    let parts = findings.labelled().map(|(label, study)| {
+        let heading = label.map_or(String::new(), |label| format!("== {label} ==\n\n"));
+        painted(&heading, "1", style) + &study_part(study, style)
+    });
+    parts.collect::<Vec<String>>().join("\n")
+}
+
+fn study_part(study: &Study, style: Style) -> String {
     let mut text = sheets::title(study) + "\n";
     for Sheet { heading, grid, notes } in sheets::all(study) {
         text += &format!("\n{}\n", painted(&heading, "1", style));
@@ -122,7 +130,9 @@ fn colour(emphasis: Emphasis) -> &'static str {
 /// `text` between the codes of ECMA-48 (select graphic rendition), if colours are wanted.
 fn painted(text: &str, code: &str, style: Style) -> String {
     match style {
-        Style::Coloured if !code.is_empty() => format!("\x1b[{code}m{text}\x1b[0m"),
+        Style::Coloured if !code.is_empty() && !text.is_empty() => {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        }
         Style::Coloured | Style::Plain => text.to_owned(),
     }
 }

@@ -6,7 +6,7 @@ use crate::plan::Cell;
 
 fn render(name: &str, study: &Study, style: Style) -> String {
     let format = FORMATS.iter().find(|format| format.name == name).unwrap();
-    (format.render)(study, style)
+    (format.render)(&Findings::of_study(study), style)
 }
 
 /// Two jobs: the second writes as well, and one policy loses reads there.

@@ -5,13 +5,13 @@
 //! cell tells what a policy may cost somebody whose work looks like that job.
 
 use super::JobStudy;
-use super::statistics::{geometric_mean, mean_interval};
+use super::statistics::{Scored, geometric_mean, mean_score};
 use crate::record::ORACLE;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Scores by job, by policy, by repeat, in the order of the plan.
-pub(crate) type Scores = Vec<Vec<Vec<f64>>>;
+/// Scores by job, by policy, by repeat, in the order of the plan. No list of repeats is empty.
+pub(crate) type Scores = Vec<Vec<Vec<Scored>>>;
 
 /// Policies against jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,7 +44,7 @@ impl Matrix {
             .iter()
             .enumerate()
             .map(|(index, policy)| {
-                let percent = |by_policy: &Vec<Vec<f64>>| {
+                let percent = |by_policy: &Vec<Vec<Scored>>| {
                     percent_of(mean(&by_policy[index]), best_mean(policies, by_policy))
                 };
                 row(policy, &job_names, scores.iter().map(percent).collect())
@@ -61,13 +61,13 @@ impl Matrix {
 }
 
 /// The highest mean of any policy but the oracle.
-pub(super) fn best_mean(policies: &[&str], by_policy: &[Vec<f64>]) -> f64 {
+pub(super) fn best_mean(policies: &[&str], by_policy: &[Vec<Scored>]) -> f64 {
     let candidates = policies.iter().zip(by_policy).filter(|(policy, _)| **policy != ORACLE);
     candidates.map(|(_, repeats)| mean(repeats)).fold(0.0, f64::max)
 }
 
-fn mean(repeats: &[f64]) -> f64 {
-    mean_interval(repeats).mean
+fn mean(repeats: &[Scored]) -> f64 {
+    mean_score(repeats).mean
 }
 
 /// Where nobody served anything, everybody is as good as the best.

@@ -3,8 +3,10 @@
 //! Every policy is run with the same seeds and so meets the same requests. Two policies are
 //! therefore compared by their *paired* differences, one per seed: what the seeds have in common
 //! cancels, and the interval is far narrower than that of two independent means. (Jain, "The Art
-//! of Computer Systems Performance Analysis", 1991, section 13.4.1.) With many policies some
-//! differences will seem real by chance at 95 %; no correction is made for that.
+//! of Computer Systems Performance Analysis", 1991, section 13.4.1.) Runs that share no seeds, such
+//! as a simulation and a live run, are compared as independent samples of unequal variance
+//! (Welch's test: NIST/SEMATECH e-Handbook of Statistical Methods, section 1.3.5.3). With many
+//! policies some differences will seem real by chance at 95 %; no correction is made for that.
 
 /// Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom (NIST/SEMATECH
 /// e-Handbook of Statistical Methods, section 1.3.6.7.2, column 0.975).
@@ -26,6 +28,23 @@ pub struct MeanInterval {
     pub half_width: Option<f64>,
 }
 
+/// What one repeat achieved: the higher, the better.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scored {
+    /// Seed of the repeat, by which it is paired with those of other policies.
+    pub seed: u64,
+    /// Its value.
+    pub score: f64,
+}
+
+/// Mean and interval of what repeats achieved.
+///
+/// # Panics
+/// If there are none.
+pub fn mean_score(repeats: &[Scored]) -> MeanInterval {
+    mean_interval(&repeats.iter().map(|repeat| repeat.score).collect::<Vec<f64>>())
+}
+
 /// The two-sided 95 % quantile of Student's t. Between the rows of the table the one below is
 /// taken, so that an interval is never too narrow.
 ///
@@ -43,26 +62,65 @@ pub fn t_quantile(degrees: usize) -> f64 {
 /// # Panics
 /// If there are none.
 pub fn mean_interval(values: &[f64]) -> MeanInterval {
-    assert!(!values.is_empty(), "the mean of nothing");
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let half_width = (values.len() > 1).then(|| {
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let deviation = (squares / (count - 1.0)).sqrt();
-        t_quantile(values.len() - 1) * deviation / count.sqrt()
+    let half_width =
+        (values.len() > 1).then(|| t_quantile(values.len() - 1) * squared_error(values).sqrt());
+    MeanInterval { mean: mean_of(values), half_width }
+}
+
+/// The mean of `left` minus that of `right`, with its interval: by pairs if they share two seeds or
+/// more (only those count then), else as independent samples. No interval if a side has one value
+/// only and there are no pairs.
+///
+/// # Panics
+/// If a side is empty.
+pub fn difference(left: &[Scored], right: &[Scored]) -> MeanInterval {
+    let partner = |one: &Scored| right.iter().find(|other| other.seed == one.seed);
+    let pairs: Vec<f64> =
+        left.iter().filter_map(|one| Some(one.score - partner(one)?.score)).collect();
+    let is_single = left.len() == 1 && right.len() == 1;
+    if pairs.len() > 1 || (is_single && !pairs.is_empty()) {
+        return mean_interval(&pairs);
+    }
+    let scores = |side: &[Scored]| side.iter().map(|one| one.score).collect::<Vec<f64>>();
+    independent_difference(&scores(left), &scores(right))
+}
+
+/// Welch's interval, its degrees of freedom rounded down so that it is never too narrow.
+fn independent_difference(left: &[f64], right: &[f64]) -> MeanInterval {
+    let mean = mean_of(left) - mean_of(right);
+    let half_width = (left.len() > 1 && right.len() > 1).then(|| {
+        let [left_error, right_error] = [left, right].map(squared_error);
+        let both = left_error + right_error;
+        if both == 0.0 {
+            return 0.0;
+        }
+        let part = |error: f64, count: usize| error.powi(2) / (count - 1) as f64;
+        let degrees =
+            both.powi(2) / (part(left_error, left.len()) + part(right_error, right.len()));
+        t_quantile((degrees as usize).max(1)) * both.sqrt()
     });
     MeanInterval { mean, half_width }
 }
 
-/// Whether two policies' values, paired by seed, cannot be told apart: the 95 % interval of their
-/// mean difference holds zero. A single pair has no interval: it ties only if both are equal.
+fn mean_of(values: &[f64]) -> f64 {
+    assert!(!values.is_empty(), "the mean of nothing");
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The squared standard error of the mean of two values or more.
+fn squared_error(values: &[f64]) -> f64 {
+    let (mean, count) = (mean_of(values), values.len() as f64);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    squares / (count - 1.0) / count
+}
+
+/// Whether two policies' values cannot be told apart: the 95 % interval of their [`difference`]
+/// holds zero. Without an interval they tie only if they are equal.
 ///
 /// # Panics
-/// If the numbers of values differ, or there are none.
-pub fn is_tie(left: &[f64], right: &[f64]) -> bool {
-    assert_eq!(left.len(), right.len(), "pairs need as many values on both sides");
-    let differences: Vec<f64> = left.iter().zip(right).map(|(a, b)| a - b).collect();
-    let interval = mean_interval(&differences);
+/// If a side is empty.
+pub fn is_tie(left: &[Scored], right: &[Scored]) -> bool {
+    let interval = difference(left, right);
     interval.mean.abs() <= interval.half_width.unwrap_or(0.0)
 }
 
@@ -108,21 +166,52 @@ mod tests {
         assert!((1..200).map(t_quantile).is_sorted_by(|a, b| a >= b));
     }
 
+    /// Seeds from one on.
+    fn scored(values: &[f64]) -> Vec<Scored> {
+        (1..).zip(values).map(|(seed, &score)| Scored { seed, score }).collect()
+    }
+
+    fn tie(left: &[f64], right: &[f64]) -> bool {
+        is_tie(&scored(left), &scored(right))
+    }
+
     /// The values overlap widely, but each seed favours the left by the same ten.
     #[test]
     fn pairing_sees_what_overlapping_intervals_hide() {
-        let left = [110.0, 511.0, 909.0];
-        let right = [100.0, 500.0, 900.0];
-        assert!(!is_tie(&left, &right));
-        assert!(is_tie(&[100.0, 500.0, 900.0], &[101.0, 499.0, 900.5]));
+        assert!(!tie(&[110.0, 511.0, 909.0], &[100.0, 500.0, 900.0]));
+        assert!(tie(&[100.0, 500.0, 900.0], &[101.0, 499.0, 900.5]));
     }
 
     #[test]
     fn a_single_pair_ties_only_when_equal() {
-        assert!(is_tie(&[5.0], &[5.0]));
-        assert!(!is_tie(&[5.0], &[5.1]));
-        assert!(is_tie(&[5.0, 6.0], &[5.0, 6.0]));
-        assert!(!is_tie(&[5.0, 6.0], &[4.0, 5.0]), "a constant difference has no width");
+        assert!(tie(&[5.0], &[5.0]));
+        assert!(!tie(&[5.0], &[5.1]));
+        assert!(tie(&[5.0, 6.0], &[5.0, 6.0]));
+        assert!(!tie(&[5.0, 6.0], &[4.0, 5.0]), "a constant difference has no width");
+    }
+
+    #[test]
+    fn pairs_are_found_by_seed_and_what_has_no_partner_does_not_count() {
+        let left = scored(&[110.0, 511.0, 909.0]);
+        let mut right = scored(&[100.0, 500.0, 900.0]);
+        right.reverse();
+        right.push(Scored { seed: 77, score: 1e6 });
+        assert_eq!(difference(&left, &right).mean, 10.0);
+        assert!(!is_tie(&left, &right));
+    }
+
+    /// By hand: means 12 and 22; squared errors 4 / 3 and 16 / 3, their root 2.582; degrees of
+    /// freedom 44.44 / (0.8889 + 14.22) = 2.94, rounded down to 2.
+    #[test]
+    fn samples_without_common_seeds_are_independent() {
+        let right: Vec<Scored> = scored(&[18.0, 22.0, 26.0])
+            .into_iter()
+            .map(|repeat| Scored { seed: repeat.seed + 50, ..repeat })
+            .collect();
+        let interval = difference(&scored(&[10.0, 12.0, 14.0]), &right);
+        assert_eq!(interval.mean, -10.0);
+        assert!(near(interval.half_width.unwrap(), 4.303 * 2.58199));
+        assert_eq!(difference(&scored(&[10.0]), &right).half_width, None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! ratio of mean scores to that of `btrfs/pid`, job by job: its geometric mean and its range.
 
 use super::matrix::{Matrix, Scores, best_mean};
-use super::statistics::{geometric_mean, is_tie, mean_interval};
+use super::statistics::{Scored, geometric_mean, is_tie, mean_score};
 use crate::record::ORACLE;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,10 @@ impl Verdict {
             .iter()
             .enumerate()
             .filter(|&(index, policy)| *policy != ORACLE && index != winner_index)
-            .filter(|&(index, _)| is_tie(&overall(winner_index), &overall(index)))
+            .filter(|&(index, _)| {
+                let [winner, other] = [winner_index, index].map(overall);
+                !winner.is_empty() && !other.is_empty() && is_tie(&winner, &other)
+            })
             .map(|(_, policy)| (*policy).to_owned())
             .collect();
         let gain = index_of(BASELINE)
@@ -59,7 +62,7 @@ impl Verdict {
     }
 
     fn in_words(&self, policies: &[&str], matrix: &Matrix, scores: &Scores) -> String {
-        let repeats = scores[0][0].len();
+        let repeats = scores.iter().flatten().map(Vec::len).max().unwrap_or(0);
         let repeats =
             if repeats == 1 { "1 repeat".to_owned() } else { format!("{repeats} repeats") };
         let policy = &self.policy;
@@ -134,7 +137,7 @@ impl Gain {
 
 /// A job under which no policy did anything.
 fn idle_job<'a>(policies: &[&str], scores: &Scores, jobs: &'a [String]) -> Option<&'a str> {
-    let is_idle = |by_policy: &Vec<Vec<f64>>| best_mean(policies, by_policy) <= 0.0;
+    let is_idle = |by_policy: &Vec<Vec<Scored>>| best_mean(policies, by_policy) <= 0.0;
     let index = scores.iter().position(is_idle)?;
     Some(&jobs[index])
 }
@@ -150,22 +153,25 @@ fn times(factor: f64) -> String {
     if factor < 9.995 { format!("{factor:.2}") } else { format!("{factor:.0}") }
 }
 
-/// The geometric mean over jobs that each repeat of a policy would have had in the matrix.
-fn overall_by_repeat(policies: &[&str], scores: &Scores, index: usize) -> Vec<f64> {
-    let repeats = scores[0][index].len();
-    let of_repeat = |repeat: usize| {
-        let fractions: Vec<f64> = scores
-            .iter()
-            .map(|by_policy| (by_policy[index][repeat], best_mean(policies, by_policy)))
-            .map(|(score, best)| if best > 0.0 { score / best } else { 1.0 })
-            .collect();
-        geometric_mean(&fractions)
+/// The geometric mean over jobs that each repeat of a policy would have had in the matrix: of the
+/// seeds that it was run with under every job.
+fn overall_by_repeat(policies: &[&str], scores: &Scores, index: usize) -> Vec<Scored> {
+    let best: Vec<f64> = scores.iter().map(|by_policy| best_mean(policies, by_policy)).collect();
+    let fractions = |seed: u64| -> Option<Vec<f64>> {
+        let of_job = |(by_policy, &best): (&Vec<Vec<Scored>>, &f64)| {
+            let repeat = by_policy[index].iter().find(|repeat| repeat.seed == seed)?;
+            Some(if best > 0.0 { repeat.score / best } else { 1.0 })
+        };
+        scores.iter().zip(&best).map(of_job).collect()
     };
-    (0..repeats).map(of_repeat).collect()
+    let seeds = scores[0][index].iter().map(|repeat| repeat.seed);
+    seeds
+        .filter_map(|seed| Some(Scored { seed, score: geometric_mean(&fractions(seed)?) }))
+        .collect()
 }
 
 fn gain(scores: &Scores, winner: usize, baseline: usize) -> Gain {
-    let mean = |repeats: &Vec<f64>| mean_interval(repeats).mean;
+    let mean = |repeats: &Vec<Scored>| mean_score(repeats).mean;
     let factors: Vec<Option<f64>> = scores
         .iter()
         .map(|by_policy| (mean(&by_policy[winner]), mean(&by_policy[baseline])))

@@ -1,0 +1,110 @@
+//! `mirrorball report` as a user meets it: saved results in, text out, exit codes and messages.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A folder with the results of a short comparison in `out`.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { folder: TempDir::new().unwrap() };
+        place.compare(&["-o", "out"]);
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_mirrorball"))
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .output()
+            .unwrap()
+    }
+
+    fn compare(&self, more: &[&str]) -> String {
+        let usual = ["compare", "two-delays-raid1", "rand-4k-qd32", "--policy", "pid,queue"];
+        let short = ["--duration", "100ms", "--repeats", "2"];
+        stdout(&self.run(&[&usual[..], &short, more].concat()))
+    }
+
+    /// Runs what must be refused: exit code 2, one message that has all of `parts`.
+    fn refuses(&self, arguments: &[&str], parts: &[&str]) {
+        let output = self.run(arguments);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        for part in parts {
+            assert!(message.contains(part), "{arguments:?}: no `{part}` in\n{message}");
+        }
+        assert!(output.stdout.is_empty());
+    }
+}
+
+fn stdout(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn saved_results_say_in_every_format_what_the_run_said() {
+    let place = Place::new();
+    for format in ["table", "json", "csv", "markdown"] {
+        let at_the_run = place.compare(&["-o", "out", "--format", format]);
+        let later = stdout(&place.run(&["report", "out", "--format", format]));
+        assert_eq!(later, at_the_run, "{format}");
+    }
+}
+
+#[test]
+fn a_file_is_written_once_and_replaced_only_on_demand() {
+    let place = Place::new();
+    let words = ["report", "out", "--format", "csv", "-o", "report.csv"];
+    assert_eq!(stdout(&place.run(&words)), "");
+    let text = fs::read_to_string(place.path("report.csv")).unwrap();
+    assert_eq!(text, stdout(&place.run(&words[..4])));
+    fs::write(place.path("report.csv"), "a longer text that was there\n".repeat(99)).unwrap();
+    place.refuses(&words, &["report.csv exists", "--force"]);
+    stdout(&place.run(&[&words[..], &["--force"]].concat()));
+    assert_eq!(fs::read_to_string(place.path("report.csv")).unwrap(), text);
+}
+
+#[test]
+fn what_cannot_be_used_is_named_and_the_rest_is_reported() {
+    let place = Place::new();
+    let cells = fs::read_dir(place.path("out/cells")).unwrap();
+    let cell = cells.map(|entry| entry.unwrap().path()).min().unwrap();
+    let text = fs::read_to_string(&cell).unwrap();
+    fs::write(&cell, &text[..text.len() / 2]).unwrap();
+    let output = place.run(&["report", "out"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let name = cell.file_name().unwrap().to_str().unwrap();
+    assert!(stderr(&output).contains(&format!("{name} is cut off")), "{}", stderr(&output));
+    assert!(stderr(&output).contains("5 of 6 cells are there"), "{}", stderr(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Use `"));
+}
+
+#[test]
+fn where_nothing_can_be_reported_it_says_why() {
+    let place = Place::new();
+    fs::create_dir(place.path("empty")).unwrap();
+    fs::write(place.path("foreign.json"), "{\"name\": \"package\"}").unwrap();
+    place.refuses(&["report", "empty"], &["empty holds no saved cell"]);
+    place.refuses(&["report", "absent"], &["absent cannot be read"]);
+    place.refuses(&["report", "foreign.json"], &["foreign.json is no result of mirrorball"]);
+    place.refuses(&["report"], &["DIR|FILE"]);
+    place.refuses(&["report", "out", "--format", "cvs"], &["cvs", "csv"]);
+    place.refuses(&["report", "out", "--force"], &["--output"]);
+}
