@@ -15,7 +15,7 @@ struct Place {
 impl Place {
     fn new() -> Place {
         let place = Place { folder: TempDir::new().unwrap() };
-        place.compare(&["-o", "out"]);
+        place.compare("two-delays-raid1", &["-o", "out"]);
         place
     }
 
@@ -31,8 +31,8 @@ impl Place {
             .unwrap()
     }
 
-    fn compare(&self, more: &[&str]) -> String {
-        let usual = ["compare", "two-delays-raid1", "rand-4k-qd32", "--policy", "pid,queue"];
+    fn compare(&self, array: &str, more: &[&str]) -> String {
+        let usual = ["compare", array, "rand-4k-qd32", "--policy", "pid,queue"];
         let short = ["--duration", "100ms", "--repeats", "2"];
         stdout(&self.run(&[&usual[..], &short, more].concat()))
     }
@@ -61,8 +61,8 @@ fn stderr(output: &Output) -> String {
 #[test]
 fn saved_results_say_in_every_format_what_the_run_said() {
     let place = Place::new();
-    for format in ["table", "json", "csv", "markdown"] {
-        let at_the_run = place.compare(&["-o", "out", "--format", format]);
+    for format in ["table", "json", "csv", "markdown", "mail"] {
+        let at_the_run = place.compare("two-delays-raid1", &["-o", "out", "--format", format]);
         let later = stdout(&place.run(&["report", "out", "--format", format]));
         assert_eq!(later, at_the_run, "{format}");
     }
@@ -94,6 +94,38 @@ fn what_cannot_be_used_is_named_and_the_rest_is_reported() {
     assert!(stderr(&output).contains(&format!("{name} is cut off")), "{}", stderr(&output));
     assert!(stderr(&output).contains("5 of 6 cells are there"), "{}", stderr(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("Use `"));
+}
+
+#[test]
+fn two_folders_are_compared() {
+    let place = Place::new();
+    let slower = "profile = \"raid1\"\n[[member]]\nmodel = \"hdd-5k4\"\ncount = 2\n";
+    fs::write(place.path("two-delays-raid1.toml"), slower).unwrap();
+    place.compare("two-delays-raid1.toml", &["-o", "after"]);
+    let text = stdout(&place.run(&["report", "out", "after"]));
+    for part in ["== out ==", "== after ==", "rand-4k-qd32, after against out", "- kakra/queue"] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+    let remark = "! array `two-delays-raid1` has other contents in `after` than in `out`";
+    assert!(text.contains(remark), "{text}");
+    let (_, closing) = text.rsplit_once("\n\n").unwrap();
+    assert!(closing.starts_with("`after` is 0."), "{closing}");
+    let same = stdout(&place.run(&["report", "out", "out/cells/../../out"]));
+    assert!(same.contains("1.00 times as fast"), "{same}");
+}
+
+#[test]
+fn tables_fit_the_width_that_columns_asks_for() {
+    let place = Place::new();
+    let output = Command::new(env!("CARGO_BIN_EXE_mirrorball"))
+        .args(["report", "out"])
+        .current_dir(place.folder.path())
+        .env("COLUMNS", "60")
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+    assert!(text.contains("left out of 60 columns: MiB/s"), "{text}");
 }
 
 #[test]

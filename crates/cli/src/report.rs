@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// Report saved results, or compare several sets of them
 ///
-/// Each folder is one set of results; all single files together are one more. Nothing is measured
-/// again.
+/// Each folder is one set of results; all single files together are one more. Every further set is
+/// compared with the first. Nothing is measured again.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code 1 if a file could not be used; the rest is reported all the same.
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     match &args.output {
         None => screen::print(&render(args, &sets, screen::style()))?,
         Some(path) => {
-            let text = render(args, &sets, Style::Plain);
+            let text = render(args, &sets, Style::FILE);
             write(path, &text, args).map_err(Failure::Fault)?;
         }
     }

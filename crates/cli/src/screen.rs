@@ -1,14 +1,26 @@
 //! What goes to the terminal: plain or coloured text on stdout, and when.
 
 use crate::ending::Failure;
-use mirrorball_lab::report::Style;
+use mirrorball_lab::report::{Ink, Style};
 use std::io::{ErrorKind, IsTerminal, Write, stdout};
+use terminal_size::terminal_size_of;
 
-/// Colours only on a terminal that has them, and never against `NO_COLOR` (no-color.org).
+/// Narrower than this nothing can be shown in columns.
+const WIDTH_MIN: usize = 40;
+
+/// Colours only on a terminal that has them, and never against `NO_COLOR` (no-color.org). As wide
+/// as `COLUMNS` says, else as the terminal is, else as a file.
 pub(crate) fn style() -> Style {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-    if stdout().is_terminal() && !refused && !dumb { Style::Coloured } else { Style::Plain }
+    let has_colours = stdout().is_terminal() && !refused && !dumb;
+    let asked = std::env::var("COLUMNS").ok().and_then(|value| value.parse().ok());
+    let terminal = || terminal_size_of(stdout()).map(|(width, _)| usize::from(width.0));
+    let width_columns = asked.or_else(terminal).unwrap_or(Style::FILE.width_columns);
+    Style {
+        ink: if has_colours { Ink::Coloured } else { Ink::Plain },
+        width_columns: width_columns.max(WIDTH_MIN),
+    }
 }
 
 /// Writes to stdout. A reader that has seen enough (`| head`) is no failure.

@@ -8,31 +8,37 @@
 mod csv;
 mod grid;
 mod json;
+mod mail;
 mod markdown;
 mod sheets;
 mod table;
+mod text;
 
-pub use grid::{Align, Column, Emphasis, Grid, GridRow};
+pub use grid::{Align, Column, Emphasis, Grid, GridRow, Layout, Room};
 pub use table::draw;
 
 use crate::results::ResultSet;
-use crate::study::Study;
-use serde::Serialize;
+use crate::study::{Comparison, Study};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// What a report is about: one study, or several side by side.
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Findings<'a> {
     /// The studies, in the order they were named. There is at least one.
     pub sets: Vec<Labelled<'a>>,
+    /// The others compared with the first, if there are others.
+    pub comparison: Option<Comparison>,
 }
 
 /// A study and what it is called beside others.
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Labelled<'a> {
     /// Its name.
-    pub label: &'a str,
+    pub label: Cow<'a, str>,
     /// What its cells amount to.
-    pub study: &'a Study,
+    pub study: Cow<'a, Study>,
 }
 
 /// One way to write findings.
@@ -46,31 +52,55 @@ pub struct Format {
     pub render: fn(&Findings<'_>, Style) -> String,
 }
 
+/// How text for people is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether it may carry colours.
+    pub ink: Ink,
+    /// Characters in a line, in formats that do not set that themselves.
+    pub width_columns: usize,
+}
+
 /// Whether text may carry colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub enum Ink {
     /// Characters only.
     Plain,
     /// With the colours of a terminal, in formats meant for one.
     Coloured,
 }
 
+impl Style {
+    /// Text for a file: no colours, and as wide as tables usually are.
+    pub const FILE: Style = Style { ink: Ink::Plain, width_columns: 120 };
+}
+
 impl<'a> Findings<'a> {
     /// One study by itself.
     pub fn of_study(study: &'a Study) -> Findings<'a> {
-        Findings { sets: vec![Labelled { label: "", study }] }
+        Findings { sets: vec![Labelled::new("", study)], comparison: None }
     }
 
     /// Result sets side by side. There is at least one.
     pub fn of_sets(sets: &'a [ResultSet]) -> Findings<'a> {
-        let labelled = |set: &'a ResultSet| Labelled { label: &set.label, study: &set.study };
-        Findings { sets: sets.iter().map(labelled).collect() }
+        let pairs: Vec<(&str, &Study)> =
+            sets.iter().map(|set| (set.label.as_str(), &set.study)).collect();
+        Findings {
+            sets: pairs.iter().map(|(label, study)| Labelled::new(label, study)).collect(),
+            comparison: Comparison::new(&pairs),
+        }
     }
 
     /// The label and the study of each set; no label where there is one study only.
-    fn labelled(&self) -> impl Iterator<Item = (Option<&'a str>, &'a Study)> {
+    fn labelled(&self) -> impl Iterator<Item = (Option<&str>, &Study)> {
         let is_shown = self.sets.len() > 1;
-        self.sets.iter().map(move |set| (is_shown.then_some(set.label), set.study))
+        self.sets.iter().map(move |set| (is_shown.then_some(&*set.label), &*set.study))
+    }
+}
+
+impl<'a> Labelled<'a> {
+    fn new(label: &'a str, study: &'a Study) -> Labelled<'a> {
+        Labelled { label: Cow::Borrowed(label), study: Cow::Borrowed(study) }
     }
 }
 
@@ -79,7 +109,12 @@ pub const FORMATS: &[Format] = &[
     Format { name: "table", summary: "tables for a terminal", render: table::render },
     Format { name: "json", summary: "the whole study for machines", render: json::render },
     Format { name: "csv", summary: "one line per cell", render: csv::render },
-    Format { name: "markdown", summary: "tables for a page", render: markdown::render },
+    Format { name: "markdown", summary: "tables for a page on GitHub", render: markdown::render },
+    Format {
+        name: "mail",
+        summary: "plain text for a mail, under 72 columns",
+        render: mail::render,
+    },
 ];
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use crate::plan::Plan;
 use crate::record::CellRecord;
+use crate::report::Findings;
 use crate::study::Study;
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -17,8 +18,10 @@ enum Document {
     Plan(Box<Plan>),
     /// A file under `cells/` in a results folder.
     Cell(Box<CellRecord>),
-    /// What `compare --format json` prints.
+    /// What `compare --format json` prints, and `report --format json` of one set of results.
     Study(Box<Study>),
+    /// What `report --format json` prints of several.
+    Findings(Box<Findings<'static>>),
 }
 
 /// The schema as text.

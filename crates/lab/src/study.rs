@@ -12,12 +12,14 @@
 //! - The best policy of a job has the highest mean score; those that [`statistics::is_tie`] cannot
 //!   tell from it tie. The oracle takes no part: it sees the future.
 
+mod comparison;
 mod estimate;
 pub mod matrix;
 pub mod statistics;
 mod summary;
 mod verdict;
 
+pub use comparison::{Change, Comparison, ComparisonRow, JobComparison, Overall, Significance};
 pub use estimate::Estimate;
 pub use matrix::{Matrix, MatrixRow};
 pub use summary::{CellSummary, Figures, MemberShare};
@@ -140,6 +142,7 @@ pub struct RowFigures {
 }
 
 /// Cells of one job and one policy, in the order of the repeats.
+#[derive(Clone, Copy)]
 struct Group<'a> {
     policy: &'a str,
     cells: &'a [CellSummary],
@@ -152,10 +155,7 @@ impl Study {
     /// If `cells` are not in the order of the plan, or a policy has none under a job.
     pub fn new(plan: Plan, cells: Vec<CellSummary>) -> Study {
         let policies: Vec<&str> = plan.contenders().collect();
-        let groups: Vec<Group<'_>> = cells
-            .chunk_by(|left, right| left.job == right.job && left.policy == right.policy)
-            .map(|cells| Group { policy: &cells[0].policy, cells })
-            .collect();
+        let groups = grouped(&cells);
         let names =
             plan.jobs.iter().flat_map(|job| policies.iter().map(move |p| (&job.source.name, *p)));
         for ((job, policy), group) in names.zip(&groups) {
@@ -184,6 +184,20 @@ impl Study {
             plan,
         }
     }
+}
+
+impl Study {
+    /// Its cells by job and policy.
+    fn groups(&self) -> Vec<Group<'_>> {
+        grouped(&self.cells)
+    }
+}
+
+fn grouped(cells: &[CellSummary]) -> Vec<Group<'_>> {
+    cells
+        .chunk_by(|left, right| left.job == right.job && left.policy == right.policy)
+        .map(|cells| Group { policy: &cells[0].policy, cells })
+        .collect()
 }
 
 /// What a job's figures count, and which of them ranks policies.

@@ -1,6 +1,8 @@
 //! A table before it is drawn: columns, rows, and what stands out. Other listings of the program
 //! are drawn with it too.
 
+/// Room for the mark in front of a row and the blank after it.
+const MARK: usize = 2;
 /// Blanks between columns.
 const GAP: usize = 2;
 /// Blanks between columns under one heading.
@@ -21,9 +23,30 @@ pub struct Column {
     /// Its heading; lines are parted by newlines.
     pub title: String,
     /// A heading shared with its neighbours, above their own.
-    pub group: &'static str,
+    pub group: String,
     /// Where its texts stand.
     pub align: Align,
+    /// Where there is no room for all columns, those with the highest rank go first, together;
+    /// a column of rank zero stays.
+    pub spare_rank: u8,
+}
+
+/// How a table is drawn, as far as that decides its width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Columns parted by blanks, the mark in front.
+    Open,
+    /// Columns between bars, the mark within the first.
+    Ruled,
+}
+
+/// The room that tables have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Characters in a line.
+    pub columns: usize,
+    /// How tables are drawn.
+    pub layout: Layout,
 }
 
 /// Where a column's text stands.
@@ -55,6 +78,12 @@ pub enum Emphasis {
     Tied,
     /// Beside the others, for comparison.
     Reference,
+    /// Faster than what it is compared with.
+    Faster,
+    /// Slower than what it is compared with.
+    Slower,
+    /// Different, perhaps by chance.
+    Unsure,
     /// Not as it should be.
     Wrong,
 }
@@ -66,6 +95,9 @@ impl Emphasis {
             Emphasis::None | Emphasis::Reference => " ",
             Emphasis::Best => "*",
             Emphasis::Tied => "=",
+            Emphasis::Faster => "+",
+            Emphasis::Slower => "-",
+            Emphasis::Unsure => "?",
             Emphasis::Wrong => "!",
         }
     }
@@ -74,17 +106,22 @@ impl Emphasis {
 impl Column {
     /// A column of names.
     pub fn left(title: impl Into<String>) -> Column {
-        Column { title: title.into(), group: "", align: Align::Left }
+        Column { title: title.into(), group: String::new(), align: Align::Left, spare_rank: 0 }
     }
 
     /// A column of numbers.
     pub fn right(title: impl Into<String>) -> Column {
-        Column { title: title.into(), group: "", align: Align::Right }
+        Column { align: Align::Right, ..Column::left(title) }
     }
 
     /// The same column under a heading it shares.
-    pub fn under(self, group: &'static str) -> Column {
-        Column { group, ..self }
+    pub fn under(self, group: impl Into<String>) -> Column {
+        Column { group: group.into(), ..self }
+    }
+
+    /// The same column, which may be left out.
+    pub fn spare(self, spare_rank: u8) -> Column {
+        Column { spare_rank, ..self }
     }
 }
 
@@ -102,10 +139,56 @@ impl Grid {
         for group in self.columns.chunk_by(|left, right| left.group == right.group) {
             let gaps = (group.len() - 1) * GAP_IN_GROUP;
             let taken = widths[first..first + group.len()].iter().sum::<usize>() + gaps;
-            widths[first] += width(group[0].group).saturating_sub(taken);
+            widths[first] += width(&group[0].group).saturating_sub(taken);
             first += group.len();
         }
         widths
+    }
+
+    /// How many characters a line of it takes.
+    pub fn width(&self, layout: Layout) -> usize {
+        let widths: usize = self.widths().iter().sum();
+        match layout {
+            Layout::Open => MARK + widths + self.gaps().iter().sum::<usize>(),
+            // A bar before each column and one at the end, a blank on each side of a text.
+            Layout::Ruled => widths + 3 * self.columns.len() + 1,
+        }
+    }
+
+    /// The table without the spare columns that `room` is too narrow for, and the titles of those.
+    pub fn fitted(mut self, room: Room) -> (Grid, Vec<String>) {
+        let mut left_out = Vec::new();
+        while self.width(room.layout) > room.columns {
+            let rank = self.columns.iter().map(|column| column.spare_rank).max().unwrap_or(0);
+            if rank == 0 {
+                break;
+            }
+            let (mut going, mut titles) = (Vec::new(), Vec::new());
+            for (index, column) in self.columns.iter().enumerate() {
+                if column.spare_rank == rank {
+                    going.push(index);
+                    titles.push(if column.group.is_empty() {
+                        &column.title
+                    } else {
+                        &column.group
+                    });
+                }
+            }
+            titles.dedup();
+            left_out.extend(titles.into_iter().map(|title| title.replace('\n', " ")));
+            self.remove(&going);
+        }
+        (self, left_out)
+    }
+
+    fn remove(&mut self, going: &[usize]) {
+        let stays = |index: usize| !going.contains(&index);
+        let mut index = 0..;
+        self.columns.retain(|_| index.next().is_some_and(stays));
+        for row in &mut self.rows {
+            let mut index = 0..;
+            row.texts.retain(|_| index.next().is_some_and(stays));
+        }
     }
 
     /// The blanks before each column; columns of one group stand closer.

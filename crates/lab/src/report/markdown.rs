@@ -1,31 +1,64 @@
 //! Tables for a page, in GitHub's dialect of Markdown.
 
-use super::grid::{Align, Column, Emphasis, Grid};
+use super::grid::{Align, Column, Emphasis, Grid, Layout, Room};
 use super::sheets::{self, Sheet};
 use super::{Findings, Style};
-use crate::study::Study;
+use crate::study::{Comparison, Study};
+
+/// A page scrolls, so nothing is left out.
+const ROOM: Room = Room { columns: usize::MAX, layout: Layout::Ruled };
 
 pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
-    let parts = findings.labelled().map(|(label, study)| {
-        let heading = label.map_or(String::new(), |label| format!("# {}\n\n", escaped(label)));
-        heading + &study_part(study)
-    });
-    parts.collect::<Vec<String>>().join("\n")
+    let mut parts: Vec<String> = findings
+        .labelled()
+        .map(|(label, study)| {
+            let heading = label.map_or(String::new(), |text| format!("# {}\n\n", escaped(text)));
+            heading + &study_part(study)
+        })
+        .collect();
+    parts.extend(findings.comparison.as_ref().map(comparison_part));
+    parts.join("\n")
 }
 
 fn study_part(study: &Study) -> String {
-    let mut text = format!("{}\n", sheets::title(study));
-    for Sheet { heading, grid, notes } in sheets::all(study) {
-        text += &format!("\n## {heading}\n\n{}", draw(&grid));
+    let mut text = format!("{}\n", escaped(&sheets::title(study)));
+    if !study.plan.command.is_empty() {
+        text += &format!("\n```sh\n{}\n```\n", study.plan.command);
+    }
+    text += &tables(&sheets::all(study, ROOM));
+    text += &legend(&sheets::legend(study));
+    text + "\n**" + &escaped(&study.verdict.sentence) + "**\n"
+}
+
+fn comparison_part(comparison: &Comparison) -> String {
+    let mut text = format!("# {}\n", escaped(&comparison.labels.join(" / ")));
+    text += &tables(&sheets::comparisons(comparison, ROOM));
+    text += &legend(&sheets::comparison_legend());
+    for remark in &comparison.remarks {
+        text += &format!("\n> {}\n", escaped(remark));
+    }
+    for overall in &comparison.overall {
+        text += &format!("\n**{}**\n", escaped(&overall.sentence));
+    }
+    text
+}
+
+fn tables(sheets: &[Sheet]) -> String {
+    let mut text = String::new();
+    for Sheet { heading, grid, notes, .. } in sheets {
+        text += &format!("\n## {}\n\n{}", escaped(heading), draw(grid));
         for note in notes {
-            text += &format!("\n> {note}\n");
+            text += &format!("\n> {}\n", escaped(note));
         }
     }
-    text += "\n";
-    for line in sheets::legend(study) {
-        text += &format!("- {}\n", escaped(&line));
-    }
-    text + "\n**" + &study.verdict.sentence + "**\n"
+    text + "\n"
+}
+
+fn legend(lines: &[Vec<&str>]) -> String {
+    // At the start of an item these would begin a list within the list.
+    let guard = |remark: &str| if remark.starts_with(['+', '-']) { "\\" } else { "" };
+    let item = |remark: &&str| format!("- {}{}\n", guard(remark), escaped(remark));
+    lines.iter().flatten().map(item).collect()
 }
 
 fn draw(grid: &Grid) -> String {
@@ -40,10 +73,8 @@ fn draw(grid: &Grid) -> String {
         let mut texts: Vec<String> = row.texts.iter().map(|text| escaped(text)).collect();
         let (mark, name) = (row.emphasis.mark().trim(), &texts[0]);
         texts[0] = match row.emphasis {
-            Emphasis::Best | Emphasis::Tied | Emphasis::Wrong => {
-                format!("**{name}** {}", escaped(mark))
-            }
             Emphasis::None | Emphasis::Reference => name.clone(),
+            _ => format!("**{name}** {}", escaped(mark)),
         };
         text += &line(texts);
     }
@@ -60,6 +91,17 @@ fn title(column: &Column) -> String {
     }
 }
 
+/// Text in which nothing but code between backticks is taken for a mark.
 fn escaped(text: &str) -> String {
-    text.replace('|', "\\|").replace('*', "\\*")
+    let mut result = String::new();
+    let mut is_code = false;
+    for character in text.chars() {
+        is_code ^= character == '`';
+        // In a table a bar ends the cell even within code.
+        if character == '|' || (!is_code && "\\*<>[]#~".contains(character)) {
+            result.push('\\');
+        }
+        result.push(character);
+    }
+    result
 }

@@ -1,35 +1,96 @@
-//! Tables for a terminal, 100 to 120 columns wide.
+//! Tables for a terminal, as wide as it is.
 
-use super::grid::{Align, Emphasis, Grid};
+use super::grid::{Align, Emphasis, Grid, Layout, Room};
 use super::sheets::{self, Sheet};
-use super::{Findings, Style};
-use crate::study::Study;
+use super::text::wrapped;
+use super::{Findings, Ink, Style};
+use crate::study::{Comparison, Study};
 
-/// Width of running text.
-const TEXT_WIDTH: usize = 100;
+/// Width of running text where the terminal is wider.
+const TEXT_WIDTH_MAX: usize = 100;
 
 pub(super) fn render(findings: &Findings<'_>, style: Style) -> String {
-    let parts = findings.labelled().map(|(label, study)| {
-        let heading = label.map_or(String::new(), |label| format!("== {label} ==\n\n"));
-        painted(&heading, "1", style) + &study_part(study, style)
-    });
-    parts.collect::<Vec<String>>().join("\n")
+    let mut parts: Vec<String> = findings
+        .labelled()
+        .map(|(label, study)| {
+            let heading = label.map_or(String::new(), |label| format!("== {label} ==\n\n"));
+            painted(&heading, "1", style) + &study_part(study, style)
+        })
+        .collect();
+    parts.extend(findings.comparison.as_ref().map(|comparison| {
+        let heading = format!("== {} ==\n", comparison.labels.join(" / "));
+        painted(&heading, "1", style) + &comparison_part(comparison, style)
+    }));
+    parts.join("\n")
 }
 
 fn study_part(study: &Study, style: Style) -> String {
-    let mut text = sheets::title(study) + "\n";
-    for Sheet { heading, grid, notes } in sheets::all(study) {
-        text += &format!("\n{}\n", painted(&heading, "1", style));
-        text += &draw(&grid, style);
+    let sheets = sheets::all(study, room(style));
+    let mut text = running(&sheets::title(study), style) + "\n" + &tables(&sheets, style) + "\n";
+    text += &legend(&sheets::legend(study), style);
+    text += &left_out(&sheets, style);
+    text + "\n" + &painted(&running(&study.verdict.sentence, style), "1", style) + "\n"
+}
+
+fn comparison_part(comparison: &Comparison, style: Style) -> String {
+    let sheets = sheets::comparisons(comparison, room(style));
+    let mut text = tables(&sheets, style) + "\n";
+    text += &legend(&sheets::comparison_legend(), style);
+    text += &left_out(&sheets, style);
+    for remark in &comparison.remarks {
+        text += &(running(&format!("! {remark}"), style) + "\n");
+    }
+    for overall in &comparison.overall {
+        text += &format!("\n{}\n", painted(&running(&overall.sentence, style), "1", style));
+    }
+    text
+}
+
+fn tables(sheets: &[Sheet], style: Style) -> String {
+    let mut text = String::new();
+    for Sheet { heading, grid, notes, .. } in sheets {
+        text += &format!("\n{}\n{}", painted(heading, "1", style), draw(grid, style));
         for note in notes {
             text += &format!("  ! {note}\n");
         }
     }
-    text += "\n";
-    for line in sheets::legend(study) {
-        text += &format!("{line}\n");
+    text
+}
+
+fn room(style: Style) -> Room {
+    Room { columns: style.width_columns, layout: Layout::Open }
+}
+
+/// Running text, wrapped.
+fn running(text: &str, style: Style) -> String {
+    wrapped(text, style.width_columns.min(TEXT_WIDTH_MAX))
+}
+
+/// Remarks side by side where they fit.
+fn legend(lines: &[Vec<&str>], style: Style) -> String {
+    let mut text = String::new();
+    for remarks in lines {
+        let joined = remarks.join("   ");
+        if joined.chars().count() <= style.width_columns.min(TEXT_WIDTH_MAX) {
+            text += &format!("{joined}\n");
+        } else {
+            remarks.iter().for_each(|remark| text += &(running(remark, style) + "\n"));
+        }
     }
-    text + "\n" + &painted(&wrapped(&study.verdict.sentence), "1", style) + "\n"
+    text
+}
+
+fn left_out(sheets: &[Sheet], style: Style) -> String {
+    let titles = sheets::left_out(sheets);
+    if titles.is_empty() {
+        return String::new();
+    }
+    let width = style.width_columns;
+    let line = format!(
+        "left out of {width} columns: {} (widen the terminal, set COLUMNS, or take --format csv)",
+        titles.join("; ")
+    );
+    running(&line, style) + "\n"
 }
 
 /// A table for a terminal.
@@ -101,38 +162,24 @@ fn group_line(grid: &Grid, places: &[Place]) -> String {
     line
 }
 
-/// `text` on lines of at most [`TEXT_WIDTH`] characters, broken between words.
-fn wrapped(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.last_mut().expect("starts with a line");
-        if last.is_empty() {
-            last.push_str(word);
-        } else if last.chars().count() + 1 + word.chars().count() <= TEXT_WIDTH {
-            *last += &format!(" {word}");
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines.join("\n")
-}
-
 fn colour(emphasis: Emphasis) -> &'static str {
     match emphasis {
         Emphasis::None => "",
         Emphasis::Best => "1;32",
         Emphasis::Tied => "32",
         Emphasis::Reference => "2",
-        Emphasis::Wrong => "31",
+        Emphasis::Faster => "32",
+        Emphasis::Unsure => "",
+        Emphasis::Slower | Emphasis::Wrong => "31",
     }
 }
 
 /// `text` between the codes of ECMA-48 (select graphic rendition), if colours are wanted.
 fn painted(text: &str, code: &str, style: Style) -> String {
-    match style {
-        Style::Coloured if !code.is_empty() && !text.is_empty() => {
+    match style.ink {
+        Ink::Coloured if !code.is_empty() && !text.is_empty() => {
             format!("\x1b[{code}m{text}\x1b[0m")
         }
-        Style::Coloured | Style::Plain => text.to_owned(),
+        Ink::Coloured | Ink::Plain => text.to_owned(),
     }
 }

@@ -3,6 +3,10 @@
 use super::*;
 use crate::fixtures::{Achieved, plan, study};
 use crate::plan::Cell;
+use proptest::prelude::*;
+
+const PLAIN: Style = Style::FILE;
+const COLOURED: Style = Style { ink: Ink::Coloured, ..Style::FILE };
 
 fn render(name: &str, study: &Study, style: Style) -> String {
     let format = FORMATS.iter().find(|format| format.name == name).unwrap();
@@ -37,23 +41,28 @@ fn small_study() -> Study {
 
 #[test]
 fn table() {
-    insta::assert_snapshot!(render("table", &small_study(), Style::Plain));
+    insta::assert_snapshot!(render("table", &small_study(), PLAIN));
 }
 
 #[test]
 fn markdown() {
-    insta::assert_snapshot!(render("markdown", &small_study(), Style::Plain));
+    insta::assert_snapshot!(render("markdown", &small_study(), PLAIN));
+}
+
+#[test]
+fn mail() {
+    insta::assert_snapshot!(render("mail", &small_study(), PLAIN));
 }
 
 #[test]
 fn csv() {
-    insta::assert_snapshot!(render("csv", &small_study(), Style::Plain));
+    insta::assert_snapshot!(render("csv", &small_study(), PLAIN));
 }
 
 #[test]
 fn json_is_the_study_again() {
     let study = small_study();
-    let read: Study = serde_json::from_str(&render("json", &study, Style::Plain)).unwrap();
+    let read: Study = serde_json::from_str(&render("json", &study, PLAIN)).unwrap();
     assert_eq!((read.jobs, read.matrix, read.verdict), (study.jobs, study.matrix, study.verdict));
     assert_eq!(read.plan, study.plan);
 }
@@ -61,14 +70,14 @@ fn json_is_the_study_again() {
 #[test]
 fn colour_is_only_added() {
     let study = small_study();
-    let coloured = render("table", &study, Style::Coloured);
+    let coloured = render("table", &study, COLOURED);
     assert!(coloured.contains("\x1b[1;32m* kakra/latency"), "{coloured}");
     let mut stripped = String::new();
     for part in coloured.split('\x1b') {
         let text = part.strip_prefix('[').and_then(|code| code.split_once('m'));
         stripped += text.map_or(part, |(_, rest)| rest);
     }
-    assert_eq!(stripped, render("table", &study, Style::Plain));
+    assert_eq!(stripped, render("table", &study, PLAIN));
 }
 
 #[test]
@@ -77,8 +86,105 @@ fn the_widest_usual_table_fits_a_terminal() {
         ["a-4k-qd32-defrag", "b", "c", "d", "e", "f", "g-rand-4k", "h", "rand-4k-qd1-defrag"];
     let policies = ["btrfs/round-robin:262144", "btrfs/pid"];
     let study = study(&plan(&jobs, &policies, 3), made_up);
-    let text = render("table", &study, Style::Plain);
+    let text = render("table", &study, PLAIN);
     let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(widest <= 120, "{widest} columns");
     assert!(text.contains("continued"), "nine jobs do not fit beside each other");
+}
+
+/// The small study, and the same with the second policy slower by a third under fewer repeats.
+fn side_by_side(format: &str, style: Style) -> String {
+    let before = small_study();
+    let slower = |cell: &Cell<'_>| {
+        let achieved = made_up(cell);
+        let is_hit = cell.policy == "gmirror/round-robin";
+        Achieved { reads: achieved.reads * if is_hit { 2 } else { 3 } / 3, ..achieved }
+    };
+    let mut plan = before.plan.clone();
+    plan.program_version = "0.0.9".to_owned();
+    let after = study(&plan, slower);
+    let sets = [("before", &before), ("after", &after)];
+    let findings = Findings {
+        sets: sets.iter().map(|(label, study)| Labelled::new(label, study)).collect(),
+        comparison: Comparison::new(&sets),
+    };
+    let format = FORMATS.iter().find(|known| known.name == format).unwrap();
+    (format.render)(&findings, style)
+}
+
+/// What follows the two studies.
+fn last_part(format: &str, heading: &str) -> String {
+    let text = side_by_side(format, PLAIN);
+    text[text.rfind(heading).unwrap()..].to_owned()
+}
+
+#[test]
+fn table_of_a_comparison() {
+    insta::assert_snapshot!(last_part("table", "== before / after"));
+}
+
+#[test]
+fn mail_of_a_comparison() {
+    insta::assert_snapshot!(last_part("mail", "before / after"));
+}
+
+#[test]
+fn markdown_of_a_comparison() {
+    insta::assert_snapshot!(last_part("markdown", "# before / after"));
+}
+
+#[test]
+fn several_sets_in_formats_for_machines() {
+    let csv = side_by_side("csv", PLAIN);
+    assert!(csv.starts_with("set,array,job,policy,"), "{csv}");
+    assert_eq!(csv.lines().filter(|line| line.starts_with("after,pair,")).count(), 30);
+    let json = side_by_side("json", PLAIN);
+    let read: Findings<'_> = serde_json::from_str(&json).unwrap();
+    assert_eq!(read.sets.len(), 2);
+    assert_eq!(read.comparison.unwrap().labels, ["before", "after"]);
+}
+
+#[test]
+fn tables_fit_the_terminal_and_say_what_is_left_out() {
+    let jobs = [
+        "rand-4k-qd1",
+        "rand-4k-qd1-defrag",
+        "rand-4k-qd32",
+        "rand-4k-qd32-defrag",
+        "seq-read",
+        "seq-read-defrag",
+    ];
+    let policies = ["research/peak-ewma", "btrfs/round-robin:262144", "btrfs/pid"];
+    let study = study(&plan(&jobs, &policies, 3), made_up);
+    for width_columns in [60, 72, 80, 100, 140] {
+        let style = Style { ink: Ink::Plain, width_columns };
+        let text = render("table", &study, style);
+        for line in text.lines() {
+            assert!(line.chars().count() <= width_columns, "{width_columns}: {line}");
+        }
+        assert_eq!(text.contains("left out of"), width_columns < 140, "{text}");
+        assert!(
+            text.contains("reads by devid, %") || width_columns < 72,
+            "{width_columns}: {text}"
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Whatever things are called, a mail keeps to its width, and a terminal's table to its own.
+    #[test]
+    fn names_do_not_widen_a_mail(
+        job in "[a-z0-9-]{1,90}", other in "[a-zä-]{1,20}", policy in "[a-z/:0-9-]{1,70}",
+    ) {
+        prop_assume!(job != other && policy != "btrfs/pid");
+        let study = study(&plan(&[&job, &other], &[&policy, "btrfs/pid"], 2), made_up);
+        let mail = render("mail", &study, PLAIN);
+        for line in mail.lines() {
+            prop_assert!(line.chars().count() < 72, "{line}");
+        }
+        render("markdown", &study, PLAIN);
+        render("table", &study, Style { width_columns: 40, ..PLAIN });
+    }
 }

@@ -67,22 +67,47 @@ pub fn mean_interval(values: &[f64]) -> MeanInterval {
     MeanInterval { mean: mean_of(values), half_width }
 }
 
-/// The mean of `left` minus that of `right`, with its interval: by pairs if they share two seeds or
-/// more (only those count then), else as independent samples. No interval if a side has one value
-/// only and there are no pairs.
-///
-/// # Panics
-/// If a side is empty.
-pub fn difference(left: &[Scored], right: &[Scored]) -> MeanInterval {
-    let partner = |one: &Scored| right.iter().find(|other| other.seed == one.seed);
-    let pairs: Vec<f64> =
-        left.iter().filter_map(|one| Some(one.score - partner(one)?.score)).collect();
-    let is_single = left.len() == 1 && right.len() == 1;
-    if pairs.len() > 1 || (is_single && !pairs.is_empty()) {
-        return mean_interval(&pairs);
+/// The values of two sides that are compared with each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matched {
+    left: Vec<f64>,
+    right: Vec<f64>,
+    is_paired: bool,
+}
+
+impl Matched {
+    /// Pairs by seed if both sides share two seeds or more, or have one value each with the same
+    /// seed; what has no partner does not count then. Else both sides as they are.
+    ///
+    /// # Panics
+    /// If a side is empty.
+    pub fn new(left: &[Scored], right: &[Scored]) -> Matched {
+        let partner = |one: &Scored| right.iter().find(|other| other.seed == one.seed);
+        let pairs: Vec<(f64, f64)> =
+            left.iter().filter_map(|one| Some((one.score, partner(one)?.score))).collect();
+        let is_single = left.len() == 1 && right.len() == 1;
+        if pairs.len() > 1 || (is_single && !pairs.is_empty()) {
+            let (left, right) = pairs.into_iter().unzip();
+            return Matched { left, right, is_paired: true };
+        }
+        let scores = |side: &[Scored]| side.iter().map(|one| one.score).collect::<Vec<f64>>();
+        Matched { left: scores(left), right: scores(right), is_paired: false }
     }
-    let scores = |side: &[Scored]| side.iter().map(|one| one.score).collect::<Vec<f64>>();
-    independent_difference(&scores(left), &scores(right))
+
+    /// The mean of the left minus that of the right, with its interval. No interval if a side has
+    /// one value only.
+    pub fn difference(&self) -> MeanInterval {
+        if !self.is_paired {
+            return independent_difference(&self.left, &self.right);
+        }
+        let differences = self.left.iter().zip(&self.right).map(|(left, right)| left - right);
+        mean_interval(&differences.collect::<Vec<f64>>())
+    }
+
+    /// The mean of the right.
+    pub fn right_mean(&self) -> f64 {
+        mean_of(&self.right)
+    }
 }
 
 /// Welch's interval, its degrees of freedom rounded down so that it is never too narrow.
@@ -114,13 +139,13 @@ fn squared_error(values: &[f64]) -> f64 {
     squares / (count - 1.0) / count
 }
 
-/// Whether two policies' values cannot be told apart: the 95 % interval of their [`difference`]
-/// holds zero. Without an interval they tie only if they are equal.
+/// Whether two policies' values cannot be told apart: the 95 % interval of their difference
+/// holds zero ([`Matched`]). Without an interval they tie only if they are equal.
 ///
 /// # Panics
 /// If a side is empty.
 pub fn is_tie(left: &[Scored], right: &[Scored]) -> bool {
-    let interval = difference(left, right);
+    let interval = Matched::new(left, right).difference();
     interval.mean.abs() <= interval.half_width.unwrap_or(0.0)
 }
 
@@ -196,7 +221,7 @@ mod tests {
         let mut right = scored(&[100.0, 500.0, 900.0]);
         right.reverse();
         right.push(Scored { seed: 77, score: 1e6 });
-        assert_eq!(difference(&left, &right).mean, 10.0);
+        assert_eq!(Matched::new(&left, &right).difference().mean, 10.0);
         assert!(!is_tie(&left, &right));
     }
 
@@ -208,10 +233,10 @@ mod tests {
             .into_iter()
             .map(|repeat| Scored { seed: repeat.seed + 50, ..repeat })
             .collect();
-        let interval = difference(&scored(&[10.0, 12.0, 14.0]), &right);
+        let interval = Matched::new(&scored(&[10.0, 12.0, 14.0]), &right).difference();
         assert_eq!(interval.mean, -10.0);
         assert!(near(interval.half_width.unwrap(), 4.303 * 2.58199));
-        assert_eq!(difference(&scored(&[10.0]), &right).half_width, None);
+        assert_eq!(Matched::new(&scored(&[10.0]), &right).difference().half_width, None);
     }
 
     #[test]

@@ -1,0 +1,132 @@
+//! Plain text to paste into a mail: bars around columns, ASCII, lines under 72 characters.
+//!
+//! The form is that of the tables in "raid1 balancing methods" (Anand Jain, linux-btrfs, 11 October
+//! 2024), which is how people on kernel lists show such figures to each other.
+
+use super::grid::{Align, Grid, Layout, Room};
+use super::sheets::{self, Sheet};
+use super::text::{wrapped, wrapped_command};
+use super::{Findings, Style};
+use crate::study::{Comparison, Study};
+
+/// Width of a line: one less than the customary 72.
+const WIDTH: usize = 71;
+
+pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
+    let mut parts: Vec<String> = findings
+        .labelled()
+        .map(|(label, study)| {
+            let heading = label.map_or(String::new(), underlined);
+            heading + &study_part(study)
+        })
+        .collect();
+    parts.extend(findings.comparison.as_ref().map(comparison_part));
+    ascii(&parts.join("\n"))
+}
+
+fn underlined(heading: &str) -> String {
+    let heading = wrapped(heading, WIDTH);
+    let width = heading.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    format!("{heading}\n{}\n\n", "=".repeat(width))
+}
+
+fn study_part(study: &Study) -> String {
+    let mut text = wrapped(&sheets::title(study), WIDTH) + "\n";
+    if !study.plan.command.is_empty() {
+        let command = wrapped_command(&study.plan.command, WIDTH - 4);
+        text += &format!("\n  $ {}\n", command.replace('\n', "\n    "));
+    }
+    text += &tables(&sheets::all(study, room()));
+    text += &legend(&sheets::legend(study));
+    text + "\n" + &wrapped(&study.verdict.sentence, WIDTH) + "\n"
+}
+
+fn comparison_part(comparison: &Comparison) -> String {
+    let mut text = underlined(&comparison.labels.join(" / "));
+    text += tables(&sheets::comparisons(comparison, room())).trim_start();
+    text += &legend(&sheets::comparison_legend());
+    for remark in &comparison.remarks {
+        text += &(wrapped(&format!("! {remark}"), WIDTH) + "\n");
+    }
+    for overall in &comparison.overall {
+        text += &format!("\n{}\n", wrapped(&overall.sentence, WIDTH));
+    }
+    text
+}
+
+fn tables(sheets: &[Sheet]) -> String {
+    let mut text = String::new();
+    for Sheet { heading, grid, notes, .. } in sheets {
+        text += &format!("\n{}\n\n{}", wrapped(&format!("{heading}:"), WIDTH), draw(grid));
+        for note in notes {
+            text += &(wrapped(&format!("! {note}"), WIDTH) + "\n");
+        }
+    }
+    text + "\n"
+}
+
+fn legend(lines: &[Vec<&str>]) -> String {
+    lines.iter().flatten().map(|remark| wrapped(remark, WIDTH) + "\n").collect()
+}
+
+fn room() -> Room {
+    // The mark and its blank stand within the first column.
+    Room { columns: WIDTH - 2, layout: Layout::Ruled }
+}
+
+fn draw(grid: &Grid) -> String {
+    let mut widths = grid.widths();
+    widths[0] += 2;
+    let mut text = String::new();
+    if grid.columns.iter().any(|column| !column.group.is_empty()) {
+        text += &group_line(grid, &widths);
+    }
+    let titles: Vec<Vec<&str>> =
+        grid.columns.iter().map(|column| column.title.lines().collect()).collect();
+    let height = titles.iter().map(Vec::len).max().unwrap_or(0);
+    for level in (1..=height).rev() {
+        let part = |title: &Vec<&str>| {
+            title.len().checked_sub(level).map_or(String::new(), |index| title[index].to_owned())
+        };
+        text += &line(grid, &widths, titles.iter().map(part));
+    }
+    let rules: Vec<String> = widths.iter().map(|width| "-".repeat(width + 2)).collect();
+    text += &format!("|{}|\n", rules.join("|"));
+    for row in &grid.rows {
+        let mut texts = row.texts.clone();
+        texts[0] = format!("{} {}", row.emphasis.mark(), texts[0]);
+        text += &line(grid, &widths, texts.into_iter());
+    }
+    text
+}
+
+fn line(grid: &Grid, widths: &[usize], texts: impl Iterator<Item = String>) -> String {
+    let padded = grid.columns.iter().zip(widths).zip(texts).map(|((column, &width), text)| {
+        match column.align {
+            Align::Left => format!(" {text:<width$} "),
+            Align::Right => format!(" {text:>width$} "),
+        }
+    });
+    format!("|{}|\n", padded.collect::<Vec<String>>().join("|"))
+}
+
+/// Headings that columns share, each across its columns.
+fn group_line(grid: &Grid, widths: &[usize]) -> String {
+    let mut first = 0;
+    let mut parts = Vec::new();
+    for group in
+        grid.columns.chunk_by(|left, right| left.group == right.group && !left.group.is_empty())
+    {
+        let width =
+            widths[first..first + group.len()].iter().sum::<usize>() + 3 * (group.len() - 1);
+        parts.push(format!(" {:<width$} ", group[0].group));
+        first += group.len();
+    }
+    format!("|{}|\n", parts.join("|"))
+}
+
+/// Our own signs in ASCII; names are the user's and stay as they are. A sign of two characters
+/// takes the blank before it, so that columns keep their places.
+fn ascii(text: &str) -> String {
+    text.replace(" ±", "+-").replace('±', "+-")
+}

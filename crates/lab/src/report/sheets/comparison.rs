@@ -1,0 +1,93 @@
+//! The tables that set a further set of results beside the first: one per job and further set.
+
+use super::job::NAME_MAX;
+use super::{Sheet, clipped, micros, number};
+use crate::report::grid::{Column, Emphasis, Grid, GridRow, Room};
+use crate::study::{
+    Change, Comparison, ComparisonRow, Estimate, JobComparison, Significance, Yardstick,
+};
+
+/// Characters of a label that are shown above a column.
+const LABEL_MAX: usize = 14;
+
+/// Every table of a comparison.
+pub(in crate::report) fn all(comparison: &Comparison, room: Room) -> Vec<Sheet> {
+    let places = 0..comparison.overall.len();
+    let of_set = |place| {
+        let jobs = comparison.jobs.iter();
+        jobs.filter_map(move |job| sheet(comparison, job, place, room))
+    };
+    places.flat_map(of_set).collect()
+}
+
+/// What the marks mean.
+pub(in crate::report) fn legend() -> Vec<Vec<&'static str>> {
+    vec![
+        vec![
+            "+ faster, - slower (the 95 % interval of the difference does not hold zero)",
+            "= not to be told apart",
+        ],
+        vec!["? a single repeat: nobody knows by chance or not", "± half that interval"],
+    ]
+}
+
+/// `None` if the set shares no policy under the job.
+fn sheet(comparison: &Comparison, job: &JobComparison, place: usize, room: Room) -> Option<Sheet> {
+    let (first, other) = (&comparison.labels[0], &comparison.labels[place + 1]);
+    let what = match job.yardstick {
+        Yardstick::Iops => "IOPS",
+        Yardstick::MeanLatency => "mean\nlatency",
+    };
+    let figure = |label: &str| Column::right(what).under(clipped(label, LABEL_MAX));
+    let columns = vec![
+        Column::left("policy"),
+        figure(first),
+        Column::right("±").under(clipped(first, LABEL_MAX)).spare(2),
+        figure(other),
+        Column::right("±").under(clipped(other, LABEL_MAX)).spare(2),
+        Column::right("speed"),
+        Column::right("±").spare(1),
+    ];
+    let changes = job.rows.iter().filter_map(|row| Some((row, row.changes[place].as_ref()?)));
+    let rows: Vec<GridRow> =
+        changes.map(|(line, change)| row(line, change, job.yardstick)).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let heading = format!("{}, {other} against {first}", job.job);
+    let mut sheet = Sheet::fitted(heading, Grid { columns, rows }, room);
+    sheet.notes.extend(job.rank_agreement[place].map(|tau| {
+        format!("order of the policies: Kendall's tau {tau:.2} (1 the same, -1 the reverse)")
+    }));
+    Some(sheet)
+}
+
+fn row(row: &ComparisonRow, change: &Change, yardstick: Yardstick) -> GridRow {
+    let figure = |estimate: &Estimate| match yardstick {
+        Yardstick::Iops => number(estimate.value),
+        Yardstick::MeanLatency => micros(estimate.value),
+    };
+    let relative = |estimate: &Estimate| {
+        let width = estimate.relative().map(|width| format!("{:.0}%", 100.0 * width));
+        width.unwrap_or("-".to_owned())
+    };
+    let speed = change.speed.map(|speed| format!("{:+.1}%", 100.0 * (speed.value - 1.0)));
+    let half_width = change.speed.and_then(|speed| Some((speed.high? - speed.low?) / 2.0));
+    let half_width = half_width.map(|width| format!("{:.1}%", 100.0 * width));
+    let texts = vec![
+        clipped(&row.policy, NAME_MAX),
+        figure(&row.first),
+        relative(&row.first),
+        figure(&change.figure),
+        relative(&change.figure),
+        speed.unwrap_or("-".to_owned()),
+        half_width.unwrap_or("-".to_owned()),
+    ];
+    let emphasis = match change.significance {
+        Significance::Faster => Emphasis::Faster,
+        Significance::Slower => Emphasis::Slower,
+        Significance::Tied => Emphasis::Tied,
+        Significance::Unknown => Emphasis::Unsure,
+    };
+    GridRow { emphasis, texts }
+}
