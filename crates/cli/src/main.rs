@@ -8,6 +8,7 @@ mod check;
 mod compare;
 mod completions;
 mod ending;
+mod import;
 mod man;
 mod models;
 mod policies;
@@ -31,6 +32,7 @@ struct Cli {
 enum Command {
     Compare(compare::Args),
     Report(report::Args),
+    Import(import::Args),
     Policies(policies::Args),
     Models(models::Args),
     Check(check::Args),
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Check(args) => check::run(&args),

@@ -9,6 +9,7 @@
 pub mod environment;
 pub mod executor;
 pub mod hash;
+pub mod import;
 pub mod inputs;
 pub mod plan;
 pub mod record;

@@ -63,6 +63,52 @@ pub struct CellRecord {
     pub background_bytes: u64,
     /// I/O to members during the whole run.
     pub member_ios: u64,
+    /// Where the cell comes from if another program measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<ImportRecord>,
+}
+
+/// What another program measured, and how far it says so. What it does not say is absent from the
+/// cell: members, intervals, samples and counters may be empty.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ImportRecord {
+    /// The program and its version, `fio-3.33`.
+    pub program: String,
+    /// When it ended, in seconds of Unix time.
+    pub timestamp_s: Option<u64>,
+    /// What the latencies of the sections are.
+    pub latency: LatencySource,
+    /// What the latencies of the intervals are; none if there are none.
+    pub latency_over_time: Option<LatencyOverTime>,
+    /// What the members are called there, in the order of their devids. Their devids are counted
+    /// from one, and others may have used them too.
+    pub disks: Vec<String>,
+}
+
+/// What imported latencies are, the best first.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencySource {
+    /// From the intended submission on, in bins.
+    TotalBins,
+    /// From the submission to the kernel on, in bins.
+    CompletionBins,
+    /// From the intended submission on, known at a few percentiles only.
+    TotalPercentiles,
+    /// From the submission to the kernel on, known at a few percentiles only.
+    CompletionPercentiles,
+}
+
+/// What the imported latencies of an interval are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencyOverTime {
+    /// One of each request.
+    Requests,
+    /// Means over a while each: their percentiles are not those of requests.
+    Means,
 }
 
 /// What names a cell.

@@ -12,6 +12,7 @@ mod derive;
 mod read;
 mod set;
 
+pub(crate) use set::saved_cells;
 pub use set::{Loaded, ResultSet, Skipped, load};
 
 use crate::plan::{Cell, Plan};
@@ -21,8 +22,8 @@ use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PLAN_FILE: &str = "plan.json";
-const CELLS_FOLDER: &str = "cells";
+pub(crate) const PLAN_FILE: &str = "plan.json";
+pub(crate) const CELLS_FOLDER: &str = "cells";
 
 /// A results folder that belongs to a plan.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ impl Results {
 }
 
 /// Writes a file so that nobody ever sees half of it.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".{}.part", std::process::id()));
     fs::write(&part, bytes)

@@ -34,6 +34,7 @@ impl CellRecord {
             counters: run.counters.iter().map(|counter| counter_record(counter, &devids)).collect(),
             background_bytes: run.background_bytes,
             member_ios: run.member_ios,
+            imported: None,
         }
     }
 }

@@ -72,6 +72,11 @@ pub fn load(paths: &[PathBuf]) -> Loaded {
     loaded
 }
 
+/// Every cell in a folder that can be read, whatever experiment it is of.
+pub(crate) fn saved_cells(folder: &Path) -> Vec<CellRecord> {
+    load_folder(folder).cells.into_iter().map(|(_, record)| record).collect()
+}
+
 /// What a folder or a list of files holds, before it is known to be of one experiment.
 #[derive(Default)]
 struct Found {

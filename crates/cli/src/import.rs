@@ -1,0 +1,137 @@
+//! `mirrorball import`: results of other programs as saved cells, for `report`.
+//!
+//! Every file is understood before anything is written.
+
+use crate::ending::{Ending, Failure};
+use anyhow::{Context, Result, anyhow, bail};
+use mirrorball_core::policies::Spec;
+use mirrorball_lab::import::fio::{Log, cell};
+use mirrorball_lab::import::{self, About};
+use mirrorball_lab::inputs::load_array;
+use mirrorball_lab::record::{CellRecord, ORACLE};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Turn results of other programs into saved results
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    from: From,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum From {
+    Fio(FioArgs),
+}
+
+/// Turn output of fio (`--output-format=json+` or `json`) into saved results
+///
+/// Each file is one cell. Several files of one job and one policy are its repeats, also when they
+/// are added later; a file that was added already is not added again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "With json+ every latency is kept; json has percentiles only.
+
+Examples:
+  mirrorball import fio pid-*.json -o live --policy pid --array my-array.toml
+  mirrorball import fio latency-*.json -o live --policy latency --array my-array.toml
+  mirrorball report live
+  mirrorball import fio run.json --log run_bw.1.log --log run_lat.1.log -o run")]
+struct FioArgs {
+    /// What fio wrote; text before the JSON does no harm
+    #[arg(required = true, value_name = "RESULT.json")]
+    files: Vec<PathBuf>,
+
+    /// The folder that the cells are added to
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+
+    /// The policy that served the reads: one of ours or any name
+    #[arg(short, long, default_value = "fio")]
+    policy: String,
+
+    /// The array that was read: an array file, a built-in array or any name
+    #[arg(short, long, default_value = "fio")]
+    array: String,
+
+    /// The name of the job [default: the names that fio has]
+    #[arg(short, long)]
+    job: Option<String>,
+
+    /// A bandwidth, IOPS or latency log of the one RESULT.json; may be given several times
+    #[arg(short, long = "log", value_name = "FILE")]
+    logs: Vec<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    match &args.from {
+        From::Fio(args) => run_fio(args),
+    }
+}
+
+fn run_fio(args: &FioArgs) -> Result<Ending, Failure> {
+    let about = about(args).map_err(Failure::WrongUse)?;
+    import::check_folder(&args.output, &about).map_err(Failure::WrongUse)?;
+    let records = fio_records(args, &about).map_err(Failure::WrongUse)?;
+    let added = import::add(&args.output, records).map_err(Failure::Fault)?;
+    for path in &added.written {
+        eprintln!("added {}", path.display());
+    }
+    if added.known > 0 {
+        eprintln!("note: {} of the files were in {} already", added.known, args.output.display());
+    }
+    Ok(Ending::Done)
+}
+
+fn about(args: &FioArgs) -> Result<About> {
+    let (array, array_text) = array(&args.array)?;
+    Ok(About { array, array_text, policy: policy(&args.policy)?, job: args.job.clone() })
+}
+
+fn fio_records(args: &FioArgs, about: &About) -> Result<Vec<CellRecord>> {
+    if args.files.len() > 1 && !args.logs.is_empty() {
+        bail!("--log: whose logs are they? Name one RESULT.json with its logs");
+    }
+    let logs = args.logs.iter().map(|path| log(path)).collect::<Result<Vec<Log>>>()?;
+    let mut records = Vec::new();
+    let mut failures = Vec::new();
+    for path in &args.files {
+        let shown = path.display();
+        let text = fs::read(path).map_err(|error| anyhow!("{shown} cannot be read: {error}"));
+        let record = text.and_then(|text| {
+            cell(&text, &logs, about).map_err(|error| anyhow!("{shown} {error:#}"))
+        });
+        match record {
+            Ok(record) => records.push(record),
+            Err(error) => failures.push(error.to_string()),
+        }
+    }
+    if !failures.is_empty() {
+        bail!("{}", failures.join("\n  "));
+    }
+    Ok(records)
+}
+
+/// The name of an array and its text, if it is one that we know.
+fn array(name: &str) -> Result<(String, String)> {
+    let is_file = Path::new(name).exists() || name.contains('/') || name.ends_with(".toml");
+    match load_array(name) {
+        Ok((source, _)) => Ok((source.name, source.text)),
+        Err(error) if is_file => Err(error.context("--array")),
+        Err(_) => Ok((name.to_owned(), String::new())),
+    }
+}
+
+/// The canonical name of a policy of ours, else the name as it is.
+fn policy(name: &str) -> Result<String> {
+    if name.is_empty() || name == ORACLE {
+        bail!("--policy: `{name}` is no name of a policy that could have run");
+    }
+    Ok(Spec::parse(name).map_or(name.to_owned(), |spec| spec.to_string()))
+}
+
+fn log(path: &Path) -> Result<Log> {
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("--log: cannot read {}", path.display()))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Log::new(&name, text).context("--log")
+}

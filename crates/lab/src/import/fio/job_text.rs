@@ -1,0 +1,54 @@
+//! The job file behind an output of fio, as far as fio repeats it.
+//!
+//! fio prints the options that were given, apart from those without a value (`time_based`,
+//! `stonewall`). Where a run put its files and logs is left out: two runs of one job are then the
+//! same text.
+
+use super::document::{Document, Options};
+use serde_json::Value;
+
+/// Options that say where things lie and what is written down, not what is done.
+const ABOUT_PLACE: [&str; 11] = [
+    "name",
+    "filename",
+    "directory",
+    "output",
+    "output-format",
+    "write_bw_log",
+    "write_lat_log",
+    "write_iops_log",
+    "write_hist_log",
+    "log_avg_msec",
+    "log_offset",
+];
+
+pub(super) fn job_text(document: &Document) -> String {
+    let mut text = "; the options that fio repeats\n".to_owned();
+    if !document.global_options.is_empty() {
+        text += &section("global", &document.global_options);
+    }
+    let mut named: Option<&str> = None;
+    for job in &document.jobs {
+        // Clones have the same options.
+        if named != Some(&job.jobname) {
+            text += &section(&job.jobname, &job.options);
+            named = Some(&job.jobname);
+        }
+    }
+    text
+}
+
+fn section(name: &str, options: &Options) -> String {
+    let mut text = format!("[{name}]\n");
+    for (option, value) in options {
+        if ABOUT_PLACE.contains(&option.as_str()) {
+            continue;
+        }
+        text += &match value {
+            Value::String(value) if value.is_empty() => format!("{option}\n"),
+            Value::String(value) => format!("{option}={value}\n"),
+            other => format!("{option}={other}\n"),
+        };
+    }
+    text
+}

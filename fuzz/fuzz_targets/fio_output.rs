@@ -1,0 +1,24 @@
+//! No output of fio makes the importer panic, and what it accepts is a sound record.
+//! What follows a zero byte is a log beside it.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use mirrorball_lab::import::About;
+use mirrorball_lab::import::fio::{Log, cell};
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut parts = bytes.splitn(2, |byte| *byte == 0);
+    let result = parts.next().unwrap_or_default();
+    let log = String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
+    let logs = [Log::new("fuzz_lat.1.log", log).expect("the name is that of a log")];
+    let about = About {
+        array: "fuzz".to_owned(),
+        array_text: String::new(),
+        policy: "fuzz".to_owned(),
+        job: None,
+    };
+    if let Ok(record) = cell(result, &logs, &about) {
+        assert_eq!(record.damage(), None);
+    }
+});
