@@ -148,6 +148,15 @@ fn md_raid1_of_2010() {
             read(MIB, 1, "3 holds no copy: on from the next slot, which is 1"),
         ],
     );
+    follow(
+        "md/raid1-2010",
+        members(2, |_| ()),
+        &[
+            read(MIB, 1, "both idle: slot 0"),
+            read(MIB + 4096, 1, "continues the array's last read: 1, though 2 is idle"),
+            read(64 * MIB, 2, "no stream, and 2 is idle"),
+        ],
+    );
 }
 
 #[test]

@@ -154,6 +154,42 @@ fn md_moves_a_long_run_between_idle_disks_unless_they_rotate() {
     );
 }
 
+/// The run of a stream is long once it reaches beyond io_opt, and its part beyond that is no
+/// shorter than where it began: at address 0 that is one read later than elsewhere.
+#[test]
+fn md_of_non_rotational_disks_at_address_zero() {
+    let step = 32 * KIB;
+    follow(
+        "md",
+        members(2, |config| {
+            config.rotational = false;
+            config.optimal_io_bytes = 64 * KIB;
+        }),
+        &[
+            read_long(8 * MIB, step, 1, "both idle: the lower slot"),
+            read_long(16 * MIB, step, 2, "2 is idle"),
+            complete(1, 1),
+            complete(2, 1),
+            read_long(0, step, 1, "both idle, no stream: the lower slot; a run begins at 0"),
+            complete(1, 1),
+            read_long(step, step, 1, "1 continues"),
+            complete(1, 1),
+            read_long(2 * step, step, 1, "the run ends at io_opt, not beyond: 1 keeps it"),
+            complete(1, 1),
+            read_long(3 * step, step, 2, "now it is beyond, by no less than 0: 2 is idle"),
+        ],
+    );
+}
+
+#[test]
+fn md_scans_three_slots_in_order() {
+    Script::new("md", members(3, |_| ())).with_stripes(&[3, 1, 2]).follow(&[
+        read(MIB, 1, "all idle: the lowest slot, the second stripe"),
+        read(64 * MIB, 2, "2 and 3 are idle: the lower of them, the last stripe"),
+        read(128 * MIB, 3, "3 is idle"),
+    ]);
+}
+
 #[test]
 fn md_of_mixed_disks_goes_by_queues() {
     follow(
