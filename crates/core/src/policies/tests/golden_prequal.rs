@@ -102,3 +102,20 @@ fn prequal_asks_the_nearest_depth() {
     ]);
     follow("prequal", members(2, |_| ()), &steps);
 }
+
+#[test]
+fn prequal_knows_one_depth_from_63_on() {
+    let mut steps = vec![
+        read(0, 1, "both untried: the first"),
+        read(0, 2, "2 is untried"),
+        complete(1, 4),
+        complete(2, 8),
+    ];
+    steps.extend((0..70).map(|_| write(1)));
+    steps.push(read(0, 1, "limit 70, the largest of six; known at 0 alone: 4 against 8"));
+    steps.extend((0..70).map(|_| complete(1, 1)));
+    steps.push(complete(1, 20));
+    steps.extend((0..65).map(|_| write(1)));
+    steps.push(read(0, 2, "limit 65, the seventh of eight; behind 70 it took 20, so behind 65"));
+    follow("prequal", members(2, |_| ()), &steps);
+}

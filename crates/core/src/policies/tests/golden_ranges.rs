@@ -1,12 +1,8 @@
 //! Golden decisions of the rules that go by address, by turns or by the clock: Solaris, VxVM,
 //! RAIDframe's partition and the older rules of ZFS.
 
-use super::script::{Script, Step, complete, follow, members, read, read_long};
+use super::script::{Script, Step, complete, follow, members, read, read_long, wait};
 use crate::units::{GIB, KIB, MIB};
-
-const fn wait(millis: u64) -> Step {
-    Step::Wait { millis }
-}
 
 /// Members of a gibibyte: the parts of two are 512 MiB, those of three 341 1/3 MiB.
 #[test]

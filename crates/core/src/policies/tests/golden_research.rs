@@ -1,13 +1,9 @@
 //! Golden decisions of the balancers that come from research on servers.
 
-use super::script::{Script, Step, complete, follow, members, read};
+use super::script::{Script, Step, complete, follow, members, read, wait};
 
 const fn write(devid: u64) -> Step {
     Step::Write { devid, offset: 0, length: 4096 }
-}
-
-const fn wait(millis: u64) -> Step {
-    Step::Wait { millis }
 }
 
 #[test]
@@ -131,6 +127,29 @@ fn shortest_expected_delay_averages_and_forgets() {
             complete(1, 3),
             complete(2, 3),
             read(0, 1, "the mean of 1 began anew: 3 against (7 x 4 + 3) / 8 ms"),
+        ],
+    );
+}
+
+#[test]
+fn shortest_expected_delay_is_of_reads_alone() {
+    follow(
+        "sed",
+        members(2, |_| ()),
+        &[
+            read(0, 1, "both untried: the first"),
+            read(0, 2, "2 is untried"),
+            wait(2),
+            complete(1, 2),
+            wait(2),
+            complete(2, 4),
+            write(1),
+            wait(34),
+            complete(1, 34),
+            read(0, 1, "2 against 4 ms; with the write it would be (7 x 2 + 34) / 8 = 6"),
+            wait(2),
+            complete(1, 2),
+            read(0, 1, "still 2 against 4 ms"),
         ],
     );
 }
