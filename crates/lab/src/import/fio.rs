@@ -117,6 +117,8 @@ fn members(document: &Document) -> Vec<MemberRecord> {
         read_bytes: disk.read_sectors.saturating_mul(SECTOR_BYTES),
         written_bytes: disk.write_sectors.saturating_mul(SECTOR_BYTES),
         errors: 0,
+        extra_reads: 0,
+        cancelled_reads: 0,
         read_wait_mean_ns: disk.read_ticks.saturating_mul(NS_PER_MS) / disk.read_ios.max(1),
         read_wait: CoarseLatency::default(),
     };
