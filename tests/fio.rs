@@ -1,10 +1,13 @@
-//! The same job file runs under the real fio and in simulation: tried on every file in `jobs/`.
+//! The real fio and we understand each other: the same job file runs under fio and in simulation,
+//! tried on every file in `jobs/`; and what the installed fio writes can be imported.
 //!
 //! Each file is shortened to 64 requests per clone, run by both, and the requests of each section
 //! are counted on either side. Where fio is not installed the test says so and passes, unless `CI`
 //! is `true`; `./test` installs it.
 
 use mirrorball_disk::array_file::ArrayFile;
+use mirrorball_lab::import::About;
+use mirrorball_lab::import::fio::cell;
 use mirrorball_sim::engine::{Contender, Run, Watch, run};
 use mirrorball_sim::job::{Environment, JobFile};
 use serde_json::Value;
@@ -35,6 +38,37 @@ fn every_job_does_the_same_under_fio_and_in_simulation() {
         let simulated = simulate(&path, &text);
         assert!(by_fio.values().all(|&requests| requests >= 64), "{path:?}: fio did {by_fio:?}");
         assert_eq!(by_fio, simulated, "{}", path.display());
+    }
+}
+
+/// Every figure that both have is the same, whichever version of fio is installed.
+#[test]
+fn what_fio_writes_is_imported() {
+    if !fio_is_installed() {
+        return;
+    }
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the build folder is there");
+    let output = Command::new("fio")
+        .args(["--name=reader", "--rw=randrw", "--bs=4k", "--size=1m", "--number_ios=200"])
+        .args(["--ioengine=psync", "--filename=volume", "--output-format=normal,json+"])
+        .current_dir(folder.path())
+        .output()
+        .expect("fio was there a moment ago");
+    let (array, policy) = ("array".to_owned(), "fio".to_owned());
+    let about = About { array, array_text: String::new(), policy, job: None };
+    let record = cell(&output.stdout, &[], &about).expect("fio wrote it");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let document = &text[text.find("\n{").expect("fio prints JSON")..];
+    let mut values = serde_json::Deserializer::from_str(document).into_iter::<Value>();
+    let report = values.next().expect("fio prints JSON").expect("fio prints JSON");
+    let section = &record.sections[0];
+    for (ours, name) in [(&section.read, "read"), (&section.write, "write")] {
+        let (ours, theirs) = (ours.as_ref().expect("it did both"), &report["jobs"][0][name]);
+        assert_eq!(Some(ours.ios), theirs["total_ios"].as_u64());
+        assert_eq!(Some(ours.bytes), theirs["io_bytes"].as_u64());
+        let latency = &theirs["clat_ns"];
+        assert_eq!(Some(ours.latency.max_ns), latency["max"].as_u64());
+        assert_eq!(ours.latency.bins.len(), latency["bins"].as_object().expect("bins").len());
     }
 }
 

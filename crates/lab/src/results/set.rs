@@ -100,7 +100,8 @@ impl Loaded {
         }
     }
 
-    /// Gives sets of one name the paths that they were named by.
+    /// Gives sets of one name the paths that they were named by, and a number where even those are
+    /// the same.
     fn part_labels(&mut self, paths: &[PathBuf]) {
         let labels: Vec<String> = self.sets.iter().map(|set| set.label.clone()).collect();
         let is_shared = |label| labels.iter().filter(|other| **other == label).count() > 1;
@@ -109,6 +110,13 @@ impl Loaded {
             if is_shared(set.label.clone()) {
                 let path = named.by_ref().find(|path| label_of(path) == set.label);
                 set.label = path.map_or(set.label.clone(), |path| path.display().to_string());
+            }
+        }
+        for index in 1..self.sets.len() {
+            let label = self.sets[index].label.clone();
+            let before = self.sets[..index].iter().filter(|set| set.label == label).count();
+            if before > 0 {
+                self.sets[index].label = format!("{label} ({})", before + 1);
             }
         }
     }

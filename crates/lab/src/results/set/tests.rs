@@ -187,7 +187,10 @@ fn sets_of_one_name_are_told_apart() {
         plan.cells().iter().for_each(|cell| results.save(cell, &made_up(cell)).unwrap());
     }
     let labels: Vec<String> = load(&paths).sets.into_iter().map(|set| set.label).collect();
-    assert_eq!(labels, paths.map(|path| path.display().to_string()));
+    assert_eq!(labels, paths.each_ref().map(|path| path.display().to_string()));
+    let same = [paths[0].clone(), paths[0].clone()];
+    let labels: Vec<String> = load(&same).sets.into_iter().map(|set| set.label).collect();
+    assert_eq!(labels, [paths[0].display().to_string(), format!("{} (2)", paths[0].display())]);
 }
 
 /// Two places of a saved cell are overwritten with bytes that matter in JSON.
