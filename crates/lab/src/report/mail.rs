@@ -56,10 +56,13 @@ fn comparison_part(comparison: &Comparison) -> String {
 
 fn tables(sheets: &[Sheet]) -> String {
     let mut text = String::new();
-    for Sheet { heading, grid, notes, .. } in sheets {
+    for Sheet { heading, grid, notes, remarks, .. } in sheets {
         text += &format!("\n{}\n\n{}", wrapped(&format!("{heading}:"), WIDTH), draw(grid));
         for note in notes {
             text += &(wrapped(&format!("! {note}"), WIDTH) + "\n");
+        }
+        for remark in remarks {
+            text += &(wrapped(remark, WIDTH) + "\n");
         }
     }
     text + "\n"

@@ -45,9 +45,9 @@ fn comparison_part(comparison: &Comparison) -> String {
 
 fn tables(sheets: &[Sheet]) -> String {
     let mut text = String::new();
-    for Sheet { heading, grid, notes, .. } in sheets {
+    for Sheet { heading, grid, notes, remarks, .. } in sheets {
         text += &format!("\n## {}\n\n{}", escaped(heading), draw(grid));
-        for note in notes {
+        for note in notes.iter().chain(remarks) {
             text += &format!("\n> {}\n", escaped(note));
         }
     }

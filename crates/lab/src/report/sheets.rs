@@ -19,7 +19,10 @@ use mirrorball_core::units::Nanos;
 pub(super) struct Sheet {
     pub(super) heading: String,
     pub(super) grid: Grid,
+    /// What is not as it should be.
     pub(super) notes: Vec<String>,
+    /// What else belongs to the table.
+    pub(super) remarks: Vec<String>,
     /// Titles of columns that there was no room for.
     pub(super) left_out: Vec<String>,
 }
@@ -28,7 +31,7 @@ impl Sheet {
     /// A sheet whose table has lost what `room` is too narrow for.
     fn fitted(heading: String, grid: Grid, room: Room) -> Sheet {
         let (grid, left_out) = grid.fitted(room);
-        Sheet { heading, grid, notes: Vec::new(), left_out }
+        Sheet { heading, grid, notes: Vec::new(), remarks: Vec::new(), left_out }
     }
 }
 

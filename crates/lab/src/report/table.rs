@@ -48,10 +48,13 @@ fn comparison_part(comparison: &Comparison, style: Style) -> String {
 
 fn tables(sheets: &[Sheet], style: Style) -> String {
     let mut text = String::new();
-    for Sheet { heading, grid, notes, .. } in sheets {
+    for Sheet { heading, grid, notes, remarks, .. } in sheets {
         text += &format!("\n{}\n{}", painted(heading, "1", style), draw(grid, style));
         for note in notes {
             text += &format!("  ! {note}\n");
+        }
+        for remark in remarks {
+            text += &format!("  {remark}\n");
         }
     }
     text

@@ -56,7 +56,7 @@ fn sheet(comparison: &Comparison, job: &JobComparison, place: usize, room: Room)
     }
     let heading = format!("{}, {other} against {first}", job.job);
     let mut sheet = Sheet::fitted(heading, Grid { columns, rows }, room);
-    sheet.notes.extend(job.rank_agreement[place].map(|tau| {
+    sheet.remarks.extend(job.rank_agreement[place].map(|tau| {
         format!("order of the policies: Kendall's tau {tau:.2} (1 the same, -1 the reverse)")
     }));
     Some(sheet)
