@@ -193,6 +193,15 @@ fn sets_of_one_name_are_told_apart() {
     assert_eq!(labels, [paths[0].display().to_string(), format!("{} (2)", paths[0].display())]);
 }
 
+/// What remains when only the cells of `mask` are there: the set, if it can be reported.
+fn of_mask(plan: &Plan, mask: &[bool]) -> Option<ResultSet> {
+    let present = plan.cells().into_iter().zip(mask).filter(|(_, is_there)| **is_there);
+    let cell = |(cell, _): (Cell<'_>, &bool)| (PathBuf::from(cell.file_name()), made_up(&cell));
+    let cells = present.map(cell).collect();
+    let found = Found { plan: Some(plan.clone()), cells, skipped: Vec::new() };
+    into_set("set".to_owned(), found).ok()
+}
+
 /// Two places of a saved cell are overwritten with bytes that matter in JSON.
 fn damaged_cell() -> impl Strategy<Value = Vec<u8>> {
     let plan = plan(&["j"], &["a/x"], 1);
@@ -210,6 +219,20 @@ fn damaged_cell() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Whichever cells are missing, what is left is a study: every policy under every job.
+    #[test]
+    fn no_gap_is_a_panic(mask in prop::collection::vec(any::<bool>(), 18)) {
+        let plan = usual_plan();
+        let Some(set) = of_mask(&plan, &mask) else { return Ok(()) };
+        let study = &set.study;
+        let groups = study.plan.jobs.len() * study.plan.contenders().count();
+        let rows: usize = study.jobs.iter().map(|job| job.rows.len()).sum();
+        prop_assert_eq!(rows, groups);
+        let there = mask.iter().filter(|is_there| **is_there).count();
+        prop_assert!(set.cells.len() <= there && !set.cells.is_empty());
+        prop_assert_eq!(set.notes.is_empty(), there == 18);
+    }
 
     /// Whatever is read as sound can be studied.
     #[test]
