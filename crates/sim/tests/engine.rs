@@ -250,6 +250,12 @@ fn second_reads_shorten_the_tail_and_are_counted() {
     let (p999, extra, _, reads) = of(&simulate(&ssd, &jobs, "read-all-first"));
     assert!(p999 * 10 < plain_p999);
     assert!(extra * 200 > reads * 99 && extra * 2 <= reads, "{extra} of {reads} in vain");
+    let steady = delays("raid1", &["1ms", "1ms"]);
+    let text = "[a]\nioengine=io_uring\ndirect=1\nsize=4G\nrw=randread\nbs=4k\niodepth=1\n\
+        runtime=1\ntime_based\n";
+    let single = JobFile::parse(text, "single.fio", &Environment::empty()).expect("a valid job");
+    let (_, extra, ..) = of(&simulate(&steady, &single, "drbd/prefer-local+hedge"));
+    assert_eq!(extra, 0, "all reads take the same time");
     // A queue of the host's, from which all is withdrawn that was not begun.
     let queue = array("model = \"delay\"\nset = { service = \"8ms\" }");
     let mean = |record: &Record| record.jobs[0].read.latency.mean();
