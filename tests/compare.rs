@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+mod support;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-use tempfile::TempDir;
+use support::{Folder, stderr, stdout};
 
 /// Fixed service times: quick to simulate, and plain what is fast and what is slow.
 const ARRAY: &str = "\
@@ -32,27 +34,19 @@ const COLUMNS: &str = "array,job,policy,seed,iops,mib_per_s,mean_us,p50_us,p99_u
 
 /// A folder with an array and a job, and nothing else.
 struct Place {
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Place {
     fn new() -> Place {
-        let place = Place { folder: TempDir::new().unwrap() };
+        let place = Place { folder: Folder::new() };
         place.write("pair.toml", ARRAY);
         place.write("job.fio", JOB);
         place
     }
 
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.folder.path().join(name), text).unwrap();
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_mirrorball"))
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .output()
-            .unwrap()
+        fs::write(self.path(name), text).unwrap();
     }
 
     /// A short comparison of two policies with `more` arguments.
@@ -60,48 +54,14 @@ impl Place {
         let usual = ["compare", "pair.toml", "job.fio", "--policy", "pid,queue"];
         self.run(&[&usual[..], &["--duration", "200ms", "--repeats", "2"], more].concat())
     }
-
-    /// Every file with its bytes, by path.
-    fn contents(&self, folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
-        let mut files = Vec::new();
-        gather(&self.folder.path().join(folder), &mut files);
-        files.sort();
-        files
-    }
-
-    /// Runs what must be refused: exit code 2, one message that has all of `parts`, no new file.
-    fn refuses(&self, arguments: &[&str], parts: &[&str]) {
-        let before = self.contents(".");
-        let output = self.run(arguments);
-        let message = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
-        assert_eq!(message.matches("error:").count(), 1, "{message}");
-        for part in parts {
-            assert!(message.contains(part), "{arguments:?}: no `{part}` in\n{message}");
-        }
-        assert!(output.stdout.is_empty());
-        assert!(before == self.contents("."), "{arguments:?} wrote something");
-    }
 }
 
-fn gather(folder: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            gather(&path, files);
-        } else {
-            files.push((path.file_name().unwrap().into(), fs::read(&path).unwrap()));
-        }
+impl Deref for Place {
+    type Target = Folder;
+
+    fn deref(&self) -> &Folder {
+        &self.folder
     }
-}
-
-fn stdout(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 #[test]
@@ -145,7 +105,7 @@ fn the_table_has_every_policy_the_oracle_and_a_verdict() {
 fn a_second_run_takes_the_saved_cells_and_says_the_same() {
     let place = Place::new();
     let first = stdout(&place.compare(&["--format", "json", "-o", "out"]));
-    let cells = || fs::read_dir(place.folder.path().join("out/cells")).unwrap();
+    let cells = || fs::read_dir(place.path("out/cells")).unwrap();
     assert_eq!(cells().count(), 6);
     // A mark in a saved cell shows whether it is read or run again; its member I/O is in no table.
     let marked = cells().next().unwrap().unwrap().path();
@@ -167,14 +127,13 @@ fn a_second_run_takes_the_saved_cells_and_says_the_same() {
 #[cfg(unix)]
 fn ctrl_c_keeps_finished_cells_and_says_how_to_go_on() {
     let place = Place::new();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_mirrorball"))
-        .args(["compare", "pair.toml", "job.fio", "--repeats", "1000", "--policy", "pid"])
+    let mut program = place
+        .command(&["compare", "pair.toml", "job.fio", "--repeats", "1000", "--policy", "pid"])
         .args(["--duration", "100s", "-o", "out"])
-        .current_dir(place.folder.path())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let cells = place.folder.path().join("out/cells");
+    let cells = place.path("out/cells");
     let saved = || {
         let entries = fs::read_dir(&cells).into_iter().flatten();
         entries
@@ -207,7 +166,7 @@ fn threads_do_not_change_a_byte() {
 
 #[test]
 fn built_in_arrays_and_jobs_are_found_from_an_empty_folder() {
-    let place = Place { folder: TempDir::new().unwrap() };
+    let place = Place { folder: Folder::new() };
     let arguments = ["--duration", "300ms", "--repeats", "1", "--policy", "first,pid"];
     let text = stdout(&place.run(&[&["compare"], &arguments[..]].concat()));
     assert!(text.starts_with("hetero-hdd-raid1: 2 policies, 6 jobs, 1 repeat"), "{text}");
@@ -219,7 +178,7 @@ fn built_in_arrays_and_jobs_are_found_from_an_empty_folder() {
 fn the_plan_says_how_to_repeat_it() {
     let place = Place::new();
     let first = stdout(&place.compare(&["--format", "csv", "-o", "out"]));
-    let plan = fs::read_to_string(place.folder.path().join("out/plan.json")).unwrap();
+    let plan = fs::read_to_string(place.path("out/plan.json")).unwrap();
     let (_, command) = plan.split_once("\"command\": \"").unwrap();
     let (command, _) = command.split_once('"').unwrap();
     let words: Vec<&str> = command.split(' ').skip(1).collect();
@@ -342,5 +301,5 @@ fn policies_and_completions_come_from_the_tables() {
     place.refuses(&["models", "hdd-7k2-destkop"], &["hdd-7k2-desktop"]);
     assert!(stdout(&place.run(&["completions", "bash"])).contains("mirrorball"));
     stdout(&place.run(&["man", "-o", "pages"]));
-    assert!(place.folder.path().join("pages/mirrorball-compare.1").exists());
+    assert!(place.path("pages/mirrorball-compare.1").exists());
 }

@@ -2,27 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+mod support;
+
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use tempfile::TempDir;
+use std::process::Output;
+use support::{Folder, stderr, stdout};
 
 /// An empty folder beside which fio's files lie.
 struct Place {
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Place {
     fn new() -> Place {
-        Place { folder: TempDir::new().unwrap() }
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_mirrorball"))
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .output()
-            .unwrap()
+        Place { folder: Folder::new() }
     }
 
     /// Copies of fio's file `name` that differ in their first line, as text before the JSON may.
@@ -30,7 +25,7 @@ impl Place {
         let text = fs::read_to_string(fixture(name)).unwrap();
         let names: Vec<String> = (1..=count).map(|number| format!("{number}-{name}")).collect();
         for copy in &names {
-            let path = self.folder.path().join(copy);
+            let path = self.path(copy);
             fs::write(path, format!("fio: {copy} {{not JSON}}\n{text}")).unwrap();
         }
         names
@@ -41,27 +36,20 @@ impl Place {
     }
 
     fn refuses(&self, more: &[&str], parts: &[&str]) {
-        let output = self.import(more);
-        let message = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{more:?}: {message}");
-        for part in parts {
-            assert!(message.contains(part), "{more:?}: no `{part}` in\n{message}");
-        }
-        assert!(!self.folder.path().join("live").exists(), "{more:?} wrote something");
+        self.folder.refuses(&[&["import", "fio"], more].concat(), parts);
+    }
+}
+
+impl Deref for Place {
+    type Target = Folder;
+
+    fn deref(&self) -> &Folder {
+        &self.folder
     }
 }
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/src/import/fio/fixtures").join(name)
-}
-
-fn stdout(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 #[test]
@@ -108,7 +96,7 @@ fn logs_go_with_one_file() {
     let path = |name: &str| fixture(name).to_str().unwrap().to_owned();
     let (result, log) = (path("single.json"), path("single_lat.1.log"));
     stdout(&place.import(&[&result, "--log", &log, "-o", "out"]));
-    let cells = fs::read_dir(place.folder.path().join("out/cells")).unwrap();
+    let cells = fs::read_dir(place.path("out/cells")).unwrap();
     let cell = fs::read_to_string(cells.map(|entry| entry.unwrap().path()).next().unwrap());
     assert!(cell.unwrap().contains("\"latency_over_time\":\"requests\""));
     place.refuses(&[&result, &path("clones.json"), "--log", &log, "-o", "live"], &["whose logs"]);
@@ -119,7 +107,7 @@ fn logs_go_with_one_file() {
 #[test]
 fn every_file_that_cannot_be_used_is_named_and_nothing_is_written() {
     let place = Place::new();
-    let write = |name: &str, text: &str| fs::write(place.folder.path().join(name), text).unwrap();
+    let write = |name: &str, text: &str| fs::write(place.path(name), text).unwrap();
     let whole = fs::read_to_string(fixture("groups.json")).unwrap();
     write("whole.json", &whole);
     write("half.json", &whole[..whole.len() / 2]);

@@ -2,33 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+mod support;
+
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output};
-use tempfile::TempDir;
+use std::ops::Deref;
+use support::{Folder, stderr, stdout};
 
 /// A folder with the results of a short comparison in `out`.
 struct Place {
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Place {
     fn new() -> Place {
-        let place = Place { folder: TempDir::new().unwrap() };
+        let place = Place { folder: Folder::new() };
         place.compare("two-delays-raid1", &["-o", "out"]);
         place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_mirrorball"))
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .output()
-            .unwrap()
     }
 
     fn compare(&self, array: &str, more: &[&str]) -> String {
@@ -36,26 +25,14 @@ impl Place {
         let short = ["--duration", "100ms", "--repeats", "2"];
         stdout(&self.run(&[&usual[..], &short, more].concat()))
     }
+}
 
-    /// Runs what must be refused: exit code 2, one message that has all of `parts`.
-    fn refuses(&self, arguments: &[&str], parts: &[&str]) {
-        let output = self.run(arguments);
-        let message = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
-        for part in parts {
-            assert!(message.contains(part), "{arguments:?}: no `{part}` in\n{message}");
-        }
-        assert!(output.stdout.is_empty());
+impl Deref for Place {
+    type Target = Folder;
+
+    fn deref(&self) -> &Folder {
+        &self.folder
     }
-}
-
-fn stdout(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 #[test]
@@ -117,12 +94,7 @@ fn two_folders_are_compared() {
 #[test]
 fn tables_fit_the_width_that_columns_asks_for() {
     let place = Place::new();
-    let output = Command::new(env!("CARGO_BIN_EXE_mirrorball"))
-        .args(["report", "out"])
-        .current_dir(place.folder.path())
-        .env("COLUMNS", "60")
-        .output()
-        .unwrap();
+    let output = place.command(&["report", "out"]).env("COLUMNS", "60").output().unwrap();
     let text = stdout(&output);
     assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
     assert!(text.contains("left out of 60 columns: MiB/s"), "{text}");
