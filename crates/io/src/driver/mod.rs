@@ -1,0 +1,397 @@
+//! What a loop asks of the kernel: operations go in, ends of operations come out.
+//!
+//! One thread owns a driver. It starts operations on sockets and files, and waits for whatever ends
+//! first, or for a moment in time. Two backends do the work, chosen when the driver is made:
+//!
+//! - **io_uring** (`ring.rs`): operations of a turn go to the kernel with the one system call that
+//!   also waits for the next ends; sockets and files alike.
+//! - **threads** (`pool.rs`): `preadv` and `pwritev` on a few threads, `poll` for the sockets. For
+//!   kernels without io_uring and for containers that forbid it; slower, and nothing else differs.
+//!
+//! The driver owns memory ([`buffers`]) and descriptors, so neither can go away under an operation
+//! in flight. Operations that the kernel cut short are continued here: a read ends with fewer
+//! bytes than asked only at the end of its file.
+//!
+//! Non-goals: what the bytes mean.
+
+pub mod buffers;
+mod pool;
+mod ring;
+#[cfg(test)]
+mod tests;
+
+use buffers::{BufferKey, Buffers, Slice, Use};
+use mirrorball_core::slab::Slab;
+use pool::Pool;
+use ring::Ring;
+use rustix::io::Errno;
+use rustix::net::Shutdown;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The most slices that one send takes.
+pub const SLICES_MAX: usize = 64;
+
+/// How long a driver that is dropped waits for what is in flight.
+const DROP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Names an operation; chosen by whoever starts it and given back with its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Token(pub u64);
+
+impl Token {
+    /// A token of the part of the program called `owner`, for its own number `key`.
+    #[inline]
+    pub const fn new(owner: u8, key: u32) -> Token {
+        Token((owner as u64) << 32 | key as u64)
+    }
+
+    /// Who started the operation.
+    #[inline]
+    pub const fn owner(self) -> u8 {
+        (self.0 >> 32) as u8
+    }
+
+    /// The owner's number.
+    #[inline]
+    pub const fn key(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// Names a descriptor that the driver owns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handle(u32);
+
+/// The end of an operation.
+#[derive(Debug)]
+pub struct Done {
+    /// As given at its start.
+    pub token: Token,
+    /// What came of it.
+    pub result: Result<Answer, Errno>,
+}
+
+/// What an operation brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// A number of bytes; zero where none were asked for.
+    Bytes(usize),
+    /// A connection.
+    Connection(Handle),
+}
+
+/// Which backend does the work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BackendKind {
+    /// io_uring.
+    Ring,
+    /// Threads and `poll`.
+    Threads,
+}
+
+impl fmt::Display for BackendKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BackendKind::Ring => "io_uring",
+            BackendKind::Threads => "threads (preadv and pwritev)",
+        })
+    }
+}
+
+/// What an operation does. The length of a slice shrinks as the kernel gets on with it.
+enum Work {
+    Accept,
+    Receive(Slice),
+    Send(Vec<Slice>),
+    Read { offset: u64, slice: Slice },
+    Write { offset: u64, slice: Slice },
+    Sync,
+    Discard { offset: u64, length: u64 },
+}
+
+struct Flight {
+    token: Token,
+    handle: Handle,
+    work: Work,
+    /// Bytes that earlier parts of the operation moved.
+    moved: usize,
+}
+
+struct Descriptor {
+    /// Shared with the threads that work on it.
+    fd: Arc<OwnedFd>,
+    in_flight: u32,
+    closing: bool,
+}
+
+enum Backend {
+    Ring(Box<Ring>),
+    Threads(Pool),
+}
+
+/// The kernel, as one thread sees it.
+pub struct Driver {
+    /// The memory of operations.
+    pub buffers: Buffers,
+    descriptors: Slab<Descriptor>,
+    flights: Slab<Flight>,
+    backend: Backend,
+    ended: Vec<(u32, Result<usize, Errno>)>,
+    spare_lists: Vec<Vec<Slice>>,
+}
+
+impl Driver {
+    /// A driver with the backend of this kind; with `None`, io_uring if the kernel lets us. Returns
+    /// why io_uring was passed over, too.
+    ///
+    /// # Errors
+    /// If the backend asked for, or the threads, cannot be had.
+    pub fn new(wanted: Option<BackendKind>) -> io::Result<(Driver, Option<io::Error>)> {
+        let (backend, refusal) = match wanted {
+            Some(BackendKind::Ring) => (Backend::Ring(Box::new(Ring::new()?)), None),
+            Some(BackendKind::Threads) => (Backend::Threads(Pool::new()?), None),
+            None => match Ring::new() {
+                Ok(ring) => (Backend::Ring(Box::new(ring)), None),
+                Err(error) => (Backend::Threads(Pool::new()?), Some(error)),
+            },
+        };
+        let driver = Driver {
+            buffers: Buffers::default(),
+            descriptors: Slab::default(),
+            flights: Slab::default(),
+            backend,
+            ended: Vec::new(),
+            spare_lists: Vec::new(),
+        };
+        Ok((driver, refusal))
+    }
+
+    /// Which backend works.
+    pub fn backend(&self) -> BackendKind {
+        match self.backend {
+            Backend::Ring(_) => BackendKind::Ring,
+            Backend::Threads(_) => BackendKind::Threads,
+        }
+    }
+
+    /// Takes a descriptor over.
+    ///
+    /// # Errors
+    /// If its mode cannot be set.
+    pub fn adopt(&mut self, fd: OwnedFd) -> io::Result<Handle> {
+        if let Backend::Threads(_) = self.backend {
+            // `poll` says when; the operation itself must not wait. Files do not care.
+            let flags = rustix::fs::fcntl_getfl(&fd)?;
+            rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK)?;
+        }
+        let descriptor = Descriptor { fd: Arc::new(fd), in_flight: 0, closing: false };
+        Ok(Handle(self.descriptors.insert(descriptor)))
+    }
+
+    /// Closes a descriptor as soon as nothing of it is in flight. What waits on a socket ends now.
+    pub fn close(&mut self, handle: Handle) {
+        let descriptor = self.descriptors.get_mut(handle.0);
+        descriptor.closing = true;
+        if descriptor.in_flight == 0 {
+            self.descriptors.remove(handle.0);
+            return;
+        }
+        // A file is no socket, and its operations end by themselves.
+        let _ = rustix::net::shutdown(descriptor.fd.as_fd(), Shutdown::Both);
+    }
+
+    /// Waits for a connection on a listening socket.
+    pub fn accept(&mut self, token: Token, listener: Handle) {
+        self.start(token, listener, Work::Accept);
+    }
+
+    /// Waits for bytes from a socket; none means that the other side is done.
+    pub fn receive(&mut self, token: Token, socket: Handle, slice: Slice) {
+        self.start(token, socket, Work::Receive(slice));
+    }
+
+    /// Sends slices, one after the other, all of them.
+    ///
+    /// # Panics
+    /// If there are none, or more than [`SLICES_MAX`].
+    pub fn send(&mut self, token: Token, socket: Handle, slices: &[Slice]) {
+        assert!((1..=SLICES_MAX).contains(&slices.len()), "one send takes {SLICES_MAX} slices");
+        let mut list = self.spare_lists.pop().unwrap_or_default();
+        list.extend_from_slice(slices);
+        self.start(token, socket, Work::Send(list));
+    }
+
+    /// Reads from a file.
+    pub fn read(&mut self, token: Token, file: Handle, offset: u64, slice: Slice) {
+        self.start(token, file, Work::Read { offset, slice });
+    }
+
+    /// Writes to a file.
+    pub fn write(&mut self, token: Token, file: Handle, offset: u64, slice: Slice) {
+        self.start(token, file, Work::Write { offset, slice });
+    }
+
+    /// Makes what was written to a file durable.
+    pub fn sync(&mut self, token: Token, file: Handle) {
+        self.start(token, file, Work::Sync);
+    }
+
+    /// Gives back the room of a range of a file, which then reads as zeroes.
+    pub fn discard(&mut self, token: Token, file: Handle, offset: u64, length: u64) {
+        self.start(token, file, Work::Discard { offset, length });
+    }
+
+    /// How many operations are in flight.
+    pub fn in_flight(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// Waits until something happens, but at most for `patience`, and appends every operation that
+    /// ended. That may be none: a part of an operation may be all that happened. Operations reach
+    /// the kernel here at the latest.
+    ///
+    /// # Errors
+    /// If the kernel fails in a way that no operation answers for.
+    pub fn wait(&mut self, patience: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
+        let mut ended = std::mem::take(&mut self.ended);
+        match &mut self.backend {
+            Backend::Ring(ring) => ring.wait(patience, &mut ended)?,
+            Backend::Threads(pool) => pool.wait(patience, &mut self.buffers, &mut ended)?,
+        }
+        for (key, result) in ended.drain(..) {
+            self.finish(key, result, done);
+        }
+        self.ended = ended;
+        Ok(())
+    }
+
+    #[inline]
+    fn start(&mut self, token: Token, handle: Handle, work: Work) {
+        let descriptor = self.descriptors.get_mut(handle.0);
+        assert!(!descriptor.closing, "nothing is started on what is being closed");
+        descriptor.in_flight += 1;
+        self.each_use(&work, Buffers::begin_use);
+        let key = self.flights.insert(Flight { token, handle, work, moved: 0 });
+        self.push(key);
+    }
+
+    #[inline]
+    fn push(&mut self, key: u32) {
+        let flight = self.flights.get(key);
+        let fd = &self.descriptors.get(flight.handle.0).fd;
+        match &mut self.backend {
+            Backend::Ring(ring) => ring.push(key, fd, &flight.work, &mut self.buffers),
+            Backend::Threads(pool) => pool.push(key, fd, &flight.work, &self.buffers),
+        }
+    }
+
+    /// An operation, or a part of it, ended.
+    #[inline]
+    fn finish(&mut self, key: u32, result: Result<usize, Errno>, done: &mut Vec<Done>) {
+        let flight = self.flights.get_mut(key);
+        if let Ok(moved) = result
+            && moved > 0
+            && !matches!(flight.work, Work::Accept)
+        {
+            flight.moved += moved;
+            if advance(&mut flight.work, moved) {
+                return self.push(key);
+            }
+        }
+        let Flight { token, handle, work, moved } =
+            self.flights.remove(key).expect("an operation ends once");
+        self.each_use(&work, Buffers::end_use);
+        let accepts = matches!(work, Work::Accept);
+        if let Work::Send(mut list) = work {
+            list.clear();
+            self.spare_lists.push(list);
+        }
+        let descriptor = self.descriptors.get_mut(handle.0);
+        descriptor.in_flight -= 1;
+        if descriptor.closing && descriptor.in_flight == 0 {
+            self.descriptors.remove(handle.0);
+        }
+        let result = match result {
+            Ok(number) if accepts => self.adopt_accepted(number),
+            Ok(_) => Ok(Answer::Bytes(moved)),
+            Err(errno) => Err(errno),
+        };
+        done.push(Done { token, result });
+    }
+
+    fn adopt_accepted(&mut self, number: usize) -> Result<Answer, Errno> {
+        let handle = self.adopt(ring::own_accepted(number)).map_err(|_| Errno::CONNABORTED)?;
+        Ok(Answer::Connection(handle))
+    }
+
+    #[inline]
+    fn each_use(&mut self, work: &Work, act: fn(&mut Buffers, BufferKey, Use)) {
+        match work {
+            Work::Receive(slice) | Work::Read { slice, .. } => {
+                act(&mut self.buffers, slice.buffer, Use::Target);
+            }
+            Work::Write { slice, .. } => act(&mut self.buffers, slice.buffer, Use::Source),
+            Work::Send(list) => {
+                for slice in list {
+                    act(&mut self.buffers, slice.buffer, Use::Source);
+                }
+            }
+            Work::Accept | Work::Sync | Work::Discard { .. } => {}
+        }
+    }
+}
+
+impl Drop for Driver {
+    /// Memory may not go away under an operation in flight: whatever waits on a socket is ended,
+    /// and what remains of file I/O is waited for.
+    fn drop(&mut self) {
+        for (_, descriptor) in self.descriptors.iter() {
+            let _ = rustix::net::shutdown(descriptor.fd.as_fd(), Shutdown::Both);
+        }
+        let deadline = Instant::now() + DROP_PATIENCE;
+        let mut done = Vec::new();
+        while !self.flights.is_empty() {
+            let waited = self.wait(Some(Duration::from_millis(100)), &mut done);
+            if waited.is_err() || Instant::now() > deadline {
+                // A device that never answers: its memory is given up instead.
+                std::mem::forget(std::mem::take(&mut self.buffers));
+                return;
+            }
+        }
+    }
+}
+
+/// Reads the first bytes of a file into memory aligned to a page, to see whether it can be done.
+///
+/// # Errors
+/// As `pread`.
+pub(crate) fn probe_read(fd: impl AsFd, bytes: usize) -> Result<usize, Errno> {
+    let mut memory = buffers::Memory::new(bytes);
+    rustix::io::pread(fd, memory.slice_mut(buffers::HEAD_BYTES, bytes), 0)
+}
+
+/// Shrinks what is to be done by what was; whether something is left that is worth going on with.
+#[inline]
+fn advance(work: &mut Work, moved: usize) -> bool {
+    match work {
+        Work::Read { offset, slice } | Work::Write { offset, slice } => {
+            *offset += moved as u64;
+            *slice = slice.after(moved);
+            slice.length > 0
+        }
+        Work::Send(list) => {
+            let mut left = moved;
+            for slice in list.iter_mut() {
+                let step = left.min(slice.length);
+                *slice = slice.after(step);
+                left -= step;
+            }
+            list.iter().any(|slice| slice.length > 0)
+        }
+        Work::Accept | Work::Receive(_) | Work::Sync | Work::Discard { .. } => false,
+    }
+}

@@ -1,0 +1,245 @@
+//! The backend without io_uring: `preadv` and `pwritev` on a few threads, `poll` for the sockets.
+//!
+//! A thread is given a file operation with memory of its own, and the bytes are copied to or from
+//! the driver's buffer by the thread that owns the driver: nothing is shared, at the price of a
+//! copy. Sockets are served by that thread itself, once `poll` says that they are ready. An
+//! `eventfd` among the polled descriptors tells that a file operation ended.
+
+use super::Work;
+use super::buffers::{Buffers, HEAD_BYTES, Memory, Slice};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::FallocateFlags;
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{IntoRawFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How many threads do file I/O: as many I/Os as are in flight at a device at once.
+const THREADS: usize = 8;
+
+/// A file operation on its way to a thread, or back from one.
+struct Job {
+    key: u32,
+    fd: Arc<OwnedFd>,
+    task: Task,
+    result: Result<usize, Errno>,
+}
+
+enum Task {
+    Read { offset: u64, memory: Memory, slice: Slice },
+    Write { offset: u64, memory: Memory, length: usize },
+    Sync,
+    Discard { offset: u64, length: u64 },
+}
+
+#[derive(Default)]
+struct Queues {
+    waiting: VecDeque<Job>,
+    ended: Vec<Job>,
+    over: bool,
+}
+
+struct Shared {
+    queues: Mutex<Queues>,
+    work: Condvar,
+    /// Written to when a job ended.
+    bell: OwnedFd,
+}
+
+/// A socket operation that waits for its socket to be ready.
+struct Pending {
+    key: u32,
+    fd: Arc<OwnedFd>,
+    task: SocketTask,
+}
+
+enum SocketTask {
+    Accept,
+    Receive(Slice),
+    Send(Vec<Slice>),
+}
+
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+    pending: Vec<Pending>,
+}
+
+impl Pool {
+    pub(super) fn new() -> io::Result<Pool> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let (queues, work) = (Mutex::default(), Condvar::new());
+        let pool = Pool { shared: Arc::new(Shared { queues, work, bell }), pending: Vec::new() };
+        for number in 0..THREADS {
+            let shared = pool.shared.clone();
+            let thread = std::thread::Builder::new().name(format!("member-io-{number}"));
+            thread.spawn(move || shared.serve())?;
+        }
+        Ok(pool)
+    }
+
+    /// Takes an operation in.
+    pub(super) fn push(&mut self, key: u32, fd: &Arc<OwnedFd>, work: &Work, buffers: &Buffers) {
+        let fd = fd.clone();
+        let task = match work {
+            Work::Accept => {
+                return self.pending.push(Pending { key, fd, task: SocketTask::Accept });
+            }
+            Work::Receive(slice) => {
+                let task = SocketTask::Receive(*slice);
+                return self.pending.push(Pending { key, fd, task });
+            }
+            Work::Send(list) => {
+                let task = SocketTask::Send(list.clone());
+                return self.pending.push(Pending { key, fd, task });
+            }
+            Work::Read { offset, slice } => {
+                Task::Read { offset: *offset, memory: Memory::new(slice.length), slice: *slice }
+            }
+            Work::Write { offset, slice } => {
+                let mut memory = Memory::new(slice.length);
+                memory.slice_mut(HEAD_BYTES, slice.length).copy_from_slice(buffers.bytes(*slice));
+                Task::Write { offset: *offset, memory, length: slice.length }
+            }
+            Work::Sync => Task::Sync,
+            Work::Discard { offset, length } => Task::Discard { offset: *offset, length: *length },
+        };
+        self.shared.lock().waiting.push_back(Job { key, fd, task, result: Ok(0) });
+        self.shared.work.notify_one();
+    }
+
+    /// Waits for an end, at most for `patience`, and appends every end there is.
+    pub(super) fn wait(
+        &mut self,
+        patience: Option<Duration>,
+        buffers: &mut Buffers,
+        ended: &mut Vec<(u32, Result<usize, Errno>)>,
+    ) -> io::Result<()> {
+        let ready = self.ready(patience)?;
+        let mut index = 0;
+        self.pending.retain(|pending| {
+            index += 1;
+            if !ready[index - 1] {
+                return true;
+            }
+            match pending.perform(buffers) {
+                Err(Errno::AGAIN | Errno::INTR) => true,
+                result => {
+                    ended.push((pending.key, result));
+                    false
+                }
+            }
+        });
+        for job in std::mem::take(&mut self.shared.lock().ended) {
+            if let (Task::Read { memory, slice, .. }, Ok(length)) = (&job.task, job.result) {
+                let target = buffers.target(Slice { length, ..*slice });
+                target.copy_from_slice(memory.slice(HEAD_BYTES, length));
+            }
+            ended.push((job.key, job.result));
+        }
+        Ok(())
+    }
+
+    /// Polls; tells of each pending operation whether its socket is ready.
+    fn ready(&self, patience: Option<Duration>) -> io::Result<Vec<bool>> {
+        let mut polled: Vec<PollFd<'_>> = self.pending.iter().map(Pending::poll_fd).collect();
+        polled.push(PollFd::new(&self.shared.bell, PollFlags::IN));
+        let patience = patience.map(|patience| Timespec {
+            tv_sec: patience.as_secs() as i64,
+            tv_nsec: patience.subsec_nanos().into(),
+        });
+        match poll(&mut polled, patience.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let mut ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+        if ready.pop() == Some(true) {
+            // Read before the jobs are: a job that ends in between rings once more.
+            let _ = rustix::io::read(&self.shared.bell, &mut [0; 8]);
+        }
+        Ok(ready)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.lock().over = true;
+        self.shared.work.notify_all();
+    }
+}
+
+impl Pending {
+    fn poll_fd(&self) -> PollFd<'_> {
+        let direction = match self.task {
+            SocketTask::Accept | SocketTask::Receive(_) => PollFlags::IN,
+            SocketTask::Send(_) => PollFlags::OUT,
+        };
+        PollFd::new(&self.fd, direction)
+    }
+
+    fn perform(&self, buffers: &mut Buffers) -> Result<usize, Errno> {
+        match &self.task {
+            SocketTask::Accept => {
+                let accepted = rustix::net::accept_with(&self.fd, SocketFlags::CLOEXEC)?;
+                Ok(accepted.into_raw_fd() as usize)
+            }
+            SocketTask::Receive(slice) => {
+                let target = buffers.target(*slice);
+                Ok(rustix::net::recv(&self.fd, target, RecvFlags::empty())?.0)
+            }
+            SocketTask::Send(list) => {
+                let left = list.iter().filter(|slice| slice.length > 0);
+                let slices: Vec<IoSlice<'_>> =
+                    left.map(|slice| IoSlice::new(buffers.bytes(*slice))).collect();
+                let mut control = SendAncillaryBuffer::default();
+                rustix::net::sendmsg(&self.fd, &slices, &mut control, SendFlags::NOSIGNAL)
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        // A thread that panicked has not left the queues half changed.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What each thread does until the pool is over.
+    fn serve(&self) {
+        let mut queues = self.lock();
+        loop {
+            if let Some(mut job) = queues.waiting.pop_front() {
+                drop(queues);
+                job.result = perform(&mut job.task, &job.fd);
+                queues = self.lock();
+                queues.ended.push(job);
+                // The counter of an eventfd cannot overflow by ones.
+                let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+            } else if queues.over {
+                return;
+            } else {
+                queues = self.work.wait(queues).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+fn perform(task: &mut Task, fd: &OwnedFd) -> Result<usize, Errno> {
+    rustix::io::retry_on_intr(|| match task {
+        Task::Read { offset, memory, slice } => {
+            let target = memory.slice_mut(HEAD_BYTES, slice.length);
+            rustix::io::preadv(fd, &mut [IoSliceMut::new(target)], *offset)
+        }
+        Task::Write { offset, memory, length } => {
+            let source = memory.slice(HEAD_BYTES, *length);
+            rustix::io::pwritev(fd, &[IoSlice::new(source)], *offset)
+        }
+        Task::Sync => rustix::fs::fdatasync(fd).map(|()| 0),
+        Task::Discard { offset, length } => {
+            let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(fd, mode, *offset, *length).map(|()| 0)
+        }
+    })
+}

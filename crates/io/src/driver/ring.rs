@@ -1,0 +1,182 @@
+//! The io_uring backend, and the only file with `unsafe` in it.
+//!
+//! Three things need it. Queueing an entry hands the kernel pointers that must stay valid until the
+//! operation ends: they point into the driver's buffers, which neither move nor go away while an
+//! operation uses them ([`super::buffers`]), or into the messages kept here. A connection comes
+//! back as a number that must be made a descriptor. And the C structures of a message start as
+//! zeroes.
+//!
+//! Entries of a turn are submitted by the same system call that waits for ends, with the patience
+//! as its time limit. Task work is deferred to that call where the kernel can (Linux 6.1), so that
+//! nothing interrupts the thread in between.
+
+#![allow(unsafe_code, reason = "the interface of io_uring is pointers; see the page above")]
+
+use super::buffers::{Buffers, Slice};
+use super::{SLICES_MAX, Work};
+use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, opcode, squeue};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Entries that can be queued before a system call takes them.
+const ENTRIES: u32 = 512;
+/// Ends that can wait to be seen.
+const COMPLETIONS: u32 = 4096;
+/// Operations that must be there.
+const NEEDED: [u8; 7] = [
+    opcode::Accept::CODE,
+    opcode::Recv::CODE,
+    opcode::SendMsg::CODE,
+    opcode::Read::CODE,
+    opcode::Write::CODE,
+    opcode::Fsync::CODE,
+    opcode::Fallocate::CODE,
+];
+
+/// What a send points at.
+struct Message {
+    header: libc::msghdr,
+    vectors: [libc::iovec; SLICES_MAX],
+}
+
+// SAFETY: its pointers are into its own box and into buffers that the driver owns, and the driver
+// moves between threads whole.
+unsafe impl Send for Message {}
+
+pub(super) struct Ring {
+    ring: IoUring,
+    /// By operation.
+    messages: Vec<Option<Box<Message>>>,
+}
+
+impl Ring {
+    pub(super) fn new() -> io::Result<Ring> {
+        let ring = IoUring::builder()
+            .setup_cqsize(COMPLETIONS)
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .build(ENTRIES)
+            .or_else(|_| IoUring::builder().setup_cqsize(COMPLETIONS).build(ENTRIES))?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        let complete = NEEDED.iter().all(|&code| probe.is_supported(code));
+        if !(complete && ring.params().is_feature_ext_arg()) {
+            let text = "this kernel's io_uring is too old";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        Ok(Ring { ring, messages: Vec::new() })
+    }
+
+    /// Queues an operation.
+    #[inline]
+    pub(super) fn push(&mut self, key: u32, fd: &Arc<OwnedFd>, work: &Work, buffers: &mut Buffers) {
+        let fd = Fd(fd.as_raw_fd());
+        let entry = match work {
+            Work::Accept => opcode::Accept::new(fd, std::ptr::null_mut(), std::ptr::null_mut())
+                .flags(libc::SOCK_CLOEXEC)
+                .build(),
+            Work::Receive(slice) => {
+                opcode::Recv::new(fd, buffers.pointer_mut(*slice), slice.length as u32).build()
+            }
+            Work::Send(list) => {
+                let header = self.message(key, list, buffers);
+                let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
+                opcode::SendMsg::new(fd, header).flags(flags).build()
+            }
+            Work::Read { offset, slice } => {
+                opcode::Read::new(fd, buffers.pointer_mut(*slice), slice.length as u32)
+                    .offset(*offset)
+                    .build()
+            }
+            Work::Write { offset, slice } => {
+                opcode::Write::new(fd, buffers.pointer(*slice), slice.length as u32)
+                    .offset(*offset)
+                    .build()
+            }
+            Work::Sync => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
+            Work::Discard { offset, length } => opcode::Fallocate::new(fd, *length)
+                .offset(*offset)
+                .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
+                .build(),
+        };
+        self.queue(&entry.user_data(u64::from(key)));
+    }
+
+    /// Waits for an end, at most for `patience`, and appends every end there is.
+    pub(super) fn wait(
+        &mut self,
+        patience: Option<Duration>,
+        ended: &mut Vec<(u32, Result<usize, Errno>)>,
+    ) -> io::Result<()> {
+        let time = patience.map(Timespec::from);
+        let mut arguments = SubmitArgs::new();
+        if let Some(time) = &time {
+            arguments = arguments.timespec(time);
+        }
+        match self.ring.submitter().submit_with_args(1, &arguments) {
+            Ok(_) => {}
+            Err(error) if is_patience_over(&error) => {}
+            Err(error) => return Err(error),
+        }
+        for end in self.ring.completion() {
+            let result = match end.result() {
+                moved if moved >= 0 => Ok(moved as usize),
+                errno => Err(Errno::from_raw_os_error(-errno)),
+            };
+            ended.push((end.user_data() as u32, result));
+        }
+        Ok(())
+    }
+
+    /// The message of an operation: pointers to its slices.
+    fn message(&mut self, key: u32, list: &[Slice], buffers: &Buffers) -> *const libc::msghdr {
+        let index = key as usize;
+        if self.messages.len() <= index {
+            self.messages.resize_with(index + 1, || None);
+        }
+        let message = self.messages[index].get_or_insert_with(empty_message);
+        let left = list.iter().filter(|slice| slice.length > 0);
+        let mut count = 0;
+        for (slice, vector) in left.zip(&mut message.vectors) {
+            vector.iov_base = buffers.pointer(*slice).cast_mut().cast();
+            vector.iov_len = slice.length;
+            count += 1;
+        }
+        message.header.msg_iov = message.vectors.as_mut_ptr();
+        message.header.msg_iovlen = count;
+        &raw const message.header
+    }
+
+    #[inline]
+    fn queue(&mut self, entry: &squeue::Entry) {
+        // SAFETY: the pointers of an entry are into buffers that the driver marks as in use until
+        // the operation ends and neither moves nor frees before, or into a boxed message that is
+        // kept for as long as the ring; the descriptor is kept open until then as well.
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            // Full: the kernel takes what there is. If even that fails, the next wait says so.
+            if self.ring.submit().is_err() {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// Makes a descriptor of the number that an accept ended with.
+pub(super) fn own_accepted(number: usize) -> OwnedFd {
+    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows its number.
+    unsafe { OwnedFd::from_raw_fd(number as i32) }
+}
+
+/// Whether a wait ended because of its time limit or a signal: no failure.
+fn is_patience_over(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN))
+}
+
+fn empty_message() -> Box<Message> {
+    // SAFETY: both structures are plain data, for which all zeroes is a value: no name, no slices.
+    unsafe { Box::new(std::mem::zeroed()) }
+}

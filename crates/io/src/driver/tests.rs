@@ -1,0 +1,110 @@
+//! Both backends do the same, on files and on sockets.
+
+use super::*;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
+
+fn drivers() -> Vec<Driver> {
+    let mut drivers = vec![Driver::new(Some(BackendKind::Threads)).unwrap().0];
+    match Driver::new(Some(BackendKind::Ring)) {
+        Ok((driver, _)) => drivers.push(driver),
+        Err(error) => eprintln!("skipped: io_uring ({error})"),
+    }
+    drivers
+}
+
+/// Waits for so many ends, in the order of their tokens.
+fn wait_for(driver: &mut Driver, count: usize) -> Vec<(u64, Result<Answer, Errno>)> {
+    let mut done = Vec::new();
+    for _ in 0..10_000 {
+        if done.len() < count {
+            driver.wait(PATIENCE, &mut done).unwrap();
+        }
+    }
+    assert_eq!(done.len(), count, "{done:?}");
+    let mut ends: Vec<_> = done.into_iter().map(|done| (done.token.0, done.result)).collect();
+    ends.sort_by_key(|(token, _)| *token);
+    ends
+}
+
+#[test]
+fn what_is_written_is_read_back_and_holes_read_as_zeroes() {
+    for mut driver in drivers() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let file = driver.adopt(file.into()).unwrap();
+        let buffer = driver.buffers.acquire(8192);
+        let (first, second) = (Slice::data(buffer, 0, 4096), Slice::data(buffer, 4096, 4096));
+        driver.buffers.bytes_mut(first).fill(7);
+        driver.buffers.bytes_mut(second).fill(9);
+        driver.write(Token(1), file, 0, first);
+        driver.write(Token(2), file, 65536, second);
+        let both = [(1, Ok(Answer::Bytes(4096))), (2, Ok(Answer::Bytes(4096)))];
+        assert_eq!(wait_for(&mut driver, 2), both);
+        driver.discard(Token(3), file, 0, 4096);
+        driver.sync(Token(4), file);
+        assert_eq!(wait_for(&mut driver, 2)[1], (4, Ok(Answer::Bytes(0))));
+        driver.read(Token(1), file, 65536, first);
+        driver.read(Token(2), file, 0, second);
+        assert_eq!(wait_for(&mut driver, 2), both);
+        assert!(driver.buffers.bytes(first).iter().all(|&byte| byte == 9));
+        assert!(driver.buffers.bytes(second).iter().all(|&byte| byte == 0));
+        driver.read(Token(5), file, (1 << 20) - 512, first);
+        assert_eq!(wait_for(&mut driver, 1), [(5, Ok(Answer::Bytes(512)))], "the file ends there");
+        driver.buffers.release(buffer);
+    }
+}
+
+#[test]
+fn connections_carry_more_than_a_socket_holds_at_once() {
+    for mut driver in drivers() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = driver.adopt(UnixListener::bind(&path).unwrap().into()).unwrap();
+        driver.accept(Token(1), listener);
+        let mut client = UnixStream::connect(&path).unwrap();
+        let ends = wait_for(&mut driver, 1);
+        let (1, Ok(Answer::Connection(socket))) = ends[0] else { panic!("{ends:?}") };
+
+        let bytes = 4 << 20;
+        let buffer = driver.buffers.acquire(bytes);
+        driver.buffers.bytes_mut(Slice::data(buffer, 0, bytes)).fill(5);
+        let half = bytes / 2;
+        let halves = [Slice::data(buffer, 0, half), Slice::data(buffer, half, half)];
+        driver.send(Token(2), socket, &halves);
+        let reader = std::thread::spawn(move || {
+            let mut all = vec![0; bytes];
+            client.read_exact(&mut all).unwrap();
+            client.write_all(b"thanks").unwrap();
+            (all, client)
+        });
+        assert_eq!(wait_for(&mut driver, 1), [(2, Ok(Answer::Bytes(bytes)))]);
+        let (all, client) = reader.join().unwrap();
+        assert!(all.iter().all(|&byte| byte == 5));
+
+        driver.receive(Token(3), socket, halves[0]);
+        assert_eq!(wait_for(&mut driver, 1), [(3, Ok(Answer::Bytes(6)))]);
+        assert_eq!(driver.buffers.bytes(Slice::data(buffer, 0, 6)), b"thanks");
+        driver.receive(Token(4), socket, halves[0]);
+        drop(client);
+        assert_eq!(wait_for(&mut driver, 1), [(4, Ok(Answer::Bytes(0)))], "the client is gone");
+    }
+}
+
+#[test]
+fn closing_ends_what_waits_and_patience_ends() {
+    for mut driver in drivers() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let socket = driver.adopt(ours.into()).unwrap();
+        let buffer = driver.buffers.acquire(4096);
+        driver.receive(Token(1), socket, Slice::data(buffer, 0, 4096));
+        let mut done = Vec::new();
+        driver.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
+        assert!(done.is_empty(), "nobody has sent anything");
+        driver.close(socket);
+        assert_eq!(wait_for(&mut driver, 1), [(1, Ok(Answer::Bytes(0)))]);
+        assert_eq!(driver.in_flight(), 0);
+    }
+}

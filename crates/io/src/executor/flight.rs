@@ -1,0 +1,171 @@
+//! Member I/O in flight: launched, ended in parts, ended.
+//!
+//! I/O to a real member has one part, the file operation. I/O to an emulated one has the model's
+//! part, and that of its data where that takes time.
+
+use super::{Executor, MemberStats, TOKEN_OWNER};
+use crate::driver::buffers::Slice;
+use crate::driver::{Handle, Token};
+use crate::member::Store;
+use mirrorball_core::io::{IoError, IoId, Op, VolumeError};
+use mirrorball_core::member::MemberIndex;
+use mirrorball_core::units::Nanos;
+use mirrorball_disk::model::DiskIo;
+
+/// Who asked for a member I/O.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Origin {
+    /// The volume, under this name.
+    Volume(IoId),
+    /// The request itself.
+    Order,
+}
+
+/// One member I/O.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    pub(super) origin: Origin,
+    /// The request whose buffer it uses.
+    pub(super) order: u32,
+    pub(super) member: MemberIndex,
+    pub(super) op: Op,
+    /// First byte, on the member.
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    /// Where its data begins in that of the request.
+    pub(super) within: usize,
+    pub(super) submitted_at: Nanos,
+    /// When the model said that it ends, once it did.
+    pub(super) due: Option<Nanos>,
+    pub(super) parts_left: u8,
+    pub(super) result: Result<(), IoError>,
+}
+
+impl Executor {
+    /// Starts a member I/O.
+    pub(super) fn launch(&mut self, flight: Flight) {
+        let key = self.flights.insert(flight);
+        let station = &mut self.stations[flight.member.get()];
+        station.stats.in_flight += 1;
+        let handle = match &mut station.store {
+            Store::Real(handle) => {
+                let handle = *handle;
+                return self.start_file_part(key, &flight, handle);
+            }
+            Store::EmulatedFile(handle) => Some(*handle),
+            Store::EmulatedMemory(memory) => {
+                match flight.op {
+                    Op::Write => {
+                        let buffer = self.orders.get(flight.order).buffer;
+                        let buffer = buffer.expect("a write has a buffer");
+                        let slice = Slice::data(buffer, flight.within, flight.length as usize);
+                        memory.write(flight.offset, self.driver.buffers.bytes(slice));
+                    }
+                    Op::Discard => memory.discard(flight.offset, flight.length),
+                    Op::Read | Op::Flush => {}
+                }
+                None
+            }
+            Store::EmulatedNothing => None,
+        };
+        // A flush of the backing file would cost what the host's disk does, and say nothing about
+        // the emulated one.
+        if let Some(handle) = handle.filter(|_| flight.op != Op::Flush) {
+            self.start_file_part(key, &flight, handle);
+        }
+        let Flight { op, offset, length, submitted_at, .. } = flight;
+        self.flights.get_mut(key).parts_left += 1;
+        let bank = self.bank.as_mut().expect("an emulated member has a model");
+        bank.submit(submitted_at, flight.member, DiskIo { tag: key.into(), op, offset, length });
+    }
+
+    /// One part of a member I/O ended; the I/O ends with its last part.
+    pub(super) fn end_part(&mut self, key: u32, result: Result<(), IoError>) {
+        let flight = self.flights.get_mut(key);
+        flight.result = flight.result.and(result);
+        flight.parts_left -= 1;
+        if flight.parts_left > 0 {
+            return;
+        }
+        let flight = self.flights.remove(key).expect("a member I/O ends once");
+        if flight.op == Op::Read && flight.result.is_ok() {
+            self.fetch(&flight);
+        }
+        let now = self.now;
+        let stats = &mut self.stations[flight.member.get()].stats;
+        count(stats, &flight, now);
+        if let Some(due) = flight.due {
+            // By a fresh look at the clock: what came before it in this turn made it late, too.
+            let late = self.clock.now().saturating_sub(due);
+            stats.lateness.record(self.clock.real(late));
+        }
+        match flight.origin {
+            Origin::Volume(id) => {
+                let volume = self.volume.as_mut().expect("the volume asked for it");
+                volume.complete(id, flight.result, now);
+            }
+            Origin::Order => {
+                let error = match flight.op {
+                    Op::Read => VolumeError::Unreadable,
+                    Op::Write | Op::Flush | Op::Discard => VolumeError::Unwritable,
+                };
+                self.end_order(flight.order, flight.result.map_err(|_| error));
+            }
+        }
+    }
+
+    fn start_file_part(&mut self, key: u32, flight: &Flight, file: Handle) {
+        let token = Token::new(TOKEN_OWNER, key);
+        self.flights.get_mut(key).parts_left += 1;
+        let data = || {
+            let buffer = self.orders.get(flight.order).buffer.expect("data has a buffer");
+            Slice::data(buffer, flight.within, flight.length as usize)
+        };
+        match flight.op {
+            Op::Read => {
+                let data = data();
+                self.driver.read(token, file, flight.offset, data);
+            }
+            Op::Write => {
+                let data = data();
+                self.driver.write(token, file, flight.offset, data);
+            }
+            Op::Flush => self.driver.sync(token, file),
+            Op::Discard => self.driver.discard(token, file, flight.offset, flight.length),
+        }
+    }
+
+    /// Brings what a read of an emulated member without a file finds.
+    fn fetch(&mut self, flight: &Flight) {
+        let store = &self.stations[flight.member.get()].store;
+        if matches!(store, Store::Real(_) | Store::EmulatedFile(_)) {
+            return;
+        }
+        let buffer = self.orders.get(flight.order).buffer.expect("a read has a buffer");
+        let slice = Slice::data(buffer, flight.within, flight.length as usize);
+        let target = self.driver.buffers.bytes_mut(slice);
+        match store {
+            Store::EmulatedMemory(memory) => memory.read(flight.offset, target),
+            _ => target.fill(0),
+        }
+    }
+}
+
+fn count(stats: &mut MemberStats, flight: &Flight, now: Nanos) {
+    stats.in_flight -= 1;
+    let wait = now - flight.submitted_at;
+    match (flight.result, flight.op) {
+        (Err(_), _) => stats.errors += 1,
+        (Ok(()), Op::Read) => {
+            stats.reads += 1;
+            stats.read_bytes += flight.length;
+            stats.read_wait.record(wait);
+        }
+        (Ok(()), Op::Write) => {
+            stats.writes += 1;
+            stats.written_bytes += flight.length;
+            stats.write_wait.record(wait);
+        }
+        (Ok(()), Op::Flush | Op::Discard) => {}
+    }
+}

@@ -1,0 +1,336 @@
+//! The executor: drives a volume and its members, or the members alone, on the real clock.
+//!
+//! One thread owns it. Requests come in with a buffer of the driver; the volume makes member I/O
+//! of them, which goes to files through the driver, or to models whose ends come when the clock
+//! reaches them. A turn is: [`Executor::wait`] until something ends or is due, give what belongs to
+//! members to [`Executor::on_done`], then [`Executor::turn`], then take the ends of requests from
+//! [`Executor::poll_ended`].
+//!
+//! **Emulated members.** A model tells when an I/O ends; its data is stored and fetched meanwhile.
+//! The I/O ends when both are done, and the difference to what the model said is its *lateness*,
+//! kept as a histogram for each member: figures from late completions say nothing about the model.
+//!
+//! **Time** is that of the models ([`crate::clock`]): volume, policies and models agree on it.
+//!
+//! Nothing is allocated per request once the busiest moment was seen.
+//!
+//! Non-goals: who sends the requests, and how.
+
+mod flight;
+#[cfg(test)]
+mod tests;
+
+use crate::clock::Clock;
+use crate::driver::buffers::BufferKey;
+use crate::driver::{Answer, Done, Driver, Token};
+use crate::member::{Plan, Source, Store, io_error};
+use flight::{Flight, Origin};
+use mirrorball_core::histogram::Histogram;
+use mirrorball_core::io::{IoError, Op, Request, RequestId, RequestKind, VolumeError};
+use mirrorball_core::member::{MemberConfig, MemberIndex};
+use mirrorball_core::slab::Slab;
+use mirrorball_core::units::Nanos;
+use mirrorball_core::volume::Volume;
+use mirrorball_disk::bank::Bank;
+use mirrorball_disk::model::Completion;
+use std::collections::VecDeque;
+use std::io;
+
+/// The owner in the tokens of member I/O.
+pub const TOKEN_OWNER: u8 = 0;
+
+/// What a request is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// The volume.
+    Volume,
+    /// One member, past the volume.
+    Member(MemberIndex),
+}
+
+/// A request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Order {
+    /// Given back with its end.
+    pub token: Token,
+    /// What it is for.
+    pub target: Target,
+    /// What is asked: a read, write, flush or discard.
+    pub kind: RequestKind,
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub length: u64,
+    /// Whose data, from its first byte on, is read or written; `None` where there is none.
+    pub buffer: Option<BufferKey>,
+    /// Who asks, as policies see it.
+    pub stream: u64,
+}
+
+/// The end of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// As given with the request.
+    pub token: Token,
+    /// Whether it succeeded.
+    pub result: Result<(), VolumeError>,
+}
+
+/// What an executor counts of a member, from its start.
+#[derive(Clone, Debug, Default)]
+pub struct MemberStats {
+    /// I/Os in flight.
+    pub in_flight: u32,
+    /// Reads that ended well.
+    pub reads: u64,
+    /// Their bytes.
+    pub read_bytes: u64,
+    /// How long they took.
+    pub read_wait: Histogram,
+    /// Writes that ended well.
+    pub writes: u64,
+    /// Their bytes.
+    pub written_bytes: u64,
+    /// How long they took.
+    pub write_wait: Histogram,
+    /// I/Os that failed.
+    pub errors: u64,
+    /// How much later than the model said emulated I/Os ended, in real time.
+    pub lateness: Histogram,
+}
+
+/// A member as it is driven.
+struct Station {
+    config: MemberConfig,
+    store: Store,
+    stats: MemberStats,
+}
+
+/// See the page of this module.
+pub struct Executor {
+    /// The kernel: for those who send requests, too.
+    pub driver: Driver,
+    clock: Clock,
+    /// The time of this turn: volume and models see no other, so it never goes back.
+    now: Nanos,
+    volume: Option<Volume>,
+    stations: Vec<Station>,
+    bank: Option<Bank>,
+    orders: Slab<Order>,
+    flights: Slab<Flight>,
+    ended: VecDeque<Ended>,
+    completions: Vec<(MemberIndex, Completion)>,
+}
+
+impl Executor {
+    /// An executor of these members. `volume` lies over them, if there is one; `bank` holds the
+    /// models of the emulated ones, in the same order, if there are any.
+    ///
+    /// # Errors
+    /// If the driver cannot take the files over.
+    ///
+    /// # Panics
+    /// If there are emulated members without a model.
+    pub fn new(
+        mut driver: Driver,
+        clock: Clock,
+        plans: Vec<Plan>,
+        bank: Option<Bank>,
+        volume: Option<Volume>,
+    ) -> io::Result<Executor> {
+        let mut stations = Vec::new();
+        for Plan { config, source } in plans {
+            let modelled = bank.as_ref().is_some_and(|bank| stations.len() < bank.len());
+            let real = matches!(source, Source::Real(_));
+            assert!(real || modelled, "an emulated member has a model");
+            let store = match source {
+                Source::Real(member) => Store::Real(driver.adopt(member.fd)?),
+                Source::EmulatedFile(member) => Store::EmulatedFile(driver.adopt(member.fd)?),
+                Source::EmulatedMemory => Store::EmulatedMemory(Default::default()),
+                Source::EmulatedNothing => Store::EmulatedNothing,
+            };
+            stations.push(Station { config, store, stats: MemberStats::default() });
+        }
+        Ok(Executor {
+            driver,
+            clock,
+            now: clock.now(),
+            volume,
+            stations,
+            bank,
+            orders: Slab::default(),
+            flights: Slab::default(),
+            ended: VecDeque::new(),
+            completions: Vec::new(),
+        })
+    }
+
+    /// The clock that everything here goes by.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The volume, if there is one.
+    pub fn volume(&self) -> Option<&Volume> {
+        self.volume.as_ref()
+    }
+
+    /// The volume, to change its policy or the state of a member.
+    pub fn volume_mut(&mut self) -> Option<&mut Volume> {
+        self.volume.as_mut()
+    }
+
+    /// Each member with what was counted of it.
+    pub fn members(&self) -> impl Iterator<Item = (&MemberConfig, &MemberStats)> {
+        self.stations.iter().map(|station| (&station.config, &station.stats))
+    }
+
+    /// The size of a target in bytes.
+    ///
+    /// # Panics
+    /// If it is not there.
+    pub fn size_bytes(&self, target: Target) -> u64 {
+        match target {
+            Target::Volume => self.volume.as_ref().expect("there is a volume").capacity_bytes(),
+            Target::Member(member) => self.stations[member.get()].config.size_bytes,
+        }
+    }
+
+    /// Whether every request has ended.
+    pub fn is_idle(&self) -> bool {
+        self.orders.is_empty() && self.flights.is_empty()
+    }
+
+    /// Takes a request in. Its end comes from [`Executor::poll_ended`] after a later
+    /// [`Executor::turn`]; until then its buffer is not looked at.
+    pub fn submit(&mut self, order: Order) {
+        let key = self.orders.insert(order);
+        let Order { kind, offset, length, stream, .. } = order;
+        match order.target {
+            Target::Volume => {
+                let id = RequestId(key.into());
+                let volume = self.volume.as_mut().expect("there is a volume");
+                let background = false;
+                volume.submit(Request { id, kind, offset, length, stream, cpu: 0, background });
+            }
+            Target::Member(member) => self.submit_to_member(key, member, &order),
+        }
+    }
+
+    /// Lets happen what is due, and hands out what follows from it.
+    pub fn turn(&mut self) {
+        self.now = self.clock.now();
+        let now = self.now;
+        self.advance_models();
+        let Some(volume) = &mut self.volume else { return };
+        if volume.poll_timeout().is_some_and(|at| at <= now) {
+            volume.on_timeout(now);
+        }
+        while let Some(io) = self.volume.as_mut().and_then(|volume| volume.poll_io(now)) {
+            let order = io.request.0 as u32;
+            let within = io.volume_offset.saturating_sub(self.orders.get(order).offset) as usize;
+            self.launch(Flight {
+                origin: Origin::Volume(io.id),
+                order,
+                member: io.member,
+                op: io.op,
+                offset: io.offset,
+                length: io.length,
+                within,
+                submitted_at: now,
+                due: None,
+                parts_left: 0,
+                result: Ok(()),
+            });
+        }
+        while let Some(reply) = self.volume.as_mut().and_then(Volume::poll_reply) {
+            self.end_order(reply.request.0 as u32, reply.result);
+        }
+    }
+
+    /// The next end of a request, if there is one.
+    pub fn poll_ended(&mut self) -> Option<Ended> {
+        self.ended.pop_front()
+    }
+
+    /// Waits until something ends or is due, and appends the ends of operations; those whose token
+    /// has the owner [`TOKEN_OWNER`] belong to [`Executor::on_done`].
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn wait(&mut self, done: &mut Vec<Done>) -> io::Result<()> {
+        let model = self.bank.as_ref().and_then(Bank::next_event);
+        let volume = self.volume.as_ref().and_then(Volume::poll_timeout);
+        let due = [model, volume].into_iter().flatten().min();
+        self.driver.wait(due.map(|due| self.clock.patience(due)), done)
+    }
+
+    /// The end of an operation that a member I/O started.
+    pub fn on_done(&mut self, done: &Done) {
+        self.now = self.clock.now();
+        let key = done.token.key();
+        let flight = self.flights.get(key);
+        let result = match done.result {
+            Err(errno) => Err(io_error(errno)),
+            // The file ended before the read did: it is not what it was.
+            Ok(Answer::Bytes(bytes)) if moves(flight.op) && (bytes as u64) < flight.length => {
+                Err(IoError::Gone)
+            }
+            Ok(_) => Ok(()),
+        };
+        self.end_part(key, result);
+    }
+
+    fn submit_to_member(&mut self, key: u32, member: MemberIndex, order: &Order) {
+        let size_bytes = self.stations[member.get()].config.size_bytes;
+        let op = match order.kind {
+            RequestKind::Read => Op::Read,
+            RequestKind::Write => Op::Write,
+            RequestKind::Flush => Op::Flush,
+            RequestKind::Discard => Op::Discard,
+            RequestKind::Scrub | RequestKind::Rebuild(_) => {
+                return self.end_order(key, Err(VolumeError::NotRebuilding));
+            }
+        };
+        if order.offset.checked_add(order.length).is_none_or(|end| end > size_bytes) {
+            return self.end_order(key, Err(VolumeError::OutOfRange));
+        }
+        self.now = self.clock.now();
+        self.advance_models();
+        self.launch(Flight {
+            origin: Origin::Order,
+            order: key,
+            member,
+            op,
+            offset: order.offset,
+            length: order.length,
+            within: 0,
+            submitted_at: self.now,
+            due: None,
+            parts_left: 0,
+            result: Ok(()),
+        });
+    }
+
+    fn advance_models(&mut self) {
+        let Some(bank) = &mut self.bank else { return };
+        let mut completions = std::mem::take(&mut self.completions);
+        bank.advance(self.now, &mut completions);
+        for (_, Completion { tag, at, result }) in completions.drain(..) {
+            let key = tag as u32;
+            self.flights.get_mut(key).due = Some(at);
+            self.end_part(key, result);
+        }
+        self.completions = completions;
+    }
+
+    fn end_order(&mut self, key: u32, result: Result<(), VolumeError>) {
+        let order = self.orders.remove(key).expect("a request ends once");
+        self.ended.push_back(Ended { token: order.token, result });
+    }
+}
+
+/// Whether the operation moves as many bytes as its length says.
+fn moves(op: Op) -> bool {
+    matches!(op, Op::Read | Op::Write)
+}

@@ -1,0 +1,165 @@
+//! Requests through an executor on real files and on emulated members, with either backend.
+
+use super::*;
+use crate::clock::Speed;
+use crate::driver::BackendKind;
+use crate::driver::buffers::Slice;
+use crate::member::file::{Caching, Occupied, OpenOptions, RealMember};
+use mirrorball_core::geometry::{ChunkMap, Profile};
+use mirrorball_core::member::{MemberState, Members};
+use mirrorball_core::policies::Spec;
+use mirrorball_disk::array_file::ArrayFile;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const MEMBER_BYTES: u64 = 8 << 20;
+const OPTIONS: OpenOptions = OpenOptions { caching: Caching::Direct, occupied: Occupied::Refuse };
+
+/// Two fast disks, mirrored, emulated with their data in memory.
+fn emulated() -> Executor {
+    let text = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2\nsize = \"8M\"\n";
+    let spec = ArrayFile::parse(text, "pair.toml").unwrap().spec;
+    let configs = spec.member_configs().unwrap();
+    let plan = |config| Plan { config, source: Source::EmulatedMemory };
+    let plans = configs.iter().cloned().map(plan).collect();
+    let volume = volume(spec.chunk_map().unwrap(), configs);
+    let clock = Clock::new(Speed::parse("10x").unwrap());
+    let driver = Driver::new(None).unwrap().0;
+    Executor::new(driver, clock, plans, Some(spec.bank(1).unwrap()), Some(volume)).unwrap()
+}
+
+fn volume(map: ChunkMap, configs: Vec<MemberConfig>) -> Volume {
+    let policy = Spec::parse("round-robin").unwrap().build(&[1, 2]).unwrap();
+    Volume::new(map, Members::new(configs), policy, 1)
+}
+
+/// Two files, mirrored.
+fn real(folder: &Path, backend: BackendKind) -> Option<Executor> {
+    let driver = Driver::new(Some(backend)).ok()?.0;
+    let mut plans = Vec::new();
+    for devid in [1, 2] {
+        let path = member(folder, devid);
+        File::create(&path).unwrap().set_len(MEMBER_BYTES).unwrap();
+        let real = RealMember::open(&path, OPTIONS).unwrap();
+        let config = MemberConfig::new(devid, real.size_bytes);
+        plans.push(Plan { config, source: Source::Real(real) });
+    }
+    let configs: Vec<MemberConfig> = plans.iter().map(|plan| plan.config.clone()).collect();
+    let volume = volume(ChunkMap::allocate(Profile::Raid1, None, &configs).unwrap(), configs);
+    let clock = Clock::new(Speed::REAL);
+    Some(Executor::new(driver, clock, plans, None, Some(volume)).unwrap())
+}
+
+fn member(folder: &Path, devid: u64) -> PathBuf {
+    folder.join(format!("member-{devid}.img"))
+}
+
+/// Runs requests to their ends and returns these in the order of tokens.
+fn run(executor: &mut Executor, orders: &[Order]) -> Vec<Result<(), VolumeError>> {
+    for order in orders {
+        executor.submit(*order);
+    }
+    let (mut done, mut ended) = (Vec::new(), Vec::new());
+    for _ in 0..100_000 {
+        executor.turn();
+        ended.extend(std::iter::from_fn(|| executor.poll_ended()));
+        if ended.len() == orders.len() {
+            break;
+        }
+        executor.wait(&mut done).unwrap();
+        done.drain(..).for_each(|done| executor.on_done(&done));
+    }
+    assert!(executor.is_idle());
+    ended.sort_by_key(|end| end.token.0);
+    ended.into_iter().map(|end| end.result).collect()
+}
+
+fn order(number: u32, kind: RequestKind, offset: u64, buffer: BufferKey) -> Order {
+    let length = if kind == RequestKind::Flush { 0 } else { 65536 };
+    let (token, target) = (Token::new(1, number), Target::Volume);
+    Order { token, target, kind, offset, length, buffer: Some(buffer), stream: 7 }
+}
+
+/// Writes a pattern to both ends of the volume, reads it back, and discards it.
+fn exercise(executor: &mut Executor) {
+    let last = executor.size_bytes(Target::Volume) - 65536;
+    let buffers = [0, 1].map(|_| executor.driver.buffers.acquire(65536));
+    let whole = |buffer| Slice::data(buffer, 0, 65536);
+    for (fill, buffer) in (1..).zip(buffers) {
+        executor.driver.buffers.bytes_mut(whole(buffer)).fill(fill);
+    }
+    let both = |kind| [order(0, kind, 0, buffers[0]), order(1, kind, last, buffers[1])];
+    assert_eq!(run(executor, &both(RequestKind::Write)), [Ok(()); 2]);
+    assert_eq!(run(executor, &both(RequestKind::Flush)), [Ok(()); 2]);
+    // Read through the other's buffer: what stands in it is not what is to be found.
+    let crossed =
+        [order(0, RequestKind::Read, last, buffers[0]), order(1, RequestKind::Read, 0, buffers[1])];
+    for _ in 0..4 {
+        assert_eq!(run(executor, &crossed), [Ok(()); 2]);
+        for (fill, buffer) in (1..).zip([buffers[1], buffers[0]]) {
+            let bytes = executor.driver.buffers.bytes_mut(whole(buffer));
+            assert!(bytes.iter().all(|&byte| byte == fill));
+            bytes.fill(0xee);
+        }
+    }
+    assert_eq!(run(executor, &both(RequestKind::Discard)), [Ok(()); 2]);
+    assert_eq!(run(executor, &both(RequestKind::Read)), [Ok(()); 2]);
+    assert!(executor.driver.buffers.bytes(whole(buffers[0])).iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn an_emulated_volume_keeps_its_data_and_counts_lateness() {
+    let mut executor = emulated();
+    exercise(&mut executor);
+    for (_, stats) in executor.members() {
+        assert_eq!((stats.in_flight, stats.errors, stats.writes), (0, 0, 2));
+        assert!(stats.reads > 0, "both members are read");
+        assert_eq!(stats.lateness.count(), stats.reads + stats.writes + 4, "every end counts");
+    }
+}
+
+#[test]
+fn a_volume_on_files_keeps_its_data_on_both() {
+    for backend in [BackendKind::Ring, BackendKind::Threads] {
+        let folder = TempDir::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let Some(mut executor) = real(folder.path(), backend) else {
+            eprintln!("skipped: {backend}");
+            continue;
+        };
+        exercise(&mut executor);
+        let buffer = executor.driver.buffers.acquire(65536);
+        executor.driver.buffers.bytes_mut(Slice::data(buffer, 0, 65536)).fill(0x5a);
+        assert_eq!(run(&mut executor, &[order(0, RequestKind::Write, 0, buffer)]), [Ok(())]);
+        let images = [1, 2].map(|devid| std::fs::read(member(folder.path(), devid)).unwrap());
+        assert!(images[0] == images[1], "the mirrors are alike");
+        assert_eq!(images[0].iter().filter(|&&byte| byte == 0x5a).count(), 65536);
+    }
+}
+
+#[test]
+fn a_member_that_is_cut_short_fails_and_the_volume_serves_on() {
+    let folder = TempDir::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let mut executor = real(folder.path(), BackendKind::Threads).unwrap();
+    exercise(&mut executor);
+    let file = File::options().write(true).open(member(folder.path(), 1)).unwrap();
+    file.set_len(0).unwrap();
+    let buffers: Vec<BufferKey> = (0..4).map(|_| executor.driver.buffers.acquire(65536)).collect();
+    let reads: Vec<Order> =
+        (0..4).map(|n| order(n, RequestKind::Read, 0, buffers[n as usize])).collect();
+    assert_eq!(run(&mut executor, &reads), [Ok(()); 4]);
+    let volume = executor.volume().unwrap();
+    assert_eq!(volume.members()[MemberIndex(0)].state, MemberState::Failed);
+    assert_eq!(volume.members()[MemberIndex(1)].state, MemberState::InSync);
+}
+
+#[test]
+fn a_member_alone_takes_requests_and_refuses_what_is_outside() {
+    let mut executor = emulated();
+    let buffer = executor.driver.buffers.acquire(65536);
+    let target = Target::Member(MemberIndex(1));
+    let write = Order { target, ..order(0, RequestKind::Write, MEMBER_BYTES - 65536, buffer) };
+    let outside = Order { offset: MEMBER_BYTES - 512, token: Token::new(1, 1), ..write };
+    let results = run(&mut executor, &[write, outside]);
+    assert_eq!(results, [Ok(()), Err(VolumeError::OutOfRange)]);
+}

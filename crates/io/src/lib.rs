@@ -1,0 +1,9 @@
+//! The real clock: members that are files or devices, emulated members, and exports.
+//!
+//! What `mirrorball_sim` does on a virtual clock this room does in real time, with the same
+//! volume, the same policies and the same models.
+
+pub mod clock;
+pub mod driver;
+pub mod executor;
+pub mod member;

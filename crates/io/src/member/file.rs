@@ -1,0 +1,191 @@
+//! A real member: a file or a block device, opened past the page cache where that can be.
+//!
+//! `O_DIRECT` keeps the host's cache from answering in place of the device, which is what a policy
+//! that measures its members needs. Some filesystems have none; those files are opened without it,
+//! and [`RealMember::direct`] tells.
+//!
+//! Which unit a device wants is found by trying: reads of 512 and of 4096 bytes at the start.
+
+use super::guard;
+use crate::driver::probe_read;
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek};
+use rustix::io::Errno;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Whether reads and writes go past the page cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Caching {
+    /// Past it, where that can be.
+    Direct,
+    /// Through it.
+    Buffered,
+}
+
+/// Whether a block device is opened that seems to hold something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Occupied {
+    /// It is refused.
+    Refuse,
+    /// It is opened: its owner said so.
+    Allow,
+}
+
+/// How to open a member.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenOptions {
+    /// Past the page cache or not.
+    pub caching: Caching,
+    /// What to do about a block device that holds something.
+    pub occupied: Occupied,
+}
+
+/// An open file or block device.
+#[derive(Debug)]
+pub struct RealMember {
+    /// Its descriptor.
+    pub fd: OwnedFd,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Reads and writes are in multiples of this.
+    pub block_bytes: u64,
+    /// Whether they go past the page cache.
+    pub direct: bool,
+    /// Whether the kernel says that it rotates.
+    pub rotational: bool,
+    /// The optimal I/O size that the kernel tells, or zero.
+    pub optimal_io_bytes: u64,
+}
+
+/// Why a member could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The system refused.
+    #[error("cannot open `{}`: {error}", path.display())]
+    System {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        error: Errno,
+    },
+    /// It is neither a file nor a block device.
+    #[error("`{}` is neither a file nor a block device", .0.display())]
+    WrongKind(PathBuf),
+    /// The kernel uses the device.
+    #[error(
+        "`{}` is in use: it, or a part of it, is mounted, swap, or belongs to another device \
+         (unmount it first)", .0.display()
+    )]
+    InUse(PathBuf),
+    /// The device holds something.
+    #[error(
+        "`{}` holds {what}, which writes would destroy (wipe it with `wipefs`, or say \
+         --occupied to use it all the same)", path.display()
+    )]
+    Holds {
+        /// The device.
+        path: PathBuf,
+        /// What is on it.
+        what: &'static str,
+    },
+}
+
+impl RealMember {
+    /// Opens the file or block device at `path` for reading and writing.
+    ///
+    /// # Errors
+    /// If it is not there or may not be opened, or is a block device in use.
+    pub fn open(path: &Path, options: OpenOptions) -> Result<RealMember, OpenError> {
+        let system = |error| OpenError::System { path: path.to_owned(), error };
+        let kind = rustix::fs::stat(path).map_err(system)?;
+        let device = match FileType::from_raw_mode(kind.st_mode) {
+            FileType::RegularFile => None,
+            FileType::BlockDevice => Some(kind.st_rdev),
+            _ => return Err(OpenError::WrongKind(path.to_owned())),
+        };
+        let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
+        if device.is_some() && options.occupied == Occupied::Refuse {
+            // Linux refuses this to a block device that it uses itself, in whole or in part.
+            flags |= OFlags::EXCL;
+        }
+        let in_use = |error| match error {
+            Errno::BUSY => OpenError::InUse(path.to_owned()),
+            error => system(error),
+        };
+        let plain = open(path, flags, Mode::empty()).map_err(in_use)?;
+        if device.is_some()
+            && options.occupied == Occupied::Refuse
+            && let Some(what) = guard::contents(&plain).map_err(system)?
+        {
+            return Err(OpenError::Holds { path: path.to_owned(), what });
+        }
+        let size_bytes = match device {
+            None => fstat(&plain).map_err(system)?.st_size as u64,
+            Some(_) => seek(&plain, SeekFrom::End(0)).map_err(system)?,
+        };
+        let direct = match options.caching {
+            Caching::Direct => open_direct(path, &plain),
+            Caching::Buffered => None,
+        };
+        let queue = |name| device.and_then(|device| queue_attribute(device, name)).unwrap_or(0);
+        let (rotational, optimal_io_bytes) = (queue("rotational") == 1, queue("optimal_io_size"));
+        let (fd, block_bytes, direct) = match direct {
+            Some((fd, block_bytes)) => (fd, block_bytes, true),
+            None => (plain, mirrorball_core::units::BLOCK_BYTES, false),
+        };
+        Ok(RealMember { fd, size_bytes, block_bytes, direct, rotational, optimal_io_bytes })
+    }
+}
+
+/// The same file past the page cache, with the least unit it takes; `None` if it cannot be.
+fn open_direct(path: &Path, plain: &OwnedFd) -> Option<(OwnedFd, u64)> {
+    // The exclusive hold is on `plain` and ends with it, so the flag is set there if it can be.
+    let flags = rustix::fs::fcntl_getfl(plain).ok()?;
+    let fd = match rustix::fs::fcntl_setfl(plain, flags | OFlags::DIRECT) {
+        Ok(()) => plain.try_clone().ok()?,
+        Err(_) => {
+            open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty()).ok()?
+        }
+    };
+    let unit = [512, 4096].into_iter().find(|&bytes| probe_read(&fd, bytes).is_ok());
+    if unit.is_none() {
+        let _ = rustix::fs::fcntl_setfl(plain, flags);
+    }
+    Some((fd, unit? as u64))
+}
+
+/// What `/sys` tells of the queue of a block device, or of the disk that it is a partition of.
+fn queue_attribute(device: u64, name: &str) -> Option<u64> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let folder = format!("/sys/dev/block/{major}:{minor}");
+    let read = |path: String| fs::read_to_string(path).ok()?.trim().parse().ok();
+    read(format!("{folder}/queue/{name}")).or_else(|| read(format!("{folder}/../queue/{name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPTIONS: OpenOptions =
+        OpenOptions { caching: Caching::Direct, occupied: Occupied::Refuse };
+
+    #[test]
+    fn a_file_is_opened_with_its_size() {
+        let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let member = RealMember::open(file.path(), OPTIONS).unwrap();
+        assert_eq!((member.size_bytes, member.rotational), (1 << 20, false));
+        assert!([512, 4096].contains(&member.block_bytes));
+        let buffered = OpenOptions { caching: Caching::Buffered, ..OPTIONS };
+        assert!(!RealMember::open(file.path(), buffered).unwrap().direct);
+    }
+
+    #[test]
+    fn what_is_no_member_is_refused_with_its_name() {
+        let missing = RealMember::open(Path::new("no-such-disk"), OPTIONS).unwrap_err();
+        assert!(missing.to_string().contains("`no-such-disk`: No such file"), "{missing}");
+        let folder = RealMember::open(Path::new("."), OPTIONS).unwrap_err();
+        assert!(folder.to_string().contains("neither a file nor"), "{folder}");
+    }
+}

@@ -1,0 +1,130 @@
+//! The data of an emulated member in memory, for what was written and nothing else.
+//!
+//! Room is taken in pieces of 64 KiB at their first write, so a disk of many terabytes costs what
+//! is stored on it. What was never written, or was discarded, reads as zeroes.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// The unit in which room is taken.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Bytes by address.
+#[derive(Default)]
+pub struct MemoryStore {
+    pieces: HashMap<u64, Box<[u8]>>,
+}
+
+impl MemoryStore {
+    /// Reads from `offset` on.
+    pub fn read(&self, offset: u64, target: &mut [u8]) {
+        for (piece, within, part) in parts(offset, target.len()) {
+            match self.pieces.get(&piece) {
+                Some(bytes) => target[part].copy_from_slice(&bytes[within]),
+                None => target[part].fill(0),
+            }
+        }
+    }
+
+    /// Writes from `offset` on.
+    pub fn write(&mut self, offset: u64, source: &[u8]) {
+        for (piece, within, part) in parts(offset, source.len()) {
+            let bytes = self.pieces.entry(piece);
+            let bytes = bytes.or_insert_with(|| vec![0; PIECE_BYTES].into_boxed_slice());
+            bytes[within].copy_from_slice(&source[part]);
+        }
+    }
+
+    /// Forgets a range.
+    pub fn discard(&mut self, offset: u64, length: u64) {
+        let first = offset / PIECE_BYTES as u64;
+        let end = (offset + length).div_ceil(PIECE_BYTES as u64);
+        // A range may be far larger than what was ever written.
+        if end - first > self.pieces.len() as u64 {
+            let whole = offset.div_ceil(PIECE_BYTES as u64)..(offset + length) / PIECE_BYTES as u64;
+            self.pieces.retain(|piece, _| !whole.contains(piece));
+            for piece in [first, end - 1] {
+                self.discard_within(piece, offset, length);
+            }
+            return;
+        }
+        for piece in first..end {
+            self.discard_within(piece, offset, length);
+        }
+    }
+
+    fn discard_within(&mut self, piece: u64, offset: u64, length: u64) {
+        let start = piece * PIECE_BYTES as u64;
+        let from = offset.saturating_sub(start).min(PIECE_BYTES as u64) as usize;
+        let until = (offset + length).saturating_sub(start).min(PIECE_BYTES as u64) as usize;
+        if from == 0 && until == PIECE_BYTES {
+            self.pieces.remove(&piece);
+        } else if let Some(bytes) = self.pieces.get_mut(&piece)
+            && from < until
+        {
+            bytes[from..until].fill(0);
+        }
+    }
+}
+
+/// The pieces that a range touches: which, what of it, and what of the range.
+fn parts(offset: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>, Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done == length {
+            return None;
+        }
+        let at = offset + done as u64;
+        let within = (at % PIECE_BYTES as u64) as usize;
+        let count = (PIECE_BYTES - within).min(length - done);
+        done += count;
+        Some((at / PIECE_BYTES as u64, within..within + count, done - count..done))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_holds_what_an_array_would(
+            steps in prop::collection::vec((0..3u8, 0..600_000usize, 0..300_000usize), 1..20),
+        ) {
+            let mut store = MemoryStore::default();
+            let mut plain = vec![0u8; 900_000];
+            for (number, (kind, offset, length)) in steps.into_iter().enumerate() {
+                let range = offset..offset + length;
+                match kind {
+                    0 => {
+                        plain[range.clone()].fill(number as u8 + 1);
+                        store.write(offset as u64, &plain[range]);
+                    }
+                    1 => {
+                        plain[range].fill(0);
+                        store.discard(offset as u64, length as u64);
+                    }
+                    _ => {
+                        let mut read = vec![9; length];
+                        store.read(offset as u64, &mut read);
+                        prop_assert!(read == plain[range]);
+                    }
+                }
+            }
+            let mut all = vec![9; plain.len()];
+            store.read(0, &mut all);
+            prop_assert!(all == plain);
+        }
+    }
+
+    #[test]
+    fn an_empty_discard_does_nothing() {
+        let mut store = MemoryStore::default();
+        store.write(0, &[7; 10]);
+        store.discard(0, 0);
+        let mut read = [0; 10];
+        store.read(0, &mut read);
+        assert_eq!(read, [7; 10]);
+    }
+}

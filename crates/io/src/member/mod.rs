@@ -1,0 +1,61 @@
+//! Members on the real clock: what holds their data.
+//!
+//! - [`mod@file`]: a real member, a file or a block device, with [`guard`] before it.
+//! - [`memory`]: the data of an emulated member in memory.
+//!
+//! An emulated member takes its timing from a model of `mirrorball_disk` and keeps its data in a
+//! [`Store`], so that what is written is read back.
+
+pub mod file;
+pub mod guard;
+pub mod memory;
+
+use crate::driver::Handle;
+use file::RealMember;
+use memory::MemoryStore;
+use mirrorball_core::io::IoError;
+use mirrorball_core::member::MemberConfig;
+use rustix::io::Errno;
+
+/// What keeps the data of a member.
+pub enum Store {
+    /// A file or device whose timing is its own.
+    Real(Handle),
+    /// A file whose timing is a model's.
+    EmulatedFile(Handle),
+    /// Memory; the timing is a model's.
+    EmulatedMemory(MemoryStore),
+    /// Nothing: writes are forgotten, reads bring zeroes. The timing is a model's.
+    EmulatedNothing,
+}
+
+/// A member to be driven, before the driver has it.
+pub enum Source {
+    /// A file or block device.
+    Real(RealMember),
+    /// A modelled disk with its data in this file.
+    EmulatedFile(RealMember),
+    /// A modelled disk with its data in memory.
+    EmulatedMemory,
+    /// A modelled disk without data.
+    EmulatedNothing,
+}
+
+/// A member to be driven: what the volume is told of it, and what it is.
+pub struct Plan {
+    /// What the volume is told.
+    pub config: MemberConfig,
+    /// What it is.
+    pub source: Source,
+}
+
+/// What an error of the system means for a member.
+pub(crate) fn io_error(errno: Errno) -> IoError {
+    match errno {
+        Errno::NODEV | Errno::NXIO | Errno::BADF | Errno::NOMEDIUM | Errno::STALE => IoError::Gone,
+        Errno::TIMEDOUT | Errno::AGAIN | Errno::NOMEM | Errno::NOLINK | Errno::PIPE => {
+            IoError::Transport
+        }
+        _ => IoError::Medium,
+    }
+}
