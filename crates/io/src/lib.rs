@@ -3,7 +3,13 @@
 //! What `mirrorball_sim` does on a virtual clock this room does in real time, with the same
 //! volume, the same policies and the same models.
 
+pub mod address;
+pub mod assemble;
 pub mod clock;
+pub mod control;
 pub mod driver;
 pub mod executor;
 pub mod member;
+pub mod nbd;
+pub mod sample;
+pub mod service;

@@ -50,6 +50,7 @@ impl Slice {
 }
 
 /// Memory whose data is aligned to a page.
+#[derive(Default)]
 pub(super) struct Memory {
     bytes: Vec<u8>,
     /// Where the head begins: [`HEAD_BYTES`] before a page.
@@ -145,6 +146,20 @@ impl Buffers {
         let buffer = self.slab.get_mut(slice.buffer.0);
         assert_eq!(buffer.sources + buffer.targets, 0, "nobody changes what the kernel uses");
         buffer.memory.slice_mut(slice.start, slice.length)
+    }
+
+    /// Copies the bytes of a slice to another buffer.
+    ///
+    /// # Panics
+    /// If the lengths or the buffers do not allow it: as [`Buffers::bytes`] and
+    /// [`Buffers::bytes_mut`].
+    pub fn copy(&mut self, from: Slice, to: Slice) {
+        assert_ne!(from.buffer, to.buffer, "another buffer");
+        self.bytes_mut(to);
+        // Taken out for the time of the copy; what it points to stays where it is.
+        let mut target = std::mem::take(&mut self.slab.get_mut(to.buffer.0).memory);
+        target.slice_mut(to.start, to.length).copy_from_slice(self.bytes(from));
+        self.slab.get_mut(to.buffer.0).memory = target;
     }
 
     /// The first byte of a slice, for the kernel.

@@ -192,6 +192,14 @@ impl Driver {
         Ok(Handle(self.descriptors.insert(descriptor)))
     }
 
+    /// How long a file is now.
+    ///
+    /// # Errors
+    /// As `fstat`.
+    pub fn size_bytes(&self, file: Handle) -> Result<u64, Errno> {
+        Ok(rustix::fs::fstat(&self.descriptors.get(file.0).fd)?.st_size as u64)
+    }
+
     /// Closes a descriptor as soon as nothing of it is in flight. What waits on a socket ends now.
     pub fn close(&mut self, handle: Handle) {
         let descriptor = self.descriptors.get_mut(handle.0);
@@ -365,13 +373,14 @@ impl Drop for Driver {
     }
 }
 
-/// Reads the first bytes of a file into memory aligned to a page, to see whether it can be done.
+/// Reads from a file into memory aligned to a page, outside of any driver; returns what there was.
 ///
 /// # Errors
 /// As `pread`.
-pub(crate) fn probe_read(fd: impl AsFd, bytes: usize) -> Result<usize, Errno> {
+pub(crate) fn read_aligned(fd: impl AsFd, offset: u64, bytes: usize) -> Result<Vec<u8>, Errno> {
     let mut memory = buffers::Memory::new(bytes);
-    rustix::io::pread(fd, memory.slice_mut(buffers::HEAD_BYTES, bytes), 0)
+    let length = rustix::io::pread(fd, memory.slice_mut(buffers::HEAD_BYTES, bytes), offset)?;
+    Ok(memory.slice(buffers::HEAD_BYTES, length).to_vec())
 }
 
 /// Shrinks what is to be done by what was; whether something is left that is worth going on with.

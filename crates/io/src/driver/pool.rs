@@ -121,10 +121,16 @@ impl Pool {
         let mut index = 0;
         self.pending.retain(|pending| {
             index += 1;
-            if !ready[index - 1] {
+            let events = ready[index - 1];
+            if events.is_empty() {
                 return true;
             }
             match pending.perform(buffers) {
+                // A listener that was shut down is ready for ever, and has nobody.
+                Err(Errno::AGAIN) if events.contains(PollFlags::HUP) => {
+                    ended.push((pending.key, Err(Errno::CANCELED)));
+                    false
+                }
                 Err(Errno::AGAIN | Errno::INTR) => true,
                 result => {
                     ended.push((pending.key, result));
@@ -142,8 +148,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Polls; tells of each pending operation whether its socket is ready.
-    fn ready(&self, patience: Option<Duration>) -> io::Result<Vec<bool>> {
+    /// Polls; tells of each pending operation what its socket is ready for.
+    fn ready(&self, patience: Option<Duration>) -> io::Result<Vec<PollFlags>> {
         let mut polled: Vec<PollFd<'_>> = self.pending.iter().map(Pending::poll_fd).collect();
         polled.push(PollFd::new(&self.shared.bell, PollFlags::IN));
         let patience = patience.map(|patience| Timespec {
@@ -154,8 +160,8 @@ impl Pool {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let mut ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
-        if ready.pop() == Some(true) {
+        let mut ready: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
+        if ready.pop().is_some_and(|events| !events.is_empty()) {
             // Read before the jobs are: a job that ends in between rings once more.
             let _ = rustix::io::read(&self.shared.bell, &mut [0; 8]);
         }

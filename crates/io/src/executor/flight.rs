@@ -3,12 +3,13 @@
 //! I/O to a real member has one part, the file operation. I/O to an emulated one has the model's
 //! part, and that of its data where that takes time.
 
-use super::{Executor, MemberStats, TOKEN_OWNER};
-use crate::driver::buffers::Slice;
+use super::{Executor, MemberStats, Order, TOKEN_OWNER};
+use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Handle, Token};
 use crate::member::Store;
 use mirrorball_core::io::{IoError, IoId, Op, VolumeError};
 use mirrorball_core::member::MemberIndex;
+use mirrorball_core::slab::Slab;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::model::DiskIo;
 
@@ -34,11 +35,20 @@ pub(super) struct Flight {
     pub(super) length: u64,
     /// Where its data begins in that of the request.
     pub(super) within: usize,
+    /// A buffer of its own: for one of several reads of the same data.
+    pub(super) own_buffer: Option<BufferKey>,
     pub(super) submitted_at: Nanos,
     /// When the model said that it ends, once it did.
     pub(super) due: Option<Nanos>,
     pub(super) parts_left: u8,
     pub(super) result: Result<(), IoError>,
+}
+
+/// A read with a buffer of its own that brought what its request wants.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Won {
+    pub(super) buffer: BufferKey,
+    pub(super) flight: Flight,
 }
 
 impl Executor {
@@ -48,7 +58,7 @@ impl Executor {
         let station = &mut self.stations[flight.member.get()];
         station.stats.in_flight += 1;
         let handle = match &mut station.store {
-            Store::Real(handle) => {
+            Store::Real { handle, .. } => {
                 let handle = *handle;
                 return self.start_file_part(key, &flight, handle);
             }
@@ -56,9 +66,7 @@ impl Executor {
             Store::EmulatedMemory(memory) => {
                 match flight.op {
                     Op::Write => {
-                        let buffer = self.orders.get(flight.order).buffer;
-                        let buffer = buffer.expect("a write has a buffer");
-                        let slice = Slice::data(buffer, flight.within, flight.length as usize);
+                        let slice = place(&self.orders, &flight);
                         memory.write(flight.offset, self.driver.buffers.bytes(slice));
                     }
                     Op::Discard => memory.discard(flight.offset, flight.length),
@@ -102,7 +110,14 @@ impl Executor {
         match flight.origin {
             Origin::Volume(id) => {
                 let volume = self.volume.as_mut().expect("the volume asked for it");
-                volume.complete(id, flight.result, now);
+                let (_, outcome) = volume.complete(id, flight.result, now);
+                let wanted = outcome.result.is_ok() && !outcome.lost;
+                match flight.own_buffer {
+                    None => {}
+                    // Other parts of the request may still be on their way into its buffer.
+                    Some(buffer) if wanted => self.won.push(Won { buffer, flight }),
+                    Some(buffer) => self.driver.buffers.release(buffer),
+                }
             }
             Origin::Order => {
                 let error = match flight.op {
@@ -117,18 +132,12 @@ impl Executor {
     fn start_file_part(&mut self, key: u32, flight: &Flight, file: Handle) {
         let token = Token::new(TOKEN_OWNER, key);
         self.flights.get_mut(key).parts_left += 1;
-        let data = || {
-            let buffer = self.orders.get(flight.order).buffer.expect("data has a buffer");
-            Slice::data(buffer, flight.within, flight.length as usize)
-        };
         match flight.op {
             Op::Read => {
-                let data = data();
-                self.driver.read(token, file, flight.offset, data);
+                self.driver.read(token, file, flight.offset, place(&self.orders, flight));
             }
             Op::Write => {
-                let data = data();
-                self.driver.write(token, file, flight.offset, data);
+                self.driver.write(token, file, flight.offset, place(&self.orders, flight));
             }
             Op::Flush => self.driver.sync(token, file),
             Op::Discard => self.driver.discard(token, file, flight.offset, flight.length),
@@ -138,15 +147,25 @@ impl Executor {
     /// Brings what a read of an emulated member without a file finds.
     fn fetch(&mut self, flight: &Flight) {
         let store = &self.stations[flight.member.get()].store;
-        if matches!(store, Store::Real(_) | Store::EmulatedFile(_)) {
+        if matches!(store, Store::Real { .. } | Store::EmulatedFile(_)) {
             return;
         }
-        let buffer = self.orders.get(flight.order).buffer.expect("a read has a buffer");
-        let slice = Slice::data(buffer, flight.within, flight.length as usize);
-        let target = self.driver.buffers.bytes_mut(slice);
+        let target = self.driver.buffers.bytes_mut(place(&self.orders, flight));
         match store {
             Store::EmulatedMemory(memory) => memory.read(flight.offset, target),
             _ => target.fill(0),
+        }
+    }
+}
+
+/// Where the data of a member I/O is, or goes.
+fn place(orders: &Slab<Order>, flight: &Flight) -> Slice {
+    let length = flight.length as usize;
+    match flight.own_buffer {
+        Some(buffer) => Slice::data(buffer, 0, length),
+        None => {
+            let buffer = orders.get(flight.order).buffer.expect("data has a buffer");
+            Slice::data(buffer, flight.within, length)
         }
     }
 }
@@ -155,6 +174,7 @@ fn count(stats: &mut MemberStats, flight: &Flight, now: Nanos) {
     stats.in_flight -= 1;
     let wait = now - flight.submitted_at;
     match (flight.result, flight.op) {
+        (Err(IoError::Cancelled), _) => {}
         (Err(_), _) => stats.errors += 1,
         (Ok(()), Op::Read) => {
             stats.reads += 1;

@@ -21,12 +21,14 @@ mod flight;
 mod tests;
 
 use crate::clock::Clock;
-use crate::driver::buffers::BufferKey;
+use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Answer, Done, Driver, Token};
 use crate::member::{Plan, Source, Store, io_error};
-use flight::{Flight, Origin};
+use flight::{Flight, Origin, Won};
 use mirrorball_core::histogram::Histogram;
-use mirrorball_core::io::{IoError, Op, Request, RequestId, RequestKind, VolumeError};
+use mirrorball_core::io::{
+    IoError, Leg, MemberIo, Op, Request, RequestId, RequestKind, VolumeError,
+};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::slab::Slab;
 use mirrorball_core::units::Nanos;
@@ -35,6 +37,7 @@ use mirrorball_disk::bank::Bank;
 use mirrorball_disk::model::Completion;
 use std::collections::VecDeque;
 use std::io;
+use std::time::Duration;
 
 /// The owner in the tokens of member I/O.
 pub const TOKEN_OWNER: u8 = 0;
@@ -104,6 +107,8 @@ struct Station {
     config: MemberConfig,
     store: Store,
     stats: MemberStats,
+    /// Whether it was found whole since the last wait.
+    seen_whole: bool,
 }
 
 /// See the page of this module.
@@ -118,6 +123,8 @@ pub struct Executor {
     bank: Option<Bank>,
     orders: Slab<Order>,
     flights: Slab<Flight>,
+    /// Reads that brought what their requests want, until those end.
+    won: Vec<Won>,
     ended: VecDeque<Ended>,
     completions: Vec<(MemberIndex, Completion)>,
 }
@@ -144,12 +151,16 @@ impl Executor {
             let real = matches!(source, Source::Real(_));
             assert!(real || modelled, "an emulated member has a model");
             let store = match source {
-                Source::Real(member) => Store::Real(driver.adopt(member.fd)?),
+                Source::Real(member) => Store::Real {
+                    least_bytes: member.is_file.then_some(member.size_bytes),
+                    handle: driver.adopt(member.fd)?,
+                },
                 Source::EmulatedFile(member) => Store::EmulatedFile(driver.adopt(member.fd)?),
                 Source::EmulatedMemory => Store::EmulatedMemory(Default::default()),
                 Source::EmulatedNothing => Store::EmulatedNothing,
             };
-            stations.push(Station { config, store, stats: MemberStats::default() });
+            let stats = MemberStats::default();
+            stations.push(Station { config, store, stats, seen_whole: false });
         }
         Ok(Executor {
             driver,
@@ -160,6 +171,7 @@ impl Executor {
             bank,
             orders: Slab::default(),
             flights: Slab::default(),
+            won: Vec::new(),
             ended: VecDeque::new(),
             completions: Vec::new(),
         })
@@ -226,22 +238,13 @@ impl Executor {
         if volume.poll_timeout().is_some_and(|at| at <= now) {
             volume.on_timeout(now);
         }
-        while let Some(io) = self.volume.as_mut().and_then(|volume| volume.poll_io(now)) {
-            let order = io.request.0 as u32;
-            let within = io.volume_offset.saturating_sub(self.orders.get(order).offset) as usize;
-            self.launch(Flight {
-                origin: Origin::Volume(io.id),
-                order,
-                member: io.member,
-                op: io.op,
-                offset: io.offset,
-                length: io.length,
-                within,
-                submitted_at: now,
-                due: None,
-                parts_left: 0,
-                result: Ok(()),
-            });
+        loop {
+            while let Some(io) = self.volume.as_mut().and_then(|volume| volume.poll_io(now)) {
+                self.launch_for_volume(&io);
+            }
+            // What is taken back may let something else go.
+            let Some(io) = self.volume.as_mut().and_then(Volume::poll_cancel) else { break };
+            self.cancel(&io);
         }
         while let Some(reply) = self.volume.as_mut().and_then(Volume::poll_reply) {
             self.end_order(reply.request.0 as u32, reply.result);
@@ -253,16 +256,21 @@ impl Executor {
         self.ended.pop_front()
     }
 
-    /// Waits until something ends or is due, and appends the ends of operations; those whose token
-    /// has the owner [`TOKEN_OWNER`] belong to [`Executor::on_done`].
+    /// Waits until something ends or is due, but at most for `patience`, and appends the ends of
+    /// operations; those whose token has the owner [`TOKEN_OWNER`] belong to
+    /// [`Executor::on_done`].
     ///
     /// # Errors
     /// If the driver fails.
-    pub fn wait(&mut self, done: &mut Vec<Done>) -> io::Result<()> {
+    pub fn wait(&mut self, patience: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
         let model = self.bank.as_ref().and_then(Bank::next_event);
         let volume = self.volume.as_ref().and_then(Volume::poll_timeout);
         let due = [model, volume].into_iter().flatten().min();
-        self.driver.wait(due.map(|due| self.clock.patience(due)), done)
+        let due = due.map(|due| self.clock.patience(due));
+        for station in &mut self.stations {
+            station.seen_whole = false;
+        }
+        self.driver.wait([due, patience].into_iter().flatten().min(), done)
     }
 
     /// The end of an operation that a member I/O started.
@@ -270,8 +278,10 @@ impl Executor {
         self.now = self.clock.now();
         let key = done.token.key();
         let flight = self.flights.get(key);
+        let is_whole = self.stations[flight.member.get()].is_whole(&self.driver);
         let result = match done.result {
             Err(errno) => Err(io_error(errno)),
+            Ok(_) if !is_whole => Err(IoError::Gone),
             // The file ended before the read did: it is not what it was.
             Ok(Answer::Bytes(bytes)) if moves(flight.op) && (bytes as u64) < flight.length => {
                 Err(IoError::Gone)
@@ -305,11 +315,50 @@ impl Executor {
             offset: order.offset,
             length: order.length,
             within: 0,
+            own_buffer: None,
             submitted_at: self.now,
             due: None,
             parts_left: 0,
             result: Ok(()),
         });
+    }
+
+    fn launch_for_volume(&mut self, io: &MemberIo) {
+        let order = io.request.0 as u32;
+        // A flush has no place on the volume.
+        let within = io.volume_offset.saturating_sub(self.orders.get(order).offset) as usize;
+        let races = io.op == Op::Read && io.leg != Leg::Only;
+        let own_buffer = races.then(|| self.driver.buffers.acquire(io.length as usize));
+        self.launch(Flight {
+            origin: Origin::Volume(io.id),
+            order,
+            member: io.member,
+            op: io.op,
+            offset: io.offset,
+            length: io.length,
+            within,
+            own_buffer,
+            submitted_at: self.now,
+            due: None,
+            parts_left: 0,
+            result: Ok(()),
+        });
+    }
+
+    /// Takes back a read that is not wanted any more, where the member is a model that can: what
+    /// the kernel has runs on.
+    fn cancel(&mut self, io: &MemberIo) {
+        let is_it = |flight: &Flight| flight.origin == Origin::Volume(io.id);
+        let found = self.flights.iter().find(|(_, flight)| is_it(flight));
+        let Some((key, flight)) = found else { return };
+        if flight.parts_left > 1 || flight.due.is_some() {
+            return;
+        }
+        if let Some(bank) = &mut self.bank
+            && bank.cancel(self.now, io.member, key.into())
+        {
+            self.end_part(key, Err(IoError::Cancelled));
+        }
     }
 
     fn advance_models(&mut self) {
@@ -325,8 +374,40 @@ impl Executor {
     }
 
     fn end_order(&mut self, key: u32, result: Result<(), VolumeError>) {
+        if !self.won.is_empty() {
+            self.collect(key);
+        }
         let order = self.orders.remove(key).expect("a request ends once");
         self.ended.push_back(Ended { token: order.token, result });
+    }
+
+    /// Brings into the buffer of a request that ends what its races won.
+    fn collect(&mut self, key: u32) {
+        let (buffers, orders) = (&mut self.driver.buffers, &self.orders);
+        self.won.retain(|Won { buffer, flight }| {
+            if flight.order != key {
+                return true;
+            }
+            let target = orders.get(key).buffer.expect("a read has a buffer");
+            let length = flight.length as usize;
+            let from = Slice::data(*buffer, 0, length);
+            buffers.copy(from, Slice::data(target, flight.within, length));
+            buffers.release(*buffer);
+            false
+        });
+    }
+}
+
+impl Station {
+    /// Whether nobody cut its file short. One look after a wait does for all I/O that ended in it.
+    fn is_whole(&mut self, driver: &Driver) -> bool {
+        if let Store::Real { handle, least_bytes: Some(least_bytes) } = self.store
+            && !self.seen_whole
+        {
+            self.seen_whole = driver.size_bytes(handle).is_ok_and(|bytes| bytes >= least_bytes);
+            return self.seen_whole;
+        }
+        true
     }
 }
 

@@ -13,29 +13,31 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
+/// A policy that reads both mirrors: each into a buffer of its own.
+const READ_ALL: &str = "crucible/read-all-first";
 const MEMBER_BYTES: u64 = 8 << 20;
 const OPTIONS: OpenOptions = OpenOptions { caching: Caching::Direct, occupied: Occupied::Refuse };
 
 /// Two fast disks, mirrored, emulated with their data in memory.
-fn emulated() -> Executor {
+fn emulated(policy: &str) -> Executor {
     let text = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2\nsize = \"8M\"\n";
     let spec = ArrayFile::parse(text, "pair.toml").unwrap().spec;
     let configs = spec.member_configs().unwrap();
     let plan = |config| Plan { config, source: Source::EmulatedMemory };
     let plans = configs.iter().cloned().map(plan).collect();
-    let volume = volume(spec.chunk_map().unwrap(), configs);
+    let volume = volume(spec.chunk_map().unwrap(), configs, policy);
     let clock = Clock::new(Speed::parse("10x").unwrap());
     let driver = Driver::new(None).unwrap().0;
     Executor::new(driver, clock, plans, Some(spec.bank(1).unwrap()), Some(volume)).unwrap()
 }
 
-fn volume(map: ChunkMap, configs: Vec<MemberConfig>) -> Volume {
-    let policy = Spec::parse("round-robin").unwrap().build(&[1, 2]).unwrap();
+fn volume(map: ChunkMap, configs: Vec<MemberConfig>, policy: &str) -> Volume {
+    let policy = Spec::parse(policy).unwrap().build(&[1, 2]).unwrap();
     Volume::new(map, Members::new(configs), policy, 1)
 }
 
 /// Two files, mirrored.
-fn real(folder: &Path, backend: BackendKind) -> Option<Executor> {
+fn real(folder: &Path, backend: BackendKind, policy: &str) -> Option<Executor> {
     let driver = Driver::new(Some(backend)).ok()?.0;
     let mut plans = Vec::new();
     for devid in [1, 2] {
@@ -46,7 +48,8 @@ fn real(folder: &Path, backend: BackendKind) -> Option<Executor> {
         plans.push(Plan { config, source: Source::Real(real) });
     }
     let configs: Vec<MemberConfig> = plans.iter().map(|plan| plan.config.clone()).collect();
-    let volume = volume(ChunkMap::allocate(Profile::Raid1, None, &configs).unwrap(), configs);
+    let volume =
+        volume(ChunkMap::allocate(Profile::Raid1, None, &configs).unwrap(), configs, policy);
     let clock = Clock::new(Speed::REAL);
     Some(Executor::new(driver, clock, plans, None, Some(volume)).unwrap())
 }
@@ -64,10 +67,10 @@ fn run(executor: &mut Executor, orders: &[Order]) -> Vec<Result<(), VolumeError>
     for _ in 0..100_000 {
         executor.turn();
         ended.extend(std::iter::from_fn(|| executor.poll_ended()));
-        if ended.len() == orders.len() {
+        if ended.len() == orders.len() && executor.is_idle() {
             break;
         }
-        executor.wait(&mut done).unwrap();
+        executor.wait(None, &mut done).unwrap();
         done.drain(..).for_each(|done| executor.on_done(&done));
     }
     assert!(executor.is_idle());
@@ -110,7 +113,7 @@ fn exercise(executor: &mut Executor) {
 
 #[test]
 fn an_emulated_volume_keeps_its_data_and_counts_lateness() {
-    let mut executor = emulated();
+    let mut executor = emulated("round-robin");
     exercise(&mut executor);
     for (_, stats) in executor.members() {
         assert_eq!((stats.in_flight, stats.errors, stats.writes), (0, 0, 2));
@@ -120,10 +123,19 @@ fn an_emulated_volume_keeps_its_data_and_counts_lateness() {
 }
 
 #[test]
+fn of_several_reads_the_first_answer_counts() {
+    let mut executor = emulated(READ_ALL);
+    exercise(&mut executor);
+    let reads: Vec<u64> = executor.members().map(|(_, stats)| stats.reads).collect();
+    assert_eq!(reads, [10, 10], "both are read, each time");
+}
+
+#[test]
 fn a_volume_on_files_keeps_its_data_on_both() {
-    for backend in [BackendKind::Ring, BackendKind::Threads] {
+    let [ring, threads] = [BackendKind::Ring, BackendKind::Threads];
+    for (backend, policy) in [(ring, "round-robin"), (threads, "pid"), (ring, READ_ALL)] {
         let folder = TempDir::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let Some(mut executor) = real(folder.path(), backend) else {
+        let Some(mut executor) = real(folder.path(), backend, policy) else {
             eprintln!("skipped: {backend}");
             continue;
         };
@@ -140,10 +152,14 @@ fn a_volume_on_files_keeps_its_data_on_both() {
 #[test]
 fn a_member_that_is_cut_short_fails_and_the_volume_serves_on() {
     let folder = TempDir::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-    let mut executor = real(folder.path(), BackendKind::Threads).unwrap();
+    let mut executor = real(folder.path(), BackendKind::Threads, "round-robin").unwrap();
     exercise(&mut executor);
     let file = File::options().write(true).open(member(folder.path(), 1)).unwrap();
     file.set_len(0).unwrap();
+    // A write makes it longer again, and what was before it is zeroes now.
+    let first = executor.driver.buffers.acquire(65536);
+    let last = executor.size_bytes(Target::Volume) - 2 * 65536;
+    assert_eq!(run(&mut executor, &[order(0, RequestKind::Write, last, first)]), [Ok(())]);
     let buffers: Vec<BufferKey> = (0..4).map(|_| executor.driver.buffers.acquire(65536)).collect();
     let reads: Vec<Order> =
         (0..4).map(|n| order(n, RequestKind::Read, 0, buffers[n as usize])).collect();
@@ -155,7 +171,7 @@ fn a_member_that_is_cut_short_fails_and_the_volume_serves_on() {
 
 #[test]
 fn a_member_alone_takes_requests_and_refuses_what_is_outside() {
-    let mut executor = emulated();
+    let mut executor = emulated("round-robin");
     let buffer = executor.driver.buffers.acquire(65536);
     let target = Target::Member(MemberIndex(1));
     let write = Order { target, ..order(0, RequestKind::Write, MEMBER_BYTES - 65536, buffer) };

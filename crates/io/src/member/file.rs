@@ -7,7 +7,7 @@
 //! Which unit a device wants is found by trying: reads of 512 and of 4096 bytes at the start.
 
 use super::guard;
-use crate::driver::probe_read;
+use crate::driver::read_aligned;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek};
 use rustix::io::Errno;
 use std::fs;
@@ -52,6 +52,8 @@ pub struct RealMember {
     pub block_bytes: u64,
     /// Whether they go past the page cache.
     pub direct: bool,
+    /// Whether it is a file, which can be cut short, and not a device.
+    pub is_file: bool,
     /// Whether the kernel says that it rotates.
     pub rotational: bool,
     /// The optimal I/O size that the kernel tells, or zero.
@@ -134,7 +136,16 @@ impl RealMember {
             Some((fd, block_bytes)) => (fd, block_bytes, true),
             None => (plain, mirrorball_core::units::BLOCK_BYTES, false),
         };
-        Ok(RealMember { fd, size_bytes, block_bytes, direct, rotational, optimal_io_bytes })
+        let is_file = device.is_none();
+        Ok(RealMember {
+            fd,
+            size_bytes,
+            block_bytes,
+            direct,
+            is_file,
+            rotational,
+            optimal_io_bytes,
+        })
     }
 }
 
@@ -148,7 +159,7 @@ fn open_direct(path: &Path, plain: &OwnedFd) -> Option<(OwnedFd, u64)> {
             open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty()).ok()?
         }
     };
-    let unit = [512, 4096].into_iter().find(|&bytes| probe_read(&fd, bytes).is_ok());
+    let unit = [512, 4096].into_iter().find(|&bytes| read_aligned(&fd, 0, bytes).is_ok());
     if unit.is_none() {
         let _ = rustix::fs::fcntl_setfl(plain, flags);
     }

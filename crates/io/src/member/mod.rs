@@ -20,7 +20,13 @@ use rustix::io::Errno;
 /// What keeps the data of a member.
 pub enum Store {
     /// A file or device whose timing is its own.
-    Real(Handle),
+    Real {
+        /// It.
+        handle: Handle,
+        /// For a file, how long it must be: one that was cut short has lost what it held, even if
+        /// a later write makes it long again.
+        least_bytes: Option<u64>,
+    },
     /// A file whose timing is a model's.
     EmulatedFile(Handle),
     /// Memory; the timing is a model's.

@@ -1,0 +1,191 @@
+//! Where an export is to be found: `nbd:unix:PATH`, `nbd:tcp:PORT` or `nbd:tcp:ADDRESS:PORT`.
+//!
+//! A port alone means this machine only; other machines are let in by an address, and by nothing
+//! else, because whoever can connect can read and write.
+
+use crate::nbd::Export;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Where an NBD server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// A TCP port.
+    Tcp(SocketAddr),
+}
+
+/// Why an address cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum AddressError {
+    /// It is not written as one.
+    #[error(
+        "`{0}` is not an export: write nbd:unix:PATH, nbd:tcp:PORT (this machine only) or \
+         nbd:tcp:ADDRESS:PORT"
+    )]
+    Malformed(String),
+    /// Another server has it.
+    #[error("another server listens on `{}`: stop it, or take another path", .0.display())]
+    Taken(PathBuf),
+    /// Something else is in its place.
+    #[error("`{}` is there and is no socket: take another path", .0.display())]
+    NotASocket(PathBuf),
+    /// The system refused.
+    #[error("cannot listen on {address}: {error}")]
+    System {
+        /// Where.
+        address: Address,
+        /// What it said.
+        error: io::Error,
+    },
+}
+
+/// A socket that listens, and what its owner should be told.
+#[derive(Debug)]
+pub struct Bound {
+    /// The socket.
+    pub socket: OwnedFd,
+    /// Something done on the way.
+    pub note: Option<String>,
+}
+
+impl Address {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// If it is not written as one.
+    pub fn parse(text: &str) -> Result<Address, AddressError> {
+        let malformed = || AddressError::Malformed(text.to_owned());
+        let rest = text.strip_prefix("nbd:").ok_or_else(malformed)?;
+        match rest.split_once(':') {
+            Some(("unix", path)) if !path.is_empty() => Ok(Address::Unix(path.into())),
+            Some(("tcp", place)) => match (place.parse(), place.parse()) {
+                (Ok(port), _) => Ok(Address::Tcp((IpAddr::V4(Ipv4Addr::LOCALHOST), port).into())),
+                (_, Ok(address)) => Ok(Address::Tcp(address)),
+                _ => Err(malformed()),
+            },
+            _ => Err(malformed()),
+        }
+    }
+
+    /// Listens. A socket that a server left behind when it was killed is cleaned up.
+    ///
+    /// # Errors
+    /// If somebody else listens there, or the system refuses.
+    pub fn bind(&self) -> Result<Bound, AddressError> {
+        let system = |error| AddressError::System { address: self.clone(), error };
+        match self {
+            Address::Unix(path) => bind_unix(path, system),
+            Address::Tcp(address) => {
+                let socket: OwnedFd = TcpListener::bind(address).map_err(system)?.into();
+                let note = (!address.ip().is_loopback()).then(|| {
+                    format!("whoever can reach {address} can read and write: there is no TLS yet")
+                });
+                Ok(Bound { socket, note })
+            }
+        }
+    }
+
+    /// How NBD clients call an export here.
+    pub fn uri(&self, export: &Export) -> String {
+        let name = &export.name;
+        match self {
+            Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
+            Address::Tcp(address) => format!("nbd://{address}/{name}"),
+        }
+    }
+
+    /// Removes what is left of it when nobody listens any more.
+    pub fn clean_up(&self) {
+        if let Address::Unix(path) = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => write!(f, "nbd:unix:{}", path.display()),
+            Address::Tcp(address) => write!(f, "nbd:tcp:{address}"),
+        }
+    }
+}
+
+/// Listens on a unix socket, in place of one that nobody listens on any more.
+fn bind_unix(
+    path: &Path,
+    system: impl Fn(io::Error) -> AddressError,
+) -> Result<Bound, AddressError> {
+    let mut note = None;
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(system(error)),
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(AddressError::NotASocket(path.to_owned()));
+        }
+        Ok(_) if is_alive(path) => {
+            return Err(AddressError::Taken(path.to_owned()));
+        }
+        Ok(_) => {
+            std::fs::remove_file(path).map_err(&system)?;
+            let path = path.display();
+            note = Some(format!("removed `{path}`, which a server that was killed left behind"));
+        }
+    }
+    let socket = UnixListener::bind(path).map_err(system)?.into();
+    Ok(Bound { socket, note })
+}
+
+/// Whether somebody listens at a unix socket. The kernel closes those of a program that used
+/// io_uring a moment after it was killed, so a first answer is not believed.
+fn is_alive(path: &Path) -> bool {
+    let deadline = Instant::now() + Duration::from_millis(500);
+    while UnixStream::connect(path).is_ok() {
+        if Instant::now() > deadline {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_a_port_alone_is_this_machine() {
+        let read = |text| Address::parse(text).map(|address| address.to_string());
+        assert_eq!(read("nbd:unix:/tmp/a:b").unwrap(), "nbd:unix:/tmp/a:b");
+        assert_eq!(read("nbd:tcp:10809").unwrap(), "nbd:tcp:127.0.0.1:10809");
+        assert_eq!(read("nbd:tcp:0.0.0.0:1").unwrap(), "nbd:tcp:0.0.0.0:1");
+        assert_eq!(read("nbd:tcp:[::1]:1").unwrap(), "nbd:tcp:[::1]:1");
+        for text in ["", "unix:/a", "nbd:unix:", "nbd:tcp:", "nbd:tcp:host", "nbd:ucp:1"] {
+            assert!(read(text).unwrap_err().to_string().contains("nbd:unix:PATH"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_dead_socket_is_replaced_and_a_live_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let address = Address::Unix(path.clone());
+        let first = address.bind().unwrap();
+        assert!(first.note.is_none());
+        assert!(matches!(address.bind(), Err(AddressError::Taken(_))));
+        drop(first);
+        assert!(address.bind().unwrap().note.unwrap().contains("left behind"));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "precious").unwrap();
+        assert!(matches!(address.bind(), Err(AddressError::NotASocket(_))));
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    }
+}

@@ -1,0 +1,300 @@
+//! From an array file to an executor: emulated or real members, and the volume over them.
+
+use crate::clock::{Clock, Speed};
+use crate::driver::{BackendKind, Driver};
+use crate::executor::{Executor, Target};
+use crate::member::file::{Caching, Occupied, OpenError, OpenOptions, RealMember};
+use crate::member::{Plan, Source};
+use crate::nbd::Export;
+use crate::sample::{self, Difference};
+use mirrorball_core::geometry::ChunkMap;
+use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
+use mirrorball_core::policy::ReadPolicy;
+use mirrorball_core::units::BLOCK_BYTES;
+use mirrorball_core::volume::Volume;
+use mirrorball_disk::array_file::{ArrayError, ArraySpec, MemberSource};
+use rustix::fs::{Mode, OFlags, ftruncate, open};
+use rustix::io::Errno;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where emulated members keep their data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// In memory.
+    Memory,
+    /// Nowhere: reads bring zeroes.
+    Nothing,
+    /// In sparse files of this folder, `member-DEVID.img`, made where they are missing.
+    Folder(PathBuf),
+    /// In this sparse file, made if it is missing; for one member.
+    File(PathBuf),
+}
+
+/// What the members are served as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// One volume over all.
+    Volume,
+    /// Each on its own.
+    Members,
+}
+
+/// How to emulate an array.
+pub struct Emulation<'a> {
+    /// The array.
+    pub array: &'a ArraySpec,
+    /// One volume, or members.
+    pub shape: Shape,
+    /// Who chooses mirrors, if there is a volume.
+    pub policy: Box<dyn ReadPolicy>,
+    /// Where the data are.
+    pub backing: Backing,
+    /// How fast time passes.
+    pub speed: Speed,
+    /// Whatever is random in the models comes from here.
+    pub seed: u64,
+    /// What does the I/O; chosen if not given.
+    pub backend: Option<BackendKind>,
+}
+
+/// How to serve a volume on real members.
+pub struct Serving<'a> {
+    /// The array.
+    pub array: &'a ArraySpec,
+    /// Who chooses mirrors.
+    pub policy: Box<dyn ReadPolicy>,
+    /// How members are opened.
+    pub options: OpenOptions,
+    /// The devid of the member that is right, if members differ.
+    pub trusted: Option<u64>,
+    /// What does the I/O; chosen if not given.
+    pub backend: Option<BackendKind>,
+}
+
+/// An executor with what it serves.
+pub struct Assembly {
+    /// It.
+    pub executor: Executor,
+    /// What clients may attach to.
+    pub exports: Vec<Export>,
+    /// What the owner should be told, a line each.
+    pub notes: Vec<String>,
+}
+
+/// Why an array cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum AssembleError {
+    /// The array file says something that cannot be.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+    /// A member cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A member is not of the kind that is wanted.
+    #[error("the member with devid {devid} is {what}; {hint}")]
+    WrongMember {
+        /// Which.
+        devid: u64,
+        /// What it is.
+        what: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Members do not fit the profile.
+    #[error(transparent)]
+    Geometry(#[from] mirrorball_core::geometry::GeometryError),
+    /// Mirrors hold different data.
+    #[error(
+        "{0}; say --trust DEVID to name the member that is right: the others are then not read \
+         until they are rebuilt"
+    )]
+    Differ(Difference),
+    /// The trusted member is not there.
+    #[error("there is no member with devid {0} to trust")]
+    NoSuchMember(u64),
+    /// A file of the backing store cannot be had.
+    #[error("cannot use `{}` as backing store: {error}", path.display())]
+    Backing {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: Errno,
+    },
+    /// The system failed.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// Assembles an array of modelled disks.
+///
+/// # Errors
+/// If a member is real, or the backing store cannot be had.
+pub fn emulate(emulation: Emulation<'_>) -> Result<Assembly, AssembleError> {
+    let Emulation { array, shape, policy, backing, speed, seed, backend } = emulation;
+    let configs = array.member_configs()?;
+    let mut notes = Vec::new();
+    let mut plans = Vec::new();
+    for config in &configs {
+        let source = match &backing {
+            Backing::Memory => Source::EmulatedMemory,
+            Backing::Nothing => Source::EmulatedNothing,
+            Backing::File(path) => Source::EmulatedFile(open_backing(path, config)?),
+            Backing::Folder(folder) => {
+                let path = folder.join(format!("member-{}.img", config.devid));
+                Source::EmulatedFile(open_backing(&path, config)?)
+            }
+        };
+        plans.push(Plan { config: config.clone(), source });
+    }
+    let volume = match shape {
+        Shape::Volume => Some(volume(array.chunk_map()?, configs, policy, seed)),
+        Shape::Members => None,
+    };
+    let driver = driver(backend, &mut notes)?;
+    let bank = array.bank(seed)?;
+    let executor = Executor::new(driver, Clock::new(speed), plans, Some(bank), volume)?;
+    let exports = exports(array, shape, &executor, BLOCK_BYTES as u32);
+    Ok(Assembly { executor, exports, notes })
+}
+
+/// Assembles an array of real members. Samples of the mirrors are compared, and a difference is an
+/// error unless a member is trusted.
+///
+/// # Errors
+/// If a member is modelled, remote, missing or in use, or mirrors differ.
+pub fn serve(serving: Serving<'_>) -> Result<Assembly, AssembleError> {
+    let Serving { array, policy, options, trusted, backend } = serving;
+    let mut notes = Vec::new();
+    let mut opened = Vec::new();
+    for member in &array.members {
+        let devid = member.devid;
+        let wrong = |what, hint| AssembleError::WrongMember { devid, what, hint };
+        let path = match &member.source {
+            MemberSource::Path(path) => path,
+            MemberSource::Model(_) => {
+                return Err(wrong("modelled", "`mirrorball emulate` serves modelled disks"));
+            }
+            MemberSource::Uri(_) => {
+                return Err(wrong("on another machine", "members must be local yet"));
+            }
+        };
+        let real = RealMember::open(path, options)?;
+        if !real.direct && options.caching == Caching::Direct {
+            let path = path.display();
+            notes.push(format!("`{path}` goes through the page cache: it takes no direct I/O"));
+        }
+        let config = MemberConfig {
+            devid,
+            size_bytes: real.size_bytes - real.size_bytes % real.block_bytes,
+            rotational: member.rotational.unwrap_or(real.rotational),
+            optimal_io_bytes: member.optimal_io_bytes.unwrap_or(real.optimal_io_bytes),
+            priority: member.priority,
+            write_mostly: member.write_mostly,
+            state: member.state,
+        };
+        opened.push((config, real));
+    }
+    let configs: Vec<MemberConfig> = opened.iter().map(|(config, _)| config.clone()).collect();
+    let map = ChunkMap::allocate(array.profile, array.stripe_width_max, &configs)?;
+    match trusted {
+        Some(devid) => trust(devid, &mut opened, &mut notes)?,
+        None => match sample::compare(&map, &opened)? {
+            Some(difference) => return Err(AssembleError::Differ(difference)),
+            None => notes.push(sample::note(&map)),
+        },
+    }
+    let block_bytes = opened.iter().map(|(_, real)| real.block_bytes).max();
+    let configs = opened.iter().map(|(config, _)| config.clone()).collect();
+    let volume = volume(map, configs, policy, 0);
+    let plan = |(config, real)| Plan { config, source: Source::Real(real) };
+    let driver = driver(backend, &mut notes)?;
+    let plans = opened.into_iter().map(plan).collect();
+    let executor = Executor::new(driver, Clock::new(Speed::REAL), plans, None, Some(volume))?;
+    let block_bytes = block_bytes.unwrap_or(BLOCK_BYTES) as u32;
+    let exports = exports(array, Shape::Volume, &executor, block_bytes);
+    Ok(Assembly { executor, exports, notes })
+}
+
+fn volume(
+    map: ChunkMap,
+    configs: Vec<MemberConfig>,
+    policy: Box<dyn ReadPolicy>,
+    seed: u64,
+) -> Volume {
+    Volume::new(map, Members::new(configs), policy, seed)
+}
+
+fn driver(backend: Option<BackendKind>, notes: &mut Vec<String>) -> io::Result<Driver> {
+    let (driver, refusal) = Driver::new(backend)?;
+    let why = refusal.map(|error| format!(", because io_uring is not to be had: {error}"));
+    notes.push(format!("I/O by {}{}", driver.backend(), why.unwrap_or_default()));
+    Ok(driver)
+}
+
+fn exports(array: &ArraySpec, shape: Shape, executor: &Executor, block_bytes: u32) -> Vec<Export> {
+    let export = |name: String, description: String, target, rotational| Export {
+        name,
+        description,
+        target,
+        size_bytes: executor.size_bytes(target),
+        block_bytes,
+        rotational,
+    };
+    let stem = Path::new(&array.file_name).file_stem().unwrap_or_default();
+    match shape {
+        Shape::Volume => {
+            let rotational = executor.members().all(|(config, _)| config.rotational);
+            let name = stem.display().to_string();
+            vec![export(name, array.name.clone(), Target::Volume, rotational)]
+        }
+        Shape::Members => {
+            let members = (0..).zip(executor.members());
+            let member = |(index, (config, _)): (u16, (&MemberConfig, _))| {
+                let name = format!("member-{}", config.devid);
+                let what = match &array.members[usize::from(index)].source {
+                    MemberSource::Model(profile) => profile.summary.clone(),
+                    MemberSource::Path(path) => path.display().to_string(),
+                    MemberSource::Uri(uri) => uri.clone(),
+                };
+                export(name, what, Target::Member(MemberIndex(index)), config.rotational)
+            };
+            members.map(member).collect()
+        }
+    }
+}
+
+/// Opens the backing file of an emulated member, and makes it as large as the disk.
+fn open_backing(path: &Path, config: &MemberConfig) -> Result<RealMember, AssembleError> {
+    let backing = |error| AssembleError::Backing { path: path.to_owned(), error };
+    let mode = Mode::RUSR | Mode::WUSR;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+    // What is no plain file is refused below, before anything is changed.
+    if path.is_file() || !path.exists() {
+        let file = open(path, flags, mode).map_err(backing)?;
+        let size_bytes = rustix::fs::fstat(&file).map_err(backing)?.st_size as u64;
+        if size_bytes < config.size_bytes {
+            ftruncate(&file, config.size_bytes).map_err(backing)?;
+        }
+    } else {
+        return Err(OpenError::WrongKind(path.to_owned()).into());
+    }
+    let options = OpenOptions { caching: Caching::Buffered, occupied: Occupied::Refuse };
+    Ok(RealMember::open(path, options)?)
+}
+
+/// Leaves only the trusted member in sync.
+fn trust(
+    devid: u64,
+    opened: &mut [(MemberConfig, RealMember)],
+    notes: &mut Vec<String>,
+) -> Result<(), AssembleError> {
+    if !opened.iter().any(|(config, _)| config.devid == devid) {
+        return Err(AssembleError::NoSuchMember(devid));
+    }
+    for (config, _) in opened.iter_mut().filter(|(config, _)| config.devid != devid) {
+        config.state = MemberState::Rebuilding { recovered_bytes: 0 };
+        notes.push(format!("devid {} is not read: it is to be rebuilt", config.devid));
+    }
+    Ok(())
+}

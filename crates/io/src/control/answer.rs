@@ -1,0 +1,146 @@
+//! What the control socket answers.
+
+use super::Control;
+use crate::executor::{Executor, MemberStats, Target};
+use crate::nbd::server::Server;
+use mirrorball_core::histogram::Histogram;
+use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
+use mirrorball_core::policies::Spec;
+use mirrorball_core::units::Nanos;
+use serde_json::{Value, json};
+
+/// Figures of an emulated disk whose p99 lateness is greater say nothing about its model: the first
+/// for disks that rotate, the second for those that do not.
+const LATENESS_BOUNDS: [Nanos; 2] = [Nanos::from_micros(500), Nanos::from_micros(150)];
+
+/// Answers one line.
+pub(super) fn answer(
+    control: &mut Control,
+    line: &str,
+    executor: &mut Executor,
+    server: &Server,
+) -> Value {
+    let (command, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+    let result = match (command, rest.trim()) {
+        ("status", "") => Ok(status(control, executor, server)),
+        ("members", "") => Ok(executor
+            .members()
+            .map(|(config, stats)| member(config, stats, state(executor, config)))
+            .collect()),
+        ("stats", "") => Ok(stats(executor)),
+        ("policy", "") => Ok(json!(control.policy)),
+        ("policy", name) => set_policy(control, name, executor),
+        _ => Err(format!(
+            "`{line}` is not understood: ask status, members, stats, policy, or policy NAME"
+        )),
+    };
+    match result {
+        Ok(answer) => json!({ "answer": answer }),
+        Err(error) => json!({ "error": error }),
+    }
+}
+
+fn status(control: &Control, executor: &Executor, server: &Server) -> Value {
+    let states: Vec<MemberState> =
+        executor.members().map(|(config, _)| state(executor, config)).collect();
+    let exports = server.exports().iter().map(|export| {
+        json!({
+            "name": export.name,
+            "size_bytes": export.size_bytes,
+            "is": match export.target {
+                Target::Volume => "volume",
+                Target::Member(_) => "member",
+            },
+        })
+    });
+    json!({
+        "name": control.name,
+        "policy": control.policy,
+        "profile": executor.volume().map(|volume| volume.map().profile().name()),
+        "health": match states.iter().all(|state| *state == MemberState::InSync) {
+            true => "in sync",
+            false => "degraded",
+        },
+        "connections": server.connections(),
+        "exports": exports.collect::<Value>(),
+        "backend": executor.driver.backend().to_string(),
+        "uptime_s": executor.clock().now().as_secs_f64(),
+    })
+}
+
+fn set_policy(control: &mut Control, name: &str, executor: &mut Executor) -> Result<Value, String> {
+    let Some(volume) = executor.volume_mut() else {
+        return Err("the members are served each on its own: there is no policy".to_owned());
+    };
+    let devids: Vec<u64> = volume.members().iter().map(|(_, member)| member.config.devid).collect();
+    let spec = Spec::parse(name).map_err(|error| error.to_string())?;
+    let policy = spec.build(&devids).map_err(|error| error.to_string())?;
+    volume.set_policy(policy);
+    control.policy = Some(name.to_owned());
+    Ok(json!(name))
+}
+
+fn state(executor: &Executor, config: &MemberConfig) -> MemberState {
+    let Some(volume) = executor.volume() else { return config.state };
+    let index = volume.members().find(config.devid).unwrap_or(MemberIndex(0));
+    volume.members()[index].state
+}
+
+fn member(config: &MemberConfig, stats: &MemberStats, state: MemberState) -> Value {
+    let (state, recovered_bytes) = match state {
+        MemberState::InSync => ("in sync", None),
+        MemberState::Rebuilding { recovered_bytes } => ("rebuilding", Some(recovered_bytes)),
+        MemberState::Failed => ("failed", None),
+    };
+    json!({
+        "devid": config.devid,
+        "state": state,
+        "recovered_bytes": recovered_bytes,
+        "size_bytes": config.size_bytes,
+        "in_flight": stats.in_flight,
+        "reads": stats.reads,
+        "read_bytes": stats.read_bytes,
+        "writes": stats.writes,
+        "written_bytes": stats.written_bytes,
+        "errors": stats.errors,
+    })
+}
+
+fn stats(executor: &Executor) -> Value {
+    let members = executor.members().map(|(config, stats)| {
+        let mut value = member(config, stats, state(executor, config));
+        value["read_wait"] = quantiles(&stats.read_wait);
+        value["write_wait"] = quantiles(&stats.write_wait);
+        if stats.lateness.count() > 0 {
+            let bound = LATENESS_BOUNDS[usize::from(!config.rotational)];
+            value["lateness"] = quantiles(&stats.lateness);
+            value["lateness"]["bound_p99_ns"] = json!(bound.0);
+            value["lateness"]["within_bound"] = json!(stats.lateness.quantile(0.99) <= bound);
+        }
+        value
+    });
+    let members: Value = members.collect();
+    let counters = executor.volume().map(|volume| {
+        let devid = |index| volume.members()[index].config.devid;
+        let counters = volume.counters().into_iter().map(|counter| {
+            json!({
+                "devid": counter.member.map(devid),
+                "name": counter.name,
+                "value": counter.value,
+            })
+        });
+        counters.collect::<Value>()
+    });
+    json!({ "members": members, "policy_counters": counters })
+}
+
+fn quantiles(histogram: &Histogram) -> Value {
+    json!({
+        "count": histogram.count(),
+        "mean_ns": histogram.mean().0,
+        "p50_ns": histogram.quantile(0.5).0,
+        "p99_ns": histogram.quantile(0.99).0,
+        "p99_9_ns": histogram.quantile(0.999).0,
+        "max_ns": histogram.max().map(|max| max.0),
+    })
+}

@@ -1,0 +1,288 @@
+//! What client and server agree on before the first request: fixed newstyle negotiation.
+//!
+//! A state machine over bytes. It takes what a client sent so far and tells how much of it was
+//! understood, what to answer, and whether requests follow. Everything that can be wrong with an
+//! option is answered where the protocol has an answer; what cannot be understood ends the
+//! connection.
+
+use super::Export;
+use super::command::StatusContext;
+use super::wire::{
+    DATA_BYTES_MAX, FIXED_NEWSTYLE, INIT_MAGIC, NO_ZEROES, OPTION_BYTES_MAX, OPTION_MAGIC,
+    OPTION_REPLY_MAGIC, info, option, option_reply, transmission_flag,
+};
+
+/// The context of block status that we know.
+const ALLOCATION: &str = "base:allocation";
+/// The number that we give the context `base:allocation`.
+pub const ALLOCATION_ID: u32 = 1;
+
+/// Bytes of an option before its data.
+const OPTION_HEADER_BYTES: usize = 16;
+/// What a client is told to prefer; most page sizes.
+const BLOCK_BYTES_PREFERRED: u32 = 4096;
+
+/// What was agreed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Agreement {
+    /// Which export, by its place.
+    pub export: usize,
+    /// Whether reads are replied to in chunks.
+    pub structured: bool,
+    /// Whether block status may be asked.
+    pub status: StatusContext,
+}
+
+/// How the handshake stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// More bytes are needed.
+    More,
+    /// Requests follow.
+    Agreed(Agreement),
+    /// The connection is to end, once what was answered is sent.
+    End,
+}
+
+/// A handshake under way.
+#[derive(Clone, Debug, Default)]
+pub struct Handshake {
+    /// The client's flags, once they came.
+    flags: Option<u32>,
+    structured: bool,
+    /// The export for which `base:allocation` was chosen.
+    status_for: Option<usize>,
+}
+
+/// What a server says first.
+pub fn greeting() -> [u8; 18] {
+    let mut bytes = [0; 18];
+    bytes[..8].copy_from_slice(&INIT_MAGIC.to_be_bytes());
+    bytes[8..16].copy_from_slice(&OPTION_MAGIC.to_be_bytes());
+    bytes[16..].copy_from_slice(&(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes());
+    bytes
+}
+
+impl Handshake {
+    /// Takes what is understood from the front of `input`, appends answers to `output`, and returns
+    /// how many bytes were taken.
+    pub fn advance(
+        &mut self,
+        input: &[u8],
+        exports: &[Export],
+        output: &mut Vec<u8>,
+    ) -> (usize, Step) {
+        let mut taken = 0;
+        loop {
+            let (bytes, step) = match self.flags {
+                None => self.take_flags(&input[taken..]),
+                Some(_) => self.take_option(&input[taken..], exports, output),
+            };
+            taken += bytes;
+            if step != Step::More || bytes == 0 {
+                return (taken, step);
+            }
+        }
+    }
+
+    fn take_flags(&mut self, input: &[u8]) -> (usize, Step) {
+        let Some((flags, _)) = input.split_first_chunk() else { return (0, Step::More) };
+        let flags = u32::from_be_bytes(*flags);
+        let known = u32::from(FIXED_NEWSTYLE | NO_ZEROES);
+        if flags & !known != 0 {
+            return (4, Step::End);
+        }
+        self.flags = Some(flags);
+        (4, Step::More)
+    }
+
+    fn take_option(
+        &mut self,
+        input: &[u8],
+        exports: &[Export],
+        output: &mut Vec<u8>,
+    ) -> (usize, Step) {
+        let Some((header, rest)) = input.split_first_chunk::<OPTION_HEADER_BYTES>() else {
+            return (0, Step::More);
+        };
+        let word = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().expect("4 bytes"));
+        let (number, length) = (word(8), word(12));
+        if header[..8] != OPTION_MAGIC.to_be_bytes() || length > OPTION_BYTES_MAX {
+            return (OPTION_HEADER_BYTES, Step::End);
+        }
+        let Some(data) = rest.get(..length as usize) else { return (0, Step::More) };
+        let step = self.answer(number, data, exports, output);
+        (OPTION_HEADER_BYTES + data.len(), step)
+    }
+
+    fn answer(
+        &mut self,
+        number: u32,
+        data: &[u8],
+        exports: &[Export],
+        output: &mut Vec<u8>,
+    ) -> Step {
+        match number {
+            option::EXPORT_NAME => return self.export_name(data, exports, output),
+            option::ABORT => {
+                reply(output, number, option_reply::ACK, &[]);
+                return Step::End;
+            }
+            option::LIST if data.is_empty() => {
+                for export in exports {
+                    let name = export.name.as_bytes();
+                    let mut entry = (name.len() as u32).to_be_bytes().to_vec();
+                    entry.extend_from_slice(name);
+                    entry.extend_from_slice(export.description.as_bytes());
+                    reply(output, number, option_reply::SERVER, &entry);
+                }
+                reply(output, number, option_reply::ACK, &[]);
+            }
+            option::INFO | option::GO => return self.info_or_go(number, data, exports, output),
+            option::STRUCTURED_REPLY if data.is_empty() => {
+                self.structured = true;
+                reply(output, number, option_reply::ACK, &[]);
+            }
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
+                self.meta_context(number, data, exports, output);
+            }
+            option::LIST | option::STRUCTURED_REPLY => {
+                reply(output, number, option_reply::ERR_INVALID, &[]);
+            }
+            _ => reply(output, number, option_reply::ERR_UNSUPPORTED, &[]),
+        }
+        Step::More
+    }
+
+    /// The old way to attach: there is no way to refuse but to hang up.
+    fn export_name(&self, name: &[u8], exports: &[Export], output: &mut Vec<u8>) -> Step {
+        let Some(index) = find(name, exports) else { return Step::End };
+        output.extend_from_slice(&exports[index].size_bytes.to_be_bytes());
+        output.extend_from_slice(&transmission_flags(&exports[index]).to_be_bytes());
+        if self.flags.is_some_and(|flags| flags & u32::from(NO_ZEROES) == 0) {
+            output.extend_from_slice(&[0; 124]);
+        }
+        Step::Agreed(self.agreement(index))
+    }
+
+    fn info_or_go(
+        &self,
+        number: u32,
+        data: &[u8],
+        exports: &[Export],
+        output: &mut Vec<u8>,
+    ) -> Step {
+        let Some(name) = info_request(data) else {
+            reply(output, number, option_reply::ERR_INVALID, &[]);
+            return Step::More;
+        };
+        let Some(index) = find(name, exports) else {
+            reply(output, number, option_reply::ERR_UNKNOWN, &[]);
+            return Step::More;
+        };
+        let export = &exports[index];
+        let mut tell = |kind: u16, data: &[&[u8]]| {
+            let payload = [&[&kind.to_be_bytes()[..]], data].concat().concat();
+            reply(output, number, option_reply::INFO, &payload);
+        };
+        let flags = transmission_flags(export).to_be_bytes();
+        tell(info::EXPORT, &[&export.size_bytes.to_be_bytes(), &flags]);
+        // All of them, asked for or not, as the protocol allows.
+        tell(info::NAME, &[export.name.as_bytes()]);
+        tell(info::DESCRIPTION, &[export.description.as_bytes()]);
+        let sizes =
+            [export.block_bytes, export.block_bytes.max(BLOCK_BYTES_PREFERRED), DATA_BYTES_MAX];
+        tell(info::BLOCK_SIZE, &[&sizes.map(u32::to_be_bytes).concat()]);
+        reply(output, number, option_reply::ACK, &[]);
+        match number {
+            option::GO => Step::Agreed(self.agreement(index)),
+            _ => Step::More,
+        }
+    }
+
+    fn meta_context(&mut self, number: u32, data: &[u8], exports: &[Export], output: &mut Vec<u8>) {
+        if number == option::SET_META_CONTEXT {
+            self.status_for = None;
+        }
+        let Some((name, queries)) = meta_request(data).filter(|_| self.structured) else {
+            return reply(output, number, option_reply::ERR_INVALID, &[]);
+        };
+        let Some(index) = find(name, exports) else {
+            return reply(output, number, option_reply::ERR_UNKNOWN, &[]);
+        };
+        let listing = number == option::LIST_META_CONTEXT;
+        // A list with no query asks for everything, and `base:` for everything of that kind.
+        let wanted = queries.iter().any(|&query| query == ALLOCATION.as_bytes())
+            || listing && (queries.is_empty() || queries.contains(&&b"base:"[..]));
+        if wanted {
+            let id = if listing { 0 } else { ALLOCATION_ID };
+            let payload = [&id.to_be_bytes()[..], ALLOCATION.as_bytes()].concat();
+            reply(output, number, option_reply::META_CONTEXT, &payload);
+            if !listing {
+                self.status_for = Some(index);
+            }
+        }
+        reply(output, number, option_reply::ACK, &[]);
+    }
+
+    fn agreement(&self, export: usize) -> Agreement {
+        let agreed = self.structured && self.status_for == Some(export);
+        let status = if agreed { StatusContext::Allocation } else { StatusContext::None };
+        Agreement { export, structured: self.structured, status }
+    }
+}
+
+/// Which export a client means; no name means the first.
+fn find(name: &[u8], exports: &[Export]) -> Option<usize> {
+    if name.is_empty() && !exports.is_empty() {
+        return Some(0);
+    }
+    exports.iter().position(|export| export.name.as_bytes() == name)
+}
+
+/// The name in the data of `INFO` and `GO`; `None` if the data are not whole.
+fn info_request(data: &[u8]) -> Option<&[u8]> {
+    let (name, rest) = take_string(data)?;
+    let (count, rest) = rest.split_first_chunk()?;
+    (rest.len() == 2 * usize::from(u16::from_be_bytes(*count))).then_some(name)
+}
+
+/// The name and the queries in the data of the options about contexts.
+fn meta_request(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
+    let (name, rest) = take_string(data)?;
+    let (count, mut rest) = rest.split_first_chunk()?;
+    let mut queries = Vec::new();
+    for _ in 0..u32::from_be_bytes(*count) {
+        let (query, behind) = take_string(rest)?;
+        queries.push(query);
+        rest = behind;
+    }
+    rest.is_empty().then_some((name, queries))
+}
+
+/// A string with its length before it, and what follows it.
+fn take_string(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = data.split_first_chunk()?;
+    rest.split_at_checked(u32::from_be_bytes(*length) as usize)
+}
+
+fn transmission_flags(export: &Export) -> u16 {
+    use transmission_flag::*;
+    let rotational = if export.rotational { ROTATIONAL } else { 0 };
+    HAS_FLAGS
+        | SEND_FLUSH
+        | SEND_FUA
+        | SEND_TRIM
+        | SEND_WRITE_ZEROES
+        | SEND_DF
+        | CAN_MULTI_CONN
+        | rotational
+}
+
+fn reply(output: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
+    output.extend_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
+    output.extend_from_slice(&option.to_be_bytes());
+    output.extend_from_slice(&kind.to_be_bytes());
+    output.extend_from_slice(&(data.len() as u32).to_be_bytes());
+    output.extend_from_slice(data);
+}

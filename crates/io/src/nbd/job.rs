@@ -1,0 +1,166 @@
+//! A client's request from its orders to the executor to its reply.
+//!
+//! Most requests are one order. Zeroes are written by pieces from one buffer of zeroes, and what is
+//! to be durable when it is replied to is followed by a flush.
+
+use super::command::{Action, Command, Durability};
+use super::connection::{Expecting, Phase};
+use super::handshake::{ALLOCATION_ID, Agreement};
+use super::server::{Server, is_full};
+use super::wire::{WireError, allocated_chunk, data_chunk, error_chunk, simple_reply};
+use crate::driver::Token;
+use crate::driver::buffers::{BufferKey, HEAD_BYTES, Slice};
+use crate::executor::{Ended, Executor, Order};
+use mirrorball_core::io::{RequestKind, VolumeError};
+
+/// The owner of the tokens of orders.
+pub(super) const JOB: u8 = 4;
+/// Zeroes are written in pieces of this size.
+pub(super) const ZERO_BYTES: usize = 1 << 20;
+
+/// A client's request under way.
+pub(super) struct Job {
+    pub(super) connection: u32,
+    pub(super) command: Command,
+    agreement: Agreement,
+    /// Its data.
+    pub(super) buffer: Option<BufferKey>,
+    /// Bytes that were zeroed.
+    zeroed: u64,
+    /// Whether only the flush is left.
+    flushing: bool,
+}
+
+impl Server {
+    /// The end of an order whose token has one of [`super::server::TOKEN_OWNERS`].
+    pub fn on_ended(&mut self, ended: Ended, executor: &mut Executor) {
+        let key = ended.token.key();
+        let job = self.jobs.get_mut(key);
+        if ended.result.is_ok() {
+            if job.command.action == Action::WriteZeroes && !job.flushing {
+                job.zeroed += zero_step(job);
+                if job.zeroed < u64::from(job.command.length) {
+                    return self.order(key, executor);
+                }
+            }
+            if job.command.durability == Durability::AtReply && !job.flushing {
+                job.flushing = true;
+                return self.order(key, executor);
+            }
+        }
+        let result = ended.result.map_err(|error| match (error, job.command.action) {
+            (VolumeError::OutOfRange, _) => WireError::Invalid,
+            _ => WireError::Io,
+        });
+        self.end_job(key, result, executor);
+    }
+
+    /// Starts a request.
+    pub(super) fn begin(
+        &mut self,
+        key: u32,
+        agreement: Agreement,
+        command: Command,
+        executor: &mut Executor,
+    ) {
+        let connection = self.connections.get_mut(key);
+        let driver = &mut executor.driver;
+        let length = command.length as usize;
+        if command.action == Action::BlockStatus {
+            let status = allocated_chunk(command.cookie, ALLOCATION_ID, command.length);
+            return connection.queue_copy(&status, driver);
+        }
+        let has_data = matches!(command.action, Action::Read | Action::Write);
+        let buffer = has_data.then(|| driver.buffers.acquire(length));
+        connection.jobs += 1;
+        connection.job_bytes += if has_data { length } else { 0 };
+        let job = Job { connection: key, command, agreement, buffer, zeroed: 0, flushing: false };
+        let job = self.jobs.insert(job);
+        if let (Action::Write, Some(buffer)) = (command.action, buffer) {
+            let here = connection.unread_bytes().min(length);
+            let data = Slice::data(buffer, 0, length);
+            connection.take_into(Slice { length: here, ..data }, driver);
+            if here < length {
+                connection.expecting = Expecting::Data { job, slice: data.after(here) };
+                return;
+            }
+        }
+        self.order(job, executor);
+    }
+
+    /// Sends the next order of a request to the executor.
+    pub(super) fn order(&mut self, key: u32, executor: &mut Executor) {
+        let job = self.jobs.get(key);
+        let Command { action, offset, length, .. } = job.command;
+        let whole = (offset, u64::from(length), job.buffer);
+        let (kind, (offset, length, buffer)) = match action {
+            _ if job.flushing => (RequestKind::Flush, (0, 0, None)),
+            Action::Read => (RequestKind::Read, whole),
+            Action::Write => (RequestKind::Write, whole),
+            Action::Trim => (RequestKind::Discard, whole),
+            Action::Flush => (RequestKind::Flush, (0, 0, None)),
+            Action::WriteZeroes => {
+                let piece = (offset + job.zeroed, zero_step(job), Some(self.zeroes));
+                (RequestKind::Write, piece)
+            }
+            Action::BlockStatus => unreachable!("it is answered at once"),
+        };
+        executor.submit(Order {
+            token: Token::new(JOB, key),
+            target: self.exports[job.agreement.export].target,
+            kind,
+            offset,
+            length,
+            buffer,
+            stream: self.connections.get(job.connection).stream,
+        });
+    }
+
+    /// Replies to a request, and forgets it.
+    fn end_job(&mut self, key: u32, result: Result<(), WireError>, executor: &mut Executor) {
+        let Job { connection: connection_key, command, agreement, buffer, .. } =
+            self.jobs.remove(key).expect("a request ends once");
+        let connection = self.connections.get_mut(connection_key);
+        let was_full = is_full(connection);
+        connection.jobs -= 1;
+        if buffer.is_some() {
+            connection.job_bytes -= command.length as usize;
+        }
+        let driver = &mut executor.driver;
+        if matches!(connection.phase, Phase::Closed) {
+            if let Some(buffer) = buffer {
+                driver.buffers.release(buffer);
+            }
+            return self.forget_if_over(connection_key);
+        }
+        let buffer = buffer.unwrap_or_else(|| driver.buffers.acquire(0));
+        let is_read = command.action == Action::Read;
+        let mut put = |head: &[u8], data: u32| {
+            let start = HEAD_BYTES - head.len();
+            let place = Slice { buffer, start, length: head.len() };
+            driver.buffers.bytes_mut(place).copy_from_slice(head);
+            connection.queue(Slice { buffer, start, length: head.len() + data as usize });
+        };
+        match result {
+            Ok(()) if is_read && agreement.structured => {
+                put(&data_chunk(command.cookie, command.offset, command.length), command.length);
+            }
+            Ok(()) => {
+                put(&simple_reply(0, command.cookie), if is_read { command.length } else { 0 });
+            }
+            Err(error) if is_read && agreement.structured => {
+                put(&error_chunk(command.cookie, error), 0);
+            }
+            Err(error) => put(&simple_reply(error as u32, command.cookie), 0),
+        }
+        self.dirty.push(connection_key);
+        if was_full {
+            self.go_on(connection_key, executor);
+        }
+    }
+}
+
+/// How many bytes the next piece of zeroes has.
+fn zero_step(job: &Job) -> u64 {
+    (u64::from(job.command.length) - job.zeroed).min(ZERO_BYTES as u64)
+}

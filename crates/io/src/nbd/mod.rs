@@ -1,0 +1,45 @@
+//! An NBD server: volumes and members as block devices for anybody's client.
+//!
+//! - [`wire`]: numbers and layouts of the protocol.
+//! - [`handshake`]: what happens before the first request (fixed newstyle).
+//! - [`command`]: what a request asks, checked against its export.
+//! - [`server`]: connections and requests in flight, over the driver and the executor.
+//!
+//! The first three are plain functions of bytes: tests and the fuzzer feed them what no client
+//! sends. Spoken: `NBD_OPT_GO`, `INFO`, `LIST`, `EXPORT_NAME`, structured replies, the meta context
+//! `base:allocation`, several connections to one export, block sizes, FUA, flush, trim and write
+//! zeroes. Every copy is written before a write is replied to, and a flush covers all connections,
+//! so clients may use as many as they like (`NBD_FLAG_CAN_MULTI_CONN`).
+//!
+//! Non-goals: TLS (`NBD_OPT_STARTTLS` is refused), resizing, extended headers, and telling holes
+//! from data: everything counts as allocated, as the protocol allows.
+//!
+//! Source: the NBD protocol document, `doc/proto.md` of the NetworkBlockDevice/nbd repository.
+
+pub mod command;
+mod connection;
+pub mod handshake;
+mod job;
+pub mod server;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+use crate::executor::Target;
+
+/// What a client may attach to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    /// Its name; clients that give none get the first export.
+    pub name: String,
+    /// What `nbdinfo --list` shows beside it.
+    pub description: String,
+    /// What it is.
+    pub target: Target,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Offsets and lengths are multiples of this.
+    pub block_bytes: u32,
+    /// Whether clients should think that it rotates.
+    pub rotational: bool,
+}

@@ -1,0 +1,372 @@
+//! The server: listeners, connections, and the requests of clients under way.
+//!
+//! It runs in the executor's thread. A client's request becomes one order to the executor, or
+//! several: zeroes are written by pieces, and a durable write is followed by a flush. Replies of a
+//! turn leave together.
+//!
+//! No client harms another: each has its own buffers, no more than a bounded number of requests and
+//! bytes under way, and what cannot be understood ends its connection and nothing else. A client
+//! that sends nothing costs a descriptor and untouched memory; when there are too many, those that
+//! have not finished their handshake go first.
+
+use super::Export;
+use super::command::{Verdict, judge};
+use super::connection::{Connection, Expecting, Phase};
+use super::handshake::{Agreement, Step, greeting};
+use super::job::{JOB, Job, ZERO_BYTES};
+use super::wire::{REQUEST_BYTES, RawRequest, error_chunk, request, simple_reply};
+use crate::driver::buffers::{BufferKey, Slice};
+use crate::driver::{Answer, Done, Handle, Token};
+use crate::executor::Executor;
+use mirrorball_core::slab::Slab;
+
+/// The owners of the server's tokens.
+pub const TOKEN_OWNERS: [u8; 4] = [LISTENER, RECEIVE, SEND, JOB];
+const LISTENER: u8 = 1;
+const RECEIVE: u8 = 2;
+const SEND: u8 = 3;
+
+/// Requests of one connection under way.
+const JOBS_MAX: usize = 256;
+/// Their bytes; one request may exceed it.
+const JOB_BYTES_MAX: usize = 64 << 20;
+/// Streams of connections begin here: far from zero, so that nobody takes one for an index.
+const FIRST_STREAM: u64 = 1000;
+
+/// How many connections a server takes at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionsMax(pub usize);
+
+/// See the page of this module.
+pub struct Server {
+    pub(super) exports: Vec<Export>,
+    listeners: Vec<Listener>,
+    pub(super) connections: Slab<Connection>,
+    connections_max: usize,
+    pub(super) jobs: Slab<Job>,
+    pub(super) zeroes: BufferKey,
+    /// Connections with something to send.
+    pub(super) dirty: Vec<u32>,
+    /// Connections to be forgotten.
+    over: Vec<u32>,
+    next_stream: u64,
+    stopping: bool,
+}
+
+struct Listener {
+    socket: Handle,
+    /// Whether it waits for the next connection.
+    accepting: bool,
+}
+
+impl Server {
+    /// A server of these exports to whoever connects to `listeners`.
+    ///
+    /// # Panics
+    /// If there is no export.
+    pub fn new(
+        exports: Vec<Export>,
+        listeners: Vec<Handle>,
+        connections_max: ConnectionsMax,
+        executor: &mut Executor,
+    ) -> Server {
+        assert!(!exports.is_empty(), "a server serves something");
+        let zeroes = executor.driver.buffers.acquire(ZERO_BYTES);
+        executor.driver.buffers.bytes_mut(Slice::data(zeroes, 0, ZERO_BYTES)).fill(0);
+        let listeners = listeners.into_iter();
+        let mut server = Server {
+            exports,
+            listeners: listeners.map(|socket| Listener { socket, accepting: false }).collect(),
+            connections: Slab::default(),
+            connections_max: connections_max.0,
+            jobs: Slab::default(),
+            zeroes,
+            dirty: Vec::new(),
+            over: Vec::new(),
+            next_stream: FIRST_STREAM,
+            stopping: false,
+        };
+        server.accept(executor);
+        server
+    }
+
+    /// What is served.
+    pub fn exports(&self) -> &[Export] {
+        &self.exports
+    }
+
+    /// How many clients are connected.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// The end of an operation of the driver whose token has one of [`TOKEN_OWNERS`].
+    pub fn on_done(&mut self, done: Done, executor: &mut Executor) {
+        let key = done.token.key();
+        match (done.token.owner(), done.result) {
+            (LISTENER, Ok(Answer::Connection(socket))) => {
+                self.listeners[key as usize].accepting = false;
+                self.on_connection(socket, executor);
+                self.accept(executor);
+            }
+            (LISTENER, _) => {
+                // Out of descriptors, most likely: the end of a connection tries again.
+                self.listeners[key as usize].accepting = false;
+            }
+            (RECEIVE, result) => {
+                self.connections.get_mut(key).receiving = false;
+                match result {
+                    Ok(Answer::Bytes(bytes)) if bytes > 0 => self.on_received(key, bytes, executor),
+                    // It sends no more, but may still listen.
+                    Ok(_) if self.is_served(key) => self.drain(key, executor),
+                    _ => self.close(key, executor),
+                }
+            }
+            (SEND, result) => {
+                self.connections.get_mut(key).on_sent(&mut executor.driver);
+                match result {
+                    Ok(_) => self.go_on(key, executor),
+                    Err(_) => self.close(key, executor),
+                }
+            }
+            (owner, _) => unreachable!("no operation is started for owner {owner}"),
+        }
+    }
+
+    /// Sends what the turn brought. To be called once at its end.
+    pub fn flush(&mut self, executor: &mut Executor) {
+        while let Some(key) = self.dirty.pop() {
+            self.connections.get_mut(key).send(Token::new(SEND, key), &mut executor.driver);
+        }
+        if self.over.is_empty() {
+            return;
+        }
+        for key in std::mem::take(&mut self.over) {
+            let connection = self.connections.remove(key).expect("it is forgotten once");
+            connection.free(&mut executor.driver);
+        }
+        // Where there was no room for a connection there may be now.
+        self.accept(executor);
+    }
+
+    /// Takes no more connections and requests; what is under way is finished and answered.
+    pub fn stop(&mut self, executor: &mut Executor) {
+        self.stopping = true;
+        for listener in &self.listeners {
+            executor.driver.close(listener.socket);
+        }
+        let keys: Vec<u32> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            let connection = self.connections.get_mut(key);
+            match connection.phase {
+                Phase::Negotiating(_) => self.close(key, executor),
+                Phase::Serving(_) => self.drain(key, executor),
+                Phase::Draining | Phase::Closed => {}
+            }
+        }
+    }
+
+    /// Whether the last connection is gone.
+    pub fn is_over(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// Whether requests of a connection are taken, or were until it was done.
+    fn is_served(&self, key: u32) -> bool {
+        matches!(self.connections.get(key).phase, Phase::Serving(_) | Phase::Draining)
+    }
+
+    fn accept(&mut self, executor: &mut Executor) {
+        for (key, listener) in (0..).zip(&mut self.listeners) {
+            if !listener.accepting && !self.stopping {
+                listener.accepting = true;
+                executor.driver.accept(Token::new(LISTENER, key), listener.socket);
+            }
+        }
+    }
+
+    fn on_connection(&mut self, socket: Handle, executor: &mut Executor) {
+        let driver = &mut executor.driver;
+        if self.stopping {
+            return driver.close(socket);
+        }
+        if self.connections.len() >= self.connections_max {
+            let idle = |connection: &Connection| matches!(connection.phase, Phase::Negotiating(_));
+            let oldest = self.connections.iter().filter(|(_, connection)| idle(connection));
+            match oldest.min_by_key(|(_, connection)| connection.stream).map(|(key, _)| key) {
+                Some(key) => self.close(key, executor),
+                None => return driver.close(socket),
+            }
+        }
+        let driver = &mut executor.driver;
+        let mut connection = Connection::new(socket, self.next_stream, driver);
+        self.next_stream += 1;
+        connection.queue_copy(&greeting(), driver);
+        let key = self.connections.insert(connection);
+        self.dirty.push(key);
+        self.go_on(key, executor);
+    }
+
+    fn on_received(&mut self, key: u32, bytes: usize, executor: &mut Executor) {
+        let connection = self.connections.get_mut(key);
+        match &mut connection.expecting {
+            Expecting::Data { job, slice } => {
+                *slice = slice.after(bytes);
+                if slice.length == 0 {
+                    let job = *job;
+                    connection.expecting = Expecting::Header;
+                    self.order(job, executor);
+                }
+            }
+            Expecting::Header | Expecting::Waste { .. } => connection.on_input(bytes),
+        }
+        self.go_on(key, executor);
+    }
+
+    /// Understands what came, as far as may be, and waits for more.
+    pub(super) fn go_on(&mut self, key: u32, executor: &mut Executor) {
+        while self.step(key, executor) {}
+        let connection = self.connections.get_mut(key);
+        if connection.has_outgoing() {
+            self.dirty.push(key);
+        }
+        match connection.phase {
+            Phase::Serving(_) if is_full(connection) => {}
+            Phase::Negotiating(_) | Phase::Serving(_) => {
+                connection.receive(Token::new(RECEIVE, key), &mut executor.driver);
+            }
+            Phase::Draining if connection.is_answered() => self.close(key, executor),
+            Phase::Draining => {}
+            Phase::Closed => self.forget_if_over(key),
+        }
+    }
+
+    /// Takes one thing from the input; whether there may be another.
+    fn step(&mut self, key: u32, executor: &mut Executor) -> bool {
+        let connection = self.connections.get_mut(key);
+        // A receive under way may be writing to the input.
+        if connection.receiving || connection.unread_bytes() == 0 {
+            return false;
+        }
+        if let Expecting::Waste { bytes } = connection.expecting {
+            let taken = bytes.min(connection.unread_bytes());
+            connection.take(taken);
+            connection.expecting = match bytes - taken {
+                0 => Expecting::Header,
+                bytes => Expecting::Waste { bytes },
+            };
+            return true;
+        }
+        match &mut connection.phase {
+            Phase::Negotiating(_) => self.negotiate(key, executor),
+            Phase::Serving(agreement) => {
+                let agreement = *agreement;
+                !is_full(connection) && self.take_request(key, agreement, executor)
+            }
+            Phase::Draining | Phase::Closed => false,
+        }
+    }
+
+    fn negotiate(&mut self, key: u32, executor: &mut Executor) -> bool {
+        let connection = self.connections.get_mut(key);
+        let Phase::Negotiating(handshake) = &mut connection.phase else { return false };
+        let mut handshake = std::mem::take(handshake);
+        let mut output = Vec::new();
+        let input = connection.unread(&executor.driver);
+        let (taken, step) = handshake.advance(input, &self.exports, &mut output);
+        connection.take(taken);
+        if !output.is_empty() {
+            connection.queue_copy(&output, &mut executor.driver);
+        }
+        connection.phase = match step {
+            Step::More => Phase::Negotiating(handshake),
+            Step::Agreed(agreement) => Phase::Serving(agreement),
+            Step::End => Phase::Draining,
+        };
+        step != Step::More
+    }
+
+    fn take_request(&mut self, key: u32, agreement: Agreement, executor: &mut Executor) -> bool {
+        let connection = self.connections.get_mut(key);
+        let Some(header) = connection.unread(&executor.driver).first_chunk::<REQUEST_BYTES>()
+        else {
+            return false;
+        };
+        let raw = RawRequest::parse(header);
+        connection.take(REQUEST_BYTES);
+        let verdict = raw.map_or(Verdict::Broken, |raw| {
+            judge(&raw, &self.exports[agreement.export], agreement.status)
+        });
+        match verdict {
+            Verdict::Do(command) => self.begin(key, agreement, command, executor),
+            Verdict::Refuse { error, data_bytes } => {
+                if data_bytes > 0 {
+                    connection.expecting = Expecting::Waste { bytes: data_bytes as usize };
+                }
+                let raw = raw.expect("what was judged was read");
+                let is_read = raw.kind == request::READ;
+                if agreement.structured && is_read {
+                    connection.queue_copy(&error_chunk(raw.cookie, error), &mut executor.driver);
+                } else {
+                    let reply = simple_reply(error as u32, raw.cookie);
+                    connection.queue_copy(&reply, &mut executor.driver);
+                }
+            }
+            Verdict::Disconnect => self.drain(key, executor),
+            Verdict::Broken => self.close(key, executor),
+        }
+        true
+    }
+
+    /// Takes no more requests from a connection, and closes it when it is answered.
+    fn drain(&mut self, key: u32, executor: &mut Executor) {
+        let connection = self.connections.get_mut(key);
+        connection.phase = Phase::Draining;
+        // A write whose data have not come was never taken.
+        self.drop_unfinished(key, executor);
+        let connection = self.connections.get_mut(key);
+        if connection.is_answered() {
+            self.close(key, executor);
+        }
+    }
+
+    /// Ends a connection: nothing more is sent, and its requests under way end unheard.
+    fn close(&mut self, key: u32, executor: &mut Executor) {
+        let connection = self.connections.get_mut(key);
+        if !matches!(connection.phase, Phase::Closed) {
+            connection.phase = Phase::Closed;
+            executor.driver.close(connection.socket);
+            connection.drop_queue(&mut executor.driver);
+        }
+        self.drop_unfinished(key, executor);
+        self.forget_if_over(key);
+    }
+
+    /// Drops the write whose data the connection was waiting for.
+    fn drop_unfinished(&mut self, key: u32, executor: &mut Executor) {
+        let connection = self.connections.get_mut(key);
+        let Expecting::Data { job, .. } = connection.expecting else { return };
+        if connection.receiving {
+            // The kernel may still write to its buffer; the end of that comes back here.
+            return;
+        }
+        connection.expecting = Expecting::Header;
+        let job = self.jobs.remove(job).expect("its data never came");
+        connection.jobs -= 1;
+        connection.job_bytes -= job.command.length as usize;
+        executor.driver.buffers.release(job.buffer.expect("a write has a buffer"));
+    }
+
+    /// Marks a connection to be forgotten at the end of the turn: whoever is at work on it now
+    /// still looks at it.
+    pub(super) fn forget_if_over(&mut self, key: u32) {
+        if self.connections.get(key).is_over() && !self.over.contains(&key) {
+            self.over.push(key);
+        }
+    }
+}
+
+/// Whether a connection has so much under way that it must wait.
+pub(super) fn is_full(connection: &Connection) -> bool {
+    connection.jobs >= JOBS_MAX || connection.job_bytes >= JOB_BYTES_MAX
+}

@@ -1,0 +1,277 @@
+//! A server and its clients, good and bad, over real sockets.
+
+use crate::address::Address;
+use crate::assemble::{Assembly, Backing, Emulation, Shape, emulate};
+use crate::clock::Speed;
+use crate::driver::BackendKind;
+use crate::nbd::handshake::greeting;
+use crate::nbd::server::{ConnectionsMax, Server};
+use crate::nbd::wire::{
+    DATA_BYTES_MAX, DATA_CHUNK_BYTES, OPTION_MAGIC, REQUEST_MAGIC, SIMPLE_REPLY_BYTES, WireError,
+    chunk_header, data_chunk, option, request, simple_reply,
+};
+use crate::service::{Service, Stopper};
+use mirrorball_core::policies::Spec;
+use mirrorball_disk::array_file::ArrayFile;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use tempfile::TempDir;
+
+/// A service in a thread of its own, on a disk that takes 50 us for everything.
+struct Place {
+    folder: TempDir,
+    stopper: Stopper,
+    thread: JoinHandle<()>,
+}
+
+impl Place {
+    fn new(connections_max: usize, backend: Option<BackendKind>) -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nbd");
+        let (sender, receiver) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let (mut service, stopper) = service(path, connections_max, backend);
+            sender.send(stopper).unwrap();
+            service.run().unwrap();
+        });
+        Place { folder, stopper: receiver.recv().unwrap(), thread }
+    }
+
+    fn connect(&self) -> UnixStream {
+        UnixStream::connect(self.folder.path().join("nbd")).unwrap()
+    }
+
+    /// A client past its handshake.
+    fn client(&self, structured: bool) -> Client {
+        let mut socket = self.connect();
+        let mut hello = [0; 18];
+        socket.read_exact(&mut hello).unwrap();
+        assert_eq!(hello, greeting());
+        socket.write_all(&[0, 0, 0, 3]).unwrap();
+        if structured {
+            put_option(&mut socket, option::STRUCTURED_REPLY, &[]);
+            socket.read_exact(&mut [0; 20]).unwrap();
+        }
+        put_option(&mut socket, option::EXPORT_NAME, b"");
+        let mut export = [0; 10];
+        socket.read_exact(&mut export).unwrap();
+        assert_eq!(export[..8], (8u64 << 20).to_be_bytes());
+        Client { socket }
+    }
+
+    /// Ends the service, which must end in good order.
+    fn stop(self) {
+        self.stopper.stop();
+        self.thread.join().unwrap();
+    }
+}
+
+fn service(
+    path: PathBuf,
+    connections_max: usize,
+    backend: Option<BackendKind>,
+) -> (Service, Stopper) {
+    let text = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nsize = \"8MiB\"\n";
+    let array = ArrayFile::parse(text, "disk").unwrap().spec;
+    let assembly = emulate(Emulation {
+        array: &array,
+        shape: Shape::Members,
+        policy: Spec::parse("first").unwrap().build(&[1]).unwrap(),
+        backing: Backing::Memory,
+        speed: Speed::parse("10x").unwrap(),
+        seed: 1,
+        backend,
+    });
+    let Assembly { mut executor, exports, .. } = assembly.unwrap();
+    let listener = executor.driver.adopt(Address::Unix(path).bind().unwrap().socket).unwrap();
+    let most = ConnectionsMax(connections_max);
+    let server = Server::new(exports, vec![listener], most, &mut executor);
+    Service::new(executor, server, None).unwrap()
+}
+
+struct Client {
+    socket: UnixStream,
+}
+
+impl Client {
+    fn send(&mut self, kind: u16, flags: u16, offset: u64, length: u32, data: &[u8]) {
+        self.socket
+            .write_all(&[&request_bytes(kind, flags, offset, length), data].concat())
+            .unwrap();
+    }
+
+    /// The error of a simple reply.
+    fn simple(&mut self) -> u32 {
+        let mut reply = [0; SIMPLE_REPLY_BYTES];
+        self.socket.read_exact(&mut reply).unwrap();
+        let error = u32::from_be_bytes(reply[4..8].try_into().unwrap());
+        assert_eq!(reply, simple_reply(error, COOKIE));
+        error
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) -> u32 {
+        self.send(request::WRITE, 0, offset, data.len() as u32, data);
+        self.simple()
+    }
+
+    fn read(&mut self, offset: u64, length: u32) -> Vec<u8> {
+        self.send(request::READ, 0, offset, length, &[]);
+        assert_eq!(self.simple(), 0);
+        let mut data = vec![0; length as usize];
+        self.socket.read_exact(&mut data).unwrap();
+        data
+    }
+
+    /// Whether the server hung up; what it sent before is thrown away.
+    fn hears_the_end(mut self) -> bool {
+        self.socket.read_to_end(&mut Vec::new()).is_ok()
+    }
+}
+
+const COOKIE: u64 = 0x0123_4567_89ab_cdef;
+
+fn request_bytes(kind: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
+    let mut bytes = REQUEST_MAGIC.to_be_bytes().to_vec();
+    bytes.extend(flags.to_be_bytes());
+    bytes.extend(kind.to_be_bytes());
+    bytes.extend(COOKIE.to_be_bytes());
+    bytes.extend(offset.to_be_bytes());
+    bytes.extend(length.to_be_bytes());
+    bytes
+}
+
+fn put_option(socket: &mut UnixStream, number: u32, data: &[u8]) {
+    let length = (data.len() as u32).to_be_bytes();
+    let bytes = [&OPTION_MAGIC.to_be_bytes()[..], &number.to_be_bytes(), &length, data].concat();
+    socket.write_all(&bytes).unwrap();
+}
+
+#[test]
+fn requests_are_served_by_either_backend() {
+    for backend in [None, Some(BackendKind::Threads)] {
+        let place = Place::new(10, backend);
+        let mut client = place.client(false);
+        let data: Vec<u8> = (0..1 << 20).map(|index| (index % 251) as u8).collect();
+        assert_eq!(client.write(4096, &data), 0, "longer than what is received at once");
+        assert!(client.read(4096, 1 << 20) == data);
+        for kind in [request::FLUSH, request::TRIM] {
+            client.send(kind, request::FLAG_FUA, 4096, 4096, &[]);
+            assert_eq!(client.simple(), 0);
+        }
+        assert!(client.read(4096, 4096).iter().all(|&byte| byte == 0), "trimmed");
+        client.send(request::WRITE_ZEROES, request::FLAG_FUA, 0, 3 << 20, &[]);
+        assert_eq!(client.simple(), 0);
+        assert!(client.read(1 << 20, 4096).iter().all(|&byte| byte == 0), "zeroed");
+
+        let mut other = place.client(true);
+        assert_eq!(other.write(512, &[9; 512]), 0);
+        other.send(request::READ, 0, 512, 512, &[]);
+        let mut reply = [0; DATA_CHUNK_BYTES + 512];
+        other.socket.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[..DATA_CHUNK_BYTES], data_chunk(COOKIE, 512, 512));
+        assert_eq!(reply[DATA_CHUNK_BYTES..], [9; 512]);
+        assert_eq!(client.read(512, 512), [9; 512], "both see the same");
+        place.stop();
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_and_the_connection_lives() {
+    let place = Place::new(10, None);
+    let mut client = place.client(false);
+    let end = 8 << 20;
+    for (kind, flags, offset, length, error) in [
+        (request::READ, 0, end, 512, WireError::Invalid),
+        (request::READ, 0, 100, 512, WireError::Invalid),
+        (request::READ, 0, 0, 0, WireError::Invalid),
+        (request::READ, 0, u64::MAX - 511, 512, WireError::Invalid),
+        (request::READ, 0, 0, DATA_BYTES_MAX + 512, WireError::Overflow),
+        (request::TRIM, 1 << 9, 0, 512, WireError::Invalid),
+        (request::BLOCK_STATUS, 0, 0, 512, WireError::Invalid),
+        (4711, 0, 0, 512, WireError::Unsupported),
+    ] {
+        client.send(kind, flags, offset, length, &[]);
+        assert_eq!(client.simple(), error as u32, "{kind} {offset} {length}");
+    }
+    assert_eq!(client.write(end - 512, &[1; 400 << 10]), WireError::NoSpace as u32);
+    let mut structured = place.client(true);
+    structured.send(request::READ, 0, end, 512, &[]);
+    let mut reply = [0; 26];
+    structured.socket.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[..20], chunk_header(1 << 15 | 1, COOKIE, 6));
+    assert!(client.read(0, 4096).iter().all(|&byte| byte == 0), "still in step");
+    place.stop();
+}
+
+/// Each is one way to misbehave; the server hangs up on it, or it on the server.
+#[test]
+fn bad_clients_harm_nobody_else() {
+    let place = Place::new(100, None);
+    let mut good = place.client(false);
+    assert_eq!(good.write(0, &[5; 4096]), 0);
+    for round in 0..20u8 {
+        let mut garbage = place.connect();
+        garbage.write_all(&[round; 3000]).unwrap();
+        drop(garbage);
+        let mut client = place.client(false);
+        client.socket.write_all(&[0xa5; 5000]).unwrap();
+        assert!(client.hears_the_end(), "garbage for a request");
+        let mut client = place.client(false);
+        client.send(request::WRITE, 0, 0, DATA_BYTES_MAX + 1, &[1; 100]);
+        assert!(client.hears_the_end(), "more data than anybody sends");
+        // Promises much, sends little, and is gone.
+        let mut client = place.client(false);
+        client.send(request::WRITE, 0, 0, 1 << 20, &[1; 5000]);
+        drop(client);
+        // Asks for much, and is gone before it comes.
+        let mut client = place.client(true);
+        for _ in 0..50 {
+            client.send(request::READ, 0, 0, 1 << 20, &[]);
+        }
+        drop(client);
+        // Closes its side and still hears what it asked.
+        let mut client = place.client(false);
+        client.send(request::READ, 0, 0, 512, &[]);
+        client.socket.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(client.simple(), 0);
+        assert!(client.hears_the_end());
+        assert_eq!(good.read(0, 4096), [5; 4096], "round {round}");
+    }
+    place.stop();
+}
+
+#[test]
+fn a_thousand_connections_leave_room_for_the_next() {
+    crate::service::raise_limits();
+    let place = Place::new(200, None);
+    let mut good = place.client(false);
+    let silent: Vec<UnixStream> = (0..1000).map(|_| place.connect()).collect();
+    assert_eq!(good.write(0, &[5; 4096]), 0);
+    let mut late = place.client(false);
+    assert_eq!(late.read(0, 4096), [5; 4096]);
+    drop(silent);
+    assert_eq!(good.read(0, 4096), [5; 4096]);
+    place.stop();
+}
+
+#[test]
+fn stopping_answers_what_was_asked() {
+    let place = Place::new(10, None);
+    let mut client = place.client(false);
+    assert_eq!(client.write(0, &[5; 4096]), 0);
+    // One of them has arrived when the answer to it is there; the rest is on its way.
+    for _ in 0..200 {
+        client.send(request::READ, 0, 0, 4096, &[]);
+    }
+    assert_eq!(client.simple(), 0);
+    client.socket.read_exact(&mut [0; 4096]).unwrap();
+    place.stopper.stop();
+    let mut rest = Vec::new();
+    client.socket.read_to_end(&mut rest).unwrap();
+    place.stop();
+    assert_eq!(rest.len() % (SIMPLE_REPLY_BYTES + 4096), 0, "no answer is cut");
+}

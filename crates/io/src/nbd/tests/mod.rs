@@ -1,0 +1,4 @@
+//! The protocol against what no client should send, and the server against bad clients.
+
+mod clients;
+mod protocol;

@@ -1,0 +1,131 @@
+//! The loop of a running volume: executor, NBD server and control socket in one thread.
+
+use crate::control::{self, Control};
+use crate::driver::buffers::{BufferKey, Slice};
+use crate::driver::{Done, Handle, Token};
+use crate::executor::{self, Executor};
+use crate::nbd::server::{self, Server};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::io::{self, Write};
+use std::num::NonZeroU64;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// The owner of the token of the wake-up.
+const WAKE: u8 = 8;
+
+/// How long a service that is stopped waits for clients that do not take their answers.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Ends a service from another thread, or from the handler of a signal.
+#[derive(Debug)]
+pub struct Stopper(UnixStream);
+
+impl Stopper {
+    /// Lets the service finish what is under way, and end.
+    pub fn stop(&self) {
+        // If that fails the service is gone already.
+        let _ = (&self.0).write(&[1]);
+    }
+}
+
+/// A volume, or members, served.
+pub struct Service {
+    executor: Executor,
+    server: Server,
+    control: Option<Control>,
+    wake: Handle,
+    wake_buffer: BufferKey,
+    /// When a service that is being stopped ends, whoever still has to be heard.
+    deadline: Option<Instant>,
+}
+
+impl Service {
+    /// A service, and what ends it.
+    ///
+    /// # Errors
+    /// If the system has no socket to spare.
+    pub fn new(
+        mut executor: Executor,
+        server: Server,
+        control: Option<Control>,
+    ) -> io::Result<(Service, Stopper)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let wake = executor.driver.adopt(ours.into())?;
+        let wake_buffer = executor.driver.buffers.acquire(1);
+        let token = Token::new(WAKE, 0);
+        executor.driver.receive(token, wake, Slice::data(wake_buffer, 0, 1));
+        let service = Service { executor, server, control, wake, wake_buffer, deadline: None };
+        Ok((service, Stopper(theirs)))
+    }
+
+    /// Serves until it is stopped; what was under way then is finished first. Only for clients
+    /// that do not take their answers there is an end to waiting.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn run(&mut self) -> io::Result<()> {
+        // Waits end when they should, not up to 50 us later. Without it models are merely late.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let mut done = Vec::new();
+        loop {
+            self.settle();
+            if let Some(deadline) = self.deadline {
+                let over = self.server.is_over() && self.executor.is_idle();
+                if over || Instant::now() >= deadline {
+                    return Ok(());
+                }
+            }
+            let patience = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            self.executor.wait(patience, &mut done)?;
+            for done in done.drain(..) {
+                self.dispatch(done);
+            }
+        }
+    }
+
+    /// Lets everything happen that can without waiting.
+    fn settle(&mut self) {
+        loop {
+            self.executor.turn();
+            let mut ended = false;
+            while let Some(end) = self.executor.poll_ended() {
+                self.server.on_ended(end, &mut self.executor);
+                ended = true;
+            }
+            if !ended {
+                break;
+            }
+        }
+        self.server.flush(&mut self.executor);
+    }
+
+    fn dispatch(&mut self, done: Done) {
+        let owner = done.token.owner();
+        if owner == executor::TOKEN_OWNER {
+            self.executor.on_done(&done);
+        } else if server::TOKEN_OWNERS.contains(&owner) {
+            self.server.on_done(done, &mut self.executor);
+        } else if control::TOKEN_OWNERS.contains(&owner) {
+            let control = self.control.as_mut().expect("it started the operation");
+            control.on_done(done, &mut self.executor, &self.server);
+        } else if owner == WAKE && self.deadline.is_none() {
+            self.deadline = Some(Instant::now() + STOP_PATIENCE);
+            self.server.stop(&mut self.executor);
+            if let Some(control) = &mut self.control {
+                control.stop(&mut self.executor);
+            }
+            self.executor.driver.close(self.wake);
+            self.executor.driver.buffers.release(self.wake_buffer);
+        }
+    }
+}
+
+/// Lets this process have as many open files as it may, and returns how many that is.
+pub fn raise_limits() -> usize {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // If it fails, the limit is what it was.
+    let _ = setrlimit(Resource::Nofile, limit);
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize)
+}
