@@ -7,6 +7,8 @@
 mod check;
 mod compare;
 mod completions;
+mod ctl;
+mod emulate;
 mod ending;
 mod import;
 mod man;
@@ -14,6 +16,8 @@ mod models;
 mod policies;
 mod report;
 mod screen;
+mod serve;
+mod serving;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -36,6 +40,9 @@ enum Command {
     Policies(policies::Args),
     Models(models::Args),
     Check(check::Args),
+    Emulate(emulate::Args),
+    Serve(serve::Args),
+    Ctl(ctl::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -48,6 +55,9 @@ fn main() -> ExitCode {
         Command::Policies(args) => policies::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Emulate(args) => emulate::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Ctl(args) => ctl::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };

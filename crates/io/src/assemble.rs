@@ -184,14 +184,16 @@ pub fn serve(serving: Serving<'_>) -> Result<Assembly, AssembleError> {
             let path = path.display();
             notes.push(format!("`{path}` goes through the page cache: it takes no direct I/O"));
         }
+        let size_bytes = real.size_bytes - real.size_bytes % real.block_bytes;
+        let usual = MemberConfig::new(devid, size_bytes);
         let config = MemberConfig {
-            devid,
-            size_bytes: real.size_bytes - real.size_bytes % real.block_bytes,
+            queue_depth: real.queue_depth.unwrap_or(usual.queue_depth),
             rotational: member.rotational.unwrap_or(real.rotational),
             optimal_io_bytes: member.optimal_io_bytes.unwrap_or(real.optimal_io_bytes),
             priority: member.priority,
             write_mostly: member.write_mostly,
             state: member.state,
+            ..usual
         };
         opened.push((config, real));
     }

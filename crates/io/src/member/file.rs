@@ -58,6 +58,8 @@ pub struct RealMember {
     pub rotational: bool,
     /// The optimal I/O size that the kernel tells, or zero.
     pub optimal_io_bytes: u64,
+    /// How many I/O the kernel says that its queue holds, where it says so.
+    pub queue_depth: Option<u32>,
 }
 
 /// Why a member could not be opened.
@@ -130,21 +132,20 @@ impl RealMember {
             Caching::Direct => open_direct(path, &plain),
             Caching::Buffered => None,
         };
-        let queue = |name| device.and_then(|device| queue_attribute(device, name)).unwrap_or(0);
-        let (rotational, optimal_io_bytes) = (queue("rotational") == 1, queue("optimal_io_size"));
+        let attribute = |name| device.and_then(|device| attribute(device, name));
         let (fd, block_bytes, direct) = match direct {
             Some((fd, block_bytes)) => (fd, block_bytes, true),
             None => (plain, mirrorball_core::units::BLOCK_BYTES, false),
         };
-        let is_file = device.is_none();
         Ok(RealMember {
             fd,
             size_bytes,
             block_bytes,
             direct,
-            is_file,
-            rotational,
-            optimal_io_bytes,
+            is_file: device.is_none(),
+            rotational: attribute("queue/rotational") == Some(1),
+            optimal_io_bytes: attribute("queue/optimal_io_size").unwrap_or(0),
+            queue_depth: attribute("device/queue_depth").map(|depth| depth as u32),
         })
     }
 }
@@ -166,12 +167,12 @@ fn open_direct(path: &Path, plain: &OwnedFd) -> Option<(OwnedFd, u64)> {
     Some((fd, unit? as u64))
 }
 
-/// What `/sys` tells of the queue of a block device, or of the disk that it is a partition of.
-fn queue_attribute(device: u64, name: &str) -> Option<u64> {
+/// What `/sys` tells of a block device, or of the disk that it is a partition of.
+fn attribute(device: u64, name: &str) -> Option<u64> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let folder = format!("/sys/dev/block/{major}:{minor}");
     let read = |path: String| fs::read_to_string(path).ok()?.trim().parse().ok();
-    read(format!("{folder}/queue/{name}")).or_else(|| read(format!("{folder}/../queue/{name}")))
+    read(format!("{folder}/{name}")).or_else(|| read(format!("{folder}/../{name}")))
 }
 
 #[cfg(test)]

@@ -1,0 +1,146 @@
+//! `mirrorball ctl`: how a running volume is, and which policy it reads by.
+
+use crate::ending::{Ending, Failure};
+use crate::screen;
+use anyhow::{Context, anyhow};
+use clap::{Subcommand, ValueEnum};
+use mirrorball_core::units::Nanos;
+use mirrorball_io::control;
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Ask a running volume how it is, or change its policy
+#[derive(Debug, clap::Args)]
+#[command(after_help = "PATH is what `emulate` or `serve` was given as --control.
+
+Examples:
+  mirrorball ctl --control /tmp/volume.ctl status
+  mirrorball ctl --control /tmp/volume.ctl policy round-robin:256K
+  mirrorball ctl --control /tmp/volume.ctl stats --format json")]
+pub(crate) struct Args {
+    /// The control socket of the service
+    #[arg(short, long, value_name = "PATH")]
+    control: PathBuf,
+
+    #[command(subcommand)]
+    question: Question,
+
+    /// What to print
+    #[arg(short, long, value_enum, default_value_t = Format::Text, global = true)]
+    format: Format,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Question {
+    /// What is served, by which policy, and whether all is well
+    Status,
+    /// Each member: its state and what it did
+    Members,
+    /// Each member: how long reads and writes took, and how late an emulated one was
+    Stats,
+    /// The policy; with a name, the policy from now on
+    Policy {
+        /// The new policy, as in `mirrorball policies`: latency-rr, round-robin:256K
+        name: Option<String>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// Lines for people
+    Text,
+    /// Everything for machines
+    Json,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let line = match &args.question {
+        Question::Status => "status".to_owned(),
+        Question::Members => "members".to_owned(),
+        Question::Stats => "stats".to_owned(),
+        Question::Policy { name: None } => "policy".to_owned(),
+        Question::Policy { name: Some(name) } => format!("policy {name}"),
+    };
+    let path = args.control.display();
+    let text = control::ask(&args.control, &line)
+        .with_context(|| format!("nobody answers at `{path}` (is the volume served?)"))
+        .map_err(Failure::Fault)?;
+    let reply: Value = serde_json::from_str(&text)
+        .with_context(|| format!("what answers at `{path}` is no service of this program"))
+        .map_err(Failure::Fault)?;
+    if let Some(error) = reply["error"].as_str() {
+        return Err(Failure::WrongUse(anyhow!("{error}")));
+    }
+    let answer = &reply["answer"];
+    screen::print(&match (args.format, &args.question) {
+        (Format::Json, _) => format!("{answer:#}\n"),
+        (Format::Text, Question::Status) => status(answer),
+        (Format::Text, Question::Members) => each(answer, member),
+        (Format::Text, Question::Stats) => each(&answer["members"], member_stats),
+        (Format::Text, Question::Policy { .. }) => format!("{}\n", plain(answer)),
+    })?;
+    Ok(Ending::Done)
+}
+
+fn status(answer: &Value) -> String {
+    let of = |key: &str| plain(&answer[key]);
+    let mut text = format!("{}: {}\n", of("name"), of("health"));
+    if !answer["policy"].is_null() {
+        text += &format!("  {} read by {}\n", of("profile"), of("policy"));
+    }
+    for export in answer["exports"].as_array().into_iter().flatten() {
+        text += &format!("  export {}: {} bytes\n", plain(&export["name"]), export["size_bytes"]);
+    }
+    text + &format!("  {} connections, I/O by {}\n", of("connections"), of("backend"))
+}
+
+fn each(answer: &Value, line: fn(&Value) -> String) -> String {
+    answer.as_array().into_iter().flatten().map(line).collect()
+}
+
+fn member(member: &Value) -> String {
+    let of = |key: &str| plain(&member[key]);
+    format!(
+        "devid {}: {}, {} in flight, {} reads ({} bytes), {} writes ({} bytes), {} errors\n",
+        of("devid"),
+        of("state"),
+        of("in_flight"),
+        of("reads"),
+        of("read_bytes"),
+        of("writes"),
+        of("written_bytes"),
+        of("errors"),
+    )
+}
+
+fn member_stats(value: &Value) -> String {
+    let mut text = member(value);
+    for (what, key) in
+        [("reads took", "read_wait"), ("writes took", "write_wait"), ("lateness", "lateness")]
+    {
+        let figures = &value[key];
+        if figures["count"].as_u64().unwrap_or(0) == 0 {
+            continue;
+        }
+        let time = |key: &str| Nanos(figures[key].as_u64().unwrap_or(0));
+        text += &format!(
+            "  {what}: mean {}, p50 {}, p99 {}, p99.9 {}, max {}",
+            time("mean_ns"),
+            time("p50_ns"),
+            time("p99_ns"),
+            time("p99_9_ns"),
+            time("max_ns"),
+        );
+        if figures["within_bound"] == false {
+            let bound = time("bound_p99_ns");
+            text += &format!(" (p99 is past {bound}: these figures say little about the disk)");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A value without the quotes of JSON.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

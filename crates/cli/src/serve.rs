@@ -1,0 +1,61 @@
+//! `mirrorball serve`: a mirrored volume on real files and devices.
+
+use crate::ending::{Ending, Failure};
+use crate::serving::{self, Doors};
+use mirrorball_io::assemble::{self, AssembleError, Serving};
+use mirrorball_io::member::file::{Caching, Occupied, OpenOptions};
+use mirrorball_lab::inputs::load_array;
+
+/// Serve a mirrored volume on real files and block devices
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Members hold raw data, without any metadata: the first MiB of each is \
+left alone, and the volume lies behind it. Before it is served, samples of all mirrors are \
+compared.
+
+Example, where pair.toml says profile = \"raid1\" and has two [[member]]s with a path:
+  mirrorball serve pair.toml --policy latency-rr --export nbd:unix:/tmp/volume.sock")]
+pub(crate) struct Args {
+    /// The array file; its members have a `path`
+    array: String,
+
+    #[command(flatten)]
+    doors: Doors,
+
+    /// The read policy
+    #[arg(short, long, default_value = "pid")]
+    policy: String,
+
+    /// The devid of the member that is right, if members differ: the others are written, but not
+    /// read
+    #[arg(long, value_name = "DEVID")]
+    trust: Option<u64>,
+
+    /// Use block devices even if they are mounted or hold a filesystem
+    #[arg(long)]
+    occupied: bool,
+
+    /// Go through the page cache
+    #[arg(long)]
+    buffered: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let (_, array) = load_array(&args.array).map_err(Failure::WrongUse)?;
+    let options = OpenOptions {
+        caching: if args.buffered { Caching::Buffered } else { Caching::Direct },
+        occupied: if args.occupied { Occupied::Allow } else { Occupied::Refuse },
+    };
+    let serving = Serving {
+        array: &array,
+        policy: serving::policy(&args.policy, &array)?,
+        options,
+        trusted: args.trust,
+        backend: args.doors.backend.map(serving::Backend::kind),
+    };
+    let assembly = assemble::serve(serving).map_err(|error| match error {
+        error @ AssembleError::System(_) => Failure::Fault(error.into()),
+        error @ AssembleError::Differ(_) => Failure::Fault(error.into()),
+        error => Failure::WrongUse(error.into()),
+    })?;
+    serving::run(&array, assembly, &args.doors, Some(&args.policy))
+}

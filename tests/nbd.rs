@@ -1,0 +1,262 @@
+//! `mirrorball emulate` and `mirrorball serve` against the NBD clients of others.
+//!
+//! `nbdinfo` and `nbdcopy` (libnbd), `qemu-img` and fio's nbd engine attach to a running server.
+//! A client that is not installed is skipped, saying so, unless `CI` is `true`; `./test` installs
+//! them.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+
+const PAIR: &str = "profile = \"raid1\"\n[[member]]\npath = \"a.img\"\n[[member]]\n\
+                    path = \"b.img\"\n";
+/// The first bytes of a member hold nothing of the volume.
+const RESERVED_BYTES: u64 = 1 << 20;
+
+/// A folder, and a server that works in it.
+struct Place {
+    folder: TempDir,
+    server: Option<Child>,
+}
+
+impl Place {
+    fn new() -> Place {
+        // Not in the system's folder for temporary files, which may be memory.
+        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Place { folder, server: None }
+    }
+
+    /// A place with a pair of empty images and the array over them.
+    fn with_pair() -> Place {
+        let place = Place::new();
+        fs::write(place.path("pair.toml"), PAIR).unwrap();
+        for name in ["a.img", "b.img"] {
+            File::create(place.path(name)).unwrap().set_len(64 << 20).unwrap();
+        }
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn mirrorball(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
+        command.args(arguments).current_dir(self.folder.path());
+        command
+    }
+
+    /// Starts a server, and waits until it is ready.
+    fn start(&mut self, arguments: &[&str]) {
+        let usual = ["--export", "nbd:unix:socket", "--control", "control"];
+        let mut command = self.mirrorball(&[arguments, &usual].concat());
+        let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
+        let ready = lines.by_ref().map_while(Result::ok).any(|line| line == "ready");
+        assert!(ready, "{arguments:?} ended with {:?}", server.wait());
+        // What it says later must have somewhere to go.
+        std::thread::spawn(move || lines.count());
+        self.server = Some(server);
+    }
+
+    fn uri(&self) -> String {
+        format!("nbd+unix:///?socket={}", self.path("socket").display())
+    }
+
+    fn ctl(&self, arguments: &[&str]) -> String {
+        let output = self
+            .mirrorball(&[&["ctl", "--control", "control"], arguments].concat())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Sends the server a signal and returns its exit code.
+    fn stop(&mut self, signal: &str) -> Option<i32> {
+        let mut server = self.server.take().unwrap();
+        let id = server.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        server.wait().unwrap().code()
+    }
+
+    /// Runs a client to its end, or says that it is not installed.
+    fn client(&self, program: &str, arguments: &[&str]) -> Option<String> {
+        let mut command = Command::new(program);
+        let output = command.args(arguments).current_dir(self.folder.path()).output();
+        let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+        let Ok(Output { status, stdout, stderr }) = output else {
+            assert!(!in_ci, "{program} is missing: install it");
+            eprintln!("skipped: {program} is missing");
+            return None;
+        };
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert!(status.success(), "{program} {arguments:?}: {stderr}");
+        Some(String::from_utf8_lossy(&stdout).into_owned())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(server) = &mut self.server {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+    }
+}
+
+fn noise(path: &Path, bytes: usize) {
+    let mut state = 1u64;
+    let word = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    fs::write(path, (0..bytes).map(word).collect::<Vec<u8>>()).unwrap();
+}
+
+#[test]
+fn public_clients_copy_to_a_volume_and_back() {
+    let mut place = Place::with_pair();
+    place.start(&["serve", "pair.toml", "--policy", "round-robin"]);
+    let uri = place.uri();
+    if let Some(info) = place.client("nbdinfo", &["--json", &uri]) {
+        for part in ["\"can_multi_conn\": true", "\"base:allocation\"", "\"export-size\": 66"] {
+            assert!(info.contains(part), "no {part} in {info}");
+        }
+    }
+    let size_bytes = 65_994_752;
+    noise(&place.path("noise.img"), size_bytes);
+    let copied = place.client("nbdcopy", &["--flush", "noise.img", &uri]);
+    if copied.is_some() {
+        place.client("nbdcopy", &[&uri, "back.img"]);
+        let [noise, back] = ["noise.img", "back.img"].map(|n| fs::read(place.path(n)).unwrap());
+        assert!(noise == back[..size_bytes]);
+        let [first, second] = ["a.img", "b.img"].map(|n| fs::read(place.path(n)).unwrap());
+        assert!(first == second, "the mirrors are alike");
+        assert!(first[RESERVED_BYTES as usize..][..size_bytes] == noise[..]);
+    }
+    if place.client("qemu-img", &["convert", "-n", "-f", "raw", "noise.img", &uri]).is_some() {
+        place.client("qemu-img", &["compare", "-f", "raw", "-F", "raw", "noise.img", &uri]);
+    }
+    assert_eq!(place.stop("-TERM"), Some(0));
+    assert!(!place.path("socket").exists(), "it tidies up");
+}
+
+/// fio writes, with checksums, and reads back, while the policy changes again and again.
+#[test]
+fn no_request_is_lost_while_the_policy_changes() {
+    let mut place = Place::with_pair();
+    place.start(&["serve", "pair.toml", "--buffered"]);
+    let uri = format!("--uri={}", place.uri());
+    let folder = place.folder.path().to_owned();
+    let fio = std::thread::spawn(move || fio_verify(&folder, &uri));
+    for policy in ["latency-rr", "round-robin:256K", "read-all-first", "pid"].repeat(10) {
+        assert_eq!(place.ctl(&["policy", policy]), format!("{policy}\n"));
+    }
+    fio.join().unwrap();
+    assert!(place.ctl(&["status"]).contains("in sync"));
+    assert_eq!(place.stop("-INT"), Some(0));
+}
+
+/// One member is cut to nothing in the middle of fio with checksums: no wrong byte, and the volume
+/// says that it is degraded.
+#[test]
+fn a_member_that_vanishes_under_load_harms_no_data() {
+    let mut place = Place::with_pair();
+    place.start(&["serve", "pair.toml", "--policy", "round-robin"]);
+    let uri = format!("--uri={}", place.uri());
+    let folder = place.folder.path().to_owned();
+    let fio = std::thread::spawn(move || fio_verify(&folder, &uri));
+    // Once something was written.
+    while place.ctl(&["members"]).contains(" 0 writes") {
+        if fio.is_finished() {
+            break;
+        }
+    }
+    File::options().write(true).open(place.path("b.img")).unwrap().set_len(0).unwrap();
+    if fio.join().unwrap() {
+        assert!(place.ctl(&["status"]).contains("degraded"));
+        assert!(place.ctl(&["members"]).contains("devid 2: failed"));
+    }
+}
+
+/// Writes 32 MiB in random order and reads it back; whether fio is there.
+fn fio_verify(folder: &Path, uri: &str) -> bool {
+    let job = ["--name=verify", "--ioengine=nbd", uri, "--rw=randwrite", "--bs=16k", "--size=32m"];
+    let more = ["--iodepth=16", "--verify=crc32c", "--verify_fatal=1", "--fsync=64"];
+    let output = Command::new("fio").args(job).args(more).current_dir(folder).output();
+    let Ok(output) = output else {
+        eprintln!("skipped: fio is missing");
+        return false;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("err= 0"), "{text}");
+    true
+}
+
+#[test]
+fn an_emulated_disk_keeps_its_data_over_a_kill() {
+    let mut place = Place::new();
+    let disk = ["emulate", "ssd-sata-consumer", "--size", "64M", "--backing", "disk.img"];
+    place.start(&disk);
+    noise(&place.path("noise.img"), 8 << 20);
+    let copied = place.client("nbdcopy", &["noise.img", &place.uri()]).is_some();
+    let stats = place.ctl(&["stats"]);
+    assert!(!copied || stats.contains("lateness"), "{stats}");
+    place.stop("-KILL");
+    assert!(place.path("socket").exists(), "nobody was left to tidy up");
+    place.start(&disk);
+    if copied {
+        let uri = place.uri();
+        place.client("nbdcopy", &[&uri, "back.img"]);
+        let [noise, back] = ["noise.img", "back.img"].map(|n| fs::read(place.path(n)).unwrap());
+        assert!(noise == back[..noise.len()]);
+    }
+    assert_eq!(place.stop("-TERM"), Some(0));
+}
+
+#[test]
+fn each_member_of_an_array_is_a_device_of_its_own() {
+    let mut place = Place::new();
+    fs::create_dir(place.path("disks")).unwrap();
+    place.start(&["emulate", "two-delays-raid1", "--members", "--backing", "none"]);
+    let uri = format!("nbd+unix:///member-2?socket={}", place.path("socket").display());
+    if let Some(info) = place.client("nbdinfo", &[&uri]) {
+        assert!(info.contains("member-2"), "{info}");
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_with_a_hint() {
+    let place = Place::with_pair();
+    let refused = |arguments: &[&str], code, parts: &[&str]| {
+        let output = place.mirrorball(arguments).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+        for part in parts {
+            assert!(message.contains(part), "{arguments:?}: no `{part}` in {message}");
+        }
+    };
+    let export = ["--export", "nbd:unix:socket"];
+    let serve = |array| [&["serve", array], &export[..]].concat();
+    refused(&serve("two-hdd-raid1"), 2, &["modelled", "emulate"]);
+    refused(&["serve", "pair.toml", "--export", "unix:x"], 2, &["nbd:unix:PATH"]);
+    refused(&["serve", "pair.toml"], 2, &["--export"]);
+    let image = File::options().write(true).open(place.path("b.img")).unwrap();
+    image.write_all_at(&[1; 512], RESERVED_BYTES).unwrap();
+    refused(&serve("pair.toml"), 1, &["1 and 2 differ", "--trust DEVID"]);
+    let trusting = [&serve("pair.toml")[..], &["--trust", "3"]].concat();
+    refused(&trusting, 2, &["no member with devid 3"]);
+    fs::write(place.path("socket"), "precious").unwrap();
+    let emulate = [&["emulate", "hdd-5k4", "--backing", "none"], &export[..]].concat();
+    refused(&emulate, 2, &["is no socket"]);
+    assert_eq!(fs::read(place.path("socket")).unwrap(), b"precious");
+    fs::remove_file(place.path("a.img")).unwrap();
+    refused(&serve("pair.toml"), 2, &["a.img", "No such file"]);
+}
