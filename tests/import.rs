@@ -64,7 +64,7 @@ fn two_policies_that_fio_measured_are_reported() {
     let output = place.import(&[&names[..2], &about, &["--policy", "my-patch"]].concat());
     assert!(stderr(&output).contains("1 of the files were in live already"), "{}", stderr(&output));
 
-    let text = stdout(&place.run(&["report", "live"]));
+    let text = stdout(&place.run(&["report", "live", "--format", "table"]));
     assert!(text.starts_with("two-ssd-raid1: 2 policies, 1 job, 2 repeats (seeds 1, 2)"), "{text}");
     for part in ["* btrfs/pid", "= my-patch", "writes", "my-patch` cannot be told from it"] {
         assert!(text.contains(part), "no `{part}` in\n{text}");
@@ -84,7 +84,7 @@ fn a_live_run_is_set_beside_its_simulation() {
     let short =
         ["--policy", "queue,pid", "--duration", "50ms", "--repeats", "2", "-o", "simulated"];
     stdout(&place.run(&[&["compare", "two-ssd-raid1", "rand-4k-qd32"], &short[..]].concat()));
-    let text = stdout(&place.run(&["report", "simulated", "live"]));
+    let text = stdout(&place.run(&["report", "simulated", "live", "--format", "table"]));
     assert!(text.contains("rand-4k-qd32, live against simulated"), "{text}");
     let remark = "! job `rand-4k-qd32` has other contents in `live` than in `simulated`";
     assert!(text.contains(remark), "{text}");

@@ -65,7 +65,7 @@ fn what_cannot_be_used_is_named_and_the_rest_is_reported() {
     let cell = cells.map(|entry| entry.unwrap().path()).min().unwrap();
     let text = fs::read_to_string(&cell).unwrap();
     fs::write(&cell, &text[..text.len() / 2]).unwrap();
-    let output = place.run(&["report", "out"]);
+    let output = place.run(&["report", "out", "--format", "table"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let name = cell.file_name().unwrap().to_str().unwrap();
     assert!(stderr(&output).contains(&format!("{name} is cut off")), "{}", stderr(&output));
@@ -79,7 +79,7 @@ fn two_folders_are_compared() {
     let slower = "profile = \"raid1\"\n[[member]]\nmodel = \"hdd-5k4\"\ncount = 2\n";
     fs::write(place.path("two-delays-raid1.toml"), slower).unwrap();
     place.compare("two-delays-raid1.toml", &["-o", "after"]);
-    let text = stdout(&place.run(&["report", "out", "after"]));
+    let text = stdout(&place.run(&["report", "out", "after", "--format", "table"]));
     for part in ["== out ==", "== after ==", "rand-4k-qd32, after against out", "- kakra/queue"] {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }
@@ -87,14 +87,18 @@ fn two_folders_are_compared() {
     assert!(text.contains(remark), "{text}");
     let (_, closing) = text.rsplit_once("\n\n").unwrap();
     assert!(closing.starts_with("`after` is 0."), "{closing}");
-    let same = stdout(&place.run(&["report", "out", "out/cells/../../out"]));
+    let same = stdout(&place.run(&["report", "out", "out/cells/../../out", "--format", "table"]));
     assert!(same.contains("1.00 times as fast"), "{same}");
 }
 
 #[test]
 fn tables_fit_the_width_that_columns_asks_for() {
     let place = Place::new();
-    let output = place.command(&["report", "out"]).env("COLUMNS", "60").output().unwrap();
+    let output = place
+        .command(&["report", "out", "--format", "table"])
+        .env("COLUMNS", "60")
+        .output()
+        .unwrap();
     let text = stdout(&output);
     assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
     assert!(text.contains("left out of 60 columns: MiB/s"), "{text}");
@@ -110,5 +114,4 @@ fn where_nothing_can_be_reported_it_says_why() {
     place.refuses(&["report", "foreign.json"], &["foreign.json is no result of mirrorball"]);
     place.refuses(&["report"], &["DIR|FILE"]);
     place.refuses(&["report", "out", "--format", "cvs"], &["cvs", "csv"]);
-    place.refuses(&["report", "out", "--force"], &["--output"]);
 }

@@ -7,7 +7,7 @@
 mod folder;
 
 use crate::ending::{Ending, Failure, INTERRUPTED};
-use crate::screen;
+use crate::{report, screen};
 use anyhow::{Context, Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -71,6 +71,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
+    /// Also write a page with charts, `report.html` in the results folder
+    #[arg(long)]
+    report: bool,
+
     /// Threads to run on; results do not depend on it [default: one per CPU]
     #[arg(short, long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -96,7 +100,7 @@ Examples:
     )
 }
 
-pub(crate) fn format_names() -> PossibleValuesParser {
+fn format_names() -> PossibleValuesParser {
     FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.summary)).into()
 }
 
@@ -139,6 +143,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let render = format.expect("clap lets known formats pass").render;
     screen::print(&render(&Findings::of_study(&study), screen::style()))?;
     eprintln!("results are in {shown}");
+    if args.report {
+        let path = report::write_page(&folder).map_err(Failure::Fault)?;
+        eprintln!("the report is in {}", path.display());
+    }
     Ok(Ending::Done)
 }
 

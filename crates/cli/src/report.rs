@@ -1,13 +1,16 @@
 //! `mirrorball report`: what saved results say, in any format, without measuring again.
 //!
+//! A page (HTML) is a file by nature and is what people get unless they ask for a text form, by
+//! name or by the ending of the file they want.
+//!
 //! A file that cannot be used is named and the rest is reported; the exit code then says that not
 //! all was well. If nothing is left, that is wrong use.
 
-use crate::compare::format_names;
 use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::{Context, anyhow};
-use mirrorball_lab::report::{FORMATS, Findings, Style};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use mirrorball_lab::report::{FORMATS, Findings, Format, Style, html};
 use mirrorball_lab::results::{self, Loaded, ResultSet, Skipped};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -23,29 +26,56 @@ use std::path::{Path, PathBuf};
 
 Examples:
   mirrorball report mirrorball-results/two-ssd-raid1-rand-4k-qd32
-  mirrorball report results --format markdown -o results.md
-  mirrorball report before after"
+  mirrorball report results --format table
+  mirrorball report results -o results.md
+  mirrorball report before after -o comparison.html"
 )]
 pub(crate) struct Args {
     /// Results folders, or files from the `cells` folder of one
     #[arg(required = true, value_name = "DIR|FILE")]
     paths: Vec<PathBuf>,
 
-    /// What to write
-    #[arg(short, long, default_value = FORMATS[0].name, value_parser = format_names())]
-    format: String,
+    /// What to write [default: what the ending of FILE says, else html]
+    #[arg(short, long, value_parser = form_names())]
+    format: Option<String>,
 
-    /// Write into this file instead of printing
+    /// Write into this file; a text form is printed otherwise [default for html: report.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
     /// Replace the file if it exists
-    #[arg(long, requires = "output")]
+    #[arg(long)]
     force: bool,
 }
 
+/// What is written.
+enum Form {
+    /// The page.
+    Html,
+    /// A text form.
+    Text(&'static Format),
+}
+
+const HTML: &str = "html";
+/// Where the page goes unless somebody says otherwise.
+const PAGE_FILE: &str = "report.html";
+/// Endings of files, and what belongs into them.
+const ENDINGS: [(&str, &str); 6] = [
+    ("html", HTML),
+    ("htm", HTML),
+    ("md", "markdown"),
+    ("csv", "csv"),
+    ("json", "json"),
+    ("txt", "table"),
+];
+
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    check_output(args).map_err(Failure::WrongUse)?;
+    let form = form(args);
+    let output = match form {
+        Form::Html => Some(args.output.clone().unwrap_or(PathBuf::from(PAGE_FILE))),
+        Form::Text(_) => args.output.clone(),
+    };
+    check_output(output.as_deref(), args).map_err(Failure::WrongUse)?;
     let Loaded { sets, refused } = results::load(&args.paths);
     if sets.is_empty() {
         let lines: Vec<String> = refused.iter().map(shown).collect();
@@ -60,19 +90,52 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             eprintln!("note: {}: {note}", set.label);
         }
     }
-    match &args.output {
-        None => screen::print(&render(args, &sets, screen::style()))?,
+    match &output {
+        None => screen::print(&render(&form, &sets, screen::style()))?,
         Some(path) => {
-            let text = render(args, &sets, Style::FILE);
+            let text = render(&form, &sets, Style::FILE);
             write(path, &text, args).map_err(Failure::Fault)?;
+            eprintln!("the report is in {}", path.display());
         }
     }
     Ok(if skipped.is_empty() { Ending::Done } else { Ending::FoundFailure })
 }
 
-fn render(args: &Args, sets: &[ResultSet], style: Style) -> String {
-    let format = FORMATS.iter().find(|format| format.name == args.format);
-    (format.expect("clap lets known formats pass").render)(&Findings::of_sets(sets), style)
+/// Writes the page of a results folder into it, in place of an older one, and says where it is.
+pub(crate) fn write_page(folder: &Path) -> anyhow::Result<PathBuf> {
+    let Loaded { sets, refused } = results::load(&[folder.to_owned()]);
+    if let Some(reason) = refused.first() {
+        return Err(anyhow!("{}", shown(reason)));
+    }
+    let path = folder.join(PAGE_FILE);
+    let written = std::fs::write(&path, html::render(&sets));
+    written.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+fn form_names() -> PossibleValuesParser {
+    let html = PossibleValue::new(HTML).help("a page with charts, one file, for a browser");
+    let text = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.summary));
+    [html].into_iter().chain(text).collect::<Vec<PossibleValue>>().into()
+}
+
+/// What was asked for, by name or by the ending of the file.
+fn form(args: &Args) -> Form {
+    let ending =
+        args.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
+    let by_ending = || {
+        let known = ENDINGS.iter().find(|(known, _)| ending == Some(known));
+        known.map_or(HTML, |(_, name)| name)
+    };
+    let name = args.format.as_deref().unwrap_or_else(by_ending);
+    FORMATS.iter().find(|format| format.name == name).map_or(Form::Html, Form::Text)
+}
+
+fn render(form: &Form, sets: &[ResultSet], style: Style) -> String {
+    match form {
+        Form::Html => html::render(sets),
+        Form::Text(format) => (format.render)(&Findings::of_sets(sets), style),
+    }
 }
 
 fn shown(skipped: &Skipped) -> String {
@@ -80,8 +143,8 @@ fn shown(skipped: &Skipped) -> String {
 }
 
 /// Refuses before anything is read what would be refused after it.
-fn check_output(args: &Args) -> anyhow::Result<()> {
-    match &args.output {
+fn check_output(output: Option<&Path>, args: &Args) -> anyhow::Result<()> {
+    match output {
         Some(path) if path.exists() && !args.force => Err(exists(path)),
         _ => Ok(()),
     }

@@ -7,6 +7,7 @@
 
 mod csv;
 mod grid;
+pub mod html;
 mod json;
 mod mail;
 mod markdown;

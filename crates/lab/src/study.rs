@@ -23,6 +23,7 @@ pub use comparison::{Change, Comparison, ComparisonRow, JobComparison, Overall, 
 pub use estimate::Estimate;
 pub use matrix::{Matrix, MatrixRow};
 pub use summary::{CellSummary, Figures, MemberShare};
+pub(crate) use verdict::BASELINE;
 pub use verdict::{Gain, Verdict};
 
 use crate::plan::{JobSource, Pace, Plan};

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the kernel does unless told otherwise.
-const BASELINE: &str = "btrfs/pid";
+pub(crate) const BASELINE: &str = "btrfs/pid";
 
 /// What to use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,0 +1,18 @@
+//! What every chart is made of: scales, ticks, paths, colours, numbers, and the frame around.
+//!
+//! Geometry is pure: values in, places and path texts out, so that it is tested without a browser.
+//! A plot is a square of [`SIDE`] units that the page stretches to whatever room there is; strokes
+//! do not scale with it and every text stands outside of it in HTML, so a chart is as legible on a
+//! phone as on a wall.
+
+pub(super) mod frame;
+pub(super) mod number;
+pub(super) mod path;
+pub(super) mod scale;
+
+/// Width and height of a plot in its own units: as fine as the dots of a screen, and no finer,
+/// since every digit is there thousands of times.
+pub(super) const SIDE: f64 = 500.0;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! The frame of a chart: caption, axes with their ticks, the plot, and what hovering needs.
+//!
+//! The plot is an SVG that is stretched to its room, between ticks in HTML. Values are kept beside
+//! each shape (`data-values`, one per step of the horizontal axis), so that the reader is told the
+//! figure itself and not what could be read back from a picture.
+
+use super::number;
+use super::scale::{Rank, Scale, Tick};
+use super::{SIDE, path};
+use maud::{Markup, html};
+
+/// What a chart is, besides its shapes.
+pub(in crate::report::html) struct Frame {
+    /// Its kind, as the script and tests call it.
+    pub(in crate::report::html) kind: &'static str,
+    /// The job it belongs to.
+    pub(in crate::report::html) job: usize,
+    /// The set it is of.
+    pub(in crate::report::html) part: usize,
+    /// The policy it is about, if about one.
+    pub(in crate::report::html) policy: Option<usize>,
+    /// What it shows, for those who do not see it.
+    pub(in crate::report::html) label: String,
+    /// What stands above it.
+    pub(in crate::report::html) caption: Markup,
+    /// The horizontal axis.
+    pub(in crate::report::html) x: Axis,
+    /// The vertical axis.
+    pub(in crate::report::html) y: Axis,
+    /// What hovering goes through.
+    pub(in crate::report::html) steps: Steps,
+    /// Unit of the values that hovering shows.
+    pub(in crate::report::html) unit: Unit,
+}
+
+/// One axis: its ticks with their names.
+pub(in crate::report::html) struct Axis {
+    ticks: Vec<(Tick, String)>,
+    has_rules: bool,
+    title: &'static str,
+}
+
+/// What hovering goes through, left to right.
+pub(in crate::report::html) enum Steps {
+    /// So many columns of so many seconds.
+    Columns { count: usize, seconds: f64 },
+    /// Named places, each as (place, name).
+    Places(Vec<(f64, String)>),
+}
+
+/// Unit of the values that hovering shows.
+#[derive(Clone, Copy)]
+pub(in crate::report::html) enum Unit {
+    /// Microseconds, shown as a time.
+    Micros,
+    /// A number with a word behind it.
+    Word(&'static str),
+}
+
+/// A name at the right end of a line.
+pub(in crate::report::html) struct EndLabel<'a> {
+    /// The policy it names.
+    pub(in crate::report::html) policy: usize,
+    /// Where the line ends, 0 at the bottom.
+    pub(in crate::report::html) place: f64,
+    /// What it is called.
+    pub(in crate::report::html) name: &'a str,
+    /// Its colour.
+    pub(in crate::report::html) classes: &'a str,
+}
+
+impl Frame {
+    /// The chart with `shapes` in its plot.
+    pub(in crate::report::html) fn draw(&self, shapes: &Markup) -> Markup {
+        self.draw_with(shapes, None, &html! {})
+    }
+
+    /// The chart with `shapes` in its plot, something under them (a canvas) and something at the
+    /// right of it (names of lines).
+    pub(in crate::report::html) fn draw_with(
+        &self,
+        shapes: &Markup,
+        under: Option<&Markup>,
+        ends: &Markup,
+    ) -> Markup {
+        let (steps, seconds, at, names) = self.steps.attributes();
+        let rules =
+            self.y.ticks.iter().filter(|(tick, _)| self.y.has_rules && tick.rank != Rank::Fine);
+        html! {
+            figure.chart data-kind=(self.kind) data-job=(self.job) data-part=(self.part)
+                data-policy=[self.policy]
+                data-unit=(self.unit.name()) data-steps=(steps) data-seconds=[seconds]
+                data-at=[at] data-names=[names] tabindex="0" role="group"
+                aria-label=(self.label)
+            {
+                figcaption { (self.caption) }
+                div.frame {
+                    div.ticks-y aria-hidden="true" {
+                        (self.y.draw("bottom"))
+                    }
+                    div.plot {
+                        @if let Some(under) = under { (under) }
+                        svg viewBox={ "0 0 " (SIDE) " " (SIDE) } preserveAspectRatio="none"
+                            aria-hidden="true"
+                        {
+                            path.rule d=(path::rules(rules.map(|(tick, _)| tick.place))) {}
+                            (shapes)
+                        }
+                    }
+                    (ends)
+                    div.ticks-x aria-hidden="true" {
+                        (self.x.draw("left"))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A name at the right end of a line. The script moves those apart that would overlap.
+pub(in crate::report::html) fn end_label(label: &EndLabel<'_>) -> Markup {
+    html! {
+        span class=(label.classes) data-policy=(label.policy)
+            style={ "bottom:" (hundredths(label.place)) "%" } { (label.name) }
+    }
+}
+
+/// Values for hovering, parted by commas; nothing where there is none.
+pub(in crate::report::html) fn values(values: impl IntoIterator<Item = Option<f64>>) -> String {
+    let texts: Vec<String> =
+        values.into_iter().map(|value| value.map_or(String::new(), number::bare)).collect();
+    texts.join(",")
+}
+
+impl Axis {
+    /// The axis of a scale with about so many steps; `write` names its ticks.
+    pub(in crate::report::html) fn new(scale: Scale, steps: f64, write: fn(f64) -> String) -> Axis {
+        let ticks = scale.ticks(steps).into_iter().map(|tick| (tick, write(tick.value))).collect();
+        Axis { ticks, has_rules: true, title: "" }
+    }
+
+    /// Rows of equal height from the bottom up, named in their middles.
+    pub(in crate::report::html) fn rows(names: &[String]) -> Axis {
+        let tick = |(row, name): (usize, &String)| {
+            let place = (row as f64 + 0.5) / names.len() as f64;
+            (Tick { value: row as f64, place, rank: Rank::Main }, name.clone())
+        };
+        Axis { ticks: names.iter().enumerate().map(tick).collect(), has_rules: false, title: "" }
+    }
+
+    /// The same axis with a word at its end.
+    pub(in crate::report::html) fn titled(self, title: &'static str) -> Axis {
+        Axis { title, ..self }
+    }
+
+    fn draw(&self, side: &str) -> Markup {
+        let class = |rank| match rank {
+            Rank::Main => "main",
+            Rank::Other => "other",
+            Rank::Fine => "fine",
+        };
+        html! {
+            // Only the horizontal axis can be magnified.
+            @for (tick, name) in self.ticks.iter().filter(|(tick, _)| {
+                side == "left" || tick.rank != Rank::Fine
+            }) {
+                span class=(class(tick.rank)) style={ (side) ":" (hundredths(tick.place)) "%" } {
+                    (name)
+                }
+            }
+            @if !self.title.is_empty() { span.axis { (self.title) } }
+        }
+    }
+}
+
+impl Steps {
+    /// How many there are, their length if they are columns, their places and names if not.
+    fn attributes(&self) -> (usize, Option<String>, Option<String>, Option<String>) {
+        match self {
+            Steps::Columns { count, seconds } => (*count, Some(seconds.to_string()), None, None),
+            Steps::Places(places) => {
+                let join = |texts: Vec<String>| Some(texts.join(","));
+                let at = places.iter().map(|(place, _)| format!("{place:.4}")).collect();
+                let names = places.iter().map(|(_, name)| name.clone()).collect();
+                (places.len(), None, join(at), join(names))
+            }
+        }
+    }
+}
+
+impl Unit {
+    fn name(self) -> &'static str {
+        match self {
+            Unit::Micros => "us",
+            Unit::Word(word) => word,
+        }
+    }
+}
+
+/// A place as a percentage for the style sheet.
+fn hundredths(place: f64) -> String {
+    format!("{:.2}", 100.0 * place)
+}

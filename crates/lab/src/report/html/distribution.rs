@@ -1,0 +1,104 @@
+//! Latency of a job by policy: the distribution with its tail stretched.
+//!
+//! It is the cumulative distribution on its side: along the bottom the part of requests that were
+//! at least so fast, each further nine as wide as the one before, upwards the latency on a
+//! logarithmic axis. On it the slowest request in ten thousand has as much room as the median, and
+//! lines end at the right, where their names stand. (The form is that of HdrHistogram's percentile
+//! plots.)
+
+use super::View;
+use super::chart::frame::{Axis, Frame, Steps, Unit, values};
+use super::chart::scale::{Scale, WIDE};
+use super::chart::{number, path};
+use super::gather::{JobSet, JobView, PolicyRun};
+use super::overlay::{Line, Overlay};
+use maud::html;
+use mirrorball_core::histogram::Histogram;
+
+/// Points of a line for each nine, the first of which stands for half of all requests and more.
+const POINTS_PER_NINE: f64 = 12.0;
+/// Nines that are shown at most: beyond, even long runs have no requests.
+const NINES_MAX: f64 = 5.0;
+/// And at least: shorter axes would show next to no tail.
+const NINES_MIN: f64 = 2.0;
+
+/// The chart of one set.
+pub(super) fn chart(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Overlay {
+    let nines = nines(job.most(|run| run.latency.count() as f64));
+    let fractions = fractions(nines);
+    let tail = Scale::Tail { nines };
+    let shown = job.runs().filter(|run| view.roster.get(run.policy).is_shown);
+    let least = micros(shown.map(floor_ns).min().unwrap_or(0));
+    let most = job.most(|run| micros(run.latency.max().unwrap_or_default().0));
+    let y = Scale::around(least, most);
+    let frame = Frame {
+        kind: "distribution",
+        job: job.number,
+        part: set.part,
+        policy: None,
+        label: format!("Latency distribution of {}{}", job.name, view.of_set(set.part)),
+        caption: html! { "Latency distribution" (view.set_mark(set.part)) },
+        x: Axis::new(tail, WIDE, number::nines).titled("of requests are faster"),
+        y: Axis::new(y, WIDE, number::short_duration),
+        steps: Steps::Places(
+            fractions.iter().map(|&at| (tail.place(at), format!("p{}", percentile(at)))).collect(),
+        ),
+        unit: Unit::Micros,
+    };
+    let line = |run: &PolicyRun<'_>| {
+        let line = latencies(&run.latency, &fractions);
+        let end = y.place(line.iter().flatten().last().copied()?);
+        let places = fractions.iter().zip(&line);
+        let places = places.map(|(&at, value)| Some((tail.place(at), y.place((*value)?))));
+        let path = path::line(places);
+        let shapes = html! {
+            g data-policy=(run.policy) data-values=(values(line)) {
+                path class={ "line " (view.roster.get(run.policy).classes) } d=(path) {}
+            }
+        };
+        Some(Line { policy: run.policy, shapes, end })
+    };
+    Overlay { frame, lines: set.runs.iter().filter_map(line).collect() }
+}
+
+/// The hundredth part of requests: below it a line says little and would take half the axis. A
+/// policy that is not shown from the start may begin lower, on the axis itself.
+fn floor_ns(run: &PolicyRun<'_>) -> u64 {
+    if run.latency.count() == 0 { u64::MAX } else { run.latency.quantile(0.01).0 }
+}
+
+/// How many nines the longest run knows: one request lies beyond the last.
+fn nines(count: f64) -> f64 {
+    count.max(1.0).log10().clamp(NINES_MIN, NINES_MAX)
+}
+
+/// Fractions at equal distances on the stretched axis.
+fn fractions(nines: f64) -> Vec<f64> {
+    (0..=(nines * POINTS_PER_NINE + 1e-9) as usize)
+        .map(|point| 1.0 - 10f64.powf(-(point as f64) / POINTS_PER_NINE))
+        .collect()
+}
+
+/// Latencies in microseconds; none where fewer than one request lies beyond.
+fn latencies(histogram: &Histogram, fractions: &[f64]) -> Vec<Option<f64>> {
+    let count = histogram.count() as f64;
+    let is_known = |fraction: f64| count > 0.0 && (1.0 - fraction) * count >= 1.0 - 1e-9;
+    let latency = |&at: &f64| is_known(at).then(|| micros(histogram.quantile(at.max(0.01)).0));
+    fractions.iter().map(latency).collect()
+}
+
+/// A fraction as a percentile: with as many digits as tell it from the next.
+fn percentile(fraction: f64) -> String {
+    let rest = 100.0 * (1.0 - fraction);
+    let decimals = (1.0 - rest.log10()).ceil().clamp(0.0, 6.0) as usize;
+    let text = format!("{:.decimals$}", 100.0 * fraction);
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+fn micros(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}

@@ -1,0 +1,133 @@
+//! From records to what is drawn: repeats together, on one grid of time per job.
+//!
+//! Every chart of a job shares its scales, whichever policy or set it shows; otherwise they could
+//! not be compared at a glance. Counts are spread over the columns of the grid that an interval
+//! covers; rates of a column are the mean over repeats, with the least and the most beside it.
+
+use super::chart::scale::Scale;
+use super::grid::TimeGrid;
+use super::heat::heat_scale;
+use super::roster::Roster;
+use super::series::Series;
+use crate::record::CellRecord;
+use crate::results::ResultSet;
+use crate::study::{Direction, JobStudy, Row};
+use mirrorball_core::histogram::Histogram;
+
+/// One job, with what each set has of it.
+pub(super) struct JobView<'a> {
+    /// Its name.
+    pub(super) name: &'a str,
+    /// Its place on the page.
+    pub(super) number: usize,
+    /// What its figures count.
+    pub(super) judged_by: Direction,
+    /// The time that its charts show.
+    pub(super) grid: TimeGrid,
+    /// Every member that any of its cells has, rising.
+    pub(super) devids: Vec<u64>,
+    /// The nearest and the farthest sampled read on each of them, in KiB.
+    pub(super) reach_kib: Vec<(u64, u64)>,
+    /// The colours of latencies.
+    pub(super) heat: Scale,
+    /// One per set that has the job.
+    pub(super) sets: Vec<JobSet<'a>>,
+}
+
+/// What one set has of a job.
+pub(super) struct JobSet<'a> {
+    /// The place of the set.
+    pub(super) part: usize,
+    /// Its figures.
+    pub(super) study: &'a JobStudy,
+    /// One per row of the study.
+    pub(super) runs: Vec<PolicyRun<'a>>,
+}
+
+/// One policy under one job in one set, all repeats together.
+pub(super) struct PolicyRun<'a> {
+    /// The number of the policy on the page.
+    pub(super) policy: usize,
+    /// Its figures.
+    pub(super) row: &'a Row,
+    /// Latencies of what the job is judged by.
+    pub(super) latency: Histogram,
+    /// The run over time.
+    pub(super) series: Series,
+}
+
+/// The jobs of all sets, in the order in which they first appear.
+pub(super) fn jobs<'a>(parts: &'a [ResultSet], roster: &Roster) -> Vec<JobView<'a>> {
+    let mut names: Vec<&'a str> = Vec::new();
+    for job in parts.iter().flat_map(|part| &part.study.jobs) {
+        if !names.contains(&job.job.as_str()) {
+            names.push(&job.job);
+        }
+    }
+    names.iter().enumerate().map(|(number, name)| job_view(parts, roster, number, name)).collect()
+}
+
+fn job_view<'a>(
+    parts: &'a [ResultSet],
+    roster: &Roster,
+    number: usize,
+    name: &'a str,
+) -> JobView<'a> {
+    let of_job = |record: &&CellRecord| record.cell.job == name;
+    let records = || parts.iter().flat_map(|part| &part.cells).filter(of_job);
+    let grid = TimeGrid::of(records().map(|record| &record.intervals));
+    let mut devids: Vec<u64> =
+        records().flat_map(|record| &record.members).map(|member| member.devid).collect();
+    devids.sort_unstable();
+    devids.dedup();
+    let job_set = |(part, set): (usize, &'a ResultSet)| {
+        let study = set.study.jobs.iter().find(|job| job.job == name)?;
+        let run = |row| policy_run(set, study, row, roster, &grid);
+        Some(JobSet { part, study, runs: study.rows.iter().map(run).collect() })
+    };
+    let sets: Vec<JobSet<'a>> = parts.iter().enumerate().filter_map(job_set).collect();
+    let judged_by = sets.first().map_or(Direction::Read, |set| set.study.judged_by);
+    let all = || sets.iter().flat_map(|set| &set.runs).map(|run| &run.series);
+    let reach_kib = |&devid: &u64| {
+        let dots = all().flat_map(|series| &series.dots).filter(|dot| dot.devid == devid);
+        let offsets = dots.map(|dot| dot.offset_kib);
+        (offsets.clone().min().unwrap_or(0), offsets.max().unwrap_or(0))
+    };
+    let reach_kib = devids.iter().map(reach_kib).collect();
+    let heat = heat_scale(all());
+    JobView { name, number, judged_by, grid, devids, reach_kib, heat, sets }
+}
+
+fn policy_run<'a>(
+    set: &'a ResultSet,
+    study: &'a JobStudy,
+    row: &'a Row,
+    roster: &Roster,
+    grid: &TimeGrid,
+) -> PolicyRun<'a> {
+    let mut latency = Histogram::default();
+    for cell in &set.study.cells {
+        if cell.job == study.job && cell.policy == row.policy {
+            latency.merge(&cell.figures(study.judged_by).latency);
+        }
+    }
+    let repeats: Vec<&CellRecord> = set
+        .cells
+        .iter()
+        .filter(|record| record.cell.job == study.job && record.cell.policy == row.policy)
+        .collect();
+    let series = Series::new(&repeats, grid, study.judged_by);
+    PolicyRun { policy: roster.number(&row.policy), row, latency, series }
+}
+
+impl<'a> JobView<'a> {
+    /// Every run of every set.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &PolicyRun<'a>> {
+        self.sets.iter().flat_map(|set| &set.runs)
+    }
+
+    /// The greatest of what `pick` finds in each run, zero if there is nothing.
+    pub(super) fn most(&self, pick: impl Fn(&PolicyRun<'a>) -> f64) -> f64 {
+        self.runs().map(pick).fold(0.0, f64::max)
+    }
+}

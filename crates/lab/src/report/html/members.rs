@@ -1,0 +1,151 @@
+//! What each member did over time: its share of the reads, and its queue.
+
+use super::View;
+use super::chart::frame::{Axis, Frame, Unit, values};
+use super::chart::scale::{SMALL, Scale};
+use super::chart::{number, path};
+use super::gather::{JobView, PolicyRun};
+use super::panels::Subject;
+use super::rates::{columns, time_axis};
+use super::series::MemberSeries;
+use maud::{Markup, html};
+
+/// Colours of members in the style sheet, `m0` and so on, dark to light.
+const COLOURS: usize = 8;
+
+/// Shares, piled up to all reads.
+pub(super) fn share(view: &View<'_>, subject: &Subject<'_, '_>) -> Option<Markup> {
+    let Subject { job, run, .. } = subject;
+    let members = &run.series.members;
+    if members.iter().all(|member| member.share.iter().all(Option::is_none)) {
+        return None;
+    }
+    let y = Scale::Linear { from: 0.0, to: 1.0 };
+    let frame = Frame {
+        kind: "share",
+        job: job.number,
+        part: subject.set.part,
+        policy: Some(run.policy),
+        label: subject.label(view, "Share of reads per member over time"),
+        caption: html! {},
+        x: time_axis(job),
+        y: Axis::new(y, SMALL, |share| format!("{:.0} %", 100.0 * share)),
+        steps: columns(job),
+        unit: Unit::Word("%"),
+    };
+    let piles = piles(members);
+    Some(frame.draw(&html! {
+        // From the top of the pile down, so that hovering lists them as they stand.
+        @for (member, pile) in members.iter().zip(&piles).rev() {
+            g data-name={ "devid " (member.devid) } data-class=(class(job, member.devid))
+                data-values=(values(member.share.iter().map(|share| Some(100.0 * (*share)?))))
+            {
+                path class={ "pile " (class(job, member.devid)) } d=(path::columns(pile)) {}
+            }
+        }
+    }))
+}
+
+/// Where each member's share lies in the pile, column by column.
+pub(super) fn piles(members: &[MemberSeries]) -> Vec<Vec<Option<(f64, f64)>>> {
+    let columns = members.first().map_or(0, |member| member.share.len());
+    let mut below = vec![0.0; columns];
+    let mut pile = |member: &MemberSeries| {
+        let spans = member.share.iter().zip(&mut below).map(|(share, below)| {
+            let span = (*below, *below + (*share)?);
+            *below = span.1;
+            Some(span)
+        });
+        spans.collect()
+    };
+    members.iter().map(&mut pile).collect()
+}
+
+/// I/O in flight.
+pub(super) fn queue(view: &View<'_>, subject: &Subject<'_, '_>) -> Option<Markup> {
+    let what = Lines {
+        kind: "queue",
+        label: "Queue depth per member over time",
+        unit: "in flight",
+        pick: |member| &member.queue,
+    };
+    lines(view, subject, &what)
+}
+
+/// Lines per member over time.
+pub(super) struct Lines {
+    /// As in [`Frame`].
+    pub(super) kind: &'static str,
+    /// As in [`Frame`].
+    pub(super) label: &'static str,
+    /// As in [`Frame`].
+    pub(super) unit: &'static str,
+    /// What is drawn.
+    pub(super) pick: fn(&MemberSeries) -> &Vec<Option<f64>>,
+}
+
+/// A line per member; none if nothing is known of them. All panels share the scale of the policies
+/// that are shown from the start; one that goes beyond has its own and says so, since a single
+/// policy with thousands of I/O in flight would flatten everything else.
+pub(super) fn lines(view: &View<'_>, subject: &Subject<'_, '_>, what: &Lines) -> Option<Markup> {
+    let Subject { job, run, .. } = subject;
+    if run.series.members.is_empty() {
+        return None;
+    }
+    let most = |run: &PolicyRun<'_>| {
+        let all = run.series.members.iter().flat_map(|member| (what.pick)(member)).flatten();
+        all.copied().fold(0.0, f64::max)
+    };
+    let shown = job.runs().filter(|run| view.roster.get(run.policy).is_shown);
+    let usual = shown.map(most).fold(0.0, f64::max);
+    let has_own_scale = most(run) > usual;
+    let y = Scale::up_to_a_tick(if has_own_scale { most(run) } else { usual }, SMALL);
+    let frame = Frame {
+        kind: what.kind,
+        job: job.number,
+        part: subject.set.part,
+        policy: Some(run.policy),
+        label: subject.label(view, what.label),
+        caption: html! { @if has_own_scale { span.unit { "on a scale of its own" } } },
+        x: time_axis(job),
+        y: Axis::new(y, SMALL, number::short),
+        steps: columns(job),
+        unit: Unit::Word(what.unit),
+    };
+    let line = |member: &MemberSeries| {
+        let line = (what.pick)(member);
+        let middle = |column: usize| (column as f64 + 0.5) / line.len() as f64;
+        let places = line.iter().enumerate();
+        let path = path::line(places.map(|(at, value)| Some((middle(at), y.place((*value)?)))));
+        let class = class(job, member.devid);
+        html! {
+            g data-name={ "devid " (member.devid) } data-class=(class)
+                data-values=(values(line.iter().copied()))
+            {
+                path class={ "line thin " (class) } d=(path) {}
+            }
+        }
+    };
+    let lines: Vec<Markup> = run.series.members.iter().map(line).collect();
+    Some(frame.draw(&html! { @for line in &lines { (line) } }))
+}
+
+/// Which colour is which member.
+pub(super) fn legend(job: &JobView<'_>) -> Markup {
+    html! {
+        p.legend {
+            @for &devid in &job.devids {
+                span { span class={ "swatch " (class(job, devid)) } {} "devid " (devid) }
+            }
+        }
+    }
+}
+
+/// The colour of a member: members are spread over the whole range of colours.
+pub(super) fn class(job: &JobView<'_>, devid: u64) -> String {
+    let place = job.devids.iter().position(|&other| other == devid).unwrap_or(0);
+    let last = job.devids.len().saturating_sub(1).max(1);
+    let colour =
+        if job.devids.len() > COLOURS { place % COLOURS } else { place * (COLOURS - 1) / last };
+    format!("m{colour}")
+}

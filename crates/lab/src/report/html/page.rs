@@ -1,0 +1,171 @@
+//! The page: what stands where.
+
+use super::chart::number::counted;
+use super::gather::JobView;
+use super::overlay::Overlay;
+use super::panels;
+use super::stash::parcel;
+use super::{View, appendix, differences, distribution, figures, matrix, rates, verdict};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("report.css");
+const SCRIPT: &str = include_str!("report.js");
+
+/// The whole page.
+pub(super) fn draw(view: &View<'_>) -> Markup {
+    let overlays: Vec<Vec<Overlay>> = view.jobs.iter().map(|job| overlays(view, job)).collect();
+    let rest = |policy: usize| {
+        let lines = overlays.iter().flatten().map(|chart| chart.rest(view, policy).into_string());
+        lines.collect::<String>() + &panels::of_policy(view, policy)
+    };
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content={ "mirrorball " (crate::record::PROGRAM_VERSION) };
+                title { (title(view)) " · Mirrorball" }
+                // An icon of its own keeps browsers from asking a server for one.
+                link rel="icon" href="data:,";
+                style { (PreEscaped(STYLE)) }
+                style id="choice" { (PreEscaped(hidden(view))) }
+            }
+            body {
+                (head(view))
+                main {
+                    (summary(view))
+                    @for (job, charts) in view.jobs.iter().zip(&overlays) {
+                        (job_section(view, job, charts))
+                    }
+                    @for (place, part) in view.parts.iter().enumerate() {
+                        (appendix::draw(part, &format!("What was run{}", view.of_set(place))))
+                    }
+                }
+                div.tip role="status" aria-live="polite" hidden {}
+                @for (number, entry) in view.roster.all() {
+                    @if !entry.is_shown { (parcel(number, &rest(number))) }
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+}
+
+fn title(view: &View<'_>) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for part in view.parts {
+        let name = part.study.plan.array.name.as_str();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(" and ")
+}
+
+/// The rule that hides what is not chosen: one style sheet hides a policy everywhere.
+fn hidden(view: &View<'_>) -> String {
+    let hidden = view.roster.all().filter(|(_, entry)| !entry.is_shown);
+    let selectors: Vec<String> =
+        hidden.map(|(number, _)| format!("[data-policy=\"{number}\"]")).collect();
+    if selectors.is_empty() {
+        String::new()
+    } else {
+        format!("{}{{display:none!important}}", selectors.join(","))
+    }
+}
+
+/// The bar that stays in view: which colour is which policy.
+fn head(view: &View<'_>) -> Markup {
+    html! {
+        header.bar {
+            a.name href="#top" { "Mirrorball" }
+            ul.legend aria-label="policies shown" {
+                @for (number, entry) in view.roster.all() {
+                    li data-policy=(number) {
+                        button type="button" data-hide=(number)
+                            title={ "hide " (entry.name) }
+                            aria-label={ "hide " (entry.name) }
+                        {
+                            span class={ "swatch " (entry.classes) } {}
+                            span.policy { (entry.name) }
+                            span.cross aria-hidden="true" { "×" }
+                        }
+                    }
+                }
+                li.choose { a href="#matrix" { "choose…" } }
+            }
+            nav.jobs aria-label="jobs" {
+                select aria-label="go to a job" data-go {
+                    option value="top" { "overview" }
+                    @for job in &view.jobs { option value={ "job-" (job.number) } { (job.name) } }
+                }
+            }
+            button.theme type="button" data-theme title="light or dark"
+                aria-label="switch between light and dark" { "◐" }
+        }
+    }
+}
+
+fn summary(view: &View<'_>) -> Markup {
+    html! {
+        section #top {
+            h1 { (title(view)) }
+            @for (place, part) in view.parts.iter().enumerate() {
+                @let plan = &part.study.plan;
+                p.subtitle {
+                    (view.set_mark(place)) " "
+                    (counted(plan.policies.len(), "policy", "policies")) " under "
+                    (counted(plan.jobs.len(), "job", "jobs")) ", "
+                    (counted(plan.seeds.len(), "repeat", "repeats")) " each"
+                }
+                (verdict::draw(&part.study))
+            }
+            (differences::summary(view))
+            h2 #matrix { "Every policy under every job" }
+            (matrix::legend(view))
+            p.buttons {
+                span { "Show " }
+                button type="button" data-set="start" { "the best" }
+                button type="button" data-set="all" { "all" }
+                button type="button" data-set="none" { "none" }
+                label { input type="checkbox" data-only; " only rows that are shown" }
+            }
+            @for place in 0..view.parts.len() { (matrix::draw(view, place)) }
+            p.tells.keys {
+                "In every chart: hover or use ← → for figures, drag or press + − to zoom, double \
+                 click or press 0 to see it whole again."
+            }
+        }
+    }
+}
+
+/// The charts of a job that hold every policy.
+fn overlays(view: &View<'_>, job: &JobView<'_>) -> Vec<Overlay> {
+    let distributions = job.sets.iter().map(|set| distribution::chart(view, job, set));
+    distributions.chain(rates::charts(view, job)).collect()
+}
+
+/// Which charts stand side by side: those of one kind; with a single set, all rates.
+fn rows(charts: &[Overlay], sets: usize) -> impl Iterator<Item = &[Overlay]> {
+    let kind = |chart: &Overlay| chart.frame.kind;
+    charts.chunk_by(move |left, right| match sets {
+        1 => kind(left) != "distribution" && kind(right) != "distribution",
+        _ => kind(left) == kind(right),
+    })
+}
+
+fn job_section(view: &View<'_>, job: &JobView<'_>, charts: &[Overlay]) -> Markup {
+    html! {
+        section.job id={ "job-" (job.number) } {
+            h2 { span.kind { "Job " } (job.name) }
+            (differences::of_job(view, job.name))
+            @for set in &job.sets { (figures::draw(view, job, set)) }
+            @for row in rows(charts, job.sets.len()) {
+                div.wide { @for chart in row { (chart.draw(view)) } }
+            }
+            (panels::draw(view, job))
+        }
+    }
+}

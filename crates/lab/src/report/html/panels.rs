@@ -1,0 +1,139 @@
+//! What is drawn for each policy by itself, side by side for the policies that are shown.
+//!
+//! A kind of panel is a row of [`KINDS`]: a heading, what it tells, a legend, and a function that
+//! draws one policy. **Adding a kind is one file and one row.** All panels of a kind under one job
+//! share their scales.
+
+use super::View;
+use super::gather::{JobSet, JobView, PolicyRun};
+use super::{counters, heat, members, offsets};
+use maud::{Markup, html};
+
+/// One kind of panel.
+pub(super) struct Kind {
+    /// Its name for the script and tests.
+    pub(super) name: &'static str,
+    heading: &'static str,
+    tells: &'static str,
+    legend: fn(&JobView<'_>) -> Markup,
+    draw: fn(&View<'_>, &Subject<'_, '_>) -> Option<Markup>,
+}
+
+/// Whose panel is drawn.
+pub(super) struct Subject<'v, 'a> {
+    /// The job.
+    pub(super) job: &'v JobView<'a>,
+    /// The set.
+    pub(super) set: &'v JobSet<'a>,
+    /// The policy's run.
+    pub(super) run: &'v PolicyRun<'a>,
+}
+
+/// Every kind, in the order of the page.
+pub(super) const KINDS: [Kind; 5] = [
+    Kind {
+        name: "heat",
+        heading: "Percentiles of read latency over time",
+        tells: "Strong colour is a moment in which reads were slow; in the upper rows only a few.",
+        legend: heat::legend,
+        draw: heat::panel,
+    },
+    Kind {
+        name: "share",
+        heading: "Share of reads per member over time",
+        tells: "How the policy spreads reads; background reads included.",
+        legend: members::legend,
+        draw: members::share,
+    },
+    Kind {
+        name: "queue",
+        heading: "Queue depth per member over time",
+        tells: "I/O in flight on average. A line far above the others is a member that holds up.",
+        legend: members::legend,
+        draw: members::queue,
+    },
+    Kind {
+        name: "offsets",
+        heading: "Offset over time per member, and seeks",
+        tells: "Where sampled reads of the job went, coloured by how long they took. Slopes are \
+                streams, clouds are random; seeks count each I/O that does not follow the last.",
+        legend: offsets::legend,
+        draw: offsets::panel,
+    },
+    Kind {
+        name: "counters",
+        heading: "The policy's own counters",
+        tells: "At the end of the first repeat, and their course.",
+        legend: |_| html! {},
+        draw: counters::panel,
+    },
+];
+
+/// The panels of the policies that are shown from the start, kind by kind.
+pub(super) fn draw(view: &View<'_>, job: &JobView<'_>) -> Markup {
+    let of_kind = |kind: &Kind| {
+        let shown = |run: &PolicyRun<'_>| view.roster.get(run.policy).is_shown;
+        let mut subjects_shown: Vec<Subject<'_, '_>> =
+            subjects(job).filter(|subject| shown(subject.run)).collect();
+        subjects_shown.sort_by_key(|subject| (subject.run.policy, subject.set.part));
+        let panels: Vec<Markup> =
+            subjects_shown.iter().filter_map(|subject| panel(view, kind, subject)).collect();
+        let has_any = !panels.is_empty()
+            || subjects(job).any(|subject| (kind.draw)(view, &subject).is_some());
+        html! {
+            @if has_any {
+                section.kind {
+                    h4 { (kind.heading) }
+                    p.tells { (kind.tells) }
+                    ((kind.legend)(job))
+                    div.multiples data-slot={ (kind.name) "-" (job.number) } {
+                        @for panel in panels { (panel) }
+                    }
+                }
+            }
+        }
+    };
+    html! { @for kind in &KINDS { (of_kind(kind)) } }
+}
+
+/// Every panel of one policy, each saying where it belongs: what the script puts in when the
+/// reader chooses the policy.
+pub(super) fn of_policy(view: &View<'_>, policy: usize) -> String {
+    let mut text = String::new();
+    for job in &view.jobs {
+        for subject in subjects(job).filter(|subject| subject.run.policy == policy) {
+            for panel in KINDS.iter().filter_map(|kind| panel(view, kind, &subject)) {
+                text += &panel.into_string();
+            }
+        }
+    }
+    text
+}
+
+fn subjects<'v, 'a>(job: &'v JobView<'a>) -> impl Iterator<Item = Subject<'v, 'a>> {
+    job.sets.iter().flat_map(move |set| set.runs.iter().map(move |run| Subject { job, set, run }))
+}
+
+fn panel(view: &View<'_>, kind: &Kind, subject: &Subject<'_, '_>) -> Option<Markup> {
+    let drawn = (kind.draw)(view, subject)?;
+    let entry = view.roster.get(subject.run.policy);
+    Some(html! {
+        div.panel data-policy=(subject.run.policy) data-part=(subject.set.part)
+            data-for={ (kind.name) "-" (subject.job.number) }
+        {
+            h5 {
+                span class={ "swatch " (entry.classes) } {}
+                (entry.name) (view.set_mark(subject.set.part))
+            }
+            (drawn)
+        }
+    })
+}
+
+impl Subject<'_, '_> {
+    /// What a chart shows, for those who do not see it.
+    pub(super) fn label(&self, view: &View<'_>, what: &str) -> String {
+        let (name, job) = (&view.roster.get(self.run.policy).name, self.job.name);
+        format!("{what}: {name} under {job}{}", view.of_set(self.set.part))
+    }
+}

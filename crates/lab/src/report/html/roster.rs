@@ -1,0 +1,92 @@
+//! Who takes part: every policy of the report, with the colour it has on the whole page.
+//!
+//! Policies stand in the order of the first set's matrix, the oracle last. The few that a reader
+//! wants to see first (the best and the kernel's default) are shown from the start; they take the
+//! first colours, so that their lines differ by colour alone. From the ninth on, colours come again
+//! with another dash.
+
+use crate::record::ORACLE;
+use crate::results::ResultSet;
+use crate::study::BASELINE;
+
+/// Colours in the style sheet, `c0` and so on; the oracle has its own.
+const COLOURS: usize = 8;
+/// Dash patterns in the style sheet, `d0` (solid) and so on.
+const DASHES: usize = 8;
+/// Policies up to which all are shown from the start.
+const SHOWN_ALL_MAX: usize = 5;
+/// Of more policies, how many of the best are shown from the start.
+const SHOWN_BEST: usize = 3;
+
+/// The policies of a report.
+pub(super) struct Roster {
+    entries: Vec<Entry>,
+}
+
+/// One policy.
+pub(super) struct Entry {
+    /// Canonical policy string, or `oracle`.
+    pub(super) name: String,
+    /// Its classes in the style sheet: colour and dash.
+    pub(super) classes: String,
+    /// Whether it is shown until the reader chooses.
+    pub(super) is_shown: bool,
+}
+
+impl Roster {
+    pub(super) fn new(parts: &[ResultSet]) -> Roster {
+        let mut names: Vec<&str> = Vec::new();
+        for row in parts.iter().flat_map(|part| &part.study.matrix.rows) {
+            if !names.contains(&row.policy.as_str()) {
+                names.push(&row.policy);
+            }
+        }
+        // A stable sort: whoever else there is stays in order.
+        names.sort_by_key(|name| *name == ORACLE);
+        let is_shown = shown(&names);
+        let mut order: Vec<usize> = (0..names.len()).filter(|&place| is_shown[place]).collect();
+        order.extend((0..names.len()).filter(|&place| !is_shown[place]));
+        let classes = |place: usize| {
+            let turn = order.iter().position(|&other| other == place).expect("all are in order");
+            match names[place] {
+                ORACLE => "c-oracle d1".to_owned(),
+                _ => format!("c{} d{}", turn % COLOURS, turn / COLOURS % DASHES),
+            }
+        };
+        let entry = |(place, name): (usize, &&str)| Entry {
+            name: (*name).to_owned(),
+            classes: classes(place),
+            is_shown: is_shown[place],
+        };
+        Roster { entries: names.iter().enumerate().map(entry).collect() }
+    }
+
+    /// Every policy with its number on this page.
+    pub(super) fn all(&self) -> impl Iterator<Item = (usize, &Entry)> {
+        self.entries.iter().enumerate()
+    }
+
+    /// The policy of that number.
+    pub(super) fn get(&self, number: usize) -> &Entry {
+        &self.entries[number]
+    }
+
+    /// The number of a policy.
+    ///
+    /// # Panics
+    /// If no set has it in its matrix.
+    pub(super) fn number(&self, name: &str) -> usize {
+        let found = self.entries.iter().position(|entry| entry.name == name);
+        found.expect("every policy of a study is in its matrix")
+    }
+}
+
+/// Which are shown from the start: all of a few, else the best and the baseline.
+fn shown(names: &[&str]) -> Vec<bool> {
+    let contenders = names.iter().filter(|name| **name != ORACLE).count();
+    let is_shown = |(place, name): (usize, &&str)| {
+        let is_among_few = contenders <= SHOWN_ALL_MAX || place < SHOWN_BEST;
+        *name != ORACLE && is_among_few || contenders == 0 || *name == BASELINE
+    };
+    names.iter().enumerate().map(is_shown).collect()
+}

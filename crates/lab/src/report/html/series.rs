@@ -1,0 +1,257 @@
+//! One policy over time: the repeats of one job on one grid.
+//!
+//! Counts add up over repeats, so shares, seeks and percentiles are those of all repeats together;
+//! rates are given per repeat as a mean with its range. Samples are those of all repeats, evenly
+//! thinned to what a picture can show.
+
+use super::grid::TimeGrid;
+use crate::record::{
+    CellRecord, CoarseLatency, CounterSeries, DirectionRecord, IntervalsRecord, LatencyOverTime,
+};
+use crate::study::Direction;
+use mirrorball_core::units::MIB;
+
+/// Quantiles that the heat map shows, with their names; the last is the slowest request.
+pub(super) const HEAT_ROWS: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+/// Dots that the picture of offsets shows of one policy.
+const DOTS_MAX: usize = 300;
+
+/// What is drawn over time. Every list has one entry per column of the grid.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Series {
+    /// Requests per second.
+    pub(super) iops: Vec<Option<Range>>,
+    /// MiB per second.
+    pub(super) mib_per_s: Vec<Option<Range>>,
+    /// Latencies in microseconds, one for each of [`HEAT_ROWS`].
+    pub(super) percentiles: Vec<Option<[f64; 5]>>,
+    /// Whether those are percentiles of means, as an imported log may have them.
+    pub(super) is_of_means: bool,
+    /// One per member.
+    pub(super) members: Vec<MemberSeries>,
+    /// Sampled reads.
+    pub(super) dots: Vec<Dot>,
+    /// The policy's counters in the first repeat, as they were saved.
+    pub(super) counters: Vec<CounterSeries>,
+}
+
+/// The mean over repeats, and the range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Range {
+    /// The least of any repeat.
+    pub(super) least: f64,
+    /// The mean.
+    pub(super) mean: f64,
+    /// The most of any repeat.
+    pub(super) most: f64,
+}
+
+/// One member.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct MemberSeries {
+    /// Its devid.
+    pub(super) devid: u64,
+    /// Its part of all members' reads, 0 to 1; none while nobody reads.
+    pub(super) share: Vec<Option<f64>>,
+    /// I/O in flight, on average.
+    pub(super) queue: Vec<Option<f64>>,
+    /// Seeks per second.
+    pub(super) seeks: Vec<Option<f64>>,
+}
+
+/// A sampled read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dot {
+    /// When it was submitted to its member.
+    pub(super) at_us: u64,
+    /// The member's devid.
+    pub(super) devid: u64,
+    /// First byte on the member, in KiB.
+    pub(super) offset_kib: u64,
+    /// Completion minus submission.
+    pub(super) wait_us: u64,
+}
+
+impl Series {
+    /// The repeats of one policy under one job.
+    pub(super) fn new(repeats: &[&CellRecord], grid: &TimeGrid, judged_by: Direction) -> Series {
+        let Some(first) = repeats.first().filter(|_| grid.count > 0) else {
+            return Series::default();
+        };
+        let seconds: Vec<Vec<f64>> = repeats
+            .iter()
+            .map(|cell| {
+                spread(cell, grid, |intervals, index| intervals.width_us[index] as f64 / 1e6)
+            })
+            .collect();
+        let rate = |amount: fn(&CellRecord, usize, Direction) -> f64| {
+            let amounts: Vec<Vec<f64>> = repeats
+                .iter()
+                .map(|cell| spread(cell, grid, |_, index| amount(cell, index, judged_by)))
+                .collect();
+            let least = least_seconds(grid);
+            let pairs = |column| {
+                amounts.iter().zip(&seconds).map(move |(amount, time)| {
+                    (time[column] >= least).then(|| amount[column] / time[column])
+                })
+            };
+            (0..grid.count).map(|column| Range::of(pairs(column).flatten().collect())).collect()
+        };
+        Series {
+            iops: rate(requests),
+            mib_per_s: rate(mebibytes),
+            percentiles: percentiles(repeats, grid),
+            is_of_means: repeats.iter().any(|cell| is_of_means(cell)),
+            members: members(repeats, grid, &seconds),
+            dots: dots(repeats),
+            counters: first.intervals.counters.clone(),
+        }
+    }
+}
+
+impl Range {
+    /// The range of some rates; none if there are none.
+    fn of(rates: Vec<f64>) -> Option<Range> {
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        let least = rates.iter().copied().reduce(f64::min)?;
+        let most = rates.iter().copied().reduce(f64::max)?;
+        Some(Range { least, mean, most })
+    }
+}
+
+/// The time of a column that has to be covered for a rate to mean anything: all of it but for
+/// rounding, unless there is only one.
+fn least_seconds(grid: &TimeGrid) -> f64 {
+    if grid.count > 1 { 0.99 * grid.column_us as f64 / 1e6 } else { 1e-6 }
+}
+
+/// An amount per interval, spread over the columns of the grid.
+fn spread(
+    cell: &CellRecord,
+    grid: &TimeGrid,
+    amount: impl Fn(&IntervalsRecord, usize) -> f64,
+) -> Vec<f64> {
+    let mut columns = vec![0.0; grid.count];
+    let intervals = &cell.intervals;
+    for (index, (&from, &width)) in intervals.from_us.iter().zip(&intervals.width_us).enumerate() {
+        let amount = amount(intervals, index);
+        for (column, part) in grid.parts(from, width) {
+            columns[column] += amount * part;
+        }
+    }
+    columns
+}
+
+/// Requests that completed in an interval. Of writes only those to members are known over time; an
+/// imported log may have a line per while and not per request, so its bytes are asked.
+fn requests(cell: &CellRecord, index: usize, judged_by: Direction) -> f64 {
+    let intervals = &cell.intervals;
+    let count: u64 = match judged_by {
+        Direction::Read if cell.imported.is_some() => {
+            let sum = |pick: fn(&DirectionRecord) -> u64| {
+                cell.reads().map(|(_, read)| pick(read)).fold(0.0, |sum, part| sum + part as f64)
+            };
+            let mean_bytes = sum(|read| read.bytes) / sum(|read| read.ios).max(1.0);
+            let bytes = intervals.read_bytes.get(index).copied().unwrap_or(0) as f64;
+            return bytes / mean_bytes.max(1.0);
+        }
+        Direction::Read => {
+            intervals.read_latency.get(index).map_or(0, |latency| latency.counts.iter().sum())
+        }
+        Direction::Write => intervals.members.iter().map(|member| member.writes[index]).sum(),
+    };
+    count as f64
+}
+
+fn mebibytes(cell: &CellRecord, index: usize, judged_by: Direction) -> f64 {
+    let intervals = &cell.intervals;
+    let bytes: u64 = match judged_by {
+        Direction::Read => intervals.read_bytes.get(index).copied().unwrap_or(0),
+        Direction::Write => intervals.members.iter().map(|member| member.bytes[index]).sum(),
+    };
+    bytes as f64 / MIB as f64
+}
+
+fn is_of_means(cell: &CellRecord) -> bool {
+    let imported = cell.imported.as_ref();
+    imported.and_then(|source| source.latency_over_time) == Some(LatencyOverTime::Means)
+}
+
+fn percentiles(repeats: &[&CellRecord], grid: &TimeGrid) -> Vec<Option<[f64; 5]>> {
+    let mut columns: Vec<Vec<(u32, u64)>> = vec![Vec::new(); grid.count];
+    for intervals in repeats.iter().map(|cell| &cell.intervals) {
+        let starts = intervals.from_us.iter().zip(&intervals.width_us);
+        for ((&from, &width), latency) in starts.zip(&intervals.read_latency) {
+            let column = &mut columns[grid.column(from + width / 2)];
+            column.extend(latency.bins.iter().copied().zip(latency.counts.iter().copied()));
+        }
+    }
+    columns.into_iter().map(quantiles).collect()
+}
+
+/// The [`HEAT_ROWS`] of some bins in any order, in microseconds.
+fn quantiles(mut bins: Vec<(u32, u64)>) -> Option<[f64; 5]> {
+    bins.sort_unstable();
+    let all: u64 = bins.iter().map(|(_, count)| count).sum();
+    let micros = |fraction: f64| {
+        let rank = ((all as f64 * fraction).ceil() as u64).max(1);
+        let mut below = 0;
+        let (bin, _) = bins.iter().find(|(_, count)| {
+            below += count;
+            below >= rank
+        })?;
+        Some(CoarseLatency::middle(*bin).0 as f64 / 1e3)
+    };
+    let [a, b, c, d, e] = HEAT_ROWS.map(|(_, fraction)| micros(fraction));
+    Some([a?, b?, c?, d?, e?])
+}
+
+fn members(repeats: &[&CellRecord], grid: &TimeGrid, seconds: &[Vec<f64>]) -> Vec<MemberSeries> {
+    let first = &repeats[0].intervals.members;
+    let summed = |place: usize, pick: fn(&crate::record::MemberSeries) -> &Vec<u64>| {
+        let mut sum = vec![0.0; grid.count];
+        for cell in repeats {
+            let of_cell = spread(cell, grid, |intervals, index| {
+                intervals.members.get(place).map_or(0.0, |member| pick(member)[index] as f64)
+            });
+            sum.iter_mut().zip(of_cell).for_each(|(sum, value)| *sum += value);
+        }
+        sum
+    };
+    let reads: Vec<Vec<f64>> = (0..first.len()).map(|at| summed(at, |m| &m.reads)).collect();
+    let all: Vec<f64> =
+        (0..grid.count).map(|column| reads.iter().map(|member| member[column]).sum()).collect();
+    let time: Vec<f64> =
+        (0..grid.count).map(|column| seconds.iter().map(|cell| cell[column]).sum()).collect();
+    let over = |amounts: &[f64], whole: &[f64], unit: f64| -> Vec<Option<f64>> {
+        let known = |column: usize| time[column] >= least_seconds(grid) && whole[column] > 0.0;
+        let part = |column: usize| known(column).then(|| amounts[column] * unit / whole[column]);
+        (0..grid.count).map(part).collect()
+    };
+    first
+        .iter()
+        .enumerate()
+        .map(|(place, member)| MemberSeries {
+            devid: member.devid,
+            share: over(&reads[place], &all, 1.0),
+            queue: over(&summed(place, |m| &m.wait_us), &time, 1e-6),
+            seeks: over(&summed(place, |m| &m.seeks), &time, 1.0),
+        })
+        .collect()
+}
+
+fn dots(repeats: &[&CellRecord]) -> Vec<Dot> {
+    let all = repeats.iter().flat_map(|cell| {
+        let samples = &cell.samples;
+        (0..samples.at_us.len()).map(|index| Dot {
+            at_us: samples.at_us[index],
+            devid: samples.devid[index],
+            offset_kib: samples.offset_kib[index],
+            wait_us: samples.wait_us[index],
+        })
+    });
+    let all: Vec<Dot> = all.collect();
+    let stride = all.len().div_ceil(DOTS_MAX).max(1);
+    all.into_iter().step_by(stride).collect()
+}

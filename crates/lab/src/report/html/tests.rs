@@ -1,0 +1,178 @@
+//! The page on a small made-up set: the geometry of every chart, and what must not get into it.
+
+use super::*;
+use crate::fixtures::{Achieved, plan, record};
+use crate::plan::{Cell, Plan};
+use crate::record::CellRecord;
+use crate::study::CellSummary;
+
+fn result_set(label: &str, plan: Plan, achieve: impl Fn(&Cell<'_>) -> Achieved) -> ResultSet {
+    let records = |cell: &Cell<'_>| CellRecord::new(cell, &record(achieve(cell)));
+    let cells: Vec<CellRecord> = plan.cells().iter().map(records).collect();
+    let summaries = cells.iter().map(|cell| CellSummary::new(cell).unwrap()).collect();
+    let study = Study::new(plan, summaries);
+    ResultSet { label: label.to_owned(), cells, study, skipped: vec![], notes: vec![] }
+}
+
+fn made_up(cell: &Cell<'_>) -> Achieved {
+    let reads = if cell.policy == "btrfs/pid" { 40 + 4 * cell.seed } else { 100 };
+    Achieved { first_percent: 75, ..Achieved::reads(reads) }
+}
+
+fn small() -> ResultSet {
+    result_set("out", plan(&["rand-4k"], &["btrfs/pid", "kakra/queue"], 2), made_up)
+}
+
+/// The page without its style sheet and its script.
+fn body(page: &str) -> &str {
+    let (_, rest) = page.split_once("<body>").unwrap();
+    rest.rsplit_once("<script>").unwrap().0
+}
+
+/// The shapes of each chart: its kind, then classes, paths, values and dots.
+fn geometry(page: &str) -> String {
+    let mut text = String::new();
+    for figure in page.split("<figure class=\"chart\" ").skip(1) {
+        let figure = figure.split("</figure>").next().unwrap();
+        let names = [
+            "data-kind",
+            "data-policy",
+            "data-steps",
+            "class",
+            " d",
+            "data-name",
+            "data-values",
+            "data-reach",
+            "data-dots",
+            "style",
+        ];
+        for part in figure.split('<').filter(|part| !part.starts_with('/')) {
+            let found = names.iter().filter_map(|name| {
+                let (_, rest) = part.split_once(&format!("{name}=\""))?;
+                Some(format!("{}={}", name.trim(), rest.split('"').next()?))
+            });
+            let line: Vec<String> = found.collect();
+            if !line.is_empty() && !line[0].starts_with("class=ticks") {
+                let mut line = line.join(" ");
+                // Dots are many; their form shows in the first.
+                line.truncate(line.char_indices().nth(160).map_or(line.len(), |(at, _)| at));
+                text += &format!("{line}\n");
+            }
+        }
+        text += "\n";
+    }
+    text
+}
+
+#[test]
+fn geometry_of_every_chart() {
+    insta::assert_snapshot!(geometry(&render(&[small()])));
+}
+
+#[test]
+fn the_page_holds_everything_in_order() {
+    let page = render(&[small()]);
+    let mut rest = page.as_str();
+    let landmarks = [
+        "class=\"verdict\"",
+        "data-kind=\"matrix\"",
+        "data-kind=\"figures\"",
+        "data-kind=\"distribution\"",
+        "data-kind=\"iops\"",
+        "data-kind=\"throughput\"",
+        "data-kind=\"heat\"",
+        "data-kind=\"share\"",
+        "data-kind=\"queue\"",
+        "data-kind=\"offsets\"",
+        "data-kind=\"seeks\"",
+        "data-kind=\"counters\"",
+        "mirrorball compare",
+        "seeds",
+        "text of pair",
+        "text of rand-4k",
+    ];
+    for landmark in landmarks {
+        let found = rest.find(landmark);
+        rest = &rest[found.unwrap_or_else(|| panic!("no {landmark} after the one before it"))..];
+    }
+    assert_eq!(page, render(&[small()]), "the same results make the same page");
+}
+
+#[test]
+fn nothing_is_fetched() {
+    let page = render(&[small()]);
+    for part in ["http:", "https:", "//cdn", "@import", "url(", " src="] {
+        assert!(!page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn what_files_say_is_text() {
+    let evil = "</script><img src=x onerror=alert(1)>\"'&";
+    let mut plan = plan(&[evil], &["btrfs/pid", evil], 2);
+    plan.array.name = evil.to_owned();
+    plan.array.text = evil.to_owned();
+    plan.command = evil.to_owned();
+    let mut set = result_set(evil, plan, made_up);
+    set.notes = vec![evil.to_owned()];
+    let page = render(&[set, small()]);
+    assert!(!page.contains("<img"), "markup from a file");
+    assert_eq!(page.matches("</script>").count(), page.matches("<script").count());
+}
+
+#[test]
+fn many_policies_are_packed_and_few_are_shown() {
+    let names: Vec<String> = (0..12).map(|n| format!("made/up-{n}")).collect();
+    let mut policies: Vec<&str> = names.iter().map(String::as_str).collect();
+    policies.push("btrfs/pid");
+    let page = render(&[result_set("out", plan(&["job"], &policies, 2), made_up)]);
+    let page = body(&page);
+    assert_eq!(page.matches("data-parcel=").count(), 14 - 4, "the best three and the baseline");
+    assert_eq!(page.matches(" checked").count(), 4);
+    assert_eq!(page.matches("<figure class=\"chart\" data-kind=\"heat\"").count(), 4);
+    let colours: Vec<&str> = page
+        .split("<button type=\"button\" data-hide=")
+        .skip(1)
+        .map(|button| button.split("swatch ").nth(1).unwrap().split('"').next().unwrap())
+        .collect();
+    let mut distinct = colours.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!((colours.len(), distinct.len()), (14, 14), "no two policies look alike");
+}
+
+#[test]
+fn two_sets_stand_side_by_side_with_their_differences() {
+    let plan = || plan(&["rand-4k"], &["btrfs/pid", "kakra/queue"], 3);
+    let faster = |cell: &Cell<'_>| {
+        let before = made_up(cell);
+        Achieved { first_percent: 75, ..Achieved::reads(2 * before.reads + cell.seed) }
+    };
+    let page =
+        render(&[result_set("before", plan(), made_up), result_set("after", plan(), faster)]);
+    assert!(page.contains("after against before"), "a table of differences");
+    assert!(page.contains("class=\"better\">faster"), "and their significance");
+    for kind in ["distribution", "iops", "heat", "offsets"] {
+        for part in 0..2 {
+            let chart = format!("data-kind=\"{kind}\" data-job=\"0\" data-part=\"{part}\"");
+            assert!(page.contains(&chart), "{chart}");
+        }
+    }
+}
+
+#[test]
+fn what_was_not_recorded_is_left_out() {
+    let mut set = small();
+    for cell in &mut set.cells {
+        cell.intervals = crate::record::IntervalsRecord::default();
+        cell.samples = crate::record::SamplesRecord::default();
+        cell.members.clear();
+        cell.counters.clear();
+    }
+    let page = render(&[set]);
+    let page = body(&page);
+    assert!(page.contains("data-kind=\"distribution\""));
+    for kind in ["iops", "throughput", "heat", "share", "queue", "offsets", "seeks", "counters"] {
+        assert!(!page.contains(&format!("data-kind=\"{kind}\"")), "{kind}");
+    }
+}

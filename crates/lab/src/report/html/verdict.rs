@@ -1,0 +1,96 @@
+//! What to use, in two sentences: how much it gains, and how far that holds.
+//!
+//! The same figures as the study's own closing sentence, which is made for one line of a terminal.
+
+use super::chart::number::{counted, percent};
+use crate::record::ORACLE;
+use crate::study::{BASELINE, Gain, Study};
+use maud::{Markup, html};
+
+/// Ties that are named; more are counted.
+const TIES_NAMED: usize = 4;
+
+/// The verdict of one set.
+pub(super) fn draw(study: &Study) -> Markup {
+    let contenders = study.matrix.rows.iter().filter(|row| row.policy != ORACLE).count();
+    let has_idle_job = study.jobs.iter().any(|job| {
+        job.rows.iter().all(|row| row.policy == ORACLE || row.figures.iops.value <= 0.0)
+    });
+    // Nothing to compare: the study says so in its own words.
+    if contenders < 2 || has_idle_job {
+        return html! { p.verdict { (study.verdict.sentence.replace('`', "")) } };
+    }
+    html! { p.verdict { (gain(study)) " " (limits(study)) } }
+}
+
+fn gain(study: &Study) -> Markup {
+    let verdict = &study.verdict;
+    let jobs = match study.jobs.as_slice() {
+        [only] => format!("on {}", only.job),
+        several => format!("over the {} jobs", several.len()),
+    };
+    let reached = study.matrix.rows.first().map_or(0.0, |row| row.geometric_mean);
+    html! {
+        "Use " strong { (verdict.policy) } ": " (jobs) " "
+        @match &verdict.gain {
+            Some(Gain { over, geometric_mean: Some(mean), factors }) => {
+                "it is " strong { (times(*mean)) " times as fast" } " as " em { (over) }
+                @if let Some((least, most)) = range(study, factors) {
+                    " (geometric mean; from " (least) " to " (most) ")"
+                }
+                "."
+            }
+            Some(Gain { over, .. }) => { em { (over) } " completed nothing at all." }
+            None if verdict.policy == BASELINE => { "no policy compared here beats it." }
+            None => {
+                "it reaches " strong { (percent(reached)) " % of the best" } " on average ("
+                em { (BASELINE) } " was not run)."
+            }
+        }
+    }
+}
+
+/// The jobs on which it gains least and most, if they differ.
+fn range(study: &Study, factors: &[Option<f64>]) -> Option<(String, String)> {
+    let known =
+        || study.jobs.iter().zip(factors).filter_map(|(job, factor)| Some((job, (*factor)?)));
+    let least = known().min_by(|left, right| left.1.total_cmp(&right.1))?;
+    let most = known().max_by(|left, right| left.1.total_cmp(&right.1))?;
+    let words =
+        |(job, factor): (&crate::study::JobStudy, f64)| format!("{} on {}", times(factor), job.job);
+    (least.0.job != most.0.job).then(|| (words(least), words(most)))
+}
+
+fn limits(study: &Study) -> Markup {
+    let row = &study.matrix.rows[0];
+    let ties = &study.verdict.ties;
+    // A rest of one is named as well.
+    let named = if ties.len() == TIES_NAMED + 1 { ties.len() } else { TIES_NAMED };
+    let repeats = counted(study.plan.seeds.len(), "repeat", "repeats");
+    html! {
+        @if row.worst_percent >= 100.0 {
+            "It is the best under each job"
+        } @else {
+            "At worst it reaches " (percent(row.worst_percent)) " % of the best (" (row.worst_job)
+            ")"
+        }
+        @if ties.is_empty() {
+            "; no other policy ties with it over all jobs in " (repeats) "."
+        } @else {
+            ", and in " (repeats) " it cannot be told from "
+            @for (place, tie) in ties.iter().take(named).enumerate() {
+                @if place > 0 { (if place + 1 == ties.len() { " and " } else { ", " }) }
+                em { (tie) }
+            }
+            @if ties.len() > named { " and " (ties.len() - named) " others" }
+            @if study.verdict.gain.as_ref().is_some_and(|gain| ties.contains(&gain.over)) {
+                ": more repeats would tell"
+            }
+            "."
+        }
+    }
+}
+
+fn times(factor: f64) -> String {
+    if factor < 9.995 { format!("{factor:.2}") } else { format!("{factor:.0}") }
+}

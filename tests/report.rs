@@ -1,0 +1,127 @@
+//! `mirrorball report` as a page: what is in the file, and where it goes.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+mod support;
+
+use std::fs;
+use std::ops::Deref;
+use std::process::Output;
+use support::{Folder, stderr, stdout};
+
+/// A folder with the results of a short comparison in `out`.
+struct Place {
+    folder: Folder,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { folder: Folder::new() };
+        place.compare(&["-o", "out"]);
+        place
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn compare(&self, more: &[&str]) -> String {
+        let usual = ["compare", "two-delays-raid1", "rand-4k-qd32", "--policy", "pid,latency-rr"];
+        let short = ["--duration", "1s", "--repeats", "2"];
+        succeeds(&self.run(&[&usual[..], &short, more].concat()))
+    }
+}
+
+impl Deref for Place {
+    type Target = Folder;
+
+    fn deref(&self) -> &Folder {
+        &self.folder
+    }
+}
+
+/// What a run that succeeded said beside its results.
+fn succeeds(output: &Output) -> String {
+    stdout(output);
+    stderr(output)
+}
+
+#[test]
+fn a_page_is_what_one_gets_and_it_holds_everything() {
+    let place = Place::new();
+    let output = place.run(&["report", "out"]);
+    assert!(succeeds(&output).contains("the report is in report.html"));
+    assert!(output.stdout.is_empty());
+    let page = place.read("report.html");
+    let kinds = [
+        "matrix",
+        "figures",
+        "distribution",
+        "iops",
+        "throughput",
+        "heat",
+        "share",
+        "queue",
+        "offsets",
+        "seeks",
+        "counters",
+    ];
+    for kind in kinds {
+        assert!(page.contains(&format!(" data-kind=\"{kind}\"")), "no {kind}");
+    }
+    let facts = [
+        "two-delays-raid1",
+        "kakra/latency-rr",
+        "mirrorball compare two-delays-raid1",
+        "1, 2",
+        "ioengine=libaio",
+        "checkpoint",
+    ];
+    for fact in facts {
+        assert!(page.contains(fact), "no `{fact}`");
+    }
+    assert!(page.len() < 1_000_000, "{} bytes for one job and two policies", page.len());
+}
+
+#[test]
+fn the_same_results_make_the_same_page() {
+    let place = Place::new();
+    succeeds(&place.run(&["report", "out", "-o", "one.html"]));
+    succeeds(&place.run(&["report", "out", "-o", "two.html"]));
+    assert!(place.read("one.html") == place.read("two.html"));
+    assert!(place.compare(&["-o", "out", "--report"]).contains("out/report.html"));
+    assert!(place.read("one.html") == place.read("out/report.html"));
+    place.compare(&["-o", "out", "--report"]);
+}
+
+#[test]
+fn a_file_of_the_user_is_not_replaced_unasked() {
+    let place = Place::new();
+    fs::write(place.path("report.html"), "mine").unwrap();
+    place.refuses(&["report", "out"], &["report.html exists", "--force"]);
+    assert_eq!(place.read("report.html"), "mine");
+    succeeds(&place.run(&["report", "out", "--force"]));
+    assert!(place.read("report.html").starts_with("<!DOCTYPE html>"));
+}
+
+#[test]
+fn the_ending_of_the_file_says_what_to_write() {
+    let place = Place::new();
+    for (file, start) in
+        [("a.html", "<!DOCTYPE html>"), ("a.csv", "array,job"), ("a.json", "{"), ("a.txt", "two-")]
+    {
+        succeeds(&place.run(&["report", "out", "-o", file]));
+        assert!(place.read(file).starts_with(start), "{file}: {:.40}", place.read(file));
+    }
+}
+
+#[test]
+fn two_sets_stand_on_one_page() {
+    let place = Place::new();
+    place.compare(&["-o", "after", "--seed", "7"]);
+    succeeds(&place.run(&["report", "out", "after", "-o", "both.html"]));
+    let page = place.read("both.html");
+    for part in ["after against out", "data-kind=\"differences\"", "data-part=\"1\""] {
+        assert!(page.contains(part), "no `{part}`");
+    }
+}
