@@ -188,8 +188,13 @@ impl Driver {
             let flags = rustix::fs::fcntl_getfl(&fd)?;
             rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK)?;
         }
-        let descriptor = Descriptor { fd: Arc::new(fd), in_flight: 0, closing: false };
-        Ok(Handle(self.descriptors.insert(descriptor)))
+        let fd = Arc::new(fd);
+        let descriptor = Descriptor { fd: fd.clone(), in_flight: 0, closing: false };
+        let handle = Handle(self.descriptors.insert(descriptor));
+        if let Backend::Ring(ring) = &mut self.backend {
+            ring.register(handle, &fd);
+        }
+        Ok(handle)
     }
 
     /// How long a file is now.
@@ -205,8 +210,7 @@ impl Driver {
         let descriptor = self.descriptors.get_mut(handle.0);
         descriptor.closing = true;
         if descriptor.in_flight == 0 {
-            self.descriptors.remove(handle.0);
-            return;
+            return self.forget(handle);
         }
         // A file is no socket, and its operations end by themselves.
         let _ = rustix::net::shutdown(descriptor.fd.as_fd(), Shutdown::Both);
@@ -292,7 +296,9 @@ impl Driver {
         let flight = self.flights.get(key);
         let fd = &self.descriptors.get(flight.handle.0).fd;
         match &mut self.backend {
-            Backend::Ring(ring) => ring.push(key, fd, &flight.work, &mut self.buffers),
+            Backend::Ring(ring) => {
+                ring.push(key, flight.handle, fd, &flight.work, &mut self.buffers);
+            }
             Backend::Threads(pool) => pool.push(key, fd, &flight.work, &self.buffers),
         }
     }
@@ -321,7 +327,7 @@ impl Driver {
         let descriptor = self.descriptors.get_mut(handle.0);
         descriptor.in_flight -= 1;
         if descriptor.closing && descriptor.in_flight == 0 {
-            self.descriptors.remove(handle.0);
+            self.forget(handle);
         }
         let result = match result {
             Ok(number) if accepts => self.adopt_accepted(number),
@@ -329,6 +335,13 @@ impl Driver {
             Err(errno) => Err(errno),
         };
         done.push(Done { token, result });
+    }
+
+    fn forget(&mut self, handle: Handle) {
+        if let Backend::Ring(ring) = &mut self.backend {
+            ring.unregister(handle);
+        }
+        self.descriptors.remove(handle.0);
     }
 
     fn adopt_accepted(&mut self, number: usize) -> Result<Answer, Errno> {

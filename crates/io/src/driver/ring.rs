@@ -13,19 +13,20 @@
 #![allow(unsafe_code, reason = "the interface of io_uring is pointers; see the page above")]
 
 use super::buffers::{Buffers, Slice};
-use super::{SLICES_MAX, Work};
+use super::{Handle, SLICES_MAX, Work};
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Entries that can be queued before a system call takes them.
 const ENTRIES: u32 = 512;
 /// Ends that can wait to be seen.
 const COMPLETIONS: u32 = 4096;
+/// Places in the table of descriptors: members, listeners and the usual number of clients.
+const TABLE: u32 = 1024;
 /// Operations that must be there.
 const NEEDED: [u8; 7] = [
     opcode::Accept::CODE,
@@ -51,6 +52,8 @@ pub(super) struct Ring {
     ring: IoUring,
     /// By operation.
     messages: Vec<Option<Box<Message>>>,
+    /// Descriptors whose handle is below have a place in the kernel's table for the ring.
+    table_size: u32,
 }
 
 impl Ring {
@@ -68,13 +71,43 @@ impl Ring {
             let text = "this kernel's io_uring is too old";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
-        Ok(Ring { ring, messages: Vec::new() })
+        // Without the table every operation looks its descriptor up, which costs a little.
+        let table = ring.submitter().register_files_sparse(TABLE);
+        let table_size = if table.is_ok() { TABLE } else { 0 };
+        Ok(Ring { ring, messages: Vec::new(), table_size })
+    }
+
+    /// Puts a descriptor into the kernel's table for the ring, if there is room.
+    pub(super) fn register(&mut self, handle: Handle, fd: &OwnedFd) {
+        self.update_table(handle, fd.as_raw_fd());
+    }
+
+    /// Takes a descriptor out of the table, which would keep it open.
+    pub(super) fn unregister(&mut self, handle: Handle) {
+        self.update_table(handle, -1);
+    }
+
+    fn update_table(&mut self, Handle(key): Handle, number: i32) {
+        if key < self.table_size {
+            let updated = self.ring.submitter().register_files_update(key, &[number]);
+            updated.expect("the kernel takes a descriptor that is open into a place that is there");
+        }
     }
 
     /// Queues an operation.
     #[inline]
-    pub(super) fn push(&mut self, key: u32, fd: &Arc<OwnedFd>, work: &Work, buffers: &mut Buffers) {
-        let fd = Fd(fd.as_raw_fd());
+    pub(super) fn push(
+        &mut self,
+        key: u32,
+        Handle(place): Handle,
+        fd: &OwnedFd,
+        work: &Work,
+        buffers: &mut Buffers,
+    ) {
+        let (fd, flags) = match place < self.table_size {
+            true => (Fd(place as i32), squeue::Flags::FIXED_FILE),
+            false => (Fd(fd.as_raw_fd()), squeue::Flags::empty()),
+        };
         let entry = match work {
             Work::Accept => opcode::Accept::new(fd, std::ptr::null_mut(), std::ptr::null_mut())
                 .flags(libc::SOCK_CLOEXEC)
@@ -103,7 +136,7 @@ impl Ring {
                 .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
                 .build(),
         };
-        self.queue(&entry.user_data(u64::from(key)));
+        self.queue(&entry.flags(flags).user_data(u64::from(key)));
     }
 
     /// Waits for an end, at most for `patience`, and appends every end there is.
