@@ -133,7 +133,10 @@ fn member_stats(value: &Value) -> String {
         );
         if figures["within_bound"] == false {
             let bound = time("bound_p99_ns");
-            text += &format!(" (p99 is past {bound}: these figures say little about the disk)");
+            text += &format!(
+                " (p99 is past {bound}: these figures say little about the disk; run the server \
+                 with `chrt -f 10`, or on a machine with less to do)"
+            );
         }
         text.push('\n');
     }

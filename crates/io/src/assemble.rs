@@ -201,6 +201,7 @@ pub fn serve(serving: Serving<'_>) -> Result<Assembly, AssembleError> {
     let map = ChunkMap::allocate(array.profile, array.stripe_width_max, &configs)?;
     match trusted {
         Some(devid) => trust(devid, &mut opened, &mut notes)?,
+        None if map.profile().copies() == 1 => {}
         None => match sample::compare(&map, &opened)? {
             Some(difference) => return Err(AssembleError::Differ(difference)),
             None => notes.push(sample::note(&map)),

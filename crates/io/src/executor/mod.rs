@@ -35,6 +35,7 @@ use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::bank::Bank;
 use mirrorball_disk::model::Completion;
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
@@ -280,6 +281,8 @@ impl Executor {
         let flight = self.flights.get(key);
         let is_whole = self.stations[flight.member.get()].is_whole(&self.driver);
         let result = match done.result {
+            // Advice that a filesystem or device has no means to take.
+            Err(Errno::OPNOTSUPP) if flight.op == Op::Discard => Ok(()),
             Err(errno) => Err(io_error(errno)),
             Ok(_) if !is_whole => Err(IoError::Gone),
             // The file ended before the read did: it is not what it was.

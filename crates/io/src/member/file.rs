@@ -8,11 +8,12 @@
 
 use super::guard;
 use crate::driver::read_aligned;
-use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, flock, fstat, open, seek};
 use rustix::io::Errno;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Whether reads and writes go past the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +83,12 @@ pub enum OpenError {
          (unmount it first)", .0.display()
     )]
     InUse(PathBuf),
+    /// Another server has it.
+    #[error(
+        "`{}` is in use by another server, or by another member of this array (each wants a file \
+         of its own)", .0.display()
+    )]
+    Served(PathBuf),
     /// The device holds something.
     #[error(
         "`{}` holds {what}, which writes would destroy (wipe it with `wipefs`, or say \
@@ -137,6 +144,7 @@ impl RealMember {
             Some((fd, block_bytes)) => (fd, block_bytes, true),
             None => (plain, mirrorball_core::units::BLOCK_BYTES, false),
         };
+        lock(&fd).map_err(in_use_by_another(path))?;
         Ok(RealMember {
             fd,
             size_bytes,
@@ -147,6 +155,27 @@ impl RealMember {
             optimal_io_bytes: attribute("queue/optimal_io_size").unwrap_or(0),
             queue_depth: attribute("device/queue_depth").map(|depth| depth as u32),
         })
+    }
+}
+
+/// Keeps other servers off a member for as long as it is open here. The kernel gives up the locks
+/// of a program that used io_uring a moment after it was killed, so there is a little patience.
+fn lock(fd: &OwnedFd) -> Result<(), Errno> {
+    let deadline = Instant::now() + Duration::from_millis(500);
+    loop {
+        match flock(fd, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::AGAIN) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn in_use_by_another(path: &Path) -> impl Fn(Errno) -> OpenError {
+    move |error| match error {
+        Errno::AGAIN => OpenError::Served(path.to_owned()),
+        error => OpenError::System { path: path.to_owned(), error },
     }
 }
 
@@ -189,6 +218,9 @@ mod tests {
         let member = RealMember::open(file.path(), OPTIONS).unwrap();
         assert_eq!((member.size_bytes, member.rotational), (1 << 20, false));
         assert!([512, 4096].contains(&member.block_bytes));
+        let again = RealMember::open(file.path(), OPTIONS).unwrap_err().to_string();
+        assert!(again.contains("another server"), "{again}");
+        drop(member);
         let buffered = OpenOptions { caching: Caching::Buffered, ..OPTIONS };
         assert!(!RealMember::open(file.path(), buffered).unwrap().direct);
     }
