@@ -85,6 +85,13 @@ impl Place {
         server.wait().unwrap().code()
     }
 
+    /// Both images hold the same, where the volume lies.
+    fn assert_alike(&self) {
+        let [first, second] = ["a.img", "b.img"].map(|name| fs::read(self.path(name)).unwrap());
+        let begin = RESERVED_BYTES as usize;
+        assert!(first[begin..] == second[begin..], "the mirrors differ");
+    }
+
     /// Runs a client to its end, or says that it is not installed.
     fn client(&self, program: &str, arguments: &[&str]) -> Option<String> {
         let mut command = Command::new(program);
@@ -136,8 +143,8 @@ fn public_clients_copy_to_a_volume_and_back() {
         place.client("nbdcopy", &[&uri, "back.img"]);
         let [noise, back] = ["noise.img", "back.img"].map(|n| fs::read(place.path(n)).unwrap());
         assert!(noise == back[..size_bytes]);
-        let [first, second] = ["a.img", "b.img"].map(|n| fs::read(place.path(n)).unwrap());
-        assert!(first == second, "the mirrors are alike");
+        place.assert_alike();
+        let first = fs::read(place.path("a.img")).unwrap();
         assert!(first[RESERVED_BYTES as usize..][..size_bytes] == noise[..]);
     }
     if place.client("qemu-img", &["convert", "-n", "-f", "raw", "noise.img", &uri]).is_some() {
@@ -179,10 +186,31 @@ fn a_member_that_vanishes_under_load_harms_no_data() {
         }
     }
     File::options().write(true).open(place.path("b.img")).unwrap().set_len(0).unwrap();
-    if fio.join().unwrap() {
-        assert!(place.ctl(&["status"]).contains("degraded"));
-        assert!(place.ctl(&["members"]).contains("devid 2: failed"));
+    if !fio.join().unwrap() {
+        return;
     }
+    assert!(place.ctl(&["status"]).contains("degraded"));
+    assert!(place.ctl(&["members"]).contains("devid 2: failed"));
+    // It comes back, empty, and is rebuilt while clients work on.
+    File::options().write(true).open(place.path("b.img")).unwrap().set_len(64 << 20).unwrap();
+    place.ctl(&["members", "rebuild", "2"]);
+    assert!(fio_verify(place.folder.path(), &format!("--uri={}", place.uri())));
+    while place.ctl(&["members"]).contains("rebuilding") {}
+    assert!(place.ctl(&["status"]).contains("in sync"));
+    assert_eq!(place.stop("-TERM"), Some(0));
+    place.assert_alike();
+}
+
+#[test]
+fn members_that_differ_are_rebuilt_from_the_one_that_is_trusted() {
+    let mut place = Place::with_pair();
+    let image = File::options().write(true).open(place.path("b.img")).unwrap();
+    image.write_all_at(&[1; 512], 40 << 20).unwrap();
+    place.start(&["serve", "pair.toml", "--trust", "2"]);
+    while place.ctl(&["members"]).contains("rebuilding") {}
+    assert_eq!(place.stop("-TERM"), Some(0));
+    place.assert_alike();
+    assert_eq!(fs::read(place.path("a.img")).unwrap()[40 << 20..][..512], [1; 512]);
 }
 
 /// Writes 32 MiB in random order and reads it back; whether fio is there.

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 Examples:
   mirrorball ctl --control /tmp/volume.ctl status
   mirrorball ctl --control /tmp/volume.ctl policy round-robin:256K
+  mirrorball ctl --control /tmp/volume.ctl members rebuild 2
   mirrorball ctl --control /tmp/volume.ctl stats --format json")]
 pub(crate) struct Args {
     /// The control socket of the service
@@ -35,13 +36,25 @@ enum Question {
     /// What is served, by which policy, and whether all is well
     Status,
     /// Each member: its state and what it did
-    Members,
+    Members {
+        #[command(subcommand)]
+        order: Option<MemberOrder>,
+    },
     /// Each member: how long reads and writes took, and how late an emulated one was
     Stats,
     /// The policy; with a name, the policy from now on
     Policy {
         /// The new policy, as in `mirrorball policies`: latency-rr, round-robin:256K
         name: Option<String>,
+    },
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum MemberOrder {
+    /// Rebuild a member that failed and works again, from its mirrors
+    Rebuild {
+        /// Its devid
+        devid: u64,
     },
 }
 
@@ -56,7 +69,10 @@ enum Format {
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let line = match &args.question {
         Question::Status => "status".to_owned(),
-        Question::Members => "members".to_owned(),
+        Question::Members { order: None } => "members".to_owned(),
+        Question::Members { order: Some(MemberOrder::Rebuild { devid }) } => {
+            format!("rebuild {devid}")
+        }
         Question::Stats => "stats".to_owned(),
         Question::Policy { name: None } => "policy".to_owned(),
         Question::Policy { name: Some(name) } => format!("policy {name}"),
@@ -75,9 +91,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     screen::print(&match (args.format, &args.question) {
         (Format::Json, _) => format!("{answer:#}\n"),
         (Format::Text, Question::Status) => status(answer),
-        (Format::Text, Question::Members) => each(answer, member),
+        (Format::Text, Question::Members { order: None }) => each(answer, member),
         (Format::Text, Question::Stats) => each(&answer["members"], member_stats),
-        (Format::Text, Question::Policy { .. }) => format!("{}\n", plain(answer)),
+        (Format::Text, Question::Policy { .. } | Question::Members { .. }) => {
+            format!("{}\n", plain(answer))
+        }
     })?;
     Ok(Ending::Done)
 }
@@ -100,8 +118,13 @@ fn each(answer: &Value, line: fn(&Value) -> String) -> String {
 
 fn member(member: &Value) -> String {
     let of = |key: &str| plain(&member[key]);
+    let progress = match (member["recovered_bytes"].as_f64(), member["size_bytes"].as_f64()) {
+        (Some(recovered), Some(size)) => format!(" ({:.0} %)", 100.0 * recovered / size),
+        _ => String::new(),
+    };
     format!(
-        "devid {}: {}, {} in flight, {} reads ({} bytes), {} writes ({} bytes), {} errors\n",
+        "devid {}: {}{progress}, {} in flight, {} reads ({} bytes), {} writes ({} bytes), \
+         {} errors\n",
         of("devid"),
         of("state"),
         of("in_flight"),

@@ -25,8 +25,7 @@ pub(crate) struct Args {
     #[arg(short, long, default_value = "pid")]
     policy: String,
 
-    /// The devid of the member that is right, if members differ: the others are written, but not
-    /// read
+    /// The devid of the member that is right, if members differ: the others are rebuilt from it
     #[arg(long, value_name = "DEVID")]
     trust: Option<u64>,
 

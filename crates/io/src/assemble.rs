@@ -106,8 +106,8 @@ pub enum AssembleError {
     Geometry(#[from] mirrorball_core::geometry::GeometryError),
     /// Mirrors hold different data.
     #[error(
-        "{0}; say --trust DEVID to name the member that is right: the others are then not read \
-         until they are rebuilt"
+        "{0}; say --trust DEVID to name the member that is right: the others are then rebuilt from \
+         it, and what is on them is lost"
     )]
     Differ(Difference),
     /// The trusted member is not there.
@@ -297,7 +297,7 @@ fn trust(
     }
     for (config, _) in opened.iter_mut().filter(|(config, _)| config.devid != devid) {
         config.state = MemberState::Rebuilding { recovered_bytes: 0 };
-        notes.push(format!("devid {} is not read: it is to be rebuilt", config.devid));
+        notes.push(format!("devid {} is rebuilt, and not read until then", config.devid));
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! The control socket: asks a running volume how it is, and changes its policy.
 //!
 //! A client connects, sends one line and reads one line of JSON until the connection ends:
-//! `{"answer": …}` or `{"error": "…"}`. The lines are `status`, `members`, `stats`, `policy`, and
-//! `policy NAME`, where the name is written as everywhere: `latency-rr`, or `round-robin:256K` in
-//! the kernel's own syntax. A new policy reads from its next decision on; what is in flight is not
-//! touched.
+//! `{"answer": …}` or `{"error": "…"}`. The lines are `status`, `members`, `stats`, `policy`,
+//! `rebuild DEVID` and `policy NAME`, where the name is written as everywhere: `latency-rr`, or
+//! `round-robin:256K` in the kernel's own syntax. A new policy reads from its next decision on;
+//! what is in flight is not touched.
 //!
 //! It is a unix socket, so the rights of its file say who may ask.
 

@@ -11,5 +11,6 @@ pub mod driver;
 pub mod executor;
 pub mod member;
 pub mod nbd;
+pub mod rebuild;
 pub mod sample;
 pub mod service;

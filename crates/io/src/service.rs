@@ -5,6 +5,7 @@ use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Done, Handle, Token};
 use crate::executor::{self, Executor};
 use crate::nbd::server::{self, Server};
+use crate::rebuild::{self, Rebuild};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
@@ -34,6 +35,7 @@ pub struct Service {
     executor: Executor,
     server: Server,
     control: Option<Control>,
+    rebuild: Rebuild,
     wake: Handle,
     wake_buffer: BufferKey,
     /// When a service that is being stopped ends, whoever still has to be heard.
@@ -55,7 +57,9 @@ impl Service {
         let wake_buffer = executor.driver.buffers.acquire(1);
         let token = Token::new(WAKE, 0);
         executor.driver.receive(token, wake, Slice::data(wake_buffer, 0, 1));
-        let service = Service { executor, server, control, wake, wake_buffer, deadline: None };
+        let rebuild = Rebuild::new(&mut executor);
+        let service =
+            Service { executor, server, control, rebuild, wake, wake_buffer, deadline: None };
         Ok((service, Stopper(theirs)))
     }
 
@@ -69,14 +73,15 @@ impl Service {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut done = Vec::new();
         loop {
-            self.settle();
+            let rebuild = self.settle();
             if let Some(deadline) = self.deadline {
                 let over = self.server.is_over() && self.executor.is_idle();
                 if over || Instant::now() >= deadline {
                     return Ok(());
                 }
             }
-            let patience = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let stop = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let patience = [rebuild, stop].into_iter().flatten().min();
             self.executor.wait(patience, &mut done)?;
             for done in done.drain(..) {
                 self.dispatch(done);
@@ -84,20 +89,25 @@ impl Service {
         }
     }
 
-    /// Lets everything happen that can without waiting.
-    fn settle(&mut self) {
-        loop {
+    /// Lets everything happen that can without waiting; returns how long a rebuild rests.
+    fn settle(&mut self) -> Option<Duration> {
+        let rest = loop {
+            let rest = self.rebuild.step(&mut self.executor);
             self.executor.turn();
             let mut ended = false;
             while let Some(end) = self.executor.poll_ended() {
-                self.server.on_ended(end, &mut self.executor);
+                match end.token.owner() {
+                    rebuild::TOKEN_OWNER => self.rebuild.on_ended(end, &self.executor),
+                    _ => self.server.on_ended(end, &mut self.executor),
+                }
                 ended = true;
             }
             if !ended {
-                break;
+                break rest;
             }
-        }
+        };
         self.server.flush(&mut self.executor);
+        rest
     }
 
     fn dispatch(&mut self, done: Done) {
@@ -112,6 +122,7 @@ impl Service {
         } else if owner == WAKE && self.deadline.is_none() {
             self.deadline = Some(Instant::now() + STOP_PATIENCE);
             self.server.stop(&mut self.executor);
+            self.rebuild.stop();
             if let Some(control) = &mut self.control {
                 control.stop(&mut self.executor);
             }

@@ -30,8 +30,10 @@ pub(super) fn answer(
         ("stats", "") => Ok(stats(executor)),
         ("policy", "") => Ok(json!(control.policy)),
         ("policy", name) => set_policy(control, name, executor),
+        ("rebuild", devid) => rebuild(devid, executor),
         _ => Err(format!(
-            "`{line}` is not understood: ask status, members, stats, policy, or policy NAME"
+            "`{line}` is not understood: ask status, members, stats, policy, policy NAME or \
+             rebuild DEVID"
         )),
     };
     match result {
@@ -78,6 +80,26 @@ fn set_policy(control: &mut Control, name: &str, executor: &mut Executor) -> Res
     volume.set_policy(policy);
     control.policy = Some(name.to_owned());
     Ok(json!(name))
+}
+
+/// Has a member that failed rebuilt from its mirrors.
+fn rebuild(devid: &str, executor: &mut Executor) -> Result<Value, String> {
+    let Some(volume) = executor.volume_mut() else {
+        return Err("the members are served each on its own: none can be rebuilt".to_owned());
+    };
+    let found = devid.parse().ok().and_then(|devid| volume.members().find(devid));
+    let Some(index) = found else {
+        return Err(format!("there is no member with devid `{devid}`"));
+    };
+    match volume.members()[index].state {
+        MemberState::InSync => Err(format!("the member with devid {devid} is in sync")),
+        MemberState::Rebuilding { .. } => Ok(json!("it is being rebuilt")),
+        MemberState::Failed => {
+            let stale = MemberState::Rebuilding { recovered_bytes: 0 };
+            volume.set_member_state(index, stale);
+            Ok(json!("it is being rebuilt"))
+        }
+    }
 }
 
 fn state(executor: &Executor, config: &MemberConfig) -> MemberState {

@@ -59,7 +59,7 @@ pub struct Order {
     pub token: Token,
     /// What it is for.
     pub target: Target,
-    /// What is asked: a read, write, flush or discard.
+    /// What is asked; of a member alone a read, write, flush or discard.
     pub kind: RequestKind,
     /// First byte.
     pub offset: u64,
@@ -223,7 +223,7 @@ impl Executor {
             Target::Volume => {
                 let id = RequestId(key.into());
                 let volume = self.volume.as_mut().expect("there is a volume");
-                let background = false;
+                let background = matches!(kind, RequestKind::Rebuild(_));
                 volume.submit(Request { id, kind, offset, length, stream, cpu: 0, background });
             }
             Target::Member(member) => self.submit_to_member(key, member, &order),
@@ -328,8 +328,7 @@ impl Executor {
 
     fn launch_for_volume(&mut self, io: &MemberIo) {
         let order = io.request.0 as u32;
-        // A flush has no place on the volume.
-        let within = io.volume_offset.saturating_sub(self.orders.get(order).offset) as usize;
+        let within = self.place_in_buffer(io);
         let races = io.op == Op::Read && io.leg != Leg::Only;
         let own_buffer = races.then(|| self.driver.buffers.acquire(io.length as usize));
         self.launch(Flight {
@@ -346,6 +345,23 @@ impl Executor {
             parts_left: 0,
             result: Ok(()),
         });
+    }
+
+    /// Where the data of a member I/O begins in that of its request.
+    fn place_in_buffer(&self, io: &MemberIo) -> usize {
+        let order = self.orders.get(io.request.0 as u32);
+        let begin = match order.kind {
+            // The offset of such a request counts on the member that is rebuilt.
+            RequestKind::Rebuild(member) => {
+                let map = self.volume.as_ref().expect("the volume asked for it").map();
+                let extent = map.map(io.volume_offset, io.length);
+                let target = extent.mirrors().iter().find(|mirror| mirror.member == member);
+                target.expect("a rebuild touches only what its member holds").offset
+            }
+            _ => io.volume_offset,
+        };
+        // A flush has no place on the volume.
+        begin.saturating_sub(order.offset) as usize
     }
 
     /// Takes back a read that is not wanted any more, where the member is a model that can: what

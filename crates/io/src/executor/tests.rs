@@ -20,8 +20,14 @@ const OPTIONS: OpenOptions = OpenOptions { caching: Caching::Direct, occupied: O
 
 /// Two fast disks, mirrored, emulated with their data in memory.
 fn emulated(policy: &str) -> Executor {
-    let text = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2\nsize = \"8M\"\n";
-    let spec = ArrayFile::parse(text, "pair.toml").unwrap().spec;
+    array("raid1", 2, policy)
+}
+
+/// So many fast disks, emulated with their data in memory.
+fn array(profile: &str, count: usize, policy: &str) -> Executor {
+    let member = "[[member]]\nmodel = \"delay\"\nsize = \"8M\"\n";
+    let text = format!("profile = \"{profile}\"\n{}", member.repeat(count));
+    let spec = ArrayFile::parse(&text, "array.toml").unwrap().spec;
     let configs = spec.member_configs().unwrap();
     let plan = |config| Plan { config, source: Source::EmulatedMemory };
     let plans = configs.iter().cloned().map(plan).collect();
@@ -178,4 +184,33 @@ fn a_member_alone_takes_requests_and_refuses_what_is_outside() {
     let outside = Order { offset: MEMBER_BYTES - 512, token: Token::new(1, 1), ..write };
     let results = run(&mut executor, &[write, outside]);
     assert_eq!(results, [Ok(()), Err(VolumeError::OutOfRange)]);
+}
+
+#[test]
+fn a_member_is_rebuilt_strip_by_strip_from_its_mirrors() {
+    let mut executor = array("raid10", 4, "round-robin");
+    let bytes = executor.size_bytes(Target::Volume) as usize;
+    let [data, copy] = [0, 1].map(|_| executor.driver.buffers.acquire(bytes));
+    let whole = |buffer| Slice::data(buffer, 0, bytes);
+    for (index, byte) in executor.driver.buffers.bytes_mut(whole(data)).iter_mut().enumerate() {
+        *byte = (index >> 12) as u8 ^ (index >> 20) as u8;
+    }
+    let all = |kind, buffer| Order { length: bytes as u64, ..order(0, kind, 0, buffer) };
+    let stale = MemberIndex(2);
+    let rebuilding = MemberState::Rebuilding { recovered_bytes: 0 };
+    executor.volume_mut().unwrap().set_member_state(stale, MemberState::Failed);
+    assert_eq!(run(&mut executor, &[all(RequestKind::Write, data)]), [Ok(())]);
+    executor.volume_mut().unwrap().set_member_state(stale, rebuilding);
+    let rebuild = Order { length: MEMBER_BYTES, ..all(RequestKind::Rebuild(stale), copy) };
+    assert_eq!(run(&mut executor, &[rebuild]), [Ok(())]);
+    assert_eq!(executor.volume().unwrap().members()[stale].state, MemberState::InSync);
+    // Whichever other member is gone: what it shared with the rebuilt one comes from there.
+    for other in [0, 1, 3].map(MemberIndex) {
+        executor.volume_mut().unwrap().set_member_state(other, MemberState::Failed);
+        executor.driver.buffers.bytes_mut(whole(copy)).fill(0xee);
+        assert_eq!(run(&mut executor, &[all(RequestKind::Read, copy)]), [Ok(())]);
+        let buffers = &executor.driver.buffers;
+        assert!(buffers.bytes(whole(copy)) == buffers.bytes(whole(data)), "{other:?} is gone");
+        executor.volume_mut().unwrap().set_member_state(other, MemberState::InSync);
+    }
 }
