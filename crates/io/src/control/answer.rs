@@ -124,6 +124,7 @@ fn member(config: &MemberConfig, stats: &MemberStats, state: MemberState) -> Val
         "read_bytes": stats.read_bytes,
         "writes": stats.writes,
         "written_bytes": stats.written_bytes,
+        "flushes": stats.flushes,
         "errors": stats.errors,
     })
 }

@@ -186,6 +186,7 @@ fn count(stats: &mut MemberStats, flight: &Flight, now: Nanos) {
             stats.written_bytes += flight.length;
             stats.write_wait.record(wait);
         }
-        (Ok(()), Op::Flush | Op::Discard) => {}
+        (Ok(()), Op::Flush) => stats.flushes += 1,
+        (Ok(()), Op::Discard) => {}
     }
 }

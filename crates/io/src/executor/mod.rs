@@ -97,6 +97,8 @@ pub struct MemberStats {
     pub written_bytes: u64,
     /// How long they took.
     pub write_wait: Histogram,
+    /// Flushes that ended well.
+    pub flushes: u64,
     /// I/Os that failed.
     pub errors: u64,
     /// How much later than the model said emulated I/Os ended, in real time.

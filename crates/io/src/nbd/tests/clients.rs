@@ -3,6 +3,7 @@
 use crate::address::Address;
 use crate::assemble::{Assembly, Backing, Emulation, Shape, emulate};
 use crate::clock::Speed;
+use crate::control::{Control, ask};
 use crate::driver::BackendKind;
 use crate::nbd::handshake::greeting;
 use crate::nbd::server::{ConnectionsMax, Server};
@@ -63,6 +64,13 @@ impl Place {
         Client { socket }
     }
 
+    /// How many flushes the disk has seen.
+    fn flushes(&self) -> u64 {
+        let text = ask(&self.folder.path().join("nbd.control"), "members").unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+        answer["answer"][0]["flushes"].as_u64().unwrap()
+    }
+
     /// Ends the service, which must end in good order.
     fn stop(self) {
         self.stopper.stop();
@@ -87,10 +95,13 @@ fn service(
         backend,
     });
     let Assembly { mut executor, exports, .. } = assembly.unwrap();
+    let control = path.with_extension("control");
     let listener = executor.driver.adopt(Address::Unix(path).bind().unwrap().socket).unwrap();
+    let control = executor.driver.adopt(Address::Unix(control).bind().unwrap().socket).unwrap();
     let most = ConnectionsMax(connections_max);
     let server = Server::new(exports, vec![listener], most, &mut executor);
-    Service::new(executor, server, None).unwrap()
+    let control = Control::new("disk".to_owned(), None, control, &mut executor);
+    Service::new(executor, server, Some(control)).unwrap()
 }
 
 struct Client {
@@ -158,9 +169,11 @@ fn requests_are_served_by_either_backend() {
         let data: Vec<u8> = (0..1 << 20).map(|index| (index % 251) as u8).collect();
         assert_eq!(client.write(4096, &data), 0, "longer than what is received at once");
         assert!(client.read(4096, 1 << 20) == data);
-        for kind in [request::FLUSH, request::TRIM] {
+        assert_eq!(place.flushes(), 0, "nobody asked for one");
+        for (kind, flushes) in [(request::FLUSH, 1), (request::TRIM, 2)] {
             client.send(kind, request::FLAG_FUA, 4096, 4096, &[]);
             assert_eq!(client.simple(), 0);
+            assert_eq!(place.flushes(), flushes, "what is to be durable is flushed");
         }
         assert!(client.read(4096, 4096).iter().all(|&byte| byte == 0), "trimmed");
         client.send(request::WRITE_ZEROES, request::FLAG_FUA, 0, 3 << 20, &[]);
@@ -177,6 +190,22 @@ fn requests_are_served_by_either_backend() {
         assert_eq!(client.read(512, 512), [9; 512], "both see the same");
         place.stop();
     }
+}
+
+#[test]
+fn a_request_may_come_in_halves_while_others_are_answered() {
+    let place = Place::new(10, None);
+    let mut client = place.client(false);
+    let bytes = request_bytes(request::READ, 0, 0, 4096);
+    for cut in [1, 10, 27] {
+        client.socket.write_all(&[&bytes[..], &bytes[..cut]].concat()).unwrap();
+        for rest in [&bytes[cut..], &[]] {
+            assert_eq!(client.simple(), 0);
+            client.socket.read_exact(&mut [0; 4096]).unwrap();
+            client.socket.write_all(rest).unwrap();
+        }
+    }
+    place.stop();
 }
 
 #[test]

@@ -163,8 +163,8 @@ proptest! {
     fn what_is_done_lies_within_the_export(
         flags in prop_oneof![0..16u16, any::<u16>()],
         kind in prop_oneof![0..10u16, any::<u16>()],
-        offset in prop_oneof![(0..300u64).prop_map(|block| block * 4096), any::<u64>()],
-        length in prop_oneof![(0..300u32).prop_map(|block| block * 4096), any::<u32>()],
+        offset in prop_oneof![(0..2400u64).prop_map(|block| block * 512), any::<u64>()],
+        length in prop_oneof![(0..2400u32).prop_map(|block| block * 512), any::<u32>()],
         export in 0..2usize,
     ) {
         let raw = RawRequest { flags, kind, cookie: 7, offset, length };
@@ -190,6 +190,16 @@ proptest! {
         let is_one = bytes[..4] == REQUEST_MAGIC.to_be_bytes();
         prop_assert_eq!(RawRequest::parse(&bytes).is_some(), is_one);
     }
+}
+
+#[test]
+fn the_last_block_is_the_last() {
+    let read = |offset, length| {
+        let raw = RawRequest { flags: 0, kind: request::READ, cookie: 7, offset, length };
+        matches!(judge(&raw, &exports()[0], StatusContext::None), Verdict::Do(_))
+    };
+    assert!(read(SIZE_BYTES - 512, 512) && read(0, SIZE_BYTES as u32));
+    assert!(!read(SIZE_BYTES - 512, 1024) && !read(SIZE_BYTES, 512));
 }
 
 #[test]
