@@ -24,8 +24,12 @@ pub struct CellSummary {
     pub write: Figures,
     /// What each member served of the foreground reads.
     pub shares: Vec<MemberShare>,
-    /// Member reads in vain, because another mirror had answered before.
+    /// Member reads in vain, because another mirror had answered before; those of background
+    /// work are among them.
     pub extra_reads: u64,
+    /// All member reads; the record of the cell has them.
+    #[serde(skip)]
+    pub member_reads: u64,
 }
 
 /// Requests of one kind.
@@ -70,6 +74,7 @@ impl CellSummary {
             write: figures(record.writes())?,
             shares: shares(reads.collect()),
             extra_reads: record.members.iter().map(|member| member.extra_reads).sum(),
+            member_reads: record.members.iter().map(|member| member.reads).sum(),
         })
     }
 
@@ -130,7 +135,7 @@ fn covered_ns(mut windows: Vec<(u64, u64)>) -> u64 {
 /// Member reads in vain for each that was of use, over all repeats together.
 pub(super) fn extra_per_read(cells: &[CellSummary]) -> f64 {
     let extra: u64 = cells.iter().map(|cell| cell.extra_reads).sum();
-    let all: u64 = cells.iter().flat_map(|cell| &cell.shares).map(|share| share.reads).sum();
+    let all: u64 = cells.iter().map(|cell| cell.member_reads).sum();
     extra as f64 / all.saturating_sub(extra).max(1) as f64
 }
 
@@ -158,6 +163,24 @@ fn shares(reads: Vec<(u64, u64)>) -> Vec<MemberShare> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn extra_reads_are_told_against_all_reads_of_the_members() {
+        let cell = |foreground, member_reads, extra_reads| CellSummary {
+            array: String::new(),
+            job: String::new(),
+            policy: String::new(),
+            seed: 1,
+            read: Figures::default(),
+            write: Figures::default(),
+            shares: shares(vec![(1, foreground)]),
+            extra_reads,
+            member_reads,
+        };
+        assert_eq!(extra_per_read(&[cell(10, 300, 100)]), 0.5, "most of them in the background");
+        assert_eq!(extra_per_read(&[cell(10, 300, 100), cell(10, 100, 0)]), 1.0 / 3.0);
+        assert_eq!(extra_per_read(&[cell(0, 0, 0)]), 0.0);
+    }
 
     #[test]
     fn windows_cover_what_any_of_them_covers() {
