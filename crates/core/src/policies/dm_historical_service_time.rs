@@ -20,14 +20,12 @@
 //! Sizes: a long read counts as a slow one. Positions: it knows none.
 //!
 //! # Origin
-//! Khazhismel Kumykov, Linux dm-multipath 5.8 and later,
-//! `drivers/md/dm-ps-historical-service-time.c`, in its fixed point. A service time lasts from the
-//! submission, or the completion before if that is later, to the completion. The mean keeps 0.95 of
-//! itself for a sample below 16.8 ms, 0.95 to the power of n in the n-th such span, and nothing
-//! from 63 of them on: slow samples weigh more. It is fresh for as long as all paths together would
-//! need for one I/O each. Two of its comparisons may contradict a third, so the list is folded from
-//! its head, as there. Reads and writes count. Here, each member is a path, failed ones aside; the
-//! repeat count is left out.
+//! Khazhismel Kumykov, Linux dm-multipath 5.8 and later, in its fixed point. A service time lasts
+//! from the submission, or the completion before if that is later, to the completion. The mean
+//! keeps 0.95 of itself for a sample below 16.8 ms, 0.95 to the power of n in the n-th such span,
+//! nothing from 63 of them on: slow samples weigh more. It is fresh for as long as all paths would
+//! need for one I/O each. Two comparisons may contradict a third, so the list is folded from its
+//! head, as there. Each member is a path, failed ones aside. The repeat count is left out.
 
 use super::Build;
 use super::shared::path_list::PathList;
@@ -133,7 +131,9 @@ impl ReadPolicy for HistoricalServiceTime {
     }
 
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
-        let service = self.services.observe(io, outcome);
+        let Some(service) = self.services.observe(io, outcome) else {
+            return;
+        };
         let history = &mut self.histories[io.member.get()];
         history.mean = self.weights.mean(history.mean, service);
         let fresh = Nanos(self.valid_paths * (history.mean / ONE));

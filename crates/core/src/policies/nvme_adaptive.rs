@@ -32,7 +32,7 @@ use super::Build;
 use super::shared::cycle::next_in_cycle;
 use super::shared::per_cpu::PerCpu;
 use super::spec::PolicyError;
-use crate::io::{MemberIo, Op, Outcome};
+use crate::io::{IoError, MemberIo, Op, Outcome};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::Nanos;
@@ -117,7 +117,8 @@ impl ReadPolicy for Adaptive {
     }
 
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
-        if io.op != Op::Read || outcome.wait > LATENCY_MAX || outcome.wait == Nanos::ZERO {
+        let is_read = io.op == Op::Read && outcome.result != Err(IoError::Cancelled);
+        if !is_read || outcome.wait > LATENCY_MAX || outcome.wait == Nanos::ZERO {
             return;
         }
         let path = &mut self.paths[io.member.get()];
@@ -138,7 +139,6 @@ impl ReadPolicy for Adaptive {
         }
     }
 
-    /// The `weight` of each member.
     fn counters(&self) -> Vec<Counter> {
         let show = |(index, path): (usize, &Path)| Counter {
             member: Some(MemberIndex(index as u16)),

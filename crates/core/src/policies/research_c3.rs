@@ -96,11 +96,14 @@ impl ReadPolicy for C3 {
         let service = self.serial.observe(io, outcome);
         let server = &mut self.servers[io.member.get()];
         server.in_flight -= 1;
-        if io.op == Op::Read && outcome.result.is_ok() {
-            let now = outcome.completed_at;
-            server.wait_ns.add(outcome.wait.0, now);
-            server.service_ns.add(service.0, now);
-            server.queue.add(server.in_flight * QUEUE_SCALE, now);
+        match service {
+            Some(service) if io.op == Op::Read && outcome.result.is_ok() => {
+                let now = outcome.completed_at;
+                server.wait_ns.add(outcome.wait.0, now);
+                server.service_ns.add(service.0, now);
+                server.queue.add(server.in_flight * QUEUE_SCALE, now);
+            }
+            _ => {}
         }
     }
 

@@ -33,8 +33,11 @@ impl ExpectedDelay {
     #[inline]
     pub(crate) fn observe(&mut self, io: &MemberIo, outcome: &Outcome) {
         let service = self.serial.observe(io, outcome);
-        if io.op == Op::Read && outcome.result.is_ok() {
-            self.service[io.member.get()].add(service.0, outcome.completed_at);
+        match service {
+            Some(service) if io.op == Op::Read && outcome.result.is_ok() => {
+                self.service[io.member.get()].add(service.0, outcome.completed_at);
+            }
+            _ => {}
         }
     }
 

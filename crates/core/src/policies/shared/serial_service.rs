@@ -7,7 +7,7 @@
 //!
 //! Source: Linux `drivers/md/dm-ps-historical-service-time.c`.
 
-use crate::io::{MemberIo, Outcome};
+use crate::io::{IoError, MemberIo, Outcome};
 use crate::member::Members;
 use crate::units::Nanos;
 
@@ -23,12 +23,16 @@ impl SerialService {
         self.completed_at.resize(members.len(), Nanos::ZERO);
     }
 
-    /// Notes a completion and gives its service time.
+    /// Notes a completion and gives its service time; `None` for an I/O that was cancelled, which
+    /// the device never began.
     #[inline]
-    pub(crate) fn observe(&mut self, io: &MemberIo, outcome: &Outcome) -> Nanos {
+    pub(crate) fn observe(&mut self, io: &MemberIo, outcome: &Outcome) -> Option<Nanos> {
+        if outcome.result == Err(IoError::Cancelled) {
+            return None;
+        }
         let before = &mut self.completed_at[io.member.get()];
         let service = outcome.completed_at.saturating_sub(io.submitted_at.max(*before));
         *before = outcome.completed_at;
-        service
+        Some(service)
     }
 }

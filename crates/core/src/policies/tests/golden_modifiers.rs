@@ -226,6 +226,39 @@ fn the_estimate_of_hedge_finds_the_quantile() {
 }
 
 #[test]
+fn what_a_second_read_leaves_behind_is_no_service() {
+    for spec in ["research/sed+tied", "research/c3+tied", "dm/historical-service-time:0+hedge"] {
+        let mut script = Script::new(spec, members(2, |_| {}));
+        script.submit_read(1);
+        script.submit_read(1);
+        script.submit_read(2);
+        script.follow(&[
+            Step::Wait { millis: 5 },
+            complete(2, 5),
+            Step::Wait { millis: 3 },
+            // Behind the first, which the member is busy with.
+            Step::Cancel { devid: 1 },
+            Step::Wait { millis: 2 },
+            complete(1, 10),
+        ]);
+        script.submit_read(1);
+        script.submit_read(2);
+        script.follow(&[read(0, 2, "5 ms against 10, not against the 2 since the other went")]);
+    }
+}
+
+#[test]
+fn a_cancelled_read_is_no_latency() {
+    let mut script = Script::new("nvme/adaptive+tied", members(2, |_| {}));
+    script.submit_read(1);
+    script.submit_read(1);
+    script.follow(&[Step::Wait { millis: 1 }, Step::Cancel { devid: 1 }]);
+    assert_eq!(script.counter("weight", Some(1)), 0, "nothing was measured");
+    script.follow(&[Step::Wait { millis: 9 }, complete(1, 10)]);
+    assert_eq!(script.counter("weight", Some(1)), 64);
+}
+
+#[test]
 fn modifiers_are_written_in_one_order() {
     let written = |text: &str| Spec::parse(text).unwrap().to_string();
     assert_eq!(written("pid+write-mostly:2+hedge"), "btrfs/pid+hedge+write-mostly:2");

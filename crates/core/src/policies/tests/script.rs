@@ -4,7 +4,7 @@
 //! Members are called by their devid. A read's mirrors are the eligible members in stripe order,
 //! all at the volume's own offset.
 
-use crate::io::{IoId, Leg, MemberIo, Op, Outcome, Purpose, RequestId};
+use crate::io::{IoError, IoId, Leg, MemberIo, Op, Outcome, Purpose, RequestId};
 use crate::member::{MemberConfig, MemberIndex, Members};
 use crate::policies::Spec;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -25,6 +25,8 @@ pub(super) enum Step {
     Read { offset: u64, length: u64, who: Reader, from: u64, because: &'static str },
     /// The oldest I/O in flight on the member completes after this wait.
     Complete { devid: u64, wait_ms: u64 },
+    /// The newest I/O in flight on the member is cancelled: the member had not begun it.
+    Cancel { devid: u64 },
     /// The member is given a write.
     Write { devid: u64, offset: u64, length: u64 },
     /// Time passes.
@@ -196,6 +198,7 @@ impl Script {
                 self.read_as(who, offset, length);
             }
             Step::Complete { devid, wait_ms } => self.complete(devid, wait_ms),
+            Step::Cancel { devid } => self.cancel(devid),
             Step::Write { devid, offset, length } => {
                 let mirror = Mirror { member: self.member(devid), offset, copy: 0 };
                 let read = Read { offset, length, stream: 0, cpu: 0, background: false, copies: 1 };
@@ -226,11 +229,21 @@ impl Script {
         let member = self.member(devid);
         let oldest = self.in_flight.iter().position(|io| io.member == member).unwrap();
         let io = self.in_flight.remove(oldest);
-        let wait = Nanos::from_millis(wait_ms);
-        let outcome = Outcome { result: Ok(()), completed_at: self.now, wait, lost: false };
-        self.members.get_mut(member).book_complete(&io, &outcome);
+        self.end(&io, Ok(()), Nanos::from_millis(wait_ms));
+    }
+
+    fn cancel(&mut self, devid: u64) {
+        let member = self.member(devid);
+        let newest = self.in_flight.iter().rposition(|io| io.member == member).unwrap();
+        let io = self.in_flight.remove(newest);
+        self.end(&io, Err(IoError::Cancelled), self.now - io.submitted_at);
+    }
+
+    fn end(&mut self, io: &MemberIo, result: Result<(), IoError>, wait: Nanos) {
+        let outcome = Outcome { result, completed_at: self.now, wait, lost: false };
+        self.members.get_mut(io.member).book_complete(io, &outcome);
         let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
-        self.policy.on_complete(&io, &outcome, &mut ctx);
+        self.policy.on_complete(io, &outcome, &mut ctx);
     }
 
     fn submit(&mut self, io: MemberIo) {
