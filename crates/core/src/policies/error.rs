@@ -30,6 +30,10 @@ pub enum PolicyError {
         /// The first value too many.
         value: String,
     },
+    /// Nothing behind a plus.
+    NoModifier,
+    /// A modifier's name where a policy's was expected.
+    ModifierAlone(&'static str),
     /// No modifier has this name; beside it the nearest one.
     UnknownModifier(String, Option<&'static str>),
     /// These two do not go together.
@@ -73,10 +77,15 @@ impl fmt::Display for PolicyError {
                 write!(f, "unknown modifier `+{name}`; did you mean `+{nearest}`?")
             }
             PolicyError::UnknownModifier(name, None) => {
-                let names: Vec<String> =
-                    modifiers::ALL.iter().map(|info| format!("+{}", info.name)).collect();
-                write!(f, "unknown modifier `+{name}`; there are {}", names.join(", "))
+                write!(f, "unknown modifier `+{name}`; there are {}", all_modifiers())
             }
+            PolicyError::NoModifier => {
+                write!(f, "a modifier is missing behind `+`; there are {}", all_modifiers())
+            }
+            PolicyError::ModifierAlone(name) => write!(
+                f,
+                "`{name}` is a modifier, not a policy: write it behind one, as in `pid+{name}`"
+            ),
             PolicyError::Contradiction(one, other) => {
                 write!(f, "`{one}` and `{other}` contradict each other: leave one of them out")
             }
@@ -86,6 +95,11 @@ impl fmt::Display for PolicyError {
             }
         }
     }
+}
+
+fn all_modifiers() -> String {
+    let names: Vec<String> = modifiers::ALL.iter().map(|info| format!("+{}", info.name)).collect();
+    names.join(", ")
 }
 
 impl std::error::Error for PolicyError {}

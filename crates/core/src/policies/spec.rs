@@ -82,15 +82,30 @@ impl Spec {
     /// Builds the policy for an array with these devids.
     ///
     /// # Errors
-    /// If a value does not fit the array: [`PolicyError::UnknownDevid`].
+    /// If a value does not fit the array: [`PolicyError::UnknownDevid`], or a
+    /// [`PolicyError::Contradiction`] of members that were left out.
     pub fn build(&self, devids: &[u64]) -> Result<Box<dyn ReadPolicy>, PolicyError> {
-        let values = with_defaults(self.info.parameters, &self.values, devids);
-        let mut policy = (self.info.build)(&Build { values: &values, devids })?;
-        for ModifierSpec { info, values } in &self.modifiers {
-            let values = with_defaults(info.parameters, values, devids);
-            policy = (info.build)(&Build { values: &values, devids }, policy)?;
+        let spec = self.with_all_values(devids);
+        // A devid that was left out may turn out to be one that was written.
+        spec.find_contradiction()?;
+        let mut policy = (spec.info.build)(&Build { values: &spec.values, devids })?;
+        for ModifierSpec { info, values } in &spec.modifiers {
+            policy = (info.build)(&Build { values, devids }, policy)?;
         }
         Ok(policy)
+    }
+
+    /// The same with every default written out.
+    fn with_all_values(&self, devids: &[u64]) -> Spec {
+        let filled = |modifier: &ModifierSpec| ModifierSpec {
+            info: modifier.info,
+            values: with_defaults(modifier.info.parameters, &modifier.values, devids),
+        };
+        Spec {
+            info: self.info,
+            values: with_defaults(self.info.parameters, &self.values, devids),
+            modifiers: self.modifiers.iter().map(filled).collect(),
+        }
     }
 
     fn find_contradiction(&self) -> Result<(), PolicyError> {
@@ -119,6 +134,9 @@ impl ModifierSpec {
     fn parse(text: &str) -> Result<ModifierSpec, PolicyError> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
+        if name.is_empty() {
+            return Err(PolicyError::NoModifier);
+        }
         let unknown = || {
             let names = modifiers::ALL.iter().map(|info| info.name);
             PolicyError::UnknownModifier(name.to_owned(), nearest(name, names))
@@ -262,6 +280,9 @@ fn parse_family(family: &str) -> Result<Vec<Spec>, PolicyError> {
 }
 
 fn unknown_policy(name: &str) -> PolicyError {
+    if let Some(info) = modifiers::find(name) {
+        return PolicyError::ModifierAlone(info.name);
+    }
     let aliases = all().flat_map(|info| info.aliases.iter().copied());
     let names = all().map(|info| info.name);
     PolicyError::UnknownPolicy(name.to_string(), nearest(name, names.chain(aliases)))

@@ -199,7 +199,7 @@ fn lists_name_policies_families_and_all() {
 
 proptest! {
     #[test]
-    fn no_text_makes_a_parser_panic(text in "[a-z/:*, 0-9KMGTPEx\\n_-]{0,40}|\\PC{0,40}") {
+    fn no_text_makes_a_parser_panic(text in "[a-z/:*+%, 0-9KMGTPEx\\n_-]{0,40}|\\PC{0,40}") {
         let _ = parse_list(&text).map_err(|error| error.to_string());
         let _ = store(&text);
         for name in ["pid", "round-robin", "devid"] {
@@ -233,7 +233,10 @@ proptest! {
 fn modifiers_are_refused_with_what_is_wrong() {
     for (text, message) in [
         ("pid+hegde", "unknown modifier `+hegde`; did you mean `+hedge`?"),
-        ("pid+", "unknown modifier `+`; there are +hedge, +tied, +autosit, +fail-slow, "),
+        ("pid+", "a modifier is missing behind `+`; there are +hedge, +tied, +autosit, "),
+        ("pid++hedge", "a modifier is missing behind `+`; there are +hedge, +tied, +autosit, "),
+        ("hedge", "`hedge` is a modifier, not a policy: write it behind one, as in `pid+hedge`"),
+        ("hedge:95", "`hedge` is a modifier, not a policy"),
         ("+hedge", "a policy is missing here"),
         (
             "pid+hedge:49",
@@ -260,6 +263,12 @@ fn modifiers_are_refused_with_what_is_wrong() {
     assert_eq!(absent("pid+write-mostly:2"), message);
     assert_eq!(absent("pid+write-mostly:1+prefer-member:2"), message);
     assert_eq!(absent("devid:2"), message);
+    // A devid that is left out is the array's first.
+    let message = "`+prefer-member:1` and `+write-mostly:1` contradict each other: leave one of \
+                   them out";
+    assert_eq!(absent("pid+prefer-member+write-mostly:1"), message);
+    assert_eq!(absent("pid+write-mostly+prefer-member:1"), message);
+    assert!(Spec::parse("pid+prefer-member+write-mostly:1").unwrap().build(&[3, 1]).is_ok());
 }
 
 #[test]
