@@ -67,6 +67,9 @@ pub(super) fn legend(study: &Study) -> Vec<Vec<&'static str>> {
         vec!["* best of the job", ties],
         vec!["± half the 95 % interval of IOPS over repeats", merged],
     ];
+    if study.jobs.iter().flat_map(|job| &job.rows).any(|row| row.extra_per_read > 0.0) {
+        lines.push(vec!["extra reads: those that another mirror's answer made useless"]);
+    }
     if study.plan.contenders().any(|policy| policy == ORACLE) {
         lines.push(vec![
             "oracle: asks the disks which mirror will finish first; greedy, so not a strict bound",

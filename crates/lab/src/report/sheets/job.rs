@@ -97,7 +97,8 @@ impl Shown {
             Shares::Largest => columns.push(Column::right("most reads by devid, %").spare(2)),
         }
         if self.extra_reads {
-            columns.push(Column::right("reads, %").under("extra").spare(4));
+            // What a policy that reads twice costs: never left out.
+            columns.push(Column::right("reads, %").under("extra"));
         }
         if self.oracle {
             columns.push(Column::right("oracle").under("% of").spare(4));
