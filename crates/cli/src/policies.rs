@@ -74,9 +74,13 @@ fn find(name: &str) -> Result<Entry, Failure> {
 }
 
 fn groups() -> Vec<Group> {
-    let families = FAMILIES.iter().map(|family| Group {
-        heading: format!("{} ({})", family[0].family(), family[0].origin.system),
-        entries: family.iter().map(Entry::from).collect(),
+    let families = FAMILIES.iter().map(|family| {
+        let mut systems: Vec<&str> = family.iter().map(|info| info.origin.system).collect();
+        systems.dedup();
+        Group {
+            heading: format!("{} ({})", family[0].family(), systems.join(", ")),
+            entries: family.iter().map(Entry::from).collect(),
+        }
     });
     let around = Group {
         heading: "modifiers (around any policy: `zfs/mirror+hedge`)".to_owned(),

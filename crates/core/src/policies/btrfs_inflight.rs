@@ -16,11 +16,14 @@
 //! Depths below ten, where the queue counts for nothing and it is `btrfs/latency`.
 //! Merging: it switched mirrors so often that requests merged less, and the term was dropped.
 //! Change: the mean is over the whole lifetime.
+//! Defects of the origin, not copied: a best of 0 gives way to whichever stripe follows, so an
+//! unread first stripe is not tried and may never be; and the best is kept in 32 bits, with a sign,
+//! so that from 2.1 s on any stripe is better.
 //!
 //! # Origin
-//! Anand Jain <anand.jain@oracle.com>, RFC of October 2020 on linux-btrfs; not merged. A member
-//! that has not been read counts as 0 and is tried at once; ties go to the lowest stripe. Ours: in
-//! flight are reads and writes.
+//! Anand Jain <anand.jain@oracle.com>, RFC of October 2020 on linux-btrfs; not merged. Ties go to
+//! the lowest stripe. Ours: a member that has not been read counts as 0 and is tried at once, as in
+//! his later `btrfs/latency`; in flight are reads and writes.
 
 use super::Build;
 use super::shared::averages::mean_wait_ns;

@@ -13,7 +13,8 @@
 //! merely a little slow.
 //!
 //! # Bad at
-//! Fewer than five members: quartiles say nothing there, so nothing happens.
+//! Fewer than six members: nothing happens. Below five nothing is compared, as in its origin; of
+//! five, the slowest is half of the third quartile, and so never far beyond it.
 //! Members that differ by design, which widen the fence until nothing lies beyond it.
 //! A second in which some member read nothing is not judged, so a policy that leaves one unread
 //! switches it off.
