@@ -260,6 +260,32 @@ fn each_member_of_an_array_is_a_device_of_its_own() {
     }
 }
 
+/// Both members in one file would not do, since a file is locked; each is the middle of its own.
+#[test]
+fn a_member_may_be_a_part_of_a_file() {
+    let mut place = Place::with_pair();
+    let part = "begin = \"8M\"\nsize = \"16M\"\n";
+    let array = "profile = \"raid1\"\n".to_owned()
+        + &["a.img", "b.img"].map(|name| format!("[[member]]\npath = \"{name}\"\n{part}")).concat();
+    fs::write(place.path("parts.toml"), array).unwrap();
+    place.start(&["serve", "parts.toml"]);
+    noise(&place.path("noise.img"), 1 << 20);
+    let copied = place.client("nbdcopy", &["--flush", "noise.img", &place.uri()]).is_some();
+    assert_eq!(place.stop("-TERM"), Some(0));
+    let image = fs::read(place.path("b.img")).unwrap();
+    let used: Vec<usize> =
+        (0..64).filter(|mib| image[mib << 20..][..1 << 20] != [0; 1 << 20]).collect();
+    assert_eq!(used, if copied { vec![9] } else { vec![] }, "behind the reserved MiB of the part");
+    fs::write(
+        place.path("short.toml"),
+        "profile = \"single\"\n[[member]]\npath = \"a.img\"\nsize = \"1G\"\n",
+    )
+    .unwrap();
+    let output = place.mirrorball(&["serve", "short.toml", "-e", "nbd:unix:x"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("too few"), "{output:?}");
+}
+
 #[test]
 fn what_cannot_be_served_is_refused_with_a_hint() {
     let place = Place::with_pair();

@@ -38,6 +38,8 @@
 //! rebuilding = "500GB"         # recovered so far; or failed = true
 //! [[member]]
 //! path = "/dev/sdc"            # a real member: read and kept, but not for simulation
+//! begin = "1GiB"               # the part of it that is the member; all of it if left out
+//! size = "500GB"
 //! [[member]]
 //! uri = "nbd://replica/export" # likewise
 //! ```
@@ -50,7 +52,7 @@ mod members;
 mod reader;
 mod spec;
 
-pub use spec::{ArraySpec, Host, MemberSource, MemberSpec, Used};
+pub use spec::{ArraySpec, ByteRange, Host, MemberSource, MemberSpec, Used};
 
 use crate::link::LinkParameters;
 use members::read_members;

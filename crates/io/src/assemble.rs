@@ -101,6 +101,19 @@ pub enum AssembleError {
         /// What to do.
         hint: &'static str,
     },
+    /// The file ends before the member does.
+    #[error(
+        "`{}` has {size_bytes} bytes, too few for the member with devid {devid} as its `begin` and \
+         `size` say", path.display()
+    )]
+    TooShort {
+        /// Which.
+        devid: u64,
+        /// Its file.
+        path: PathBuf,
+        /// The size of that.
+        size_bytes: u64,
+    },
     /// Members do not fit the profile.
     #[error(transparent)]
     Geometry(#[from] mirrorball_core::geometry::GeometryError),
@@ -179,7 +192,14 @@ pub fn serve(serving: Serving<'_>) -> Result<Assembly, AssembleError> {
                 return Err(wrong("on another machine", "members must be local yet"));
             }
         };
-        let real = RealMember::open(path, options)?;
+        // As those of model files do, a path counts from the folder of the array file.
+        let path = &Path::new(&array.file_name).with_file_name("").join(path);
+        let mut real = RealMember::open(path, options)?;
+        real.restrict(member.range).map_err(|size_bytes| AssembleError::TooShort {
+            devid,
+            path: path.clone(),
+            size_bytes,
+        })?;
         if !real.direct && options.caching == Caching::Direct {
             let path = path.display();
             notes.push(format!("`{path}` goes through the page cache: it takes no direct I/O"));

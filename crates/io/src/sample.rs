@@ -92,7 +92,7 @@ fn places(capacity_bytes: u64) -> impl Iterator<Item = u64> {
 }
 
 fn read(member: &RealMember, offset: u64, length: u64) -> Result<Vec<u8>, Errno> {
-    read_aligned(&member.fd, offset, length as usize)
+    read_aligned(&member.fd, member.begin_bytes + offset, length as usize)
 }
 
 #[cfg(test)]

@@ -137,7 +137,8 @@ const MEMBER: &[(&str, &str)] = &[
     (
         "rpm = 4200",
         "4: unknown key `rpm` in [[member]] (the known ones are model, count, link, set, size, \
-         fault, devid, path, uri, rotational, optimal_io, priority, write_mostly, rebuilding, \
+         fault, devid, path, begin, uri, rotational, optimal_io, priority, write_mostly, \
+         rebuilding, \
          failed; parameters of the model go into set = { … })",
     ),
     (r#"size = "1QB""#, "4: `size`: `1QB` is not a size such as 4096, 256K, 50GiB or 2TB"),

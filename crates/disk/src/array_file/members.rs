@@ -3,17 +3,18 @@
 use super::ArrayError;
 use super::faults::read_faults;
 use super::reader::{At, Section};
-use super::spec::{MemberSource, MemberSpec};
+use super::spec::{ByteRange, MemberSource, MemberSpec};
 use crate::link::LinkParameters;
 use crate::profile::{ModelProfile, ProfileError};
 use mirrorball_core::member::{MemberConfig, MemberState};
-use mirrorball_core::units::parse_bytes;
+use mirrorball_core::units::{SECTOR_BYTES, parse_bytes};
 use std::path::Path;
 
 /// The keys of a member of any kind, and those that only a modelled one has.
-const COMMON: [&str; 9] = [
+const COMMON: [&str; 10] = [
     "devid",
     "path",
+    "begin",
     "uri",
     "rotational",
     "optimal_io",
@@ -97,6 +98,7 @@ fn read_member(
         rotational: section.flag("rotational")?,
         optimal_io_bytes: section.quantity("optimal_io", parse_bytes)?,
         state: read_state(section, size_bytes)?,
+        range: read_range(section)?,
         line: section.line(),
     };
     Ok((member, count))
@@ -120,7 +122,8 @@ fn read_source(section: &Section<'_>) -> Result<MemberSource, ArrayError> {
             Ok(MemberSource::Model(Box::new(read_model(section, model)?)))
         }
         Some(real) => {
-            if let Some(key) = MODELLED.iter().find(|key| section.has(key)) {
+            let is_for_models = |key: &&&str| section.has(key) && (real, **key) != ("path", "size");
+            if let Some(key) = MODELLED.iter().find(is_for_models) {
                 let message =
                     format!("`{key}` is for modelled members, and `{real}` names a real one");
                 return Err(section.error_at(key, message).with_hint("keep one of them"));
@@ -137,6 +140,24 @@ fn read_source(section: &Section<'_>) -> Result<MemberSource, ArrayError> {
             Err(section.error("the member does not say what it is").with_hint(hint))
         }
     }
+}
+
+/// Which part of its file or device a real member is.
+fn read_range(section: &Section<'_>) -> Result<ByteRange, ArrayError> {
+    if section.has("begin") && !section.has("path") {
+        let error = section.error_at("begin", "`begin` is for a member with a `path`");
+        return Err(error.with_hint("leave it out"));
+    }
+    let range = ByteRange {
+        begin_bytes: section.quantity("begin", parse_bytes)?.unwrap_or(0),
+        size_bytes: section.quantity("size", parse_bytes)?,
+    };
+    let unaligned = |bytes: u64| !bytes.is_multiple_of(SECTOR_BYTES);
+    if section.has("path") && unaligned(range.begin_bytes) {
+        let message = format!("`begin` is not a multiple of {SECTOR_BYTES} bytes");
+        return Err(section.error_at("begin", message));
+    }
+    Ok(range)
 }
 
 /// The model of a member: built in or a file beside the array file, with size and parameters

@@ -74,8 +74,19 @@ pub struct MemberSpec {
     pub optimal_io_bytes: Option<u64>,
     /// Whether its contents may be trusted at the start.
     pub state: MemberState,
+    /// Which part of its file or device a real member is.
+    pub range: ByteRange,
     /// The line of the file that it comes from.
     pub line: usize,
+}
+
+/// A part of a file or device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ByteRange {
+    /// Its first byte.
+    pub begin_bytes: u64,
+    /// Its size; up to the end if not given.
+    pub size_bytes: Option<u64>,
 }
 
 /// What a member is.

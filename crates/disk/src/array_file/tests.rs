@@ -217,6 +217,22 @@ fn real_members_are_kept_and_not_simulated() {
     assert_eq!(spec.bank(1).err().unwrap().to_string(), message);
 }
 
+#[test]
+fn a_real_member_may_be_a_part_of_a_device() {
+    let read = |more: &str| {
+        let text = format!("profile = \"single\"\n[[member]]\npath = \"/dev/sdc\"\n{more}");
+        ArrayFile::parse(&text, "test.toml").map(|file| file.spec.members[0].range)
+    };
+    let part = ByteRange { begin_bytes: 1 << 30, size_bytes: Some(1 << 20) };
+    assert_eq!(read("begin = \"1GiB\"\nsize = \"1M\"\n").unwrap(), part);
+    assert_eq!(read("").unwrap(), ByteRange::default());
+    let unaligned = read("begin = \"1000\"\n").unwrap_err().to_string();
+    assert!(unaligned.contains("test.toml:4: `begin` is not a multiple of 4096"), "{unaligned}");
+    let modelled = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nbegin = \"1M\"\n";
+    let error = ArrayFile::parse(modelled, "test.toml").unwrap_err().to_string();
+    assert!(error.contains("`begin` is for a member with a `path`"), "{error}");
+}
+
 /// A path counts from the folder of the array file; a fault inside a model file is reported there.
 #[test]
 fn a_model_may_be_a_file_beside_the_array() {

@@ -58,9 +58,9 @@ impl Executor {
         let station = &mut self.stations[flight.member.get()];
         station.stats.in_flight += 1;
         let handle = match &mut station.store {
-            Store::Real { handle, .. } => {
-                let handle = *handle;
-                return self.start_file_part(key, &flight, handle);
+            Store::Real { handle, begin_bytes, .. } => {
+                let (handle, offset) = (*handle, *begin_bytes + flight.offset);
+                return self.start_file_part(key, &Flight { offset, ..flight }, handle);
             }
             Store::EmulatedFile(handle) => Some(*handle),
             Store::EmulatedMemory(memory) => {

@@ -155,7 +155,8 @@ impl Executor {
             assert!(real || modelled, "an emulated member has a model");
             let store = match source {
                 Source::Real(member) => Store::Real {
-                    least_bytes: member.is_file.then_some(member.size_bytes),
+                    least_bytes: member.is_file.then_some(member.begin_bytes + member.size_bytes),
+                    begin_bytes: member.begin_bytes,
                     handle: driver.adopt(member.fd)?,
                 },
                 Source::EmulatedFile(member) => Store::EmulatedFile(driver.adopt(member.fd)?),
@@ -422,7 +423,7 @@ impl Executor {
 impl Station {
     /// Whether nobody cut its file short. One look after a wait does for all I/O that ended in it.
     fn is_whole(&mut self, driver: &Driver) -> bool {
-        if let Store::Real { handle, least_bytes: Some(least_bytes) } = self.store
+        if let Store::Real { handle, least_bytes: Some(least_bytes), .. } = self.store
             && !self.seen_whole
         {
             self.seen_whole = driver.size_bytes(handle).is_ok_and(|bytes| bytes >= least_bytes);

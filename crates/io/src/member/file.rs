@@ -8,6 +8,7 @@
 
 use super::guard;
 use crate::driver::read_aligned;
+use mirrorball_disk::array_file::ByteRange;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, flock, fstat, open, seek};
 use rustix::io::Errno;
 use std::fs;
@@ -47,6 +48,8 @@ pub struct OpenOptions {
 pub struct RealMember {
     /// Its descriptor.
     pub fd: OwnedFd,
+    /// Its first byte in the file.
+    pub begin_bytes: u64,
     /// Its size in bytes.
     pub size_bytes: u64,
     /// Reads and writes are in multiples of this.
@@ -147,6 +150,7 @@ impl RealMember {
         lock(&fd).map_err(in_use_by_another(path))?;
         Ok(RealMember {
             fd,
+            begin_bytes: 0,
             size_bytes,
             block_bytes,
             direct,
@@ -155,6 +159,23 @@ impl RealMember {
             optimal_io_bytes: attribute("queue/optimal_io_size").unwrap_or(0),
             queue_depth: attribute("device/queue_depth").map(|depth| depth as u32),
         })
+    }
+}
+
+impl RealMember {
+    /// Makes a part of the file the member.
+    ///
+    /// # Errors
+    /// If the file ends before it; the error has the size of the file.
+    pub fn restrict(&mut self, range: ByteRange) -> Result<(), u64> {
+        let ByteRange { begin_bytes, size_bytes } = range;
+        let room = self.size_bytes.checked_sub(begin_bytes).ok_or(self.size_bytes)?;
+        let size_bytes = size_bytes.unwrap_or(room);
+        if size_bytes > room {
+            return Err(self.size_bytes);
+        }
+        (self.begin_bytes, self.size_bytes) = (begin_bytes, size_bytes);
+        Ok(())
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Store {
     Real {
         /// It.
         handle: Handle,
+        /// Where the member begins in it.
+        begin_bytes: u64,
         /// For a file, how long it must be: one that was cut short has lost what it held, even if
         /// a later write makes it long again.
         least_bytes: Option<u64>,
