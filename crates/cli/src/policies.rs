@@ -50,27 +50,29 @@ struct Group {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let entry = args.name.as_deref().map(find).transpose()?;
-    let text = match (args.format, entry) {
+    let entries = args.name.as_deref().map(find).transpose()?;
+    let text = match (args.format, entries) {
         (Format::Text, None) => listing(),
-        (Format::Text, Some(entry)) => page(&entry),
+        (Format::Text, Some(entries)) => each(&entries, page),
         (Format::Markdown, None) => chapter(),
-        (Format::Markdown, Some(entry)) => section(&entry),
+        (Format::Markdown, Some(entries)) => each(&entries, section),
     };
     screen::print(&text)?;
     Ok(Ending::Done)
 }
 
-fn find(name: &str) -> Result<Entry, Failure> {
-    let wrong = |error| Failure::WrongUse(anyhow!("{error}"));
-    match name.strip_prefix('+').and_then(modifiers::find) {
-        Some(info) => Ok(info.into()),
-        // A modifier that is not there is refused like one that is to go around a policy.
-        None if name.starts_with('+') => {
-            Err(wrong(Spec::parse(&format!("first{name}")).expect_err("it was not found")))
-        }
-        None => Ok(Spec::parse(name).map_err(wrong)?.info().into()),
-    }
+/// The policy of that name with its modifiers, or the modifiers where only these are named.
+fn find(name: &str) -> Result<Vec<Entry>, Failure> {
+    // What stands alone behind a plus is looked up as if it stood around a policy.
+    let alone = name.starts_with('+');
+    let text = if alone { format!("first{name}") } else { name.to_owned() };
+    let spec = Spec::parse(&text).map_err(|error| Failure::WrongUse(anyhow!("{error}")))?;
+    let policy = (!alone).then(|| Entry::from(spec.info()));
+    Ok(policy.into_iter().chain(spec.modifiers().map(Entry::from)).collect())
+}
+
+fn each(entries: &[Entry], write: fn(&Entry) -> String) -> String {
+    entries.iter().map(write).collect::<Vec<String>>().join("\n")
 }
 
 fn groups() -> Vec<Group> {

@@ -40,6 +40,8 @@ pub enum PolicyError {
     Contradiction(String, String),
     /// The array has no member with this devid.
     UnknownDevid {
+        /// The policy or modifier that asks for it.
+        of: String,
         /// What was asked for.
         devid: u64,
         /// The devids there are.
@@ -89,9 +91,10 @@ impl fmt::Display for PolicyError {
             PolicyError::Contradiction(one, other) => {
                 write!(f, "`{one}` and `{other}` contradict each other: leave one of them out")
             }
-            PolicyError::UnknownDevid { devid, devids } => {
+            PolicyError::UnknownDevid { of, devid, devids } => {
                 let known: Vec<String> = devids.iter().map(u64::to_string).collect();
-                write!(f, "the array has no member with devid {devid}; it has {}", known.join(", "))
+                let known = known.join(", ");
+                write!(f, "{of}: the array has no member with devid {devid}; it has {known}")
             }
         }
     }

@@ -152,6 +152,8 @@ pub enum Unit {
 /// What a policy is built from.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
+    /// What is built, for messages.
+    pub name: &'a str,
     /// A value for each of the policy's parameters, in their order.
     pub values: &'a [u64],
     /// The devids of the array, in the order of its members.
@@ -182,7 +184,11 @@ impl Build<'_> {
     /// If there is none: [`PolicyError::UnknownDevid`].
     pub fn member(&self, devid: u64) -> Result<MemberIndex, PolicyError> {
         let place = self.devids.iter().position(|&other| other == devid);
-        let unknown = || PolicyError::UnknownDevid { devid, devids: self.devids.to_vec() };
+        let unknown = || PolicyError::UnknownDevid {
+            of: self.name.to_owned(),
+            devid,
+            devids: self.devids.to_vec(),
+        };
         place.map(|place| MemberIndex(place as u16)).ok_or_else(unknown)
     }
 }

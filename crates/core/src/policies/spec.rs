@@ -54,8 +54,9 @@ impl Spec {
         if name.is_empty() {
             return Err(PolicyError::Empty);
         }
+        let (name, value) = respelled(name);
         let info = find(name).ok_or_else(|| unknown_policy(name))?;
-        let values = parse_values(info.name, info.parameters, parts)?;
+        let values = parse_values(info.name, info.parameters, value.into_iter().chain(parts))?;
         let spec = Spec::with_values(info, values);
         if text.contains('+') { spec.modified(modifiers) } else { Ok(spec) }
     }
@@ -74,6 +75,11 @@ impl Spec {
         Ok(self)
     }
 
+    /// The rows of its modifiers, from the inside out.
+    pub fn modifiers(&self) -> impl Iterator<Item = &'static ModifierInfo> {
+        self.modifiers.iter().map(|modifier| modifier.info)
+    }
+
     /// The policy's row.
     pub fn info(&self) -> &'static PolicyInfo {
         self.info
@@ -88,9 +94,10 @@ impl Spec {
         let spec = self.with_all_values(devids);
         // A devid that was left out may turn out to be one that was written.
         spec.find_contradiction()?;
-        let mut policy = (spec.info.build)(&Build { values: &spec.values, devids })?;
+        let name = spec.info.name;
+        let mut policy = (spec.info.build)(&Build { name, values: &spec.values, devids })?;
         for ModifierSpec { info, values } in &spec.modifiers {
-            policy = (info.build)(&Build { values, devids }, policy)?;
+            policy = (info.build)(&Build { name: info.name, values, devids }, policy)?;
         }
         Ok(policy)
     }
@@ -156,6 +163,18 @@ impl ModifierSpec {
         let takes_devid =
             |it: &ModifierSpec| it.info.parameters.first().is_some_and(|p| p.unit == Unit::Devid);
         takes_devid(self) && takes_devid(other) && self.values == other.values
+    }
+}
+
+/// DRBD has a name for each size of its stripes, `32K-striping` to `1M-striping`: here it is the
+/// value of one policy.
+fn respelled(name: &str) -> (&str, Option<&str>) {
+    let size = name.strip_suffix("-striping");
+    match size.map(|size| size.strip_prefix("drbd/").unwrap_or(size)) {
+        Some(size) if size.starts_with(|letter: char| letter.is_ascii_digit()) => {
+            ("drbd/striping", Some(size))
+        }
+        _ => (name, None),
     }
 }
 

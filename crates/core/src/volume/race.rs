@@ -138,7 +138,8 @@ impl Races {
 }
 
 impl Volume {
-    /// The next read that the executor may cancel. It need not; if it does, it reports the end as
+    /// The next read that the executor may cancel. To be asked until there is none, whenever I/O
+    /// was handed out or completed. The executor need not cancel; if it does, it reports the end as
     /// [`IoError::Cancelled`](crate::io::IoError::Cancelled).
     pub fn poll_cancel(&mut self) -> Option<MemberIo> {
         while let Some(io) = self.races.withdrawn.pop_front() {

@@ -22,10 +22,11 @@
 //! # Origin
 //! OpenZFS, `module/zfs/vdev_raidz.c`, August 2025, for raidz and dRAID: 1000 ms, a fence at the
 //! third quartile plus 50 times the spread between the quartiles (a quarter of the first at least),
-//! 1 to 5 points by how far beyond, 2 off for all when the sum reaches the number of members,
-//! out at more than 20, never more members at once than parity allows (here: copies less one).
-//! Ours: on mirrors at all; quartiles as medians of the lower and the upper half; scrubs, which
-//! ignore it there, are not a policy's to choose here.
+//! 1 to 5 points by how far beyond, 2 off for all each time as many outliers were found as there
+//! are members, out at more than 20, never more members at once than parity allows (here: copies
+//! less one). Ours: on mirrors at all; quartiles as medians of the lower and the upper half; what
+//! is counted until all are forgiven, which its descriptions leave open. Scrubs, which ignore it
+//! there, are not a policy's to choose here.
 
 use super::narrowed::choose_among;
 use super::{Built, Modifier, around};
@@ -44,6 +45,8 @@ struct Autosit {
     sit_out: Nanos,
     next_comparison: Nanos,
     sit_outs: i64,
+    /// Outliers found since all were forgiven.
+    outliers: usize,
     members: Vec<Account>,
     /// Means of the last comparison, in the order of the members; room kept for the next.
     means_ns: Vec<u64>,
@@ -64,6 +67,7 @@ pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
         sit_out: Nanos::from_millis(build.values[0]),
         next_comparison: COMPARE_EVERY,
         sit_outs: 0,
+        outliers: 0,
         members: Vec::new(),
         means_ns: Vec::new(),
         sorted_ns: Vec::new(),
@@ -105,15 +109,18 @@ impl Autosit {
         self.send_out(usize::from(copies) - 1, now);
     }
 
-    /// Gives the slowest its points if it lies beyond the fence; forgives all when all are bad.
+    /// Gives the slowest its points if it lies beyond the fence; forgives all from time to time.
     fn judge(&mut self, fence_ns: u64, spread_ns: u64) {
         let slowest = self.means_ns.iter().max().copied().expect("there are members");
-        if slowest > fence_ns {
-            let place = self.means_ns.iter().position(|&mean_ns| mean_ns == slowest);
-            let points = ((slowest - fence_ns) / spread_ns).clamp(1, 5);
-            self.members[place.expect("the slowest is one of them")].points += points;
+        if slowest <= fence_ns {
+            return;
         }
-        if self.members.iter().map(|it| it.points).sum::<u64>() >= self.members.len() as u64 {
+        let place = self.means_ns.iter().position(|&mean_ns| mean_ns == slowest);
+        let points = ((slowest - fence_ns) / spread_ns).clamp(1, 5);
+        self.members[place.expect("the slowest is one of them")].points += points;
+        self.outliers += 1;
+        if self.outliers >= self.members.len() {
+            self.outliers = 0;
             self.members.iter_mut().for_each(|it| it.points = it.points.saturating_sub(2));
         }
     }

@@ -21,7 +21,8 @@
 //! # Origin
 //! Dean and Barroso, "The Tail at Scale", CACM 56(2), 2013, "hedged requests". Ours: classes by
 //! length; the estimate (a step of a 64th towards each sample, weighted by the quantile); no hedge
-//! before 64 reads of a class; a budget that saves up ten hedges at most; the other mirror is that
+//! before 64 reads of a class; a budget that saves up ten hedges at most, and that a stall may
+//! overdraw by what is in flight, to be paid back before the next; the other mirror is that
 //! with the fewest in flight; and a 32nd is waited beyond the estimate, which is more than its
 //! error, so that a member whose reads all take the same time is not hedged.
 

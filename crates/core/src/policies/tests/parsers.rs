@@ -170,7 +170,7 @@ fn refusals_say_what_to_write() {
     let far = parse_list("zebra").unwrap_err().to_string();
     assert!(far.contains("mirrorball/first") && far.contains("zfs/mirror"), "{far}");
     let Err(error) = Spec::parse("devid:7").unwrap().build(&[1, 2]) else { panic!("no devid 7") };
-    assert_eq!(error.to_string(), "the array has no member with devid 7; it has 1, 2");
+    assert_eq!(error.to_string(), "btrfs/devid: the array has no member with devid 7; it has 1, 2");
 }
 
 #[test]
@@ -259,10 +259,10 @@ fn modifiers_are_refused_with_what_is_wrong() {
     }
     let absent =
         |text: &str| Spec::parse(text).unwrap().build(&[1, 3]).map(|_| ()).unwrap_err().to_string();
-    let message = "the array has no member with devid 2; it has 1, 3";
-    assert_eq!(absent("pid+write-mostly:2"), message);
-    assert_eq!(absent("pid+write-mostly:1+prefer-member:2"), message);
-    assert_eq!(absent("devid:2"), message);
+    let message = |of: &str| format!("{of}: the array has no member with devid 2; it has 1, 3");
+    assert_eq!(absent("pid+write-mostly:2"), message("write-mostly"));
+    assert_eq!(absent("pid+write-mostly:1+prefer-member:2"), message("prefer-member"));
+    assert_eq!(absent("devid:2"), message("btrfs/devid"));
     // A devid that is left out is the array's first.
     let message = "`+prefer-member:1` and `+write-mostly:1` contradict each other: leave one of \
                    them out";
@@ -279,4 +279,15 @@ fn modifiers_go_around_every_policy_of_a_list_that_they_can_go_around() {
     assert_eq!(names("all+hedge").len(), all().count() - 1, "all but read-all-first");
     assert!(names("btrfs/*+autosit").iter().all(|name| name.ends_with("+autosit")));
     assert_eq!(names("pid+tied,btrfs/pid+tied,pid"), ["btrfs/pid+tied", "btrfs/pid"]);
+}
+
+#[test]
+fn drbds_own_names_of_its_stripes_are_understood() {
+    let canonical = |text: &str| Spec::parse(text).unwrap().to_string();
+    assert_eq!(canonical("drbd/32K-striping"), "drbd/striping:32K");
+    assert_eq!(canonical("1M-striping+hedge"), "drbd/striping:1M+hedge");
+    let error = Spec::parse("drbd/2M-striping").unwrap_err().to_string();
+    assert!(error.contains("from 32K to 1M"), "{error}");
+    let error = Spec::parse("drbd/big-striping").unwrap_err().to_string();
+    assert!(error.starts_with("unknown policy `drbd/big-striping`"), "{error}");
 }
