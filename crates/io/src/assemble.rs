@@ -1,11 +1,15 @@
 //! From an array file to an executor: emulated or real members, and the volume over them.
 
+mod open;
+
 use crate::clock::{Clock, Speed};
 use crate::driver::{BackendKind, Driver};
 use crate::executor::{Executor, Target};
 use crate::member::file::{Caching, Occupied, OpenError, OpenOptions, RealMember};
 use crate::member::{Plan, Source};
 use crate::nbd::Export;
+use crate::nbd::client::ClientError;
+use crate::nbd::uri::{NbdUri, UriError};
 use crate::sample::{self, Difference};
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
@@ -13,6 +17,7 @@ use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::units::BLOCK_BYTES;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::{ArrayError, ArraySpec, MemberSource};
+use open::{Open, open_member};
 use rustix::fs::{Mode, OFlags, ftruncate, open};
 use rustix::io::Errno;
 use std::io;
@@ -114,6 +119,17 @@ pub enum AssembleError {
         /// The size of that.
         size_bytes: u64,
     },
+    /// The address of a member is none.
+    #[error(transparent)]
+    Uri(#[from] UriError),
+    /// A member on another machine cannot be had.
+    #[error("cannot attach to `{uri}`: {error}")]
+    Attach {
+        /// Where it should be.
+        uri: NbdUri,
+        /// What went wrong.
+        error: ClientError,
+    },
     /// Members do not fit the profile.
     #[error(transparent)]
     Geometry(#[from] mirrorball_core::geometry::GeometryError),
@@ -175,65 +191,33 @@ pub fn emulate(emulation: Emulation<'_>) -> Result<Assembly, AssembleError> {
 /// error unless a member is trusted.
 ///
 /// # Errors
-/// If a member is modelled, remote, missing or in use, or mirrors differ.
+/// If a member is modelled, missing or in use, or mirrors differ.
 pub fn serve(serving: Serving<'_>) -> Result<Assembly, AssembleError> {
     let Serving { array, policy, options, trusted, backend } = serving;
     let mut notes = Vec::new();
     let mut opened = Vec::new();
     for member in &array.members {
-        let devid = member.devid;
-        let wrong = |what, hint| AssembleError::WrongMember { devid, what, hint };
-        let path = match &member.source {
-            MemberSource::Path(path) => path,
-            MemberSource::Model(_) => {
-                return Err(wrong("modelled", "`mirrorball emulate` serves modelled disks"));
-            }
-            MemberSource::Uri(_) => {
-                return Err(wrong("on another machine", "members must be local yet"));
-            }
-        };
-        // As those of model files do, a path counts from the folder of the array file.
-        let path = &Path::new(&array.file_name).with_file_name("").join(path);
-        let mut real = RealMember::open(path, options)?;
-        real.restrict(member.range).map_err(|size_bytes| AssembleError::TooShort {
-            devid,
-            path: path.clone(),
-            size_bytes,
-        })?;
-        if !real.direct && options.caching == Caching::Direct {
-            let path = path.display();
-            notes.push(format!("`{path}` goes through the page cache: it takes no direct I/O"));
-        }
-        let size_bytes = real.size_bytes - real.size_bytes % real.block_bytes;
-        let usual = MemberConfig::new(devid, size_bytes);
-        let config = MemberConfig {
-            queue_depth: real.queue_depth.unwrap_or(usual.queue_depth),
-            rotational: member.rotational.unwrap_or(real.rotational),
-            optimal_io_bytes: member.optimal_io_bytes.unwrap_or(real.optimal_io_bytes),
-            priority: member.priority,
-            write_mostly: member.write_mostly,
-            state: member.state,
-            ..usual
-        };
-        opened.push((config, real));
+        opened.push(open_member(member, &array.file_name, options, &mut notes)?);
     }
     let configs: Vec<MemberConfig> = opened.iter().map(|(config, _)| config.clone()).collect();
     let map = ChunkMap::allocate(array.profile, array.stripe_width_max, &configs)?;
+    let read = |member: usize, offset, length| opened[member].1.read(offset, length);
     match trusted {
         Some(devid) => trust(devid, &mut opened, &mut notes)?,
         None if map.profile().copies() == 1 => {}
-        None => match sample::compare(&map, &opened)? {
+        None => match sample::compare(&map, &configs, read)? {
             Some(difference) => return Err(AssembleError::Differ(difference)),
             None => notes.push(sample::note(&map)),
         },
     }
-    let block_bytes = opened.iter().map(|(_, real)| real.block_bytes).max();
+    let block_bytes = opened.iter().map(|(_, open)| open.block_bytes()).max();
     let configs = opened.iter().map(|(config, _)| config.clone()).collect();
     let volume = volume(map, configs, policy, 0);
-    let plan = |(config, real)| Plan { config, source: Source::Real(real) };
     let driver = driver(backend, &mut notes)?;
+    let plan = |(config, open): (_, Open)| Plan { config, source: open.source() };
     let plans = opened.into_iter().map(plan).collect();
-    let executor = Executor::new(driver, Clock::new(Speed::REAL), plans, None, Some(volume))?;
+    let clock = Clock::new(Speed::REAL);
+    let executor = Executor::new(driver, clock, plans, None, Some(volume))?;
     let block_bytes = block_bytes.unwrap_or(BLOCK_BYTES) as u32;
     let exports = exports(array, Shape::Volume, &executor, block_bytes);
     Ok(Assembly { executor, exports, notes })
@@ -309,7 +293,7 @@ fn open_backing(path: &Path, config: &MemberConfig) -> Result<RealMember, Assemb
 /// Leaves only the trusted member in sync.
 fn trust(
     devid: u64,
-    opened: &mut [(MemberConfig, RealMember)],
+    opened: &mut [(MemberConfig, Open)],
     notes: &mut Vec<String>,
 ) -> Result<(), AssembleError> {
     if !opened.iter().any(|(config, _)| config.devid == devid) {

@@ -5,11 +5,8 @@
 //! among them. A difference between them is found more likely the more of the data differs; that
 //! nothing is found proves nothing.
 
-use crate::driver::read_aligned;
-use crate::member::file::RealMember;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberState};
-use rustix::io::Errno;
 use std::fmt;
 use std::io;
 
@@ -35,19 +32,21 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares samples of all mirrors that are in sync, and returns the first difference.
+/// Compares samples of all mirrors that are in sync, and returns the first difference. `read`
+/// brings so many bytes at an offset of the member in that place.
 ///
 /// # Errors
 /// If a member cannot be read.
 pub fn compare(
     map: &ChunkMap,
-    members: &[(MemberConfig, RealMember)],
+    members: &[MemberConfig],
+    read: impl Fn(usize, u64, u32) -> io::Result<Vec<u8>>,
 ) -> io::Result<Option<Difference>> {
     for volume_offset in places(map.capacity_bytes()) {
         let extent = map.map(volume_offset, SAMPLE_BYTES.min(map.capacity_bytes()));
         let mut first: Option<(u64, Vec<u8>)> = None;
         for mirror in extent.mirrors() {
-            let (config, member) = &members[mirror.member.get()];
+            let config = &members[mirror.member.get()];
             let is_current = match config.state {
                 MemberState::InSync => true,
                 MemberState::Rebuilding { recovered_bytes } => {
@@ -58,7 +57,7 @@ pub fn compare(
             if !is_current {
                 continue;
             }
-            let bytes = read(member, mirror.offset, extent.length)?;
+            let bytes = read(mirror.member.get(), mirror.offset, extent.length as u32)?;
             match &first {
                 None => first = Some((config.devid, bytes)),
                 Some((_, expected)) if *expected == bytes => {}
@@ -91,16 +90,10 @@ fn places(capacity_bytes: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-fn read(member: &RealMember, offset: u64, length: u64) -> Result<Vec<u8>, Errno> {
-    read_aligned(&member.fd, member.begin_bytes + offset, length as usize)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::member::file::{Caching, Occupied, OpenOptions};
     use mirrorball_core::geometry::Profile;
-    use std::os::unix::fs::FileExt;
 
     #[test]
     fn places_are_spread_from_the_first_strip_to_the_last() {
@@ -114,25 +107,20 @@ mod tests {
 
     #[test]
     fn a_difference_is_found_and_named() {
-        let options = OpenOptions { caching: Caching::Buffered, occupied: Occupied::Refuse };
-        let files = [1, 2].map(|_| tempfile::NamedTempFile::new().unwrap());
-        for file in &files {
-            file.as_file().set_len(4 << 20).unwrap();
-        }
-        let members: Vec<(MemberConfig, RealMember)> = (5..)
-            .zip(&files)
-            .map(|(devid, file)| {
-                let real = RealMember::open(file.path(), options).unwrap();
-                (MemberConfig::new(devid, real.size_bytes), real)
-            })
-            .collect();
-        let configs: Vec<MemberConfig> = members.iter().map(|(c, _)| c.clone()).collect();
+        let mut images = [1, 2].map(|_| vec![0u8; 4 << 20]);
+        let configs = [5, 6].map(|devid| MemberConfig::new(devid, 4 << 20));
         let map = ChunkMap::allocate(Profile::Raid1, None, &configs).unwrap();
+        let compare = |images: &[Vec<u8>; 2]| {
+            compare(&map, &configs, |member, offset, length| {
+                Ok(images[member][offset as usize..][..length as usize].to_vec())
+            })
+            .unwrap()
+        };
         // The first MiB holds nothing of the volume.
-        files[1].as_file().write_all_at(&[1], 1000).unwrap();
-        assert_eq!(compare(&map, &members).unwrap(), None);
-        files[1].as_file().write_all_at(&[1], (1 << 20) + 70_000).unwrap();
-        let found = compare(&map, &members).unwrap().unwrap();
+        images[1][1000] = 1;
+        assert_eq!(compare(&images), None);
+        images[1][(1 << 20) + 70_000] = 1;
+        let found = compare(&images).unwrap();
         assert_eq!(found, Difference { volume_offset: 65536, devids: [5, 6] });
     }
 }

@@ -112,7 +112,7 @@ impl Service {
 
     fn dispatch(&mut self, done: Done) {
         let owner = done.token.owner();
-        if owner == executor::TOKEN_OWNER {
+        if executor::owns(done.token) {
             self.executor.on_done(&done);
         } else if server::TOKEN_OWNERS.contains(&owner) {
             self.server.on_done(done, &mut self.executor);

@@ -1,12 +1,14 @@
 //! Member I/O in flight: launched, ended in parts, ended.
 //!
-//! I/O to a real member has one part, the file operation. I/O to an emulated one has the model's
+//! I/O to a real member has one part, the file operation or the
+//! request to the other machine. I/O to an emulated one has the model's
 //! part, and that of its data where that takes time.
 
 use super::{Executor, MemberStats, Order, TOKEN_OWNER};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Handle, Token};
 use crate::member::Store;
+use crate::member::remote::Ask;
 use mirrorball_core::io::{IoError, IoId, Op, VolumeError};
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::slab::Slab;
@@ -61,6 +63,15 @@ impl Executor {
             Store::Real { handle, begin_bytes, .. } => {
                 let (handle, offset) = (*handle, *begin_bytes + flight.offset);
                 return self.start_file_part(key, &Flight { offset, ..flight }, handle);
+            }
+            Store::Remote(remote) => {
+                let moves = matches!(flight.op, Op::Read | Op::Write);
+                let data = moves.then(|| place(&self.orders, &flight));
+                let Flight { op, offset, length, .. } = flight;
+                let ask = Ask { key, op, offset, length, data };
+                self.flights.get_mut(key).parts_left += 1;
+                remote.start(ask, &mut self.driver, &mut self.remote_ended);
+                return self.end_remote();
             }
             Store::EmulatedFile(handle) => Some(*handle),
             Store::EmulatedMemory(memory) => {
@@ -129,6 +140,13 @@ impl Executor {
         }
     }
 
+    /// Ends what remote members said has ended.
+    pub(super) fn end_remote(&mut self) {
+        while let Some((key, result)) = self.remote_ended.pop() {
+            self.end_part(key, result);
+        }
+    }
+
     fn start_file_part(&mut self, key: u32, flight: &Flight, file: Handle) {
         let token = Token::new(TOKEN_OWNER, key);
         self.flights.get_mut(key).parts_left += 1;
@@ -147,7 +165,7 @@ impl Executor {
     /// Brings what a read of an emulated member without a file finds.
     fn fetch(&mut self, flight: &Flight) {
         let store = &self.stations[flight.member.get()].store;
-        if matches!(store, Store::Real { .. } | Store::EmulatedFile(_)) {
+        if matches!(store, Store::Real { .. } | Store::Remote(_) | Store::EmulatedFile(_)) {
             return;
         }
         let target = self.driver.buffers.bytes_mut(place(&self.orders, flight));

@@ -1,7 +1,7 @@
 //! The executor: drives a volume and its members, or the members alone, on the real clock.
 //!
 //! One thread owns it. Requests come in with a buffer of the driver; the volume makes member I/O
-//! of them, which goes to files through the driver, or to models whose ends come when the clock
+//! of them, which goes to files and to other machines through the driver, or to models whose ends come when the clock
 //! reaches them. A turn is: [`Executor::wait`] until something ends or is due, give what belongs to
 //! members to [`Executor::on_done`], then [`Executor::turn`], then take the ends of requests from
 //! [`Executor::poll_ended`].
@@ -23,6 +23,7 @@ mod tests;
 use crate::clock::Clock;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Answer, Done, Driver, Token};
+use crate::member::remote::{self, End, Remote};
 use crate::member::{Plan, Source, Store, io_error};
 use flight::{Flight, Origin, Won};
 use mirrorball_core::histogram::Histogram;
@@ -40,8 +41,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-/// The owner in the tokens of member I/O.
-pub const TOKEN_OWNER: u8 = 0;
+/// The owner in the tokens of I/O to files.
+const TOKEN_OWNER: u8 = 0;
 
 /// What a request is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,6 +131,8 @@ pub struct Executor {
     won: Vec<Won>,
     ended: VecDeque<Ended>,
     completions: Vec<(MemberIndex, Completion)>,
+    /// Requests to other machines that ended.
+    remote_ended: Vec<End>,
 }
 
 impl Executor {
@@ -151,7 +154,8 @@ impl Executor {
         let mut stations = Vec::new();
         for Plan { config, source } in plans {
             let modelled = bank.as_ref().is_some_and(|bank| stations.len() < bank.len());
-            let real = matches!(source, Source::Real(_));
+            let real = matches!(source, Source::Real(_) | Source::Remote(_));
+            let index = MemberIndex(stations.len() as u16);
             assert!(real || modelled, "an emulated member has a model");
             let store = match source {
                 Source::Real(member) => Store::Real {
@@ -159,6 +163,9 @@ impl Executor {
                     begin_bytes: member.begin_bytes,
                     handle: driver.adopt(member.fd)?,
                 },
+                Source::Remote(peer) => {
+                    Store::Remote(Box::new(Remote::new(index, peer, &mut driver)?))
+                }
                 Source::EmulatedFile(member) => Store::EmulatedFile(driver.adopt(member.fd)?),
                 Source::EmulatedMemory => Store::EmulatedMemory(Default::default()),
                 Source::EmulatedNothing => Store::EmulatedNothing,
@@ -178,6 +185,7 @@ impl Executor {
             won: Vec::new(),
             ended: VecDeque::new(),
             completions: Vec::new(),
+            remote_ended: Vec::new(),
         })
     }
 
@@ -261,8 +269,7 @@ impl Executor {
     }
 
     /// Waits until something ends or is due, but at most for `patience`, and appends the ends of
-    /// operations; those whose token has the owner [`TOKEN_OWNER`] belong to
-    /// [`Executor::on_done`].
+    /// operations; those whose token it [`owns`] belong to [`Executor::on_done`].
     ///
     /// # Errors
     /// If the driver fails.
@@ -273,6 +280,9 @@ impl Executor {
         let due = due.map(|due| self.clock.patience(due));
         for station in &mut self.stations {
             station.seen_whole = false;
+            if let Store::Remote(remote) = &mut station.store {
+                remote.flush(&mut self.driver);
+            }
         }
         self.driver.wait([due, patience].into_iter().flatten().min(), done)
     }
@@ -280,6 +290,9 @@ impl Executor {
     /// The end of an operation that a member I/O started.
     pub fn on_done(&mut self, done: &Done) {
         self.now = self.clock.now();
+        if done.token.owner() != TOKEN_OWNER {
+            return self.on_remote_done(done);
+        }
         let key = done.token.key();
         let flight = self.flights.get(key);
         let is_whole = self.stations[flight.member.get()].is_whole(&self.driver);
@@ -295,6 +308,15 @@ impl Executor {
             Ok(_) => Ok(()),
         };
         self.end_part(key, result);
+    }
+
+    fn on_remote_done(&mut self, done: &Done) {
+        let station = &mut self.stations[remote::member_of(done.token).get()];
+        let Store::Remote(remote) = &mut station.store else {
+            unreachable!("only a remote member starts such an operation")
+        };
+        remote.on_done(done, &mut self.driver, &mut self.remote_ended);
+        self.end_remote();
     }
 
     fn submit_to_member(&mut self, key: u32, member: MemberIndex, order: &Order) {
@@ -431,6 +453,11 @@ impl Station {
         }
         true
     }
+}
+
+/// Whether the operation with this token was started by an executor.
+pub fn owns(token: Token) -> bool {
+    token.owner() == TOKEN_OWNER || remote::TOKEN_OWNERS.contains(&token.owner())
 }
 
 /// Whether the operation moves as many bytes as its length says.

@@ -1,6 +1,7 @@
 //! Members on the real clock: what holds their data.
 //!
 //! - [`mod@file`]: a real member, a file or a block device, with [`guard`] before it.
+//! - [`remote`]: an NBD export of another machine.
 //! - [`memory`]: the data of an emulated member in memory.
 //!
 //! An emulated member takes its timing from a model of `mirrorball_disk` and keeps its data in a
@@ -9,12 +10,15 @@
 pub mod file;
 pub mod guard;
 pub mod memory;
+pub mod remote;
 
 use crate::driver::Handle;
 use file::RealMember;
 use memory::MemoryStore;
 use mirrorball_core::io::IoError;
 use mirrorball_core::member::MemberConfig;
+use remote::Remote;
+use remote::dial::Peer;
 use rustix::io::Errno;
 
 /// What keeps the data of a member.
@@ -29,6 +33,8 @@ pub enum Store {
         /// a later write makes it long again.
         least_bytes: Option<u64>,
     },
+    /// An export of another machine.
+    Remote(Box<Remote>),
     /// A file whose timing is a model's.
     EmulatedFile(Handle),
     /// Memory; the timing is a model's.
@@ -41,6 +47,8 @@ pub enum Store {
 pub enum Source {
     /// A file or block device.
     Real(RealMember),
+    /// An export of another machine.
+    Remote(Peer),
     /// A modelled disk with its data in this file.
     EmulatedFile(RealMember),
     /// A modelled disk with its data in memory.

@@ -1,14 +1,16 @@
-//! An NBD server: volumes and members as block devices for anybody's client.
+//! NBD: an export for anybody's client, and what it takes to be a client of anybody's server.
 //!
 //! - [`wire`]: numbers and layouts of the protocol.
 //! - [`handshake`]: what happens before the first request (fixed newstyle).
 //! - [`command`]: what a request asks, checked against its export.
 //! - [`server`]: connections and requests in flight, over the driver and the executor.
+//! - [`uri`] and [`client`]: where a member on another machine is, and how to attach to it; its
+//!   requests are those of [`crate::member::remote`].
 //!
-//! The first three are plain functions of bytes: tests and the fuzzer feed them what no client
-//! sends. Spoken: `NBD_OPT_GO`, `INFO`, `LIST`, `EXPORT_NAME`, structured replies, the meta context
-//! `base:allocation`, several connections to one export, block sizes, FUA, flush, trim and write
-//! zeroes. Every copy is written before a write is replied to, and a flush covers all connections,
+//! The codecs are plain functions of bytes: tests and the fuzzer feed them what nobody sends.
+//! Our server speaks `NBD_OPT_GO`, `INFO`, `LIST`, `EXPORT_NAME`, structured replies, the meta
+//! context `base:allocation`, several connections to one export, block sizes, FUA, flush, trim and
+//! write zeroes. Every copy is written before a write is replied to, and a flush covers all connections,
 //! so clients may use as many as they like (`NBD_FLAG_CAN_MULTI_CONN`).
 //!
 //! Non-goals: TLS (`NBD_OPT_STARTTLS` is refused), resizing, extended headers, and telling holes
@@ -16,6 +18,7 @@
 //!
 //! Source: the NBD protocol document, `doc/proto.md` of the NetworkBlockDevice/nbd repository.
 
+pub mod client;
 pub mod command;
 mod connection;
 pub mod handshake;
@@ -23,6 +26,7 @@ mod job;
 pub mod server;
 #[cfg(test)]
 mod tests;
+pub mod uri;
 pub mod wire;
 
 use crate::executor::Target;

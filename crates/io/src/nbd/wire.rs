@@ -25,6 +25,9 @@ pub const CHUNK_BYTES: usize = 20;
 pub const DATA_CHUNK_BYTES: usize = CHUNK_BYTES + 8;
 /// The most data that one request reads or writes, as clients assume where nothing is said.
 pub const DATA_BYTES_MAX: u32 = 32 << 20;
+/// The most bytes of a server's reply to an option that a client takes: names and messages have at
+/// most 4096.
+pub const OPTION_REPLY_BYTES_MAX: u32 = 64 << 10;
 /// The longest option that a client may send; the longest sensible one is an export's name of 4096
 /// bytes and a handful of contexts.
 pub const OPTION_BYTES_MAX: u32 = 16 << 10;
@@ -66,6 +69,8 @@ pub mod option_reply {
     pub const META_CONTEXT: u32 = 4;
     /// The option is not known here.
     pub const ERR_UNSUPPORTED: u32 = 1 << 31 | 1;
+    /// An error, whichever: the highest bit.
+    pub const ERR: u32 = 1 << 31;
     /// The option makes no sense.
     pub const ERR_INVALID: u32 = 1 << 31 | 3;
     /// There is no such export.
@@ -88,6 +93,8 @@ pub mod info {
 pub mod transmission_flag {
     /// The flags mean something.
     pub const HAS_FLAGS: u16 = 1;
+    /// It cannot be written.
+    pub const READ_ONLY: u16 = 1 << 1;
     /// It can be flushed.
     pub const SEND_FLUSH: u16 = 1 << 2;
     /// A request may ask to be durable when it is replied to.
@@ -189,6 +196,40 @@ impl RawRequest {
             cookie: u64::from_be_bytes(*cookie),
             offset: u64::from_be_bytes(*offset),
             length: u32::from_be_bytes(*length),
+        })
+    }
+
+    /// The request as it goes over the wire.
+    pub fn bytes(&self) -> [u8; REQUEST_BYTES] {
+        let mut bytes = [0; REQUEST_BYTES];
+        bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
+        bytes[4..6].copy_from_slice(&self.flags.to_be_bytes());
+        bytes[6..8].copy_from_slice(&self.kind.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.cookie.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.offset.to_be_bytes());
+        bytes[24..].copy_from_slice(&self.length.to_be_bytes());
+        bytes
+    }
+}
+
+/// A simple reply as it came, its data aside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawReply {
+    /// Zero, or what went wrong.
+    pub error: u32,
+    /// That of the request.
+    pub cookie: u64,
+}
+
+impl RawReply {
+    /// Reads a simple reply; `None` if it does not begin as one.
+    pub fn parse(bytes: &[u8; SIMPLE_REPLY_BYTES]) -> Option<RawReply> {
+        let (magic, rest) = bytes.split_first_chunk()?;
+        let (error, rest) = rest.split_first_chunk()?;
+        let (cookie, _) = rest.split_first_chunk()?;
+        (u32::from_be_bytes(*magic) == SIMPLE_REPLY_MAGIC).then_some(RawReply {
+            error: u32::from_be_bytes(*error),
+            cookie: u64::from_be_bytes(*cookie),
         })
     }
 }

@@ -1,0 +1,242 @@
+//! A member on another machine: an NBD export, over several connections.
+//!
+//! Requests go to the connection with the fewest under way. A connection that breaks ends what is
+//! under way on it with [`IoError::Transport`], and so does every request while none is left: then
+//! the volume's rules apply. Broken connections are made anew with back-off, outside of the loop's
+//! thread (see [`dial`]).
+//!
+//! **What a peer forgot.** A peer may lose writes that were replied to and not flushed. If a
+//! connection breaks with such writes about, the member is [`IoError::Gone`] from then on, whatever
+//! answers there later, until its owner has it rebuilt: it is never read stale.
+//!
+//! A request is not sent again over another connection: the first may still be at work on the other
+//! side, and end after a newer write.
+//!
+//! Non-goals: noticing a peer that is connected and does not answer. A peer whose machine is gone
+//! is noticed by TCP within [`dial::SILENCE_MAX`].
+
+pub mod dial;
+mod line;
+#[cfg(test)]
+mod tests;
+
+use crate::driver::buffers::{BufferKey, Slice};
+use crate::driver::{Answer, Done, Driver, Handle, Token};
+use crate::nbd::client::Attached;
+use crate::nbd::wire::{request, transmission_flag};
+use dial::{Dialled, Dialler, Peer};
+use line::{Asked, Line};
+use mirrorball_core::io::{IoError, Op};
+use mirrorball_core::member::MemberIndex;
+use rustix::io::Errno;
+use std::io;
+
+/// The owners of the tokens of remote members.
+pub const TOKEN_OWNERS: [u8; 3] = [RECEIVE, SEND, WAKE];
+const RECEIVE: u8 = 16;
+const SEND: u8 = 17;
+const WAKE: u8 = 18;
+
+/// How many connections to a server that allows several: fewer cost throughput at depth, more
+/// bring none.
+pub const LINES: usize = 4;
+
+/// A request to a remote member.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    /// Names it in its end.
+    pub(crate) key: u32,
+    /// What is asked.
+    pub(crate) op: Op,
+    /// First byte.
+    pub(crate) offset: u64,
+    /// Number of bytes.
+    pub(crate) length: u64,
+    /// Where its data is, or goes.
+    pub(crate) data: Option<Slice>,
+}
+
+/// The end of a request to a remote member: the key it came with, and how it went.
+pub(crate) type End = (u32, Result<(), IoError>);
+
+/// See the page of this module.
+pub struct Remote {
+    member: MemberIndex,
+    attached: Attached,
+    lines: Vec<Line>,
+    dialler: Dialler,
+    wake: Handle,
+    wake_buffer: BufferKey,
+    /// Writes that were replied to.
+    written: u64,
+    /// How many of those are durable.
+    flushed: u64,
+    /// Whether the peer may have forgotten some.
+    forgot: bool,
+}
+
+impl Remote {
+    /// Takes a peer's connection over, and sets out to make the others.
+    ///
+    /// # Errors
+    /// If the system has no socket to spare.
+    pub fn new(member: MemberIndex, peer: Peer, driver: &mut Driver) -> io::Result<Remote> {
+        let Peer { uri, socket, attached } = peer;
+        let (dialler, ears) = Dialler::new(uri, attached.size_bytes)?;
+        let wake = driver.adopt(ears)?;
+        let wake_buffer = driver.buffers.acquire(1);
+        let count = match attached.can(transmission_flag::CAN_MULTI_CONN) {
+            true => LINES,
+            false => 1,
+        };
+        let mut remote = Remote {
+            member,
+            attached,
+            lines: (0..count).map(|_| Line::default()).collect(),
+            dialler,
+            wake,
+            wake_buffer,
+            written: 0,
+            flushed: 0,
+            forgot: false,
+        };
+        remote.listen(driver);
+        let handle = driver.adopt(socket)?;
+        let token = remote.token(RECEIVE, 0);
+        remote.lines[0].connect(handle, token, driver);
+        for line in 1..count {
+            remote.dialler.dial(line as u32);
+        }
+        Ok(remote)
+    }
+
+    /// How many connections are up.
+    pub fn connections(&self) -> usize {
+        self.lines.iter().filter(|line| line.is_up()).count()
+    }
+
+    /// Trusts the member with writes again: it is about to be rebuilt.
+    ///
+    /// # Errors
+    /// If nobody answers there.
+    pub fn forgive(&mut self) -> Result<(), &'static str> {
+        if self.connections() == 0 {
+            return Err("nobody answers there: it is tried again and again");
+        }
+        self.forgot = false;
+        self.flushed = self.written;
+        Ok(())
+    }
+
+    /// Starts a request. What ends at once is appended to `ended`.
+    pub(crate) fn start(&mut self, ask: Ask, driver: &mut Driver, ended: &mut Vec<End>) {
+        if self.forgot {
+            return ended.push((ask.key, Err(IoError::Gone)));
+        }
+        let (kind, needs) = match ask.op {
+            Op::Read => (request::READ, 0),
+            Op::Write => (request::WRITE, 0),
+            Op::Flush => (request::FLUSH, transmission_flag::SEND_FLUSH),
+            Op::Discard => (request::TRIM, transmission_flag::SEND_TRIM),
+        };
+        // A server that takes no flush keeps nothing back, and one that takes no trim loses nothing
+        // by not hearing of it.
+        if !self.attached.can(needs) {
+            return ended.push((ask.key, Ok(())));
+        }
+        let up = self.lines.iter_mut().filter(|line| line.is_up());
+        match up.min_by_key(|line| line.under_way()) {
+            Some(line) => line.ask(Asked::new(ask, kind, self.written), driver),
+            None => ended.push((ask.key, Err(IoError::Transport))),
+        }
+    }
+
+    /// Sends what was started since the last time.
+    pub(crate) fn flush(&mut self, driver: &mut Driver) {
+        for index in 0..self.lines.len() {
+            let token = self.token(SEND, index);
+            self.lines[index].send(token, driver);
+        }
+    }
+
+    /// The end of an operation of the driver whose token has one of [`TOKEN_OWNERS`] and belongs to
+    /// this member. The requests that end with it are appended to `ended`.
+    pub(crate) fn on_done(&mut self, done: &Done, driver: &mut Driver, ended: &mut Vec<End>) {
+        let index = done.token.key() as usize & 0xffff;
+        match (done.token.owner(), done.result) {
+            (WAKE, Ok(Answer::Bytes(bytes))) if bytes > 0 => {
+                self.on_dialled(driver);
+                self.listen(driver);
+                return;
+            }
+            (WAKE, _) => return,
+            (RECEIVE, result) => self.lines[index].on_received(received(result), driver),
+            (SEND, result) => self.lines[index].on_sent(result.is_ok(), driver),
+            (owner, _) => unreachable!("no operation is started for owner {owner}"),
+        }
+        for (asked, result) in self.lines[index].take_ended() {
+            self.note(&asked, result);
+            ended.push((asked.key(), result));
+        }
+        let token = self.token(RECEIVE, index);
+        let line = &mut self.lines[index];
+        line.receive(token, driver);
+        if line.is_broken() {
+            self.on_broken(index, driver, ended);
+        }
+    }
+
+    /// Keeps the books of what is durable.
+    fn note(&mut self, asked: &Asked, result: Result<(), IoError>) {
+        match (asked.op(), result) {
+            (Op::Write | Op::Discard, Ok(())) => self.written += 1,
+            (Op::Flush, Ok(())) => self.flushed = self.flushed.max(asked.written_before()),
+            _ => {}
+        }
+    }
+
+    /// Nothing of a broken connection is in flight any more: what was under way on it has failed.
+    fn on_broken(&mut self, index: usize, driver: &mut Driver, ended: &mut Vec<End>) {
+        self.forgot |= self.flushed < self.written;
+        let error = if self.forgot { IoError::Gone } else { IoError::Transport };
+        for asked in self.lines[index].clear(driver) {
+            ended.push((asked.key(), Err(error)));
+        }
+        self.dialler.dial(index as u32);
+    }
+
+    fn on_dialled(&mut self, driver: &mut Driver) {
+        while let Some(Dialled { line, socket }) = self.dialler.poll() {
+            let index = line as usize;
+            match driver.adopt(socket) {
+                Ok(handle) => {
+                    let token = self.token(RECEIVE, index);
+                    self.lines[index].connect(handle, token, driver);
+                }
+                Err(_) => self.dialler.dial(line),
+            }
+        }
+    }
+
+    fn listen(&mut self, driver: &mut Driver) {
+        let token = self.token(WAKE, 0);
+        driver.receive(token, self.wake, Slice::data(self.wake_buffer, 0, 1));
+    }
+
+    fn token(&self, owner: u8, line: usize) -> Token {
+        Token::new(owner, u32::from(self.member.0) << 16 | line as u32)
+    }
+}
+
+/// Which member a token of [`TOKEN_OWNERS`] belongs to.
+pub(crate) fn member_of(token: Token) -> MemberIndex {
+    MemberIndex((token.key() >> 16) as u16)
+}
+
+/// The bytes that came; none if the connection is no more.
+fn received(result: Result<Answer, Errno>) -> usize {
+    match result {
+        Ok(Answer::Bytes(bytes)) => bytes,
+        Ok(Answer::Connection(_)) | Err(_) => 0,
+    }
+}

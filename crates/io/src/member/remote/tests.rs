@@ -1,0 +1,302 @@
+//! A remote member and a peer that does what it is told: well, badly, or not at all.
+
+use super::*;
+use crate::executor::Target;
+use crate::nbd::Export;
+use crate::nbd::client::ClientError;
+use crate::nbd::handshake::{Handshake, Step, greeting};
+use crate::nbd::uri::{NbdUri, Place};
+use crate::nbd::wire::{RawRequest, simple_reply};
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const SIZE_BYTES: usize = 1 << 20;
+
+/// What the peer does with requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Mood {
+    /// It does them.
+    Well,
+    /// It replies with an error.
+    Refusing,
+    /// It hangs up on them, and on whoever connects.
+    Gone,
+    /// It replies to a request that nobody made.
+    Confused,
+    /// It sends half of the data of a read, and hangs up.
+    Halfway,
+}
+
+const MOODS: [Mood; 5] = [Mood::Well, Mood::Refusing, Mood::Gone, Mood::Confused, Mood::Halfway];
+
+/// A peer in threads of its own, with the member that is its client.
+struct Pair {
+    _folder: TempDir,
+    mood: Arc<AtomicU8>,
+    driver: Driver,
+    remote: Remote,
+    buffer: BufferKey,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nbd");
+        let listener = UnixListener::bind(&path).unwrap();
+        let (mood, data) = (Arc::new(AtomicU8::new(0)), Arc::new(Mutex::new(vec![0; SIZE_BYTES])));
+        let shared = mood.clone();
+        std::thread::spawn(move || {
+            for socket in listener.incoming() {
+                let (mood, data) = (shared.clone(), data.clone());
+                std::thread::spawn(move || serve(socket.unwrap(), &mood, &data));
+            }
+        });
+        let uri = NbdUri { place: Place::Unix(path), export: "disk".to_owned() };
+        let mut driver = Driver::new(None).unwrap().0;
+        let peer = Peer::open(&uri).unwrap();
+        assert_eq!(peer.attached.size_bytes, SIZE_BYTES as u64);
+        let remote = Remote::new(MemberIndex(3), peer, &mut driver).unwrap();
+        let buffer = driver.buffers.acquire(65536);
+        let mut pair = Pair { _folder: folder, mood, driver, remote, buffer };
+        pair.wait_for_lines();
+        pair
+    }
+
+    /// Sets the mood of the peer.
+    fn set(&mut self, mood: Mood) {
+        self.mood.store(mood as u8, Relaxed);
+    }
+
+    /// Lets things happen until every connection is up.
+    fn wait_for_lines(&mut self) {
+        let mut ended = Vec::new();
+        for _ in 0..2000 {
+            if self.remote.connections() == LINES {
+                return;
+            }
+            self.turn(&mut ended);
+        }
+        panic!("{} connections are up", self.remote.connections());
+    }
+
+    /// Runs requests of 4096 bytes to their ends: how each went, in the order of the requests.
+    fn run(&mut self, op: Op, count: u32) -> Vec<Result<(), IoError>> {
+        let mut ended = Vec::new();
+        let moves = matches!(op, Op::Read | Op::Write);
+        for key in 0..count {
+            let offset = u64::from(key) * 4096;
+            let data = moves.then(|| Slice::data(self.buffer, offset as usize, 4096));
+            let ask = Ask { key, op, offset, length: if moves { 4096 } else { 0 }, data };
+            self.remote.start(ask, &mut self.driver, &mut ended);
+        }
+        for _ in 0..2000 {
+            if ended.len() == count as usize {
+                break;
+            }
+            self.turn(&mut ended);
+        }
+        ended.sort_by_key(|&(key, _)| key);
+        assert!(ended.iter().map(|&(key, _)| key).eq(0..count), "each ends once: {ended:?}");
+        ended.into_iter().map(|(_, result)| result).collect()
+    }
+
+    fn turn(&mut self, ended: &mut Vec<End>) {
+        self.remote.flush(&mut self.driver);
+        let mut done = Vec::new();
+        self.driver.wait(Some(Duration::from_millis(10)), &mut done).unwrap();
+        for done in done {
+            assert_eq!(member_of(done.token), MemberIndex(3));
+            self.remote.on_done(&done, &mut self.driver, ended);
+        }
+    }
+
+    fn fill(&mut self, byte: u8) {
+        self.driver.buffers.bytes_mut(Slice::data(self.buffer, 0, 65536)).fill(byte);
+    }
+
+    fn holds(&self, byte: u8) -> bool {
+        let bytes = self.driver.buffers.bytes(Slice::data(self.buffer, 0, 65536));
+        bytes.iter().all(|&found| found == byte)
+    }
+}
+
+/// One connection of the peer.
+fn serve(mut socket: UnixStream, mood: &AtomicU8, data: &Mutex<Vec<u8>>) {
+    let export = Export {
+        name: "disk".to_owned(),
+        description: String::new(),
+        target: Target::Volume,
+        size_bytes: SIZE_BYTES as u64,
+        block_bytes: 512,
+        rotational: true,
+    };
+    let mood = || MOODS[usize::from(mood.load(Relaxed))];
+    let (mut handshake, mut input, mut output) = (Handshake::default(), Vec::new(), Vec::new());
+    if mood() == Mood::Gone || socket.write_all(&greeting()).is_err() {
+        return;
+    }
+    loop {
+        let mut byte = [0];
+        if socket.read_exact(&mut byte).is_err() {
+            return;
+        }
+        input.push(byte[0]);
+        let exports = std::slice::from_ref(&export);
+        let (taken, step) = handshake.advance(&input, exports, &mut output);
+        input.drain(..taken);
+        if socket.write_all(&std::mem::take(&mut output)).is_err() {
+            return;
+        }
+        match step {
+            Step::More => {}
+            Step::Agreed(_) => break,
+            Step::End => return,
+        }
+    }
+    let mut head = [0; 28];
+    while socket.read_exact(&mut head).is_ok() {
+        let raw = RawRequest::parse(&head).unwrap();
+        let range = raw.offset as usize..raw.offset as usize + raw.length as usize;
+        let mut written = vec![0; range.len()];
+        if raw.kind == request::WRITE && socket.read_exact(&mut written).is_err() {
+            return;
+        }
+        let reply = |error| simple_reply(error, raw.cookie).to_vec();
+        let mut bytes = match mood() {
+            Mood::Well | Mood::Halfway => reply(0),
+            Mood::Refusing => reply(5),
+            Mood::Gone => return,
+            Mood::Confused => simple_reply(0, raw.cookie ^ 1 << 40).to_vec(),
+        };
+        match raw.kind {
+            request::READ if mood() == Mood::Well => bytes.extend(&data.lock().unwrap()[range]),
+            request::READ if mood() == Mood::Halfway => bytes.extend(&vec![9; range.len() / 2]),
+            request::WRITE => data.lock().unwrap()[range].copy_from_slice(&written),
+            _ => {}
+        }
+        if socket.write_all(&bytes).is_err() || mood() == Mood::Halfway {
+            return;
+        }
+    }
+}
+
+#[test]
+fn what_is_written_is_read_back_over_all_connections() {
+    let mut pair = Pair::new();
+    pair.fill(7);
+    assert_eq!(pair.run(Op::Write, 16), [Ok(()); 16]);
+    assert_eq!(pair.run(Op::Flush, 1), [Ok(())]);
+    pair.fill(0);
+    assert_eq!(pair.run(Op::Read, 16), [Ok(()); 16]);
+    assert!(pair.holds(7));
+    assert_eq!(pair.run(Op::Discard, 1), [Ok(())]);
+}
+
+#[test]
+fn an_error_of_the_peer_is_one_of_its_medium() {
+    let mut pair = Pair::new();
+    pair.set(Mood::Refusing);
+    for op in [Op::Read, Op::Write, Op::Flush] {
+        assert_eq!(pair.run(op, 3), [Err(IoError::Medium); 3]);
+    }
+    pair.set(Mood::Well);
+    assert_eq!(pair.run(Op::Read, 3), [Ok(()); 3], "the connections live");
+}
+
+/// Nothing was written that it could have forgotten, so it serves again when it is back.
+#[test]
+fn a_peer_that_goes_is_an_error_of_transport_and_may_come_back() {
+    for mood in [Mood::Gone, Mood::Confused, Mood::Halfway] {
+        let mut pair = Pair::new();
+        pair.set(mood);
+        assert_eq!(pair.run(Op::Read, 9), [Err(IoError::Transport); 9], "{mood:?}");
+        pair.set(Mood::Well);
+        pair.wait_for_lines();
+        assert_eq!(pair.run(Op::Read, 9), [Ok(()); 9], "{mood:?}");
+    }
+}
+
+#[test]
+fn a_peer_that_may_have_forgotten_writes_is_gone_until_it_is_forgiven() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.run(Op::Write, 2), [Ok(()); 2]);
+    assert_eq!(pair.run(Op::Flush, 1), [Ok(())]);
+    pair.set(Mood::Gone);
+    assert_eq!(pair.run(Op::Read, 8), [Err(IoError::Transport); 8], "all was durable");
+    assert!(pair.remote.forgive().is_err(), "nobody is there");
+    pair.set(Mood::Well);
+    pair.wait_for_lines();
+    assert_eq!(pair.run(Op::Write, 2), [Ok(()); 2]);
+    pair.set(Mood::Gone);
+    assert_eq!(pair.run(Op::Read, 8), [Err(IoError::Gone); 8]);
+    pair.set(Mood::Well);
+    pair.wait_for_lines();
+    assert_eq!(pair.run(Op::Read, 1), [Err(IoError::Gone)], "though it answers");
+    pair.remote.forgive().unwrap();
+    assert_eq!(pair.run(Op::Read, 1), [Ok(())]);
+}
+
+/// Plays a server that says these bytes, and nothing else.
+struct Sayer<'a>(&'a [u8]);
+
+impl Read for Sayer<'_> {
+    fn read(&mut self, target: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read(target)
+    }
+}
+
+impl Write for Sayer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn servers_that_make_no_sense_are_refused() {
+    let hear = |bytes: &[u8]| crate::nbd::client::attach(&mut Sayer(bytes), "disk");
+    let reply = |kind: u32, data: &[u8]| {
+        let head = [&0x0003_e889_0455_65a9_u64.to_be_bytes()[..], &[0, 0, 0, 7]].concat();
+        let length = (data.len() as u32).to_be_bytes();
+        [&head[..], &kind.to_be_bytes(), &length, data].concat()
+    };
+    let said = |parts: &[Vec<u8>]| hear(&[greeting().to_vec(), parts.concat()].concat());
+    let export = |flags: u16| {
+        let size = (SIZE_BYTES as u64).to_be_bytes();
+        reply(3, &[&[0, 0][..], &size, &flags.to_be_bytes()].concat())
+    };
+    let sizes = |least: u32, most: u32| {
+        reply(3, &[&[0, 3][..], &[least, 4096, most].map(u32::to_be_bytes).concat()].concat())
+    };
+    let done = || reply(1, &[]);
+    let attached = said(&[export(5), sizes(1, 32 << 20), done()]).unwrap();
+    assert_eq!((attached.size_bytes, attached.block_bytes), (SIZE_BYTES as u64, 512));
+    for (result, part) in [
+        (hear(b"SSH-2.0-OpenSSH_9.2p1 Debian"), "greets in another way"),
+        (hear(b"NBDMAGIC\0\0\x42\x02\x81\x86\x12\x53\0\0"), "fixed newstyle"),
+        (said(&[done()]), "size"),
+        (said(&[reply(3, &[0, 0, 1]), done()]), "cut short"),
+        (said(&[reply(3, &[])]), "cut short"),
+        (said(&[export(3), done()]), "cannot be written"),
+        (said(&[export(1), sizes(8192, 32 << 20), done()]), "larger than 4096"),
+        (said(&[export(1), sizes(0, 32 << 20), done()]), "larger than 4096"),
+        (said(&[export(1), sizes(1, 65536), done()]), "32 MiB"),
+        (said(&[reply(1 << 31 | 6, b"no such thing")]), "no such thing"),
+        (said(&[reply(2, &[])]), "not asked"),
+        (said(&vec![export(1); 100]), "not come to an end"),
+    ] {
+        let message = result.unwrap_err().to_string();
+        assert!(message.contains(part), "no `{part}` in {message}");
+    }
+    let endless = [&reply(3, &[])[..16], &[0xff; 4]].concat();
+    assert!(matches!(said(&[endless]), Err(ClientError::NoServer("its answer has no end"))));
+    assert!(matches!(hear(&greeting()[..17]), Err(ClientError::System(_))));
+}

@@ -1,0 +1,155 @@
+//! Where an export of another machine is: `nbd://host:port/export` or
+//! `nbd+unix:///export?socket=PATH`.
+//!
+//! Source: `doc/uri.md` of the NetworkBlockDevice/nbd repository. Non-goals: TLS (`nbds`), vsock,
+//! and user names.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// The port of NBD, where none is named.
+const PORT: u16 = 10809;
+
+/// An export of another machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NbdUri {
+    /// Where its server listens.
+    pub place: Place,
+    /// Its name; empty for the server's first.
+    pub export: String,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// A host, by name or address, and a port.
+    Tcp(String, u16),
+}
+
+/// A text that is no such URI.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is not the URI of an NBD export: {what}; write nbd://HOST/EXPORT, \
+         nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH"
+)]
+pub struct UriError {
+    text: String,
+    what: &'static str,
+}
+
+impl NbdUri {
+    /// Reads a URI.
+    ///
+    /// # Errors
+    /// If it is not written as one.
+    pub fn parse(text: &str) -> Result<NbdUri, UriError> {
+        let error = |what| UriError { text: text.to_owned(), what };
+        let (scheme, rest) = text.split_once("://").ok_or(error("it has no scheme"))?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, export) = rest.split_once('/').unwrap_or((rest, ""));
+        let export = decode(export).ok_or(error("its export is misspelt"))?;
+        let place = match scheme {
+            "nbd" if !query.is_empty() => return Err(error("nbd:// has no parameters")),
+            "nbd" => tcp(authority).ok_or(error("its host or its port cannot be"))?,
+            "nbd+unix" if !authority.is_empty() => {
+                return Err(error("nbd+unix has no host: three slashes stand before the export"));
+            }
+            "nbd+unix" => {
+                let path = query.strip_prefix("socket=").and_then(decode);
+                let path = path.filter(|path| !path.is_empty() && !path.contains('&'));
+                Place::Unix(path.ok_or(error("socket=PATH is missing, or not alone"))?.into())
+            }
+            "nbds" | "nbds+unix" => return Err(error("members behind TLS are not served")),
+            _ => return Err(error("its scheme is not nbd or nbd+unix")),
+        };
+        Ok(NbdUri { place, export })
+    }
+}
+
+impl fmt::Display for NbdUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let export = &self.export;
+        match &self.place {
+            Place::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", path.display()),
+            Place::Tcp(host, port) if host.contains(':') => {
+                write!(f, "nbd://[{host}]:{port}/{export}")
+            }
+            Place::Tcp(host, port) => write!(f, "nbd://{host}:{port}/{export}"),
+        }
+    }
+}
+
+/// `host`, `host:port`, `[v6]` or `[v6]:port`.
+fn tcp(authority: &str) -> Option<Place> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, behind) = rest.split_once(']')?;
+            (host, if behind.is_empty() { None } else { Some(behind.strip_prefix(':')?) })
+        }
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let port = port.map_or(Some(PORT), |port| port.parse().ok())?;
+    let named = !host.is_empty() && !host.contains(['@', '[', ']']);
+    named.then(|| Place::Tcp(host.to_owned(), port))
+}
+
+/// A text without its percent signs; `None` if one of them means nothing.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                (digit()? * 16 + digit()?) as u8
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_are_read_as_other_clients_read_them() {
+        for (text, read) in [
+            ("nbd://replica/disk", "nbd://replica:10809/disk"),
+            ("nbd://replica", "nbd://replica:10809/"),
+            ("nbd://10.0.0.1:7/a/b", "nbd://10.0.0.1:7/a/b"),
+            ("nbd://[::1]/", "nbd://[::1]:10809/"),
+            ("nbd://[::1]:7/x", "nbd://[::1]:7/x"),
+            ("nbd+unix:///?socket=/tmp/a", "nbd+unix:///?socket=/tmp/a"),
+            ("nbd+unix:///my%20disk?socket=/tmp/%61b", "nbd+unix:///my disk?socket=/tmp/ab"),
+        ] {
+            assert_eq!(NbdUri::parse(text).unwrap().to_string(), read);
+        }
+    }
+
+    #[test]
+    fn what_is_no_uri_is_refused_with_the_forms_there_are() {
+        for (text, part) in [
+            ("/dev/sdb", "no scheme"),
+            ("http://host/", "scheme is not nbd"),
+            ("nbds://host/", "TLS"),
+            ("nbd:///disk", "host"),
+            ("nbd://host:70000/", "port"),
+            ("nbd://host:/", "port"),
+            ("nbd://[::1", "host"),
+            ("nbd://host/?socket=/a", "no parameters"),
+            ("nbd+unix://host/?socket=/a", "three slashes"),
+            ("nbd+unix:///", "socket=PATH"),
+            ("nbd+unix:///%zz?socket=/a", "misspelt"),
+        ] {
+            let message = NbdUri::parse(text).unwrap_err().to_string();
+            assert!(message.contains(part) && message.contains("nbd://HOST"), "{text}: {message}");
+        }
+    }
+}
