@@ -4,10 +4,10 @@ use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::{Context, anyhow};
 use clap::{Subcommand, ValueEnum};
-use mirrorball_core::units::Nanos;
+use mirrorball_core::units::{Nanos, parse_bytes};
 use mirrorball_io::control;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Ask a running volume how it is, or change its policy
 #[derive(Debug, clap::Args)]
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 Examples:
   mirrorball ctl --control /tmp/volume.ctl status
   mirrorball ctl --control /tmp/volume.ctl policy round-robin:256K
-  mirrorball ctl --control /tmp/volume.ctl members rebuild 2
+  mirrorball ctl --control /tmp/volume.ctl members rebuild 2 --rate 50M
   mirrorball ctl --control /tmp/volume.ctl stats --format json")]
 pub(crate) struct Args {
     /// The control socket of the service
@@ -55,6 +55,9 @@ enum MemberOrder {
     Rebuild {
         /// Its devid
         devid: u64,
+        /// At most so many bytes a second: 50M; once more with another to change it
+        #[arg(long, value_parser = parse_bytes)]
+        rate: Option<u64>,
     },
 }
 
@@ -70,24 +73,15 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let line = match &args.question {
         Question::Status => "status".to_owned(),
         Question::Members { order: None } => "members".to_owned(),
-        Question::Members { order: Some(MemberOrder::Rebuild { devid }) } => {
-            format!("rebuild {devid}")
+        Question::Members { order: Some(MemberOrder::Rebuild { devid, rate }) } => {
+            let rate = rate.map(|rate| format!(" {rate}")).unwrap_or_default();
+            format!("rebuild {devid}{rate}")
         }
         Question::Stats => "stats".to_owned(),
         Question::Policy { name: None } => "policy".to_owned(),
         Question::Policy { name: Some(name) } => format!("policy {name}"),
     };
-    let path = args.control.display();
-    let text = control::ask(&args.control, &line)
-        .with_context(|| format!("nobody answers at `{path}` (is the volume served?)"))
-        .map_err(Failure::Fault)?;
-    let reply: Value = serde_json::from_str(&text)
-        .with_context(|| format!("what answers at `{path}` is no service of this program"))
-        .map_err(Failure::Fault)?;
-    if let Some(error) = reply["error"].as_str() {
-        return Err(Failure::WrongUse(anyhow!("{error}")));
-    }
-    let answer = &reply["answer"];
+    let answer = &ask(&args.control, &line)?;
     screen::print(&match (args.format, &args.question) {
         (Format::Json, _) => format!("{answer:#}\n"),
         (Format::Text, Question::Status) => status(answer),
@@ -100,6 +94,21 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
+/// What the service with this control socket answers to a line.
+pub(crate) fn ask(socket: &Path, line: &str) -> Result<Value, Failure> {
+    let path = socket.display();
+    let text = control::ask(socket, line)
+        .with_context(|| format!("nobody answers at `{path}` (is the volume served?)"))
+        .map_err(Failure::Fault)?;
+    let mut reply: Value = serde_json::from_str(&text)
+        .with_context(|| format!("what answers at `{path}` is no service of this program"))
+        .map_err(Failure::Fault)?;
+    if let Some(error) = reply["error"].as_str() {
+        return Err(Failure::WrongUse(anyhow!("{error}")));
+    }
+    Ok(reply["answer"].take())
+}
+
 fn status(answer: &Value) -> String {
     let of = |key: &str| plain(&answer[key]);
     let mut text = format!("{}: {}\n", of("name"), of("health"));
@@ -109,7 +118,22 @@ fn status(answer: &Value) -> String {
     for export in answer["exports"].as_array().into_iter().flatten() {
         text += &format!("  export {}: {} bytes\n", plain(&export["name"]), export["size_bytes"]);
     }
+    for rebuild in answer["rebuilds"].as_array().into_iter().flatten() {
+        let bytes = |key: &str| rebuild[key].as_u64().unwrap_or(0);
+        let (recovered, total) = (bytes("recovered_bytes"), bytes("total_bytes"));
+        let percent = 100.0 * recovered as f64 / total.max(1) as f64;
+        let devid = &rebuild["devid"];
+        text += &format!("  rebuilding devid {devid}: {recovered} of {total} bytes ");
+        text += &format!("({percent:.1} %){}\n", rate(&answer["rebuild_bytes_per_s"]));
+    }
     text + &format!("  {} connections, I/O by {}\n", of("connections"), of("backend"))
+}
+
+fn rate(bytes_per_s: &Value) -> String {
+    match bytes_per_s.as_u64() {
+        Some(rate) => format!(", at most {rate} bytes a second"),
+        None => String::new(),
+    }
 }
 
 fn each(answer: &Value, line: fn(&Value) -> String) -> String {

@@ -18,6 +18,7 @@ mod report;
 mod screen;
 mod serve;
 mod serving;
+mod top;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ enum Command {
     Emulate(emulate::Args),
     Serve(serve::Args),
     Ctl(ctl::Args),
+    Top(top::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Command::Emulate(args) => emulate::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Ctl(args) => ctl::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };

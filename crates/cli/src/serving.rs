@@ -11,11 +11,12 @@ use mirrorball_core::policy::ReadPolicy;
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_io::address::{Address, AddressError, Bound};
 use mirrorball_io::assemble::Assembly;
-use mirrorball_io::control::Control;
-use mirrorball_io::driver::BackendKind;
+use mirrorball_io::control::{Control, Door, Speaks};
+use mirrorball_io::driver::{BackendKind, Handle};
 use mirrorball_io::executor::Executor;
 use mirrorball_io::nbd::server::{ConnectionsMax, Server};
 use mirrorball_io::service::{Service, raise_limits};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,6 +32,10 @@ pub(crate) struct Doors {
     /// A socket for `mirrorball ctl`
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
+
+    /// Where Prometheus finds metrics: PORT (this machine only) or ADDRESS:PORT
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
+    metrics: Option<SocketAddr>,
 
     /// What does the I/O [default: io_uring, or threads where that is not to be had]
     #[arg(long, value_enum)]
@@ -75,14 +80,17 @@ pub(crate) fn run(
         listeners.push(listen(address, &mut executor)?);
     }
     let control_address = doors.control.clone().map(Address::Unix);
-    let control = match &control_address {
-        None => None,
-        Some(address) => {
-            let listener = listen(address, &mut executor)?;
-            let policy = policy.map(str::to_owned);
-            Some(Control::new(array.name.clone(), policy, listener, &mut executor))
-        }
-    };
+    let mut control_doors = Vec::new();
+    if let Some(address) = &control_address {
+        let listener = listen(address, &mut executor)?;
+        control_doors.push(Door { listener, speaks: Speaks::Lines });
+    }
+    if let Some(address) = doors.metrics {
+        let listener = listen_for_metrics(address, &mut executor).map_err(Failure::Fault)?;
+        control_doors.push(Door { listener, speaks: Speaks::Http });
+    }
+    let policy = policy.map(str::to_owned);
+    let control = Control::new(array.name.clone(), policy, control_doors, &mut executor);
     for note in notes {
         eprintln!("note: {note}");
     }
@@ -94,8 +102,8 @@ pub(crate) fn run(
     // Members, listeners and the control socket want descriptors, too.
     let connections_max = ConnectionsMax((descriptors / 2).clamp(16, 4096));
     let server = Server::new(exports, listeners, connections_max, &mut executor);
-    let (mut service, stopper) =
-        Service::new(executor, server, control).map_err(|error| Failure::Fault(error.into()))?;
+    let (mut service, stopper) = Service::new(executor, server, Some(control))
+        .map_err(|error| Failure::Fault(error.into()))?;
     let stopping = AtomicBool::new(false);
     ctrlc::set_handler(move || {
         if stopping.swap(true, Ordering::Relaxed) {
@@ -114,10 +122,7 @@ pub(crate) fn run(
     Ok(Ending::Done)
 }
 
-fn listen(
-    address: &Address,
-    executor: &mut Executor,
-) -> Result<mirrorball_io::driver::Handle, Failure> {
+fn listen(address: &Address, executor: &mut Executor) -> Result<Handle, Failure> {
     let Bound { socket, note } = address.bind().map_err(|error| match error {
         error @ AddressError::System { .. } => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
@@ -126,4 +131,22 @@ fn listen(
         eprintln!("note: {note}");
     }
     executor.driver.adopt(socket).map_err(|error| Failure::Fault(error.into()))
+}
+
+/// Listens for whoever fetches metrics, and says where.
+fn listen_for_metrics(address: SocketAddr, executor: &mut Executor) -> anyhow::Result<Handle> {
+    let socket = TcpListener::bind(address)
+        .with_context(|| format!("cannot listen on {address} for metrics (take another port)"))?;
+    eprintln!("metrics: http://{}/metrics", socket.local_addr()?);
+    Ok(executor.driver.adopt(socket.into())?)
+}
+
+/// Reads where metrics are to be found.
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    port.or_else(|_| text.parse()).map_err(|_| {
+        format!(
+            "`{text}` is no address for metrics: write PORT (this machine only) or ADDRESS:PORT"
+        )
+    })
 }

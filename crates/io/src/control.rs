@@ -1,14 +1,20 @@
-//! The control socket: asks a running volume how it is, and changes its policy.
+//! The control socket: asks a running volume how it is, and changes its policy. And the metrics, for
+//! Prometheus to fetch.
 //!
 //! A client connects, sends one line and reads one line of JSON until the connection ends:
 //! `{"answer": …}` or `{"error": "…"}`. The lines are `status`, `members`, `stats`, `policy`,
-//! `rebuild DEVID` and `policy NAME`, where the name is written as everywhere: `latency-rr`, or
+//! `rebuild DEVID`, which may end in a rate in bytes a second, and `policy NAME`, where the name is written as everywhere: `latency-rr`, or
 //! `round-robin:256K` in the kernel's own syntax. A new policy reads from its next decision on;
 //! what is in flight is not touched.
 //!
 //! It is a unix socket, so the rights of its file say who may ask.
+//!
+//! Metrics are fetched over TCP with `GET /metrics` of HTTP/1.1, a connection for each; nothing can
+//! be changed there.
 
 mod answer;
+mod http;
+pub mod metrics;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +22,7 @@ use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Answer, Done, Handle, Token};
 use crate::executor::Executor;
 use crate::nbd::server::Server;
+use crate::rebuild::Rebuild;
 use mirrorball_core::slab::Slab;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -38,33 +45,66 @@ pub struct Control {
     name: String,
     /// The policy of the volume, as it was written; `None` without a volume.
     policy: Option<String>,
-    listener: Handle,
-    accepting: bool,
+    listeners: Vec<Listener>,
     clients: Slab<Client>,
     stopping: bool,
 }
 
+/// The rest of a service, which questions are about.
+pub struct Parts<'a> {
+    /// The volume and its members.
+    pub executor: &'a mut Executor,
+    /// Who is connected to it.
+    pub server: &'a Server,
+    /// The rebuild of its members.
+    pub rebuild: &'a mut Rebuild,
+}
+
+/// A listening socket, and what is spoken there.
+#[derive(Clone, Copy, Debug)]
+pub struct Door {
+    /// The socket.
+    pub listener: Handle,
+    /// What is spoken.
+    pub speaks: Speaks,
+}
+
+/// What is spoken with a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Speaks {
+    /// A line, and a line of JSON in answer.
+    Lines,
+    /// HTTP, to fetch metrics.
+    Http,
+}
+
+struct Listener {
+    door: Door,
+    accepting: bool,
+}
+
 struct Client {
     socket: Handle,
+    speaks: Speaks,
     /// The line, then the answer.
     buffer: BufferKey,
     received: usize,
 }
 
 impl Control {
-    /// Answers on this listening unix socket, for the array called `name`; `policy` is what its
+    /// Answers at these doors, for the array called `name`; `policy` is what its
     /// volume starts with.
     pub fn new(
         name: String,
         policy: Option<String>,
-        listener: Handle,
+        doors: Vec<Door>,
         executor: &mut Executor,
     ) -> Control {
+        let listeners = doors.into_iter().map(|door| Listener { door, accepting: false });
         let mut control = Control {
             name,
             policy,
-            listener,
-            accepting: false,
+            listeners: listeners.collect(),
             clients: Slab::default(),
             stopping: false,
         };
@@ -73,39 +113,45 @@ impl Control {
     }
 
     /// The end of an operation whose token has one of [`TOKEN_OWNERS`].
-    pub fn on_done(&mut self, done: Done, executor: &mut Executor, server: &Server) {
+    pub fn on_done(&mut self, done: Done, parts: Parts<'_>) {
         let key = done.token.key();
         match (done.token.owner(), done.result) {
             (LISTENER, result) => {
-                self.accepting = false;
+                let listener = &mut self.listeners[key as usize];
+                listener.accepting = false;
                 if let Ok(Answer::Connection(socket)) = result {
-                    self.on_client(socket, executor);
-                    self.accept(executor);
+                    let speaks = listener.door.speaks;
+                    self.on_client(socket, speaks, parts.executor);
+                    self.accept(parts.executor);
                 }
             }
             (RECEIVE, Ok(Answer::Bytes(bytes))) if bytes > 0 => {
-                self.on_received(key, bytes, executor, server);
+                self.on_received(key, bytes, parts);
             }
-            _ => self.forget(key, executor),
+            _ => self.forget(key, parts.executor),
         }
     }
 
     /// Takes no more questions.
     pub fn stop(&mut self, executor: &mut Executor) {
         self.stopping = true;
-        executor.driver.close(self.listener);
-    }
-
-    fn accept(&mut self, executor: &mut Executor) {
-        if !self.accepting && !self.stopping && self.clients.len() < CLIENTS_MAX {
-            self.accepting = true;
-            executor.driver.accept(Token::new(LISTENER, 0), self.listener);
+        for listener in &self.listeners {
+            executor.driver.close(listener.door.listener);
         }
     }
 
-    fn on_client(&mut self, socket: Handle, executor: &mut Executor) {
+    fn accept(&mut self, executor: &mut Executor) {
+        for (key, listener) in (0..).zip(&mut self.listeners) {
+            if !listener.accepting && !self.stopping && self.clients.len() < CLIENTS_MAX {
+                listener.accepting = true;
+                executor.driver.accept(Token::new(LISTENER, key), listener.door.listener);
+            }
+        }
+    }
+
+    fn on_client(&mut self, socket: Handle, speaks: Speaks, executor: &mut Executor) {
         let buffer = executor.driver.buffers.acquire(LINE_BYTES);
-        let key = self.clients.insert(Client { socket, buffer, received: 0 });
+        let key = self.clients.insert(Client { socket, speaks, buffer, received: 0 });
         executor.driver.receive(
             Token::new(RECEIVE, key),
             socket,
@@ -113,23 +159,30 @@ impl Control {
         );
     }
 
-    fn on_received(&mut self, key: u32, bytes: usize, executor: &mut Executor, server: &Server) {
+    fn on_received(&mut self, key: u32, bytes: usize, mut parts: Parts<'_>) {
         let client = self.clients.get_mut(key);
-        let Client { socket, buffer, .. } = *client;
         client.received += bytes;
-        let received = client.received;
-        let line = executor.driver.buffers.bytes(Slice::data(buffer, 0, received));
-        let Some(end) = line.iter().position(|&byte| byte == b'\n') else {
+        let Client { socket, speaks, buffer, received } = *client;
+        let driver = &mut parts.executor.driver;
+        let input = driver.buffers.bytes(Slice::data(buffer, 0, received));
+        let end = match speaks {
+            Speaks::Lines => input.iter().position(|&byte| byte == b'\n'),
+            Speaks::Http => input.windows(4).position(|bytes| bytes == b"\r\n\r\n"),
+        };
+        let Some(end) = end else {
             if received == LINE_BYTES {
-                return self.forget(key, executor);
+                return self.forget(key, parts.executor);
             }
             let room = Slice::data(buffer, received, LINE_BYTES - received);
-            return executor.driver.receive(Token::new(RECEIVE, key), socket, room);
+            return driver.receive(Token::new(RECEIVE, key), socket, room);
         };
-        let line = String::from_utf8_lossy(&line[..end]).into_owned();
-        let text = answer::answer(self, &line, executor, server).to_string() + "\n";
-        let driver = &mut executor.driver;
+        let input = String::from_utf8_lossy(&input[..end]).into_owned();
         driver.buffers.release(buffer);
+        let text = match speaks {
+            Speaks::Lines => answer::answer(self, &input, &mut parts).to_string() + "\n",
+            Speaks::Http => http::reply(self, &input, &parts),
+        };
+        let driver = &mut parts.executor.driver;
         let buffer = driver.buffers.acquire(text.len());
         let slice = Slice::data(buffer, 0, text.len());
         driver.buffers.bytes_mut(slice).copy_from_slice(text.as_bytes());

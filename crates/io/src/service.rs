@@ -1,6 +1,6 @@
 //! The loop of a running volume: executor, NBD server and control socket in one thread.
 
-use crate::control::{self, Control};
+use crate::control::{self, Control, Parts};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Done, Handle, Token};
 use crate::executor::{self, Executor};
@@ -118,7 +118,8 @@ impl Service {
             self.server.on_done(done, &mut self.executor);
         } else if control::TOKEN_OWNERS.contains(&owner) {
             let control = self.control.as_mut().expect("it started the operation");
-            control.on_done(done, &mut self.executor, &self.server);
+            let (executor, server) = (&mut self.executor, &self.server);
+            control.on_done(done, Parts { executor, server, rebuild: &mut self.rebuild });
         } else if owner == WAKE && self.deadline.is_none() {
             self.deadline = Some(Instant::now() + STOP_PATIENCE);
             self.server.stop(&mut self.executor);

@@ -1,12 +1,11 @@
 //! What the control socket answers.
 
-use super::Control;
+use super::{Control, Parts};
 use crate::executor::{Executor, MemberStats, Target};
-use crate::nbd::server::Server;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::policies::Spec;
-use mirrorball_core::units::Nanos;
+use mirrorball_core::units::{Nanos, parse_bytes};
 use serde_json::{Value, json};
 
 /// Figures of an emulated disk whose p99 lateness is greater say nothing about its model: the first
@@ -14,15 +13,11 @@ use serde_json::{Value, json};
 const LATENESS_BOUNDS: [Nanos; 2] = [Nanos::from_micros(500), Nanos::from_micros(150)];
 
 /// Answers one line.
-pub(super) fn answer(
-    control: &mut Control,
-    line: &str,
-    executor: &mut Executor,
-    server: &Server,
-) -> Value {
+pub(super) fn answer(control: &mut Control, line: &str, parts: &mut Parts<'_>) -> Value {
+    let executor = &mut *parts.executor;
     let (command, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let result = match (command, rest.trim()) {
-        ("status", "") => Ok(status(control, executor, server)),
+        ("status", "") => Ok(status(control, parts)),
         ("members", "") => Ok(executor
             .members()
             .map(|(config, stats)| member(config, stats, state(executor, config)))
@@ -30,10 +25,10 @@ pub(super) fn answer(
         ("stats", "") => Ok(stats(executor)),
         ("policy", "") => Ok(json!(control.policy)),
         ("policy", name) => set_policy(control, name, executor),
-        ("rebuild", devid) => rebuild(devid, executor),
+        ("rebuild", order) => rebuild(order, parts),
         _ => Err(format!(
             "`{line}` is not understood: ask status, members, stats, policy, policy NAME or \
-             rebuild DEVID"
+             rebuild DEVID [RATE]"
         )),
     };
     match result {
@@ -42,7 +37,8 @@ pub(super) fn answer(
     }
 }
 
-fn status(control: &Control, executor: &Executor, server: &Server) -> Value {
+fn status(control: &Control, parts: &Parts<'_>) -> Value {
+    let Parts { executor, server, rebuild } = parts;
     let states: Vec<MemberState> =
         executor.members().map(|(config, _)| state(executor, config)).collect();
     let exports = server.exports().iter().map(|export| {
@@ -63,6 +59,8 @@ fn status(control: &Control, executor: &Executor, server: &Server) -> Value {
             true => "in sync",
             false => "degraded",
         },
+        "rebuilds": rebuilds(executor),
+        "rebuild_bytes_per_s": rebuild.rate(),
         "connections": server.connections(),
         "exports": exports.collect::<Value>(),
         "backend": executor.driver.backend().to_string(),
@@ -82,27 +80,36 @@ fn set_policy(control: &mut Control, name: &str, executor: &mut Executor) -> Res
     Ok(json!(name))
 }
 
-/// Has a member that failed rebuilt from its mirrors.
-fn rebuild(devid: &str, executor: &mut Executor) -> Result<Value, String> {
-    let Some(volume) = executor.volume_mut() else {
-        return Err("the members are served each on its own: none can be rebuilt".to_owned());
-    };
-    let found = devid.parse().ok().and_then(|devid| volume.members().find(devid));
-    let Some(index) = found else {
-        return Err(format!("there is no member with devid `{devid}`"));
-    };
-    match volume.members()[index].state {
-        MemberState::InSync => Err(format!("the member with devid {devid} is in sync")),
-        MemberState::Rebuilding { .. } => Ok(json!("it is being rebuilt")),
-        MemberState::Failed => {
-            let stale = MemberState::Rebuilding { recovered_bytes: 0 };
-            volume.set_member_state(index, stale);
-            Ok(json!("it is being rebuilt"))
-        }
+/// Has a member that failed rebuilt from its mirrors: a devid, and perhaps a rate.
+fn rebuild(order: &str, parts: &mut Parts<'_>) -> Result<Value, String> {
+    let (devid, rate) = order.split_once(' ').map_or((order, None), |(a, b)| (a, Some(b)));
+    let devid = devid.parse().map_err(|_| format!("`{devid}` is no devid"))?;
+    let rate = rate.map(parse_bytes).transpose().map_err(|error| error.to_string())?;
+    if rate == Some(0) {
+        return Err("at a rate of 0 it would never be done".to_owned());
     }
+    let begun = parts.rebuild.begin(devid, rate, parts.executor);
+    begun.map_err(|error| error.to_string())?;
+    Ok(json!("it is being rebuilt"))
 }
 
-fn state(executor: &Executor, config: &MemberConfig) -> MemberState {
+/// How far each member that is being rebuilt has come.
+fn rebuilds(executor: &Executor) -> Value {
+    let Some(volume) = executor.volume() else { return json!([]) };
+    let rebuilt = volume.members().iter().filter_map(|(index, member)| {
+        let MemberState::Rebuilding { recovered_bytes } = member.state else { return None };
+        // Behind the last chunk there is nothing to copy.
+        let total_bytes = volume.map().allocated_end(index);
+        let recovered_bytes = recovered_bytes.min(total_bytes);
+        let devid = member.config.devid;
+        Some(json!({
+            "devid": devid, "recovered_bytes": recovered_bytes, "total_bytes": total_bytes,
+        }))
+    });
+    rebuilt.collect()
+}
+
+pub(super) fn state(executor: &Executor, config: &MemberConfig) -> MemberState {
     let Some(volume) = executor.volume() else { return config.state };
     let index = volume.members().find(config.devid).unwrap_or(MemberIndex(0));
     volume.members()[index].state

@@ -310,6 +310,25 @@ impl Executor {
         self.end_part(key, result);
     }
 
+    /// Lets a member that failed be written again.
+    ///
+    /// # Errors
+    /// If it is not back, or is not done with what it was asked before; the text says which.
+    pub fn readmit(&mut self, member: MemberIndex) -> Result<(), &'static str> {
+        let station = &mut self.stations[member.get()];
+        if station.stats.in_flight > 0 {
+            return Err("what it was asked before it failed has not ended");
+        }
+        station.seen_whole = false;
+        if !station.is_whole(&self.driver) {
+            return Err("its file is shorter than it was (make it as long again)");
+        }
+        match &mut station.store {
+            Store::Remote(remote) => remote.readmit(),
+            _ => Ok(()),
+        }
+    }
+
     fn on_remote_done(&mut self, done: &Done) {
         let station = &mut self.stations[remote::member_of(done.token).get()];
         let Store::Remote(remote) = &mut station.store else {

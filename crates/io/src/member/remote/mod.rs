@@ -119,7 +119,7 @@ impl Remote {
     ///
     /// # Errors
     /// If nobody answers there.
-    pub fn forgive(&mut self) -> Result<(), &'static str> {
+    pub fn readmit(&mut self) -> Result<(), &'static str> {
         if self.connections() == 0 {
             return Err("nobody answers there: it is tried again and again");
         }

@@ -222,13 +222,13 @@ fn a_peer_that_goes_is_an_error_of_transport_and_may_come_back() {
 }
 
 #[test]
-fn a_peer_that_may_have_forgotten_writes_is_gone_until_it_is_forgiven() {
+fn a_peer_that_may_have_forgotten_writes_is_gone_until_it_is_readmitted() {
     let mut pair = Pair::new();
     assert_eq!(pair.run(Op::Write, 2), [Ok(()); 2]);
     assert_eq!(pair.run(Op::Flush, 1), [Ok(())]);
     pair.set(Mood::Gone);
     assert_eq!(pair.run(Op::Read, 8), [Err(IoError::Transport); 8], "all was durable");
-    assert!(pair.remote.forgive().is_err(), "nobody is there");
+    assert!(pair.remote.readmit().is_err(), "nobody is there");
     pair.set(Mood::Well);
     pair.wait_for_lines();
     assert_eq!(pair.run(Op::Write, 2), [Ok(()); 2]);
@@ -237,7 +237,7 @@ fn a_peer_that_may_have_forgotten_writes_is_gone_until_it_is_forgiven() {
     pair.set(Mood::Well);
     pair.wait_for_lines();
     assert_eq!(pair.run(Op::Read, 1), [Err(IoError::Gone)], "though it answers");
-    pair.remote.forgive().unwrap();
+    pair.remote.readmit().unwrap();
     assert_eq!(pair.run(Op::Read, 1), [Ok(())]);
 }
 

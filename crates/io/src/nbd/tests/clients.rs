@@ -3,7 +3,7 @@
 use crate::address::Address;
 use crate::assemble::{Assembly, Backing, Emulation, Shape, emulate};
 use crate::clock::Speed;
-use crate::control::{Control, ask};
+use crate::control::{Control, Door, Speaks, ask};
 use crate::driver::BackendKind;
 use crate::nbd::handshake::greeting;
 use crate::nbd::server::{ConnectionsMax, Server};
@@ -100,7 +100,8 @@ fn service(
     let control = executor.driver.adopt(Address::Unix(control).bind().unwrap().socket).unwrap();
     let most = ConnectionsMax(connections_max);
     let server = Server::new(exports, vec![listener], most, &mut executor);
-    let control = Control::new("disk".to_owned(), None, control, &mut executor);
+    let doors = vec![Door { listener: control, speaks: Speaks::Lines }];
+    let control = Control::new("disk".to_owned(), None, doors, &mut executor);
     Service::new(executor, server, Some(control)).unwrap()
 }
 

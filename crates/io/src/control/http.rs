@@ -1,0 +1,27 @@
+//! As much of HTTP/1.1 as it takes to hand out metrics: one request a connection, without a body.
+//!
+//! Source: RFC 9110 and RFC 9112; the type of the contents is that of OpenMetrics 1.0.
+
+use super::{Control, Parts, metrics};
+
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const TEXT_TYPE: &str = "text/plain; charset=utf-8";
+
+/// The reply to a request, of which the head is given.
+pub(super) fn reply(control: &Control, head: &str, parts: &Parts<'_>) -> String {
+    let line = head.lines().next().unwrap_or_default();
+    let words: Vec<&str> = line.split(' ').collect();
+    let (status, kind, body) = match words[..] {
+        ["GET", "/metrics", _] => ("200 OK", METRICS_TYPE, metrics::text(control, parts)),
+        ["GET", _, _] => ("404 Not Found", TEXT_TYPE, "metrics are at /metrics\n".to_owned()),
+        [_, _, version] if version.starts_with("HTTP/") => {
+            ("405 Method Not Allowed", TEXT_TYPE, "metrics are there to GET\n".to_owned())
+        }
+        _ => ("400 Bad Request", TEXT_TYPE, "that is no HTTP/1.1\n".to_owned()),
+    };
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    )
+}

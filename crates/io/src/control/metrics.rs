@@ -1,0 +1,253 @@
+//! The metrics of a service, as Prometheus reads them.
+//!
+//! They are made of the executor's books at every fetch: nothing is counted twice, and a service
+//! that nobody watches pays nothing. Everything of a member has its `devid` as a label.
+//!
+//! Waits are in the time of the models, as in `ctl stats`; lateness is in real time.
+//!
+//! Source of the format: OpenMetrics 1.0, through the crate `prometheus-client`.
+
+use super::answer::state;
+use super::{Control, Parts};
+use crate::executor::{Executor, MemberStats};
+use mirrorball_core::histogram::{Histogram, bin_middle};
+use mirrorball_core::member::{MemberConfig, MemberState};
+use mirrorball_core::units::Nanos;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::fmt::Error;
+
+/// Upper bounds of the buckets of histograms: 1, 2, 5 in each decade, from a fast SSD to a disk
+/// that gave up.
+const BOUNDS: [Nanos; 19] = [
+    Nanos::from_micros(10),
+    Nanos::from_micros(20),
+    Nanos::from_micros(50),
+    Nanos::from_micros(100),
+    Nanos::from_micros(200),
+    Nanos::from_micros(500),
+    Nanos::from_millis(1),
+    Nanos::from_millis(2),
+    Nanos::from_millis(5),
+    Nanos::from_millis(10),
+    Nanos::from_millis(20),
+    Nanos::from_millis(50),
+    Nanos::from_millis(100),
+    Nanos::from_millis(200),
+    Nanos::from_millis(500),
+    Nanos::from_secs(1),
+    Nanos::from_secs(2),
+    Nanos::from_secs(5),
+    Nanos::from_secs(10),
+];
+
+/// The states that a member may be in, by the names that `ctl` gives them.
+const STATES: [&str; 3] = ["in sync", "rebuilding", "failed"];
+
+/// A value with its labels.
+type Sample = (Vec<(&'static str, String)>, Value);
+
+#[derive(Debug)]
+enum Value {
+    Counter(u64),
+    Gauge(i64),
+    /// Sum in seconds, count, and the count of each bucket by its upper bound in seconds.
+    Histogram(f64, u64, Vec<(f64, u64)>),
+}
+
+/// Samples of one name.
+#[derive(Debug)]
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    kind: MetricType,
+    samples: Vec<Sample>,
+}
+
+/// What is known of each member, by its name: help, kind, and how to find it.
+struct OfMember {
+    name: &'static str,
+    help: &'static str,
+    kind: MetricType,
+    value: fn(&MemberStats) -> Value,
+}
+
+const OF_MEMBER: [OfMember; 9] = [
+    OfMember {
+        name: "member_reads",
+        help: "Reads that ended well",
+        kind: MetricType::Counter,
+        value: |stats| Value::Counter(stats.reads),
+    },
+    OfMember {
+        name: "member_read_bytes",
+        help: "Bytes of those reads",
+        kind: MetricType::Counter,
+        value: |stats| Value::Counter(stats.read_bytes),
+    },
+    OfMember {
+        name: "member_writes",
+        help: "Writes that ended well",
+        kind: MetricType::Counter,
+        value: |stats| Value::Counter(stats.writes),
+    },
+    OfMember {
+        name: "member_written_bytes",
+        help: "Bytes of those writes",
+        kind: MetricType::Counter,
+        value: |stats| Value::Counter(stats.written_bytes),
+    },
+    OfMember {
+        name: "member_errors",
+        help: "I/Os that failed",
+        kind: MetricType::Counter,
+        value: |stats| Value::Counter(stats.errors),
+    },
+    OfMember {
+        name: "member_in_flight",
+        help: "I/Os submitted and not completed",
+        kind: MetricType::Gauge,
+        value: |stats| Value::Gauge(stats.in_flight.into()),
+    },
+    OfMember {
+        name: "member_read_wait_seconds",
+        help: "Completion minus submission of reads",
+        kind: MetricType::Histogram,
+        value: |stats| histogram(&stats.read_wait),
+    },
+    OfMember {
+        name: "member_write_wait_seconds",
+        help: "Completion minus submission of writes",
+        kind: MetricType::Histogram,
+        value: |stats| histogram(&stats.write_wait),
+    },
+    OfMember {
+        name: "member_lateness_seconds",
+        help: "How much later than the model said emulated I/Os ended",
+        kind: MetricType::Histogram,
+        value: |stats| histogram(&stats.lateness),
+    },
+];
+
+/// All metrics, as text.
+pub(super) fn text(control: &Control, parts: &Parts<'_>) -> String {
+    let mut registry = Registry::with_prefix("mirrorball");
+    registry.register_collector(Box::new(Families(families(control, parts))));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry)
+        .expect("a string takes whatever is written");
+    text
+}
+
+fn families(control: &Control, parts: &Parts<'_>) -> Vec<Family> {
+    let executor = &*parts.executor;
+    let gauge = |name, help, samples| Family { name, help, kind: MetricType::Gauge, samples };
+    let profile = executor.volume().map(|volume| volume.map().profile().name().to_owned());
+    let labels = vec![
+        ("name", control.name.clone()),
+        ("profile", profile.unwrap_or_default()),
+        ("policy", control.policy.clone().unwrap_or_default()),
+    ];
+    let served = vec![(labels, Value::Gauge(1))];
+    let connected = vec![(Vec::new(), Value::Gauge(parts.server.connections() as i64))];
+    let states = executor.members().flat_map(|member| states(executor, member)).collect();
+    let mut families = vec![
+        gauge("volume_info", "What is served, and by which policy", served),
+        gauge("connections", "Clients that are connected", connected),
+        gauge("member_state", "1 for the state that the member is in", states),
+    ];
+    families.extend(OF_MEMBER.iter().map(|OfMember { name, help, kind, value }| {
+        let samples = executor.members().map(|(config, stats)| (devid(config), value(stats)));
+        Family { name, help, kind: *kind, samples: samples.collect() }
+    }));
+    if let Some(volume) = executor.volume() {
+        let samples = volume.counters().into_iter().map(|counter| {
+            let member = counter.member.map(|member| &volume.members()[member].config);
+            let mut labels = member.map(devid).unwrap_or_default();
+            labels.push(("name", counter.name.to_owned()));
+            (labels, Value::Gauge(counter.value))
+        });
+        let help = "What the policy counts, by its own names";
+        families.push(gauge("policy_counter", help, samples.collect()));
+    }
+    families
+}
+
+fn devid(config: &MemberConfig) -> Vec<(&'static str, String)> {
+    vec![("devid", config.devid.to_string())]
+}
+
+/// A sample for each state that a member may be in.
+fn states(executor: &Executor, (config, _): (&MemberConfig, &MemberStats)) -> [Sample; 3] {
+    let now = match state(executor, config) {
+        MemberState::InSync => 0,
+        MemberState::Rebuilding { .. } => 1,
+        MemberState::Failed => 2,
+    };
+    [0, 1, 2].map(|index| {
+        let mut labels = devid(config);
+        labels.push(("state", STATES[index].to_owned()));
+        (labels, Value::Gauge(i64::from(index == now)))
+    })
+}
+
+/// The buckets of a histogram: each bin of it lies in one, by its middle.
+fn histogram(histogram: &Histogram) -> Value {
+    let seconds = |nanos: Nanos| nanos.0 as f64 / 1e9;
+    let mut buckets: Vec<(f64, u64)> = BOUNDS.iter().map(|&bound| (seconds(bound), 0)).collect();
+    buckets.push((f64::INFINITY, 0));
+    for (bin, count) in histogram.bins() {
+        let middle = bin_middle(bin);
+        buckets[BOUNDS.partition_point(|&bound| bound < middle)].1 += count;
+    }
+    Value::Histogram(histogram.sum_ns() as f64 / 1e9, histogram.count(), buckets)
+}
+
+#[derive(Debug)]
+struct Families(Vec<Family>);
+
+impl Collector for Families {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        for Family { name, help, kind, samples } in &self.0 {
+            let mut metric = encoder.encode_descriptor(name, help, None, *kind)?;
+            for (labels, value) in samples {
+                if labels.is_empty() {
+                    encode(&mut metric, value)?;
+                } else {
+                    encode(&mut metric.encode_family(labels)?, value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn encode(metric: &mut MetricEncoder<'_>, value: &Value) -> Result<(), Error> {
+    match value {
+        Value::Counter(value) => metric.encode_counter::<NoLabelSet, _, f64>(value, None),
+        Value::Gauge(value) => metric.encode_gauge(value),
+        Value::Histogram(sum, count, buckets) => {
+            metric.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_latency_is_in_the_bucket_that_it_does_not_exceed() {
+        let mut waits = Histogram::default();
+        for micros in [1, 9, 11, 800, 30_000_000] {
+            waits.record(Nanos::from_micros(micros));
+        }
+        let Value::Histogram(sum, count, buckets) = histogram(&waits) else { panic!() };
+        assert_eq!((count, buckets.len()), (5, BOUNDS.len() + 1));
+        assert!((sum - 30.000_821).abs() < 1e-9, "{sum}");
+        let filled: Vec<(f64, u64)> = buckets.into_iter().filter(|&(_, n)| n > 0).collect();
+        assert_eq!(filled, [(1e-5, 2), (2e-5, 1), (1e-3, 1), (f64::INFINITY, 1)]);
+    }
+}
