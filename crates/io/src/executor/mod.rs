@@ -1,10 +1,10 @@
 //! The executor: drives a volume and its members, or the members alone, on the real clock.
 //!
 //! One thread owns it. Requests come in with a buffer of the driver; the volume makes member I/O
-//! of them, which goes to files and to other machines through the driver, or to models whose ends come when the clock
-//! reaches them. A turn is: [`Executor::wait`] until something ends or is due, give what belongs to
-//! members to [`Executor::on_done`], then [`Executor::turn`], then take the ends of requests from
-//! [`Executor::poll_ended`].
+//! of them, which goes to files and to other machines through the driver, or to models whose ends
+//! come when the clock reaches them. A turn is: [`Executor::wait`] until something ends or is due,
+//! give what belongs to members to [`Executor::on_done`], then [`Executor::turn`], then take the
+//! ends of requests from [`Executor::poll_ended`].
 //!
 //! **Emulated members.** A model tells when an I/O ends; its data is stored and fetched meanwhile.
 //! The I/O ends when both are done, and the difference to what the model said is its *lateness*,

@@ -10,8 +10,8 @@
 //! The codecs are plain functions of bytes: tests and the fuzzer feed them what nobody sends.
 //! Our server speaks `NBD_OPT_GO`, `INFO`, `LIST`, `EXPORT_NAME`, structured replies, the meta
 //! context `base:allocation`, several connections to one export, block sizes, FUA, flush, trim and
-//! write zeroes. Every copy is written before a write is replied to, and a flush covers all connections,
-//! so clients may use as many as they like (`NBD_FLAG_CAN_MULTI_CONN`).
+//! write zeroes. Every copy is written before a write is replied to, and a flush covers all
+//! connections, so clients may use as many as they like (`NBD_FLAG_CAN_MULTI_CONN`).
 //!
 //! Non-goals: TLS (`NBD_OPT_STARTTLS` is refused), resizing, extended headers, and telling holes
 //! from data: everything counts as allocated, as the protocol allows.
