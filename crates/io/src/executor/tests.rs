@@ -173,6 +173,10 @@ fn a_member_that_is_cut_short_fails_and_the_volume_serves_on() {
     let volume = executor.volume().unwrap();
     assert_eq!(volume.members()[MemberIndex(0)].state, MemberState::Failed);
     assert_eq!(volume.members()[MemberIndex(1)].state, MemberState::InSync);
+    file.set_len(MEMBER_BYTES - 1).unwrap();
+    assert!(executor.readmit(MemberIndex(0)).unwrap_err().contains("shorter"));
+    file.set_len(MEMBER_BYTES).unwrap();
+    assert_eq!(executor.readmit(MemberIndex(0)), Ok(()));
 }
 
 #[test]

@@ -19,6 +19,9 @@ use std::io::{self, ErrorKind, Read, Write};
 /// So many replies to one option are read: a server that goes on says nothing that we need.
 const REPLIES_MAX: usize = 64;
 
+/// The largest export: what a server says of its size costs memory, a little for each GiB.
+const SIZE_BYTES_MAX: u64 = 1 << 50;
+
 /// What a server told of the export that was attached to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attached {
@@ -149,6 +152,9 @@ impl Told {
         let [least, _, most] = self.sizes.unwrap_or([1, 0, DATA_BYTES_MAX]);
         if flags & transmission_flag::READ_ONLY != 0 {
             return Err(ClientError::Unfit("it cannot be written"));
+        }
+        if size_bytes > SIZE_BYTES_MAX {
+            return Err(ClientError::Unfit("it says that it is larger than 1 PiB"));
         }
         if !least.is_power_of_two() || least > 4096 {
             return Err(ClientError::Unfit("its blocks are larger than 4096 bytes"));

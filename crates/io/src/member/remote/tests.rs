@@ -273,6 +273,7 @@ fn servers_that_make_no_sense_are_refused() {
         let size = (SIZE_BYTES as u64).to_be_bytes();
         reply(3, &[&[0, 0][..], &size, &flags.to_be_bytes()].concat())
     };
+    let huge = reply(3, &[&[0, 0][..], &[0xff; 8], &[0, 5]].concat());
     let sizes = |least: u32, most: u32| {
         reply(3, &[&[0, 3][..], &[least, 4096, most].map(u32::to_be_bytes).concat()].concat())
     };
@@ -283,6 +284,7 @@ fn servers_that_make_no_sense_are_refused() {
         (hear(b"SSH-2.0-OpenSSH_9.2p1 Debian"), "greets in another way"),
         (hear(b"NBDMAGIC\0\0\x42\x02\x81\x86\x12\x53\0\0"), "fixed newstyle"),
         (said(&[done()]), "size"),
+        (said(&[huge, done()]), "1 PiB"),
         (said(&[reply(3, &[0, 0, 1]), done()]), "cut short"),
         (said(&[reply(3, &[])]), "cut short"),
         (said(&[export(3), done()]), "cannot be written"),
