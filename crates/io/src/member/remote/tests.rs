@@ -1,6 +1,7 @@
 //! A remote member and a peer that does what it is told: well, badly, or not at all.
 
 use super::*;
+use crate::driver::BackendKind;
 use crate::executor::Target;
 use crate::nbd::Export;
 use crate::nbd::client::ClientError;
@@ -45,6 +46,10 @@ struct Pair {
 
 impl Pair {
     fn new() -> Pair {
+        Pair::by(None)
+    }
+
+    fn by(backend: Option<BackendKind>) -> Pair {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nbd");
         let listener = UnixListener::bind(&path).unwrap();
@@ -57,7 +62,7 @@ impl Pair {
             }
         });
         let uri = NbdUri { place: Place::Unix(path), export: "disk".to_owned() };
-        let mut driver = Driver::new(None).unwrap().0;
+        let mut driver = Driver::new(backend).unwrap().0;
         let peer = Peer::open(&uri).unwrap();
         assert_eq!(peer.attached.size_bytes, SIZE_BYTES as u64);
         let remote = Remote::new(MemberIndex(3), peer, &mut driver).unwrap();
@@ -187,14 +192,18 @@ fn serve(mut socket: UnixStream, mood: &AtomicU8, data: &Mutex<Vec<u8>>) {
 
 #[test]
 fn what_is_written_is_read_back_over_all_connections() {
-    let mut pair = Pair::new();
-    pair.fill(7);
-    assert_eq!(pair.run(Op::Write, 16), [Ok(()); 16]);
-    assert_eq!(pair.run(Op::Flush, 1), [Ok(())]);
-    pair.fill(0);
-    assert_eq!(pair.run(Op::Read, 16), [Ok(()); 16]);
-    assert!(pair.holds(7));
-    assert_eq!(pair.run(Op::Discard, 1), [Ok(())]);
+    for backend in [None, Some(BackendKind::Threads)] {
+        let mut pair = Pair::by(backend);
+        pair.fill(7);
+        assert_eq!(pair.run(Op::Write, 16), [Ok(()); 16]);
+        assert_eq!(pair.run(Op::Flush, 1), [Ok(())]);
+        pair.fill(0);
+        assert_eq!(pair.run(Op::Read, 16), [Ok(()); 16]);
+        assert!(pair.holds(7));
+        assert_eq!(pair.run(Op::Discard, 1), [Ok(())]);
+        pair.set(Mood::Gone);
+        assert_eq!(pair.run(Op::Read, 9), [Err(IoError::Gone); 9], "the discard is not durable");
+    }
 }
 
 #[test]
