@@ -9,25 +9,34 @@ use clap::ValueEnum;
 use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_disk::array_file::ArraySpec;
-use mirrorball_io::address::{Address, AddressError, Bound};
+use mirrorball_io::address::{Address, AddressError, Bound, Gate};
 use mirrorball_io::assemble::Assembly;
 use mirrorball_io::control::{Control, Door, Speaks};
 use mirrorball_io::driver::{BackendKind, Handle};
 use mirrorball_io::executor::Executor;
+use mirrorball_io::fuse::Fuse;
+use mirrorball_io::fuse::mount::{MountError, attach};
+use mirrorball_io::nbd::Export;
 use mirrorball_io::nbd::server::{ConnectionsMax, Server};
-use mirrorball_io::service::{Service, raise_limits};
+use mirrorball_io::service::{Service, Stopper, raise_limits};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where a service listens.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Doors {
-    /// Where clients find it: nbd:unix:PATH, nbd:tcp:PORT (this machine only) or
-    /// nbd:tcp:ADDRESS:PORT; may be given several times
+    /// Where clients find it: nbd:unix:PATH, nbd:tcp:PORT (this machine only),
+    /// nbd:tcp:ADDRESS:PORT, or fuse:DIR for a file in a folder; may be given several times
     #[arg(short, long = "export", value_name = "ADDRESS", required = true,
-          value_parser = Address::parse)]
-    exports: Vec<Address>,
+          value_parser = Gate::parse)]
+    exports: Vec<Gate>,
+
+    /// With fuse:DIR, make each file a block device, and say which
+    #[arg(long = "loop")]
+    loops: bool,
 
     /// A socket for `mirrorball ctl`
     #[arg(long, value_name = "PATH")]
@@ -75,51 +84,131 @@ pub(crate) fn run(
 ) -> Result<Ending, Failure> {
     let Assembly { mut executor, exports, notes } = assembly;
     let descriptors = raise_limits();
+    let (addresses, folder) = doors.sorted()?;
     let mut listeners = Vec::new();
-    for address in &doors.exports {
+    for address in &addresses {
         listeners.push(listen(address, &mut executor)?);
     }
     let control_address = doors.control.clone().map(Address::Unix);
-    let mut control_doors = Vec::new();
-    if let Some(address) = &control_address {
-        let listener = listen(address, &mut executor)?;
-        control_doors.push(Door { listener, speaks: Speaks::Lines });
-    }
-    if let Some(address) = doors.metrics {
-        let listener = listen_for_metrics(address, &mut executor).map_err(Failure::Fault)?;
-        control_doors.push(Door { listener, speaks: Speaks::Http });
-    }
-    let policy = policy.map(str::to_owned);
-    let control = Control::new(array.name.clone(), policy, control_doors, &mut executor);
-    for note in notes {
-        eprintln!("note: {note}");
-    }
-    for address in &doors.exports {
+    let control = doors.control(array, policy, &mut executor)?;
+    tell(notes);
+    let fuse = folder.map(|folder| mount(folder, &exports, &mut executor)).transpose()?;
+    for address in &addresses {
         for export in &exports {
             eprintln!("{}: {} bytes at {}", export.name, export.size_bytes, address.uri(export));
         }
     }
+    let files = fuse.as_ref().map(Fuse::files).unwrap_or_default();
     // Members, listeners and the control socket want descriptors, too.
     let connections_max = ConnectionsMax((descriptors / 2).clamp(16, 4096));
     let server = Server::new(exports, listeners, connections_max, &mut executor);
-    let (mut service, stopper) = Service::new(executor, server, Some(control))
-        .map_err(|error| Failure::Fault(error.into()))?;
+    let (service, stopper) = Service::new(executor, server, Some(control)).map_err(fault)?;
+    let mut service = service.with_fuse(fuse);
+    let stopper = Arc::new(stopper);
+    stop_at_signals(Arc::clone(&stopper)).map_err(fault)?;
+    // A loop device may ask for something before it is there, so we must be serving by then.
+    let (opened, result) = std::thread::scope(|scope| {
+        let opening = scope.spawn(|| {
+            let opened = open(&files, doors.loops);
+            match &opened {
+                Ok(()) => eprintln!("ready"),
+                Err(_) => stopper.stop(),
+            }
+            opened
+        });
+        let result = service.run().context("the service failed");
+        (opening.join().expect("opening does not panic"), result)
+    });
+    tell(service.last_note());
+    for address in addresses.iter().chain(control_address.iter()) {
+        address.clean_up();
+    }
+    result.map_err(Failure::Fault)?;
+    opened?;
+    Ok(Ending::Done)
+}
+
+impl Doors {
+    /// Answers at the control socket, and fetchers of metrics.
+    fn control(
+        &self,
+        array: &ArraySpec,
+        policy: Option<&str>,
+        executor: &mut Executor,
+    ) -> Result<Control, Failure> {
+        let mut doors = Vec::new();
+        if let Some(path) = &self.control {
+            let listener = listen(&Address::Unix(path.clone()), executor)?;
+            doors.push(Door { listener, speaks: Speaks::Lines });
+        }
+        if let Some(address) = self.metrics {
+            let listener = listen_for_metrics(address, executor).map_err(Failure::Fault)?;
+            doors.push(Door { listener, speaks: Speaks::Http });
+        }
+        Ok(Control::new(array.name.clone(), policy.map(str::to_owned), doors, executor))
+    }
+
+    /// The addresses of NBD servers, and the folder for files.
+    fn sorted(&self) -> Result<(Vec<Address>, Option<&Path>), Failure> {
+        let mut addresses = Vec::new();
+        let mut folders = Vec::new();
+        for gate in &self.exports {
+            match gate {
+                Gate::Nbd(address) => addresses.push(address.clone()),
+                Gate::Fuse(folder) => folders.push(folder.as_path()),
+            }
+        }
+        let wrong = |text| Err(Failure::WrongUse(anyhow!("{text}")));
+        match folders.len() {
+            0 if self.loops => wrong("--loop makes files block devices: give --export fuse:DIR"),
+            0 | 1 => Ok((addresses, folders.pop())),
+            _ => wrong("--export fuse:DIR may be given once"),
+        }
+    }
+}
+
+fn tell(notes: impl IntoIterator<Item = String>) {
+    for note in notes {
+        eprintln!("note: {note}");
+    }
+}
+
+fn fault(error: io::Error) -> Failure {
+    Failure::Fault(error.into())
+}
+
+fn mount(folder: &Path, exports: &[Export], executor: &mut Executor) -> Result<Fuse, Failure> {
+    let mounted = Fuse::mount(folder, exports.to_vec(), executor);
+    let (fuse, notes) = mounted.map_err(|error| match error {
+        error @ (MountError::System { .. } | MountError::Io(_)) => Failure::Fault(error.into()),
+        error => Failure::WrongUse(error.into()),
+    })?;
+    tell(notes);
+    Ok(fuse)
+}
+
+/// Says where each file is, or the block device over it.
+fn open(files: &[(Export, PathBuf)], loops: bool) -> Result<(), Failure> {
+    for (export, file) in files {
+        let place = match loops {
+            true => &attach(file, export.block_bytes).map_err(|e| Failure::Fault(e.into()))?,
+            false => file,
+        };
+        eprintln!("{}: {} bytes at {}", export.name, export.size_bytes, place.display());
+    }
+    Ok(())
+}
+
+fn stop_at_signals(stopper: Arc<Stopper>) -> io::Result<()> {
     let stopping = AtomicBool::new(false);
-    ctrlc::set_handler(move || {
+    let set = ctrlc::set_handler(move || {
         if stopping.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(INTERRUPTED));
         }
         eprintln!("finishing what is under way (again to stop at once)");
         stopper.stop();
-    })
-    .map_err(|error| Failure::Fault(error.into()))?;
-    eprintln!("ready");
-    let result = service.run().context("the service failed");
-    for address in doors.exports.iter().chain(&control_address) {
-        address.clean_up();
-    }
-    result.map_err(Failure::Fault)?;
-    Ok(Ending::Done)
+    });
+    set.map_err(io::Error::other)
 }
 
 fn listen(address: &Address, executor: &mut Executor) -> Result<Handle, Failure> {

@@ -1,4 +1,5 @@
-//! Where an export is to be found: `nbd:unix:PATH`, `nbd:tcp:PORT` or `nbd:tcp:ADDRESS:PORT`.
+//! Where an export is to be found: `nbd:unix:PATH`, `nbd:tcp:PORT`, `nbd:tcp:ADDRESS:PORT` or
+//! `fuse:DIR`.
 //!
 //! A port alone means this machine only; other machines are let in by an address, and by nothing
 //! else, because whoever can connect can read and write.
@@ -12,6 +13,29 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// Where clients find what is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// An NBD server.
+    Nbd(Address),
+    /// A folder with a file for each export.
+    Fuse(PathBuf),
+}
+
+impl Gate {
+    /// Reads where.
+    ///
+    /// # Errors
+    /// If it is not written as one.
+    pub fn parse(text: &str) -> Result<Gate, AddressError> {
+        match text.strip_prefix("fuse:") {
+            Some("") => Err(AddressError::Malformed(text.to_owned())),
+            Some(folder) => Ok(Gate::Fuse(folder.into())),
+            None => Address::parse(text).map(Gate::Nbd),
+        }
+    }
+}
 
 /// Where an NBD server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +51,8 @@ pub enum Address {
 pub enum AddressError {
     /// It is not written as one.
     #[error(
-        "`{0}` is not an export: write nbd:unix:PATH, nbd:tcp:PORT (this machine only) or \
-         nbd:tcp:ADDRESS:PORT"
+        "`{0}` is not an export: write nbd:unix:PATH, nbd:tcp:PORT (this machine only), \
+         nbd:tcp:ADDRESS:PORT or fuse:DIR"
     )]
     Malformed(String),
     /// Another server has it.
@@ -170,6 +194,16 @@ mod tests {
         assert_eq!(read("nbd:tcp:[::1]:1").unwrap(), "nbd:tcp:[::1]:1");
         for text in ["", "unix:/a", "nbd:unix:", "nbd:tcp:", "nbd:tcp:host", "nbd:ucp:1"] {
             assert!(read(text).unwrap_err().to_string().contains("nbd:unix:PATH"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_an_export_too() {
+        assert_eq!(Gate::parse("fuse:/a:b").unwrap(), Gate::Fuse("/a:b".into()));
+        let tcp = Address::parse("nbd:tcp:1").unwrap();
+        assert_eq!(Gate::parse("nbd:tcp:1").unwrap(), Gate::Nbd(tcp));
+        for text in ["fuse:", "fuse", "ublk:/a"] {
+            assert!(Gate::parse(text).unwrap_err().to_string().contains("fuse:DIR"), "{text}");
         }
     }
 

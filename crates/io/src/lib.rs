@@ -9,6 +9,7 @@ pub mod clock;
 pub mod control;
 pub mod driver;
 pub mod executor;
+pub mod fuse;
 pub mod member;
 pub mod nbd;
 pub mod rebuild;

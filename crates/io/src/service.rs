@@ -1,9 +1,11 @@
-//! The loop of a running volume: executor, NBD server and control socket in one thread.
+//! The loop of a running volume: executor, NBD server, FUSE files and control socket in one
+//! thread.
 
 use crate::control::{self, Control, Parts};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Done, Handle, Token};
 use crate::executor::{self, Executor};
+use crate::fuse::{self, Fuse};
 use crate::nbd::server::{self, Server};
 use crate::rebuild::{self, Rebuild};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -34,6 +36,7 @@ impl Stopper {
 pub struct Service {
     executor: Executor,
     server: Server,
+    fuse: Option<Fuse>,
     control: Option<Control>,
     rebuild: Rebuild,
     wake: Handle,
@@ -58,9 +61,20 @@ impl Service {
         let token = Token::new(WAKE, 0);
         executor.driver.receive(token, wake, Slice::data(wake_buffer, 0, 1));
         let rebuild = Rebuild::new(&mut executor);
+        let (fuse, deadline) = (None, None);
         let service =
-            Service { executor, server, control, rebuild, wake, wake_buffer, deadline: None };
+            Service { executor, server, fuse, control, rebuild, wake, wake_buffer, deadline };
         Ok((service, Stopper(theirs)))
+    }
+
+    /// Serves these files, too.
+    pub fn with_fuse(self, fuse: Option<Fuse>) -> Service {
+        Service { fuse, ..self }
+    }
+
+    /// What the owner should be told of how it ended.
+    pub fn last_note(&mut self) -> Option<String> {
+        self.fuse.as_mut().and_then(Fuse::last_note)
     }
 
     /// Serves until it is stopped; what was under way then is finished first. Only for clients
@@ -75,7 +89,8 @@ impl Service {
         loop {
             let rebuild = self.settle();
             if let Some(deadline) = self.deadline {
-                let over = self.server.is_over() && self.executor.is_idle();
+                let unmounted = self.fuse.as_ref().is_none_or(Fuse::is_over);
+                let over = self.server.is_over() && unmounted && self.executor.is_idle();
                 if over || Instant::now() >= deadline {
                     return Ok(());
                 }
@@ -96,8 +111,9 @@ impl Service {
             self.executor.turn();
             let mut ended = false;
             while let Some(end) = self.executor.poll_ended() {
-                match end.token.owner() {
-                    rebuild::TOKEN_OWNER => self.rebuild.on_ended(end, &self.executor),
+                match (end.token.owner(), &mut self.fuse) {
+                    (rebuild::TOKEN_OWNER, _) => self.rebuild.on_ended(end, &self.executor),
+                    (fuse::ORDER_OWNER, Some(fuse)) => fuse.on_ended(end, &mut self.executor),
                     _ => self.server.on_ended(end, &mut self.executor),
                 }
                 ended = true;
@@ -120,10 +136,16 @@ impl Service {
             let control = self.control.as_mut().expect("it started the operation");
             let (executor, server) = (&mut self.executor, &self.server);
             control.on_done(done, Parts { executor, server, rebuild: &mut self.rebuild });
+        } else if owner == fuse::BELL_OWNER {
+            let fuse = self.fuse.as_mut().expect("it started the operation");
+            fuse.on_done(&done, &mut self.executor);
         } else if owner == WAKE && self.deadline.is_none() {
             self.deadline = Some(Instant::now() + STOP_PATIENCE);
             self.server.stop(&mut self.executor);
             self.rebuild.stop();
+            if let Some(fuse) = &mut self.fuse {
+                fuse.stop();
+            }
             if let Some(control) = &mut self.control {
                 control.stop(&mut self.executor);
             }

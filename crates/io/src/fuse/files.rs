@@ -1,0 +1,282 @@
+//! The folder that the kernel sees: a file for each export, and what may be done with it.
+//!
+//! A file is like a block device: its size is fixed, and cutting it to nothing on opening changes
+//! nothing.
+//!
+//! What the volume or a member has to answer goes to the mailbox; the rest is answered here.
+
+use super::mailbox::{Ask, Call, Mailbox};
+use crate::nbd::Export;
+use crate::nbd::command::Durability;
+use fuser::{
+    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
+};
+use std::ffi::OsStr;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Number of the first file; those below belong to the folder and to nobody.
+const FIRST_FILE: u64 = 2;
+/// Nothing here ever changes but by the answer to a call, yet whether we live the kernel should
+/// ask us, not its memory.
+const TTL: Duration = Duration::ZERO;
+/// The longest request; the kernel splits what is longer.
+const REQUEST_BYTES: u32 = 1 << 20;
+/// So many requests that nobody waits for may be under way. The kernel counts the I/O of loop
+/// devices among them.
+const BACKGROUND_MAX: u16 = 1024;
+
+/// See the page of this module.
+pub(super) struct Files {
+    pub(super) exports: Vec<Export>,
+    pub(super) mailbox: Arc<Mailbox>,
+    /// Who owns the files.
+    pub(super) owner: (u32, u32),
+}
+
+impl Files {
+    /// What an export is called in the folder: `volume`, if it is the only one.
+    pub(super) fn name<'a>(exports: &'a [Export], export: &'a Export) -> &'a str {
+        if exports.len() == 1 { "volume" } else { &export.name }
+    }
+
+    fn find(&self, inode: INodeNo) -> Result<(usize, &Export), Errno> {
+        let file = inode.0.checked_sub(FIRST_FILE).ok_or(Errno::EISDIR)? as usize;
+        self.exports.get(file).map(|export| (file, export)).ok_or(Errno::ENOENT)
+    }
+
+    fn attributes(&self, inode: INodeNo) -> Result<FileAttr, Errno> {
+        let (kind, perm, size, blksize) = match inode {
+            INodeNo::ROOT => (FileType::Directory, 0o500, 0, 4096),
+            inode => {
+                let (_, export) = self.find(inode)?;
+                (FileType::RegularFile, 0o600, export.size_bytes, export.block_bytes)
+            }
+        };
+        Ok(FileAttr {
+            ino: inode,
+            size,
+            blocks: size / 512,
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
+            kind,
+            perm,
+            nlink: 1,
+            uid: self.owner.0,
+            gid: self.owner.1,
+            rdev: 0,
+            blksize: blksize.max(4096),
+            flags: 0,
+        })
+    }
+
+    /// The file, if a range to be changed lies in it.
+    fn within(&self, inode: INodeNo, offset: u64, length: u64) -> Result<usize, Errno> {
+        let (file, export) = self.find(inode)?;
+        match offset.checked_add(length) {
+            Some(end) if end <= export.size_bytes => Ok(file),
+            _ => Err(Errno::ENOSPC),
+        }
+    }
+
+    fn put(&self, request: &Request, file: usize, ask: Ask) {
+        self.mailbox.put(Call { file, stream: request.pid().into(), ask });
+    }
+}
+
+impl Filesystem for Files {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // Without this the kernel does the I/O of a loop device one by one. An old kernel that
+        // lacks it is slow, not wrong.
+        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        let refused = |nearest| io::Error::other(format!("the kernel takes {nearest} at most"));
+        config.set_max_background(BACKGROUND_MAX).map_err(refused)?;
+        config.set_max_write(REQUEST_BYTES).map_err(|nearest| {
+            io::Error::other(format!("the kernel takes {nearest} bytes at once at most"))
+        })?;
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let exports = &self.exports;
+        let is_it = |export: &Export| name == Files::name(exports, export);
+        let found = exports.iter().position(is_it).filter(|_| parent == INodeNo::ROOT);
+        match found.map(|file| self.attributes(INodeNo(FIRST_FILE + file as u64))) {
+            Some(Ok(attributes)) => reply.entry(&TTL, &attributes, Generation(0)),
+            _ => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.attributes(inode) {
+            Ok(attributes) => reply.attr(&TTL, &attributes),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    /// Changes nothing: programs that write images cut their target to nothing first.
+    fn setattr(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        _: Option<u32>,
+        _: Option<u32>,
+        _: Option<u32>,
+        _: Option<u64>,
+        _: Option<TimeOrNow>,
+        _: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        self.getattr(request, inode, handle, reply);
+    }
+
+    fn open(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.find(inode) {
+            Ok((file, _)) => {
+                let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+                reply.opened(FileHandle(file as u64), flags);
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match self.find(inode) {
+            Err(error) => reply.error(error),
+            Ok((_, export)) if offset >= export.size_bytes || size == 0 => reply.data(&[]),
+            Ok((file, export)) => {
+                let length = u64::from(size).min(export.size_bytes - offset);
+                self.put(request, file, Ask::Read { offset, length, reply });
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match self.within(inode, offset, data.len() as u64) {
+            Err(error) => reply.error(error),
+            Ok(_) if data.is_empty() => reply.written(0),
+            Ok(file) => {
+                // Whoever opened it with O_DSYNC is told of a write when it is durable. O_SYNC
+                // has that bit, too.
+                let durability = match flags.0 & libc::O_DSYNC {
+                    0 => Durability::Later,
+                    _ => Durability::AtReply,
+                };
+                let data = self.mailbox.copy_of(data);
+                self.put(request, file, Ask::Write { offset, data, durability, reply });
+            }
+        }
+    }
+
+    /// Closing a file makes nothing durable; the kernel does not ask again.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fsync(&self, request: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        match self.find(inode) {
+            Ok((file, _)) => self.put(request, file, Ask::Flush { reply }),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    /// Punching a hole is a discard, which reads as zeroes here. Other ways to allocate the kernel
+    /// does by itself.
+    fn fallocate(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        if mode != libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
+        let unit = self.find(inode).map_or(1, |(_, export)| u64::from(export.block_bytes));
+        match self.within(inode, offset, length) {
+            Ok(_) if [offset, length].iter().any(|number| !number.is_multiple_of(unit)) => {
+                reply.error(Errno::EINVAL);
+            }
+            Ok(file) => self.put(request, file, Ask::Discard { offset, length, reply }),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    /// Everything is data: there are no holes to be told of.
+    fn lseek(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let size_bytes = self.find(inode).map_or(0, |(_, export)| export.size_bytes);
+        match whence {
+            _ if !(0..size_bytes as i64).contains(&offset) => reply.error(Errno::ENXIO),
+            libc::SEEK_DATA => reply.offset(offset),
+            libc::SEEK_HOLE => reply.offset(size_bytes as i64),
+            _ => reply.error(Errno::EINVAL),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        if inode != INodeNo::ROOT {
+            return reply.error(Errno::ENOTDIR);
+        }
+        let folders = [".", ".."].map(|name| (INodeNo::ROOT, FileType::Directory, name));
+        let files = (FIRST_FILE..).zip(&self.exports).map(|(number, export)| {
+            (INodeNo(number), FileType::RegularFile, Files::name(&self.exports, export))
+        });
+        let entries = (1..).zip(folders.into_iter().chain(files));
+        for (next, (inode, kind, name)) in entries.skip(offset as usize) {
+            if reply.add(inode, next, kind, name) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+}

@@ -1,0 +1,300 @@
+//! A FUSE export: volumes and members as files in a folder, for whoever cannot speak NBD.
+//!
+//! The kernel's requests are read by threads of the `fuser` crate ([`files`]), which leave them in
+//! a [`mailbox`]; the thread of the executor takes them from there, and replies to the kernel
+//! itself when they end. Data go past the page cache, many requests are in flight, and a loop
+//! device over such a file ([`mount`]) is a block device for any filesystem.
+//!
+//! **Parts of blocks.** Volumes are written in whole blocks, but a program may write any bytes, and
+//! the kernel cuts even long writes where its pages end. Such a write first reads the blocks that
+//! it touches. No other change is under way meanwhile: what arrives waits its turn, else one of two
+//! neighbours would bring back what the other had replaced.
+//!
+//! Non-goals: `FUSE_IO_URING` and passthrough, and telling holes from data.
+//!
+//! Source: the Linux kernel's `Documentation/filesystems/fuse/` and `include/uapi/linux/fuse.h`.
+
+mod files;
+mod mailbox;
+pub mod mount;
+
+use crate::driver::buffers::{BufferKey, Slice};
+use crate::driver::{Done, Handle, Token};
+use crate::executor::{Ended, Executor, Order};
+use crate::nbd::Export;
+use crate::nbd::command::Durability;
+use files::Files;
+use fuser::Errno;
+use mailbox::{Ask, Call, Mailbox};
+use mirrorball_core::io::{RequestKind, VolumeError};
+use mirrorball_core::slab::Slab;
+use mount::{Mount, MountError};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// The owner of the tokens of orders.
+pub const ORDER_OWNER: u8 = 21;
+/// The owner of the token of the mailbox's bell.
+pub const BELL_OWNER: u8 = 20;
+
+/// Rings are swallowed so many at once.
+const RINGS: usize = 64;
+
+/// See the page of this module.
+pub struct Fuse {
+    exports: Vec<Export>,
+    mailbox: Arc<Mailbox>,
+    bell: Handle,
+    bell_buffer: BufferKey,
+    jobs: Slab<Job>,
+    taken: Vec<Call>,
+    /// Jobs under way that change data.
+    changes: u32,
+    /// Whether one of them changes parts of blocks.
+    patching: bool,
+    /// Changes that wait for those.
+    held: VecDeque<Call>,
+    /// Mounted, until it is stopped.
+    mount: Option<Mount>,
+    /// Unmounts; what it brings is what the owner should be told.
+    farewell: Option<JoinHandle<Option<String>>>,
+}
+
+/// A call under way.
+struct Job {
+    call: Call,
+    /// The whole blocks that it touches.
+    span: Range<u64>,
+    /// Their data.
+    buffer: Option<BufferKey>,
+    stage: Stage,
+}
+
+/// What a call waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// The blocks that it changes in part are read.
+    Fill,
+    /// What was asked.
+    Do,
+    /// The flush after it.
+    Flush,
+}
+
+impl Fuse {
+    /// Mounts files for these exports in `folder`, which is made if it is missing. What a killed
+    /// server left there is cleaned up; the second value says so, a line each.
+    ///
+    /// # Errors
+    /// If the folder is in use or holds files, or the system refuses.
+    pub fn mount(
+        folder: &Path,
+        exports: Vec<Export>,
+        executor: &mut Executor,
+    ) -> Result<(Fuse, Vec<String>), MountError> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let mailbox = Arc::new(Mailbox::new(theirs));
+        let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
+        let files = Files {
+            exports: exports.clone(),
+            mailbox: Arc::clone(&mailbox),
+            owner: (uid.as_raw(), gid.as_raw()),
+        };
+        let (mount, notes) = Mount::new(folder, files)?;
+        let bell = executor.driver.adopt(ours.into())?;
+        let bell_buffer = executor.driver.buffers.acquire(RINGS);
+        let fuse = Fuse {
+            exports,
+            mailbox,
+            bell,
+            bell_buffer,
+            jobs: Slab::default(),
+            taken: Vec::new(),
+            changes: 0,
+            patching: false,
+            held: VecDeque::new(),
+            mount: Some(mount),
+            farewell: None,
+        };
+        fuse.listen(executor);
+        Ok((fuse, notes))
+    }
+
+    /// Each export with its file.
+    pub fn files(&self) -> Vec<(Export, PathBuf)> {
+        let folder = self.mount.as_ref().map_or(Path::new(""), Mount::folder);
+        let path = |export| folder.join(Files::name(&self.exports, export));
+        self.exports.iter().map(|export| (export.clone(), path(export))).collect()
+    }
+
+    /// The bell rang: its token has the owner [`BELL_OWNER`].
+    pub fn on_done(&mut self, done: &Done, executor: &mut Executor) {
+        if done.result.is_ok() {
+            self.listen(executor);
+        }
+        let mut taken = std::mem::take(&mut self.taken);
+        self.mailbox.take(&mut taken);
+        for call in taken.drain(..) {
+            match self.may_begin(&call) && (self.held.is_empty() || !call.changes()) {
+                true => self.begin(call, executor),
+                false => self.held.push_back(call),
+            }
+        }
+        self.taken = taken;
+    }
+
+    /// The end of an order whose token has the owner [`ORDER_OWNER`].
+    pub fn on_ended(&mut self, ended: Ended, executor: &mut Executor) {
+        let key = ended.token.key();
+        let job = self.jobs.get_mut(key);
+        if let (Ask::Write { offset, data, durability, .. }, Ok(())) = (&job.call.ask, ended.result)
+        {
+            let next = match job.stage {
+                Stage::Fill => Some(Stage::Do),
+                Stage::Do => (*durability == Durability::AtReply).then_some(Stage::Flush),
+                Stage::Flush => None,
+            };
+            if let Some(stage) = next {
+                if stage == Stage::Do {
+                    let buffer = job.buffer.expect("a write has a buffer");
+                    let skip = (offset - job.span.start) as usize;
+                    let place = Slice::data(buffer, skip, data.len());
+                    executor.driver.buffers.bytes_mut(place).copy_from_slice(data);
+                }
+                job.stage = stage;
+                return self.order(key, executor);
+            }
+        }
+        self.end(key, ended.result, executor);
+    }
+
+    /// Replies to a call, and lets begin what waited for it.
+    fn end(&mut self, key: u32, result: Result<(), VolumeError>, executor: &mut Executor) {
+        let Job { call, span, buffer, .. } = self.jobs.remove(key).expect("a call ends once");
+        if call.changes() {
+            self.changes -= 1;
+            self.patching = false;
+        }
+        let result = result.map_err(|error| match error {
+            VolumeError::OutOfRange => Errno::EINVAL,
+            _ => Errno::EIO,
+        });
+        match (call.ask, result) {
+            (Ask::Read { offset, length, reply }, Ok(())) => {
+                let buffer = buffer.expect("a read has a buffer");
+                let slice = Slice::data(buffer, (offset - span.start) as usize, length as usize);
+                reply.data(executor.driver.buffers.bytes(slice));
+            }
+            (Ask::Read { reply, .. }, Err(error)) => reply.error(error),
+            (Ask::Write { data, reply, .. }, result) => {
+                match result {
+                    Ok(()) => reply.written(data.len() as u32),
+                    Err(error) => reply.error(error),
+                }
+                self.mailbox.give_back(data);
+            }
+            (Ask::Flush { reply } | Ask::Discard { reply, .. }, Ok(())) => reply.ok(),
+            (Ask::Flush { reply } | Ask::Discard { reply, .. }, Err(error)) => reply.error(error),
+        }
+        if let Some(buffer) = buffer {
+            executor.driver.buffers.release(buffer);
+        }
+        while self.held.front().is_some_and(|call| self.may_begin(call)) {
+            let call = self.held.pop_front().expect("it was looked at");
+            self.begin(call, executor);
+        }
+    }
+
+    /// Begins to detach loop devices and to unmount, which may bring a last few calls; another
+    /// thread does it.
+    pub fn stop(&mut self) {
+        if let Some(mount) = self.mount.take() {
+            let mailbox = Arc::clone(&self.mailbox);
+            self.farewell = Some(std::thread::spawn(move || {
+                let note = mount.end();
+                mailbox.ring();
+                note
+            }));
+        }
+    }
+
+    /// Whether it is unmounted, and every call answered.
+    pub fn is_over(&self) -> bool {
+        self.jobs.is_empty()
+            && self.held.is_empty()
+            && self.farewell.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// What the owner should be told of the end, once it is over.
+    pub fn last_note(&mut self) -> Option<String> {
+        let farewell = self.farewell.take().filter(JoinHandle::is_finished)?;
+        farewell.join().ok().flatten()
+    }
+
+    fn listen(&self, executor: &mut Executor) {
+        let slice = Slice::data(self.bell_buffer, 0, RINGS);
+        executor.driver.receive(Token::new(BELL_OWNER, 0), self.bell, slice);
+    }
+
+    /// The whole blocks that a call touches.
+    fn span(&self, call: &Call) -> Range<u64> {
+        let export = &self.exports[call.file];
+        let unit = u64::from(export.block_bytes);
+        let Range { start, end } = call.range();
+        start - start % unit..end.next_multiple_of(unit).min(export.size_bytes)
+    }
+
+    fn changes_parts(&self, call: &Call) -> bool {
+        call.changes() && self.span(call) != call.range()
+    }
+
+    fn may_begin(&self, call: &Call) -> bool {
+        !call.changes() || !self.patching && (self.changes == 0 || !self.changes_parts(call))
+    }
+
+    fn begin(&mut self, call: Call, executor: &mut Executor) {
+        let span = self.span(&call);
+        let patches = self.changes_parts(&call);
+        self.changes += u32::from(call.changes());
+        self.patching |= patches;
+        let buffers = &mut executor.driver.buffers;
+        let bytes = (span.end - span.start) as usize;
+        let buffer = match &call.ask {
+            Ask::Read { .. } | Ask::Write { .. } => Some(buffers.acquire(bytes)),
+            Ask::Flush { .. } | Ask::Discard { .. } => None,
+        };
+        if let (Ask::Write { data, .. }, Some(buffer), false) = (&call.ask, buffer, patches) {
+            buffers.bytes_mut(Slice::data(buffer, 0, bytes)).copy_from_slice(data);
+        }
+        let stage = if patches { Stage::Fill } else { Stage::Do };
+        let key = self.jobs.insert(Job { call, span, buffer, stage });
+        self.order(key, executor);
+    }
+
+    fn order(&mut self, key: u32, executor: &mut Executor) {
+        let Job { call, span, buffer, stage } = self.jobs.get(key);
+        let kind = match (&call.ask, stage) {
+            (_, Stage::Fill) | (Ask::Read { .. }, _) => RequestKind::Read,
+            (_, Stage::Flush) | (Ask::Flush { .. }, _) => RequestKind::Flush,
+            (Ask::Write { .. }, _) => RequestKind::Write,
+            (Ask::Discard { .. }, _) => RequestKind::Discard,
+        };
+        let (span, buffer) = match kind {
+            RequestKind::Flush => (0..0, None),
+            _ => (span.clone(), *buffer),
+        };
+        executor.submit(Order {
+            token: Token::new(ORDER_OWNER, key),
+            target: self.exports[call.file].target,
+            kind,
+            offset: span.start,
+            length: span.end - span.start,
+            buffer,
+            stream: call.stream,
+        });
+    }
+}

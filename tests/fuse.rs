@@ -1,0 +1,217 @@
+//! `mirrorball emulate` as files in a folder and as loop devices, used by programs of others.
+//!
+//! Skipped, saying so, only where the kernel has no FUSE; the parts for loop devices also where
+//! nobody but root could have one. fio is skipped where it is not installed, unless `CI` is `true`.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+mod support;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use support::{Folder, stdout};
+
+const DISK: [&str; 7] =
+    ["emulate", "ssd-sata-consumer", "--size", "64M", "--backing", "disk.img", "--export"];
+
+/// A server, and what it said before it was ready.
+struct Server {
+    process: Child,
+    lines: Vec<String>,
+}
+
+impl Server {
+    fn start(folder: &Folder, arguments: &[&str]) -> Server {
+        let mut process = folder.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let mut said: Vec<String> = Vec::new();
+        while said.last().is_none_or(|line| line != "ready") {
+            match lines.next() {
+                Some(line) => said.push(line.unwrap()),
+                None => panic!("{arguments:?} ended with {:?}: {said:?}", process.wait()),
+            }
+        }
+        // What it says later must have somewhere to go.
+        std::thread::spawn(move || lines.count());
+        Server { process, lines: said }
+    }
+
+    /// Sends it a signal and returns its exit code.
+    fn stop(mut self, signal: &str) -> Option<i32> {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        self.process.wait().unwrap().code()
+    }
+
+    /// The first loop device that it told of.
+    fn device(&self) -> &str {
+        let device = self.lines.iter().find_map(|line| line.split_once(" bytes at "));
+        device.expect("it says where").1
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A test that fails unmounts, too; one that does not has waited for it already.
+        if self.process.try_wait().is_ok_and(|code| code.is_none()) {
+            let id = self.process.id().to_string();
+            let _ = Command::new("kill").args(["-TERM", &id]).status();
+            let _ = self.process.wait();
+        }
+    }
+}
+
+fn has_fuse() -> bool {
+    let found = Path::new("/dev/fuse").exists();
+    if !found {
+        eprintln!("skipped: this kernel has no /dev/fuse");
+    }
+    found
+}
+
+fn has_loop_devices() -> bool {
+    let found = File::options().write(true).open("/dev/loop-control").is_ok();
+    if !found {
+        eprintln!("skipped: no right to make loop devices, or none in this kernel");
+    }
+    found && has_fuse()
+}
+
+fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let word = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..bytes).map(word).collect()
+}
+
+/// Whether fio wrote and read back 16 MiB with checksums; `false` if it is not installed.
+fn fio_verify(file: &Path, folder: &Folder) -> bool {
+    let name = format!("--filename={}", file.display());
+    let job = ["--name=verify", "--rw=randwrite", "--bs=16k", "--size=16m", "--direct=1", &name];
+    let more = ["--ioengine=libaio", "--iodepth=16", "--verify=crc32c", "--verify_fatal=1"];
+    let mut command = Command::new("fio");
+    command.args(job).args(more).arg("--fsync=64").current_dir(folder.path("."));
+    let output = command.output();
+    let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+    let Ok(output) = output else {
+        assert!(!in_ci, "fio is missing: install it");
+        eprintln!("skipped: fio is missing");
+        return false;
+    };
+    assert!(stdout(&output).contains("err= 0"), "{}", stdout(&output));
+    true
+}
+
+#[test]
+fn a_file_keeps_its_data_over_fio_and_a_kill() {
+    if !has_fuse() {
+        return;
+    }
+    let folder = Folder::new();
+    let arguments = [&DISK[..], &["fuse:mount"]].concat();
+    let server = Server::start(&folder, &arguments);
+    let path = folder.path("mount/volume");
+    // `create` cuts files to nothing; not this one.
+    let file = File::create(&path).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 64 << 20);
+    fio_verify(&path, &folder);
+    let data = noise(3 << 20);
+    file.write_all_at(&data, 1 << 20).unwrap();
+    file.sync_all().unwrap();
+    let reader = File::open(&path).unwrap();
+    let mut part = vec![0; 1_234_567];
+    reader.read_exact_at(&mut part, (1 << 20) + 89).unwrap();
+    assert!(part == data[89..][..part.len()], "reads may begin and end anywhere");
+    assert_eq!(reader.read_at(&mut part, (64 << 20) - 5).unwrap(), 5, "a file ends");
+    // Parts of blocks, with neighbours that are to stay. The kernel cuts the long one, too.
+    let patch = &data[1000..2_000_123];
+    let mut expected = vec![0; 80 + patch.len()];
+    reader.read_exact_at(&mut expected, 10 << 20).unwrap();
+    expected[70..74].copy_from_slice(b"word");
+    expected[77..][..patch.len()].copy_from_slice(patch);
+    file.write_all_at(patch, (10 << 20) + 77).unwrap();
+    file.write_all_at(b"word", (10 << 20) + 70).unwrap();
+    let mut back = vec![0; expected.len()];
+    reader.read_exact_at(&mut back, 10 << 20).unwrap();
+    assert!(back == expected);
+    let refusal = file.write_at(&[1; 512], 64 << 20).unwrap_err().kind();
+    assert_eq!(refusal, ErrorKind::StorageFull);
+    let hole = ["--punch-hole", "--offset", "2MiB", "--length", "1MiB"];
+    assert!(Command::new("fallocate").args(hole).arg(&path).status().unwrap().success());
+    drop((file, reader));
+    server.stop("-KILL");
+    let dead = fs::read_dir(folder.path("mount")).unwrap_err().kind();
+    assert_eq!(dead, ErrorKind::NotConnected, "nobody was left to tidy up");
+
+    let server = Server::start(&folder, &arguments);
+    assert!(server.lines.iter().any(|line| line.contains("unmounted")), "{:?}", server.lines);
+    let mut back = vec![9; data.len()];
+    File::open(&path).unwrap().read_exact_at(&mut back, 1 << 20).unwrap();
+    assert!(back[..1 << 20] == data[..1 << 20] && back[2 << 20..] == data[2 << 20..]);
+    assert!(back[1 << 20..2 << 20].iter().all(|&byte| byte == 0), "the hole is a hole");
+    assert_eq!(server.stop("-TERM"), Some(0));
+    assert_eq!(fs::read_dir(folder.path("mount")).unwrap().count(), 0, "it tidies up");
+}
+
+#[test]
+fn a_loop_device_is_attached_and_detached_again() {
+    if !has_loop_devices() {
+        return;
+    }
+    let folder = Folder::new();
+    let arguments = [&DISK[..], &["fuse:mount", "--loop"]].concat();
+    let server = Server::start(&folder, &arguments);
+    let first = server.device().to_owned();
+    fio_verify(Path::new(&first), &folder);
+    server.stop("-KILL");
+
+    let server = Server::start(&folder, &arguments);
+    let says = |part: &str| server.lines.iter().any(|line| line.contains(part));
+    assert!(says(&format!("detached {first}")) && says("unmounted"), "{:?}", server.lines);
+    let data = noise(1 << 20);
+    let device = File::options().write(true).open(server.device()).unwrap();
+    device.write_all_at(&data, 5 << 20).unwrap();
+    device.sync_all().unwrap();
+    drop(device);
+    let mut back = vec![0; data.len()];
+    File::open(folder.path("mount/volume")).unwrap().read_exact_at(&mut back, 5 << 20).unwrap();
+    assert!(back == data);
+    let name = server.device().strip_prefix("/dev/").unwrap().to_owned();
+    // What nobody has written down yet is written when the device goes.
+    assert_eq!(server.stop("-INT"), Some(0));
+    let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
+    let left = fs::read_to_string(backing).unwrap_or_default();
+    assert!(!left.contains(&folder.path("mount").display().to_string()), "{left}");
+    let image = fs::read(folder.path("disk.img")).unwrap();
+    assert!(image[5 << 20..][..data.len()] == data[..]);
+}
+
+#[test]
+fn each_member_is_a_file_and_wrong_use_is_told() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("full")).unwrap();
+    fs::write(folder.path("full/precious"), "precious").unwrap();
+    let emulate = ["emulate", "two-delays-raid1", "--members", "--backing", "none", "--export"];
+    let with = |more: &[&'static str]| [&emulate[..], more].concat();
+    folder.refuses(&with(&["fuse:"]), &["fuse:DIR"]);
+    folder.refuses(&with(&["nbd:unix:socket", "--loop"]), &["--loop", "fuse:DIR"]);
+    folder.refuses(&with(&["fuse:a", "--export", "fuse:b"]), &["once"]);
+    if !has_fuse() {
+        return;
+    }
+    folder.refuses(&with(&["fuse:full"]), &["not an empty folder"]);
+    let server = Server::start(&folder, &with(&["fuse:mount"]));
+    let entries = fs::read_dir(folder.path("mount")).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["member-1", "member-2"]);
+    let second = folder.command(&with(&["fuse:mount"])).output().unwrap();
+    let message = String::from_utf8_lossy(&second.stderr);
+    assert!(second.status.code() == Some(2) && message.contains("another server"), "{message}");
+    assert_eq!(server.stop("-TERM"), Some(0));
+}
