@@ -21,6 +21,7 @@ Examples:
   mirrorball emulate hdd-7k2-desktop --size 100G --export nbd:unix:/tmp/hdd.sock
   mirrorball emulate two-hdd-raid1 --policy latency-rr --export nbd:unix:/tmp/volume.sock
   mirrorball emulate arrays/hdd-ssd-raid1.toml --members --backing disks --export nbd:tcp:10809
+  mirrorball emulate two-hdd-raid1 --members --export fuse:/tmp/disks --loop
   fio --name=try --ioengine=nbd --uri='nbd+unix:///?socket=/tmp/hdd.sock' --rw=randread")]
 pub(crate) struct Args {
     /// A built-in model, an array file or a built-in array
