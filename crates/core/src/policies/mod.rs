@@ -16,6 +16,7 @@ mod btrfs_inflight;
 mod btrfs_latency;
 mod btrfs_pid;
 mod btrfs_rostecki;
+mod btrfs_rotation;
 mod btrfs_round_robin;
 mod btrfs_titovets;
 mod crucible_read_all_first;

@@ -28,6 +28,23 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         source: include_str!("../btrfs_round_robin.rs"),
     },
     PolicyInfo {
+        name: "btrfs/rotation",
+        aliases: &["rotation"],
+        summary: "mirrors take turns, by reads of the whole volume",
+        parameters: &[ParameterInfo {
+            default: Some(4096),
+            meaning: "how much one mirror serves before the next, if every read is of one sector",
+            ..CONTIGUOUS_BYTES
+        }],
+        origin: Origin {
+            version: "patch v2, October 2024, not merged",
+            file: "linux-btrfs, \"btrfs: introduce RAID1 round-robin read balancing\"",
+            ..BTRFS
+        },
+        build: btrfs_rotation::build,
+        source: include_str!("../btrfs_rotation.rs"),
+    },
+    PolicyInfo {
         name: "btrfs/devid",
         aliases: &["devid"],
         summary: "the mirror on one named member where there is one",

@@ -52,6 +52,33 @@ fn round_robin() {
     );
 }
 
+/// Turns of 8 KiB are two reads, of whatever size; three mirrors.
+#[test]
+fn rotation() {
+    follow(
+        "btrfs/rotation:8K",
+        members(3, |_| ()),
+        &[
+            read(0, 1, "the first read counts as one: 1 / 2 % 3 = 0"),
+            read_long(0, 256 * KIB, 2, "2 / 2 = 1, though nothing of 8 KiB was read"),
+            read(0, 2, "3 / 2 = 1: the long read counted as one"),
+            Step::Write { devid: 1, offset: 0, length: 64 * KIB },
+            read(0, 3, "4 / 2 = 2: writes do not count"),
+            Step::Eligible(&[1, 2]),
+            read(0, 1, "5 / 2 = 2, the turn of the missing: the lowest live serves"),
+            read(0, 1, "6 / 2 % 3 = 0"),
+            read(0, 1, "7 / 2 = 3, 3 % 3 = 0"),
+            read(0, 2, "8 / 2 % 3 = 1"),
+        ],
+    );
+    let script = Script::new("rotation", members(2, |_| ()));
+    script.with_stripes(&[2, 1]).follow(&[
+        read(0, 2, "sector by sector: 1 % 2 = 1, by devid and not by stripe"),
+        read(0, 1, "2 % 2 = 0"),
+        read(0, 2, "3 % 2 = 1"),
+    ]);
+}
+
 #[test]
 fn round_robin_orders_by_devid_not_by_stripe() {
     let script = Script::new("round-robin:4096", members(3, |_| ()));

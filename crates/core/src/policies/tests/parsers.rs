@@ -185,6 +185,7 @@ fn lists_name_policies_families_and_all() {
         [
             "btrfs/pid",
             "btrfs/round-robin",
+            "btrfs/rotation",
             "btrfs/devid",
             "btrfs/latency",
             "btrfs/titovets",
