@@ -14,6 +14,7 @@ mod import;
 mod man;
 mod models;
 mod policies;
+mod recipe;
 mod report;
 mod screen;
 mod serve;
@@ -37,6 +38,7 @@ struct Cli {
 enum Command {
     Compare(compare::Args),
     Report(report::Args),
+    Recipe(recipe::Args),
     Import(import::Args),
     Policies(policies::Args),
     Models(models::Args),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Recipe(args) => recipe::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Models(args) => models::run(&args),

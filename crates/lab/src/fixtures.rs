@@ -91,6 +91,8 @@ pub(crate) fn record(achieved: Achieved) -> Record {
         read_bytes: reads * 4096,
         written_bytes: writes * 4096,
         errors: 0,
+        wait: Nanos::ZERO,
+        busy: Nanos::ZERO,
         extra_reads: 0,
         cancelled_reads: 0,
         read_wait: latencies(reads, latency_us),

@@ -12,6 +12,7 @@ pub mod hash;
 pub mod import;
 pub mod inputs;
 pub mod plan;
+pub mod recipe;
 pub mod record;
 pub mod report;
 pub mod results;

@@ -10,10 +10,10 @@ mod grid;
 pub mod html;
 mod json;
 mod mail;
-mod markdown;
+pub(crate) mod markdown;
 mod sheets;
 mod table;
-mod text;
+pub(crate) mod text;
 
 pub use grid::{Align, Column, Emphasis, Grid, GridRow, Layout, Room};
 pub use table::draw;

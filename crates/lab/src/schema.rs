@@ -4,6 +4,7 @@
 //! anew after a change: `UPDATE_SCHEMA=1 cargo test -p mirrorball-lab schema`.
 
 use crate::plan::Plan;
+use crate::recipe::compare::Repetition;
 use crate::record::CellRecord;
 use crate::report::Findings;
 use crate::study::Study;
@@ -22,6 +23,8 @@ enum Document {
     Study(Box<Study>),
     /// What `report --format json` prints of several.
     Findings(Box<Findings<'static>>),
+    /// What `recipe --format json` prints, one per recipe.
+    Repetitions(Vec<Repetition>),
 }
 
 /// The schema as text.

@@ -93,6 +93,10 @@ pub struct MemberRecord {
     pub cancelled_reads: u64,
     /// Waits of all reads.
     pub read_wait: Histogram,
+    /// Sum of the waits of all reads and writes.
+    pub wait: Nanos,
+    /// How long it had I/O in flight.
+    pub busy: Nanos,
 }
 
 /// One interval of a run.
@@ -167,6 +171,8 @@ pub(crate) struct Recorder {
     interval_width: Nanos,
     interval_end: Nanos,
     member_ends: Vec<u64>,
+    /// Per member the I/O in flight, and since when there has been some.
+    busy_since: Vec<(u32, Nanos)>,
     samples: Vec<Sample>,
     sample_stride: u64,
     reads_seen: u64,
@@ -187,6 +193,8 @@ impl Recorder {
             extra_reads: 0,
             cancelled_reads: 0,
             read_wait: Histogram::default(),
+            wait: Nanos::ZERO,
+            busy: Nanos::ZERO,
         };
         let mut recorder = Recorder {
             measure_from,
@@ -195,6 +203,7 @@ impl Recorder {
             interval_width: INTERVAL_MIN,
             interval_end: Nanos::ZERO,
             member_ends: vec![0; members.len()],
+            busy_since: vec![(0, Nanos::ZERO); members.len()],
             samples: Vec::with_capacity(SAMPLES_MAX),
             sample_stride: 1,
             reads_seen: 0,
@@ -230,6 +239,9 @@ impl Recorder {
         if io.op != Op::Flush {
             self.member_ends[index] = io.offset + io.length;
         }
+        let (in_flight, since) = &mut self.busy_since[index];
+        *since = if *in_flight == 0 { io.submitted_at } else { *since };
+        *in_flight += 1;
         let interval = &mut self.current().members[index];
         match io.op {
             Op::Read => interval.reads += 1,
@@ -247,6 +259,12 @@ impl Recorder {
     pub(crate) fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome) {
         let index = io.member.get();
         let measured = outcome.completed_at >= self.measure_from;
+        let (in_flight, since) = &mut self.busy_since[index];
+        *in_flight -= 1;
+        if *in_flight == 0 && measured {
+            let since = self.measure_from.max(*since);
+            self.members[index].busy += outcome.completed_at.saturating_sub(since);
+        }
         if outcome.result == Err(IoError::Cancelled) {
             self.members[index].cancelled_reads += u64::from(measured);
             return;
@@ -270,10 +288,12 @@ impl Recorder {
                 member.read_bytes += io.length;
                 member.extra_reads += u64::from(outcome.lost);
                 member.read_wait.record(outcome.wait);
+                member.wait += outcome.wait;
             }
             Op::Write => {
                 member.writes += 1;
                 member.written_bytes += io.length;
+                member.wait += outcome.wait;
             }
             Op::Flush | Op::Discard => {}
         }

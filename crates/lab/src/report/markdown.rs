@@ -61,7 +61,8 @@ fn legend(lines: &[Vec<&str>]) -> String {
     lines.iter().flatten().map(item).collect()
 }
 
-fn draw(grid: &Grid) -> String {
+/// A table in Markdown.
+pub(crate) fn draw(grid: &Grid) -> String {
     let line = |texts: Vec<String>| format!("| {} |\n", texts.join(" | "));
     let rule = |column: &Column| match column.align {
         Align::Left => ":--".to_owned(),
@@ -92,7 +93,7 @@ fn title(column: &Column) -> String {
 }
 
 /// Text in which nothing but code between backticks is taken for a mark.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut result = String::new();
     let mut is_code = false;
     for character in text.chars() {

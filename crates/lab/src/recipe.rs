@@ -1,0 +1,73 @@
+//! Recipes: published experiments, repeated, with the published number beside ours.
+//!
+//! A recipe is data: a folder with `recipe.toml`, arrays and fio job files. `recipe.toml` names the
+//! source, states every parameter that the source leaves free and how it was chosen, and holds the
+//! published values as they were printed. [`run::run`] simulates each row; [`compare`] says how far
+//! ours agree: the ratio of each value, Kendall's tau of the order of the rows, and how far the
+//! ratios between rows are off. The forms for people are [`text`], [`markdown`] and [`page`].
+//!
+//! The built-in recipes are compiled in, as arrays and jobs are. A folder of one's own works too.
+//!
+//! Non-goals: fitting anything, and tuning a policy to its published figure. A parameter may be
+//! free for a table, never for one of its rows.
+
+mod builtin;
+pub mod compare;
+pub mod markdown;
+mod measure;
+pub mod page;
+mod published;
+mod read;
+pub mod run;
+pub mod text;
+
+pub use measure::{MEASURES, Measure};
+pub use published::Published;
+pub use read::{Claim, Free, Recipe, Row, Table};
+
+use anyhow::{Context, Result, bail};
+use builtin::BUILTINS;
+use mirrorball_core::nearest::nearest;
+use std::fs;
+use std::path::Path;
+
+/// The file of a recipe that names the others.
+const RECIPE_FILE: &str = "recipe.toml";
+
+/// The names of the recipes compiled in.
+pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+    BUILTINS.iter().map(|&(name, _)| name)
+}
+
+/// Loads a recipe by the path of its folder or by its built-in name.
+///
+/// # Errors
+/// If there is none, or it cannot be read or understood; the message has the file and a hint.
+pub fn load(name: &str) -> Result<Recipe> {
+    if name.contains('/') || Path::new(name).join(RECIPE_FILE).exists() {
+        let folder = Path::new(name);
+        let stem = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        return Recipe::read(&stem, name, &|file| {
+            let path = folder.join(file);
+            fs::read_to_string(&path)
+                .with_context(|| format!("{}: cannot read it (is it there?)", path.display()))
+        });
+    }
+    let Some(&(name, files)) = BUILTINS.iter().find(|(candidate, _)| *candidate == name) else {
+        match nearest(name, builtin_names()) {
+            Some(guess) => bail!("there is no recipe `{name}` (did you mean `{guess}`?)"),
+            None => bail!(
+                "there is no recipe `{name}` (there are {})",
+                builtin_names().collect::<Vec<_>>().join(", ")
+            ),
+        }
+    };
+    Recipe::read(name, &format!("recipes/{name}"), &|file| {
+        let found = files.iter().find(|(candidate, _)| *candidate == file);
+        let (_, text) = found.with_context(|| format!("recipes/{name} has no `{file}`"))?;
+        Ok((*text).to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! The page of the book on recipes: each with its source, its tables and what does not match.
+
+use super::builtin::NOT_REPEATED;
+use super::compare::{Repetition, TableComparison};
+use super::text;
+use crate::report::markdown::{draw, escaped};
+use crate::report::text::wrapped;
+use crate::report::{Column, Emphasis, Grid, GridRow};
+
+/// Characters in a line of running text.
+const WIDTH: usize = 98;
+
+/// What stands before the recipes.
+const PREFACE: &[&str] = &[
+    "Made by `mirrorball recipe --all --format markdown`; do not edit.",
+    "Each recipe repeats an experiment that somebody else measured on real disks, on an \
+     array and with jobs that stand for theirs, and shows the published value beside \
+     ours. What a source does not tell is a free parameter: it is named, and it is the \
+     same for all policies of a table.",
+    "Rank agreement is Kendall's tau over the pairs of rows that were more than 10 % \
+     apart in the original: 1 is the same order, 0 is chance, -1 the reverse. The ratio \
+     error tells how far the ratio between two rows is off the published one. A ratio is \
+     ours divided by the published value, and 1.00 where ours lies in a published range.",
+];
+
+/// The page: what holds for all, how well each agrees, then a section each.
+pub fn page(repetitions: &[Repetition]) -> String {
+    let mut page = "# Published experiments, repeated\n\n".to_owned();
+    for text in PREFACE {
+        page += &(running("", text) + "\n");
+    }
+    page += &draw(&overview(repetitions));
+    for repetition in repetitions {
+        page += &section(repetition);
+    }
+    page += "\n## Not repeated\n\n| experiment | why |\n|---|---|\n";
+    for (experiment, why) in NOT_REPEATED {
+        page += &format!("| {experiment} | {why} |\n");
+    }
+    page
+}
+
+/// One row per table that ranks something.
+fn overview(repetitions: &[Repetition]) -> Grid {
+    let columns = vec![
+        Column::left("recipe"),
+        Column::left("table"),
+        Column::right("tau"),
+        Column::right("pairs"),
+        Column::right("ratio error, median"),
+        Column::right("worst"),
+    ];
+    let mut rows = Vec::new();
+    for repetition in repetitions {
+        for table in &repetition.tables {
+            let Some(agreement) = &table.agreement else { continue };
+            let percent = |fraction: f64| format!("{:.0} %", 100.0 * fraction);
+            let texts = vec![
+                repetition.recipe.clone(),
+                table.title.clone(),
+                agreement.tau.map_or("-".to_owned(), |tau| format!("{tau:.2}")),
+                agreement.ranked_pairs.to_string(),
+                percent(agreement.ratio_error_median),
+                percent(agreement.ratio_error_worst),
+            ];
+            rows.push(GridRow { emphasis: Emphasis::None, texts });
+        }
+    }
+    Grid { columns, rows }
+}
+
+/// The section of one recipe.
+pub fn section(repetition: &Repetition) -> String {
+    let mut section = format!("\n## {}\n\n{}.\n\n", repetition.recipe, repetition.title);
+    section += &(running("", &repetition.about) + "\n");
+    for source in &repetition.sources {
+        section += &format!("- {source}\n");
+    }
+    for table in &repetition.tables {
+        section += &table_part(table);
+    }
+    if !repetition.free.is_empty() {
+        section += "\n| free parameter | set to | how it was chosen |\n|---|---|---|\n";
+    }
+    for free in &repetition.free {
+        let [parameter, value, chosen] =
+            [&free.parameter, &free.value, &free.chosen].map(|text| escaped(&paragraph(text)));
+        section += &format!("| {parameter} | {value} | {chosen} |\n");
+    }
+    section + "\n**What does not match.**\n\n" + &running("", &repetition.mismatch)
+}
+
+fn table_part(table: &TableComparison) -> String {
+    let mut part = format!("\n### {}\n\n{}\n", table.title, draw(&text::grid(table)));
+    for remark in text::remarks(table) {
+        part += &running("- ", &remark);
+    }
+    part
+}
+
+/// Running text on lines that a person can read in the file too; `lead` begins the first.
+fn running(lead: &str, text: &str) -> String {
+    let text = escaped(&paragraph(text));
+    let indent = "\n".to_owned() + &" ".repeat(lead.len());
+    let lines = wrapped(&text, WIDTH - lead.len());
+    format!("{lead}{}\n", lines.replace('\n', &indent))
+}
+
+/// A text of a recipe on one line: where its lines end says nothing.
+fn paragraph(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,108 @@
+//! Repetitions as one HTML file that needs nothing else: a bar of ours beside one of the published
+//! value in every cell of a ranked column, and the same tables and remarks as the other forms.
+
+use super::compare::{CellComparison, ColumnHead, Repetition, TableComparison};
+use super::text::{figure, remarks};
+use maud::{DOCTYPE, Markup, html};
+
+/// Kept small on purpose: the page is read, not played with.
+const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em}\
+    table{border-collapse:collapse;margin:.6em 0}td,th{padding:.15em .7em;text-align:right}\
+    td:first-child,th:first-child{text-align:left}th{border-bottom:1px solid #888}\
+    .off td:first-child{color:#b00}.bar{display:block;height:5px;border-radius:2px}\
+    .published{background:#999}.ours{background:#06c}.scroll{overflow-x:auto}";
+
+/// Width of the longest bar of a column, in pixels.
+const BAR_WIDTH_MAX: f64 = 120.0;
+
+/// The page of all repetitions, in their order.
+pub fn render(repetitions: &[Repetition]) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                title { "Published experiments, repeated" }
+                style { (STYLE) }
+            }
+            body {
+                h1 { "Published experiments, repeated" }
+                p {
+                    span.bar.published style="width:40px" {} "as published "
+                    span.bar.ours style="width:40px" {} "ours"
+                }
+                @for repetition in repetitions { (section(repetition)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn section(repetition: &Repetition) -> Markup {
+    html! {
+        h2 id=(repetition.recipe) { (repetition.recipe) }
+        p { (repetition.title) ". " (repetition.about) }
+        ul { @for source in &repetition.sources { li { (source) } } }
+        @for table in &repetition.tables { (table_part(table)) }
+        @if !repetition.free.is_empty() {
+            h3 { "Free parameters" }
+            ul {
+                @for free in &repetition.free {
+                    li { b { (free.parameter) } ": " (free.value) " (" (free.chosen) ")" }
+                }
+            }
+        }
+        h3 { "What does not match" }
+        p { (repetition.mismatch) }
+    }
+}
+
+fn table_part(table: &TableComparison) -> Markup {
+    let column_max = |index: usize| {
+        let values = table.rows.iter().map(|row| &row.cells[index]);
+        values.map(|cell| cell.ours.max(shown(cell).unwrap_or(0.0))).fold(0.0, f64::max)
+    };
+    let scales: Vec<f64> = (0..table.columns.len()).map(column_max).collect();
+    html! {
+        h3 { (table.title) }
+        div.scroll {
+            table {
+                tr {
+                    th { (table.of) }
+                    @for column in &table.columns { th colspan="3" { (column.title) } }
+                }
+                @for row in &table.rows {
+                    tr.off[row.cells.iter().any(|cell| cell.within == Some(false))] {
+                        td { (row.name) }
+                        @for ((cell, head), scale) in
+                            row.cells.iter().zip(&table.columns).zip(&scales) {
+                            (cell_part(cell, head, *scale))
+                        }
+                    }
+                }
+            }
+        }
+        ul { @for remark in remarks(table) { li { (remark) } } }
+    }
+}
+
+fn cell_part(cell: &CellComparison, head: &ColumnHead, scale: f64) -> Markup {
+    let width = |value: f64| format!("width:{:.0}px", BAR_WIDTH_MAX * value / scale.max(1e-9));
+    html! {
+        td { @if let Some(published) = cell.published { (published) } }
+        td { (figure(cell.ours)) }
+        td {
+            @if head.ranked {
+                @if let Some(published) = shown(cell) {
+                    span.bar.published style=(width(published)) {}
+                }
+                span.bar.ours style=(width(cell.ours)) {}
+            }
+        }
+    }
+}
+
+/// What a bar can show of a published value: the most it can have been.
+fn shown(cell: &CellComparison) -> Option<f64> {
+    cell.published.and_then(|published| published.high)
+}

@@ -1,0 +1,88 @@
+//! Recipes are read whole or refused with a reason, and what is built in is what the folder has.
+
+use super::*;
+
+#[test]
+fn every_recipe_in_the_folder_is_built_in_with_all_its_files() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../recipes"));
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let files = BUILTINS.iter().find(|(known, _)| *known == name);
+        let (_, files) = files.unwrap_or_else(|| panic!("{name} is not in BUILTINS"));
+        for file in fs::read_dir(entry.path()).unwrap() {
+            let file = file.unwrap().file_name().into_string().unwrap();
+            assert!(files.iter().any(|(known, _)| *known == file), "{name}/{file}");
+        }
+    }
+}
+
+#[test]
+fn every_built_in_recipe_is_understood_and_uses_all_its_files() {
+    for (name, files) in BUILTINS {
+        let recipe = load(name).unwrap();
+        let used = 1 + recipe.arrays.len() + recipe.jobs.len();
+        assert_eq!(used, files.len(), "{name} has files that no row names");
+        assert!(!recipe.mismatch.is_empty() && !recipe.sources.is_empty(), "{name}");
+    }
+}
+
+/// A recipe that is right, for what is wrong to be put into.
+const RECIPE: &str = r#"
+title = "a"
+sources = ["b"]
+about = "c"
+mismatch = "d"
+[[table]]
+title = "e"
+job = "job.fio"
+columns = ["read_iops", "share_1"]
+ranked = ["read_iops"]
+row = [{ policy = "pid", read_iops = 100, share_1 = [0, 50] }]
+"#;
+
+fn read(text: &str) -> Result<Recipe> {
+    Recipe::read("made-up", "made-up", &|file| {
+        Ok(match file {
+            RECIPE_FILE => text.to_owned(),
+            "array.toml" => "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\n\
+                             size = \"16GiB\"\nset = { service = \"1ms\" }\ncount = 2\n"
+                .to_owned(),
+            "job.fio" => "[job]\nioengine=libaio\ndirect=1\nrw=randread\nnumber_ios=100\n".into(),
+            other => bail!("no file {other}"),
+        })
+    })
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    read(RECIPE).unwrap();
+    for (right, wrong, message) in [
+        ("\"share_1\"]", "\"share\"]", "no `devid` for the column `share`"),
+        ("\"share_1\"]", "\"shre_1\"]", "`shre_1` is no measure"),
+        ("share_1 = [0, 50]", "share_2 = 3", "`share_2` is none of the table's columns"),
+        ("[0, 50]", "[50, 0]", "no number and no range"),
+        ("ranked = [\"read_iops\"]", "ranked = [\"x\"]", "`x` is none of its columns"),
+        ("policy = \"pid\"", "policy = \"pdi\"", "did you mean `pid`"),
+        ("job = \"job.fio\"", "job = \"other.fio\"", "no file other.fio"),
+    ] {
+        let text = RECIPE.replace(right, wrong);
+        assert_ne!(text, RECIPE, "{right}");
+        let error = format!("{:#}", read(&text).unwrap_err());
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn a_run_is_set_beside_what_was_published() {
+    let recipe = read(RECIPE).unwrap();
+    let runs = run::run(&recipe, &|| ()).unwrap();
+    let repetition = compare::Repetition::new(&recipe, &runs);
+    let [iops, share] = &repetition.tables[0].rows[0].cells[..] else { panic!("two columns") };
+    // A read takes 1 ms and 15 us of the host: 985 a second.
+    assert!((iops.ours - 985.0).abs() < 1.0, "{}", iops.ours);
+    assert!((iops.ratio.unwrap() - 9.85).abs() < 0.01);
+    assert!([0.0, 100.0].contains(&share.ours), "a process reads from one: {}", share.ours);
+    let text = text::render(&repetition, crate::report::Style::FILE);
+    assert!(text.contains("9.85"), "{text}");
+}

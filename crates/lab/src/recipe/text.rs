@@ -1,0 +1,114 @@
+//! A repetition for a terminal: table by table, published and ours side by side.
+
+use super::compare::{Agreement, ClaimComparison, Repetition, RowComparison, TableComparison};
+use crate::report::{self, Column, Emphasis, Grid, GridRow, Style, draw};
+
+/// Width of running text where the terminal is wider.
+const TEXT_WIDTH_MAX: usize = 100;
+
+/// Writes a repetition.
+pub fn render(repetition: &Repetition, style: Style) -> String {
+    let width = style.width_columns.min(TEXT_WIDTH_MAX);
+    let mut text = format!("{}: {}\n", repetition.recipe, repetition.title);
+    for source in &repetition.sources {
+        text += &format!("  {source}\n");
+    }
+    for table in &repetition.tables {
+        text += &format!("\n{}\n{}", table.title, draw(&grid(table), style));
+        for line in remarks(table) {
+            text += &wrapped(&line, width);
+        }
+    }
+    for free in &repetition.free {
+        let line = format!("free: {}: {} ({})", free.parameter, free.value, free.chosen);
+        text += &("\n".to_owned() + &wrapped(&line, width));
+    }
+    text + "\n" + &wrapped(&repetition.mismatch, width)
+}
+
+/// The table of a comparison.
+pub(super) fn grid(table: &TableComparison) -> Grid {
+    let mut columns = vec![Column::left(table.of.clone())];
+    for (index, column) in table.columns.iter().enumerate() {
+        let has_published = table.rows.iter().any(|row| row.cells[index].published.is_some());
+        if has_published {
+            for title in ["published", "ours", "ratio"] {
+                columns.push(Column::right(title).under(column.title.clone()));
+            }
+        } else {
+            columns.push(Column::right("ours").under(column.title.clone()));
+        }
+    }
+    let rows = table.rows.iter().map(|row| grid_row(table, row)).collect();
+    Grid { columns, rows }
+}
+
+fn grid_row(table: &TableComparison, row: &RowComparison) -> GridRow {
+    let mut texts = vec![row.name.clone()];
+    for (index, cell) in row.cells.iter().enumerate() {
+        let has_published = table.rows.iter().any(|row| row.cells[index].published.is_some());
+        if has_published {
+            texts.push(cell.published.map_or(String::new(), |it| it.to_string()));
+        }
+        texts.push(figure(cell.ours));
+        if has_published {
+            texts.push(cell.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")));
+        }
+    }
+    let is_off = row.cells.iter().any(|cell| cell.within == Some(false));
+    let emphasis = if is_off { Emphasis::Wrong } else { Emphasis::None };
+    GridRow { emphasis, texts }
+}
+
+/// What stands below a table: how well it agrees, what the text says, what is explained.
+pub(super) fn remarks(table: &TableComparison) -> Vec<String> {
+    let mut lines: Vec<String> = table.agreement.iter().map(agreement).collect();
+    let held: Vec<bool> =
+        table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.within).collect();
+    if !held.is_empty() {
+        let within = held.iter().filter(|within| **within).count();
+        lines.push(format!("within the tolerance: {within} of {} values", held.len()));
+    }
+    lines.extend(table.claims.iter().map(claim));
+    for row in &table.rows {
+        lines.extend(row.explained.iter().map(|why| format!("{}: {why}", row.name)));
+    }
+    lines
+}
+
+fn agreement(agreement: &Agreement) -> String {
+    let tau = match agreement.tau {
+        Some(tau) => {
+            format!("rank agreement (tau) {tau:.2} over {} pairs", agreement.ranked_pairs)
+        }
+        None => "no two rows are more than 10 % apart in the original".to_owned(),
+    };
+    format!(
+        "{tau}; ratio error median {:.0} %, worst {:.0} %",
+        100.0 * agreement.ratio_error_median,
+        100.0 * agreement.ratio_error_worst
+    )
+}
+
+fn claim(claim: &ClaimComparison) -> String {
+    let [more, less] = claim.ours.map(figure);
+    let verdict = if claim.holds { "so it is here" } else { "not so here" };
+    format!("\"{}\": {verdict}, {more} to {less}", claim.says)
+}
+
+/// A figure with three digits that count.
+pub(super) fn figure(value: f64) -> String {
+    match value.abs() {
+        large if large >= 100.0 => format!("{value:.0}"),
+        middle if middle >= 10.0 => format!("{value:.1}"),
+        _ if value == 0.0 => "0".to_owned(),
+        small if small.is_nan() => "-".to_owned(),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn wrapped(text: &str, width: usize) -> String {
+    // Texts of a recipe are written on several lines; where these end says nothing.
+    let words: Vec<&str> = text.split_whitespace().collect();
+    report::text::wrapped(&words.join(" "), width) + "\n"
+}

@@ -1,0 +1,72 @@
+//! The recipes: they run, their order and tolerances hold, and the chapter of the book is theirs.
+
+mod support;
+
+use mirrorball_lab::recipe::compare::Repetition;
+use mirrorball_lab::recipe::{builtin_names, load, markdown, run};
+use support::{Folder, stdout};
+
+const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recipes.md");
+
+fn repeated(name: &str) -> Repetition {
+    let recipe = load(name).expect("it is built in");
+    let runs = run::run(&recipe, &|| ()).expect("it runs");
+    Repetition::new(&recipe, &runs)
+}
+
+/// The published order of each table that is held to it, each value that has a tolerance, and the
+/// figures of the chapter. Set `UPDATE_CHAPTER=1` to write the chapter anew.
+#[test]
+fn published_results_are_still_repeated() {
+    let repetitions: Vec<Repetition> = builtin_names().map(repeated).collect();
+    let mut misses = Vec::new();
+    for repetition in &repetitions {
+        for table in &repetition.tables {
+            let place = format!("{}, {}", repetition.recipe, table.title);
+            let tau = table.agreement.as_ref().and_then(|agreement| agreement.tau);
+            if let Some(least) = table.tau_at_least
+                && tau.is_none_or(|tau| tau < least)
+            {
+                misses.push(format!("{place}: tau {tau:?}, not {least}"));
+            }
+            for row in &table.rows {
+                if row.cells.iter().any(|cell| cell.within == Some(false)) {
+                    misses.push(format!("{place}: {} is beyond its tolerance", row.name));
+                }
+            }
+        }
+    }
+    assert!(misses.is_empty(), "{}", misses.join("\n"));
+    let made = markdown::page(&repetitions);
+    if std::env::var_os("UPDATE_CHAPTER").is_some() {
+        std::fs::write(CHAPTER, &made).expect("the chapter can be written");
+    }
+    let kept = std::fs::read_to_string(CHAPTER).expect("the chapter is kept");
+    assert!(made == kept, "docs/recipes.md is not up to date: UPDATE_CHAPTER=1 ./test");
+}
+
+#[test]
+fn recipes_are_listed_and_one_is_shown_in_every_form() {
+    let folder = Folder::new();
+    let listing = stdout(&folder.run(&["recipe"]));
+    assert!(builtin_names().all(|name| listing.contains(name)), "{listing}");
+
+    let shown = stdout(&folder.run(&["recipe", "gmirror-2009-random", "--report"]));
+    assert!(shown.contains("133.8 to 140.3") && shown.contains("free: "), "{shown}");
+    let page = std::fs::read_to_string(folder.path("recipes.html")).expect("it was written");
+    assert!(page.contains("133.8 to 140.3") && page.contains("class=\"bar ours\""), "{page}");
+
+    let json = stdout(&folder.run(&["recipe", "gmirror-2009-random", "--format", "json"]));
+    let read: Result<Vec<Repetition>, _> = serde_json::from_str(&json);
+    assert_eq!(read.expect("its own form")[0].recipe, "gmirror-2009-random");
+}
+
+#[test]
+fn wrong_names_and_files_in_the_way_are_refused() {
+    let folder = Folder::new();
+    let near = "did you mean `gmirror-2009-random`?";
+    folder.refuses(&["recipe", "gmirror-2009-randm"], &[near]);
+    std::fs::write(folder.path("recipes.html"), "mine").expect("a file");
+    folder.refuses(&["recipe", "gmirror-2009-random", "--report"], &["recipes.html", "already"]);
+    folder.refuses(&["recipe", "gmirror-2009-random", "-o", "recipes.html"], &["already"]);
+}
