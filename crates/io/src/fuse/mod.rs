@@ -1,9 +1,9 @@
 //! A FUSE export: volumes and members as files in a folder, for whoever cannot speak NBD.
 //!
-//! The kernel's requests are read by threads of the `fuser` crate ([`files`]), which leave them in
-//! a [`mailbox`]; the thread of the executor takes them from there, and replies to the kernel
-//! itself when they end. Data go past the page cache, many requests are in flight, and a loop
-//! device over such a file ([`mount`]) is a block device for any filesystem.
+//! The kernel's requests are read by threads of the `fuser` crate (`files.rs`), which leave them in
+//! a mailbox (`mailbox.rs`); the thread of the executor takes them from there, and replies to the
+//! kernel itself when they end. Data go past the page cache, many requests are in flight, and a
+//! loop device over such a file ([`mount`]) is a block device for any filesystem.
 //!
 //! **Parts of blocks.** Volumes are written in whole blocks, but a program may write any bytes, and
 //! the kernel cuts even long writes where its pages end. Such a write first reads the blocks that
