@@ -92,13 +92,12 @@ fn an_instant_disk_stalls_too() {
     let stall = Fault::Stall { at: Nanos(100), length: Nanos(50) };
     let mut model = Faulty::new(Box::new(inner), &[stall], 1);
     let mut ended = Vec::new();
-    for now in [99, 100, 120, 150] {
-        let now = Nanos(now);
-        model.advance(now, &mut ended);
-        let foreseen = model.completion_if_submitted(now, read(now.0));
-        assert_eq!(foreseen, if now == Nanos(99) { now } else { Nanos(150) });
-        model.submit(now, read(now.0));
-        model.advance(now, &mut ended);
+    for instant in [99, 100, 120, 150].map(Nanos) {
+        model.advance(instant, &mut ended);
+        let foreseen = model.completion_if_submitted(instant, read(instant.0));
+        assert_eq!(foreseen, if instant == Nanos(99) { instant } else { Nanos(150) });
+        model.submit(instant, read(instant.0));
+        model.advance(instant, &mut ended);
     }
     let ended: Vec<(u64, u64)> = ended.iter().map(|c| (c.tag, c.at.0)).collect();
     assert_eq!(ended, [(99, 99), (100, 150), (120, 150), (150, 150)]);
