@@ -141,6 +141,45 @@ pub struct Counter {
     pub value: i64,
 }
 
+/// Why a policy would take or leave one mirror: a score, and what that is made of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reason {
+    /// What the policy compares, the lowest being the best. Of equals a turn or chance decides, and
+    /// a policy may take another for once, to learn about it.
+    pub score: Part,
+    /// What the score is made of or was decided by, in a fixed order; empty where it says it all.
+    pub parts: Vec<Part>,
+}
+
+/// A named number of a [`Reason`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// What it is, with its unit where it has one (`mean_wait_ns`).
+    pub name: &'static str,
+    /// How much of it.
+    pub value: i64,
+}
+
+impl Reason {
+    /// A score without parts.
+    pub fn new(name: &'static str, value: impl TryInto<i64>) -> Reason {
+        Reason { score: Part::new(name, value), parts: Vec::new() }
+    }
+
+    /// The same with one more part.
+    pub fn with(mut self, name: &'static str, value: impl TryInto<i64>) -> Reason {
+        self.parts.push(Part::new(name, value));
+        self
+    }
+}
+
+impl Part {
+    /// A part; a value beyond the range is shown as the largest.
+    fn new(name: &'static str, value: impl TryInto<i64>) -> Part {
+        Part { name, value: value.try_into().unwrap_or(i64::MAX) }
+    }
+}
+
 /// Chooses which mirror serves a read.
 pub trait ReadPolicy: Send {
     /// Chooses among `mirrors`: never empty, all eligible, in the order of their chunk's stripes.
@@ -165,6 +204,19 @@ pub trait ReadPolicy: Send {
 
     /// The policy's own counters, in a fixed order.
     fn counters(&self) -> Vec<Counter> {
+        Vec::new()
+    }
+
+    /// For people: what [`ReadPolicy::choose`] would go by if it were asked this now, a reason for
+    /// each of `mirrors` in their order, or nothing from a policy that does not tell. Asked only
+    /// while decisions are explained, so it may allocate.
+    fn explain(
+        &self,
+        _read: &Read,
+        _mirrors: &[Mirror],
+        _members: &Members,
+        _now: Nanos,
+    ) -> Vec<Reason> {
         Vec::new()
     }
 }

@@ -29,7 +29,8 @@ use super::shared::averages::mean_wait_ns;
 use super::shared::smallest::first_smallest;
 use super::spec::PolicyError;
 use crate::member::Members;
-use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::units::Nanos;
 
 struct Latency;
 
@@ -50,5 +51,20 @@ impl ReadPolicy for Latency {
             let member = &members[mirror.member];
             mean_wait_ns(member.reads_completed, member.read_wait)
         }))
+    }
+
+    fn explain(
+        &self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _now: Nanos,
+    ) -> Vec<Reason> {
+        let reason = |mirror: &Mirror| {
+            let member = &members[mirror.member];
+            let mean_ns = mean_wait_ns(member.reads_completed, member.read_wait);
+            Reason::new("mean_wait_ns", mean_ns).with("reads", member.reads_completed)
+        };
+        mirrors.iter().map(reason).collect()
     }
 }

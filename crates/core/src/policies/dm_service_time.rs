@@ -25,7 +25,8 @@ use super::Build;
 use super::shared::path_list::PathList;
 use super::spec::PolicyError;
 use crate::member::Members;
-use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::units::Nanos;
 
 struct ServiceTime {
     paths: PathList,
@@ -50,5 +51,20 @@ impl ReadPolicy for ServiceTime {
 
     fn on_members_change(&mut self, members: &Members) {
         self.paths.update(members);
+    }
+
+    fn explain(
+        &self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _now: Nanos,
+    ) -> Vec<Reason> {
+        let reason = |mirror: &Mirror| {
+            let member = &members[mirror.member];
+            Reason::new("bytes_in_flight", member.bytes_in_flight)
+                .with("in_flight", member.in_flight())
+        };
+        mirrors.iter().map(reason).collect()
     }
 }

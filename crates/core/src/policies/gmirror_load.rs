@@ -30,7 +30,8 @@ use super::shared::list_order::ListOrder;
 use super::shared::smallest::first_smallest;
 use super::spec::PolicyError;
 use crate::member::{MemberIndex, Members};
-use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
+use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::units::Nanos;
 use std::cmp::Reverse;
 
 struct Load {
@@ -83,5 +84,22 @@ impl ReadPolicy for Load {
             Counter { member, name: "load_256ths", value: disk.load }
         };
         self.disks.iter().enumerate().map(show).collect()
+    }
+
+    fn explain(
+        &self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        _members: &Members,
+        _now: Nanos,
+    ) -> Vec<Reason> {
+        let reason = |mirror: &Mirror| {
+            let disk = &self.disks[mirror.member.get()];
+            let bonus = head_bonus(disk.last_end.abs_diff(mirror.offset));
+            Reason::new("score_256ths", disk.load - bonus)
+                .with("load_256ths", disk.load)
+                .with("head_bonus_256ths", -bonus)
+        };
+        mirrors.iter().map(reason).collect()
     }
 }

@@ -30,7 +30,8 @@ use super::shared::rotation::{Rotation, nth_by_devid};
 use super::spec::PolicyError;
 use crate::io::MemberIo;
 use crate::member::Members;
-use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
+use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::units::Nanos;
 
 struct LatencyRoundRobin {
     accounts: Accounts,
@@ -45,6 +46,13 @@ pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyErro
     }))
 }
 
+/// The highest mean with which a mirror is a candidate.
+fn limit_ns(accounts: &Accounts, mirrors: &[Mirror]) -> u64 {
+    let means_ns = mirrors.iter().map(|mirror| accounts.mean_ns(mirror));
+    let lowest_ns = means_ns.min().expect("mirrors are never empty");
+    lowest_ns.saturating_add(lowest_ns / 4)
+}
+
 impl ReadPolicy for LatencyRoundRobin {
     fn choose(
         &mut self,
@@ -54,10 +62,8 @@ impl ReadPolicy for LatencyRoundRobin {
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
         self.accounts.begin_decision(mirrors, members);
-        let mean_ns = |mirror: &Mirror| self.accounts.mean_ns(mirror);
-        let lowest_ns = mirrors.iter().map(mean_ns).min().expect("mirrors are never empty");
-        let limit_ns = lowest_ns.saturating_add(lowest_ns / 4);
-        let is_candidate = |mirror: &Mirror| mean_ns(mirror) <= limit_ns;
+        let limit_ns = limit_ns(&self.accounts, mirrors);
+        let is_candidate = |mirror: &Mirror| self.accounts.mean_ns(mirror) <= limit_ns;
         let candidates = mirrors.iter().filter(|mirror| is_candidate(mirror)).count();
         let turn = self.rotation.turn(candidates as u32);
         let place = nth_by_devid(mirrors, members, turn, is_candidate)
@@ -79,5 +85,23 @@ impl ReadPolicy for LatencyRoundRobin {
         let value = i64::from(self.rotation.blocks_read());
         counters.push(Counter { member: None, name: "blocks_read", value });
         counters
+    }
+
+    fn explain(
+        &self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _now: Nanos,
+    ) -> Vec<Reason> {
+        let mut accounts = self.accounts.clone();
+        accounts.begin_decision(mirrors, members);
+        let limit_ns = limit_ns(&accounts, mirrors);
+        let reason = |mirror: &Mirror| {
+            let mean_ns = accounts.mean_ns(mirror);
+            Reason::new("beyond_limit_ns", mean_ns.saturating_sub(limit_ns))
+                .with("mean_wait_ns", mean_ns)
+        };
+        mirrors.iter().map(reason).collect()
     }
 }

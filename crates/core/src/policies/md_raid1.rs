@@ -30,7 +30,8 @@ use super::Build;
 use super::shared::md_streams::Streams;
 use super::spec::PolicyError;
 use crate::member::{Member, Members};
-use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::units::Nanos;
 
 struct Raid1 {
     streams: Streams,
@@ -54,5 +55,15 @@ impl ReadPolicy for Raid1 {
 
     fn on_members_change(&mut self, members: &Members) {
         self.streams.update(members);
+    }
+
+    fn explain(
+        &self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _now: Nanos,
+    ) -> Vec<Reason> {
+        self.streams.reasons(mirrors, members, Member::in_flight)
     }
 }

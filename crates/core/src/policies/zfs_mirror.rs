@@ -30,8 +30,8 @@ use super::shared::equals::smallest_by_number;
 use super::shared::offset_turn::turn_at;
 use super::spec::PolicyError;
 use crate::member::{Member, Members};
-use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
-use crate::units::MIB;
+use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::units::{MIB, Nanos};
 
 /// What an I/O adds to the queue, by how far it lies from the last one submitted.
 struct Penalty {
@@ -77,5 +77,20 @@ impl ReadPolicy for ZfsMirror {
             |mirror| score(&members[mirror.member], mirror.offset),
             |ties| turn_at(read.offset, ties),
         ))
+    }
+
+    fn explain(
+        &self,
+        _read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        _now: Nanos,
+    ) -> Vec<Reason> {
+        let reason = |mirror: &Mirror| {
+            let member = &members[mirror.member];
+            let (queue, score) = (member.in_flight(), score(member, mirror.offset));
+            Reason::new("score", score).with("in_flight", queue).with("seek", score - queue)
+        };
+        mirrors.iter().map(reason).collect()
     }
 }

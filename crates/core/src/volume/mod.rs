@@ -37,7 +37,7 @@ use crate::geometry::ChunkMap;
 use crate::io::{IoError, IoId, Leg, MemberIo, Op, Outcome, Purpose, Reply};
 use crate::io::{Request, RequestKind, VolumeError};
 use crate::member::{MemberIndex, MemberState, Members};
-use crate::policy::{Choice, Counter, Ctx, Mirror, Places, Read, ReadPolicy};
+use crate::policy::{Choice, Counter, Ctx, Mirror, Places, Read, ReadPolicy, Reason};
 use crate::rng::Rng;
 use crate::slab::Slab;
 use crate::units::{BLOCK_BYTES, Nanos};
@@ -226,6 +226,11 @@ impl Volume {
             }
         }
         None
+    }
+
+    /// What the policy would go by in a choice that [`Volume::next_choice`] gave; nothing changes.
+    pub fn reasons(&self, choice: &NextChoice, now: Nanos) -> Vec<Reason> {
+        self.policy.explain(&choice.read, choice.mirrors.as_slice(), &self.members, now)
     }
 
     /// Reports the end of a member I/O, and returns that I/O with its outcome.

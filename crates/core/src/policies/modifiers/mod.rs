@@ -18,7 +18,8 @@ use super::{Build, Origin, ParameterInfo};
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
 use crate::policies::PolicyError;
-use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
+use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::units::Nanos;
 
 pub use table::ALL;
 
@@ -130,5 +131,16 @@ impl<M: Modifier> ReadPolicy for Modified<M> {
         let mut counters = self.inner.counters();
         counters.extend(self.modifier.counters());
         counters
+    }
+
+    /// What the policy inside thinks of every mirror, whether or not it will be shown all.
+    fn explain(
+        &self,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        now: Nanos,
+    ) -> Vec<Reason> {
+        self.inner.explain(read, mirrors, members, now)
     }
 }

@@ -33,7 +33,7 @@ pub(crate) enum Probe {
 }
 
 /// The accounts of all members.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Accounts {
     list: Vec<Account>,
     probe: Probe,

@@ -6,7 +6,7 @@
 
 use super::slot_order::slot_order;
 use crate::member::{Member, MemberState, Members};
-use crate::policy::{Mirror, Read};
+use crate::policy::{Mirror, Read, Reason};
 
 /// The streams that the members serve.
 #[derive(Debug, Default)]
@@ -64,6 +64,39 @@ impl Streams {
         }
         run.next = chosen.offset + read.length;
         place
+    }
+
+    /// What [`Streams::take_best`] would go by. A stream that stays beats all else; then it is by
+    /// the queue or by the distance of the head, which the name of the score tells.
+    pub(crate) fn reasons(
+        &self,
+        mirrors: &[Mirror],
+        members: &Members,
+        pending: impl Fn(&Member) -> u32,
+    ) -> Vec<Reason> {
+        let run_of = |mirror: &Mirror| {
+            let (run, member) = (&self.runs[mirror.member.get()], &members[mirror.member]);
+            let distance = mirror.offset.abs_diff(member.completed_end);
+            let continues = run.next == mirror.offset || distance == 0;
+            (continues, continues && run.is_long(member), distance)
+        };
+        let queue = |mirror: &Mirror| {
+            let (_, may_move, _) = run_of(mirror);
+            pending(&members[mirror.member]) + u32::from(may_move)
+        };
+        let any_idle = mirrors.iter().any(|mirror| queue(mirror) == 0);
+        let reason = |mirror: &Mirror| {
+            let (continues, may_move, distance) = run_of(mirror);
+            let reason = match (continues, may_move) {
+                (true, false) => Reason::new("stream", -2),
+                (true, true) if !any_idle => Reason::new("stream", -1),
+                _ if self.any_non_rotational || any_idle => Reason::new("queue", queue(mirror)),
+                _ => Reason::new("distance_bytes", distance),
+            };
+            let in_flight = pending(&members[mirror.member]);
+            reason.with("in_flight", in_flight).with("distance_bytes", distance)
+        };
+        mirrors.iter().map(reason).collect()
     }
 
     #[inline]

@@ -20,7 +20,7 @@ mod script;
 
 use super::{MIRRORS_MAX, PolicyInfo, Spec, all, modifiers};
 use crate::member::{Member, MemberConfig, MemberIndex, Members};
-use crate::policy::{Choice, Ctx, Mirror, Read};
+use crate::policy::{Choice, Ctx, Mirror, Read, Reason};
 use crate::rng::Rng;
 use crate::units::{GIB, MIB, Nanos};
 use proptest::prelude::*;
@@ -86,9 +86,26 @@ fn defaults_lie_in_their_ranges_and_need_no_rounding() {
     }
 }
 
+/// Policies that tell reasons and take the lowest score, whatever happens.
+const TAKE_THE_LOWEST: [&str; 6] = [
+    "btrfs/latency",
+    "dm/service-time",
+    "gmirror/load",
+    "kakra/latency-rr",
+    "md/raid1",
+    "zfs/mirror",
+];
+
+/// Whether a policy is asked for its reasons before each choice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reasons {
+    Asked,
+    Unasked,
+}
+
 /// Plays 200 random reads against random members and mirrors, with books and notices that change
 /// between them, and returns what was chosen.
-fn random_choices(spec: &Spec, seed: u64) -> Vec<Choice> {
+fn random_choices(spec: &Spec, seed: u64, reasons: Reasons) -> Vec<Choice> {
     let mut draw = Rng::new(seed);
     let number = 2 + draw.below(MIRRORS_MAX as u64 * 2);
     let mut members = Members::new((1..=number).map(|devid| MemberConfig {
@@ -115,10 +132,18 @@ fn random_choices(spec: &Spec, seed: u64) -> Vec<Choice> {
             background: false,
             copies: mirrors.last().unwrap().copy + 1 + draw.below(2) as u8,
         };
-        let mut ctx = Ctx { now: Nanos::from_millis(step * 300), rng: &mut rng };
+        let now = Nanos::from_millis(step * 300);
+        let told = match reasons {
+            Reasons::Asked => policy.explain(&read, &mirrors, &members, now),
+            Reasons::Unasked => Vec::new(),
+        };
+        let mut ctx = Ctx { now, rng: &mut rng };
         let choice = policy.choose(&read, &mirrors, &members, &mut ctx);
         let place = choice.first();
         assert!(place < mirrors.len(), "{spec}: {place} of {}", mirrors.len());
+        if reasons == Reasons::Asked {
+            check_reasons(&spec.to_string(), &told, mirrors.len(), place);
+        }
         choices.push(choice);
         let io = script::member_io(&read, &mirrors[place], ctx.now);
         policy.on_submit(&io, &mut ctx);
@@ -127,6 +152,16 @@ fn random_choices(spec: &Spec, seed: u64) -> Vec<Choice> {
         }
     }
     choices
+}
+
+/// One for each mirror or none; and where the lowest score wins, it did.
+fn check_reasons(spec: &str, told: &[Reason], mirrors: usize, chosen: usize) {
+    assert!(told.is_empty() || told.len() == mirrors, "{spec}: {told:?}");
+    if TAKE_THE_LOWEST.contains(&spec) {
+        let lowest = told.iter().map(|reason| reason.score.value).min();
+        let score = told.get(chosen).map(|reason| reason.score.value);
+        assert!(score.is_some() && score == lowest, "{spec} took {chosen} of {told:?}");
+    }
 }
 
 /// Books only grow, save the queues.
@@ -159,9 +194,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_policy_stays_in_range_and_repeats_itself(seed in any::<u64>()) {
+    fn every_policy_stays_in_range_and_repeats_itself_asked_why_or_not(seed in any::<u64>()) {
         for spec in all().map(Spec::new) {
-            prop_assert_eq!(random_choices(&spec, seed), random_choices(&spec, seed));
+            let asked = random_choices(&spec, seed, Reasons::Asked);
+            prop_assert_eq!(asked, random_choices(&spec, seed, Reasons::Unasked));
         }
     }
 
@@ -174,7 +210,8 @@ proptest! {
                     prop_assert_eq!(policy, "read-all-first");
                     continue;
                 };
-                prop_assert_eq!(random_choices(&spec, seed), random_choices(&spec, seed));
+                let asked = random_choices(&spec, seed, Reasons::Asked);
+                prop_assert_eq!(asked, random_choices(&spec, seed, Reasons::Unasked));
             }
         }
     }
