@@ -12,13 +12,13 @@ use crate::canary::Canary;
 use crate::checkers::Checkers;
 use crate::client::{Ending, Order, Turn};
 use crate::error::SimError;
+use crate::explain::{Explanation, Window, Witness};
 use crate::job::{Job, JobFile};
-use crate::oracle::{Foresight, Oracle};
+use crate::oracle::Foresight;
 use crate::record::{JobRecord, Record, Recorder};
 use crate::seats::{Seat, Seating};
-use mirrorball_core::io::{IoError, IoId, MemberIo, Op, Request, RequestId, RequestKind};
+use mirrorball_core::io::{IoError, IoId, MemberIo, Request, RequestId, RequestKind};
 use mirrorball_core::member::{MemberIndex, Members};
-use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::slab::Slab;
 use mirrorball_core::units::Nanos;
@@ -28,6 +28,8 @@ use mirrorball_disk::bank::Bank;
 use mirrorball_disk::model::{Completion, DiskIo};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+
+pub use crate::contender::Contender;
 
 /// One run: what, on what, by which policy.
 #[derive(Clone, Copy, Debug)]
@@ -56,17 +58,6 @@ pub fn check(array: &ArraySpec, jobs: &JobFile) -> Result<(), SimError> {
     Engine::new(&run, Box::new(Canary::default()), None).map(|_| ())
 }
 
-/// Who chooses mirrors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Contender<'a> {
-    /// A policy of the table, by its policy string.
-    Policy(&'a str),
-    /// The greedy clairvoyant.
-    Oracle,
-    /// The policy that breaks the rules.
-    Canary,
-}
-
 /// Whether the checkers watch a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
@@ -84,19 +75,24 @@ pub enum Watch {
 /// # Panics
 /// If a checker or an assertion of the volume catches a bug.
 pub fn run(run: &Run<'_>) -> Result<Record, SimError> {
-    let foresight = (run.contender == Contender::Oracle).then(Foresight::default);
-    let devids: Vec<u64> = run.array.members.iter().map(|member| member.devid).collect();
-    let policy: Box<dyn ReadPolicy> = match (run.contender, &foresight) {
-        (Contender::Policy(text), _) => Spec::parse(text)?.build(&devids)?,
-        (_, Some(foresight)) => Box::new(Oracle::new(foresight.clone())),
-        (_, None) => Box::new(Canary::default()),
-    };
-    let mut engine = Engine::new(run, policy, foresight)?;
-    for jobs in run.jobs.jobs.chunk_by(|job, next| job.group == next.group) {
-        engine.start_group(run, jobs);
-        engine.run_group();
-    }
+    let mut engine = Engine::with_contender(run)?;
+    engine.run_jobs(run);
     Ok(engine.finish())
+}
+
+/// Runs it up to the end of a window, and tells what was decided within.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// As [`run`].
+pub fn explain(run: &Run<'_>, window: Window) -> Result<Explanation, SimError> {
+    let mut engine = Engine::with_contender(run)?;
+    engine.witness = Some(Witness::new(window));
+    engine.run_jobs(run);
+    let witness = engine.witness.take().expect("nobody else takes it");
+    Ok(witness.finish(&engine.volume, engine.now))
 }
 
 /// An order under way.
@@ -143,9 +139,17 @@ struct Engine {
     recorder: Recorder,
     foresight: Option<Foresight>,
     checkers: Option<Checkers>,
+    witness: Option<Witness>,
 }
 
 impl Engine {
+    /// An engine whose volume is read by the run's contender.
+    fn with_contender(run: &Run<'_>) -> Result<Engine, SimError> {
+        let devids: Vec<u64> = run.array.members.iter().map(|member| member.devid).collect();
+        let (policy, foresight) = run.contender.build(&devids)?;
+        Engine::new(run, policy, foresight)
+    }
+
     fn new(
         run: &Run<'_>,
         policy: Box<dyn ReadPolicy>,
@@ -175,6 +179,7 @@ impl Engine {
             recorder,
             foresight,
             checkers,
+            witness: None,
         };
         let workers = Seating::new(run, &engine.volume).background()?;
         for seat in workers {
@@ -206,10 +211,25 @@ impl Engine {
         self.ask(self.seats.len() as u32 - 1);
     }
 
+    fn run_jobs(&mut self, run: &Run<'_>) {
+        for jobs in run.jobs.jobs.chunk_by(|job, next| job.group == next.group) {
+            if self.is_under_way() {
+                self.start_group(run, jobs);
+                self.run_group();
+            }
+        }
+    }
+
+    /// Whether somebody still wants to see how it goes on.
+    #[inline]
+    fn is_under_way(&self) -> bool {
+        self.witness.as_ref().is_none_or(|witness| !witness.is_done(self.now))
+    }
+
     /// Runs until every clone of the jobs seated has ended.
     fn run_group(&mut self) {
         self.hand_out();
-        while self.foreground_left > 0 {
+        while self.foreground_left > 0 && self.is_under_way() {
             let next = self.next_event().expect("clients that have not ended wait for something");
             self.now = next;
             if self.recorder.is_turn_due(next) {
@@ -271,6 +291,9 @@ impl Engine {
     fn end_io(&mut self, id: IoId, result: Result<(), IoError>) {
         let (io, outcome) = self.volume.complete(id, result, self.now);
         self.recorder.on_complete(&io, &outcome);
+        if let Some(witness) = &mut self.witness {
+            witness.on_complete(&io, &outcome);
+        }
         if let Some(checkers) = &mut self.checkers {
             checkers.on_complete(&io, &outcome, self.volume.members(), self.now);
         }
@@ -440,34 +463,24 @@ impl Engine {
     fn hand_out_io(&mut self) {
         loop {
             if let Some(foresight) = &self.foresight {
-                post(foresight, &mut self.volume, &self.bank, self.now);
+                foresight.look_ahead(&mut self.volume, &self.bank, self.now);
+            }
+            if let Some(witness) = &mut self.witness {
+                witness.before_io(&mut self.volume, &self.bank, self.now);
             }
             let Some(io) = self.volume.poll_io(self.now) else {
                 break;
             };
             self.recorder.on_submit(&io);
+            if let Some(witness) = &mut self.witness {
+                witness.on_submit(&io);
+            }
             if let Some(checkers) = &mut self.checkers {
                 checkers.on_submit(&io, self.volume.members(), self.now);
             }
             self.bank.submit(self.now, io.member, disk_io(&io));
         }
     }
-}
-
-/// Posts to the oracle what the models foresee for the choice that comes next.
-fn post(foresight: &Foresight, volume: &mut Volume, bank: &Bank, now: Nanos) {
-    let Some(choice) = volume.next_choice() else {
-        return;
-    };
-    // No tag in flight is this one: the volume counts its I/O from the bottom.
-    let read = |offset| DiskIo { tag: u64::MAX, op: Op::Read, offset, length: choice.read.length };
-    foresight.post(
-        choice
-            .mirrors
-            .as_slice()
-            .iter()
-            .map(|mirror| bank.completion_if_submitted(now, mirror.member, read(mirror.offset))),
-    );
 }
 
 fn disk_io(io: &MemberIo) -> DiskIo {
