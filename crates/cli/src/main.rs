@@ -10,6 +10,7 @@ mod completions;
 mod ctl;
 mod emulate;
 mod ending;
+mod explain;
 mod import;
 mod man;
 mod models;
@@ -38,6 +39,7 @@ struct Cli {
 enum Command {
     Compare(compare::Args),
     Report(report::Args),
+    Explain(explain::Args),
     Recipe(recipe::Args),
     Import(import::Args),
     Policies(policies::Args),
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Recipe(args) => recipe::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Policies(args) => policies::run(&args),

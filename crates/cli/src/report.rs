@@ -56,6 +56,15 @@ enum Form {
     Text(&'static Format),
 }
 
+/// What becomes of a file that is there already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It stays, and nothing is written.
+    Keep,
+    /// It is replaced.
+    Replace,
+}
+
 const HTML: &str = "html";
 /// Where the page goes unless somebody says otherwise.
 const PAGE_FILE: &str = "report.html";
@@ -75,7 +84,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Form::Html => Some(args.output.clone().unwrap_or(PathBuf::from(PAGE_FILE))),
         Form::Text(_) => args.output.clone(),
     };
-    check_output(output.as_deref(), args).map_err(Failure::WrongUse)?;
+    let existing = if args.force { Existing::Replace } else { Existing::Keep };
+    if let Some(path) = &output {
+        check_output(path, existing).map_err(Failure::WrongUse)?;
+    }
     let Loaded { sets, refused } = results::load(&args.paths);
     if sets.is_empty() {
         let lines: Vec<String> = refused.iter().map(shown).collect();
@@ -94,7 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         None => screen::print(&render(&form, &sets, screen::style()))?,
         Some(path) => {
             let text = render(&form, &sets, Style::FILE);
-            write(path, &text, args).map_err(Failure::Fault)?;
+            write(path, &text, existing).map_err(Failure::Fault)?;
             eprintln!("the report is in {}", path.display());
         }
     }
@@ -143,20 +155,19 @@ fn shown(skipped: &Skipped) -> String {
 }
 
 /// Refuses before anything is read what would be refused after it.
-fn check_output(output: Option<&Path>, args: &Args) -> anyhow::Result<()> {
-    match output {
-        Some(path) if path.exists() && !args.force => Err(exists(path)),
-        _ => Ok(()),
-    }
+pub(crate) fn check_output(path: &Path, existing: Existing) -> anyhow::Result<()> {
+    if path.exists() && existing == Existing::Keep { Err(exists(path)) } else { Ok(()) }
 }
 
 fn exists(path: &Path) -> anyhow::Error {
     anyhow!("{} exists\n  hint: name another file, or replace it with --force", path.display())
 }
 
-fn write(path: &Path, text: &str, args: &Args) -> anyhow::Result<()> {
+/// Writes a file.
+pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> anyhow::Result<()> {
     let mut options = OpenOptions::new();
-    options.write(true).create(args.force).create_new(!args.force).truncate(args.force);
+    let replace = existing == Existing::Replace;
+    options.write(true).create(replace).create_new(!replace).truncate(replace);
     let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
     match written {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path)),

@@ -8,6 +8,7 @@
 
 pub mod environment;
 pub mod executor;
+pub mod explain;
 pub mod hash;
 pub mod import;
 pub mod inputs;

@@ -6,9 +6,9 @@
 //! the same seed gives without a witness, up to the end of the window.
 //!
 //! What a model foresees is exact for what its disk holds at that moment and knows nothing of what
-//! comes after, so a read may take longer or shorter than was foreseen for its mirror. The hindsight
-//! is that of the greedy oracle, one choice at a time: it does not follow what would have become of
-//! the reads after it.
+//! comes after, so a read may take longer or shorter than was foreseen for its mirror. The
+//! hindsight is that of the greedy oracle, one choice at a time: it does not follow what would have
+//! become of the reads after it.
 
 use crate::oracle;
 use mirrorball_core::io::{IoId, MemberIo, Op, Outcome, RequestId};
@@ -51,12 +51,23 @@ pub struct Decision {
     pub candidates: Vec<Candidate>,
     /// Place of the mirror that was read first.
     pub chosen: usize,
-    /// Places of those that were read as well: parts of a split, or second reads.
-    pub further: Vec<usize>,
+    /// What was read as well: other parts of a split, or second reads.
+    pub further: Vec<Further>,
     /// Place of the mirror that the oracle would have read.
     pub oracle: usize,
     /// From the choice to the data; none if the read failed, or was under way when the jobs ended.
     pub wait: Option<Nanos>,
+}
+
+/// A mirror that was read beside the first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Further {
+    /// Its place.
+    pub place: usize,
+    /// How long after the choice.
+    pub after: Nanos,
+    /// How much of the read.
+    pub length: u64,
 }
 
 /// One eligible mirror of a choice.
@@ -81,10 +92,14 @@ impl Decision {
     }
 
     /// How much later than the oracle's mirror the chosen one was foreseen to have the data; none
-    /// if it would never have had it.
+    /// if it would never have had it. Where several were read at once the first to have it counts.
+    /// A split is taken as if its first mirror were to give it all.
     pub fn cost(&self) -> Option<Nanos> {
         let foreseen = |place: usize| self.candidates[place].foreseen;
-        match (foreseen(self.chosen), foreseen(self.oracle)) {
+        let is_rival = |it: &&Further| it.after == Nanos::ZERO && it.length == self.read.length;
+        let rivals = self.further.iter().filter(is_rival).map(|it| it.place);
+        let chosen = rivals.chain([self.chosen]).filter_map(foreseen).min();
+        match (chosen, foreseen(self.oracle)) {
             (Some(chosen), Some(oracle)) => Some(chosen.saturating_sub(oracle)),
             (None, Some(_)) => None,
             (_, None) => Some(Nanos::ZERO),
@@ -173,7 +188,8 @@ impl Witness {
             let read = decision.read.offset..decision.read.offset + decision.read.length;
             if let Some(place) = place_of(decision, io).filter(|_| read.contains(&io.volume_offset))
             {
-                decision.further.push(place);
+                let after = io.submitted_at - decision.at;
+                decision.further.push(Further { place, after, length: io.length });
                 open.in_flight.push(io.id);
             }
         }

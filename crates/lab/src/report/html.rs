@@ -14,6 +14,7 @@
 mod appendix;
 mod chart;
 mod counters;
+pub mod decisions;
 mod differences;
 mod distribution;
 mod figures;

@@ -1,0 +1,112 @@
+//! `mirrorball explain`: one choice after the other, in every form, and what it refuses.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use support::{Folder, stderr, stdout};
+
+const ARRAY: &str = "\
+profile = \"raid1\"
+[[member]]
+model = \"ssd-sata-consumer\"
+[[member]]
+model = \"hdd-7k2-desktop\"
+";
+const JOB: &str = "\
+[reader]
+ioengine=libaio
+direct=1
+rw=randread
+bs=4k
+size=1g
+iodepth=4
+runtime=5
+time_based
+";
+
+/// A folder with an array and a job.
+fn folder() -> Folder {
+    let folder = Folder::new();
+    fs::write(folder.path("pair.toml"), ARRAY).unwrap();
+    fs::write(folder.path("reader.fio"), JOB).unwrap();
+    folder
+}
+
+#[test]
+fn every_form_tells_the_same_choices() {
+    let folder = folder();
+    let words = ["explain", "pair.toml", "reader.fio", "--policy", "zfs/mirror", "--reads", "7"];
+    let with = |more: &[&str]| stdout(&folder.run(&[&words, more].concat()));
+    let table = with(&[]);
+    assert!(table.starts_with("7 choices of zfs/mirror from 1.00s on: reader on pair, seed 1\n"));
+    let rows = |mark: &str| table.lines().filter(|line| line.starts_with(mark)).count();
+    // The legend has a line for each mark.
+    assert_eq!(rows("* ") + rows("- "), 7 + 2, "{table}");
+
+    let answer: Value = serde_json::from_str(&with(&["--format", "json"])).unwrap();
+    let choices = answer["choices"].as_array().unwrap();
+    assert_eq!(choices.len(), 7);
+    for choice in choices {
+        let mirrors = choice["mirrors"].as_array().unwrap();
+        let lowest = mirrors.iter().map(|it| it["score"]["value"].as_i64().unwrap()).min();
+        let first = mirrors.iter().find(|it| it["taken"] == "first").unwrap();
+        assert_eq!(first["score"]["value"].as_i64(), lowest, "{choice}");
+        assert!(choice["took_ns"].as_u64().unwrap() > 0);
+    }
+    assert_eq!(with(&["--format", "csv"]).lines().count(), 1 + 2 * 7);
+    assert_eq!(table, with(&[]), "the same again");
+}
+
+/// What is told is what a comparison with the same seed did: all reads of the job, by member.
+#[test]
+fn the_choices_are_those_of_a_comparison() {
+    let folder = folder();
+    fs::write(folder.path("short.fio"), JOB.replace("runtime=5\ntime_based\n", "io_size=2m\n"))
+        .unwrap();
+    let words = ["compare", "pair.toml", "short.fio", "-p", "kakra/queue", "-n", "1", "-s", "7"];
+    stdout(&folder.run(&[&words[..], &["-o", "out"]].concat()));
+    let csv = stdout(&folder.run(&["report", "out", "--format", "csv"]));
+    let compared = csv.lines().find(|line| line.contains("kakra/queue")).unwrap();
+
+    let words = ["explain", "pair.toml", "short.fio", "-p", "kakra/queue", "-s", "7", "--at", "0s"];
+    let output = folder.run(&[&words[..], &["--for", "1h", "--format", "json"]].concat());
+    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let summary = &answer["summary"];
+    assert_eq!(summary["choices"], 512);
+    for member in summary["members"].as_array().unwrap() {
+        let share = member["chosen"].as_f64().unwrap() / 512.0;
+        let expected = format!("{}:{share:.4}", member["devid"]);
+        assert!(compared.contains(&expected), "no {expected} in {compared}");
+    }
+}
+
+#[test]
+fn a_page_is_drawn_and_not_replaced_unasked() {
+    let folder = folder();
+    let words = ["explain", "pair.toml", "reader.fio", "-p", "pid", "--report", "why.html"];
+    let output = folder.run(&words);
+    assert!(stdout(&output).contains("btrfs/pid does not tell its reasons"));
+    assert!(stderr(&output).contains("why.html"));
+    let page = fs::read_to_string(folder.path("why.html")).unwrap();
+    assert_eq!(page.matches("<path class=\"read a").count(), 20, "a bar for each read");
+    folder.refuses(&words, &["why.html exists", "--force"]);
+    stdout(&folder.run(&[&words[..], &["--force"]].concat()));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let folder = folder();
+    let refuses = |more: &[&str], parts: &[&str]| {
+        folder.refuses(&[&["explain", "pair.toml", "reader.fio"], more].concat(), parts);
+    };
+    refuses(&["-p", "zfs/miror"], &["--policy", "did you mean `zfs/mirror`?"]);
+    refuses(&["-p", "devid:9"], &["--policy", "9"]);
+    refuses(&["--at", "1m"], &["the job ended after 5.0", "--duration"]);
+    folder.refuses(&["explain", "pair.toml", "no-such-job"], &["no-such-job"]);
+    let array = ARRAY.replace("raid1", "raid0");
+    fs::write(folder.path("striped.toml"), array).unwrap();
+    folder.refuses(&["explain", "striped.toml", "reader.fio"], &["no read had two mirrors"]);
+}
