@@ -72,8 +72,8 @@ impl Ring {
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         // Without the table every operation looks its descriptor up, which costs a little.
-        let table = ring.submitter().register_files_sparse(TABLE);
-        let table_size = if table.is_ok() { TABLE } else { 0 };
+        let table = gives_up_at_once() && ring.submitter().register_files_sparse(TABLE).is_ok();
+        let table_size = if table { TABLE } else { 0 };
         Ok(Ring { ring, messages: Vec::new(), table_size })
     }
 
@@ -196,6 +196,17 @@ impl Ring {
             }
         }
     }
+}
+
+/// Whether the kernel lets go of a descriptor when it is taken out of the table. Before Linux 6.13
+/// it kept it until every operation had ended that began before, on whatever descriptor: a listener
+/// that waits would keep the connections of all clients that have gone. Source: issue 1192 of
+/// axboe/liburing, and the kernel's commit 7029acd8a950.
+fn gives_up_at_once() -> bool {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(13))
 }
 
 /// Makes a descriptor of the number that an accept ended with.
