@@ -19,6 +19,7 @@ use mirrorball_io::fuse::mount::{MountError, attach};
 use mirrorball_io::nbd::Export;
 use mirrorball_io::nbd::server::{ConnectionsMax, Server};
 use mirrorball_io::service::{Service, Stopper, raise_limits};
+use mirrorball_io::ublk::{Opener, Ublk, UblkError};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Doors {
     /// Where clients find it: nbd:unix:PATH, nbd:tcp:PORT (this machine only),
-    /// nbd:tcp:ADDRESS:PORT, or fuse:DIR for a file in a folder; may be given several times
+    /// nbd:tcp:ADDRESS:PORT, fuse:DIR for a file in a folder, or ublk for a block device; may be
+    /// given several times
     #[arg(short, long = "export", value_name = "ADDRESS", required = true,
           value_parser = Gate::parse)]
     exports: Vec<Gate>,
@@ -84,7 +86,10 @@ pub(crate) fn run(
 ) -> Result<Ending, Failure> {
     let Assembly { mut executor, exports, notes } = assembly;
     let descriptors = raise_limits();
-    let (addresses, folder) = doors.sorted()?;
+    let (addresses, folder, devices) = doors.sorted()?;
+    if devices {
+        Ublk::check(&executor).map_err(refusal)?;
+    }
     let mut listeners = Vec::new();
     for address in &addresses {
         listeners.push(listen(address, &mut executor)?);
@@ -98,18 +103,20 @@ pub(crate) fn run(
             eprintln!("{}: {} bytes at {}", export.name, export.size_bytes, address.uri(export));
         }
     }
+    let ublk = devices.then(|| add_devices(&exports, &mut executor)).transpose()?;
     let files = fuse.as_ref().map(Fuse::files).unwrap_or_default();
+    let openers = ublk.as_ref().map(Ublk::openers).unwrap_or_default();
     // Members, listeners and the control socket want descriptors, too.
     let connections_max = ConnectionsMax((descriptors / 2).clamp(16, 4096));
     let server = Server::new(exports, listeners, connections_max, &mut executor);
     let (service, stopper) = Service::new(executor, server, Some(control)).map_err(fault)?;
-    let mut service = service.with_fuse(fuse);
+    let mut service = service.with_fuse(fuse).with_ublk(ublk);
     let stopper = Arc::new(stopper);
     stop_at_signals(Arc::clone(&stopper)).map_err(fault)?;
-    // A loop device may ask for something before it is there, so we must be serving by then.
+    // Block devices ask for something before they are there, so we must be serving by then.
     let (opened, result) = std::thread::scope(|scope| {
         let opening = scope.spawn(|| {
-            let opened = open(&files, doors.loops);
+            let opened = open(&files, doors.loops).and_then(|()| open_devices(&openers));
             match &opened {
                 Ok(()) => eprintln!("ready"),
                 Err(_) => stopper.stop(),
@@ -119,7 +126,7 @@ pub(crate) fn run(
         let result = service.run().context("the service failed");
         (opening.join().expect("opening does not panic"), result)
     });
-    tell(service.last_note());
+    tell(service.last_notes());
     for address in addresses.iter().chain(control_address.iter()) {
         address.clean_up();
     }
@@ -148,20 +155,24 @@ impl Doors {
         Ok(Control::new(array.name.clone(), policy.map(str::to_owned), doors, executor))
     }
 
-    /// The addresses of NBD servers, and the folder for files.
-    fn sorted(&self) -> Result<(Vec<Address>, Option<&Path>), Failure> {
+    /// The addresses of NBD servers, the folder for files, and whether there are to be ublk
+    /// devices.
+    fn sorted(&self) -> Result<(Vec<Address>, Option<&Path>, bool), Failure> {
         let mut addresses = Vec::new();
         let mut folders = Vec::new();
+        let mut devices = 0;
         for gate in &self.exports {
             match gate {
                 Gate::Nbd(address) => addresses.push(address.clone()),
                 Gate::Fuse(folder) => folders.push(folder.as_path()),
+                Gate::Ublk => devices += 1,
             }
         }
         let wrong = |text| Err(Failure::WrongUse(anyhow!("{text}")));
         match folders.len() {
             0 if self.loops => wrong("--loop makes files block devices: give --export fuse:DIR"),
-            0 | 1 => Ok((addresses, folders.pop())),
+            _ if devices > 1 => wrong("--export ublk may be given once"),
+            0 | 1 => Ok((addresses, folders.pop(), devices == 1)),
             _ => wrong("--export fuse:DIR may be given once"),
         }
     }
@@ -185,6 +196,30 @@ fn mount(folder: &Path, exports: &[Export], executor: &mut Executor) -> Result<F
     })?;
     tell(notes);
     Ok(fuse)
+}
+
+fn add_devices(exports: &[Export], executor: &mut Executor) -> Result<Ublk, Failure> {
+    let (ublk, notes) = Ublk::add(exports.to_vec(), executor).map_err(refusal)?;
+    tell(notes);
+    Ok(ublk)
+}
+
+/// Why there are no ublk devices: the options, or this machine.
+fn refusal(error: UblkError) -> Failure {
+    match error {
+        error @ UblkError::NoRing(_) => Failure::WrongUse(error.into()),
+        error => Failure::Fault(error.into()),
+    }
+}
+
+/// Makes block devices, and says where.
+fn open_devices(openers: &[Opener]) -> Result<(), Failure> {
+    for opener in openers {
+        let device = opener.open().map_err(refusal)?;
+        let Export { name, size_bytes, .. } = &opener.export;
+        eprintln!("{name}: {size_bytes} bytes at {}", device.display());
+    }
+    Ok(())
 }
 
 /// Says where each file is, or the block device over it.

@@ -1,5 +1,5 @@
-//! Where an export is to be found: `nbd:unix:PATH`, `nbd:tcp:PORT`, `nbd:tcp:ADDRESS:PORT` or
-//! `fuse:DIR`.
+//! Where an export is to be found: `nbd:unix:PATH`, `nbd:tcp:PORT`, `nbd:tcp:ADDRESS:PORT`,
+//! `fuse:DIR` or `ublk`.
 //!
 //! A port alone means this machine only; other machines are let in by an address, and by nothing
 //! else, because whoever can connect can read and write.
@@ -21,6 +21,8 @@ pub enum Gate {
     Nbd(Address),
     /// A folder with a file for each export.
     Fuse(PathBuf),
+    /// A block device for each export.
+    Ublk,
 }
 
 impl Gate {
@@ -29,6 +31,9 @@ impl Gate {
     /// # Errors
     /// If it is not written as one.
     pub fn parse(text: &str) -> Result<Gate, AddressError> {
+        if text == "ublk" {
+            return Ok(Gate::Ublk);
+        }
         match text.strip_prefix("fuse:") {
             Some("") => Err(AddressError::Malformed(text.to_owned())),
             Some(folder) => Ok(Gate::Fuse(folder.into())),
@@ -52,7 +57,7 @@ pub enum AddressError {
     /// It is not written as one.
     #[error(
         "`{0}` is not an export: write nbd:unix:PATH, nbd:tcp:PORT (this machine only), \
-         nbd:tcp:ADDRESS:PORT or fuse:DIR"
+         nbd:tcp:ADDRESS:PORT, fuse:DIR or ublk"
     )]
     Malformed(String),
     /// Another server has it.
@@ -198,7 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_an_export_too() {
+    fn folders_and_block_devices_are_exports_too() {
+        assert_eq!(Gate::parse("ublk").unwrap(), Gate::Ublk);
         assert_eq!(Gate::parse("fuse:/a:b").unwrap(), Gate::Fuse("/a:b".into()));
         let tcp = Address::parse("nbd:tcp:1").unwrap();
         assert_eq!(Gate::parse("nbd:tcp:1").unwrap(), Gate::Nbd(tcp));

@@ -15,3 +15,4 @@ pub mod nbd;
 pub mod rebuild;
 pub mod sample;
 pub mod service;
+pub mod ublk;

@@ -1,13 +1,14 @@
-//! The loop of a running volume: executor, NBD server, FUSE files and control socket in one
-//! thread.
+//! The loop of a running volume: executor, NBD server, FUSE files, ublk devices and control socket
+//! in one thread.
 
 use crate::control::{self, Control, Parts};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Done, Handle, Token};
-use crate::executor::{self, Executor};
+use crate::executor::{self, Ended, Executor};
 use crate::fuse::{self, Fuse};
 use crate::nbd::server::{self, Server};
 use crate::rebuild::{self, Rebuild};
+use crate::ublk::{self, Ublk};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
@@ -37,6 +38,7 @@ pub struct Service {
     executor: Executor,
     server: Server,
     fuse: Option<Fuse>,
+    ublk: Option<Ublk>,
     control: Option<Control>,
     rebuild: Rebuild,
     wake: Handle,
@@ -61,9 +63,17 @@ impl Service {
         let token = Token::new(WAKE, 0);
         executor.driver.receive(token, wake, Slice::data(wake_buffer, 0, 1));
         let rebuild = Rebuild::new(&mut executor);
-        let (fuse, deadline) = (None, None);
-        let service =
-            Service { executor, server, fuse, control, rebuild, wake, wake_buffer, deadline };
+        let service = Service {
+            executor,
+            server,
+            fuse: None,
+            ublk: None,
+            control,
+            rebuild,
+            wake,
+            wake_buffer,
+            deadline: None,
+        };
         Ok((service, Stopper(theirs)))
     }
 
@@ -72,9 +82,16 @@ impl Service {
         Service { fuse, ..self }
     }
 
-    /// What the owner should be told of how it ended.
-    pub fn last_note(&mut self) -> Option<String> {
-        self.fuse.as_mut().and_then(Fuse::last_note)
+    /// Serves these block devices, too.
+    pub fn with_ublk(self, ublk: Option<Ublk>) -> Service {
+        Service { ublk, ..self }
+    }
+
+    /// What the owner should be told of how it ended, a line each.
+    pub fn last_notes(&mut self) -> Vec<String> {
+        let files = self.fuse.as_mut().and_then(Fuse::last_note);
+        let devices = self.ublk.as_mut().map(Ublk::last_notes).unwrap_or_default();
+        files.into_iter().chain(devices).collect()
     }
 
     /// Serves until it is stopped; what was under way then is finished first. Only for clients
@@ -90,7 +107,9 @@ impl Service {
             let rebuild = self.settle();
             if let Some(deadline) = self.deadline {
                 let unmounted = self.fuse.as_ref().is_none_or(Fuse::is_over);
-                let over = self.server.is_over() && unmounted && self.executor.is_idle();
+                let removed = self.ublk.as_ref().is_none_or(Ublk::is_over);
+                let gone = self.server.is_over() && unmounted && removed;
+                let over = gone && self.executor.is_idle();
                 if over || Instant::now() >= deadline {
                     return Ok(());
                 }
@@ -111,11 +130,7 @@ impl Service {
             self.executor.turn();
             let mut ended = false;
             while let Some(end) = self.executor.poll_ended() {
-                match (end.token.owner(), &mut self.fuse) {
-                    (rebuild::TOKEN_OWNER, _) => self.rebuild.on_ended(end, &self.executor),
-                    (fuse::ORDER_OWNER, Some(fuse)) => fuse.on_ended(end, &mut self.executor),
-                    _ => self.server.on_ended(end, &mut self.executor),
-                }
+                self.end(end);
                 ended = true;
             }
             if !ended {
@@ -126,6 +141,18 @@ impl Service {
         rest
     }
 
+    /// The end of an order belongs to whoever gave it.
+    #[inline]
+    fn end(&mut self, end: Ended) {
+        let executor = &mut self.executor;
+        match end.token.owner() {
+            rebuild::TOKEN_OWNER => self.rebuild.on_ended(end, executor),
+            fuse::ORDER_OWNER => asked(&mut self.fuse).on_ended(end, executor),
+            ublk::ORDER_OWNER => asked(&mut self.ublk).on_ended(end, executor),
+            _ => self.server.on_ended(end, executor),
+        }
+    }
+
     fn dispatch(&mut self, done: Done) {
         let owner = done.token.owner();
         if executor::owns(done.token) {
@@ -133,18 +160,22 @@ impl Service {
         } else if server::TOKEN_OWNERS.contains(&owner) {
             self.server.on_done(done, &mut self.executor);
         } else if control::TOKEN_OWNERS.contains(&owner) {
-            let control = self.control.as_mut().expect("it started the operation");
+            let control = asked(&mut self.control);
             let (executor, server) = (&mut self.executor, &self.server);
             control.on_done(done, Parts { executor, server, rebuild: &mut self.rebuild });
         } else if owner == fuse::BELL_OWNER {
-            let fuse = self.fuse.as_mut().expect("it started the operation");
-            fuse.on_done(&done, &mut self.executor);
+            asked(&mut self.fuse).on_done(&done, &mut self.executor);
+        } else if [ublk::COMMAND_OWNER, ublk::BELL_OWNER].contains(&owner) {
+            asked(&mut self.ublk).on_done(&done, &mut self.executor);
         } else if owner == WAKE && self.deadline.is_none() {
             self.deadline = Some(Instant::now() + STOP_PATIENCE);
             self.server.stop(&mut self.executor);
             self.rebuild.stop();
             if let Some(fuse) = &mut self.fuse {
                 fuse.stop();
+            }
+            if let Some(ublk) = &mut self.ublk {
+                ublk.stop();
             }
             if let Some(control) = &mut self.control {
                 control.stop(&mut self.executor);
@@ -153,6 +184,11 @@ impl Service {
             self.executor.driver.buffers.release(self.wake_buffer);
         }
     }
+}
+
+/// Whoever an end belongs to.
+fn asked<T>(door: &mut Option<T>) -> &mut T {
+    door.as_mut().expect("it started what ended")
 }
 
 /// Lets this process have as many open files as it may, and returns how many that is.

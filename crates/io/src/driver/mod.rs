@@ -15,6 +15,7 @@
 //! Non-goals: what the bytes mean.
 
 pub mod buffers;
+pub mod device;
 mod pool;
 mod ring;
 #[cfg(test)]
@@ -84,6 +85,18 @@ pub enum Answer {
     Connection(Handle),
 }
 
+/// A command to a device, of a kind that only its own driver understands. What the kernel gets are
+/// 16 bytes: the head, and the address of the slice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// Its number.
+    pub code: u32,
+    /// What its first 8 bytes say.
+    pub head: [u8; 8],
+    /// Memory that the device may read and change until the command ends.
+    pub slice: Slice,
+}
+
 /// Which backend does the work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BackendKind {
@@ -111,6 +124,7 @@ enum Work {
     Write { offset: u64, slice: Slice },
     Sync,
     Discard { offset: u64, length: u64 },
+    Command(Command),
 }
 
 struct Flight {
@@ -257,6 +271,12 @@ impl Driver {
         self.start(token, file, Work::Discard { offset, length });
     }
 
+    /// Gives a device a command. It ends with what the device makes of it; without io_uring, with
+    /// `EOPNOTSUPP`.
+    pub fn command(&mut self, token: Token, device: Handle, command: Command) {
+        self.start(token, device, Work::Command(command));
+    }
+
     /// How many operations are in flight.
     pub fn in_flight(&self) -> usize {
         self.flights.len()
@@ -352,7 +372,9 @@ impl Driver {
     #[inline]
     fn each_use(&mut self, work: &Work, act: fn(&mut Buffers, BufferKey, Use)) {
         match work {
-            Work::Receive(slice) | Work::Read { slice, .. } => {
+            Work::Receive(slice)
+            | Work::Read { slice, .. }
+            | Work::Command(Command { slice, .. }) => {
                 act(&mut self.buffers, slice.buffer, Use::Target);
             }
             Work::Write { slice, .. } => act(&mut self.buffers, slice.buffer, Use::Source),
@@ -414,6 +436,8 @@ fn advance(work: &mut Work, moved: usize) -> bool {
             }
             list.iter().any(|slice| slice.length > 0)
         }
-        Work::Accept | Work::Receive(_) | Work::Sync | Work::Discard { .. } => false,
+        Work::Accept | Work::Receive(_) | Work::Sync | Work::Discard { .. } | Work::Command(_) => {
+            false
+        }
     }
 }

@@ -29,10 +29,23 @@ struct Job {
 }
 
 enum Task {
-    Read { offset: u64, memory: Memory, slice: Slice },
-    Write { offset: u64, memory: Memory, length: usize },
+    Read {
+        offset: u64,
+        memory: Memory,
+        slice: Slice,
+    },
+    Write {
+        offset: u64,
+        memory: Memory,
+        length: usize,
+    },
     Sync,
-    Discard { offset: u64, length: u64 },
+    Discard {
+        offset: u64,
+        length: u64,
+    },
+    /// What only io_uring can.
+    Command,
 }
 
 #[derive(Default)]
@@ -105,6 +118,7 @@ impl Pool {
             }
             Work::Sync => Task::Sync,
             Work::Discard { offset, length } => Task::Discard { offset: *offset, length: *length },
+            Work::Command(_) => Task::Command,
         };
         self.shared.lock().waiting.push_back(Job { key, fd, task, result: Ok(0) });
         self.shared.work.notify_one();
@@ -247,5 +261,6 @@ fn perform(task: &mut Task, fd: &OwnedFd) -> Result<usize, Errno> {
             let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             rustix::fs::fallocate(fd, mode, *offset, *length).map(|()| 0)
         }
+        Task::Command => Err(Errno::OPNOTSUPP),
     })
 }

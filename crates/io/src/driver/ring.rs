@@ -1,4 +1,4 @@
-//! The io_uring backend, and the only file with `unsafe` in it.
+//! The io_uring backend; it and [`super::device`] are the only files with `unsafe` in them.
 //!
 //! Three things need it. Queueing an entry hands the kernel pointers that must stay valid until the
 //! operation ends: they point into the driver's buffers, which neither move nor go away while an
@@ -13,7 +13,7 @@
 #![allow(unsafe_code, reason = "the interface of io_uring is pointers; see the page above")]
 
 use super::buffers::{Buffers, Slice};
-use super::{Handle, SLICES_MAX, Work};
+use super::{Command, Handle, SLICES_MAX, Work};
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 use rustix::io::Errno;
@@ -135,6 +135,13 @@ impl Ring {
                 .offset(*offset)
                 .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
                 .build(),
+            Work::Command(Command { code, head, slice }) => {
+                let address = buffers.pointer_mut(*slice) as u64;
+                let mut bytes = [0; 16];
+                bytes[..8].copy_from_slice(head);
+                bytes[8..].copy_from_slice(&address.to_ne_bytes());
+                opcode::UringCmd16::new(fd, *code).cmd(bytes).build()
+            }
         };
         self.queue(&entry.flags(flags).user_data(u64::from(key)));
     }

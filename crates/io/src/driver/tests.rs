@@ -108,3 +108,15 @@ fn closing_ends_what_waits_and_patience_ends() {
         assert_eq!(driver.in_flight(), 0);
     }
 }
+
+#[test]
+fn a_command_to_what_takes_none_is_refused() {
+    for mut driver in drivers() {
+        let file = driver.adopt(tempfile::tempfile().unwrap().into()).unwrap();
+        let buffer = driver.buffers.acquire(512);
+        let slice = Slice::data(buffer, 0, 512);
+        driver.command(Token(1), file, Command { code: 7, head: [0; 8], slice });
+        assert_eq!(wait_for(&mut driver, 1), [(1, Err(Errno::OPNOTSUPP))]);
+        driver.buffers.release(buffer);
+    }
+}

@@ -1,0 +1,388 @@
+//! A ublk export: volumes and members as block devices of the kernel's own ublk driver.
+//!
+//! The driver hands the requests of a block device to a program, through io_uring: the program has
+//! a command waiting for each request that may be under way, the command ends when there is one,
+//! and the next command takes the answer back and waits again. Each has a buffer, into which the
+//! kernel copies the data of writes and out of which it takes those of reads. All that goes through
+//! the ring that the loop has anyway, so a request costs no switch to another thread and no
+//! system call of its own.
+//!
+//! Starting and stopping a device wait for requests to be answered, as a partition table is read
+//! and written data are flushed, so other threads do that ([`Opener`], [`Ublk::stop`]).
+//!
+//! **Why not the `libublk` crate.** It was looked at first (0.4.8). It makes a ring and a loop of
+//! its own for each queue, so every request would go to another thread and back, as FUSE's do,
+//! where one entry more in our own ring does. And building it runs `bindgen`, which needs libclang
+//! and the kernel's headers: a build by default that fails wherever those are not installed. What
+//! it would save is the two files of numbers beside this one.
+//!
+//! Non-goals: devices for other users than root, several queues, resizing, going on with the
+//! device of a server that was killed, and zero copy.
+//!
+//! Source: the Linux kernel's `Documentation/block/ublk.rst`.
+
+mod control;
+mod wire;
+
+pub use control::UblkError;
+
+use crate::driver::buffers::{BufferKey, Slice};
+use crate::driver::device::SharedMemory;
+use crate::driver::{BackendKind, Command, Done, Handle, Token};
+use crate::executor::{Ended, Executor, Order};
+use crate::nbd::Export;
+use crate::nbd::command::Durability;
+use control::{Added, Control, block_device, is_claimed};
+use mirrorball_core::io::{RequestKind, VolumeError};
+use rustix::io::Errno;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use wire::{Action, DEPTH, DESCRIPTION_WORDS, IO_BYTES, Request, code, io_head};
+
+/// The owner of the tokens of commands that wait for requests.
+pub const COMMAND_OWNER: u8 = 22;
+/// The owner of the tokens of orders.
+pub const ORDER_OWNER: u8 = 23;
+/// The owner of the token of the bell.
+pub const BELL_OWNER: u8 = 24;
+
+/// How long a block device may be claimed before it is taken from whoever claims it.
+const CLAIM_PATIENCE: Duration = Duration::from_secs(5);
+/// How often the system is asked whether it still is.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Zeroes are written in pieces of this size.
+const ZERO_BYTES: u64 = 1 << 20;
+
+/// See the page of this module.
+pub struct Ublk {
+    devices: Vec<Device>,
+    zeroes: BufferKey,
+    /// Whether devices are being taken down: none is started from then on.
+    stopping: Arc<Mutex<bool>>,
+    bell: Handle,
+    bell_buffer: BufferKey,
+    /// The other end of the bell, until a thread has it.
+    rope: Option<UnixStream>,
+    /// Takes the devices down; what it brings is what the owner should be told.
+    farewell: Option<JoinHandle<Vec<String>>>,
+}
+
+struct Device {
+    export: Export,
+    number: u32,
+    handle: Handle,
+    /// Until nothing will be described any more.
+    descriptions: Option<SharedMemory>,
+    slots: Vec<Slot>,
+    /// Slots that can still get a request.
+    slots_open: u16,
+}
+
+/// A request that may be under way.
+#[derive(Clone, Copy)]
+struct Slot {
+    buffer: BufferKey,
+    request: Request,
+    /// Bytes that were zeroed.
+    zeroed: u64,
+    /// Whether only the flush is left.
+    flushing: bool,
+}
+
+/// Makes a device a block device, from another thread than that of the service.
+pub struct Opener {
+    /// What it is.
+    pub export: Export,
+    number: u32,
+    stopping: Arc<Mutex<bool>>,
+}
+
+impl Opener {
+    /// Does it, and says where. The service must be running.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn open(&self) -> Result<PathBuf, UblkError> {
+        // The lock is held until it is started, or else it might start after it was stopped.
+        let stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
+        match *stopping {
+            true => Ok(block_device(self.number)),
+            false => Control::open()?.start(self.number),
+        }
+    }
+}
+
+impl Ublk {
+    /// Whether there can be devices at all.
+    ///
+    /// # Errors
+    /// If not; the error says what is missing.
+    pub fn check(executor: &Executor) -> Result<(), UblkError> {
+        if !cfg!(feature = "ublk") {
+            return Err(UblkError::NotBuilt);
+        }
+        Control::open()?;
+        match executor.driver.backend() {
+            BackendKind::Ring => Ok(()),
+            BackendKind::Threads => Err(UblkError::NoRing("let the backend be uring")),
+        }
+    }
+
+    /// Adds devices for these exports; [`Opener`]s make them block devices. What a killed server
+    /// left is removed; the second value says so, a line each.
+    ///
+    /// # Errors
+    /// If there is no driver, or it refuses.
+    pub fn add(
+        exports: Vec<Export>,
+        executor: &mut Executor,
+    ) -> Result<(Ublk, Vec<String>), UblkError> {
+        let system = |error| UblkError::System { doing: "serve", error, hint: "" };
+        Ublk::check(executor)?;
+        let notes = control::clean_up()?;
+        let mut control = Control::open()?;
+        let mut added = Vec::new();
+        for export in exports {
+            match control.add(&export) {
+                Ok(device) => added.push((export, device)),
+                Err(error) => {
+                    remove_all(added);
+                    return Err(error);
+                }
+            }
+        }
+        let (ours, theirs) = UnixStream::pair().map_err(system)?;
+        let driver = &mut executor.driver;
+        let bell = driver.adopt(ours.into()).map_err(system)?;
+        let bell_buffer = driver.buffers.acquire(1);
+        driver.receive(Token::new(BELL_OWNER, 0), bell, Slice::data(bell_buffer, 0, 1));
+        let mut ublk = Ublk {
+            devices: Vec::new(),
+            zeroes: driver.buffers.acquire(ZERO_BYTES as usize),
+            stopping: Arc::default(),
+            bell,
+            bell_buffer,
+            rope: Some(theirs),
+            farewell: None,
+        };
+        let zeroes = Slice::data(ublk.zeroes, 0, ZERO_BYTES as usize);
+        driver.buffers.bytes_mut(zeroes).fill(0);
+        for (export, device) in added {
+            ublk.attend(export, device, executor).map_err(system)?;
+        }
+        Ok((ublk, notes))
+    }
+
+    /// Waits for the requests of a device.
+    fn attend(
+        &mut self,
+        export: Export,
+        Added { number, fd, descriptions }: Added,
+        executor: &mut Executor,
+    ) -> std::io::Result<()> {
+        let handle = executor.driver.adopt(fd)?;
+        let none =
+            Request { action: Action::Flush, durability: Durability::Later, offset: 0, length: 0 };
+        let slot = |_| {
+            let buffer = executor.driver.buffers.acquire(IO_BYTES as usize);
+            Slot { buffer, request: none, zeroed: 0, flushing: false }
+        };
+        let slots: Vec<Slot> = (0..DEPTH).map(slot).collect();
+        let descriptions = Some(descriptions);
+        let device = Device { export, number, handle, descriptions, slots, slots_open: DEPTH };
+        let place = self.devices.len();
+        self.devices.push(device);
+        for tag in 0..DEPTH {
+            self.give(code::FETCH, place, tag, 0, executor);
+        }
+        Ok(())
+    }
+
+    /// What makes the block devices.
+    pub fn openers(&self) -> Vec<Opener> {
+        let opener = |device: &Device| Opener {
+            export: device.export.clone(),
+            number: device.number,
+            stopping: Arc::clone(&self.stopping),
+        };
+        self.devices.iter().map(opener).collect()
+    }
+
+    /// The end of an operation whose token has the owner [`COMMAND_OWNER`] or [`BELL_OWNER`].
+    pub fn on_done(&mut self, done: &Done, executor: &mut Executor) {
+        if done.token.owner() == BELL_OWNER {
+            executor.driver.close(self.bell);
+            return executor.driver.buffers.release(self.bell_buffer);
+        }
+        let (place, tag) = split(done.token);
+        let device = &mut self.devices[place];
+        let slot = &mut device.slots[usize::from(tag)];
+        if done.result.is_err() {
+            executor.driver.buffers.release(slot.buffer);
+            device.slots_open -= 1;
+            if device.slots_open == 0 {
+                // The mapping holds the device, too.
+                device.descriptions = None;
+                executor.driver.close(device.handle);
+            }
+            return;
+        }
+        let descriptions = device.descriptions.as_ref().expect("the device is still served");
+        let words = descriptions.words(usize::from(tag) * DESCRIPTION_WORDS);
+        match Request::read(words) {
+            Some(request) => {
+                *slot = Slot { request, zeroed: 0, flushing: false, ..*slot };
+                self.order(place, tag, executor);
+            }
+            None => self.answer(place, tag, Err(Errno::OPNOTSUPP), executor),
+        }
+    }
+
+    /// The end of an order whose token has the owner [`ORDER_OWNER`].
+    pub fn on_ended(&mut self, ended: Ended, executor: &mut Executor) {
+        let (place, tag) = split(ended.token);
+        let slot = &mut self.devices[place].slots[usize::from(tag)];
+        let request = slot.request;
+        if ended.result.is_ok() && !slot.flushing {
+            if request.action == Action::WriteZeroes {
+                slot.zeroed += zero_step(slot);
+                if slot.zeroed < request.length {
+                    return self.order(place, tag, executor);
+                }
+            }
+            if request.durability == Durability::AtReply {
+                slot.flushing = true;
+                return self.order(place, tag, executor);
+            }
+        }
+        let result = ended.result.map_err(|error| match error {
+            VolumeError::OutOfRange => Errno::INVAL,
+            _ => Errno::IO,
+        });
+        self.answer(place, tag, result, executor);
+    }
+
+    /// Begins to take the devices down, which may bring a last few requests; another thread does
+    /// it.
+    pub fn stop(&mut self) {
+        let Some(mut rope) = self.rope.take() else { return };
+        let stopping = Arc::clone(&self.stopping);
+        let numbers: Vec<u32> = self.devices.iter().map(|device| device.number).collect();
+        self.farewell = Some(std::thread::spawn(move || {
+            let notes = take_down(&numbers, &stopping);
+            // If that fails nobody is left to hear it.
+            let _ = rope.write(&[1]);
+            notes
+        }));
+    }
+
+    /// Whether the devices are gone, and every request answered.
+    pub fn is_over(&self) -> bool {
+        self.devices.iter().all(|device| device.slots_open == 0)
+            && self.farewell.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// What the owner should be told of the end, once it is over.
+    pub fn last_notes(&mut self) -> Vec<String> {
+        let farewell = self.farewell.take().filter(JoinHandle::is_finished);
+        farewell.and_then(|farewell| farewell.join().ok()).unwrap_or_default()
+    }
+
+    fn order(&mut self, place: usize, tag: u16, executor: &mut Executor) {
+        let Device { export, number, slots, .. } = &self.devices[place];
+        let slot = &slots[usize::from(tag)];
+        let Request { action, offset, length, .. } = slot.request;
+        let (kind, (offset, length, buffer)) = match action {
+            _ if slot.flushing => (RequestKind::Flush, (0, 0, None)),
+            Action::Read => (RequestKind::Read, (offset, length, Some(slot.buffer))),
+            Action::Write => (RequestKind::Write, (offset, length, Some(slot.buffer))),
+            Action::Discard => (RequestKind::Discard, (offset, length, None)),
+            Action::Flush => (RequestKind::Flush, (0, 0, None)),
+            Action::WriteZeroes => {
+                let piece = (offset + slot.zeroed, zero_step(slot), Some(self.zeroes));
+                (RequestKind::Write, piece)
+            }
+        };
+        executor.submit(Order {
+            token: token(ORDER_OWNER, place, tag),
+            target: export.target,
+            kind,
+            offset,
+            length,
+            buffer,
+            // The driver does not say who asks.
+            stream: (*number).into(),
+        });
+    }
+
+    /// Answers a request, and waits for the next.
+    fn answer(&self, place: usize, tag: u16, result: Result<(), Errno>, executor: &mut Executor) {
+        let Request { action, length, .. } = self.devices[place].slots[usize::from(tag)].request;
+        let result = match (result, action) {
+            (Ok(()), Action::Read | Action::Write) => length as i32,
+            (Ok(()), _) => 0,
+            (Err(errno), _) => -errno.raw_os_error(),
+        };
+        self.give(code::COMMIT_AND_FETCH, place, tag, result, executor);
+    }
+
+    fn give(&self, code: u32, place: usize, tag: u16, result: i32, executor: &mut Executor) {
+        let device = &self.devices[place];
+        let buffer = device.slots[usize::from(tag)].buffer;
+        let slice = Slice::data(buffer, 0, IO_BYTES as usize);
+        let command = Command { code, head: io_head(tag, result), slice };
+        executor.driver.command(token(COMMAND_OWNER, place, tag), device.handle, command);
+    }
+}
+
+/// Stops and removes devices; returns what their owner should be told.
+fn take_down(numbers: &[u32], stopping: &Mutex<bool>) -> Vec<String> {
+    *stopping.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    let mut notes = Vec::new();
+    let deadline = Instant::now() + CLAIM_PATIENCE;
+    for &number in numbers {
+        let path = block_device(number);
+        let device = path.display();
+        while is_claimed(number) && Instant::now() < deadline {
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        if is_claimed(number) {
+            notes.push(format!(
+                "{device} was still in use: whoever uses it will see errors from now on"
+            ));
+        }
+        let ended = Control::open().and_then(|mut control| {
+            let system = |error| UblkError::System { doing: "remove", error, hint: "" };
+            control.stop(number).map_err(system)?;
+            control.remove(number).map_err(system)
+        });
+        notes.extend(ended.err().map(|error| format!("{device}: {error}")));
+    }
+    notes
+}
+
+/// Removes devices that nobody waits on.
+fn remove_all(added: Vec<(Export, Added)>) {
+    for (_, Added { number, fd, descriptions }) in added {
+        drop((fd, descriptions));
+        let _ = Control::open().map(|control| control.remove(number));
+    }
+}
+
+fn token(owner: u8, place: usize, tag: u16) -> Token {
+    Token::new(owner, (place as u32) << 16 | u32::from(tag))
+}
+
+/// The place of the device, and the tag.
+fn split(token: Token) -> (usize, u16) {
+    ((token.key() >> 16) as usize, token.key() as u16)
+}
+
+/// How many bytes the next piece of zeroes has.
+fn zero_step(slot: &Slot) -> u64 {
+    (slot.request.length - slot.zeroed).min(ZERO_BYTES)
+}
