@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_disk::array_file::ArraySpec;
-use mirrorball_io::address::{Address, AddressError, Bound, Gate};
+use mirrorball_io::address::{Address, AddressError, Bound, Cover, Gate};
 use mirrorball_io::assemble::Assembly;
 use mirrorball_io::control::{Control, Door, Speaks};
 use mirrorball_io::driver::{BackendKind, Handle};
@@ -18,13 +18,20 @@ use mirrorball_io::fuse::Fuse;
 use mirrorball_io::fuse::mount::{MountError, attach};
 use mirrorball_io::nbd::Export;
 use mirrorball_io::nbd::server::{ConnectionsMax, Server};
+use mirrorball_io::nbd::tls::ServerTls;
+use mirrorball_io::nbd::tls::porter::{Arrivals, Porter};
 use mirrorball_io::service::{Service, Stopper, raise_limits};
 use mirrorball_io::ublk::{Opener, Ublk, UblkError};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long clients behind TLS may take for the last answers.
+const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
 /// Where a service listens.
 #[derive(Debug, clap::Args)]
@@ -35,6 +42,15 @@ pub(crate) struct Doors {
     #[arg(short, long = "export", value_name = "ADDRESS", required = true,
           value_parser = Gate::parse)]
     exports: Vec<Gate>,
+
+    /// Speak TLS at nbd:tcp:, with ca-cert.pem, server-cert.pem and server-key.pem of this folder;
+    /// clients show a certificate of that authority
+    #[arg(long, value_name = "DIR")]
+    tls_certificates: Option<PathBuf>,
+
+    /// Let other machines in without TLS: whoever reaches the port can read and write
+    #[arg(long, conflicts_with = "tls_certificates")]
+    without_tls: bool,
 
     /// With fuse:DIR, make each file a block device, and say which
     #[arg(long = "loop")]
@@ -90,25 +106,31 @@ pub(crate) fn run(
     if devices {
         Ublk::check(&executor).map_err(refusal)?;
     }
-    let mut listeners = Vec::new();
-    for address in &addresses {
-        listeners.push(listen(address, &mut executor)?);
-    }
+    let (listeners, porter) = doors.open(&addresses, &mut executor)?;
     let control_address = doors.control.clone().map(Address::Unix);
     let control = doors.control(array, policy, &mut executor)?;
     tell(notes);
     let fuse = folder.map(|folder| mount(folder, &exports, &mut executor)).transpose()?;
     for address in &addresses {
         for export in &exports {
-            eprintln!("{}: {} bytes at {}", export.name, export.size_bytes, address.uri(export));
+            let place = address.uri(export, doors.cover());
+            eprintln!("{}: {} bytes at {place}", export.name, export.size_bytes);
         }
     }
     let ublk = devices.then(|| add_devices(&exports, &mut executor)).transpose()?;
     let files = fuse.as_ref().map(Fuse::files).unwrap_or_default();
     let openers = ublk.as_ref().map(Ublk::openers).unwrap_or_default();
     // Members, listeners and the control socket want descriptors, too.
-    let connections_max = ConnectionsMax((descriptors / 2).clamp(16, 4096));
-    let server = Server::new(exports, listeners, connections_max, &mut executor);
+    let connections_max = (descriptors / 2 / doors.descriptors_each()).clamp(16, 4096);
+    let most = ConnectionsMax(connections_max);
+    let mut server = Server::new(exports, listeners, most, &mut executor);
+    let porter = match porter {
+        Some((porter, arrivals)) => {
+            server = server.with_arrivals(arrivals, &mut executor).map_err(fault)?;
+            Some(porter)
+        }
+        None => None,
+    };
     let (service, stopper) = Service::new(executor, server, Some(control)).map_err(fault)?;
     let mut service = service.with_fuse(fuse).with_ublk(ublk);
     let stopper = Arc::new(stopper);
@@ -127,6 +149,10 @@ pub(crate) fn run(
         (opening.join().expect("opening does not panic"), result)
     });
     tell(service.last_notes());
+    drop(service);
+    if let Some(porter) = porter {
+        porter.close(FAREWELL_MAX);
+    }
     for address in addresses.iter().chain(control_address.iter()) {
         address.clean_up();
     }
@@ -135,7 +161,60 @@ pub(crate) fn run(
     Ok(Ending::Done)
 }
 
+/// Listeners of the driver, and whoever stands at those behind TLS.
+type Opened = (Vec<Handle>, Option<(Porter, Arrivals)>);
+
 impl Doors {
+    /// Listens at these addresses.
+    fn open(&self, addresses: &[Address], executor: &mut Executor) -> Result<Opened, Failure> {
+        let tls = self.tls(addresses)?;
+        let (mut plain, mut covered) = (Vec::new(), Vec::new());
+        for address in addresses {
+            let socket = bind(address)?;
+            match (address, &tls) {
+                (Address::Tcp(_), Some(_)) => covered.push(socket.into()),
+                _ => plain.push(executor.driver.adopt(socket).map_err(fault)?),
+            }
+        }
+        let porter = tls.map(|tls| Porter::new(tls, covered)).transpose().map_err(fault)?;
+        Ok((plain, porter))
+    }
+
+    /// What is needed for TLS, if it is wanted. Without it other machines are let in only if the
+    /// user knows.
+    fn tls(&self, addresses: &[Address]) -> Result<Option<ServerTls>, Failure> {
+        let wrong = |text| Err(Failure::WrongUse(anyhow!("{text}")));
+        if let Some(folder) = &self.tls_certificates {
+            if !addresses.iter().any(|address| matches!(address, Address::Tcp(_))) {
+                return wrong(
+                    "--tls-certificates is for TCP: give --export nbd:tcp:...".to_owned(),
+                );
+            }
+            let tls = ServerTls::load(folder).map_err(|error| Failure::WrongUse(error.into()))?;
+            return Ok(Some(tls));
+        }
+        let Some(open) = addresses.iter().find(|address| address.is_open()) else {
+            return Ok(None);
+        };
+        if !self.without_tls {
+            return wrong(format!(
+                "{open} lets other machines in, and without TLS whoever reaches it can read and \
+                 write: give --tls-certificates DIR, or --without-tls if that is how it should be"
+            ));
+        }
+        tell([format!("whoever can reach {open} can read and write: it is without TLS")]);
+        Ok(None)
+    }
+
+    fn cover(&self) -> Cover {
+        if self.tls_certificates.is_some() { Cover::Tls } else { Cover::None }
+    }
+
+    /// How many descriptors a client takes: one behind TLS has two beside that of the server.
+    fn descriptors_each(&self) -> usize {
+        if self.tls_certificates.is_some() { 3 } else { 1 }
+    }
+
     /// Answers at the control socket, and fetchers of metrics.
     fn control(
         &self,
@@ -247,14 +326,16 @@ fn stop_at_signals(stopper: Arc<Stopper>) -> io::Result<()> {
 }
 
 fn listen(address: &Address, executor: &mut Executor) -> Result<Handle, Failure> {
+    executor.driver.adopt(bind(address)?).map_err(fault)
+}
+
+fn bind(address: &Address) -> Result<OwnedFd, Failure> {
     let Bound { socket, note } = address.bind().map_err(|error| match error {
         error @ AddressError::System { .. } => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
-    if let Some(note) = note {
-        eprintln!("note: {note}");
-    }
-    executor.driver.adopt(socket).map_err(|error| Failure::Fault(error.into()))
+    tell(note);
+    Ok(socket)
 }
 
 /// Listens for whoever fetches metrics, and says where.

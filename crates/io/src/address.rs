@@ -51,6 +51,15 @@ pub enum Address {
     Tcp(SocketAddr),
 }
 
+/// What TCP goes through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cover {
+    /// Nothing.
+    None,
+    /// TLS.
+    Tls,
+}
+
 /// Why an address cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
@@ -114,20 +123,28 @@ impl Address {
             Address::Unix(path) => bind_unix(path, system),
             Address::Tcp(address) => {
                 let socket: OwnedFd = TcpListener::bind(address).map_err(system)?.into();
-                let note = (!address.ip().is_loopback()).then(|| {
-                    format!("whoever can reach {address} can read and write: there is no TLS yet")
-                });
-                Ok(Bound { socket, note })
+                Ok(Bound { socket, note: None })
             }
         }
     }
 
+    /// Whether other machines can connect.
+    pub fn is_open(&self) -> bool {
+        match self {
+            Address::Unix(_) => false,
+            Address::Tcp(address) => !address.ip().is_loopback(),
+        }
+    }
+
     /// How NBD clients call an export here.
-    pub fn uri(&self, export: &Export) -> String {
+    pub fn uri(&self, export: &Export, cover: Cover) -> String {
         let name = &export.name;
         match self {
             Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
-            Address::Tcp(address) => format!("nbd://{address}/{name}"),
+            Address::Tcp(address) => match cover {
+                Cover::None => format!("nbd://{address}/{name}"),
+                Cover::Tls => format!("nbds://{address}/{name}?tls-certificates=DIR"),
+            },
         }
     }
 
@@ -197,6 +214,12 @@ mod tests {
         assert_eq!(read("nbd:tcp:10809").unwrap(), "nbd:tcp:127.0.0.1:10809");
         assert_eq!(read("nbd:tcp:0.0.0.0:1").unwrap(), "nbd:tcp:0.0.0.0:1");
         assert_eq!(read("nbd:tcp:[::1]:1").unwrap(), "nbd:tcp:[::1]:1");
+        for (text, open) in [("unix:/a", false), ("tcp:1", false), ("tcp:[::1]:1", false)]
+            .into_iter()
+            .chain([("tcp:0.0.0.0:1", true), ("tcp:[::]:1", true), ("tcp:10.0.0.1:1", true)])
+        {
+            assert_eq!(Address::parse(&format!("nbd:{text}")).unwrap().is_open(), open, "{text}");
+        }
         for text in ["", "unix:/a", "nbd:unix:", "nbd:tcp:", "nbd:tcp:host", "nbd:ucp:1"] {
             assert!(read(text).unwrap_err().to_string().contains("nbd:unix:PATH"), "{text}");
         }

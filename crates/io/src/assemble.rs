@@ -126,7 +126,7 @@ pub enum AssembleError {
     #[error("cannot attach to `{uri}`: {error}")]
     Attach {
         /// Where it should be.
-        uri: NbdUri,
+        uri: Box<NbdUri>,
         /// What went wrong.
         error: ClientError,
     },

@@ -199,3 +199,19 @@ pub fn raise_limits() -> usize {
     let _ = setrlimit(Resource::Nofile, limit);
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_token_has_one_owner_at_most() {
+        let nbd = server::TOKEN_OWNERS.into_iter().chain(control::TOKEN_OWNERS);
+        let others = [fuse::BELL_OWNER, fuse::ORDER_OWNER, rebuild::TOKEN_OWNER, WAKE];
+        let owners: Vec<u8> = nbd.chain(others).collect();
+        for (index, &owner) in owners.iter().enumerate() {
+            assert!(!owners[..index].contains(&owner), "{owner}");
+            assert!(!executor::owns(Token::new(owner, 0)), "{owner}");
+        }
+    }
+}

@@ -96,7 +96,9 @@ pub(super) fn open_member(
             let uri = NbdUri::parse(text)?;
             match Peer::open(&uri) {
                 Ok(peer) => Open::Remote(peer),
-                Err(error) => return Err(AssembleError::Attach { uri, error }),
+                Err(error) => {
+                    return Err(AssembleError::Attach { uri: Box::new(uri), error });
+                }
             }
         }
         MemberSource::Model(_) => {

@@ -8,6 +8,7 @@
 //!
 //! Source: `doc/proto.md` of the NetworkBlockDevice/nbd repository.
 
+use super::tls::TlsError;
 use super::wire::{
     DATA_BYTES_MAX, FIXED_NEWSTYLE, INIT_MAGIC, NO_ZEROES, OPTION_MAGIC, OPTION_REPLY_BYTES_MAX,
     OPTION_REPLY_MAGIC, RawReply, RawRequest, SIMPLE_REPLY_BYTES, info, option, option_reply,
@@ -49,6 +50,9 @@ pub enum ClientError {
     /// It is no server that we understand.
     #[error("what answers there is no NBD server of today: {0}")]
     NoServer(&'static str),
+    /// The files for TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The server has no such export, or wants something else first.
     #[error("the server refuses the export{}", said(.0))]
     Refused(String),
@@ -63,6 +67,29 @@ pub enum ClientError {
 /// If the connection breaks, the server is none, has no such export, or one that cannot be a
 /// member.
 pub fn attach(stream: &mut (impl Read + Write), export: &str) -> Result<Attached, ClientError> {
+    let flags = be_greeted(stream)?;
+    choose(stream, &flags, export)
+}
+
+/// Has the server begin TLS; nothing of it has come yet, and [`choose`] follows behind it, without
+/// flags.
+///
+/// # Errors
+/// If the connection breaks, the server is none, or does not speak TLS.
+pub(super) fn start_tls(stream: &mut (impl Read + Write)) -> Result<(), ClientError> {
+    let flags = be_greeted(stream)?;
+    let number = option::START_TLS.to_be_bytes();
+    stream.write_all(
+        &[&flags[..], &OPTION_MAGIC.to_be_bytes(), &number, &0u32.to_be_bytes()].concat(),
+    )?;
+    match receive_reply(stream, option::START_TLS)? {
+        (option_reply::ACK, _) => Ok(()),
+        _ => Err(ClientError::NoServer("it does not speak TLS")),
+    }
+}
+
+/// Hears the greeting of a server; returns the flags to answer it with.
+fn be_greeted(stream: &mut impl Read) -> Result<[u8; 4], ClientError> {
     let greeting: [u8; 18] = receive(stream)?;
     if greeting[..8] != INIT_MAGIC.to_be_bytes() {
         return Err(ClientError::NoServer("it greets in another way"));
@@ -71,11 +98,22 @@ pub fn attach(stream: &mut (impl Read + Write), export: &str) -> Result<Attached
     if greeting[8..16] != OPTION_MAGIC.to_be_bytes() || flags & FIXED_NEWSTYLE == 0 {
         return Err(ClientError::NoServer("it does not speak fixed newstyle"));
     }
-    let flags = u32::from(flags & (FIXED_NEWSTYLE | NO_ZEROES));
+    Ok(u32::from(flags & (FIXED_NEWSTYLE | NO_ZEROES)).to_be_bytes())
+}
+
+/// Chooses an export, after these flags.
+///
+/// # Errors
+/// As [`attach`].
+pub(super) fn choose(
+    stream: &mut (impl Read + Write),
+    flags: &[u8],
+    export: &str,
+) -> Result<Attached, ClientError> {
     let name = export.as_bytes();
     let length = name.len() as u32;
     let go = [
-        &flags.to_be_bytes()[..],
+        flags,
         &OPTION_MAGIC.to_be_bytes(),
         &option::GO.to_be_bytes(),
         &(4 + length + 2 + 2).to_be_bytes(),
@@ -87,7 +125,7 @@ pub fn attach(stream: &mut (impl Read + Write), export: &str) -> Result<Attached
     stream.write_all(&go.concat())?;
     let mut told = Told::default();
     for _ in 0..REPLIES_MAX {
-        let (kind, data) = receive_reply(stream)?;
+        let (kind, data) = receive_reply(stream, option::GO)?;
         match kind {
             option_reply::INFO => told.take(&data)?,
             option_reply::ACK => return told.judge(),
@@ -167,11 +205,11 @@ impl Told {
 }
 
 /// The kind and the data of the next reply to our option.
-fn receive_reply(stream: &mut impl Read) -> Result<(u32, Vec<u8>), ClientError> {
+fn receive_reply(stream: &mut impl Read, ours: u32) -> Result<(u32, Vec<u8>), ClientError> {
     let head: [u8; 20] = receive(stream)?;
     let word = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("4 bytes"));
     let (number, kind, length) = (word(8), word(12), word(16));
-    if head[..8] != OPTION_REPLY_MAGIC.to_be_bytes() || number != option::GO {
+    if head[..8] != OPTION_REPLY_MAGIC.to_be_bytes() || number != ours {
         return Err(ClientError::NoServer("it answers what was not asked"));
     }
     if length > OPTION_REPLY_BYTES_MAX {

@@ -279,7 +279,8 @@ fn transmission_flags(export: &Export) -> u16 {
         | rotational
 }
 
-fn reply(output: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
+/// Appends a reply to an option.
+pub(super) fn reply(output: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     output.extend_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
     output.extend_from_slice(&option.to_be_bytes());
     output.extend_from_slice(&kind.to_be_bytes());

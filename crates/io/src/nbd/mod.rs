@@ -4,6 +4,7 @@
 //! - [`handshake`]: what happens before the first request (fixed newstyle).
 //! - [`command`]: what a request asks, checked against its export.
 //! - [`server`]: connections and requests in flight, over the driver and the executor.
+//! - [`tls`]: clients and members behind TLS, which look like plain ones to all of these.
 //! - [`uri`] and [`client`]: where a member on another machine is, and how to attach to it; its
 //!   requests are those of [`crate::member::remote`].
 //!
@@ -13,8 +14,8 @@
 //! write zeroes. Every copy is written before a write is replied to, and a flush covers all
 //! connections, so clients may use as many as they like (`NBD_FLAG_CAN_MULTI_CONN`).
 //!
-//! Non-goals: TLS (`NBD_OPT_STARTTLS` is refused), resizing, extended headers, and telling holes
-//! from data: everything counts as allocated, as the protocol allows.
+//! Non-goals: TLS at will (a listener demands it or refuses it), resizing, extended headers, and
+//! telling holes from data: everything counts as allocated, as the protocol allows.
 //!
 //! Source: the NBD protocol document, `doc/proto.md` of the NetworkBlockDevice/nbd repository.
 
@@ -24,8 +25,10 @@ mod connection;
 pub mod handshake;
 mod job;
 pub mod server;
+mod side_door;
 #[cfg(test)]
 mod tests;
+pub mod tls;
 pub mod uri;
 pub mod wire;
 

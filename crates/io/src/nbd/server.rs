@@ -14,6 +14,7 @@ use super::command::{Verdict, judge};
 use super::connection::{Connection, Expecting, Phase};
 use super::handshake::{Agreement, Step, greeting};
 use super::job::{JOB, Job, ZERO_BYTES};
+use super::side_door::{BELL, SideDoor};
 use super::wire::{REQUEST_BYTES, RawRequest, error_chunk, request, simple_reply};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Answer, Done, Handle, Token};
@@ -21,7 +22,7 @@ use crate::executor::Executor;
 use mirrorball_core::slab::Slab;
 
 /// The owners of the server's tokens.
-pub const TOKEN_OWNERS: [u8; 4] = [LISTENER, RECEIVE, SEND, JOB];
+pub const TOKEN_OWNERS: [u8; 5] = [LISTENER, RECEIVE, SEND, JOB, BELL];
 const LISTENER: u8 = 1;
 const RECEIVE: u8 = 2;
 const SEND: u8 = 3;
@@ -41,6 +42,8 @@ pub struct ConnectionsMax(pub usize);
 pub struct Server {
     pub(super) exports: Vec<Export>,
     listeners: Vec<Listener>,
+    /// Who comes by another way.
+    pub(super) side_door: Option<SideDoor>,
     pub(super) connections: Slab<Connection>,
     connections_max: usize,
     pub(super) jobs: Slab<Job>,
@@ -77,6 +80,7 @@ impl Server {
         let mut server = Server {
             exports,
             listeners: listeners.map(|socket| Listener { socket, accepting: false }).collect(),
+            side_door: None,
             connections: Slab::default(),
             connections_max: connections_max.0,
             jobs: Slab::default(),
@@ -113,6 +117,8 @@ impl Server {
                 // Out of descriptors, most likely: the end of a connection tries again.
                 self.listeners[key as usize].accepting = false;
             }
+            (BELL, Ok(Answer::Bytes(bytes))) if bytes > 0 => self.on_bell(executor),
+            (BELL, _) => {}
             (RECEIVE, result) => {
                 self.connections.get_mut(key).receiving = false;
                 match result {
@@ -155,6 +161,9 @@ impl Server {
         for listener in &self.listeners {
             executor.driver.close(listener.socket);
         }
+        if let Some(door) = &self.side_door {
+            executor.driver.close(door.bell);
+        }
         let keys: Vec<u32> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
             let connection = self.connections.get_mut(key);
@@ -171,6 +180,10 @@ impl Server {
         self.connections.is_empty()
     }
 
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
     /// Whether requests of a connection are taken, or were until it was done.
     fn is_served(&self, key: u32) -> bool {
         matches!(self.connections.get(key).phase, Phase::Serving(_) | Phase::Draining)
@@ -185,7 +198,7 @@ impl Server {
         }
     }
 
-    fn on_connection(&mut self, socket: Handle, executor: &mut Executor) {
+    pub(super) fn on_connection(&mut self, socket: Handle, executor: &mut Executor) {
         let driver = &mut executor.driver;
         if self.stopping {
             return driver.close(socket);

@@ -1,8 +1,8 @@
-//! Where an export of another machine is: `nbd://host:port/export` or
-//! `nbd+unix:///export?socket=PATH`.
+//! Where an export of another machine is: `nbd://host:port/export`,
+//! `nbd+unix:///export?socket=PATH`, or behind TLS `nbds://host:port/export?tls-certificates=DIR`.
 //!
-//! Source: `doc/uri.md` of the NetworkBlockDevice/nbd repository. Non-goals: TLS (`nbds`), vsock,
-//! and user names.
+//! Source: `doc/uri.md` of the NetworkBlockDevice/nbd repository, and nbd_connect_uri(3) of libnbd
+//! for the folder of certificates. Non-goals: TLS over unix sockets, vsock, and user names.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,6 +17,8 @@ pub struct NbdUri {
     pub place: Place,
     /// Its name; empty for the server's first.
     pub export: String,
+    /// Where the certificates are, if it is behind TLS.
+    pub certificates: Option<PathBuf>,
 }
 
 /// Where a server listens.
@@ -32,7 +34,8 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not the URI of an NBD export: {what}; write nbd://HOST/EXPORT, \
-         nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH"
+         nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH or \
+         nbds://HOST:PORT/EXPORT?tls-certificates=DIR"
 )]
 pub struct UriError {
     text: String,
@@ -50,6 +53,12 @@ impl NbdUri {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, export) = rest.split_once('/').unwrap_or((rest, ""));
         let export = decode(export).ok_or(error("its export is misspelt"))?;
+        // The only parameter, of this name; another might change what is meant.
+        let parameter = |name: &str| {
+            let value = query.strip_prefix(name)?.strip_prefix('=').and_then(decode)?;
+            (!value.is_empty() && !value.contains('&')).then(|| PathBuf::from(value))
+        };
+        let mut certificates = None;
         let place = match scheme {
             "nbd" if !query.is_empty() => return Err(error("nbd:// has no parameters")),
             "nbd" => tcp(authority).ok_or(error("its host or its port cannot be"))?,
@@ -57,26 +66,35 @@ impl NbdUri {
                 return Err(error("nbd+unix has no host: three slashes stand before the export"));
             }
             "nbd+unix" => {
-                let path = query.strip_prefix("socket=").and_then(decode);
-                let path = path.filter(|path| !path.is_empty() && !path.contains('&'));
-                Place::Unix(path.ok_or(error("socket=PATH is missing, or not alone"))?.into())
+                let path = parameter("socket");
+                Place::Unix(path.ok_or(error("socket=PATH is missing, or not alone"))?)
             }
-            "nbds" | "nbds+unix" => return Err(error("members behind TLS are not served")),
-            _ => return Err(error("its scheme is not nbd or nbd+unix")),
+            "nbds" => {
+                let folder = parameter("tls-certificates");
+                let missing = "tls-certificates=DIR is missing, or not alone";
+                certificates = Some(folder.ok_or(error(missing))?);
+                tcp(authority).ok_or(error("its host or its port cannot be"))?
+            }
+            _ => return Err(error("its scheme is not nbd, nbds or nbd+unix")),
         };
-        Ok(NbdUri { place, export })
+        Ok(NbdUri { place, export, certificates })
     }
 }
 
 impl fmt::Display for NbdUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let export = &self.export;
+        let scheme = if self.certificates.is_some() { "nbds" } else { "nbd" };
         match &self.place {
             Place::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", path.display()),
             Place::Tcp(host, port) if host.contains(':') => {
-                write!(f, "nbd://[{host}]:{port}/{export}")
+                write!(f, "{scheme}://[{host}]:{port}/{export}")
             }
-            Place::Tcp(host, port) => write!(f, "nbd://{host}:{port}/{export}"),
+            Place::Tcp(host, port) => write!(f, "{scheme}://{host}:{port}/{export}"),
+        }?;
+        match &self.certificates {
+            Some(folder) => write!(f, "?tls-certificates={}", folder.display()),
+            None => Ok(()),
         }
     }
 }
@@ -127,6 +145,8 @@ mod tests {
             ("nbd://[::1]/", "nbd://[::1]:10809/"),
             ("nbd://[::1]:7/x", "nbd://[::1]:7/x"),
             ("nbd+unix:///?socket=/tmp/a", "nbd+unix:///?socket=/tmp/a"),
+            ("nbds://a/x?tls-certificates=/b%20c", "nbds://a:10809/x?tls-certificates=/b c"),
+            ("nbds://[::1]:7/?tls-certificates=b", "nbds://[::1]:7/?tls-certificates=b"),
             ("nbd+unix:///my%20disk?socket=/tmp/%61b", "nbd+unix:///my disk?socket=/tmp/ab"),
         ] {
             assert_eq!(NbdUri::parse(text).unwrap().to_string(), read);
@@ -138,7 +158,10 @@ mod tests {
         for (text, part) in [
             ("/dev/sdb", "no scheme"),
             ("http://host/", "scheme is not nbd"),
-            ("nbds://host/", "TLS"),
+            ("nbds://host/", "tls-certificates=DIR"),
+            ("nbds://host/?tls-certificates=", "tls-certificates=DIR"),
+            ("nbds://host/?tls-certificates=/a&tls-verify-peer=0", "not alone"),
+            ("nbds://:1/?tls-certificates=/a", "host"),
             ("nbd:///disk", "host"),
             ("nbd://host:70000/", "port"),
             ("nbd://host:/", "port"),

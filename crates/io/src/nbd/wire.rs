@@ -45,6 +45,8 @@ pub mod option {
     pub const ABORT: u32 = 2;
     /// List the exports.
     pub const LIST: u32 = 3;
+    /// Go on behind TLS.
+    pub const START_TLS: u32 = 5;
     /// Tell about an export.
     pub const INFO: u32 = 6;
     /// Tell about an export, and attach to it.
@@ -73,6 +75,8 @@ pub mod option_reply {
     pub const ERR: u32 = 1 << 31;
     /// The option makes no sense.
     pub const ERR_INVALID: u32 = 1 << 31 | 3;
+    /// The client must begin TLS first.
+    pub const ERR_TLS_REQUIRED: u32 = 1 << 31 | 5;
     /// There is no such export.
     pub const ERR_UNKNOWN: u32 = 1 << 31 | 6;
 }

@@ -5,6 +5,7 @@
 //! it by a socket. After a failure they wait, twice as long each time.
 
 use crate::nbd::client::{Attached, ClientError, attach, read};
+use crate::nbd::tls::caller;
 use crate::nbd::uri::{NbdUri, Place};
 use rustix::net::sockopt;
 use std::fs::File;
@@ -64,14 +65,19 @@ impl Peer {
     /// If nobody answers in time, or the export cannot be a member.
     pub fn open(uri: &NbdUri) -> Result<Peer, ClientError> {
         let (mut file, is_tcp) = connect(uri)?;
-        let attached = attach(&mut file, &uri.export)?;
-        let socket = OwnedFd::from(file);
+        if is_tcp {
+            watch(&file)?;
+        }
+        let (socket, attached) = match (&uri.place, &uri.certificates) {
+            (Place::Tcp(host, _), Some(folder)) => caller::attach(file, host, &uri.export, folder)?,
+            _ => {
+                let attached = attach(&mut file, &uri.export)?;
+                (OwnedFd::from(file), attached)
+            }
+        };
         // From here on replies may take as long as disks do.
         for timeout in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
             sockopt::set_socket_timeout(&socket, timeout, None).map_err(io::Error::from)?;
-        }
-        if is_tcp {
-            watch(&socket)?;
         }
         Ok(Peer { uri: uri.clone(), socket, attached })
     }
@@ -147,7 +153,7 @@ fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
 }
 
 /// Has TCP notice a peer whose machine or network is gone.
-fn watch(socket: &OwnedFd) -> io::Result<()> {
+fn watch(socket: &File) -> io::Result<()> {
     let step = SILENCE_MAX / 5;
     sockopt::set_tcp_nodelay(socket, true)?;
     sockopt::set_socket_keepalive(socket, true)?;

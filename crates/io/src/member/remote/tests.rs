@@ -61,7 +61,8 @@ impl Pair {
                 std::thread::spawn(move || serve(socket.unwrap(), &mood, &data));
             }
         });
-        let uri = NbdUri { place: Place::Unix(path), export: "disk".to_owned() };
+        let place = Place::Unix(path);
+        let uri = NbdUri { place, export: "disk".to_owned(), certificates: None };
         let mut driver = Driver::new(backend).unwrap().0;
         let peer = Peer::open(&uri).unwrap();
         assert_eq!(peer.attached.size_bytes, SIZE_BYTES as u64);

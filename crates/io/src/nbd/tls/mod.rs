@@ -1,0 +1,154 @@
+//! TLS for NBD: who may be on the other side, and a pump that hides it from everyone else.
+//!
+//! - [`prelude`]: what a client may say before TLS, which is only that it wants it.
+//! - [`porter`]: a door for clients with certificates; whom it lets in, it hands to the server as a
+//!   plain connection.
+//! - [`caller`]: attaching to an export behind TLS.
+//! - [`pump`]: a thread between a TLS connection and a plain socket pair, one for each connection.
+//!
+//! The server and the members behind it know nothing of TLS: they see sockets, as ever. That costs
+//! a copy and two system calls a turn, which is little beside the cipher, and leaves the path of
+//! plain clients as it is.
+//!
+//! **Who is trusted.** Both sides prove who they are: a client's certificate must be signed by the
+//! authority in the server's `ca-cert.pem`, and the other way round. The files are those of nbdkit,
+//! qemu and libnbd, so that one folder serves all. Only TLS 1.3 is spoken.
+//!
+//! Non-goals: pre-shared keys, lists of revoked certificates, names of clients.
+//!
+//! Source: `doc/proto.md` of the NetworkBlockDevice/nbd repository; the file names are those of
+//! nbdkit-tls(1).
+
+pub(crate) mod caller;
+pub mod porter;
+mod prelude;
+mod pump;
+#[cfg(test)]
+mod tests;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The certificate of whoever vouches for the other side.
+const AUTHORITY: &str = "ca-cert.pem";
+
+/// What a server needs to speak TLS.
+#[derive(Clone, Debug)]
+pub struct ServerTls(Arc<ServerConfig>);
+
+/// What a client needs to speak TLS.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientTls(Arc<ClientConfig>);
+
+/// Why TLS cannot be had with the files of a folder.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file is missing, or holds something else.
+    #[error(
+        "cannot use `{}` for TLS: {what}; the folder holds ca-cert.pem and, for a server, \
+         server-cert.pem and server-key.pem, for a client, client-cert.pem and client-key.pem",
+        path.display()
+    )]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The files do not go together.
+    #[error("the files for TLS in `{}` do not go together: {what}", folder.display())]
+    Unfit {
+        /// Their folder.
+        folder: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl ServerTls {
+    /// Reads `ca-cert.pem`, `server-cert.pem` and `server-key.pem` of a folder.
+    ///
+    /// # Errors
+    /// If one is missing or broken, or the key is another certificate's.
+    pub fn load(folder: &Path) -> Result<ServerTls, TlsError> {
+        let (roots, chain, key) = files(folder, "server")?;
+        let provider = provider();
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider))
+                .build()
+                .map_err(|error| unfit(folder, error))?;
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|error| unfit(folder, error))?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)
+            .map_err(|error| unfit(folder, error))?;
+        Ok(ServerTls(Arc::new(config)))
+    }
+}
+
+impl ClientTls {
+    /// Reads `ca-cert.pem`, `client-cert.pem` and `client-key.pem` of a folder.
+    ///
+    /// # Errors
+    /// If one is missing or broken, or the key is another certificate's.
+    pub(crate) fn load(folder: &Path) -> Result<ClientTls, TlsError> {
+        let (roots, chain, key) = files(folder, "client")?;
+        let config = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|error| unfit(folder, error))?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain, key)
+            .map_err(|error| unfit(folder, error))?;
+        Ok(ClientTls(Arc::new(config)))
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// The authority, and the certificates and the key of this side.
+type Files = (RootCertStore, Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn files(folder: &Path, side: &str) -> Result<Files, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(folder.join(AUTHORITY))? {
+        roots.add(certificate).map_err(|error| unfit(folder, error))?;
+    }
+    let chain = certificates(folder.join(format!("{side}-cert.pem")))?;
+    let path = folder.join(format!("{side}-key.pem"));
+    let key = PrivateKeyDer::from_pem_file(&path).map_err(|error| unusable(&path, error))?;
+    Ok((roots, chain, key))
+}
+
+/// The certificates in a file, of which there is at least one.
+fn certificates(path: PathBuf) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read = CertificateDer::pem_file_iter(&path).and_then(Iterator::collect);
+    match read {
+        Ok(certificates) if Vec::is_empty(&certificates) => {
+            Err(unusable(&path, PemError::NoItemsFound))
+        }
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(unusable(&path, error)),
+    }
+}
+
+fn unusable(path: &Path, error: PemError) -> TlsError {
+    let what = match error {
+        PemError::Io(error) => error.to_string(),
+        PemError::NoItemsFound => "what it should hold, in PEM, is not there".to_owned(),
+        error => error.to_string(),
+    };
+    TlsError::File { path: path.to_owned(), what }
+}
+
+fn unfit(folder: &Path, error: impl ToString) -> TlsError {
+    TlsError::Unfit { folder: folder.to_owned(), what: error.to_string() }
+}
