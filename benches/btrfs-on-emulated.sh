@@ -65,6 +65,7 @@ try() {
         "$work/before.json" "$work/after.json" "$members" "$name"
 }
 
+refused=0
 echo "btrfs/pid simulated, and btrfs of Linux $(uname -r) on emulated hdd-7k2-ent; $seconds s each"
 printf '%-7s %-14s %9s %9s %8s  %14s %14s\n' \
     members job simulated kernel differ "shares, sim." "shares, kernel"
@@ -97,5 +98,10 @@ TOML
     umount "$mounted"
     mounted=""
     btrfs check --readonly "${disks[0]}" >"$work/check" 2>&1 || { cat "$work/check"; exit 1; }
+    ask stats --check >"$work/stats.json" || refused=1
     stop_server
 done
+if ((refused)); then
+    echo "REFUSED: the emulation was late; run this on a machine with less to do" >&2
+    exit 1
+fi

@@ -249,6 +249,28 @@ fn an_emulated_disk_keeps_its_data_over_a_kill() {
     assert_eq!(place.stop("-TERM"), Some(0));
 }
 
+/// At a thousand times the speed nobody is in time, and one who did nothing is not late.
+#[test]
+fn figures_of_a_host_that_was_late_are_refused() {
+    let mut place = Place::new();
+    place.start(&["emulate", "delay", "--size", "64M", "--speed", "1000x", "--check"]);
+    let check = |place: &Place| {
+        let stats = ["ctl", "--control", "control", "stats", "--check"];
+        let output = place.mirrorball(&stats).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(check(&place).0, Some(0));
+    noise(&place.path("noise.img"), 1 << 20);
+    if place.client("nbdcopy", &["noise.img", &place.uri()]).is_none() {
+        return;
+    }
+    let (code, text) = check(&place);
+    assert!(code == Some(1) && text.contains("refused: lateness p99"), "{code:?} {text}");
+    assert!(text.contains("past 150ns"), "{text}");
+    assert!(place.ctl(&["stats"]).contains("refused"), "who does not ask hears it, too");
+    assert_eq!(place.stop("-TERM"), Some(1));
+}
+
 #[test]
 fn each_member_of_an_array_is_a_device_of_its_own() {
     let mut place = Place::new();

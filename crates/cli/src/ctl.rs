@@ -41,7 +41,11 @@ enum Question {
         order: Option<MemberOrder>,
     },
     /// Each member: how long reads and writes took, and how late an emulated one was
-    Stats,
+    Stats {
+        /// End with exit code 1 if the figures of a member are refused because it was late
+        #[arg(long)]
+        check: bool,
+    },
     /// The policy; with a name, the policy from now on
     Policy {
         /// The new policy, as in `mirrorball policies`: latency-rr, round-robin:256K
@@ -77,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             let rate = rate.map(|rate| format!(" {rate}")).unwrap_or_default();
             format!("rebuild {devid}{rate}")
         }
-        Question::Stats => "stats".to_owned(),
+        Question::Stats { .. } => "stats".to_owned(),
         Question::Policy { name: None } => "policy".to_owned(),
         Question::Policy { name: Some(name) } => format!("policy {name}"),
     };
@@ -86,12 +90,17 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         (Format::Json, _) => format!("{answer:#}\n"),
         (Format::Text, Question::Status) => status(answer),
         (Format::Text, Question::Members { order: None }) => each(answer, member),
-        (Format::Text, Question::Stats) => each(&answer["members"], member_stats),
+        (Format::Text, Question::Stats { .. }) => each(&answer["members"], member_stats),
         (Format::Text, Question::Policy { .. } | Question::Members { .. }) => {
             format!("{}\n", plain(answer))
         }
     })?;
-    Ok(Ending::Done)
+    let members = answer["members"].as_array().into_iter().flatten();
+    let refused = members.filter(|member| member["lateness"]["within_bound"] == false).count();
+    Ok(match &args.question {
+        Question::Stats { check: true } if refused > 0 => Ending::FoundFailure,
+        _ => Ending::Done,
+    })
 }
 
 /// What the service with this control socket answers to a line.
@@ -178,16 +187,20 @@ fn member_stats(value: &Value) -> String {
             time("p99_9_ns"),
             time("max_ns"),
         );
-        if figures["within_bound"] == false {
-            let bound = time("bound_p99_ns");
-            text += &format!(
-                " (p99 is past {bound}: these figures say little about the disk; run the server \
-                 with `chrt -f 10`, or on a machine with less to do)"
-            );
-        }
         text.push('\n');
+        if figures["within_bound"] == false {
+            text += &format!("  {}\n", refusal(time("p99_ns"), time("bound_p99_ns")));
+        }
     }
     text
+}
+
+/// That figures are refused, and what to do.
+pub(crate) fn refusal(p99: Nanos, bound: Nanos) -> String {
+    format!(
+        "refused: lateness p99 {p99} past {bound}, so these figures say more about this machine \
+         than about the disk; run the server with `chrt -f 10`, or with less beside it"
+    )
 }
 
 /// A value without the quotes of JSON.

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Data are really stored and read back; how long each request takes is the \
 model's. How much later than the model said requests ended is in `mirrorball ctl stats`, as \
-lateness.
+lateness; past a bound the figures are refused.
 
 Examples:
   mirrorball emulate hdd-7k2-desktop --size 100G --export nbd:unix:/tmp/hdd.sock
@@ -53,6 +53,10 @@ pub(crate) struct Args {
     #[arg(long, default_value = "1x", value_parser = Speed::parse)]
     speed: Speed,
 
+    /// End with exit code 1 if the figures of a disk are refused because it was late
+    #[arg(long)]
+    check: bool,
+
     /// Whatever is random in the models comes from here
     #[arg(short, long, default_value_t = 1)]
     seed: u64,
@@ -89,7 +93,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         error => Failure::WrongUse(error.into()),
     })?;
     let policy = (shape == Shape::Volume).then_some(args.policy.as_str());
-    serving::run(&array, assembly, &args.doors, policy)
+    let refused = serving::run(&array, assembly, &args.doors, policy)?;
+    Ok(if args.check && refused > 0 { Ending::FoundFailure } else { Ending::Done })
 }
 
 /// An array of one disk of a built-in model.

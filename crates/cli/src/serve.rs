@@ -56,5 +56,6 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         error @ AssembleError::Differ(_) => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
-    serving::run(&array, assembly, &args.doors, Some(&args.policy))
+    serving::run(&array, assembly, &args.doors, Some(&args.policy))?;
+    Ok(Ending::Done)
 }

@@ -3,7 +3,8 @@
 //! Ctrl-C or SIGTERM ends a service in good order: no more requests are taken, those under way are
 //! finished and answered. A second one ends it at once.
 
-use crate::ending::{Ending, Failure, INTERRUPTED};
+use crate::ctl::refusal;
+use crate::ending::{Failure, INTERRUPTED};
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use mirrorball_core::policies::Spec;
@@ -16,6 +17,7 @@ use mirrorball_io::driver::{BackendKind, Handle};
 use mirrorball_io::executor::Executor;
 use mirrorball_io::fuse::Fuse;
 use mirrorball_io::fuse::mount::{MountError, attach};
+use mirrorball_io::lateness::{self, Lateness};
 use mirrorball_io::nbd::Export;
 use mirrorball_io::nbd::server::{ConnectionsMax, Server};
 use mirrorball_io::nbd::tls::ServerTls;
@@ -93,13 +95,14 @@ pub(crate) fn policy(name: &str, array: &ArraySpec) -> Result<Box<dyn ReadPolicy
     built.map_err(|error| Failure::WrongUse(anyhow!("{error}")))
 }
 
-/// Serves until a signal ends it. `policy` is what the volume starts with, if there is one.
+/// Serves until a signal ends it. `policy` is what the volume starts with, if there is one. Returns
+/// how many emulated members were too late for their figures to be believed, which was told.
 pub(crate) fn run(
     array: &ArraySpec,
     assembly: Assembly,
     doors: &Doors,
     policy: Option<&str>,
-) -> Result<Ending, Failure> {
+) -> Result<usize, Failure> {
     let Assembly { mut executor, exports, notes } = assembly;
     let descriptors = raise_limits();
     let (addresses, folder, devices) = doors.sorted()?;
@@ -149,6 +152,10 @@ pub(crate) fn run(
         (opening.join().expect("opening does not panic"), result)
     });
     tell(service.last_notes());
+    let refused = lateness::refused(service.executor());
+    for (devid, Lateness { p99, bound }) in &refused {
+        eprintln!("devid {devid}: {}", refusal(*p99, *bound));
+    }
     drop(service);
     if let Some(porter) = porter {
         porter.close(FAREWELL_MAX);
@@ -158,7 +165,7 @@ pub(crate) fn run(
     }
     result.map_err(Failure::Fault)?;
     opened?;
-    Ok(Ending::Done)
+    Ok(refused.len())
 }
 
 /// Listeners of the driver, and whoever stands at those behind TLS.

@@ -10,6 +10,7 @@ pub mod control;
 pub mod driver;
 pub mod executor;
 pub mod fuse;
+pub mod lateness;
 pub mod member;
 pub mod nbd;
 pub mod rebuild;

@@ -94,6 +94,11 @@ impl Service {
         files.into_iter().chain(devices).collect()
     }
 
+    /// What was driven.
+    pub fn executor(&self) -> &Executor {
+        &self.executor
+    }
+
     /// Serves until it is stopped; what was under way then is finished first. Only for clients
     /// that do not take their answers there is an end to waiting.
     ///

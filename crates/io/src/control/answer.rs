@@ -2,15 +2,12 @@
 
 use super::{Control, Parts};
 use crate::executor::{Executor, MemberStats, Target};
+use crate::lateness::Lateness;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::policies::Spec;
-use mirrorball_core::units::{Nanos, parse_bytes};
+use mirrorball_core::units::parse_bytes;
 use serde_json::{Value, json};
-
-/// Figures of an emulated disk whose p99 lateness is greater say nothing about its model: the first
-/// for disks that rotate, the second for those that do not.
-const LATENESS_BOUNDS: [Nanos; 2] = [Nanos::from_micros(500), Nanos::from_micros(150)];
 
 /// Answers one line.
 pub(super) fn answer(control: &mut Control, line: &str, parts: &mut Parts<'_>) -> Value {
@@ -141,11 +138,10 @@ fn stats(executor: &Executor) -> Value {
         let mut value = member(config, stats, state(executor, config));
         value["read_wait"] = quantiles(&stats.read_wait);
         value["write_wait"] = quantiles(&stats.write_wait);
-        if stats.lateness.count() > 0 {
-            let bound = LATENESS_BOUNDS[usize::from(!config.rotational)];
+        if let Some(lateness) = Lateness::of(config, stats, &executor.clock()) {
             value["lateness"] = quantiles(&stats.lateness);
-            value["lateness"]["bound_p99_ns"] = json!(bound.0);
-            value["lateness"]["within_bound"] = json!(stats.lateness.quantile(0.99) <= bound);
+            value["lateness"]["bound_p99_ns"] = json!(lateness.bound.0);
+            value["lateness"]["within_bound"] = json!(lateness.is_within_bound());
         }
         value
     });
