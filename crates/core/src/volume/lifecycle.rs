@@ -152,7 +152,9 @@ impl Volume {
             }
             Err(error) => {
                 piece.failed.insert(copy);
-                piece.medium_error |= error == IoError::Medium;
+                if error == IoError::Medium {
+                    piece.spoiled.insert(copy);
+                }
             }
         }
         let piece = self.pieces.get(key);
@@ -165,7 +167,7 @@ impl Volume {
     fn step_on(&mut self, key: u32) {
         let piece = self.pieces.get(key);
         let read_well = !piece.good.is_empty();
-        let to_rewrite = !piece.failed.is_empty() || piece.target.is_some();
+        let to_rewrite = !piece.spoiled.is_empty() || piece.target.is_some();
         match piece.kind {
             _ if piece.rewriting => self.finish(key),
             RequestKind::Read | RequestKind::Rebuild(_) if !read_well && piece.locked => {
@@ -182,7 +184,7 @@ impl Volume {
             RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Scrub if to_rewrite => {
                 self.rewrite(key);
             }
-            RequestKind::Write if !piece.good.is_empty() && to_rewrite => {
+            RequestKind::Write if !piece.good.is_empty() && !piece.failed.is_empty() => {
                 let piece = *piece;
                 for copy in piece.failed.iter() {
                     self.fail_member(piece.mirrors()[copy].member);
@@ -197,8 +199,8 @@ impl Volume {
     /// copies seldom coincide.
     pub(super) fn give_up(&mut self, key: u32) {
         let piece = *self.pieces.get(key);
-        let halves =
-            if piece.medium_error && piece.good.is_empty() { piece.halves() } else { None };
+        let may_help = !piece.spoiled.is_empty() && piece.good.is_empty();
+        let halves = if may_help { piece.halves() } else { None };
         let Some([first, second]) = halves else {
             return self.finish(key);
         };
@@ -216,13 +218,13 @@ impl Volume {
         }
     }
 
-    /// Writes what was read to the copies that failed and to the one being rebuilt.
+    /// Writes what was read to the copies whose medium failed and to the one being rebuilt.
     fn rewrite(&mut self, key: u32) {
         let piece = self.pieces.get_mut(key);
         piece.rewriting = true;
         let piece = *piece;
         let mut copies = CopySet::default();
-        let wanted = piece.failed.iter().chain(piece.target.map(usize::from));
+        let wanted = piece.spoiled.iter().chain(piece.target.map(usize::from));
         for copy in wanted {
             if self.members[piece.mirrors()[copy].member].state != MemberState::Failed {
                 copies.insert(copy);

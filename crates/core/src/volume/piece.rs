@@ -46,10 +46,11 @@ pub(super) struct Piece {
     pub(super) pending: u8,
     /// Copies that answered well.
     pub(super) good: CopySet,
-    /// Copies that failed.
+    /// Copies that failed, for whatever reason: it is not read from them again.
     pub(super) failed: CopySet,
-    /// Whether a medium failed it, so that a smaller piece may fare better.
-    pub(super) medium_error: bool,
+    /// Those whose medium failed: they are rewritten, and a smaller piece may fare better. A copy
+    /// behind a transport that failed is as good as it was.
+    pub(super) spoiled: CopySet,
     /// The copy of a member being rebuilt that is to be written.
     pub(super) target: Option<u8>,
     /// Whether it has read what it needs and now rewrites other copies.
@@ -72,7 +73,7 @@ impl Piece {
             pending: 0,
             good: CopySet::default(),
             failed: CopySet::default(),
-            medium_error: false,
+            spoiled: CopySet::default(),
             target: None,
             rewriting: false,
             locked: false,
@@ -120,7 +121,8 @@ impl Piece {
         if middle >= self.offset + self.length {
             return None;
         }
-        let fresh = Piece { failed: CopySet::default(), medium_error: false, ..*self };
+        let none = CopySet::default();
+        let fresh = Piece { failed: none, spoiled: none, ..*self };
         let skip = middle - self.offset;
         Some([fresh.part(0, skip), fresh.part(skip, self.length - skip)])
     }

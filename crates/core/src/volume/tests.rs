@@ -228,6 +228,29 @@ fn a_failed_read_is_retried_then_repaired_before_the_reply() {
     assert!(world.bad.is_empty(), "rewritten");
 }
 
+/// Its data are as good as they were, and a write that could not reach it would have failed it.
+#[test]
+fn what_a_transport_lost_is_read_elsewhere_and_not_rewritten() {
+    let mut world = World::new(Profile::Raid1, 2, Box::new(First));
+    world.write(1, 0, 4096, 9);
+    world.settle();
+    world.reply();
+    for (kind, id) in [(RequestKind::Read, 2), (RequestKind::Scrub, 3)] {
+        world.request(id, kind, 0, 4096);
+        let ios = world.pump();
+        world.volume.complete(ios[0].id, Err(IoError::Transport), world.now);
+        for &io in &ios[1..] {
+            world.complete(io);
+        }
+        world.settle();
+        assert_eq!(world.reply(), Some((id, Ok(()))));
+    }
+    assert!(world.buffers[&2].values().all(|&value| value == 9));
+    assert!(world.members_of(Op::Write, Purpose::Repair).is_empty());
+    let states = world.volume.members().iter().map(|(_, member)| member.state);
+    assert!(states.into_iter().all(|state| state == MemberState::InSync));
+}
+
 #[test]
 fn a_read_fails_only_when_every_copy_did() {
     let mut world = World::new(Profile::Raid1, 2, Box::new(First));

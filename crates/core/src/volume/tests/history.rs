@@ -3,6 +3,7 @@
 use super::*;
 use crate::units::SECTOR_BYTES;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// One step of a random history.
@@ -26,6 +27,10 @@ enum Action {
     Complete {
         pick: usize,
     },
+    /// Lose the end of a read on its way back.
+    Lose {
+        pick: usize,
+    },
     /// Withdraw what the volume names next, if it is not too late.
     Cancel,
     Spoil {
@@ -45,6 +50,7 @@ fn action() -> impl Strategy<Value = Action> {
         1 => (0..3u64).prop_map(|megabyte| Action::Rebuild { megabyte }),
         8 => any::<usize>().prop_map(|pick| Action::Complete { pick }),
         1 => (0..2usize, 100..190u64).prop_map(|(copy, block)| Action::Spoil { copy, block }),
+        1 => any::<usize>().prop_map(|pick| Action::Lose { pick }),
         2 => Just(Action::Cancel),
         1 => Just(Action::Wait),
     ]
@@ -73,6 +79,8 @@ struct Play {
     /// Reads not yet replied to: their blocks, and what was settled when they began.
     reads: BTreeMap<u64, (Range<u64>, BTreeMap<u64, u64>)>,
     replied: Vec<u64>,
+    /// Requests that lost a read on its way back.
+    lost: BTreeSet<u64>,
     requests: u64,
 }
 
@@ -84,6 +92,7 @@ impl Play {
             flying: Vec::new(),
             reads: BTreeMap::new(),
             replied: Vec::new(),
+            lost: BTreeSet::new(),
             requests: 0,
         }
     }
@@ -112,6 +121,14 @@ impl Play {
                 let io = self.flying.swap_remove(pick % self.flying.len());
                 world.complete(io);
             }
+            Action::Lose { pick } if !self.flying.is_empty() => {
+                let pick = pick % self.flying.len();
+                let io = self.flying[pick];
+                if may_be_lost(world, &io) && self.lost.insert(io.request.0) {
+                    self.flying.swap_remove(pick);
+                    world.volume.complete(io.id, Err(IoError::Transport), world.now);
+                }
+            }
             // A read that met one spoiled copy may rightly fail if the other spoils under its
             // hands, so copies spoil only between requests.
             Action::Spoil { copy, block } if world.volume.is_idle() => spoil(world, copy, block),
@@ -125,7 +142,8 @@ impl Play {
                 world.now += backoff::FIRST / 4;
                 world.volume.on_timeout(world.now);
             }
-            Action::Write { .. } | Action::Complete { .. } | Action::Spoil { .. } => {}
+            Action::Write { .. } | Action::Complete { .. } => {}
+            Action::Lose { .. } | Action::Spoil { .. } => {}
         }
         self.flying.extend(self.world.pump());
     }
@@ -158,6 +176,8 @@ impl Play {
         self.replied.dedup();
         prop_assert_eq!(self.replied.len(), replies, "and only once");
         let volume = &self.world.volume;
+        let is_well = |member: &crate::member::Member| member.state != MemberState::Failed;
+        prop_assert!(volume.members().iter().all(|(_, member)| is_well(member)));
         for (&block, &value) in &self.truth.settled {
             let extent = volume.map().map(block * BLOCK, BLOCK);
             for mirror in extent.mirrors() {
@@ -189,12 +209,22 @@ fn spoil(world: &mut World, copy: usize, block: u64) {
     }
 }
 
+/// Whether a read may be lost without costing data: another copy can be read, and none is spoiled.
+fn may_be_lost(world: &World, io: &MemberIo) -> bool {
+    let extent = world.volume.map().map(io.volume_offset, io.length);
+    let can_serve = |mirror: &Mirror| {
+        let member = &world.volume.members()[mirror.member];
+        mirror.member != io.member && member.in_sync(mirror.offset, io.length)
+    };
+    io.op == Op::Read && world.bad.is_empty() && extent.mirrors().iter().any(can_serve)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
-    /// Random requests, completions in any order, media errors, a rebuild under way: every request
-    /// is replied to once, reads never return data older than what was settled before they began,
-    /// and in the end the copies in sync agree.
+    /// Random requests, completions in any order, media errors, lost reads, a rebuild under way:
+    /// every request is replied to once, reads never return data older than what was settled before
+    /// they began, and in the end no member has failed and the copies in sync agree.
     #[test]
     fn no_history_loses_data(
         profile in prop_oneof![Just(Profile::Raid1), Just(Profile::Raid1c3), Just(Profile::Raid10)],
