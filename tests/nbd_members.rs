@@ -56,9 +56,13 @@ impl Running {
         self.0.wait().unwrap();
     }
 
-    fn stop(mut self) {
+    fn signal(&self, signal: &str) {
         let id = self.0.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    fn stop(mut self) {
+        self.signal("-TERM");
         assert_eq!(self.0.wait().unwrap().code(), Some(0));
     }
 }
@@ -209,6 +213,67 @@ fn a_peer_that_is_killed_under_load_harms_no_data() {
         let second = fs::read(folder.path("disks/member-1.img")).unwrap();
         assert!(first[RESERVED_BYTES..] == second[RESERVED_BYTES..], "the mirrors differ");
     });
+}
+
+/// The volume is only read while the peer is away, so there is nothing that it missed.
+#[test]
+fn a_peer_that_missed_nothing_is_read_again_when_it_returns() {
+    let folder = place();
+    let other = peer(&folder);
+    let (ours, said) = serve(&folder);
+    let uri = format!("nbd+unix:///?socket={}", folder.path("socket").display());
+    let copy = || {
+        let output = Command::new("nbdcopy").args([&uri, "null:"]).output();
+        output.map(|output| assert!(output.status.success(), "{}", stderr(&output))).is_ok()
+    };
+    if !copy() {
+        eprintln!("skipped: nbdcopy is missing");
+        return;
+    }
+    other.kill();
+    assert!(copy(), "while it is away");
+    assert!(ctl(&folder, &["status"]).contains("in sync"), "{}", ctl(&folder, &["members"]));
+    let read = "mirrorball_member_reads_total{devid=\"2\"}";
+    let before = metric(&said, read);
+    let other = peer(&folder);
+    until("it is read", || copy() && metric(&said, read) > before);
+    ours.stop();
+    other.stop();
+}
+
+/// The peer is stopped, not killed: its connections stay, and nothing comes. The volume reads on
+/// from the other mirror, and from this one again when it goes on.
+#[test]
+fn a_peer_that_goes_silent_holds_nobody_up() {
+    let folder = place();
+    let other = peer(&folder);
+    let arguments = ["serve", "pair.toml", "--policy", "round-robin", "--metrics", "0"];
+    let more = ["--export", "nbd:unix:socket", "--control", "control", "--peer-timeout", "500ms"];
+    let (ours, said) = Running::ours(&folder, &[&arguments[..], &more].concat());
+    let uri = format!("nbd+unix:///?socket={}", folder.path("socket").display());
+    let copy = || Command::new("nbdcopy").args([&uri, "null:"]).output();
+    if copy().is_err() {
+        eprintln!("skipped: nbdcopy is missing");
+        return;
+    }
+    let succeeds = || {
+        let output = copy().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    };
+    other.signal("-STOP");
+    succeeds();
+    assert!(ctl(&folder, &["status"]).contains("in sync"), "{}", ctl(&folder, &["members"]));
+    let errors = "mirrorball_member_errors_total{devid=\"2\"}";
+    assert!(metric(&said, errors) > 0, "it was asked");
+    other.signal("-CONT");
+    let read = "mirrorball_member_reads_total{devid=\"2\"}";
+    let before = metric(&said, read);
+    until("it is read", || {
+        succeeds();
+        metric(&said, read) > before
+    });
+    ours.stop();
+    other.stop();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::ending::{Ending, Failure};
 use crate::serving::{self, Doors};
+use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_io::assemble::{self, AssembleError, Serving};
 use mirrorball_io::member::file::{Caching, Occupied, OpenOptions};
 use mirrorball_lab::inputs::load_array;
@@ -29,6 +30,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DEVID")]
     trust: Option<u64>,
 
+    /// How long a member on another machine may owe a reply; then its connections count as broken
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = patience)]
+    peer_timeout: Nanos,
+
     /// Use block devices even if they are mounted or hold a filesystem
     #[arg(long)]
     occupied: bool,
@@ -48,6 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         array: &array,
         policy: serving::policy(&args.policy, &array)?,
         options,
+        peer_patience: args.peer_timeout,
         trusted: args.trust,
         backend: args.doors.backend.map(serving::Backend::kind),
     };
@@ -58,4 +64,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     })?;
     serving::run(&array, assembly, &args.doors, Some(&args.policy))?;
     Ok(Ending::Done)
+}
+
+/// Reads how long to wait for a reply: a time in which one can come.
+fn patience(text: &str) -> Result<Nanos, String> {
+    match parse_duration(text) {
+        Ok(time) if time >= Nanos::from_millis(10) => Ok(time),
+        Ok(_) => Err("no reply comes so soon: give 10ms or more".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }

@@ -77,6 +77,11 @@ impl<T> Slab<T> {
         self.slots.iter().map(Option::as_ref).enumerate().filter_map(occupied)
     }
 
+    /// As [`Slab::iter`], to change the values.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().flatten()
+    }
+
     /// How many values there are.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()

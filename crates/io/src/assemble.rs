@@ -14,7 +14,7 @@ use crate::sample::{self, Difference};
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policy::ReadPolicy;
-use mirrorball_core::units::BLOCK_BYTES;
+use mirrorball_core::units::{BLOCK_BYTES, Nanos};
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::{ArrayError, ArraySpec, MemberSource};
 use open::{Open, open_member};
@@ -71,6 +71,8 @@ pub struct Serving<'a> {
     pub policy: Box<dyn ReadPolicy>,
     /// How members are opened.
     pub options: OpenOptions,
+    /// How long members on other machines may owe a reply.
+    pub peer_patience: Nanos,
     /// The devid of the member that is right, if members differ.
     pub trusted: Option<u64>,
     /// What does the I/O; chosen if not given.
@@ -193,11 +195,15 @@ pub fn emulate(emulation: Emulation<'_>) -> Result<Assembly, AssembleError> {
 /// # Errors
 /// If a member is modelled, missing or in use, or mirrors differ.
 pub fn serve(serving: Serving<'_>) -> Result<Assembly, AssembleError> {
-    let Serving { array, policy, options, trusted, backend } = serving;
+    let Serving { array, policy, options, peer_patience, trusted, backend } = serving;
     let mut notes = Vec::new();
     let mut opened = Vec::new();
     for member in &array.members {
-        opened.push(open_member(member, &array.file_name, options, &mut notes)?);
+        let (config, mut open) = open_member(member, &array.file_name, options, &mut notes)?;
+        if let Open::Remote(peer) = &mut open {
+            peer.patience = peer_patience;
+        }
+        opened.push((config, open));
     }
     let configs: Vec<MemberConfig> = opened.iter().map(|(config, _)| config.clone()).collect();
     let map = ChunkMap::allocate(array.profile, array.stripe_width_max, &configs)?;

@@ -121,7 +121,13 @@ impl Service {
             }
             let stop = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
             let patience = [rebuild, stop].into_iter().flatten().min();
-            self.executor.wait(patience, &mut done)?;
+            if let Err(error) = self.executor.wait(patience, &mut done) {
+                // Nobody answers any more, and whoever waits for a file must not wait for ever.
+                if let Some(fuse) = &self.fuse {
+                    fuse.abandon();
+                }
+                return Err(error);
+            }
             for done in done.drain(..) {
                 self.dispatch(done);
             }

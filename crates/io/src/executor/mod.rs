@@ -277,11 +277,14 @@ impl Executor {
         let model = self.bank.as_ref().and_then(Bank::next_event);
         let volume = self.volume.as_ref().and_then(Volume::poll_timeout);
         let due = [model, volume].into_iter().flatten().min();
-        let due = due.map(|due| self.clock.patience(due));
+        let mut due = due.map(|due| self.clock.patience(due));
         for station in &mut self.stations {
             station.seen_whole = false;
             if let Store::Remote(remote) = &mut station.store {
                 remote.flush(&mut self.driver);
+                let look =
+                    remote.watch(self.now, &mut self.driver).map(|look| self.clock.real(look));
+                due = due.into_iter().chain(look.map(|look| Duration::from_nanos(look.0))).min();
             }
         }
         self.driver.wait([due, patience].into_iter().flatten().min(), done)

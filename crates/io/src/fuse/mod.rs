@@ -17,6 +17,8 @@
 mod files;
 mod mailbox;
 pub mod mount;
+#[cfg(test)]
+mod tests;
 
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Done, Handle, Token};
@@ -219,6 +221,14 @@ impl Fuse {
                 mailbox.ring();
                 note
             }));
+        }
+    }
+
+    /// Has whoever uses the files hear an error at once, since nobody is going to answer any more.
+    /// Only root can; without root there are no loop devices that would wait.
+    pub fn abandon(&self) {
+        if let Some(mount) = &self.mount {
+            mount.abort();
         }
     }
 

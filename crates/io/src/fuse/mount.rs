@@ -103,6 +103,13 @@ impl Mount {
         &self.folder
     }
 
+    /// Breaks the connection to the kernel: every call that waits, and every later one, fails.
+    pub(super) fn abort(&self) {
+        // Forcing FUSE to unmount aborts its connection first, even if the mount then stays busy
+        // (`fuse_umount_begin` in the kernel's fs/fuse/inode.c).
+        let _ = unmount(&self.folder, UnmountFlags::FORCE);
+    }
+
     /// Detaches loop devices and unmounts. If somebody does not let go, the mount is left to them,
     /// and the note says so.
     pub(super) fn end(self) -> Option<String> {

@@ -7,6 +7,7 @@
 use crate::nbd::client::{Attached, ClientError, attach, read};
 use crate::nbd::tls::caller;
 use crate::nbd::uri::{NbdUri, Place};
+use mirrorball_core::units::Nanos;
 use rustix::net::sockopt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -21,6 +22,9 @@ use std::time::Duration;
 const GREETING_MAX: Duration = Duration::from_secs(5);
 /// How long a peer may be silent to TCP before its connection counts as broken.
 pub const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// How long a peer may owe a reply, if its owner does not say: longer than disks that are well
+/// take, shorter than people wait.
+pub const PATIENCE: Nanos = Nanos::from_secs(30);
 /// How long to wait after the first failure to connect.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 /// How long to wait at most.
@@ -35,6 +39,8 @@ pub struct Peer {
     pub socket: OwnedFd,
     /// What its server told of it.
     pub attached: Attached,
+    /// How long it may owe a reply.
+    pub patience: Nanos,
 }
 
 /// A connection that was made anew.
@@ -79,7 +85,7 @@ impl Peer {
         for timeout in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
             sockopt::set_socket_timeout(&socket, timeout, None).map_err(io::Error::from)?;
         }
-        Ok(Peer { uri: uri.clone(), socket, attached })
+        Ok(Peer { uri: uri.clone(), socket, attached, patience: PATIENCE })
     }
 
     /// Reads a range before the loop has the connection.

@@ -11,6 +11,7 @@ use crate::driver::{Driver, Handle, SLICES_MAX, Token};
 use crate::nbd::wire::{REQUEST_BYTES, RawReply, RawRequest, SIMPLE_REPLY_BYTES};
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::slab::Slab;
+use mirrorball_core::units::Nanos;
 use std::collections::VecDeque;
 
 /// A request under way.
@@ -22,6 +23,8 @@ pub(super) struct Asked {
     written_before: u64,
     cookie: u64,
     sent: bool,
+    /// When it was first seen to be under way.
+    seen_at: Option<Nanos>,
     /// What the reply said, once it is here with its data.
     reply: Option<Result<(), IoError>>,
 }
@@ -63,7 +66,7 @@ pub(super) struct Line {
 
 impl Asked {
     pub(super) fn new(ask: Ask, kind: u16, written_before: u64) -> Asked {
-        Asked { ask, kind, written_before, cookie: 0, sent: false, reply: None }
+        Asked { ask, kind, written_before, cookie: 0, sent: false, seen_at: None, reply: None }
     }
 
     pub(super) fn key(&self) -> u32 {
@@ -115,6 +118,15 @@ impl Line {
         self.socket = Some(socket);
         self.expecting = Expecting::Head { here: 0 };
         self.receive(token, driver);
+    }
+
+    /// Whether the peer owes something that was seen to be under way so long ago.
+    pub(super) fn is_overdue(&mut self, now: Nanos, patience: Nanos) -> bool {
+        let mut overdue = false;
+        for asked in self.asked.iter_mut() {
+            overdue |= now >= *asked.seen_at.get_or_insert(now) + patience;
+        }
+        overdue
     }
 
     /// Queues a request.
@@ -254,7 +266,8 @@ impl Line {
         end_if_over(&mut self.asked, slot, &mut self.ended);
     }
 
-    fn close(&mut self, driver: &mut Driver) {
+    /// Gives the connection up, if it is up.
+    pub(super) fn close(&mut self, driver: &mut Driver) {
         if let Some(socket) = self.socket.filter(|_| !self.closing) {
             self.closing = true;
             driver.close(socket);

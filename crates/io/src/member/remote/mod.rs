@@ -12,8 +12,9 @@
 //! A request is not sent again over another connection: the first may still be at work on the other
 //! side, and end after a newer write.
 //!
-//! Non-goals: noticing a peer that is connected and does not answer. A peer whose machine is gone
-//! is noticed by TCP within [`dial::SILENCE_MAX`].
+//! **Silence.** A peer whose machine is gone is noticed by TCP within [`dial::SILENCE_MAX`]. One
+//! that is connected and owes a reply for longer than its patience is hung up on, on every
+//! connection, as if those had broken: what hangs in it may hang on all.
 
 pub mod dial;
 mod line;
@@ -28,6 +29,7 @@ use dial::{Dialled, Dialler, Peer};
 use line::{Asked, Line};
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::member::MemberIndex;
+use mirrorball_core::units::Nanos;
 use rustix::io::Errno;
 use std::io;
 
@@ -40,6 +42,9 @@ const WAKE: u8 = 18;
 /// How many connections to a server that allows several: fewer cost throughput at depth, more
 /// bring none.
 pub const LINES: usize = 4;
+
+/// How often a peer is looked at in the time that it may owe a reply.
+const LOOKS: u64 = 8;
 
 /// A request to a remote member.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +78,10 @@ pub struct Remote {
     flushed: u64,
     /// Whether the peer may have forgotten some.
     forgot: bool,
+    /// How long the peer may owe a reply.
+    patience: Nanos,
+    /// When it is next asked whether it owes one for too long.
+    next_look: Nanos,
 }
 
 impl Remote {
@@ -81,7 +90,7 @@ impl Remote {
     /// # Errors
     /// If the system has no socket to spare.
     pub fn new(member: MemberIndex, peer: Peer, driver: &mut Driver) -> io::Result<Remote> {
-        let Peer { uri, socket, attached } = peer;
+        let Peer { uri, socket, attached, patience } = peer;
         let (dialler, ears) = Dialler::new(uri, attached.size_bytes)?;
         let wake = driver.adopt(ears)?;
         let wake_buffer = driver.buffers.acquire(1);
@@ -99,6 +108,8 @@ impl Remote {
             written: 0,
             flushed: 0,
             forgot: false,
+            patience,
+            next_look: Nanos::ZERO,
         };
         remote.listen(driver);
         let handle = driver.adopt(socket)?;
@@ -157,6 +168,25 @@ impl Remote {
             let token = self.token(SEND, index);
             self.lines[index].send(token, driver);
         }
+    }
+
+    /// Hangs up on a peer that owes a reply for too long. To be called before each wait; returns
+    /// how long that may be, if something is owed.
+    pub(crate) fn watch(&mut self, now: Nanos, driver: &mut Driver) -> Option<Nanos> {
+        if self.lines.iter().all(|line| line.under_way() == 0) {
+            return None;
+        }
+        if now >= self.next_look {
+            // A request is seen first at the look after it was made, so it may owe one step more.
+            let step = Nanos(self.patience.0 / LOOKS);
+            self.next_look = now + step;
+            let patience = self.patience;
+            let overdue = self.lines.iter_mut().map(|line| line.is_overdue(now, patience));
+            if overdue.fold(false, |any, one| any | one) {
+                self.lines.iter_mut().for_each(|line| line.close(driver));
+            }
+        }
+        Some(self.next_look.saturating_sub(now))
     }
 
     /// The end of an operation of the driver whose token has one of [`TOKEN_OWNERS`] and belongs to

@@ -31,9 +31,12 @@ enum Mood {
     Confused,
     /// It sends half of the data of a read, and hangs up.
     Halfway,
+    /// It takes requests, and nothing comes of them.
+    Silent,
 }
 
-const MOODS: [Mood; 5] = [Mood::Well, Mood::Refusing, Mood::Gone, Mood::Confused, Mood::Halfway];
+const MOODS: [Mood; 6] =
+    [Mood::Well, Mood::Refusing, Mood::Gone, Mood::Confused, Mood::Halfway, Mood::Silent];
 
 /// A peer in threads of its own, with the member that is its client.
 struct Pair {
@@ -42,6 +45,9 @@ struct Pair {
     driver: Driver,
     remote: Remote,
     buffer: BufferKey,
+    now: Nanos,
+    /// How much time passes from turn to turn.
+    step: Nanos,
 }
 
 impl Pair {
@@ -68,7 +74,15 @@ impl Pair {
         assert_eq!(peer.attached.size_bytes, SIZE_BYTES as u64);
         let remote = Remote::new(MemberIndex(3), peer, &mut driver).unwrap();
         let buffer = driver.buffers.acquire(65536);
-        let mut pair = Pair { _folder: folder, mood, driver, remote, buffer };
+        let mut pair = Pair {
+            _folder: folder,
+            mood,
+            driver,
+            remote,
+            buffer,
+            now: Nanos::ZERO,
+            step: Nanos::ZERO,
+        };
         pair.wait_for_lines();
         pair
     }
@@ -113,6 +127,8 @@ impl Pair {
 
     fn turn(&mut self, ended: &mut Vec<End>) {
         self.remote.flush(&mut self.driver);
+        self.now += self.step;
+        self.remote.watch(self.now, &mut self.driver);
         let mut done = Vec::new();
         self.driver.wait(Some(Duration::from_millis(10)), &mut done).unwrap();
         for done in done {
@@ -177,6 +193,7 @@ fn serve(mut socket: UnixStream, mood: &AtomicU8, data: &Mutex<Vec<u8>>) {
             Mood::Well | Mood::Halfway => reply(0),
             Mood::Refusing => reply(5),
             Mood::Gone => return,
+            Mood::Silent => continue,
             Mood::Confused => simple_reply(0, raw.cookie ^ 1 << 40).to_vec(),
         };
         match raw.kind {
@@ -229,6 +246,48 @@ fn a_peer_that_goes_is_an_error_of_transport_and_may_come_back() {
         pair.wait_for_lines();
         assert_eq!(pair.run(Op::Read, 9), [Ok(()); 9], "{mood:?}");
     }
+}
+
+#[test]
+fn a_peer_that_owes_a_reply_for_too_long_is_hung_up_on() {
+    let mut pair = Pair::new();
+    let mut driver = Driver::new(None).unwrap().0;
+    assert_eq!(pair.remote.watch(Nanos::MAX, &mut driver), None, "it owes nothing");
+    assert_eq!(pair.run(Op::Read, 9), [Ok(()); 9]);
+    // Time stands still, so whatever comes comes in time.
+    pair.set(Mood::Silent);
+    let ask = |pair: &mut Pair, key, ended: &mut Vec<End>| {
+        let data = Some(Slice::data(pair.buffer, 0, 4096));
+        let ask = Ask { key, op: Op::Read, offset: 0, length: 4096, data };
+        pair.remote.start(ask, &mut pair.driver, ended);
+    };
+    let mut ended = Vec::new();
+    ask(&mut pair, 7, &mut ended);
+    for _ in 0..20 {
+        pair.turn(&mut ended);
+    }
+    assert!(ended.is_empty());
+    // A request that is young does not save an old one.
+    pair.step = dial::PATIENCE / 4;
+    let mut turns = 0;
+    while ended.is_empty() {
+        turns += 1;
+        assert!(turns < 1000, "nobody hangs up");
+        if turns == 3 {
+            ask(&mut pair, 8, &mut ended);
+        }
+        pair.turn(&mut ended);
+    }
+    assert!(turns >= 4, "not before its time");
+    while ended.len() < 2 {
+        pair.turn(&mut ended);
+    }
+    ended.sort_by_key(|&(key, _)| key);
+    assert_eq!(ended, [7, 8].map(|key| (key, Err(IoError::Transport))), "all connections");
+    pair.step = Nanos::ZERO;
+    pair.set(Mood::Well);
+    pair.wait_for_lines();
+    assert_eq!(pair.run(Op::Read, 9), [Ok(()); 9]);
 }
 
 #[test]
