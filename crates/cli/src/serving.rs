@@ -107,7 +107,7 @@ pub(crate) fn run(
     let descriptors = raise_limits();
     let (addresses, folder, devices) = doors.sorted()?;
     if devices {
-        Ublk::check(&executor).map_err(refusal)?;
+        Ublk::check(&executor).map_err(device_refusal)?;
     }
     let (listeners, porter) = doors.open(&addresses, &mut executor)?;
     let control_address = doors.control.clone().map(Address::Unix);
@@ -285,13 +285,13 @@ fn mount(folder: &Path, exports: &[Export], executor: &mut Executor) -> Result<F
 }
 
 fn add_devices(exports: &[Export], executor: &mut Executor) -> Result<Ublk, Failure> {
-    let (ublk, notes) = Ublk::add(exports.to_vec(), executor).map_err(refusal)?;
+    let (ublk, notes) = Ublk::add(exports.to_vec(), executor).map_err(device_refusal)?;
     tell(notes);
     Ok(ublk)
 }
 
 /// Why there are no ublk devices: the options, or this machine.
-fn refusal(error: UblkError) -> Failure {
+fn device_refusal(error: UblkError) -> Failure {
     match error {
         error @ UblkError::NoRing(_) => Failure::WrongUse(error.into()),
         error => Failure::Fault(error.into()),
@@ -301,7 +301,7 @@ fn refusal(error: UblkError) -> Failure {
 /// Makes block devices, and says where.
 fn open_devices(openers: &[Opener]) -> Result<(), Failure> {
     for opener in openers {
-        let device = opener.open().map_err(refusal)?;
+        let device = opener.open().map_err(device_refusal)?;
         let Export { name, size_bytes, .. } = &opener.export;
         eprintln!("{name}: {size_bytes} bytes at {}", device.display());
     }
