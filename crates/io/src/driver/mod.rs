@@ -8,12 +8,16 @@
 //! - **threads** (`pool.rs`): `preadv` and `pwritev` on a few threads, `poll` for the sockets. For
 //!   kernels without io_uring and for containers that forbid it; slower, and nothing else differs.
 //!
+//! What the page cache has, and what a socket has room for, needs neither: it ends at the moment it
+//! is started (`at_once.rs`), and is told of by the next wait like everything else.
+//!
 //! The driver owns memory ([`buffers`]) and descriptors, so neither can go away under an operation
 //! in flight. Operations that the kernel cut short are continued here: a read ends with fewer
 //! bytes than asked only at the end of its file.
 //!
 //! Non-goals: what the bytes mean.
 
+mod at_once;
 pub mod buffers;
 pub mod device;
 mod pool;
@@ -35,6 +39,10 @@ use std::time::{Duration, Instant};
 
 /// The most slices that one send takes.
 pub const SLICES_MAX: usize = 64;
+
+/// How many waits in a row may tell only of what ended when it was started: a request and its reply
+/// take two, and a client that never pauses must not hide the others.
+const HASTY_WAITS_MAX: u32 = 4;
 
 /// How long a driver that is dropped waits for what is in flight.
 const DROP_PATIENCE: Duration = Duration::from_secs(5);
@@ -140,6 +148,8 @@ struct Descriptor {
     fd: Arc<OwnedFd>,
     in_flight: u32,
     closing: bool,
+    /// Whether it is worth asking the page cache first.
+    cached: bool,
 }
 
 enum Backend {
@@ -154,7 +164,10 @@ pub struct Driver {
     descriptors: Slab<Descriptor>,
     flights: Slab<Flight>,
     backend: Backend,
+    /// What ended when it was started, until the next wait.
     ended: Vec<(u32, Result<usize, Errno>)>,
+    /// How many waits in a row told only of that.
+    hasty_waits: u32,
     spare_lists: Vec<Vec<Slice>>,
 }
 
@@ -179,6 +192,7 @@ impl Driver {
             flights: Slab::default(),
             backend,
             ended: Vec::new(),
+            hasty_waits: 0,
             spare_lists: Vec::new(),
         };
         Ok((driver, refusal))
@@ -202,8 +216,9 @@ impl Driver {
             let flags = rustix::fs::fcntl_getfl(&fd)?;
             rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK)?;
         }
+        let cached = at_once::is_cached(&fd);
         let fd = Arc::new(fd);
-        let descriptor = Descriptor { fd: fd.clone(), in_flight: 0, closing: false };
+        let descriptor = Descriptor { fd: fd.clone(), in_flight: 0, closing: false, cached };
         let handle = Handle(self.descriptors.insert(descriptor));
         if let Backend::Ring(ring) = &mut self.backend {
             ring.register(handle, &fd);
@@ -284,15 +299,20 @@ impl Driver {
 
     /// Waits until something happens, but at most for `patience`, and appends every operation that
     /// ended. That may be none: a part of an operation may be all that happened. Operations reach
-    /// the kernel here at the latest.
+    /// the kernel here at the latest, or in one of the next few waits if some ended at their start.
     ///
     /// # Errors
     /// If the kernel fails in a way that no operation answers for.
     pub fn wait(&mut self, patience: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
         let mut ended = std::mem::take(&mut self.ended);
-        match &mut self.backend {
-            Backend::Ring(ring) => ring.wait(patience, &mut ended)?,
-            Backend::Threads(pool) => pool.wait(patience, &mut self.buffers, &mut ended)?,
+        self.hasty_waits = if ended.is_empty() { 0 } else { self.hasty_waits + 1 };
+        if ended.is_empty() || self.hasty_waits > HASTY_WAITS_MAX {
+            let patience = if ended.is_empty() { patience } else { Some(Duration::ZERO) };
+            self.hasty_waits = 0;
+            match &mut self.backend {
+                Backend::Ring(ring) => ring.wait(patience, &mut ended)?,
+                Backend::Threads(pool) => pool.wait(patience, &mut self.buffers, &mut ended)?,
+            }
         }
         for (key, result) in ended.drain(..) {
             self.finish(key, result, done);
@@ -307,8 +327,33 @@ impl Driver {
         assert!(!descriptor.closing, "nothing is started on what is being closed");
         descriptor.in_flight += 1;
         self.each_use(&work, Buffers::begin_use);
+        let result = self.attempt(handle, &work);
         let key = self.flights.insert(Flight { token, handle, work, moved: 0 });
-        self.push(key);
+        match result {
+            Some(result) => self.ended.push((key, result)),
+            None => self.push(key),
+        }
+    }
+
+    /// Does an operation, or its first part, if that takes no waiting.
+    #[inline]
+    fn attempt(&mut self, Handle(handle): Handle, work: &Work) -> Option<Result<usize, Errno>> {
+        let descriptor = self.descriptors.get_mut(handle);
+        let result = match work {
+            Work::Send(list) => at_once::send(&descriptor.fd, list, &self.buffers),
+            Work::Read { offset, slice } if descriptor.cached => {
+                at_once::read(&descriptor.fd, *offset, self.buffers.target(*slice))
+            }
+            _ => return None,
+        };
+        match result {
+            Err(Errno::AGAIN | Errno::INTR) => None,
+            Err(Errno::OPNOTSUPP) => {
+                descriptor.cached = false;
+                None
+            }
+            result => Some(result),
+        }
     }
 
     #[inline]

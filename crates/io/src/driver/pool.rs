@@ -5,12 +5,12 @@
 //! copy. Sockets are served by that thread itself, once `poll` says that they are ready. An
 //! `eventfd` among the polled descriptors tells that a file operation ended.
 
-use super::Work;
 use super::buffers::{Buffers, HEAD_BYTES, Memory, Slice};
+use super::{Work, at_once};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
+use rustix::net::{RecvFlags, SocketFlags};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -209,13 +209,7 @@ impl Pending {
                 let target = buffers.target(*slice);
                 Ok(rustix::net::recv(&self.fd, target, RecvFlags::empty())?.0)
             }
-            SocketTask::Send(list) => {
-                let left = list.iter().filter(|slice| slice.length > 0);
-                let slices: Vec<IoSlice<'_>> =
-                    left.map(|slice| IoSlice::new(buffers.bytes(*slice))).collect();
-                let mut control = SendAncillaryBuffer::default();
-                rustix::net::sendmsg(&self.fd, &slices, &mut control, SendFlags::NOSIGNAL)
-            }
+            SocketTask::Send(list) => at_once::send(&self.fd, list, buffers),
         }
     }
 }

@@ -120,3 +120,42 @@ fn a_command_to_what_takes_none_is_refused() {
         driver.buffers.release(buffer);
     }
 }
+
+#[test]
+fn what_ends_at_its_start_hides_nobody_else() {
+    for mut driver in drivers() {
+        let [(ours, theirs), (quiet, other)] = [(); 2].map(|()| UnixStream::pair().unwrap());
+        let [busy, quiet] = [ours, quiet].map(|socket| driver.adopt(socket.into()).unwrap());
+        let [source, target] = [0, 0].map(|_| driver.buffers.acquire(64));
+        driver.receive(Token(2), quiet, Slice::data(target, 0, 64));
+        (&other).write_all(b"hello").unwrap();
+        let (mut done, mut waits) = (Vec::new(), 0);
+        while !done.iter().any(|done: &Done| done.token == Token(2)) {
+            done.clear();
+            driver.send(Token(1), busy, &[Slice::data(source, 0, 64)]);
+            driver.wait(PATIENCE, &mut done).unwrap();
+            assert_eq!(done[0].token, Token(1), "it had room and ended at once");
+            waits += 1;
+        }
+        assert_eq!(waits, HASTY_WAITS_MAX + 1, "the others are looked after now and then");
+        drop((theirs, other));
+    }
+}
+
+#[test]
+fn a_read_goes_on_where_the_page_cache_ends() {
+    for mut driver in drivers() {
+        // On a disk, so that there is something to be read from behind the page cache.
+        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let data: Vec<u8> = (0..1 << 20).map(|index| (index >> 10) as u8).collect();
+        file.write_all(&data).unwrap();
+        file.sync_all().unwrap();
+        let advice = rustix::fs::Advice::DontNeed;
+        rustix::fs::fadvise(&file, 1 << 19, None, advice).unwrap();
+        let handle = driver.adopt(file.into()).unwrap();
+        let buffer = driver.buffers.acquire(1 << 20);
+        driver.read(Token(1), handle, 0, Slice::data(buffer, 0, 1 << 20));
+        assert_eq!(wait_for(&mut driver, 1), [(1, Ok(Answer::Bytes(1 << 20)))]);
+        assert!(driver.buffers.bytes(Slice::data(buffer, 0, 1 << 20)) == data);
+    }
+}

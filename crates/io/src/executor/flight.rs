@@ -59,6 +59,7 @@ impl Executor {
         let key = self.flights.insert(flight);
         let station = &mut self.stations[flight.member.get()];
         station.stats.in_flight += 1;
+        station.changes_in_flight += u32::from(flight.op != Op::Read);
         let handle = match &mut station.store {
             Store::Real { handle, begin_bytes, .. } => {
                 let (handle, offset) = (*handle, *begin_bytes + flight.offset);
@@ -111,12 +112,13 @@ impl Executor {
             self.fetch(&flight);
         }
         let now = self.now;
-        let stats = &mut self.stations[flight.member.get()].stats;
-        count(stats, &flight, now);
+        let station = &mut self.stations[flight.member.get()];
+        station.changes_in_flight -= u32::from(flight.op != Op::Read);
+        count(&mut station.stats, &flight, now);
         if let Some(due) = flight.due {
             // By a fresh look at the clock: what came before it in this turn made it late, too.
             let late = self.clock.now().saturating_sub(due);
-            stats.lateness.record(self.clock.real(late));
+            station.stats.lateness.record(self.clock.real(late));
         }
         match flight.origin {
             Origin::Volume(id) => {

@@ -17,6 +17,7 @@
 //! Non-goals: who sends the requests, and how.
 
 mod flight;
+mod station;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +38,7 @@ use mirrorball_core::volume::Volume;
 use mirrorball_disk::bank::Bank;
 use mirrorball_disk::model::Completion;
 use rustix::io::Errno;
+use station::Station;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
@@ -106,15 +108,6 @@ pub struct MemberStats {
     pub lateness: Histogram,
 }
 
-/// A member as it is driven.
-struct Station {
-    config: MemberConfig,
-    store: Store,
-    stats: MemberStats,
-    /// Whether it was found whole since the last wait.
-    seen_whole: bool,
-}
-
 /// See the page of this module.
 pub struct Executor {
     /// The kernel: for those who send requests, too.
@@ -170,8 +163,7 @@ impl Executor {
                 Source::EmulatedMemory => Store::EmulatedMemory(Default::default()),
                 Source::EmulatedNothing => Store::EmulatedNothing,
             };
-            let stats = MemberStats::default();
-            stations.push(Station { config, store, stats, seen_whole: false });
+            stations.push(Station::new(config, store));
         }
         Ok(Executor {
             driver,
@@ -279,7 +271,6 @@ impl Executor {
         let due = [model, volume].into_iter().flatten().min();
         let mut due = due.map(|due| self.clock.patience(due));
         for station in &mut self.stations {
-            station.seen_whole = false;
             if let Store::Remote(remote) = &mut station.store {
                 remote.flush(&mut self.driver);
                 let look =
@@ -287,18 +278,19 @@ impl Executor {
                 due = due.into_iter().chain(look.map(|look| Duration::from_nanos(look.0))).min();
             }
         }
-        self.driver.wait([due, patience].into_iter().flatten().min(), done)
+        self.driver.wait([due, patience].into_iter().flatten().min(), done)?;
+        self.now = self.clock.now();
+        Ok(())
     }
 
     /// The end of an operation that a member I/O started.
     pub fn on_done(&mut self, done: &Done) {
-        self.now = self.clock.now();
         if done.token.owner() != TOKEN_OWNER {
             return self.on_remote_done(done);
         }
         let key = done.token.key();
         let flight = self.flights.get(key);
-        let is_whole = self.stations[flight.member.get()].is_whole(&self.driver);
+        let is_whole = self.stations[flight.member.get()].is_whole(self.now, &self.driver);
         let result = match done.result {
             // Advice that a filesystem or device has no means to take.
             Err(Errno::OPNOTSUPP) if flight.op == Op::Discard => Ok(()),
@@ -322,8 +314,7 @@ impl Executor {
         if station.stats.in_flight > 0 {
             return Err("what it was asked before it failed has not ended");
         }
-        station.seen_whole = false;
-        if !station.is_whole(&self.driver) {
+        if !station.looks_whole(self.now, &self.driver) {
             return Err("its file is shorter than it was (make it as long again)");
         }
         match &mut station.store {
@@ -461,19 +452,6 @@ impl Executor {
             buffers.release(*buffer);
             false
         });
-    }
-}
-
-impl Station {
-    /// Whether nobody cut its file short. One look after a wait does for all I/O that ended in it.
-    fn is_whole(&mut self, driver: &Driver) -> bool {
-        if let Store::Real { handle, least_bytes: Some(least_bytes), .. } = self.store
-            && !self.seen_whole
-        {
-            self.seen_whole = driver.size_bytes(handle).is_ok_and(|bytes| bytes >= least_bytes);
-            return self.seen_whole;
-        }
-        true
     }
 }
 

@@ -180,6 +180,20 @@ fn a_member_that_is_cut_short_fails_and_the_volume_serves_on() {
 }
 
 #[test]
+fn a_cut_is_noticed_by_reads_alone() {
+    let folder = TempDir::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let mut executor = real(folder.path(), BackendKind::Threads, "first").unwrap();
+    exercise(&mut executor);
+    let file = File::options().write(true).open(member(folder.path(), 1)).unwrap();
+    let last = executor.size_bytes(Target::Volume) - 65536;
+    file.set_len(MEMBER_BYTES - 65536).unwrap();
+    let buffer = executor.driver.buffers.acquire(65536);
+    assert_eq!(run(&mut executor, &[order(0, RequestKind::Read, last, buffer)]), [Ok(())]);
+    let volume = executor.volume().unwrap();
+    assert_eq!(volume.members()[MemberIndex(0)].state, MemberState::Failed);
+}
+
+#[test]
 fn a_member_alone_takes_requests_and_refuses_what_is_outside() {
     let mut executor = emulated("round-robin");
     let buffer = executor.driver.buffers.acquire(65536);

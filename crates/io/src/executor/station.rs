@@ -1,0 +1,48 @@
+//! A member as it is driven, and whether its file is what it was.
+
+use super::MemberStats;
+use crate::driver::Driver;
+use crate::member::Store;
+use mirrorball_core::member::MemberConfig;
+use mirrorball_core::units::Nanos;
+
+/// How often reads look whether a file is as long as it was.
+const LOOK_INTERVAL: Nanos = Nanos::from_millis(1);
+
+/// See the page of this module.
+pub(super) struct Station {
+    pub(super) config: MemberConfig,
+    pub(super) store: Store,
+    pub(super) stats: MemberStats,
+    /// Writes in flight, and whatever else is no read.
+    pub(super) changes_in_flight: u32,
+    /// When its file was last found whole.
+    whole_at: Option<Nanos>,
+}
+
+impl Station {
+    pub(super) fn new(config: MemberConfig, store: Store) -> Station {
+        let stats = MemberStats::default();
+        Station { config, store, stats, changes_in_flight: 0, whole_at: None }
+    }
+
+    /// Whether nobody cut its file short, as far as I/O that ended by `now` must know. What ended
+    /// at the same time takes one look, and reads take fewer while nothing is written: what lies
+    /// behind a cut comes short, until a write makes the file long again.
+    pub(super) fn is_whole(&mut self, now: Nanos, driver: &Driver) -> bool {
+        let age_max = if self.changes_in_flight > 0 { Nanos(0) } else { LOOK_INTERVAL };
+        self.whole_at.is_some_and(|at| now - at <= age_max) || self.looks_whole(now, driver)
+    }
+
+    /// Whether its file is as long as it was.
+    pub(super) fn looks_whole(&mut self, now: Nanos, driver: &Driver) -> bool {
+        let is_whole = match self.store {
+            Store::Real { handle, least_bytes: Some(least_bytes), .. } => {
+                driver.size_bytes(handle).is_ok_and(|bytes| bytes >= least_bytes)
+            }
+            _ => true,
+        };
+        self.whole_at = is_whole.then_some(now);
+        is_whole
+    }
+}
