@@ -11,6 +11,11 @@ use std::collections::VecDeque;
 /// Bytes that are received at once: a queue of small writes.
 pub(super) const INPUT_BYTES: usize = 256 << 10;
 
+/// Requests of one connection that are not answered, or whose replies are not sent.
+const REQUESTS_MAX: usize = 256;
+/// Their bytes; one request may exceed it.
+const BYTES_MAX: usize = 64 << 20;
+
 /// Whether requests may come.
 pub(super) enum Phase {
     /// Not yet.
@@ -46,6 +51,7 @@ pub(super) struct Connection {
     pub(super) receiving: bool,
     /// Each in a buffer of its own, which is freed once it is sent.
     outgoing: VecDeque<Slice>,
+    outgoing_bytes: usize,
     /// How many of those at the front are on their way.
     sending: usize,
     /// Requests under way, and their bytes.
@@ -65,6 +71,7 @@ impl Connection {
             end: 0,
             receiving: false,
             outgoing: VecDeque::new(),
+            outgoing_bytes: 0,
             sending: 0,
             jobs: 0,
             job_bytes: 0,
@@ -118,6 +125,7 @@ impl Connection {
 
     /// Queues bytes in a buffer, which is freed once they are sent.
     pub(super) fn queue(&mut self, slice: Slice) {
+        self.outgoing_bytes += slice.length;
         self.outgoing.push_back(slice);
     }
 
@@ -146,6 +154,7 @@ impl Connection {
     /// What was on its way is sent, or never will be.
     pub(super) fn on_sent(&mut self, driver: &mut Driver) {
         for slice in self.outgoing.drain(..self.sending) {
+            self.outgoing_bytes -= slice.length;
             driver.buffers.release(slice.buffer);
         }
         self.sending = 0;
@@ -154,8 +163,15 @@ impl Connection {
     /// Throws away what is queued and not on its way.
     pub(super) fn drop_queue(&mut self, driver: &mut Driver) {
         for slice in self.outgoing.drain(self.sending..) {
+            self.outgoing_bytes -= slice.length;
             driver.buffers.release(slice.buffer);
         }
+    }
+
+    /// Whether so much of it is under way that its next request must wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.jobs + self.outgoing.len() >= REQUESTS_MAX
+            || self.job_bytes + self.outgoing_bytes >= BYTES_MAX
     }
 
     pub(super) fn has_outgoing(&self) -> bool {

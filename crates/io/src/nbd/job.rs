@@ -6,7 +6,7 @@
 use super::command::{Action, Command, Durability};
 use super::connection::{Expecting, Phase};
 use super::handshake::{ALLOCATION_ID, Agreement};
-use super::server::{Server, is_full};
+use super::server::Server;
 use super::wire::{WireError, allocated_chunk, data_chunk, error_chunk, simple_reply};
 use crate::driver::Token;
 use crate::driver::buffers::{BufferKey, HEAD_BYTES, Slice};
@@ -121,7 +121,7 @@ impl Server {
         let Job { connection: connection_key, command, agreement, buffer, .. } =
             self.jobs.remove(key).expect("a request ends once");
         let connection = self.connections.get_mut(connection_key);
-        let was_full = is_full(connection);
+        let was_full = connection.is_full();
         connection.jobs -= 1;
         if buffer.is_some() {
             connection.job_bytes -= command.length as usize;

@@ -27,10 +27,6 @@ const LISTENER: u8 = 1;
 const RECEIVE: u8 = 2;
 const SEND: u8 = 3;
 
-/// Requests of one connection under way.
-const JOBS_MAX: usize = 256;
-/// Their bytes; one request may exceed it.
-const JOB_BYTES_MAX: usize = 64 << 20;
 /// Streams of connections begin here: far from zero, so that nobody takes one for an index.
 const FIRST_STREAM: u64 = 1000;
 
@@ -244,7 +240,7 @@ impl Server {
             self.dirty.push(key);
         }
         match connection.phase {
-            Phase::Serving(_) if is_full(connection) => {}
+            Phase::Serving(_) if connection.is_full() => {}
             Phase::Negotiating(_) | Phase::Serving(_) => {
                 connection.receive(Token::new(RECEIVE, key), &mut executor.driver);
             }
@@ -274,7 +270,7 @@ impl Server {
             Phase::Negotiating(_) => self.negotiate(key, executor),
             Phase::Serving(agreement) => {
                 let agreement = *agreement;
-                !is_full(connection) && self.take_request(key, agreement, executor)
+                !connection.is_full() && self.take_request(key, agreement, executor)
             }
             Phase::Draining | Phase::Closed => false,
         }
@@ -377,9 +373,4 @@ impl Server {
             self.over.push(key);
         }
     }
-}
-
-/// Whether a connection has so much under way that it must wait.
-pub(super) fn is_full(connection: &Connection) -> bool {
-    connection.jobs >= JOBS_MAX || connection.job_bytes >= JOB_BYTES_MAX
 }
