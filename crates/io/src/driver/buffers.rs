@@ -154,8 +154,17 @@ impl Buffers {
     /// If the lengths or the buffers do not allow it: as [`Buffers::bytes`] and
     /// [`Buffers::bytes_mut`].
     pub fn copy(&mut self, from: Slice, to: Slice) {
-        assert_ne!(from.buffer, to.buffer, "another buffer");
         self.bytes_mut(to);
+        self.deliver(from, to);
+    }
+
+    /// Copies the bytes of a slice to where somebody waits for them, as the kernel would:
+    /// operations in flight may use other parts of that buffer.
+    ///
+    /// # Panics
+    /// If it is the same buffer, or an operation in flight may write to the first.
+    pub(crate) fn deliver(&mut self, from: Slice, to: Slice) {
+        assert_ne!(from.buffer, to.buffer, "another buffer");
         // Taken out for the time of the copy; what it points to stays where it is.
         let mut target = std::mem::take(&mut self.slab.get_mut(to.buffer.0).memory);
         target.slice_mut(to.start, to.length).copy_from_slice(self.bytes(from));

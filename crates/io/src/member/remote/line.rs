@@ -1,18 +1,21 @@
 //! One connection to a peer: requests that go out, replies that come in.
 //!
-//! The head of a reply is received by itself, so that the data behind it can be received straight
-//! into the buffer where they belong. A request ends when its reply is here *and* it is sent: only
-//! then is its buffer nobody's. For the same reason a connection that breaks ends its requests when
-//! the driver has let go of it.
+//! Bytes come into one buffer, a few small replies at a time; the data of a read that are not whole
+//! there are received straight into the buffer where they belong. A request ends when its reply is
+//! here *and* it is sent: only then is its buffer nobody's. For the same reason a connection that
+//! breaks ends its requests when the driver has let go of it.
 
 use super::Ask;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Driver, Handle, SLICES_MAX, Token};
-use crate::nbd::wire::{REQUEST_BYTES, RawReply, RawRequest, SIMPLE_REPLY_BYTES};
+use crate::nbd::wire::{REQUEST_BYTES, RawReply, RawRequest};
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::slab::Slab;
 use mirrorball_core::units::Nanos;
 use std::collections::VecDeque;
+
+/// Bytes that are received at once: what is more than a few small replies is not worth a copy.
+const INPUT_BYTES: usize = 16 << 10;
 
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +45,9 @@ struct Outgoing {
 /// What the next bytes are.
 #[derive(Clone, Copy, Debug)]
 enum Expecting {
-    /// The head of a reply, of which so many bytes are here.
-    Head { here: usize },
-    /// The data of the read in this place.
+    /// The head of a reply.
+    Head,
+    /// The rest of the data of the read in this place.
     Data { slot: u32, rest: Slice },
 }
 
@@ -56,6 +59,8 @@ pub(super) struct Line {
     receiving: bool,
     expecting: Expecting,
     input: Option<BufferKey>,
+    /// How many bytes of the input are the beginning of a head.
+    here: usize,
     asked: Slab<Asked>,
     cookies: u32,
     outgoing: VecDeque<Outgoing>,
@@ -88,8 +93,9 @@ impl Default for Line {
             socket: None,
             closing: false,
             receiving: false,
-            expecting: Expecting::Head { here: 0 },
+            expecting: Expecting::Head,
             input: None,
+            here: 0,
             asked: Slab::default(),
             cookies: 0,
             outgoing: VecDeque::new(),
@@ -116,7 +122,7 @@ impl Line {
     /// Begins with a fresh connection.
     pub(super) fn connect(&mut self, socket: Handle, token: Token, driver: &mut Driver) {
         self.socket = Some(socket);
-        self.expecting = Expecting::Head { here: 0 };
+        (self.expecting, self.here) = (Expecting::Head, 0);
         self.receive(token, driver);
     }
 
@@ -190,10 +196,10 @@ impl Line {
         };
         self.receiving = true;
         let slice = match self.expecting {
-            Expecting::Head { here } => {
+            Expecting::Head => {
                 let buffers = &mut driver.buffers;
-                let input = *self.input.get_or_insert_with(|| buffers.acquire(SIMPLE_REPLY_BYTES));
-                Slice::data(input, here, SIMPLE_REPLY_BYTES - here)
+                let input = *self.input.get_or_insert_with(|| buffers.acquire(INPUT_BYTES));
+                Slice::data(input, self.here, INPUT_BYTES - self.here)
             }
             Expecting::Data { rest, .. } => rest,
         };
@@ -207,24 +213,18 @@ impl Line {
             return self.close(driver);
         }
         match self.expecting {
-            Expecting::Head { here } if here + bytes < SIMPLE_REPLY_BYTES => {
-                self.expecting = Expecting::Head { here: here + bytes };
-            }
-            Expecting::Head { .. } => {
+            Expecting::Head => {
                 let input = self.input.expect("it was received into");
-                let head = driver.buffers.bytes(Slice::data(input, 0, SIMPLE_REPLY_BYTES));
-                let head = head.try_into().expect("a slice of that length");
-                if !self.on_head(RawReply::parse(head)) {
-                    self.close(driver);
+                let whole = Slice::data(input, 0, self.here + bytes);
+                match self.understand(whole, driver) {
+                    Some(rest) => {
+                        driver.buffers.bytes_mut(whole).copy_within(whole.length - rest.., 0);
+                        self.here = rest;
+                    }
+                    None => self.close(driver),
                 }
             }
-            Expecting::Data { slot, rest } if bytes < rest.length => {
-                self.expecting = Expecting::Data { slot, rest: rest.after(bytes) };
-            }
-            Expecting::Data { slot, .. } => {
-                self.expecting = Expecting::Head { here: 0 };
-                self.reply(slot, Ok(()));
-            }
+            Expecting::Data { slot, rest } => self.on_data(slot, rest.after(bytes)),
         }
     }
 
@@ -243,14 +243,28 @@ impl Line {
         slots.into_iter().filter_map(|slot| self.asked.remove(slot)).collect()
     }
 
-    /// Takes the head of a reply; whether it makes sense.
-    fn on_head(&mut self, head: Option<RawReply>) -> bool {
-        self.expecting = Expecting::Head { here: 0 };
-        let Some(RawReply { error, cookie }) = head else { return false };
+    /// Takes the replies in a part of the input; returns how many bytes at its end begin another,
+    /// or `None` if they make no sense.
+    fn understand(&mut self, mut input: Slice, driver: &mut Driver) -> Option<usize> {
+        while let Some(head) = driver.buffers.bytes(input).first_chunk() {
+            input = input.after(head.len());
+            self.on_head(RawReply::parse(head)?)?;
+            if let Expecting::Data { slot, rest } = self.expecting {
+                let length = rest.length.min(input.length);
+                driver.buffers.deliver(Slice { length, ..input }, Slice { length, ..rest });
+                input = input.after(length);
+                self.on_data(slot, rest.after(length));
+            }
+        }
+        Some(input.length)
+    }
+
+    /// Takes the head of a reply; `None` if it makes no sense.
+    fn on_head(&mut self, RawReply { error, cookie }: RawReply) -> Option<()> {
         let slot = cookie as u32;
-        let Some(asked) = self.asked.find(slot) else { return false };
+        let asked = self.asked.find(slot)?;
         if asked.cookie != cookie || asked.reply.is_some() {
-            return false;
+            return None;
         }
         match asked.ask.data {
             Some(rest) if error == 0 && asked.ask.op == Op::Read => {
@@ -258,7 +272,17 @@ impl Line {
             }
             _ => self.reply(slot, if error == 0 { Ok(()) } else { Err(IoError::Medium) }),
         }
-        true
+        Some(())
+    }
+
+    /// Data of the read in this place came; its rest is still to come.
+    fn on_data(&mut self, slot: u32, rest: Slice) {
+        if rest.length > 0 {
+            self.expecting = Expecting::Data { slot, rest };
+        } else {
+            self.expecting = Expecting::Head;
+            self.reply(slot, Ok(()));
+        }
     }
 
     fn reply(&mut self, slot: u32, result: Result<(), IoError>) {

@@ -310,6 +310,59 @@ fn a_peer_that_may_have_forgotten_writes_is_gone_until_it_is_readmitted() {
     assert_eq!(pair.run(Op::Read, 1), [Ok(())]);
 }
 
+#[test]
+fn replies_come_in_any_order_glued_and_cut() {
+    const SHARE: usize = 30_000;
+    let lengths = [4096, SHARE, 512];
+    for cut in [1, 15, 16, 17, 527, 528, 529, 543, 544, 4640, 4700, 16_384, 20_000] {
+        let mut driver = Driver::new(None).unwrap().0;
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let handle = driver.adopt(ours.into()).unwrap();
+        let mut line = Line::default();
+        line.connect(handle, Token::new(RECEIVE, 0), &mut driver);
+        let buffer = driver.buffers.acquire(3 * SHARE);
+        let place = |key: u32| Slice::data(buffer, key as usize * SHARE, lengths[key as usize]);
+        for key in 0..3 {
+            let (length, data) = (lengths[key as usize] as u64, Some(place(key)));
+            let ask = Ask { key, op: Op::Read, offset: 0, length, data };
+            line.ask(Asked::new(ask, request::READ, 0), &mut driver);
+        }
+        line.send(Token::new(SEND, 0), &mut driver);
+        let requests = [(); 3].map(|()| {
+            let mut head = [0; 28];
+            theirs.read_exact(&mut head).unwrap();
+            RawRequest::parse(&head).unwrap()
+        });
+        let mut replies = Vec::new();
+        for key in [2, 0, 1] {
+            replies.extend(simple_reply(0, requests[key].cookie));
+            replies.extend((0..lengths[key]).map(|index| (index % 251 + key) as u8));
+        }
+        let (mut ended, mut done) = (Vec::new(), Vec::new());
+        for part in [&replies[..cut], &replies[cut..]] {
+            theirs.write_all(part).unwrap();
+            for _ in 0..10 {
+                driver.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
+                for Done { token, result } in done.drain(..) {
+                    match token.owner() {
+                        SEND => line.on_sent(result.is_ok(), &mut driver),
+                        _ => line.on_received(received(result), &mut driver),
+                    }
+                }
+                line.receive(Token::new(RECEIVE, 0), &mut driver);
+                ended.extend(line.take_ended());
+            }
+        }
+        let keys: Vec<u32> = ended.iter().map(|(asked, _)| asked.key()).collect();
+        assert_eq!(keys, [2, 0, 1], "cut at {cut}");
+        for key in 0..3 {
+            let bytes = driver.buffers.bytes(place(key));
+            let right = |(index, &byte)| byte == (index % 251 + key as usize) as u8;
+            assert!(bytes.iter().enumerate().all(right), "{key}, cut at {cut}");
+        }
+    }
+}
+
 /// Plays a server that says these bytes, and nothing else.
 struct Sayer<'a>(&'a [u8]);
 
