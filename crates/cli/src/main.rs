@@ -12,6 +12,7 @@ mod emulate;
 mod ending;
 mod explain;
 mod import;
+mod league;
 mod man;
 mod models;
 mod policies;
@@ -41,6 +42,7 @@ enum Command {
     Report(report::Args),
     Explain(explain::Args),
     Recipe(recipe::Args),
+    League(league::Args),
     Import(import::Args),
     Policies(policies::Args),
     Models(models::Args),
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Recipe(args) => recipe::run(&args),
+        Command::League(args) => league::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Models(args) => models::run(&args),

@@ -137,7 +137,7 @@ pub fn load_array(name: &str) -> Result<(Source, ArraySpec)> {
 
 /// Hash of what decides the results: not where the file lies, nor what was published about disks of
 /// the kind (which refers to functions, whose addresses differ from run to run).
-fn fingerprint(spec: &ArraySpec) -> String {
+pub(crate) fn fingerprint(spec: &ArraySpec) -> String {
     let mut meaning = ArraySpec { file_name: String::new(), ..spec.clone() };
     for member in &mut meaning.members {
         if let MemberSource::Model(profile) = &mut member.source {
@@ -172,7 +172,7 @@ pub(crate) fn pace_of_text(text: &str) -> Pace {
 
 /// The job sets the pace if every section that its figures count has a rate: those that read, or
 /// all if none does.
-fn pace(file: &JobFile) -> Pace {
+pub(crate) fn pace(file: &JobFile) -> Pace {
     let reads = |job: &&Job| job.mix.directions().contains(&Direction::Read);
     let has_rate = |job: &Job, direction| {
         job.rate_bytes_per_s[direction].is_some() || job.rate_ios_per_s[direction].is_some()

@@ -12,6 +12,7 @@ pub mod explain;
 pub mod hash;
 pub mod import;
 pub mod inputs;
+pub mod league;
 pub mod plan;
 pub mod recipe;
 pub mod record;

@@ -60,6 +60,27 @@ pub fn run(
     results: &Results,
     options: &RunOptions<'_>,
 ) -> Result<Ending> {
+    run_cells(plan, executor, Some(results), options)
+}
+
+/// Runs all of `plan` and saves nothing, for experiments of which only the study is wanted.
+///
+/// # Errors
+/// The first failure of a cell in the order of the plan.
+pub fn run_unsaved(
+    plan: &Plan,
+    executor: &dyn Executor,
+    options: &RunOptions<'_>,
+) -> Result<Ending> {
+    run_cells(plan, executor, None, options)
+}
+
+fn run_cells(
+    plan: &Plan,
+    executor: &dyn Executor,
+    results: Option<&Results>,
+    options: &RunOptions<'_>,
+) -> Result<Ending> {
     let cells = plan.cells();
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
@@ -91,15 +112,18 @@ pub fn run(
 fn run_cell(
     cell: &Cell<'_>,
     executor: &dyn Executor,
-    results: &Results,
+    results: Option<&Results>,
     options: &RunOptions<'_>,
 ) -> Result<CellSummary> {
-    if let Some(summary) = results.load(cell).as_ref().and_then(CellSummary::new) {
+    let saved = results.and_then(|results| results.load(cell));
+    if let Some(summary) = saved.as_ref().and_then(CellSummary::new) {
         (options.on_cell)(cell, Origin::Saved);
         return Ok(summary);
     }
     let record = CellRecord::new(cell, &executor.run(cell)?);
-    results.save(cell, &record)?;
+    if let Some(results) = results {
+        results.save(cell, &record)?;
+    }
     (options.on_cell)(cell, Origin::Run);
     Ok(CellSummary::new(&record).expect("a fresh record is whole"))
 }

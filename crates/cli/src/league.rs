@@ -1,0 +1,165 @@
+//! `mirrorball league`: one policy against all others, over the matrix on which they are judged.
+
+use crate::ending::{Ending, Failure, INTERRUPTED};
+use crate::screen;
+use anyhow::{Context, Result, anyhow, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use mirrorball_core::policies::parse_list;
+use mirrorball_lab::league::matrix::{Half, Matrix};
+use mirrorball_lab::league::standings::Standings;
+use mirrorball_lab::league::text::{Room, markdown, text};
+use mirrorball_lab::league::{self, Asked, Outcome, QUICK_RIVALS, all_rivals};
+use mirrorball_lab::run::RunOptions;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the seeds of a league for design are made from; the final one has others.
+const SEED: u64 = 1;
+const FINAL_SEED: u64 = 1001;
+
+/// Judge a policy against all others over many arrays and jobs
+///
+/// Runs every job of the league on every array of the league under the policy that is judged, its
+/// rivals and the oracle. While a policy is being made only one half of the pairings is shown, the
+/// design half; `--final` shows both, apart, with seeds that no design saw.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  mirrorball league --quick
+  mirrorball league --quick --subject research/sed,zfs/mirror
+  mirrorball league --arrays '*-hdd,hdd-*' --jobs 'seq-*' --all
+  mirrorball league --final --seeds 3 --format markdown")]
+pub(crate) struct Args {
+    /// The policies to be judged, separated by commas
+    #[arg(short, long, value_name = "LIST", default_value = "research/prequal")]
+    subject: String,
+
+    /// Their rivals, separated by commas [default: every policy but our own]
+    #[arg(short, long, value_name = "LIST")]
+    policy: Option<String>,
+
+    /// A dozen rivals and short runs
+    #[arg(long)]
+    quick: bool,
+
+    /// Both halves, with seeds of their own
+    #[arg(long = "final")]
+    is_final: bool,
+
+    /// Arrays of the league, separated by commas; `seq-*` is all that begin so
+    #[arg(long, value_name = "LIST")]
+    arrays: Option<String>,
+
+    /// Jobs of the league, likewise
+    #[arg(long, value_name = "LIST")]
+    jobs: Option<String>,
+
+    /// How often each cell is run, each time with another seed
+    #[arg(short = 'n', long, default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    seeds: u32,
+
+    /// What all seeds are made from [default: 1, or with --final 1001]
+    #[arg(long)]
+    seed: Option<u64>,
+
+    /// Show every rival and every pairing
+    #[arg(long)]
+    all: bool,
+
+    /// What to print
+    #[arg(short, long, value_enum, default_value = "table")]
+    format: Format,
+
+    /// Threads to run on; results do not depend on it [default: one per CPU]
+    #[arg(short, long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+/// What to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Tables for a terminal.
+    Table,
+    /// Tables for a web page.
+    Markdown,
+    /// One line for each policy under each pairing.
+    Csv,
+    /// Everything, for programs.
+    Json,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let asked = asked(args).map_err(Failure::WrongUse)?;
+    match play(args, &asked).map_err(Failure::Fault)? {
+        Outcome::Interrupted => Ok(Ending::Interrupted),
+        Outcome::Complete(standings) => {
+            screen::print(&rendered(args, &standings))?;
+            Ok(Ending::Done)
+        }
+    }
+}
+
+fn asked(args: &Args) -> Result<Asked> {
+    let matrix = Matrix::builtin().only(args.arrays.as_deref(), args.jobs.as_deref())?;
+    let subjects = listed("--subject", &args.subject)?;
+    let rivals = match &args.policy {
+        Some(list) => listed("--policy", list)?,
+        None if args.quick => QUICK_RIVALS.map(str::to_owned).to_vec(),
+        None => all_rivals(),
+    };
+    let rivals: Vec<String> =
+        rivals.into_iter().filter(|rival| !subjects.contains(rival)).collect();
+    ensure!(!rivals.is_empty(), "no rival is left (name some with --policy)");
+    let asked = Asked {
+        matrix,
+        subjects,
+        rivals,
+        halves: if args.is_final { Half::ALL.to_vec() } else { vec![Half::Design] },
+        repeats: args.seeds,
+        seed: args.seed.unwrap_or(if args.is_final { FINAL_SEED } else { SEED }),
+        quick: args.quick,
+        command: "mirrorball league".to_owned(),
+    };
+    ensure!(
+        asked.cell_count() > 0,
+        "none of these jobs on these arrays belongs to the design half (--final has both)"
+    );
+    Ok(asked)
+}
+
+fn listed(option: &str, list: &str) -> Result<Vec<String>> {
+    let specs = parse_list(list).map_err(|error| anyhow!("{option}: {error}"))?;
+    Ok(specs.iter().map(ToString::to_string).collect())
+}
+
+fn play(args: &Args, asked: &Asked) -> Result<Outcome> {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    ctrlc::set_handler(|| {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED.into());
+        }
+        eprintln!("\nfinishing the cells under way; Ctrl-C again to stop at once");
+    })
+    .context("cannot listen for Ctrl-C")?;
+    let bar = ProgressBar::new(asked.cell_count() as u64);
+    let template = "{bar:40} {pos}/{len} cells, {eta} to go";
+    bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+    let on_cell = |_: &mirrorball_lab::plan::Cell<'_>, _| bar.inc(1);
+    let options = RunOptions { threads: args.threads, stop: &STOP, on_cell: &on_cell };
+    let outcome = league::run(asked, &options);
+    bar.finish_and_clear();
+    outcome
+}
+
+fn rendered(args: &Args, standings: &Standings) -> String {
+    let room = if args.all { Room::ALL } else { Room::SCREEN };
+    match args.format {
+        Format::Table => text(standings, room, screen::style()),
+        Format::Markdown => markdown(standings, room),
+        Format::Csv => league::text::csv(standings),
+        Format::Json => {
+            let text = serde_json::to_string_pretty(standings).expect("standings are plain data");
+            text + "\n"
+        }
+    }
+}
