@@ -185,7 +185,7 @@ fn command(args: &Args) -> String {
 }
 
 /// A word as a shell takes it unchanged.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:+".contains(c);
     if word.chars().all(is_plain) {
         word.to_owned()

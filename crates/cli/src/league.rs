@@ -1,14 +1,16 @@
 //! `mirrorball league`: one policy against all others, over the matrix on which they are judged.
 
+use crate::compare::quoted;
 use crate::ending::{Ending, Failure, INTERRUPTED};
 use crate::screen;
 use anyhow::{Context, Result, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mirrorball_core::policies::parse_list;
+use mirrorball_lab::league::ablation::variants;
 use mirrorball_lab::league::matrix::{Half, Matrix};
 use mirrorball_lab::league::standings::Standings;
 use mirrorball_lab::league::text::{Room, markdown, text};
-use mirrorball_lab::league::{self, Asked, Outcome, QUICK_RIVALS, all_rivals};
+use mirrorball_lab::league::{self, Asked, Outcome, QUICK_RIVALS, all_rivals, csv, page};
 use mirrorball_lab::run::RunOptions;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What the seeds of a league for design are made from; the final one has others.
 const SEED: u64 = 1;
 const FINAL_SEED: u64 = 1001;
+const DEFAULT_SUBJECT: &str = "research/prequal";
+/// Where `--report` writes.
+const PAGE: &str = "league.html";
 
 /// Judge a policy against all others over many arrays and jobs
 ///
@@ -26,12 +31,16 @@ const FINAL_SEED: u64 = 1001;
 #[command(after_help = "Examples:
   mirrorball league --quick
   mirrorball league --quick --subject research/sed,zfs/mirror
-  mirrorball league --arrays '*-hdd,hdd-*' --jobs 'seq-*' --all
+  mirrorball league --quick --arrays 'equal-*' --jobs 'seq-*' --all --report
   mirrorball league --final --seeds 3 --format markdown")]
 pub(crate) struct Args {
     /// The policies to be judged, separated by commas
-    #[arg(short, long, value_name = "LIST", default_value = "research/prequal")]
+    #[arg(short, long, value_name = "LIST", default_value = DEFAULT_SUBJECT)]
     subject: String,
+
+    /// Judge the first of them without each of its ingredients too
+    #[arg(long)]
+    ablation: bool,
 
     /// Their rivals, separated by commas [default: every policy but our own]
     #[arg(short, long, value_name = "LIST")]
@@ -66,6 +75,10 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
 
+    /// Also write a page with maps of all pairings, `league.html` in this folder
+    #[arg(long)]
+    report: bool,
+
     /// What to print
     #[arg(short, long, value_enum, default_value = "table")]
     format: Format,
@@ -94,6 +107,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Outcome::Interrupted => Ok(Ending::Interrupted),
         Outcome::Complete(standings) => {
             screen::print(&rendered(args, &standings))?;
+            if args.report {
+                // Every league overwrites it, as every run of `compare --report` does its own.
+                let written = std::fs::write(PAGE, page::render(&standings));
+                written.with_context(|| format!("cannot write {PAGE}")).map_err(Failure::Fault)?;
+                eprintln!("the report is in {PAGE}");
+            }
             Ok(Ending::Done)
         }
     }
@@ -102,6 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 fn asked(args: &Args) -> Result<Asked> {
     let matrix = Matrix::builtin().only(args.arrays.as_deref(), args.jobs.as_deref())?;
     let subjects = listed("--subject", &args.subject)?;
+    let subjects = if args.ablation { variants(&subjects[0])? } else { subjects };
     let rivals = match &args.policy {
         Some(list) => listed("--policy", list)?,
         None if args.quick => QUICK_RIVALS.map(str::to_owned).to_vec(),
@@ -118,13 +138,19 @@ fn asked(args: &Args) -> Result<Asked> {
         repeats: args.seeds,
         seed: args.seed.unwrap_or(if args.is_final { FINAL_SEED } else { SEED }),
         quick: args.quick,
-        command: "mirrorball league".to_owned(),
+        command: command(),
     };
     ensure!(
         asked.cell_count() > 0,
         "none of these jobs on these arrays belongs to the design half (--final has both)"
     );
     Ok(asked)
+}
+
+/// The command as it was given, apart from the program's path.
+fn command() -> String {
+    let words = std::env::args().skip(1).map(|word| quoted(&word));
+    std::iter::once("mirrorball".to_owned()).chain(words).collect::<Vec<String>>().join(" ")
 }
 
 fn listed(option: &str, list: &str) -> Result<Vec<String>> {
@@ -152,11 +178,11 @@ fn play(args: &Args, asked: &Asked) -> Result<Outcome> {
 }
 
 fn rendered(args: &Args, standings: &Standings) -> String {
-    let room = if args.all { Room::ALL } else { Room::SCREEN };
+    let room = if args.all { Room::All } else { Room::Screen };
     match args.format {
         Format::Table => text(standings, room, screen::style()),
         Format::Markdown => markdown(standings, room),
-        Format::Csv => league::text::csv(standings),
+        Format::Csv => csv::render(standings),
         Format::Json => {
             let text = serde_json::to_string_pretty(standings).expect("standings are plain data");
             text + "\n"

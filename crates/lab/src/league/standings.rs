@@ -6,6 +6,7 @@
 //! - Its *ratio* is its score over that of the best rival. Rivals only: so the ratio of one subject
 //!   does not depend on which others are judged, and a subject may have more than one.
 //! - A *win* is a ratio of at least [`WIN`].
+//! - A subject is held to a least ratio, and where it ties, to a tail (see [`Held`]).
 //! - The ratio to the oracle, and that of the 99.9th percentiles of the latency to the best
 //!   rival's, stand beside it. The oracle is greedy and can be beaten.
 
@@ -19,6 +20,10 @@ use serde::{Deserialize, Serialize};
 
 /// A policy within so much of the best rival shares its win.
 pub const WIN: f64 = 0.99;
+/// A subject with less is behind; with no more than one over it, it ties.
+pub const LEAST: f64 = 0.97;
+/// Of a tie, the most that the 99.9th percentile may be over the best rival's.
+pub const TAIL_MOST: f64 = 1.1;
 
 /// One job on one array, under every policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -109,6 +114,54 @@ pub struct Standing {
     pub of_oracle: f64,
 }
 
+/// How a subject does by what it is held to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Held {
+    /// Geometric mean of its ratios.
+    pub geometric_mean: f64,
+    /// Pairings where it is under [`LEAST`].
+    pub behind: usize,
+    /// Pairings where it ties with the best rival.
+    pub ties: usize,
+    /// Those of them where its 99.9th percentile is over [`TAIL_MOST`] of the best rival's.
+    pub long_tails: usize,
+}
+
+/// A ratio and the pairing it was reached on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reached {
+    /// The ratio.
+    pub ratio: f64,
+    /// The array and the job.
+    pub on: String,
+}
+
+/// One subject against the first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Versus {
+    /// Geometric mean of its score over the first's.
+    pub geometric_mean: f64,
+    /// Where it does worst against it.
+    pub least: Reached,
+    /// Where it does best.
+    pub most: Reached,
+}
+
+/// The first subject under all jobs on one array, or on all arrays under one job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// The array or the job.
+    pub name: String,
+    /// How many pairings that is.
+    pub pairings: usize,
+    /// Geometric mean of its ratios.
+    pub geometric_mean: f64,
+    /// Geometric mean of its ratios to the oracle.
+    pub of_oracle: f64,
+    /// Its least ratio.
+    pub worst: Reached,
+}
+
 /// The pairings of a study of one array.
 pub(super) fn pairings(study: &Study, rivals: &[String]) -> Vec<Pairing> {
     study.jobs.iter().map(|job| pairing(&study.plan.array.name, job, rivals)).collect()
@@ -174,6 +227,91 @@ impl Standings {
     }
 }
 
+impl Standings {
+    /// The pairings of a table.
+    pub fn of(&self, table: &Table) -> Vec<&Pairing> {
+        self.pairings.iter().filter(|pairing| pairing.half == table.half).collect()
+    }
+
+    /// How a subject does by what it is held to.
+    pub fn held(&self, table: &Table, subject: &str) -> Held {
+        let pairings = self.of(table);
+        let entries: Vec<&Entry> = pairings.iter().map(|it| it.entry(subject)).collect();
+        let count = |fits: &dyn Fn(&Entry) -> bool| entries.iter().filter(|it| fits(it)).count();
+        let is_tie = |entry: &Entry| (LEAST..=1.0 / LEAST).contains(&entry.ratio);
+        let ratios: Vec<f64> = entries.iter().map(|entry| entry.ratio).collect();
+        Held {
+            geometric_mean: geometric_mean(&ratios),
+            behind: count(&|entry| entry.ratio < LEAST),
+            ties: count(&is_tie),
+            long_tails: count(&|entry| is_tie(entry) && entry.p99_9_ratio > TAIL_MOST),
+        }
+    }
+
+    /// A subject against the first.
+    pub fn versus(&self, table: &Table, subject: &str) -> Versus {
+        let first = &self.subjects[0];
+        let reached = |pairing: &&Pairing| Reached {
+            ratio: ratio(pairing.entry(subject).ratio, pairing.entry(first).ratio),
+            on: pairing.on(),
+        };
+        let all: Vec<Reached> = self.of(table).iter().map(reached).collect();
+        let ratios: Vec<f64> = all.iter().map(|it| it.ratio).collect();
+        let geometric_mean = geometric_mean(&ratios);
+        Versus { geometric_mean, least: extreme(&all, f64::lt), most: extreme(&all, f64::gt) }
+    }
+
+    /// The first subject, array by array.
+    pub fn by_array(&self, table: &Table) -> Vec<Part> {
+        self.parts(table, |pairing| &pairing.array)
+    }
+
+    /// The first subject, job by job.
+    pub fn by_job(&self, table: &Table) -> Vec<Part> {
+        self.parts(table, |pairing| &pairing.job)
+    }
+
+    fn parts(&self, table: &Table, name: fn(&Pairing) -> &str) -> Vec<Part> {
+        let all = self.of(table);
+        let mut names: Vec<&str> = Vec::new();
+        for pairing in &all {
+            if !names.contains(&name(pairing)) {
+                names.push(name(pairing));
+            }
+        }
+        let first = &self.subjects[0];
+        let part = |part: &str| {
+            let own: Vec<&&Pairing> = all.iter().filter(|pairing| name(pairing) == part).collect();
+            let mean = |pick: fn(&Entry) -> f64| {
+                geometric_mean(&own.iter().map(|it| pick(it.entry(first))).collect::<Vec<f64>>())
+            };
+            let reached: Vec<Reached> = own
+                .iter()
+                .map(|it| Reached { ratio: it.entry(first).ratio, on: it.on() })
+                .collect();
+            Part {
+                name: part.to_owned(),
+                pairings: own.len(),
+                geometric_mean: mean(|entry| entry.ratio),
+                of_oracle: mean(|entry| entry.of_oracle),
+                worst: extreme(&reached, f64::lt),
+            }
+        };
+        names.into_iter().map(part).collect()
+    }
+}
+
+/// The first of `all` that no other is further than.
+fn extreme(all: &[Reached], is_further: fn(&f64, &f64) -> bool) -> Reached {
+    let mut extreme = &all[0];
+    for reached in all {
+        if is_further(&reached.ratio, &extreme.ratio) {
+            extreme = reached;
+        }
+    }
+    extreme.clone()
+}
+
 impl Table {
     fn new(half: Half, pairings: &[&Pairing]) -> Table {
         let count = pairings[0].entries.len();
@@ -183,15 +321,10 @@ impl Table {
         Table { half, pairings: pairings.len(), rows }
     }
 
-    /// The standing of a policy.
-    pub fn row(&self, policy: &str) -> Option<&Standing> {
-        self.rows.iter().find(|row| row.policy == policy)
-    }
-
     /// The rival with the highest geometric mean.
-    pub fn best_rival(&self, subjects: &[String]) -> Option<&Standing> {
+    pub fn best_rival(&self, subjects: &[String]) -> &Standing {
         let is_rival = |row: &&Standing| row.policy != ORACLE && !subjects.contains(&row.policy);
-        self.rows.iter().find(is_rival)
+        self.rows.iter().find(is_rival).expect("a league has a rival")
     }
 }
 
@@ -218,14 +351,23 @@ impl Standing {
 }
 
 impl Pairing {
-    /// What a policy achieved.
-    pub fn entry(&self, policy: &str) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.policy == policy)
+    /// What a policy of the league achieved.
+    ///
+    /// # Panics
+    /// If it takes no part.
+    pub fn entry(&self, policy: &str) -> &Entry {
+        let found = self.entries.iter().find(|entry| entry.policy == policy);
+        found.expect("a policy that takes part is in every pairing")
+    }
+
+    /// Its names in one.
+    fn on(&self) -> String {
+        format!("{} {}", self.array, self.job)
     }
 
     /// The best rival's figure by which the pairing is judged, with its unit.
     pub fn best_figure(&self) -> String {
-        let best = self.entry(&self.best).expect("the best rival is among the entries");
+        let best = self.entry(&self.best);
         match self.yardstick {
             Yardstick::Iops => format!("{:.0} IOPS", best.iops),
             Yardstick::MeanLatency => format!("{:.0} us", best.mean_us),

@@ -1,69 +1,106 @@
 //! Standings for a terminal and as Markdown.
 
-use super::standings::{Pairing, Standings, Table};
+use super::standings::{LEAST, Part, Standing, Standings, TAIL_MOST, Table, WIN};
 use crate::record::ORACLE;
-use crate::report::markdown;
-use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw};
+use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, markdown};
 
 /// What is left out unless everything is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// Rivals in a table: the best.
-    pub rivals: usize,
-    /// Pairings: those where the first subject is worst.
-    pub pairings: usize,
+pub enum Room {
+    /// The best rivals, and the pairings where the first subject is worst.
+    Screen,
+    /// Everything, by array and by job too.
+    All,
 }
 
-impl Room {
-    /// What a screen holds.
-    pub const SCREEN: Room = Room { rivals: 14, pairings: 25 };
-    /// Everything.
-    pub const ALL: Room = Room { rivals: usize::MAX, pairings: usize::MAX };
-}
+/// Rivals and pairings on a screen.
+const SCREEN: (usize, usize) = (14, 25);
 
-/// How a table is drawn.
-type Draw<'a> = &'a dyn Fn(&Grid) -> String;
+/// How headings and tables are written.
+struct Pen<'a> {
+    heading: &'a str,
+    draw: &'a dyn Fn(&Grid) -> String,
+}
 
 /// For a terminal.
 pub fn text(standings: &Standings, room: Room, style: Style) -> String {
-    written(standings, room, "", &|grid| draw(grid, style))
+    written(standings, room, &Pen { heading: "", draw: &|grid| draw(grid, style) })
 }
 
 /// For a web page.
 pub fn markdown(standings: &Standings, room: Room) -> String {
-    written(standings, room, "## ", &|grid| format!("\n{}\n", markdown::draw(grid)))
+    let draw = |grid: &Grid| format!("\n{}\n", markdown::draw(grid));
+    written(standings, room, &Pen { heading: "## ", draw: &draw })
 }
 
-fn written(standings: &Standings, room: Room, heading: &str, draw: Draw<'_>) -> String {
+fn written(standings: &Standings, room: Room, pen: &Pen<'_>) -> String {
+    let Pen { heading, draw } = pen;
+    let first = &standings.subjects[0];
     let mut text = String::new();
     for table in &standings.tables {
         let half = table.half.name();
         text += &format!(
-            "{heading}League, {half} half: {} pairings, {} rivals, {} (seed {}){}\n",
-            table.pairings,
-            standings.rivals,
-            if standings.repeats == 1 {
-                "one run each".to_owned()
-            } else {
-                format!("{} runs each", standings.repeats)
-            },
-            standings.seed,
-            if standings.quick { ", short runs" } else { "" },
+            "{heading}{}\n{}",
+            title(standings, table),
+            draw(&league(standings, table, room))
         );
-        text += &draw(&table_grid(standings, table, room));
         for subject in &standings.subjects {
             text += &format!("{}\n", summary(standings, table, subject));
         }
-        text += &format!("\n{heading}Where {} is worst, {half} half\n", standings.subjects[0]);
-        text += &draw(&pairings_grid(standings, table, room));
+        if standings.subjects.len() > 1 {
+            text += &format!("\n{heading}Beside {first}, {half} half\n");
+            text += &draw(&beside(standings, table));
+        }
+        if room == Room::All {
+            for (by, parts) in
+                [("array", standings.by_array(table)), ("job", standings.by_job(table))]
+            {
+                text += &format!("\n{heading}{first} by {by}, {half} half\n");
+                text += &draw(&by_part(by, &parts));
+            }
+        }
+        text += &format!("\n{heading}Where {first} is worst, {half} half\n");
+        text += &draw(&pairings(standings, table, room));
         text += "\n";
     }
-    text += "Ratios are to the best rival of each pairing: IOPS, or where the job sets its own \
-             pace one over the\nmean latency. A win is a ratio of at least 0.99.\n";
-    text
+    text + &format!(
+        "Ratios are to the best rival of each pairing: of IOPS, or where the job sets its own pace \
+         of one\nover the mean latency. A win is a ratio of at least {WIN}. The oracle is greedy \
+         and can be beaten.\n"
+    )
 }
 
-fn table_grid(standings: &Standings, table: &Table, room: Room) -> Grid {
+/// What a table is of.
+pub(super) fn title(standings: &Standings, table: &Table) -> String {
+    let Standings { rivals, repeats, seed, quick, .. } = standings;
+    format!(
+        "League, {} half: {} pairings, {rivals} rivals, runs per cell: {repeats}, seed {seed}{}",
+        table.half.name(),
+        table.pairings,
+        if *quick { ", short runs" } else { "" },
+    )
+}
+
+/// The rows of a league that are shown: all subjects, the oracle, and the best rivals.
+pub(super) fn shown<'a>(
+    standings: &'a Standings,
+    table: &'a Table,
+    room: Room,
+) -> impl Iterator<Item = (Emphasis, &'a Standing)> {
+    let mut rivals = 0;
+    table.rows.iter().filter_map(move |row| {
+        let emphasis = match &*row.policy {
+            ORACLE => Emphasis::Reference,
+            policy if standings.subjects.iter().any(|subject| subject == policy) => Emphasis::Best,
+            _ => Emphasis::None,
+        };
+        rivals += usize::from(emphasis == Emphasis::None);
+        let has_room = rivals <= SCREEN.0 || room == Room::All;
+        (has_room || emphasis != Emphasis::None).then_some((emphasis, row))
+    })
+}
+
+fn league(standings: &Standings, table: &Table, room: Room) -> Grid {
     let columns = vec![
         Column::left("policy"),
         Column::right("geo. mean"),
@@ -72,20 +109,7 @@ fn table_grid(standings: &Standings, table: &Table, room: Room) -> Grid {
         Column::right("worst"),
         Column::left("on"),
     ];
-    let mut rivals = 0;
-    let mut rows = Vec::new();
-    for row in &table.rows {
-        let is_subject = standings.subjects.contains(&row.policy);
-        let is_oracle = row.policy == ORACLE;
-        rivals += usize::from(!is_subject && !is_oracle);
-        if rivals > room.rivals && !is_subject && !is_oracle {
-            continue;
-        }
-        let emphasis = match (is_subject, is_oracle) {
-            (true, _) => Emphasis::Best,
-            (_, true) => Emphasis::Reference,
-            _ => Emphasis::None,
-        };
+    let row = |(emphasis, row): (Emphasis, &Standing)| {
         let texts = vec![
             row.policy.clone(),
             format!("{:.3}", row.geometric_mean),
@@ -94,94 +118,104 @@ fn table_grid(standings: &Standings, table: &Table, room: Room) -> Grid {
             format!("{:.3}", row.worst),
             format!("{} {}", row.worst_array, row.worst_job),
         ];
-        rows.push(GridRow { emphasis, texts });
-    }
-    Grid { columns, rows }
+        GridRow { emphasis, texts }
+    };
+    Grid { columns, rows: shown(standings, table, room).map(row).collect() }
 }
 
 /// What a subject is held to.
-fn summary(standings: &Standings, table: &Table, subject: &str) -> String {
-    let row = table.row(subject).expect("a subject has a row");
-    let entries = || {
-        let of_half = standings.pairings.iter().filter(|pairing| pairing.half == table.half);
-        of_half.filter_map(|pairing| pairing.entry(subject))
-    };
-    let behind = entries().filter(|entry| entry.ratio < 0.97).count();
-    let is_tie = |ratio: f64| (0.97..=1.0 / 0.97).contains(&ratio);
-    let ties = entries().filter(|entry| is_tie(entry.ratio)).count();
-    let long_tails =
-        entries().filter(|entry| is_tie(entry.ratio) && entry.p99_9_ratio > 1.1).count();
-    let lead = match table.best_rival(&standings.subjects) {
-        Some(rival) => format!(
-            "{:.3} times the best rival's ({})",
-            row.geometric_mean / rival.geometric_mean,
-            rival.policy
-        ),
-        None => "no rival".to_owned(),
-    };
+pub(super) fn summary(standings: &Standings, table: &Table, subject: &str) -> String {
+    let held = standings.held(table, subject);
+    let rival = table.best_rival(&standings.subjects);
     format!(
-        "{subject}: geometric mean {lead}; under 0.97 in {behind} of {}; p99.9 over 1.1 in \
-         {long_tails} of {ties} ties",
-        table.pairings
+        "{subject}: geometric mean {:.3} times that of {}; under {LEAST} in {} of {} pairings; \
+         p99.9 over {TAIL_MOST} in {} of {} ties",
+        held.geometric_mean / rival.geometric_mean,
+        rival.policy,
+        held.behind,
+        table.pairings,
+        held.long_tails,
+        held.ties,
     )
 }
 
-fn pairings_grid(standings: &Standings, table: &Table, room: Room) -> Grid {
+fn beside(standings: &Standings, table: &Table) -> Grid {
+    let columns = vec![
+        Column::left("subject"),
+        Column::right("geo. mean"),
+        Column::right("least"),
+        Column::left("on"),
+        Column::right("most"),
+        Column::left("on"),
+    ];
+    let row = |subject: &String| {
+        let versus = standings.versus(table, subject);
+        let texts = vec![
+            subject.clone(),
+            format!("{:.3}", versus.geometric_mean),
+            format!("{:.3}", versus.least.ratio),
+            versus.least.on,
+            format!("{:.3}", versus.most.ratio),
+            versus.most.on,
+        ];
+        GridRow { emphasis: Emphasis::None, texts }
+    };
+    Grid { columns, rows: standings.subjects[1..].iter().map(row).collect() }
+}
+
+fn by_part(by: &str, parts: &[Part]) -> Grid {
+    let columns = vec![
+        Column::left(by),
+        Column::right("pairings"),
+        Column::right("geo. mean"),
+        Column::right("of oracle"),
+        Column::right("worst"),
+        Column::left("on"),
+    ];
+    let row = |part: &Part| {
+        let texts = vec![
+            part.name.clone(),
+            part.pairings.to_string(),
+            format!("{:.3}", part.geometric_mean),
+            format!("{:.3}", part.of_oracle),
+            format!("{:.3}", part.worst.ratio),
+            part.worst.on.clone(),
+        ];
+        GridRow { emphasis: Emphasis::None, texts }
+    };
+    Grid { columns, rows: parts.iter().map(row).collect() }
+}
+
+fn pairings(standings: &Standings, table: &Table, room: Room) -> Grid {
     let mut columns = vec![
         Column::left("array"),
         Column::left("job"),
         Column::left("best rival"),
         Column::right("its figure"),
     ];
-    for subject in &standings.subjects {
-        for title in ["ratio", "oracle", "p99.9"] {
-            columns.push(Column::right(title).under(subject.clone()));
-        }
-    }
-    let mut pairings: Vec<&Pairing> =
-        standings.pairings.iter().filter(|pairing| pairing.half == table.half).collect();
-    let ratio = |pairing: &Pairing| {
-        pairing.entry(&standings.subjects[0]).map_or(f64::NAN, |entry| entry.ratio)
+    // Beside many others a subject has room for one figure.
+    let titles = match standings.subjects.len() {
+        1 | 2 => &["ratio", "oracle", "p99.9"][..],
+        _ => &["ratio"],
     };
+    for subject in &standings.subjects {
+        let column = |title: &&str| Column::right(*title).under(subject.clone());
+        columns.extend(titles.iter().map(column));
+    }
+    let mut pairings = standings.of(table);
+    let ratio = |pairing: &super::standings::Pairing| pairing.entries[0].ratio;
     pairings.sort_by(|left, right| ratio(left).total_cmp(&ratio(right)));
-    let rows = pairings.into_iter().take(room.pairings).map(|pairing| {
-        let mut texts = vec![
-            pairing.array.clone(),
-            pairing.job.clone(),
-            pairing.best.clone(),
-            pairing.best_figure(),
-        ];
+    let count = if room == Room::All { usize::MAX } else { SCREEN.1 };
+    let rows = pairings.into_iter().take(count).map(|pairing| {
+        let (array, job) = (pairing.array.clone(), pairing.job.clone());
+        let mut texts = vec![array, job, pairing.best.clone(), pairing.best_figure()];
         for subject in &standings.subjects {
-            let entry = pairing.entry(subject).expect("a subject is in every pairing");
+            let entry = pairing.entry(subject);
             let figures = [entry.ratio, entry.of_oracle, entry.p99_9_ratio];
+            let figures = figures.into_iter().take(titles.len());
             texts.extend(figures.map(|figure| format!("{figure:.3}")));
         }
         GridRow { emphasis: Emphasis::None, texts }
     });
     Grid { columns, rows: rows.collect() }
-}
-
-/// One line for each policy under each pairing.
-pub fn csv(standings: &Standings) -> String {
-    let mut text = "array,job,half,best,policy,iops,mib_per_s,mean_us,p99_9_us,ratio,\
-                    p99_9_ratio,of_oracle\n"
-        .to_owned();
-    for pairing in &standings.pairings {
-        let Pairing { array, job, half, best, .. } = pairing;
-        for entry in &pairing.entries {
-            text += &format!(
-                "{array},{job},{},{best},{},{:.1},{:.2},{:.1},{:.1},{:.4},{:.4},{:.4}\n",
-                half.name(),
-                entry.policy,
-                entry.iops,
-                entry.mib_per_s,
-                entry.mean_us,
-                entry.p99_9_us,
-                entry.ratio,
-                entry.p99_9_ratio,
-                entry.of_oracle,
-            );
-        }
-    }
-    text
 }

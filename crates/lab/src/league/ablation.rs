@@ -1,0 +1,60 @@
+//! A policy without each of its ingredients, so that every ingredient earns its place.
+//!
+//! A policy that can be taken apart has as its first parameter one called `without`, whose words
+//! name its ingredients; the first word is the default and leaves nothing out.
+
+use anyhow::{Result, anyhow};
+use mirrorball_core::policies::{ParameterInfo, Spec, Unit};
+
+const PARAMETER: &str = "without";
+
+/// The policy, and then the same without each of its ingredients.
+///
+/// # Errors
+/// If it is no policy, or has no ingredients to leave out.
+pub fn variants(policy: &str) -> Result<Vec<String>> {
+    let info = Spec::parse(policy)?.info();
+    let left_out = ingredients(info.parameters).ok_or_else(|| {
+        anyhow!("`{}` has no parameter `{PARAMETER}`, so nothing can be left out", info.name)
+    })?;
+    let without = |word: &&str| Spec::parse(&format!("{}:{word}", info.name));
+    let whole = Ok(Spec::new(info));
+    let specs = std::iter::once(whole).chain(left_out.iter().map(without));
+    specs.map(|spec| Ok(spec?.to_string())).collect()
+}
+
+/// The words that leave something out.
+fn ingredients(parameters: &[ParameterInfo]) -> Option<&'static [&'static str]> {
+    match parameters.first() {
+        Some(ParameterInfo { name: PARAMETER, unit: Unit::Word(words), .. }) => Some(&words[1..]),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_word_leaves_nothing_out() {
+        let parameter = |name, unit| ParameterInfo {
+            name,
+            unit,
+            default: Some(0),
+            range: 0..=2,
+            multiple_of: 1,
+            meaning: "what is left out",
+        };
+        let words = Unit::Word(&["nothing", "position", "probes"]);
+        let found = ingredients(&[parameter(PARAMETER, words), parameter("other", Unit::Count)]);
+        assert_eq!(found, Some(&["position", "probes"][..]));
+        assert_eq!(ingredients(&[parameter("layout", words)]), None);
+        assert_eq!(ingredients(&[]), None);
+    }
+
+    #[test]
+    fn what_cannot_be_taken_apart_is_refused() {
+        let message = variants("btrfs/pid").unwrap_err().to_string();
+        assert!(message.contains("`btrfs/pid` has no parameter `without`"), "{message}");
+    }
+}
