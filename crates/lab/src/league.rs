@@ -149,3 +149,6 @@ fn seed_of(array: &str, seed: u64) -> u64 {
     let hash = stable_hash(["league", array, &*seed.to_string()]);
     u64::from_str_radix(&hash[..8], 16).expect("eight hexadecimal digits")
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use super::standings::{LEAST, Part, Standing, Standings, TAIL_MOST, Table, WIN};
 use crate::record::ORACLE;
+use crate::report::text::wrapped;
 use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, markdown};
 
 /// What is left out unless everything is asked for.
@@ -16,25 +17,31 @@ pub enum Room {
 /// Rivals and pairings on a screen.
 const SCREEN: (usize, usize) = (14, 25);
 
-/// How headings and tables are written.
+/// Width of running text.
+const TEXT_WIDTH: usize = 100;
+
+/// How headings, items and tables are written.
 struct Pen<'a> {
     heading: &'a str,
+    item: &'a str,
     draw: &'a dyn Fn(&Grid) -> String,
 }
 
 /// For a terminal.
 pub fn text(standings: &Standings, room: Room, style: Style) -> String {
-    written(standings, room, &Pen { heading: "", draw: &|grid| draw(grid, style) })
+    written(standings, room, &Pen { heading: "", item: "", draw: &|grid| draw(grid, style) })
 }
 
 /// For a web page.
 pub fn markdown(standings: &Standings, room: Room) -> String {
     let draw = |grid: &Grid| format!("\n{}\n", markdown::draw(grid));
-    written(standings, room, &Pen { heading: "## ", draw: &draw })
+    let made = format!("Made by `{}`; do not edit.", standings.command);
+    let head = format!("# The league, played\n\n{}\n\n", wrapped(&made, TEXT_WIDTH));
+    head + &written(standings, room, &Pen { heading: "## ", item: "- ", draw: &draw })
 }
 
 fn written(standings: &Standings, room: Room, pen: &Pen<'_>) -> String {
-    let Pen { heading, draw } = pen;
+    let Pen { heading, item, draw } = pen;
     let first = &standings.subjects[0];
     let mut text = String::new();
     for table in &standings.tables {
@@ -45,7 +52,8 @@ fn written(standings: &Standings, room: Room, pen: &Pen<'_>) -> String {
             draw(&league(standings, table, room))
         );
         for subject in &standings.subjects {
-            text += &format!("{}\n", summary(standings, table, subject));
+            let line = format!("{item}{}", summary(standings, table, subject));
+            text += &(wrapped(&line, TEXT_WIDTH) + "\n");
         }
         if standings.subjects.len() > 1 {
             text += &format!("\n{heading}Beside {first}, {half} half\n");
@@ -63,11 +71,12 @@ fn written(standings: &Standings, room: Room, pen: &Pen<'_>) -> String {
         text += &draw(&pairings(standings, table, room));
         text += "\n";
     }
-    text + &format!(
+    let legend = format!(
         "Ratios are to the best rival of each pairing: of IOPS, or where the job sets its own pace \
-         of one\nover the mean latency. A win is a ratio of at least {WIN}. The oracle is greedy \
-         and can be beaten.\n"
-    )
+         of one over the mean latency. A win is a ratio of at least {WIN}. The oracle is greedy \
+         and can be beaten."
+    );
+    text + &wrapped(&legend, TEXT_WIDTH) + "\n"
 }
 
 /// What a table is of.
@@ -204,6 +213,7 @@ fn pairings(standings: &Standings, table: &Table, room: Room) -> Grid {
     }
     let mut pairings = standings.of(table);
     let ratio = |pairing: &super::standings::Pairing| pairing.entries[0].ratio;
+    // A stable sort: equals stay in the order of the list.
     pairings.sort_by(|left, right| ratio(left).total_cmp(&ratio(right)));
     let count = if room == Room::All { usize::MAX } else { SCREEN.1 };
     let rows = pairings.into_iter().take(count).map(|pairing| {

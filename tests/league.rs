@@ -1,0 +1,136 @@
+//! `mirrorball league`, whole: a corner of the matrix, in every form.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+mod support;
+
+use std::fs;
+use support::{Folder, stdout};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+/// The league as it was played for the book.
+const KEPT: &str = "docs/league-table.md";
+/// What stands around the part of it in the README.
+const MARKS: [&str; 2] = ["<!-- league -->\n", "<!-- end of league -->\n"];
+/// So many of its policies are shown there, and those that people run.
+const SHOWN: usize = 8;
+const FAMILIAR: [&str; 5] = [
+    "| zfs/mirror |",
+    "| gmirror/load |",
+    "| md/raid1 |",
+    "| btrfs/pid |",
+    "| btrfs/round-robin |",
+];
+
+/// Two arrays and four jobs under two rivals: seconds.
+const CORNER: [&str; 9] = [
+    "league",
+    "--quick",
+    "--arrays",
+    "equal-hdd,network",
+    "--jobs",
+    "rand-4k-qd1,rand-16k-qd16,poisson-30,seq-1-buffered",
+    "--policy",
+    "btrfs/pid,zfs/mirror",
+    "--subject",
+];
+
+fn league(folder: &Folder, subject: &str, more: &[&str]) -> String {
+    stdout(&folder.run(&[&CORNER[..], &[subject], more].concat()))
+}
+
+#[test]
+fn a_corner_of_the_league_says_who_is_ahead() {
+    let folder = Folder::new();
+    let told = league(&folder, "research/sed", &["--report"]);
+    insta::assert_snapshot!(told);
+    let page = fs::read_to_string(folder.path("league.html")).unwrap();
+    assert!(page.contains("rand-4k-qd1") && page.contains("title=\"equal-hdd, "), "{page}");
+}
+
+#[test]
+fn neither_threads_nor_other_subjects_show_in_a_figure() {
+    let folder = Folder::new();
+    let one = league(&folder, "research/sed", &["--format", "csv", "--threads", "1"]);
+    let two = league(&folder, "research/sed", &["--format", "csv", "--threads", "2"]);
+    assert_eq!(one, two);
+    let both = league(&folder, "research/sed,btrfs/rotation", &["--format", "csv"]);
+    let without: Vec<&str> =
+        both.lines().filter(|line| !line.contains(",btrfs/rotation,")).collect();
+    assert_eq!(without, one.lines().collect::<Vec<&str>>());
+}
+
+#[test]
+fn the_final_league_has_both_halves_and_other_seeds() {
+    let folder = Folder::new();
+    let design = league(&folder, "research/sed", &["--format", "csv"]);
+    let both = league(&folder, "research/sed", &["--format", "csv", "--final"]);
+    assert!(design.lines().skip(1).all(|line| line.contains(",design,")), "{design}");
+    assert_eq!(both.lines().count(), 1 + 2 * 4 * 4, "{both}");
+    assert!(both.contains(",design,") && both.contains(",judged,"));
+    let disks = |text: &str| -> Vec<String> {
+        let is_theirs = |line: &&str| line.starts_with("equal-hdd,rand-4k-qd1,design,");
+        text.lines().filter(is_theirs).map(str::to_owned).collect()
+    };
+    assert_eq!((disks(&design).len(), disks(&both).len()), (4, 4));
+    assert_ne!(disks(&design), disks(&both), "seeds that no design saw");
+}
+
+#[test]
+fn wrong_names_are_refused() {
+    let folder = Folder::new();
+    folder.refuses(&["league", "--arrays", "equal-hd"], &["did you mean `equal-hdd`?"]);
+    folder.refuses(&["league", "--jobs", "seq-1"], &["the league has no job `seq-1`"]);
+    folder.refuses(&["league", "--subject", "zfs/miror"], &["--subject:", "zfs/mirror"]);
+    let itself = ["league", "--subject", "zfs/mirror", "--policy", "zfs/mirror"];
+    folder.refuses(&itself, &["no rival is left"]);
+    let whole = ["league", "--ablation", "--subject", "btrfs/pid"];
+    folder.refuses(&whole, &["`btrfs/pid` has no parameter `without`"]);
+}
+
+fn kept(path: &str) -> String {
+    fs::read_to_string(format!("{ROOT}/{path}")).unwrap()
+}
+
+/// The judged half's head, its best policies and the familiar ones.
+fn part_for_readme(kept: &str) -> String {
+    let table = kept.split_once("judged half: ").unwrap().1;
+    let lines: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+    let (head, rows) = lines.split_at(2);
+    let is_shown = |(index, row): &(usize, &&str)| {
+        *index < SHOWN || FAMILIAR.iter().any(|name| row.starts_with(name))
+    };
+    let rows = rows.iter().enumerate().filter(is_shown).map(|(_, row)| row);
+    head.iter().chain(rows).map(|line| format!("{line}\n")).collect()
+}
+
+/// Set `UPDATE_README=1` to write it anew.
+#[test]
+fn the_readme_shows_the_league_that_was_played() {
+    let made = part_for_readme(&kept(KEPT));
+    let readme = kept("README.md");
+    let (before, rest) = readme.split_once(MARKS[0]).unwrap();
+    let (shown, after) = rest.split_once(MARKS[1]).unwrap();
+    if std::env::var_os("UPDATE_README").is_some() {
+        let text = format!("{before}{}\n{made}\n{}{after}", MARKS[0], MARKS[1]);
+        fs::write(format!("{ROOT}/README.md"), text).unwrap();
+    } else {
+        assert_eq!(shown.trim(), made.trim(), "UPDATE_README=1 cargo test --test league");
+    }
+}
+
+/// A corner of it is played again, by the command that it says it was made by.
+#[test]
+fn the_kept_league_is_still_what_comes_out() {
+    let kept = kept(KEPT);
+    let command = kept.split('`').nth(1).unwrap().replace('\n', " ");
+    let corner = ["--arrays", "equal-hdd,network", "--jobs", "rand-1m-qd8"];
+    let arguments: Vec<&str> = command.split(' ').skip(1).chain(corner).collect();
+    let played = stdout(&Folder::new().run(&arguments));
+    let is_pairing = |line: &&str| line.contains(" | rand-1m-qd8 | ");
+    let pairings: Vec<&str> = played.lines().filter(is_pairing).collect();
+    assert_eq!(pairings.len(), 2, "{played}");
+    for pairing in pairings {
+        assert!(kept.lines().any(|line| line == pairing), "{KEPT} is stale: {pairing}");
+    }
+}
