@@ -108,6 +108,12 @@ impl Places {
         Places(u16::MAX >> (16 - mirrors.len()))
     }
 
+    /// These two.
+    pub fn pair(first: usize, second: usize) -> Places {
+        assert!(first.max(second) < 16, "a slice of mirrors has at most 16 places");
+        Places(1 << first | 1 << second)
+    }
+
     /// The places, ascending.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = usize> {
         (0..16).filter(move |place| self.0 & 1 << place != 0)

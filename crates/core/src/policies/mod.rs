@@ -45,6 +45,7 @@ mod md_raid1;
 mod md_raid10;
 mod md_raid1_2010;
 mod md_raid1_weighted_writes;
+mod mirrorball_auto;
 mod mirrorball_first;
 mod mirrorball_random;
 pub mod modifiers;

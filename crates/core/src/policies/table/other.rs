@@ -1,9 +1,19 @@
 //! Rows of everything else: our own baselines, ZFS, SPDK, the literature.
 
+use super::parameters::WITHOUT;
 use crate::policies::origins::*;
 use crate::policies::*;
 
 pub(super) const MIRRORBALL_ROWS: &[PolicyInfo] = &[
+    PolicyInfo {
+        name: "mirrorball/auto",
+        aliases: &["auto"],
+        summary: "where the read costs least, by what each member was seen to do",
+        parameters: &[WITHOUT],
+        origin: MIRRORBALL,
+        build: mirrorball_auto::build,
+        source: include_str!("../mirrorball_auto.rs"),
+    },
     PolicyInfo {
         name: "mirrorball/first",
         aliases: &["first"],

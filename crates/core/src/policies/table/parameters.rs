@@ -1,5 +1,6 @@
 //! Parameters that policies and modifiers take.
 
+use crate::policies::mirrorball_auto::ingredients::INGREDIENTS;
 use crate::policies::{ParameterInfo, Unit};
 use crate::units::{KIB, MIB, SECTOR_BYTES};
 
@@ -65,4 +66,13 @@ pub(super) const THRESHOLD_MULTIPLIER: ParameterInfo = ParameterInfo {
     range: 0..=u32::MAX as u64,
     multiple_of: 1,
     meaning: "up to how many times another a mean counts as equal; queues then decide",
+};
+
+pub(super) const WITHOUT: ParameterInfo = ParameterInfo {
+    name: "without",
+    unit: Unit::Word(INGREDIENTS),
+    default: Some(0),
+    range: 0..=INGREDIENTS.len() as u64 - 1,
+    multiple_of: 1,
+    meaning: "which of its ingredients to leave out, to see what that one is worth",
 };

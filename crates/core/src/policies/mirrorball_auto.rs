@@ -1,0 +1,152 @@
+//! # Idea
+//! Each read goes where it costs least, by what each member was seen to do. A member of flash costs
+//! its unloaded latency and, for what it has in flight, twice the wait that this adds: once for the
+//! read, once for the reads that it will hold up. A disk costs its access time for every I/O in
+//! flight and for the read itself, more the further that lies from the part of the disk that it
+//! reads most: so the disks of a mirror share out the addresses, and their heads move less. A disk
+//! that one sequential reader has to itself is left to it while there is any other.
+//!
+//! # State
+//! Per member some 20 words: what it costs, where it reads, who has it to itself, when it was last
+//! read. For all: 256 runs of consecutive reads. Averages may be kept per CPU and merged; two CPUs
+//! that write the table of runs at once lose it little.
+//!
+//! # Cost
+//! A hash, and a few additions and multiplications a mirror. A division when a read ends.
+//!
+//! # Good at
+//! Unequal members at any depth, random reads on disks, several streams, readers beside writers,
+//! a member that slows and recovers: one that was not read for long is read as well, by the way.
+//!
+//! # Bad at
+//! Stalls of a few milliseconds: it does not read twice to be rid of them (`hedge` does).
+//! Fairness between streams: one that has a disk to itself keeps it while others share the rest.
+//!
+//! # Origin
+//! Ours. Shortest expected delay is IPVS's `sed`; marginal cost instead of mean wait is what makes
+//! greedy choices best for all (Pigou's argument on roads); serving an area each is RAIDframe's
+//! `Partition`, here with a border that moves; keeping a stream on its disk is md's. `:without` one
+//! ingredient shows what that is worth.
+
+mod cost;
+mod flash;
+pub(super) mod ingredients;
+mod probes;
+mod runs;
+mod speed;
+mod split;
+mod tenancy;
+mod territory;
+
+use self::cost::View;
+use self::ingredients::Ingredient;
+use self::runs::Runs;
+use self::speed::Speed;
+use self::tenancy::Tenancy;
+use self::territory::Territory;
+use super::Build;
+use super::spec::PolicyError;
+use crate::io::{MemberIo, Op, Outcome};
+use crate::member::{MemberState, Members};
+use crate::policy::{Choice, Ctx, Mirror, Places, Read, ReadPolicy, Reason};
+use crate::units::Nanos;
+
+struct Auto {
+    /// The number of the ingredient that is left out.
+    without: u64,
+    turn: usize,
+    runs: Runs,
+    members: Vec<Known>,
+}
+
+/// What is known of a member.
+struct Known {
+    speed: Speed,
+    territory: Territory,
+    tenancy: Tenancy,
+    read_at: Nanos,
+}
+
+/// Builds the policy; its value is the place of what to leave out.
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    let without = build.values[0];
+    Ok(Box::new(Auto { without, turn: 0, runs: Runs::default(), members: Vec::new() }))
+}
+
+impl Auto {
+    #[inline]
+    fn has(&self, ingredient: Ingredient) -> bool {
+        self.without != ingredient as u64
+    }
+
+    #[inline]
+    fn known(&self, mirror: &Mirror) -> &Known {
+        &self.members[mirror.member.get()]
+    }
+}
+
+impl ReadPolicy for Auto {
+    fn choose(
+        &mut self,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        let now = ctx.now;
+        let run = self.runs.take(read, now);
+        let view = View::new(&run, mirrors, members, now);
+        let alone = self.disk_alone(&run, read, mirrors, now);
+        let place = alone.unwrap_or_else(|| self.cheapest(read, mirrors, &view));
+        self.turn = self.turn.wrapping_add(1);
+        self.note(place, alone.is_some(), read, mirrors, &view);
+        if self.pays_to_split(place, read, mirrors, &view) {
+            mirrors.iter().for_each(|mirror| self.members[mirror.member.get()].read_at = now);
+            return Choice::Split(Places::all(mirrors));
+        }
+        match self.due(place, read, mirrors, &view) {
+            Some(probed) => {
+                let known = &mut self.members[mirrors[probed].member.get()];
+                known.read_at = now;
+                known.speed.forget();
+                Choice::All(Places::pair(place, probed))
+            }
+            None => Choice::Mirror(place),
+        }
+    }
+
+    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
+        if outcome.result.is_ok() {
+            let known = &mut self.members[io.member.get()];
+            known.tenancy.extend(io.stream, outcome.completed_at);
+            known.speed.learn(io, outcome, io.op == Op::Read);
+        }
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        for (index, member) in members.iter() {
+            let config = &member.config;
+            let known = Known {
+                speed: Speed::new(config.rotational),
+                territory: Territory::new(config.size_bytes),
+                tenancy: Tenancy::default(),
+                read_at: Nanos::ZERO,
+            };
+            match self.members.get_mut(index.get()) {
+                None => self.members.push(known),
+                Some(old) if member.state == MemberState::Failed => *old = known,
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn explain(
+        &self,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        now: Nanos,
+    ) -> Vec<Reason> {
+        self.reasons(read, mirrors, members, now)
+    }
+}

@@ -1,0 +1,81 @@
+//! Runs of reads that each begin where one before it ended.
+//!
+//! A table by where the next read of a run would begin, so a read finds its run with one look, in
+//! whatever order many readers come. A random read leaves an entry behind as well; it may push out
+//! another of its kind, but a run only when that has not gone on for a second.
+
+use crate::policy::Read;
+use crate::units::Nanos;
+
+const SETS: usize = 128;
+/// From this many reads on a run counts as a sequential reader.
+const READER_READS: u32 = 4;
+const STALE: Nanos = Nanos::from_secs(1);
+
+/// Reads in a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Run {
+    /// Names it; zero for none.
+    pub(super) id: u64,
+    /// How many reads it has.
+    pub(super) reads: u32,
+    next: u64,
+    read_at: Nanos,
+}
+
+/// The runs of a volume.
+#[derive(Debug)]
+pub(super) struct Runs {
+    sets: Vec<[Run; 2]>,
+    last_id: u64,
+}
+
+impl Default for Runs {
+    fn default() -> Runs {
+        Runs { sets: vec![[Run::default(); 2]; SETS], last_id: 0 }
+    }
+}
+
+impl Run {
+    /// Whether it is long enough to be a sequential reader.
+    #[inline]
+    pub(super) fn is_reader(&self) -> bool {
+        self.reads >= READER_READS
+    }
+}
+
+impl Runs {
+    /// The run that this read goes on with, or its own; the read counts in it.
+    #[inline]
+    pub(super) fn take(&mut self, read: &Read, now: Nanos) -> Run {
+        let set = &mut self.sets[set_of(read.offset)];
+        let found = set.iter_mut().find(|run| run.next == read.offset && run.id != 0);
+        let before = found.map(std::mem::take).unwrap_or_else(|| {
+            self.last_id += 1;
+            Run { id: self.last_id, ..Run::default() }
+        });
+        let next = read.offset + read.length;
+        let run = Run { reads: before.reads.saturating_add(1), next, read_at: now, ..before };
+        let worth = |old: &Run| {
+            let is_live = old.is_reader() && now.saturating_sub(old.read_at) < STALE;
+            (is_live, old.read_at)
+        };
+        let set = &mut self.sets[set_of(next)];
+        let place = usize::from(worth(&set[1]) < worth(&set[0]));
+        set[place] = run;
+        run
+    }
+
+    /// The run that such a read would be part of, if there is one, as it would then be.
+    pub(super) fn peek(&self, read: &Read) -> Run {
+        let set = &self.sets[set_of(read.offset)];
+        let found = set.iter().find(|run| run.next == read.offset && run.id != 0);
+        found.map(|run| Run { reads: run.reads + 1, ..*run }).unwrap_or_default()
+    }
+}
+
+/// Fibonacci hashing: the high bits of a product with the golden ratio.
+#[inline]
+fn set_of(offset: u64) -> usize {
+    (offset.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - SETS.ilog2())) as usize
+}

@@ -1,0 +1,53 @@
+//! The part of a disk that it reads most, and what a read elsewhere costs.
+//!
+//! The middle of that part follows the reads given to the disk. Since a read costs more the further
+//! it lies from the middle, the copies of a mirror drift apart and each gets the addresses nearest
+//! to it, as RAIDframe's `Partition` deals them out. But here a faster disk gets a larger part, a
+//! longer queue moves the border, and the parts need not be known beforehand.
+//!
+//! On an idle disk a read costs the seek: about what it takes by distance, in sixteenths of the
+//! mean access, for a common seek curve. On a busy one the disk sorts its queue, and what one seek
+//! takes matters less than that all lie close together: there the cost rises with distance and with
+//! the queue, to many times an access, so that a read crosses the border only to even out queues.
+
+/// Distances are counted in parts of the disk, of which it has at least half so many.
+const PARTS_SHIFT: u32 = 12;
+/// The time of an access in sixteenths of the mean one, for distances from all of the disk by
+/// halves down to nothing. Two thirds of the mean stay without a seek: rotation and transfer.
+const IDLE_SIXTEENTHS: [u64; 13] = [28, 25, 22, 20, 18, 16, 15, 14, 13, 12, 11, 10, 10];
+/// What all of the disk's length adds on a busy disk, in accesses.
+const BUSY_ACCESSES: u64 = 64;
+
+/// Where a disk reads.
+#[derive(Clone, Debug)]
+pub(super) struct Territory {
+    middle: u64,
+    part_shift: u32,
+}
+
+impl Territory {
+    /// Of a member of so many bytes.
+    pub(super) fn new(size_bytes: u64) -> Territory {
+        let bits = u64::BITS - size_bytes.leading_zeros();
+        Territory { middle: size_bytes / 2, part_shift: bits.saturating_sub(PARTS_SHIFT) }
+    }
+
+    /// What the access to this offset costs beside so much work in flight (`Speed::load`), if the
+    /// mean one takes `access_ns`.
+    #[inline]
+    pub(super) fn seek_ns(&self, offset: u64, load: u64, access_ns: u64) -> u64 {
+        let parts = (self.middle.abs_diff(offset) >> self.part_shift).min((1 << PARTS_SHIFT) - 1);
+        if load == 0 {
+            let halvings = parts.leading_zeros() - (u64::BITS - PARTS_SHIFT);
+            return access_ns * IDLE_SIXTEENTHS[halvings as usize] / 16;
+        }
+        access_ns + ((access_ns * parts * (BUSY_ACCESSES + load / 16)) >> PARTS_SHIFT)
+    }
+
+    /// The disk was given a read here.
+    #[inline]
+    pub(super) fn drift(&mut self, offset: u64) {
+        let distance = offset as i64 - self.middle as i64;
+        self.middle = (self.middle as i64 + (distance >> 4)) as u64;
+    }
+}
