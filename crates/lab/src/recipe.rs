@@ -16,14 +16,16 @@ pub mod compare;
 pub mod markdown;
 mod measure;
 pub mod page;
+mod picture;
 mod published;
 mod read;
 pub mod run;
 pub mod text;
 
 pub use measure::{MEASURES, Measure};
+pub use picture::{Dot, Picture, Step};
 pub use published::Published;
-pub use read::{Claim, Free, Recipe, Row, Table};
+pub use read::{Claim, Free, Process, Recipe, Row, Table};
 
 use anyhow::{Context, Result, bail};
 use builtin::BUILTINS;

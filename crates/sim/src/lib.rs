@@ -20,3 +20,4 @@ mod seats;
 pub mod workload;
 
 pub use error::SimError;
+pub use seats::first_stream;

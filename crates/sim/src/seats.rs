@@ -30,6 +30,12 @@ pub(crate) struct Seat {
     pub(crate) ended: bool,
 }
 
+/// The stream of the first clone of a run: far from zero, so that nobody takes a stream for an
+/// index. Its parity is a coin toss, as that of a process id is; the other clones count on from it.
+pub fn first_stream(seed: u64) -> u64 {
+    1000 + Rng::stream(seed, "streams").below(30_000)
+}
+
 /// Makes the seats of a run.
 pub(crate) struct Seating<'a> {
     run: &'a Run<'a>,
@@ -51,8 +57,7 @@ impl<'a> Seating<'a> {
             job.time_based = true;
         }
         let before: u32 = self.run.jobs.jobs[..job.index].iter().map(|job| job.clones).sum();
-        // Far from zero, so that nobody takes a stream for an index; its parity is a coin toss.
-        let first_stream = 1000 + Rng::stream(self.run.seed, "streams").below(30_000);
+        let first_stream = first_stream(self.run.seed);
         let seat = |clone| {
             let number = before + clone;
             let stream = first_stream + u64::from(number);

@@ -2,11 +2,13 @@
 //!
 //! Per cell the ratio of ours to the published value. Per table, over the pairs of rows in each of
 //! its ranked columns: Kendall's tau ("A new measure of rank correlation", Biometrika 1938) over
-//! the pairs that were more than 10 % apart in the original, where ours that are equal count for
-//! neither side; and the ratio error, by how much ours(a)/ours(b) is off published(a)/published(b),
-//! taken in the direction that makes it larger: twice too much and half too little are both 100 %.
-//! Where a range was published, the nearest of the ratios that it allows counts.
+//! the pairs that were more than 10 % apart in the original, where ours within 1 % of each other
+//! count for neither side, so that no noise decides; and the ratio error, by how much
+//! ours(a)/ours(b) is off published(a)/published(b), taken in the direction that makes it larger:
+//! twice too much and half too little are both 100 %. Where a range was published, the nearest of
+//! the ratios that it allows counts.
 
+use super::picture::Picture;
 use super::published::Published;
 use super::read::{Claim, Free, Recipe, Row, Table, TableColumn};
 use super::run::Runs;
@@ -19,6 +21,9 @@ pub const APART: f64 = 1.1;
 
 /// Of two values that are no further apart than this, neither is above the other.
 pub const TIED: f64 = 1.01;
+
+/// A tau is a fraction of few pairs, written with two digits in a recipe.
+const ROUNDING: f64 = 0.005;
 
 /// A recipe, ours beside the published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,8 +63,14 @@ pub struct TableComparison {
     pub claims: Vec<ClaimComparison>,
     /// How well the order of its rows agrees; none if nothing is ranked.
     pub agreement: Option<Agreement>,
+    /// How well it would agree if other rows were those published.
+    pub alternatives: Vec<Alternative>,
     /// The rank agreement that a test holds it to.
     pub tau_at_least: Option<f64>,
+    /// The median ratio error that a test holds it to.
+    pub ratio_error_at_most: Option<f64>,
+    /// Pictures of its runs.
+    pub pictures: Vec<Picture>,
 }
 
 /// A column.
@@ -123,6 +134,41 @@ pub struct Agreement {
     pub ratio_error_worst: f64,
 }
 
+/// The rank agreement with another row in the place of one, where the source does not tell which of
+/// the two was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Alternative {
+    /// The row that takes the place.
+    pub row: String,
+    /// The row whose published values are compared.
+    pub instead_of: String,
+    /// Kendall's tau then.
+    pub tau: Option<f64>,
+}
+
+impl TableComparison {
+    /// What a test holds it to and it misses, in words.
+    pub fn misses(&self) -> Vec<String> {
+        let mut misses = Vec::new();
+        let tau = self.agreement.as_ref().and_then(|agreement| agreement.tau);
+        if let Some(least) = self.tau_at_least
+            && tau.is_none_or(|tau| tau < least - ROUNDING)
+        {
+            misses.push(format!("tau {tau:?}, not {least}"));
+        }
+        let error = self.agreement.as_ref().map(|agreement| agreement.ratio_error_median);
+        if let Some(most) = self.ratio_error_at_most
+            && error.is_none_or(|error| error > most)
+        {
+            misses.push(format!("median ratio error {error:?}, not {most}"));
+        }
+        let off =
+            self.rows.iter().filter(|row| row.cells.iter().any(|it| it.within == Some(false)));
+        misses.extend(off.map(|row| format!("{} is beyond its tolerance", row.name)));
+        misses
+    }
+}
+
 impl Repetition {
     /// Sets the runs of a recipe beside what was published.
     pub fn new(recipe: &Recipe, runs: &Runs<'_>) -> Repetition {
@@ -161,11 +207,19 @@ fn compare_table(table: &Table, runs: &Runs<'_>) -> TableComparison {
         title: table.title.clone(),
         of: table.of.clone(),
         agreement: agreement(&columns, &rows),
+        alternatives: alternatives(table, &columns, &rows),
         claims: table.claims.iter().map(|claim| compare_claim(claim, &columns, &rows)).collect(),
         columns,
         rows,
         tau_at_least: table.tau_at_least,
+        ratio_error_at_most: table.ratio_error_at_most,
+        pictures: pictures(table, runs),
     }
+}
+
+fn pictures(table: &Table, runs: &Runs<'_>) -> Vec<Picture> {
+    let rows = table.rows.iter().filter(|_| table.pictures);
+    rows.map(|row| Picture::new(&row.name, runs.first(row))).collect()
 }
 
 fn compare_row(table: &Table, row: &Row, runs: &Runs<'_>) -> Vec<CellComparison> {
@@ -197,6 +251,21 @@ fn compare_claim(claim: &Claim, columns: &[ColumnHead], rows: &[RowComparison]) 
     };
     let ours = [of(&claim.more), of(&claim.less)];
     ClaimComparison { says: claim.says.clone(), ours, holds: ours[0] > ours[1] * TIED }
+}
+
+fn alternatives(table: &Table, columns: &[ColumnHead], rows: &[RowComparison]) -> Vec<Alternative> {
+    let swapped = |(number, row): (usize, &Row)| {
+        let instead_of = row.instead_of.clone()?;
+        let mut rows = rows.to_vec();
+        let place = rows.iter().position(|row| row.name == instead_of);
+        let place = place.expect("the reader knows the rows that are replaced");
+        for index in 0..columns.len() {
+            rows[place].cells[index].ours = rows[number].cells[index].ours;
+        }
+        let tau = agreement(columns, &rows).and_then(|agreement| agreement.tau);
+        Some(Alternative { row: row.name.clone(), instead_of, tau })
+    };
+    table.rows.iter().enumerate().filter_map(swapped).collect()
 }
 
 fn agreement(columns: &[ColumnHead], rows: &[RowComparison]) -> Option<Agreement> {
@@ -232,17 +301,19 @@ fn agreement(columns: &[ColumnHead], rows: &[RowComparison]) -> Option<Agreement
     })
 }
 
-/// 1 if ours are in the published order, -1 if in the other, 0 if they are equal; none if the
+/// 1 if ours are in the published order, -1 if in the other, 0 if they are [`TIED`]; none if the
 /// published ones are too close.
 fn verdict(
     (one, ours_one): (Published, f64),
     (other, ours_other): (Published, f64),
 ) -> Option<f64> {
     let is_above = |upper: Published, lower: Published| upper.low > lower.high() * APART;
-    let ours = match ours_one.total_cmp(&ours_other) {
-        std::cmp::Ordering::Greater => 1.0,
-        std::cmp::Ordering::Less => -1.0,
-        std::cmp::Ordering::Equal => 0.0,
+    let ours = if ours_one > ours_other * TIED {
+        1.0
+    } else if ours_other > ours_one * TIED {
+        -1.0
+    } else {
+        0.0
     };
     if is_above(one, other) {
         Some(ours)
@@ -303,7 +374,9 @@ mod tests {
         assert_eq!((found.tau, found.ranked_pairs), (Some(0.0), 2));
         let found = agreement_of(&[(exact(1.0), 2.0), (exact(2.0), 4.0), (exact(3.0), 8.0)]);
         assert_eq!((found.tau, found.ranked_pairs), (Some(1.0), 3));
-        assert_eq!(agreement_of(&[(exact(1.0), 7.0), (exact(2.0), 7.0)]).tau, Some(0.0));
+        // Within 1 % ours tie.
+        assert_eq!(agreement_of(&[(exact(1.0), 7.0), (exact(2.0), 7.06)]).tau, Some(0.0));
+        assert_eq!(agreement_of(&[(exact(1.0), 7.0), (exact(2.0), 7.08)]).tau, Some(1.0));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The page of the book on recipes: each with its source, its tables and what does not match.
 
 use super::builtin::NOT_REPEATED;
-use super::compare::{Repetition, TableComparison};
+use super::compare::{Alternative, Repetition, TableComparison};
 use super::text;
 use crate::report::markdown::{draw, escaped};
 use crate::report::text::wrapped;
@@ -18,7 +18,9 @@ const PREFACE: &[&str] = &[
      ours. What a source does not tell is a free parameter: it is named, and it is the \
      same for all policies of a table.",
     "Rank agreement is Kendall's tau over the pairs of rows that were more than 10 % \
-     apart in the original: 1 is the same order, 0 is chance, -1 the reverse. The ratio \
+     apart in the original: 1 is the same order, 0 is chance, -1 the reverse; ours within 1 % of \
+     each other are a tie. In brackets it stands for the other process, where the source does not \
+     tell which one read under `btrfs/pid`. The ratio \
      error tells how far the ratio between two rows is off the published one. A ratio is \
      ours divided by the published value, and 1.00 where ours lies in a published range.",
 ];
@@ -41,7 +43,7 @@ pub fn page(repetitions: &[Repetition]) -> String {
 }
 
 /// One row per table that ranks something.
-fn overview(repetitions: &[Repetition]) -> Grid {
+pub(super) fn overview(repetitions: &[Repetition]) -> Grid {
     let columns = vec![
         Column::left("recipe"),
         Column::left("table"),
@@ -55,10 +57,12 @@ fn overview(repetitions: &[Repetition]) -> Grid {
         for table in &repetition.tables {
             let Some(agreement) = &table.agreement else { continue };
             let percent = |fraction: f64| format!("{:.0} %", 100.0 * fraction);
+            let other = |it: &Alternative| it.tau.map(|tau| format!(" ({tau:.2})"));
+            let others: String = table.alternatives.iter().filter_map(other).collect();
             let texts = vec![
                 repetition.recipe.clone(),
                 table.title.clone(),
-                agreement.tau.map_or("-".to_owned(), |tau| format!("{tau:.2}")),
+                agreement.tau.map_or("-".to_owned(), |tau| format!("{tau:.2}{others}")),
                 agreement.ranked_pairs.to_string(),
                 percent(agreement.ratio_error_median),
                 percent(agreement.ratio_error_worst),

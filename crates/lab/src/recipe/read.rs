@@ -10,6 +10,7 @@ use crate::inputs::check_fit;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
+use mirrorball_sim::first_stream;
 use mirrorball_sim::job::{Environment, JobFile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,16 @@ pub struct Free {
     pub chosen: String,
 }
 
+/// Whether the number of the process that reads is even or odd: `btrfs/pid` goes by nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Process {
+    /// Even.
+    Even,
+    /// Odd.
+    Odd,
+}
+
 /// One published table.
 #[derive(Debug)]
 pub struct Table {
@@ -65,8 +76,12 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// What the text says of it.
     pub claims: Vec<Claim>,
-    /// The rank agreement that a test holds it to; none where it is not held.
+    /// The rank agreement that a test holds it to; none where nothing is ranked.
     pub tau_at_least: Option<f64>,
+    /// The median ratio error that a test holds it to, a fraction.
+    pub ratio_error_at_most: Option<f64>,
+    /// Whether the page shows a picture of each row's run.
+    pub pictures: bool,
 }
 
 /// One column: a measure.
@@ -99,6 +114,8 @@ pub struct Row {
     pub seeds: Vec<u64>,
     /// The member that its columns are of.
     pub devid: Option<u64>,
+    /// The row whose published values it might have had as well: another process, say.
+    pub instead_of: Option<String>,
     /// Why it does not match, where that follows from a definition: such a row is not held.
     pub explained: Option<String>,
     /// One per column; none where nothing was published.
@@ -131,6 +148,7 @@ struct RecipeText {
     free: Vec<Free>,
     #[serde(default = "one")]
     repeats: u64,
+    process: Option<Process>,
     table: Vec<TableText>,
 }
 
@@ -151,6 +169,9 @@ struct TableText {
     #[serde(default)]
     tolerance: BTreeMap<String, f64>,
     tau_at_least: Option<f64>,
+    ratio_error_at_most: Option<f64>,
+    #[serde(default)]
+    pictures: bool,
     row: Vec<toml::Table>,
     #[serde(default)]
     claim: Vec<Claim>,
@@ -176,10 +197,10 @@ impl Recipe {
     pub(super) fn read(name: &str, folder: &str, files: &Files<'_>) -> Result<Recipe> {
         let path = format!("{folder}/{RECIPE_FILE}");
         let text: RecipeText = toml::from_str(&files(RECIPE_FILE)?).context(path.clone())?;
-        let repeats = text.repeats;
+        let (repeats, process) = (text.repeats, text.process);
         let tables = text.table.into_iter().map(|table| {
             let title = table.title.clone();
-            read_table(table, repeats).with_context(|| format!("{path}: table `{title}`"))
+            read_table(table, repeats, process).with_context(|| format!("{path}: table `{title}`"))
         });
         let mut recipe = Recipe {
             name: name.to_owned(),
@@ -217,7 +238,7 @@ impl Recipe {
     }
 }
 
-fn read_table(text: TableText, repeats: u64) -> Result<Table> {
+fn read_table(text: TableText, repeats: u64, process: Option<Process>) -> Result<Table> {
     for name in text.ranked.iter().chain(text.tolerance.keys()) {
         ensure!(text.columns.contains(name), "`{name}` is none of its columns");
     }
@@ -229,7 +250,7 @@ fn read_table(text: TableText, repeats: u64) -> Result<Table> {
     });
     let columns: Vec<TableColumn> = columns.collect::<Result<_>>()?;
     let repeats = text.repeats.unwrap_or(repeats);
-    let defaults = Defaults { array: text.array, job: text.job, repeats };
+    let defaults = Defaults { array: text.array, job: text.job, repeats, process };
     let rows = text.row.into_iter().map(|row| read_row(row, &columns, &defaults));
     let rows: Vec<Row> = rows.collect::<Result<_>>()?;
     for claim in &text.claim {
@@ -237,6 +258,9 @@ fn read_table(text: TableText, repeats: u64) -> Result<Table> {
         ensure!(named(&claim.more), "a claim names `{}`, which is no row", claim.more);
         ensure!(named(&claim.less), "a claim names `{}`, which is no row", claim.less);
         ensure!(text.columns.contains(&claim.column), "`{}` is no column", claim.column);
+    }
+    for of in rows.iter().filter_map(|row| row.instead_of.as_ref()) {
+        ensure!(rows.iter().any(|row| row.name == *of), "a row is instead of `{of}`, no row");
     }
     Ok(Table {
         title: text.title,
@@ -246,6 +270,8 @@ fn read_table(text: TableText, repeats: u64) -> Result<Table> {
         rows,
         claims: text.claim,
         tau_at_least: text.tau_at_least,
+        ratio_error_at_most: text.ratio_error_at_most,
+        pictures: text.pictures,
     })
 }
 
@@ -254,6 +280,7 @@ struct Defaults {
     array: String,
     job: Option<String>,
     repeats: u64,
+    process: Option<Process>,
 }
 
 fn read_row(mut row: toml::Table, columns: &[TableColumn], defaults: &Defaults) -> Result<Row> {
@@ -264,9 +291,13 @@ fn read_row(mut row: toml::Table, columns: &[TableColumn], defaults: &Defaults) 
     let job = take_text(&mut row, "job")?.or_else(|| defaults.job.clone());
     let job = job.ok_or_else(|| anyhow!("row `{name}` has no `job`, nor has its table"))?;
     let explained = take_text(&mut row, "explained")?;
+    let instead_of = take_text(&mut row, "instead_of")?;
     let devid = take_number(&mut row, "devid")?;
-    let seed = take_number(&mut row, "seed")?;
-    let seeds = seed.map_or((1..=defaults.repeats).collect(), |seed| vec![seed]);
+    let process = match row.remove("process") {
+        None => defaults.process,
+        Some(value) => Some(value.try_into().context("`process` is \"even\" or \"odd\"")?),
+    };
+    let seeds = seeds_of(process, defaults.repeats);
     let mut published = Vec::new();
     for column in columns {
         let is_whole = column.measure.of_member && column.devid.or(devid).is_none();
@@ -280,7 +311,17 @@ fn read_row(mut row: toml::Table, columns: &[TableColumn], defaults: &Defaults) 
     if let Some(key) = row.keys().next() {
         bail!("row `{name}`: `{key}` is none of the table's columns");
     }
-    Ok(Row { name, policy, array, job, seeds, devid, explained, published })
+    Ok(Row { name, policy, array, job, seeds, devid, instead_of, explained, published })
+}
+
+/// The first seeds whose runs are by a process of this parity.
+fn seeds_of(process: Option<Process>, repeats: u64) -> Vec<u64> {
+    let is_wanted = |seed: &u64| match process {
+        None => true,
+        Some(Process::Even) => first_stream(*seed).is_multiple_of(2),
+        Some(Process::Odd) => !first_stream(*seed).is_multiple_of(2),
+    };
+    (1..).filter(is_wanted).take(repeats as usize).collect()
 }
 
 fn take_text(row: &mut toml::Table, key: &str) -> Result<Option<String>> {

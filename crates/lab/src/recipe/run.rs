@@ -36,6 +36,8 @@ pub fn count(recipe: &Recipe) -> usize {
 /// # Errors
 /// If a run cannot start; the message names it.
 pub fn run<'a>(recipe: &'a Recipe, on_run: &(dyn Fn() + Sync)) -> Result<Runs<'a>> {
+    let pictured = recipe.tables.iter().filter(|table| table.pictures);
+    let drawn: Vec<Key<'_>> = pictured.flat_map(|table| &table.rows).flat_map(row_keys).collect();
     let records = keys(recipe).into_par_iter().map(|key| {
         let (array, job, policy, seed) = key;
         let run = Run {
@@ -48,9 +50,11 @@ pub fn run<'a>(recipe: &'a Recipe, on_run: &(dyn Fn() + Sync)) -> Result<Runs<'a
         };
         let record = engine::run(&run);
         let mut record = record.with_context(|| format!("{array}, {job}, {policy}"))?;
-        // Nothing here is drawn over time, and many runs are held at once.
-        record.intervals = Vec::new();
-        record.samples = Vec::new();
+        // Many runs are held at once, and few are drawn over time.
+        if !drawn.contains(&key) {
+            record.intervals = Vec::new();
+            record.samples = Vec::new();
+        }
         on_run();
         Ok((key, record))
     });
@@ -70,6 +74,13 @@ fn row_keys(row: &Row) -> impl Iterator<Item = Key<'_>> {
 }
 
 impl Runs<'_> {
+    /// The first repeat of a row.
+    pub(super) fn first(&self, row: &Row) -> &Record {
+        let key = row_keys(row).next().expect("a row has a repeat");
+        let found = self.records.iter().find(|(known, _)| **known == key);
+        found.expect("every row of the recipe was run").1
+    }
+
     pub(super) fn pool<'b>(&'b self, table: &'b Table, row: &'b Row) -> Pool<'b> {
         let records = row_keys(row).map(|key| {
             let found = self.records.iter().find(|(known, _)| **known == key);

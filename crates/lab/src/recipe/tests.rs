@@ -24,6 +24,10 @@ fn every_built_in_recipe_is_understood_and_uses_all_its_files() {
         let used = 1 + recipe.arrays.len() + recipe.jobs.len();
         assert_eq!(used, files.len(), "{name} has files that no row names");
         assert!(!recipe.mismatch.is_empty() && !recipe.sources.is_empty(), "{name}");
+        for table in recipe.tables.iter().filter(|table| table.columns.iter().any(|it| it.ranked)) {
+            let is_held = table.ratio_error_at_most.is_some();
+            assert!(is_held, "{name}, {}: nothing holds its figures", table.title);
+        }
     }
 }
 
@@ -65,6 +69,8 @@ fn what_is_wrong_is_named() {
         ("ranked = [\"read_iops\"]", "ranked = [\"x\"]", "`x` is none of its columns"),
         ("policy = \"pid\"", "policy = \"pdi\"", "did you mean `pid`"),
         ("job = \"job.fio\"", "job = \"other.fio\"", "no file other.fio"),
+        ("share_1 = [0, 50]", "process = \"both\"", "`process` is \"even\" or \"odd\""),
+        ("share_1 = [0, 50]", "instead_of = \"x\"", "instead of `x`, no row"),
     ] {
         let text = RECIPE.replace(right, wrong);
         assert_ne!(text, RECIPE, "{right}");
@@ -85,4 +91,40 @@ fn a_run_is_set_beside_what_was_published() {
     assert!([0.0, 100.0].contains(&share.ours), "a process reads from one: {}", share.ours);
     let text = text::render(&repetition, crate::report::Style::FILE);
     assert!(text.contains("9.85"), "{text}");
+}
+
+fn repeat(text: &str) -> compare::TableComparison {
+    let recipe = read(text).unwrap();
+    let runs = run::run(&recipe, &|| ()).unwrap();
+    compare::Repetition::new(&recipe, &runs).tables.remove(0)
+}
+
+#[test]
+fn a_process_is_even_or_odd_whatever_the_seed() {
+    for (process, share) in [("even", 100.0), ("odd", 0.0)] {
+        let text = RECIPE
+            .replace("policy = \"pid\"", &format!("policy = \"pid\", process = \"{process}\""));
+        assert_eq!(
+            repeat(&format!("repeats = 3\n{text}")).rows[0].cells[1].ours,
+            share,
+            "{process}"
+        );
+    }
+}
+
+#[test]
+fn what_a_table_is_held_to_is_missed_by_name() {
+    // Both rows have the same figure, one of them on the other disk.
+    let rows = "[{ policy = \"devid:1\", read_iops = 100 }, \
+                { policy = \"devid:2\", read_iops = 200 }, \
+                { policy = \"pid\", name = \"other\", instead_of = \"btrfs/devid:1\" }]";
+    let start = RECIPE.find("row = ").unwrap();
+    let text = format!("{}row = {rows}\n", &RECIPE[..start]);
+    assert!(repeat(&text).misses().is_empty(), "nothing holds it");
+    let held = "row = ".to_owned();
+    let text = text.replace(&held, "tau_at_least = 0.8\nratio_error_at_most = 0.5\nrow = ");
+    let table = repeat(&text);
+    // A tie is no order, and 1 to 1 is twice as much as 1 to 2.
+    assert_eq!(table.misses(), ["tau Some(0.0), not 0.8", "median ratio error Some(1.0), not 0.5"]);
+    assert_eq!(table.alternatives[0].tau, Some(0.0));
 }

@@ -1,6 +1,8 @@
 //! A repetition for a terminal: table by table, published and ours side by side.
 
-use super::compare::{Agreement, ClaimComparison, Repetition, RowComparison, TableComparison};
+use super::compare::{
+    Agreement, Alternative, ClaimComparison, Repetition, RowComparison, TableComparison,
+};
 use crate::report::{self, Column, Emphasis, Grid, GridRow, Style, draw};
 
 /// Width of running text where the terminal is wider.
@@ -63,6 +65,7 @@ fn grid_row(table: &TableComparison, row: &RowComparison) -> GridRow {
 /// What stands below a table: how well it agrees, what the text says, what is explained.
 pub(super) fn remarks(table: &TableComparison) -> Vec<String> {
     let mut lines: Vec<String> = table.agreement.iter().map(agreement).collect();
+    lines.extend(table.alternatives.iter().map(alternative));
     let held: Vec<bool> =
         table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.within).collect();
     if !held.is_empty() {
@@ -90,7 +93,14 @@ fn agreement(agreement: &Agreement) -> String {
     )
 }
 
-fn claim(claim: &ClaimComparison) -> String {
+fn alternative(alternative: &Alternative) -> String {
+    let Alternative { row, instead_of, tau } = alternative;
+    let tau = tau.map_or("none".to_owned(), |tau| format!("{tau:.2}"));
+    format!("tau with {row:?} in the place of {instead_of:?}: {tau}")
+}
+
+/// What is said and whether it holds, in a line.
+pub(super) fn claim(claim: &ClaimComparison) -> String {
     let [more, less] = claim.ours.map(figure);
     let verdict = if claim.holds { "so it is here" } else { "not so here" };
     format!("\"{}\": {verdict}, {more} to {less}", claim.says)
