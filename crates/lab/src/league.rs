@@ -1,7 +1,7 @@
 //! The league: the matrix of arrays and jobs on which policies are judged.
 //!
 //! Every job runs on every array (a *pairing*), under every policy and the oracle. [`matrix`] knows
-//! the arrays and jobs, [`prepare`] sets rates and lengths by a few runs of their own, the plan,
+//! the arrays and jobs, `prepare` sets rates and lengths by a few runs of their own, the plan,
 //! the run and the study are those of every experiment (one plan an array), and [`standings`] makes
 //! one table of the studies.
 //!
