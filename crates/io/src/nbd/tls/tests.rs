@@ -4,6 +4,7 @@ use super::porter::{Arrivals, Porter};
 use super::{ClientTls, ServerTls, caller, prelude, pump};
 use crate::nbd::handshake::greeting;
 use crate::nbd::wire::{OPTION_MAGIC, option, option_reply};
+use proptest::prelude::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{ClientConnection, Connection, ServerConnection, StreamOwned};
 use std::fs::{self, File};
@@ -165,6 +166,20 @@ fn nothing_is_told_before_tls() {
     assert!(result.is_err() && kinds.len() < 20, "it never comes to TLS");
     let (result, kinds, unread) = prelude(&[(option::LIST, &[0; 20 << 10])]);
     assert!(result.is_err() && kinds.is_empty() && unread == 20 << 10, "too long");
+}
+
+proptest! {
+    /// Whatever comes before TLS, it ends, and never with the server waiting for more than a client
+    /// that wants TLS says.
+    #[test]
+    fn no_bytes_before_tls_do_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let option = [&[0, 0, 0, 3][..], &OPTION_MAGIC.to_be_bytes(), &bytes].concat();
+        for says in [bytes, option] {
+            let mut talk = Talk { says: Cursor::new(says), hears: Vec::new() };
+            let _ = prelude::await_tls(&mut talk);
+            prop_assert!(talk.hears.len() <= 18 + 16 * 20);
+        }
+    }
 }
 
 /// A door, whom it lets in, and where it is.

@@ -1,0 +1,183 @@
+//! Clients that send garbage, lie, vanish or come in crowds, against the whole program: whoever
+//! behaves beside them notices nothing.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+const COOKIE: u64 = 0x0123_4567_89ab_cdef;
+
+/// A mirrored volume with a good client, which wrote something and reads it again and again.
+struct Place {
+    folder: TempDir,
+    server: Child,
+    good: Option<UnixStream>,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = TempDir::new().unwrap();
+        let pair =
+            "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\nsize = \"64MiB\"\ncount = 2\n";
+        std::fs::write(folder.path().join("pair.toml"), pair).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
+        command.args(["emulate", "pair.toml", "--export", "nbd:unix:socket"]);
+        command.args(["--control", "control"]).current_dir(folder.path());
+        let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
+        assert!(lines.by_ref().map_while(Result::ok).any(|line| line == "ready"));
+        // What it says later must have somewhere to go.
+        std::thread::spawn(move || lines.count());
+        let mut place = Place { folder, server, good: None };
+        let mut good = place.client();
+        good.write_all(&[&request(WRITE, 0, 4096)[..], &[7; 4096]].concat()).unwrap();
+        good.read_exact(&mut [0; 16]).unwrap();
+        place.good = Some(good);
+        place
+    }
+
+    fn connect(&self) -> UnixStream {
+        UnixStream::connect(self.folder.path().join("socket")).unwrap()
+    }
+
+    /// A client past its handshake.
+    fn client(&self) -> UnixStream {
+        let mut socket = self.connect();
+        socket.read_exact(&mut [0; 18]).unwrap();
+        let attach = [&[0, 0, 0, 3][..], &IHAVEOPT.to_be_bytes(), &[0, 0, 0, 1, 0, 0, 0, 0]];
+        socket.write_all(&attach.concat()).unwrap();
+        socket.read_exact(&mut [0; 10]).unwrap();
+        socket
+    }
+
+    /// The good client, and one that comes now, are served as ever.
+    fn is_well(&mut self) {
+        let mut late = self.client();
+        for socket in [self.good.as_mut().unwrap(), &mut late] {
+            socket.write_all(&request(READ, 0, 4096)).unwrap();
+            let mut reply = [0; 16 + 4096];
+            socket.read_exact(&mut reply).unwrap();
+            assert_eq!(reply[4..8], [0; 4], "no error");
+            assert!(reply[16..] == [7; 4096]);
+        }
+    }
+
+    /// Ends the server, which must end in good order, with nothing amiss.
+    fn stop(mut self) {
+        self.is_well();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
+        command.args(["ctl", "--control", "control", "status"]).current_dir(self.folder.path());
+        let status = command.output().unwrap();
+        assert!(String::from_utf8_lossy(&status.stdout).contains("in sync"), "{status:?}");
+        let id = self.server.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        assert_eq!(self.server.wait().unwrap().code(), Some(0));
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+fn request(kind: u16, offset: u64, length: u32) -> Vec<u8> {
+    let head = [0x25, 0x60, 0x95, 0x13, 0, 0];
+    let numbers = [COOKIE, offset].map(u64::to_be_bytes).concat();
+    [&head[..], &kind.to_be_bytes(), &numbers, &length.to_be_bytes()].concat()
+}
+
+/// Whether the server hung up.
+fn hears_the_end(mut socket: UnixStream) -> bool {
+    let end = socket.read_to_end(&mut Vec::new());
+    end.is_ok() || end.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset)
+}
+
+#[test]
+fn garbage() {
+    let mut place = Place::new();
+    for round in 0..50u8 {
+        let noise: Vec<u8> =
+            (0..5000u32).map(|index| (index * 7 + u32::from(round)) as u8).collect();
+        let mut early = place.connect();
+        let _ = early.write_all(&noise);
+        let mut late = place.client();
+        let _ = late.write_all(&noise);
+        assert!(hears_the_end(early) && hears_the_end(late), "round {round}");
+        place.is_well();
+    }
+    place.stop();
+}
+
+#[test]
+fn lies_about_lengths() {
+    let mut place = Place::new();
+    // Options and data that nobody would wait for.
+    let mut option = place.connect();
+    let head = [&[0, 0, 0, 3][..], &IHAVEOPT.to_be_bytes(), &[0, 0, 0, 7], &[0xff; 4]].concat();
+    option.write_all(&head).unwrap();
+    assert!(hears_the_end(option));
+    let mut data = place.client();
+    data.write_all(&request(WRITE, 0, u32::MAX)).unwrap();
+    assert!(hears_the_end(data));
+    // More is promised than sent: the first 4096 bytes of it must not be written.
+    let mut short = place.client();
+    short.write_all(&[&request(WRITE, 0, 32 << 20)[..], &[9; 8192]].concat()).unwrap();
+    drop(short);
+    place.is_well();
+    // More is sent than promised: what is left over is no request.
+    let mut long = place.client();
+    long.write_all(&[&request(WRITE, 8192, 512)[..], &[9; 4096]].concat()).unwrap();
+    assert!(hears_the_end(long));
+    // Ranges that are not there are errors, and the client lives.
+    let mut outside = place.client();
+    for (offset, length) in [(u64::MAX - 511, 512), (1 << 40, 4096), (0, u32::MAX - 511)] {
+        outside.write_all(&request(READ, offset, length)).unwrap();
+        let mut reply = [0; 16];
+        outside.read_exact(&mut reply).unwrap();
+        assert_ne!(reply[4..8], [0; 4], "{offset} {length}");
+    }
+    place.stop();
+}
+
+#[test]
+fn gone_in_the_middle_of_requests() {
+    let mut place = Place::new();
+    for round in 0..50 {
+        // Of a handshake, of a request, of its data, and before the replies.
+        let mut shaking = place.connect();
+        shaking.write_all(&[0, 0, 0, 3, 0x49]).unwrap();
+        let mut asking = place.client();
+        asking.write_all(&request(READ, 0, 4096)[..round % 28]).unwrap();
+        let mut writing = place.client();
+        writing.write_all(&[&request(WRITE, 0, 65536)[..], &[9; 5000]].concat()).unwrap();
+        let mut waiting = place.client();
+        for _ in 0..32 {
+            waiting.write_all(&request(READ, 0, 1 << 20)).unwrap();
+        }
+        drop((shaking, asking, writing, waiting));
+        place.is_well();
+    }
+    place.stop();
+}
+
+#[test]
+fn a_thousand_connections() {
+    let id = std::process::id().to_string();
+    let raised = Command::new("prlimit").args(["--pid", &id, "--nofile=4096:"]).output();
+    assert!(raised.is_ok_and(|output| output.status.success()), "prlimit raises our limit");
+    let mut place = Place::new();
+    let silent: Vec<UnixStream> = (0..1000).map(|_| place.connect()).collect();
+    place.is_well();
+    let attached: Vec<UnixStream> = (0..100).map(|_| place.client()).collect();
+    place.is_well();
+    drop((silent, attached));
+    place.stop();
+}
