@@ -8,8 +8,7 @@
 //!
 //! # State
 //! Per member some 20 words: what it costs, where it reads, who has it to itself, when it was last
-//! read. For all: 256 runs of consecutive reads. Averages may be kept per CPU and merged; two CPUs
-//! that write the table of runs at once lose it little.
+//! read. For all: 256 runs of consecutive reads.
 //!
 //! # Cost
 //! A hash, and a few additions and multiplications a mirror. A division when a read ends.
@@ -24,9 +23,8 @@
 //!
 //! # Origin
 //! Ours. Shortest expected delay is IPVS's `sed`; marginal cost instead of mean wait is what makes
-//! greedy choices best for all (Pigou's argument on roads); serving an area each is RAIDframe's
-//! `Partition`, here with a border that moves; keeping a stream on its disk is md's. `:without` one
-//! ingredient shows what that is worth.
+//! greedy choices best for all; serving an area each is RAIDframe's `Partition`, here with a border
+//! that moves; keeping a stream on its disk is md's. `docs/auto.md` has more.
 
 mod cost;
 mod flash;

@@ -17,6 +17,10 @@ use crate::units::Nanos;
 pub(super) const IO: u64 = 16;
 const DISK_IO_BYTES_SHIFT: u32 = 20;
 const FLASH_IO_BYTES_SHIFT: u32 = 13;
+/// More than this counts as this much, so that no product of the policy can overflow.
+const WAIT_MAX: Nanos = Nanos::from_secs(60);
+const LOAD_MAX: u64 = 1 << 20;
+const BYTES_MAX: u64 = 1 << 50;
 /// Until so many reads have ended each counts for half.
 const FIRST_READS: u32 = 8;
 
@@ -80,7 +84,8 @@ impl Speed {
     /// The work in flight.
     #[inline]
     pub(super) fn load(&self, member: &Member) -> u64 {
-        u64::from(member.in_flight()) * IO + self.byte_work(member.bytes_in_flight)
+        let bytes = member.bytes_in_flight.min(BYTES_MAX);
+        (u64::from(member.in_flight()) * IO + self.byte_work(bytes)).min(LOAD_MAX)
     }
 
     /// What a read costs beside so much work, seeks apart: its own wait and, with `foresight`, what
@@ -116,7 +121,7 @@ impl Speed {
     #[inline]
     pub(super) fn learn(&mut self, io: &MemberIo, outcome: &Outcome, is_read: bool) {
         let began_at = io.submitted_at.max(self.completed_at);
-        let service_ns = outcome.completed_at.saturating_sub(began_at).0;
+        let service_ns = outcome.completed_at.saturating_sub(began_at).0.min(WAIT_MAX.0);
         let goes_on = self.completed_end == io.offset;
         self.completed_at = outcome.completed_at;
         self.completed_end = io.offset + io.length;
@@ -131,7 +136,7 @@ impl Speed {
             let step = (sample_ns - *known_ns as i64) >> weight(self.reads, 4);
             *known_ns = (*known_ns as i64 + step).max(1) as u64;
         } else {
-            let wait_ns = outcome.wait.0;
+            let wait_ns = outcome.wait.0.min(WAIT_MAX.0);
             let load = self.load_seen;
             let was_alone = load == 0 && service_ns == wait_ns;
             self.flash.learn(&Sample { work, load, wait_ns, was_alone, reads: self.reads });

@@ -5,16 +5,24 @@
 //! to it, as RAIDframe's `Partition` deals them out. But here a faster disk gets a larger part, a
 //! longer queue moves the border, and the parts need not be known beforehand.
 //!
-//! On an idle disk a read costs the seek: about what it takes by distance, in sixteenths of the
-//! mean access, for a common seek curve. On a busy one the disk sorts its queue, and what one seek
-//! takes matters less than that all lie close together: there the cost rises with distance and with
-//! the queue, to many times an access, so that a read crosses the border only to even out queues.
+//! On an idle disk a read costs what its seek takes, by a common seek curve. A busy one sorts its
+//! queue, and what one seek takes matters less than that all lie close together: there the cost
+//! rises with distance and with the queue, to many times an access, so that a read crosses the
+//! border only to even out queues.
 
 /// Distances are counted in parts of the disk, of which it has at least half so many.
 const PARTS_SHIFT: u32 = 12;
-/// The time of an access in sixteenths of the mean one, for distances from all of the disk by
-/// halves down to nothing. Two thirds of the mean stay without a seek: rotation and transfer.
-const IDLE_SIXTEENTHS: [u64; 13] = [28, 25, 22, 20, 18, 16, 15, 14, 13, 12, 11, 10, 10];
+/// The time of an access, in 256ths of the mean one, by distance in 64ths of the disk: rotation and
+/// transfer, and a seek that takes the root of its distance.
+const IDLE_ACCESS: [u64; 64] = {
+    let mut table = [0; 64];
+    let mut part = 0;
+    while part < 64 {
+        table[part] = 160 + (288 * 288 * (2 * part as u64 + 1) / 128).isqrt();
+        part += 1;
+    }
+    table
+};
 /// What all of the disk's length adds on a busy disk, in accesses.
 const BUSY_ACCESSES: u64 = 64;
 
@@ -38,8 +46,7 @@ impl Territory {
     pub(super) fn seek_ns(&self, offset: u64, load: u64, access_ns: u64) -> u64 {
         let parts = (self.middle.abs_diff(offset) >> self.part_shift).min((1 << PARTS_SHIFT) - 1);
         if load == 0 {
-            let halvings = parts.leading_zeros() - (u64::BITS - PARTS_SHIFT);
-            return access_ns * IDLE_SIXTEENTHS[halvings as usize] / 16;
+            return (access_ns * IDLE_ACCESS[(parts >> (PARTS_SHIFT - 6)) as usize]) >> 8;
         }
         access_ns + ((access_ns * parts * (BUSY_ACCESSES + load / 16)) >> PARTS_SHIFT)
     }

@@ -1,6 +1,7 @@
 //! Tests of the table and of what holds for every policy; golden decisions and the parsers have
 //! files of their own.
 
+mod golden_auto;
 mod golden_bcachefs;
 mod golden_btrfs;
 mod golden_gmirror;

@@ -1,0 +1,150 @@
+//! What `mirrorball/auto` does in the situations that its ingredients are for, and at the edges.
+
+use super::script::{Script, Step, complete, members, wait};
+use crate::member::MemberConfig;
+use crate::policies::MIRRORS_MAX;
+use crate::policy::Choice;
+use crate::units::{GIB, KIB, MIB};
+
+fn flash(config: &mut MemberConfig) {
+    config.rotational = false;
+}
+
+fn disk(config: &mut MemberConfig) {
+    config.size_bytes = 1024 * GIB;
+}
+
+/// Time passes, and the member's oldest read ends.
+fn end(script: &mut Script, devid: u64, wait_ms: u64) {
+    script.play(&wait(wait_ms));
+    script.play(&complete(devid, wait_ms));
+}
+
+/// A read that ends before the next begins; the devid that served it.
+fn read_and_end(script: &mut Script, offset: u64, wait_ms: impl Fn(u64) -> u64) -> u64 {
+    let devid = script.read(offset, 4096, 0);
+    end(script, devid, wait_ms(devid));
+    devid
+}
+
+/// Low and high addresses by turns, never one after the other.
+fn low_and_high(number: u64) -> (u64, u64) {
+    (number % 61 * GIB + 7 * MIB, (900 + number % 53) * GIB)
+}
+
+#[test]
+fn disks_share_out_the_addresses() {
+    let mut script = Script::new("mirrorball/auto", members(2, disk));
+    for number in 0..40 {
+        let (low, high) = low_and_high(number);
+        read_and_end(&mut script, low, |_| 8);
+        read_and_end(&mut script, high, |_| 8);
+    }
+    let (low, high) = low_and_high(41);
+    let (one, other) =
+        (read_and_end(&mut script, low, |_| 8), read_and_end(&mut script, high, |_| 8));
+    assert_ne!(one, other);
+    for number in 42..60 {
+        let (low, high) = low_and_high(number);
+        assert_eq!(read_and_end(&mut script, low, |_| 8), one);
+        assert_eq!(read_and_end(&mut script, high, |_| 8), other);
+    }
+}
+
+#[test]
+fn without_territory_they_do_not() {
+    let mut script = Script::new("mirrorball/auto:territory", members(2, disk));
+    let mut of_low = [0; 3];
+    for number in 0..60 {
+        let (low, high) = low_and_high(number);
+        of_low[read_and_end(&mut script, low, |_| 8) as usize] += 1;
+        read_and_end(&mut script, high, |_| 8);
+        read_and_end(&mut script, high / 2, |_| 8);
+    }
+    assert!(of_low[1] > 15 && of_low[2] > 15, "both read everywhere: {of_low:?}");
+}
+
+#[test]
+fn slow_flash_is_left_alone_and_asked_again_when_it_has_rested() {
+    let mut script = Script::new("mirrorball/auto", members(2, flash));
+    let slow_second = |devid| if devid == 2 { 40 } else { 2 };
+    for number in 0..20 {
+        read_and_end(&mut script, number * MIB, slow_second);
+    }
+    for number in 20..30 {
+        assert_eq!(read_and_end(&mut script, number * MIB, slow_second), 1);
+    }
+    script.play(&wait(60_000));
+    let (_, choice) = script.choose(GIB, 4096, 0);
+    assert!(matches!(choice, Choice::All(_)), "a probe beside the read: {choice:?}");
+}
+
+#[test]
+fn a_stream_keeps_a_disk_to_itself() {
+    let mut script = Script::new("mirrorball/auto", members(2, disk));
+    let mut home = 0;
+    for number in 0..12 {
+        home = script.read(500 * GIB + number * 128 * KIB, 128 * KIB, 1);
+        end(&mut script, home, 1);
+    }
+    for number in 12..24 {
+        let served = script.read(500 * GIB + number * 128 * KIB, 128 * KIB, 1);
+        assert_eq!(served, home, "it goes on where it is");
+        let random = script.read(500 * GIB + number * 77 * MIB, 4096, 2);
+        assert_ne!(random, home, "nobody disturbs it, however long the other queue");
+        end(&mut script, home, 1);
+    }
+}
+
+#[test]
+fn a_second_stream_gets_the_other_disk() {
+    let mut script = Script::new("mirrorball/auto", members(2, disk));
+    let mut homes = [0; 2];
+    for number in 0..16 {
+        for (stream, home) in homes.iter_mut().enumerate() {
+            let offset = stream as u64 * 300 * GIB + number * 128 * KIB;
+            *home = script.read(offset, 128 * KIB, stream as u64);
+            end(&mut script, *home, 1);
+        }
+    }
+    assert_ne!(homes[0], homes[1]);
+}
+
+#[test]
+fn large_reads_are_cut_on_idle_flash_only() {
+    let mut script = Script::new("mirrorball/auto", members(2, flash));
+    assert!(matches!(script.choose(0, MIB, 0).1, Choice::Split(_)));
+    assert!(matches!(script.choose(8 * MIB, 4096, 0).1, Choice::Mirror(_)), "too small");
+    let mut disks = Script::new("mirrorball/auto", members(2, disk));
+    assert!(matches!(disks.choose(0, MIB, 0).1, Choice::Mirror(_)), "disks would seek twice");
+    let mut without = Script::new("mirrorball/auto:split", members(2, flash));
+    assert!(matches!(without.choose(0, MIB, 0).1, Choice::Mirror(_)));
+}
+
+#[test]
+fn who_is_behind_with_writes_is_spared() {
+    for (spec, spares) in [("mirrorball/auto", true), ("mirrorball/auto:writes", false)] {
+        let mut script = Script::new(spec, members(2, disk));
+        for number in 0..2 {
+            script.play(&Step::Write { devid: 1, offset: number * GIB, length: 4096 });
+        }
+        // Three reads on 2 are one more than what 1 has in flight.
+        let served: Vec<u64> =
+            (0..4).map(|number| script.read(512 * GIB + number * GIB, 4096, 0)).collect();
+        assert_eq!(served.iter().all(|&devid| devid == 2), spares, "{spec}: {served:?}");
+    }
+}
+
+#[test]
+fn members_that_never_answer_all_get_reads_and_nothing_breaks() {
+    for kind in [flash, disk] {
+        let mut script = Script::new("mirrorball/auto", members(MIRRORS_MAX as u64, kind));
+        let mut reads = [0; MIRRORS_MAX + 1];
+        for number in 0..4000 {
+            let offset = number * 7919 % 65_536 * 16 * MIB;
+            let devid = script.read(offset % (900 * GIB), 4096, number % 5);
+            reads[devid as usize] += 1;
+        }
+        assert!(reads[1..].iter().all(|&number| number > 20), "{reads:?}");
+    }
+}
