@@ -218,8 +218,10 @@ mod tests {
     #[test]
     fn every_token_has_one_owner_at_most() {
         let nbd = server::TOKEN_OWNERS.into_iter().chain(control::TOKEN_OWNERS);
-        let others = [fuse::BELL_OWNER, fuse::ORDER_OWNER, rebuild::TOKEN_OWNER, WAKE];
-        let owners: Vec<u8> = nbd.chain(others).collect();
+        let files = [fuse::BELL_OWNER, fuse::ORDER_OWNER];
+        let devices = [ublk::COMMAND_OWNER, ublk::ORDER_OWNER, ublk::BELL_OWNER];
+        let others = [rebuild::TOKEN_OWNER, WAKE];
+        let owners: Vec<u8> = nbd.chain(files).chain(devices).chain(others).collect();
         for (index, &owner) in owners.iter().enumerate() {
             assert!(!owners[..index].contains(&owner), "{owner}");
             assert!(!executor::owns(Token::new(owner, 0)), "{owner}");
