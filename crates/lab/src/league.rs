@@ -31,7 +31,7 @@ use standings::Standings;
 /// Policies that are instruments or candidates and no rivals: our own.
 const OWN_FAMILY: &str = "mirrorball";
 
-/// The rivals of a quick league: a dozen of which the best comes within 3 % of the best of all,
+/// The rivals of a quick league: a dozen of which the best comes within 5 % of the best of all,
 /// under every pairing of the design half.
 pub const QUICK_RIVALS: [&str; 12] = [
     "btrfs/pid",

@@ -47,7 +47,7 @@ fn part(standings: &Standings, table: &Table) -> Markup {
         table {
             tr {
                 th { "policy" } th { "geo. mean" } th {} th { "of oracle" } th { "wins" }
-                th { "worst" } th { "on" }
+                th { "worst" } th style="text-align:left" { "on" }
             }
             @for (emphasis, row) in shown(standings, table, Room::All) { (standing(emphasis, row)) }
         }
