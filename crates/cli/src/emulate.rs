@@ -41,7 +41,7 @@ pub(crate) struct Args {
     members: bool,
 
     /// The read policy of the volume
-    #[arg(short, long, default_value = "pid", conflicts_with = "members")]
+    #[arg(short, long, default_value = "mirrorball/auto", conflicts_with = "members")]
     policy: String,
 
     /// Where the data are: `memory`, `none` (reads bring zeroes), or a path: a sparse file for one

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     job: String,
 
     /// The policy whose choices are explained, or `oracle`
-    #[arg(short, long, default_value = "md/raid1")]
+    #[arg(short, long, default_value = "mirrorball/auto")]
     policy: String,
 
     /// From when on, in simulated time: 500ms, 10s, 2m

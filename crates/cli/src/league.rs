@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What the seeds of a league for design are made from; the final one has others.
 const SEED: u64 = 1;
 const FINAL_SEED: u64 = 1001;
-const DEFAULT_SUBJECT: &str = "research/prequal";
+const DEFAULT_SUBJECT: &str = "mirrorball/auto";
 /// Where `--report` writes.
 const PAGE: &str = "league.html";
 

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     doors: Doors,
 
     /// The read policy
-    #[arg(short, long, default_value = "pid")]
+    #[arg(short, long, default_value = "mirrorball/auto")]
     policy: String,
 
     /// The devid of the member that is right, if members differ: the others are rebuilt from it

@@ -97,6 +97,7 @@ impl ReadPolicy for Auto {
         let alone = self.disk_alone(&run, read, mirrors, now);
         let place = alone.unwrap_or_else(|| self.cheapest(read, mirrors, &view));
         self.turn = self.turn.wrapping_add(1);
+        self.runs.served(&run, mirrors[place].member);
         self.note(place, alone.is_some(), read, mirrors, &view);
         if self.pays_to_split(place, read, mirrors, &view) {
             mirrors.iter().for_each(|mirror| self.members[mirror.member.get()].read_at = now);

@@ -1,7 +1,9 @@
 //! The closing sentence: which policy to use, and what it gains over the kernel's default.
 //!
 //! The policy to use has the highest geometric mean over the jobs. Others tie with it when the
-//! geometric means of the single repeats, paired by seed, cannot be told apart. The gain is the
+//! geometric means of the single repeats, paired by seed, cannot be told apart. Where
+//! `mirrorball/auto` ties with the best it is the one to use: what leads here by chance may be far
+//! behind under the next job, and it is made not to be. The gain is the
 //! ratio of mean scores to that of `btrfs/pid`, job by job: its geometric mean and its range.
 
 use super::matrix::{Matrix, Scores, best_mean};
@@ -12,6 +14,9 @@ use serde::{Deserialize, Serialize};
 
 /// What the kernel does unless told otherwise.
 pub(crate) const BASELINE: &str = "btrfs/pid";
+
+/// What is preferred among equals.
+const GENERALIST: &str = "mirrorball/auto";
 
 /// What to use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,19 +45,25 @@ pub struct Gain {
 impl Verdict {
     pub(crate) fn new(policies: &[&str], matrix: &Matrix, scores: &Scores) -> Verdict {
         let index_of = |name: &str| policies.iter().position(|policy| *policy == name);
-        let winner = matrix.rows.first().expect("a plan has a policy").policy.clone();
-        let winner_index = index_of(&winner).expect("the matrix holds the plan's policies");
+        let best = &matrix.rows.first().expect("a plan has a policy").policy;
         let overall = |index| overall_by_repeat(policies, scores, index);
-        let ties = policies
-            .iter()
-            .enumerate()
-            .filter(|&(index, policy)| *policy != ORACLE && index != winner_index)
-            .filter(|&(index, _)| {
-                let [winner, other] = [winner_index, index].map(overall);
-                !winner.is_empty() && !other.is_empty() && is_tie(&winner, &other)
-            })
-            .map(|(_, policy)| (*policy).to_owned())
-            .collect();
+        let ties_of = |name: &str| -> Vec<String> {
+            let place = index_of(name).expect("the matrix holds the plan's policies");
+            let is_tied = |&(index, policy): &(usize, &&str)| {
+                let [one, other] = [place, index].map(overall);
+                let is_rival = **policy != ORACLE && index != place;
+                is_rival && !one.is_empty() && !other.is_empty() && is_tie(&one, &other)
+            };
+            let tied = policies.iter().enumerate().filter(is_tied);
+            tied.map(|(_, policy)| (*policy).to_owned()).collect()
+        };
+        let ties = ties_of(best);
+        let (winner, ties) = if ties.iter().any(|name| name == GENERALIST) {
+            (GENERALIST.to_owned(), ties_of(GENERALIST))
+        } else {
+            (best.clone(), ties)
+        };
+        let winner_index = index_of(&winner).expect("it is one of the plan's policies");
         let gain = index_of(BASELINE)
             .filter(|&baseline| baseline != winner_index)
             .map(|baseline| gain(scores, winner_index, baseline));
@@ -72,7 +83,8 @@ impl Verdict {
         if let Some(idle) = idle_job(policies, scores, &matrix.jobs) {
             return format!("Under {idle} nothing was read or written, so nothing can be said.");
         }
-        let row = &matrix.rows[0];
+        let of_winner = matrix.rows.iter().find(|row| row.policy == self.policy);
+        let row = of_winner.expect("the policy to use has its row");
         let over = over_jobs(&matrix.jobs);
         let achieved = match &self.gain {
             Some(gain) if self.ties.contains(&gain.over) => {

@@ -66,8 +66,11 @@ impl Auto {
         };
         let has_tenant = speed.is_disk() && known.tenancy.is_held_from(view.run, view.now);
         let writes_behind = u64::from(member.writes_in_flight - view.writes_least);
+        let goes_on = view.run.is_reader() && view.run.member == mirror.member;
+        let wait_ns = speed.wait_ns(load, length, self.has(Ingredient::Foresight));
         Cost {
-            wait_ns: speed.wait_ns(load, length, self.has(Ingredient::Foresight)),
+            wait_ns: if goes_on { speed.going_on_ns(wait_ns, length) } else { wait_ns }
+                + speed.overdue_ns(member, view.now),
             seek_ns,
             tenant_ns: u64::from(has_tenant) * tenancy::KEEP_OUT * io_ns,
             writes_ns: u64::from(self.has(Ingredient::Writes))
@@ -100,7 +103,7 @@ impl Auto {
     ) {
         for (place, mirror) in mirrors.iter().enumerate() {
             let known = &mut self.members[mirror.member.get()];
-            known.speed.see(&view.members[mirror.member]);
+            known.speed.see(&view.members[mirror.member], view.now);
             if place != chosen {
                 known.tenancy.leave(view.run);
                 continue;

@@ -4,6 +4,7 @@
 //! whatever order many readers come. A random read leaves an entry behind as well; it may push out
 //! another of its kind, but a run only when that has not gone on for a second.
 
+use crate::member::MemberIndex;
 use crate::policy::Read;
 use crate::units::Nanos;
 
@@ -19,6 +20,8 @@ pub(super) struct Run {
     pub(super) id: u64,
     /// How many reads it has.
     pub(super) reads: u32,
+    /// Who served the last one.
+    pub(super) member: MemberIndex,
     next: u64,
     read_at: Nanos,
 }
@@ -64,6 +67,15 @@ impl Runs {
         let place = usize::from(worth(&set[1]) < worth(&set[0]));
         set[place] = run;
         run
+    }
+
+    /// The run's read went to this member.
+    #[inline]
+    pub(super) fn served(&mut self, run: &Run, member: MemberIndex) {
+        let set = &mut self.sets[set_of(run.next)];
+        if let Some(run) = set.iter_mut().find(|it| it.id == run.id) {
+            run.member = member;
+        }
     }
 
     /// The run that such a read would be part of, if there is one, as it would then be.

@@ -31,9 +31,10 @@ pub(super) struct Speed {
     flash: Flash,
     /// Disk: one I/O, from completion to completion.
     access_ns: u64,
-    /// Disk: the same of a read that goes on where the last one ended.
+    /// The same of a read that goes on where the last one ended, alone.
     sequential_ns: u64,
     load_seen: u64,
+    progress_at: Nanos,
     reads: u32,
     completed_at: Nanos,
     completed_end: u64,
@@ -46,8 +47,9 @@ impl Speed {
             is_disk: rotational,
             flash: Flash::default(),
             access_ns: 8_000_000,
-            sequential_ns: 400_000,
+            sequential_ns: if rotational { 400_000 } else { 50_000 },
             load_seen: 0,
+            progress_at: Nanos::ZERO,
             reads: 0,
             completed_at: Nanos::ZERO,
             completed_end: 0,
@@ -103,8 +105,34 @@ impl Speed {
 
     /// Remembers the work that a read now meets, to set its wait against.
     #[inline]
-    pub(super) fn see(&mut self, member: &Member) {
+    pub(super) fn see(&mut self, member: &Member, now: Nanos) {
         self.load_seen = self.load(member);
+        if self.load_seen == 0 {
+            self.progress_at = now;
+        }
+    }
+
+    /// For how long flash that has something to do has done nothing, beyond what is usual: a stall,
+    /// which most likely lasts as long again as it has lasted.
+    #[inline]
+    pub(super) fn overdue_ns(&self, member: &Member, now: Nanos) -> u64 {
+        if self.is_disk || member.in_flight() == 0 {
+            return 0;
+        }
+        let silent_ns = now.saturating_sub(self.progress_at).0.min(WAIT_MAX.0);
+        silent_ns.saturating_sub(2 * self.flash.latency_ns)
+    }
+
+    /// The cost of a read that goes on where the last one of its run ended, if any other costs
+    /// `wait_ns`: flash reads ahead, too.
+    #[inline]
+    pub(super) fn going_on_ns(&self, wait_ns: u64, length: u64) -> u64 {
+        if self.is_disk {
+            return wait_ns;
+        }
+        let work = IO + self.byte_work(length);
+        let saved_ns = self.wait_ns(0, length, true).saturating_sub(work * self.sequential_ns / IO);
+        wait_ns.saturating_sub(saved_ns)
     }
 
     /// What a read costs beside the work that was last seen.
@@ -124,6 +152,7 @@ impl Speed {
         let service_ns = outcome.completed_at.saturating_sub(began_at).0.min(WAIT_MAX.0);
         let goes_on = self.completed_end == io.offset;
         self.completed_at = outcome.completed_at;
+        self.progress_at = outcome.completed_at;
         self.completed_end = io.offset + io.length;
         if !is_read {
             return;
@@ -139,6 +168,10 @@ impl Speed {
             let wait_ns = outcome.wait.0.min(WAIT_MAX.0);
             let load = self.load_seen;
             let was_alone = load == 0 && service_ns == wait_ns;
+            if goes_on && was_alone {
+                let step = (wait_ns * IO / work) as i64 - self.sequential_ns as i64;
+                self.sequential_ns = (self.sequential_ns as i64 + (step >> 3)).max(1) as u64;
+            }
             self.flash.learn(&Sample { work, load, wait_ns, was_alone, reads: self.reads });
         }
     }

@@ -3,8 +3,9 @@
 //! A sequential reader alone on a disk reads at the rate of the medium; two make it seek between
 //! them and get a tenth together. So a reader becomes the tenant of a disk, and everything else
 //! keeps out while any other mirror is left to it. Of the last disk that is left nobody becomes the
-//! tenant as long as there is more than one reader: all that have no disk share that one. A tenant
-//! whose disk is much slower than another that is free moves there.
+//! tenant as long as there is more than one reader: all that have no disk share that one. Of
+//! several readers the oldest is served first, so that over the pairs of a raid10 it is the same
+//! one everywhere. A tenant whose disk is much slower than another that is free moves there.
 
 use super::ingredients::Ingredient;
 use super::runs::Run;
@@ -19,7 +20,7 @@ const TENANT_STAYS: Nanos = Nanos::from_millis(80);
 /// Whoever shares a disk may wait long for each read, and is remembered longer.
 const SHARER_STAYS: Nanos = Nanos::from_millis(400);
 /// A tenant moves only after so many reads, that it may earn what a move costs.
-const READS_BEFORE_MOVE: u32 = 256;
+const READS_BEFORE_MOVE: u32 = 32;
 /// Over so many reads the seek to where a reader goes on is spread.
 const SEEK_SPREAD_READS: u32 = 64;
 
@@ -44,11 +45,13 @@ impl Tenancy {
         self.tenant != run.id && self.is_held(now)
     }
 
-    fn is_shared_by_others(&self, run: &Run, now: Nanos) -> bool {
-        let is_other = |&(id, at): &(u64, Nanos)| {
-            id != 0 && id != run.id && now.saturating_sub(at) < SHARER_STAYS
+    /// The other runs that lately read from it beside others; of many the last two.
+    fn others(&self, run: &Run, now: Nanos) -> impl Iterator<Item = u64> {
+        let id_of_run = run.id;
+        let is_other = move |&&(id, at): &&(u64, Nanos)| {
+            id != 0 && id != id_of_run && now.saturating_sub(at) < SHARER_STAYS
         };
-        self.sharers.iter().any(is_other)
+        self.sharers.iter().filter(is_other).map(|&(id, _)| id)
     }
 
     /// The run reads here as its tenant.
@@ -101,16 +104,19 @@ impl Auto {
         let is_mine = |it: &Known| it.tenancy.tenant == run.id && it.tenancy.is_held(now);
         let is_open = |it: &&Known| !it.speed.is_disk() || !it.tenancy.is_held_from(run, now);
         let open = mirrors.iter().map(known).filter(is_open).count();
-        let others = mirrors.iter().any(|it| known(it).tenancy.is_shared_by_others(run, now));
+        let oldest = mirrors.iter().flat_map(|it| known(it).tenancy.others(run, now)).min();
+        if oldest.is_some_and(|other| other < run.id) {
+            return None;
+        }
         let home = mirrors.iter().position(|mirror| is_mine(known(mirror)));
         let cost = |(place, mirror): (usize, &Mirror)| {
             let it = known(mirror);
             let alone_ns = it.speed.sequential_ns(read.length);
             let cost_ns = match it.speed.is_disk() {
                 true if is_mine(it) => return Some((alone_ns, place)),
-                true if it.tenancy.is_held(now) || (others && open < 2) => return None,
+                true if it.tenancy.is_held(now) || (oldest.is_some() && open < 2) => return None,
                 true => alone_ns + it.speed.io_ns() / u64::from(run.reads.min(SEEK_SPREAD_READS)),
-                false if it.tenancy.is_shared_by_others(run, now) => {
+                false if it.tenancy.others(run, now).next().is_some() => {
                     it.speed.wait_now_ns(read.length)
                 }
                 false => alone_ns,

@@ -1,0 +1,68 @@
+//! `mirrorball/auto` beside a disk that slows fourfold and recovers: it is left alone as far as
+//! that pays, and soon used again.
+
+use mirrorball_disk::array_file::ArrayFile;
+use mirrorball_sim::engine::{Contender, Run, Watch, run};
+use mirrorball_sim::job::{Environment, JobFile};
+use mirrorball_sim::record::Record;
+
+/// The second of two equal disks is slow from 10 s to 20 s.
+const ARRAY: &str = r#"
+name = "one slows"
+profile = "raid1"
+[[member]]
+model = "hdd-7k2-ent"
+[[member]]
+model = "hdd-7k2-ent"
+fault = [{ slow = 4.0, from = "10s", until = "20s" }]
+"#;
+
+fn play(depth: u32) -> Record {
+    let array = ArrayFile::parse(ARRAY, "slow.toml").expect("a valid array").spec;
+    let job = format!(
+        "[random]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nnorandommap\n\
+         time_based\nruntime=40\niodepth={depth}\n"
+    );
+    let jobs = JobFile::parse(&job, "random.fio", &Environment::empty()).expect("valid jobs");
+    let contender = Contender::Policy("mirrorball/auto");
+    let run = run(&Run {
+        array: &array,
+        jobs: &jobs,
+        contender,
+        seed: 11,
+        duration: None,
+        watch: Watch::Checked,
+    });
+    run.expect("it runs")
+}
+
+/// Reads given to both members from one second to another.
+fn reads(record: &Record, from_s: u64, to_s: u64) -> [u64; 2] {
+    let inside = record.intervals.iter().filter(|interval| {
+        let begin_ms = interval.from.0 / 1_000_000;
+        (from_s * 1000..to_s * 1000).contains(&begin_ms)
+    });
+    inside.fold([0; 2], |[one, two], it| [one + it.members[0].reads, two + it.members[1].reads])
+}
+
+fn share(record: &Record, from_s: u64, to_s: u64) -> f64 {
+    let [one, two] = reads(record, from_s, to_s);
+    two as f64 / (one + two) as f64
+}
+
+#[test]
+fn alone_a_slow_disk_is_left_within_fifty_of_its_reads() {
+    let record = play(1);
+    assert!((0.4..0.6).contains(&share(&record, 3, 10)), "{}", share(&record, 3, 10));
+    assert!(reads(&record, 10, 20)[1] < 50, "{:?}", reads(&record, 10, 20));
+    assert!(share(&record, 24, 40) > 0.35, "back in use: {}", share(&record, 24, 40));
+}
+
+#[test]
+fn at_depth_it_keeps_what_it_can_still_do() {
+    let record = play(16);
+    assert!((0.4..0.6).contains(&share(&record, 3, 10)), "{}", share(&record, 3, 10));
+    let slow = share(&record, 12, 20);
+    assert!((0.05..0.33).contains(&slow), "a fifth of the work is its part: {slow}");
+    assert!(share(&record, 22, 30) > 0.4, "back within 2 s: {}", share(&record, 22, 30));
+}
