@@ -49,9 +49,9 @@ impl Verdict {
         let overall = |index| overall_by_repeat(policies, scores, index);
         let ties_of = |name: &str| -> Vec<String> {
             let place = index_of(name).expect("the matrix holds the plan's policies");
-            let is_tied = |&(index, policy): &(usize, &&str)| {
+            let is_tied = |&(index, &policy): &(usize, &&str)| {
                 let [one, other] = [place, index].map(overall);
-                let is_rival = **policy != ORACLE && index != place;
+                let is_rival = policy != ORACLE && index != place;
                 is_rival && !one.is_empty() && !other.is_empty() && is_tie(&one, &other)
             };
             let tied = policies.iter().enumerate().filter(is_tied);
