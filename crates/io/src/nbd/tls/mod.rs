@@ -1,10 +1,10 @@
 //! TLS for NBD: who may be on the other side, and a pump that hides it from everyone else.
 //!
-//! - [`prelude`]: what a client may say before TLS, which is only that it wants it.
+//! - `prelude`: what a client may say before TLS, which is only that it wants it.
 //! - [`porter`]: a door for clients with certificates; whom it lets in, it hands to the server as a
 //!   plain connection.
-//! - [`caller`]: attaching to an export behind TLS.
-//! - [`pump`]: a thread between a TLS connection and a plain socket pair, one for each connection.
+//! - `caller`: attaching to an export behind TLS.
+//! - `pump`: a thread between a TLS connection and a plain socket pair, one for each connection.
 //!
 //! The server and the members behind it know nothing of TLS: they see sockets, as ever. That costs
 //! a copy and two system calls a turn, which is little beside the cipher, and leaves the path of
