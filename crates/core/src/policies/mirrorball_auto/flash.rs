@@ -45,10 +45,11 @@ impl Default for Flash {
 impl Flash {
     /// Learns from a read.
     pub(super) fn learn(&mut self, sample: &Sample) {
-        let wait_ns = sample.wait_ns as i64;
         let load = (sample.load + sample.work - IO) as i64;
         let expected_ns = self.latency_ns as i64 + load * self.io_ns as i64 / IO as i64;
-        let error_ns = wait_ns.saturating_sub(expected_ns).saturating_mul(IO as i64);
+        // What takes far longer met a stall, which says little about load.
+        let wait_ns = (sample.wait_ns as i64).min(2 * expected_ns);
+        let error_ns = (wait_ns - expected_ns).saturating_mul(IO as i64);
         let per_io_ns = error_ns.saturating_mul(load) / (load * load + DAMPING * DAMPING);
         let io_ns = self.io_ns as i64 + (per_io_ns >> weight(sample.reads, 6));
         self.io_ns = io_ns.max((self.latency_ns as i64 >> 8).max(1)) as u64;

@@ -47,7 +47,7 @@ impl Speed {
             is_disk: rotational,
             flash: Flash::default(),
             access_ns: 8_000_000,
-            sequential_ns: if rotational { 400_000 } else { 50_000 },
+            sequential_ns: if rotational { 400_000 } else { 500 },
             load_seen: 0,
             progress_at: Nanos::ZERO,
             reads: 0,
@@ -168,8 +168,10 @@ impl Speed {
             let wait_ns = outcome.wait.0.min(WAIT_MAX.0);
             let load = self.load_seen;
             let was_alone = load == 0 && service_ns == wait_ns;
-            if goes_on && was_alone {
-                let step = (wait_ns * IO / work) as i64 - self.sequential_ns as i64;
+            if goes_on {
+                let of_load_ns = load * self.flash.io_ns / IO;
+                let step = (wait_ns.saturating_sub(of_load_ns) * IO / work) as i64
+                    - self.sequential_ns as i64;
                 self.sequential_ns = (self.sequential_ns as i64 + (step >> 3)).max(1) as u64;
             }
             self.flash.learn(&Sample { work, load, wait_ns, was_alone, reads: self.reads });
