@@ -1,10 +1,9 @@
 //! # Idea
-//! Each read goes where it costs least, by what each member was seen to do. A member of flash costs
-//! its unloaded latency and, for what it has in flight, twice the wait that this adds: once for the
-//! read, once for the reads that it will hold up. A disk costs its access time for every I/O in
-//! flight and for the read itself, more the further that lies from the part of the disk that it
-//! reads most: so the disks of a mirror share out the addresses, and their heads move less. A disk
-//! that one sequential reader has to itself is left to it while there is any other.
+//! Each read goes where it costs least, by what each member was seen to do. Flash costs its
+//! unloaded latency and, for what it has in flight, twice the wait that this adds: for the read, and
+//! for those that it will hold up. A disk costs its access time for each I/O in flight and for the
+//! read itself, more the further that lies from what the disk reads most: so the disks of a mirror
+//! share out the addresses. A disk that one sequential reader has to itself is left to it.
 //!
 //! # State
 //! Per member some 20 words: what it costs, where it reads, who has it to itself, when it was last
@@ -18,8 +17,8 @@
 //! a member that slows and recovers: one that was not read for long is read as well, by the way.
 //!
 //! # Bad at
-//! Stalls of a few milliseconds: it does not read twice to be rid of them (`hedge` does).
-//! Fairness between streams: one that has a disk to itself keeps it while others share the rest.
+//! Stalls: reads that met one wait (`+hedge` reads them again). Fairness between streams: one that
+//! has a disk to itself keeps it while others share the rest.
 //!
 //! # Origin
 //! Ours. Shortest expected delay is IPVS's `sed`; marginal cost instead of mean wait is what makes
@@ -44,7 +43,7 @@ use self::tenancy::Tenancy;
 use self::territory::Territory;
 use super::Build;
 use super::spec::PolicyError;
-use crate::io::{MemberIo, Op, Outcome};
+use crate::io::{MemberIo, Outcome};
 use crate::member::{MemberState, Members};
 use crate::policy::{Choice, Ctx, Mirror, Places, Read, ReadPolicy, Reason};
 use crate::units::Nanos;
@@ -117,8 +116,8 @@ impl ReadPolicy for Auto {
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
         if outcome.result.is_ok() {
             let known = &mut self.members[io.member.get()];
-            known.tenancy.extend(io.stream, outcome.completed_at);
-            known.speed.learn(io, outcome, io.op == Op::Read);
+            let is_tenant = known.tenancy.extend(io.stream, outcome.completed_at);
+            known.speed.learn(io, outcome, is_tenant);
         }
     }
 

@@ -104,8 +104,10 @@ impl Auto {
         for (place, mirror) in mirrors.iter().enumerate() {
             let known = &mut self.members[mirror.member.get()];
             known.speed.see(&view.members[mirror.member], view.now);
-            if place != chosen {
+            if place != chosen || !is_tenant {
                 known.tenancy.leave(view.run);
+            }
+            if place != chosen {
                 continue;
             }
             known.read_at = view.now;

@@ -9,7 +9,7 @@
 //! others. Their mean at the present depth includes what the disk gains by sorting its queue.
 
 use super::flash::{Flash, Sample};
-use crate::io::{MemberIo, Outcome};
+use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Member;
 use crate::units::Nanos;
 
@@ -145,23 +145,25 @@ impl Speed {
         self.reads = 0;
     }
 
-    /// Learns from a read that ended well, and from any other I/O when the member was busy until.
+    /// Learns from a read that ended well, and from any other I/O until when the member was busy.
+    /// A read of a disk's tenant counts as one that goes on, whoever came between.
     #[inline]
-    pub(super) fn learn(&mut self, io: &MemberIo, outcome: &Outcome, is_read: bool) {
+    pub(super) fn learn(&mut self, io: &MemberIo, outcome: &Outcome, is_tenant: bool) {
         let began_at = io.submitted_at.max(self.completed_at);
         let service_ns = outcome.completed_at.saturating_sub(began_at).0.min(WAIT_MAX.0);
         let goes_on = self.completed_end == io.offset;
         self.completed_at = outcome.completed_at;
         self.progress_at = outcome.completed_at;
         self.completed_end = io.offset + io.length;
-        if !is_read {
+        if io.op != Op::Read {
             return;
         }
         self.reads = self.reads.saturating_add(1);
         let work = IO + self.byte_work(io.length);
         if self.is_disk {
             let sample_ns = (service_ns * IO / work) as i64;
-            let known_ns = if goes_on { &mut self.sequential_ns } else { &mut self.access_ns };
+            let known_ns =
+                if goes_on || is_tenant { &mut self.sequential_ns } else { &mut self.access_ns };
             let step = (sample_ns - *known_ns as i64) >> weight(self.reads, 4);
             *known_ns = (*known_ns as i64 + step).max(1) as u64;
         } else {

@@ -78,12 +78,14 @@ impl Tenancy {
         }
     }
 
-    /// A read of this stream ended.
+    /// A read of this stream ended. Whether it is the tenant's.
     #[inline]
-    pub(super) fn extend(&mut self, stream: u64, now: Nanos) {
-        if self.tenant != 0 && self.stream == stream {
+    pub(super) fn extend(&mut self, stream: u64, now: Nanos) -> bool {
+        let is_tenant = self.tenant != 0 && self.stream == stream;
+        if is_tenant {
             self.read_at = now;
         }
+        is_tenant
     }
 }
 
@@ -105,10 +107,10 @@ impl Auto {
         let is_open = |it: &&Known| !it.speed.is_disk() || !it.tenancy.is_held_from(run, now);
         let open = mirrors.iter().map(known).filter(is_open).count();
         let oldest = mirrors.iter().flat_map(|it| known(it).tenancy.others(run, now)).min();
-        if oldest.is_some_and(|other| other < run.id) {
+        let home = mirrors.iter().position(|mirror| is_mine(known(mirror)));
+        if home.is_none() && oldest.is_some_and(|other| other < run.id) {
             return None;
         }
-        let home = mirrors.iter().position(|mirror| is_mine(known(mirror)));
         let cost = |(place, mirror): (usize, &Mirror)| {
             let it = known(mirror);
             let alone_ns = it.speed.sequential_ns(read.length);
