@@ -1,6 +1,6 @@
 //! # Idea
 //! Each read goes where it costs least, by what each member was seen to do. Flash costs its
-//! unloaded latency and, for what it has in flight, twice the wait that this adds: for the read, and
+//! unloaded latency and, for what it has in flight, twice the wait that this adds: for the read and
 //! for those that it will hold up. A disk costs its access time for each I/O in flight and for the
 //! read itself, more the further that lies from what the disk reads most: so the disks of a mirror
 //! share out the addresses. A disk that one sequential reader has to itself is left to it.
