@@ -5,7 +5,8 @@
 //! keeps out while any other mirror is left to it. Of the last disk that is left nobody becomes the
 //! tenant as long as there is more than one reader: all that have no disk share that one. Of
 //! several readers the oldest is served first, so that over the pairs of a raid10 it is the same
-//! one everywhere. A tenant whose disk is much slower than another that is free moves there.
+//! one everywhere. A tenant whose disk is much slower than another that is free moves there. Who
+//! reads in the background gets no disk, for nobody waits for it.
 
 use super::ingredients::Ingredient;
 use super::runs::Run;
@@ -99,7 +100,7 @@ impl Auto {
         mirrors: &[Mirror],
         now: Nanos,
     ) -> Option<usize> {
-        if !run.is_reader() || !self.has(Ingredient::Tenancy) {
+        if read.background || !run.is_reader() || !self.has(Ingredient::Tenancy) {
             return None;
         }
         let known = |mirror: &Mirror| self.known(mirror);
