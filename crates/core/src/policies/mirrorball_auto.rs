@@ -95,7 +95,7 @@ impl ReadPolicy for Auto {
         let view = View::new(&run, mirrors, members, now);
         let alone = self.disk_alone(&run, read, mirrors, now);
         let place = alone.unwrap_or_else(|| self.cheapest(read, mirrors, &view));
-        self.turn = self.turn.wrapping_add(1);
+        self.turn = if self.turn + 1 < mirrors.len() { self.turn + 1 } else { 0 };
         self.runs.served(&run, mirrors[place].member);
         self.note(place, alone.is_some(), read, mirrors, &view);
         if self.pays_to_split(place, read, mirrors, &view) {

@@ -83,10 +83,11 @@ impl Auto {
     /// The mirror of least cost; equals take turns.
     #[inline]
     pub(super) fn cheapest(&self, read: &Read, mirrors: &[Mirror], view: &View<'_>) -> usize {
-        let mut turn = self.turn;
         let key = |(place, mirror): (usize, &Mirror)| {
-            turn = turn.wrapping_add(1);
-            (self.cost(mirror, read.length, view).total_ns(), turn % mirrors.len(), place)
+            // Its place in the round; without a division, for this is asked for every read.
+            let round = self.turn + place + 1;
+            let round = if round >= mirrors.len() { round - mirrors.len() } else { round };
+            (self.cost(mirror, read.length, view).total_ns(), round, place)
         };
         mirrors.iter().enumerate().map(key).min().expect("mirrors are never empty").2
     }
