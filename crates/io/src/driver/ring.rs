@@ -62,6 +62,7 @@ impl Ring {
             .setup_cqsize(COMPLETIONS)
             .setup_single_issuer()
             .setup_defer_taskrun()
+            .setup_taskrun_flag()
             .build(ENTRIES)
             .or_else(|_| IoUring::builder().setup_cqsize(COMPLETIONS).build(ENTRIES))?;
         let mut probe = Probe::new();
@@ -152,12 +153,19 @@ impl Ring {
         patience: Option<Duration>,
         ended: &mut Vec<(u32, Result<usize, Errno>)>,
     ) -> io::Result<()> {
-        let time = patience.map(Timespec::from);
-        let mut arguments = SubmitArgs::new();
-        if let Some(time) = &time {
-            arguments = arguments.timespec(time);
-        }
-        match self.ring.submitter().submit_with_args(1, &arguments) {
+        let entered = match patience {
+            Some(Duration::ZERO) => self.look(),
+            patience => {
+                let time = patience.map(Timespec::from);
+                let arguments = SubmitArgs::new();
+                let arguments = match &time {
+                    Some(time) => arguments.timespec(time),
+                    None => arguments,
+                };
+                self.ring.submitter().submit_with_args(1, &arguments)
+            }
+        };
+        match entered {
             Ok(_) => {}
             Err(error) if is_patience_over(&error) => {}
             Err(error) => return Err(error),
@@ -170,6 +178,15 @@ impl Ring {
             ended.push((end.user_data() as u32, result));
         }
         Ok(())
+    }
+
+    /// Enters the kernel without waiting, if it has anything to do there.
+    #[inline]
+    fn look(&mut self) -> io::Result<usize> {
+        let queue = self.ring.submission();
+        let is_needed = !queue.is_empty() || queue.taskrun() || queue.cq_overflow();
+        drop(queue);
+        if is_needed { self.ring.submit() } else { Ok(0) }
     }
 
     /// The message of an operation: pointers to its slices.

@@ -16,6 +16,7 @@
 //!
 //! Non-goals: who sends the requests, and how.
 
+mod alarm;
 mod flight;
 mod station;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Answer, Done, Driver, Token};
 use crate::member::remote::{self, End, Remote};
 use crate::member::{Plan, Source, Store, io_error};
+use alarm::Alarm;
 use flight::{Flight, Origin, Won};
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::{
@@ -41,7 +43,7 @@ use rustix::io::Errno;
 use station::Station;
 use std::collections::VecDeque;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The owner in the tokens of I/O to files.
 const TOKEN_OWNER: u8 = 0;
@@ -124,6 +126,7 @@ pub struct Executor {
     won: Vec<Won>,
     ended: VecDeque<Ended>,
     completions: Vec<(MemberIndex, Completion)>,
+    alarm: Alarm,
     /// Requests to other machines that ended.
     remote_ended: Vec<End>,
 }
@@ -177,6 +180,7 @@ impl Executor {
             won: Vec::new(),
             ended: VecDeque::new(),
             completions: Vec::new(),
+            alarm: Alarm::default(),
             remote_ended: Vec::new(),
         })
     }
@@ -266,9 +270,7 @@ impl Executor {
     /// # Errors
     /// If the driver fails.
     pub fn wait(&mut self, patience: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
-        let model = self.bank.as_ref().and_then(Bank::next_event);
-        let volume = self.volume.as_ref().and_then(Volume::poll_timeout);
-        let due = [model, volume].into_iter().flatten().min();
+        let due = self.volume.as_ref().and_then(Volume::poll_timeout);
         let mut due = due.map(|due| self.clock.patience(due));
         for station in &mut self.stations {
             if let Store::Remote(remote) = &mut station.store {
@@ -278,8 +280,37 @@ impl Executor {
                 due = due.into_iter().chain(look.map(|look| Duration::from_nanos(look.0))).min();
             }
         }
-        self.driver.wait([due, patience].into_iter().flatten().min(), done)?;
+        self.wait_beside_models([due, patience].into_iter().flatten().min(), done)?;
         self.now = self.clock.now();
+        Ok(())
+    }
+
+    /// Waits for what is not due to a model, but is awake in time for what is.
+    fn wait_beside_models(
+        &mut self,
+        patience: Option<Duration>,
+        done: &mut Vec<Done>,
+    ) -> io::Result<()> {
+        let Some(due) = self.bank.as_ref().and_then(Bank::next_event) else {
+            return self.driver.wait(patience, done);
+        };
+        let left = self.clock.patience(due);
+        if patience.is_some_and(|patience| patience < left) {
+            return self.driver.wait(patience, done);
+        }
+        if let Some(sleep) = self.alarm.sleep(left) {
+            let end = Instant::now() + sleep;
+            self.driver.wait(Some(sleep), done)?;
+            let now = Instant::now();
+            if now < end {
+                return Ok(());
+            }
+            self.alarm.on_wake(end, now);
+        }
+        while done.is_empty() && self.clock.now() < due {
+            self.driver.wait(Some(Duration::ZERO), done)?;
+            std::hint::spin_loop();
+        }
         Ok(())
     }
 

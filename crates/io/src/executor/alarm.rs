@@ -1,0 +1,86 @@
+//! Being awake when something is due.
+//!
+//! A thread that sleeps until a moment wakes up after it: by some microseconds where the timer
+//! interrupts the CPU that runs it, by a hundred where a virtual machine's CPU was given away
+//! meanwhile. To an emulated SSD that is as much as its own read takes. So whoever waits for a
+//! model sleeps until a little before, and looks at the clock without pause for the rest.
+//!
+//! How much before is learned from how late the sleeps ended: nineteen of twenty end in time. That
+//! is what looking costs, once for each time that an emulated disk has an end: little beside a hard
+//! disk, and a CPU beside a busy SSD.
+
+use std::time::{Duration, Instant};
+
+/// Sleeps that end later than this are not waited for: the host was busy, and will not be for long.
+const EARLY_MAX: Duration = Duration::from_micros(400);
+/// What a sleep that ended in time takes off, and one that did not puts on: nineteen in balance.
+const DOWN: Duration = Duration::from_micros(1);
+const UP: Duration = Duration::from_micros(19);
+
+/// See the page of this module.
+#[derive(Debug)]
+pub(super) struct Alarm {
+    early: Duration,
+}
+
+impl Default for Alarm {
+    fn default() -> Alarm {
+        Alarm { early: Duration::from_micros(100) }
+    }
+}
+
+impl Alarm {
+    /// How long to sleep if something is due in so long; `None` if there is no time for sleep.
+    #[inline]
+    pub(super) fn sleep(&self, left: Duration) -> Option<Duration> {
+        left.checked_sub(self.early).filter(|sleep| !sleep.is_zero())
+    }
+
+    /// A sleep that nothing disturbed was to end at `end` and ended now.
+    pub(super) fn on_wake(&mut self, end: Instant, now: Instant) {
+        let was_late = now.saturating_duration_since(end) > self.early;
+        self.early = match was_late {
+            true => (self.early + UP).min(EARLY_MAX),
+            false => self.early.saturating_sub(DOWN),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After many sleeps whose lateness goes through these in turn.
+    fn settled(late_us: &[u64]) -> u128 {
+        let (mut alarm, end) = (Alarm::default(), Instant::now());
+        for late in late_us.iter().cycle().take(10_000) {
+            alarm.on_wake(end, end + Duration::from_micros(*late));
+        }
+        alarm.early.as_micros()
+    }
+
+    #[test]
+    fn it_is_as_early_as_sleeps_are_late() {
+        assert!((3..=25).contains(&settled(&[3])), "{}", settled(&[3]));
+        assert!((115..=140).contains(&settled(&[110, 115, 120])));
+    }
+
+    #[test]
+    fn one_late_sleep_in_fifty_does_not_count_and_one_in_ten_does() {
+        let mut late = [5; 50];
+        late[7] = 300;
+        assert!(settled(&late) < 50, "{}", settled(&late));
+        for chunk in late.chunks_mut(10) {
+            chunk[0] = 300;
+        }
+        assert!(settled(&late) > 250, "{}", settled(&late));
+    }
+
+    #[test]
+    fn a_host_that_is_always_late_is_not_waited_for_longer_and_longer() {
+        assert_eq!(Duration::from_micros(settled(&[5000]) as u64), EARLY_MAX);
+        let alarm = Alarm { early: EARLY_MAX };
+        assert_eq!(alarm.sleep(EARLY_MAX), None);
+        assert_eq!(alarm.sleep(EARLY_MAX + DOWN), Some(DOWN));
+    }
+}
