@@ -10,8 +10,8 @@
 # than the simulator, so short runs differ by chance. Lateness is that of the emulation; past its
 # bound a run says more about this machine than about the disk: it is refused, and has failed.
 #
-# What the machine around the disk costs a request, FUSE and fio included, is what fio saw beyond what
-# the server did from taking a request to its end. It is given to the simulation as the host's
+# What the machine around the disk costs a request, FUSE and fio included, is what fio saw beyond
+# what the server did from taking a request to its end. It is given to the simulation as the host's
 # overhead: the two are to agree on the disk, lateness included, not on this machine.
 # shellcheck source=benches/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"

@@ -9,6 +9,10 @@
 //! is what looking costs, once for each time that an emulated disk has an end: little beside a hard
 //! disk, and a CPU beside a busy SSD.
 
+use super::Executor;
+use crate::driver::Done;
+use mirrorball_disk::bank::Bank;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// Sleeps that end later than this are not waited for: the host was busy, and will not be for long.
@@ -43,6 +47,37 @@ impl Alarm {
             true => (self.early + UP).min(EARLY_MAX),
             false => self.early.saturating_sub(DOWN),
         };
+    }
+}
+
+impl Executor {
+    /// Waits for what is not due to a model, but is awake in time for what is.
+    pub(super) fn wait_beside_models(
+        &mut self,
+        patience: Option<Duration>,
+        done: &mut Vec<Done>,
+    ) -> io::Result<()> {
+        let Some(due) = self.bank.as_ref().and_then(Bank::next_event) else {
+            return self.driver.wait(patience, done);
+        };
+        let left = self.clock.patience(due);
+        if patience.is_some_and(|patience| patience < left) {
+            return self.driver.wait(patience, done);
+        }
+        if let Some(sleep) = self.alarm.sleep(left) {
+            let end = Instant::now() + sleep;
+            self.driver.wait(Some(sleep), done)?;
+            let now = Instant::now();
+            if now < end {
+                return Ok(());
+            }
+            self.alarm.on_wake(end, now);
+        }
+        while done.is_empty() && self.clock.now() < due {
+            self.driver.wait(Some(Duration::ZERO), done)?;
+            std::hint::spin_loop();
+        }
+        Ok(())
     }
 }
 

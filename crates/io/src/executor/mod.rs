@@ -43,7 +43,7 @@ use rustix::io::Errno;
 use station::Station;
 use std::collections::VecDeque;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The owner in the tokens of I/O to files.
 const TOKEN_OWNER: u8 = 0;
@@ -282,35 +282,6 @@ impl Executor {
         }
         self.wait_beside_models([due, patience].into_iter().flatten().min(), done)?;
         self.now = self.clock.now();
-        Ok(())
-    }
-
-    /// Waits for what is not due to a model, but is awake in time for what is.
-    fn wait_beside_models(
-        &mut self,
-        patience: Option<Duration>,
-        done: &mut Vec<Done>,
-    ) -> io::Result<()> {
-        let Some(due) = self.bank.as_ref().and_then(Bank::next_event) else {
-            return self.driver.wait(patience, done);
-        };
-        let left = self.clock.patience(due);
-        if patience.is_some_and(|patience| patience < left) {
-            return self.driver.wait(patience, done);
-        }
-        if let Some(sleep) = self.alarm.sleep(left) {
-            let end = Instant::now() + sleep;
-            self.driver.wait(Some(sleep), done)?;
-            let now = Instant::now();
-            if now < end {
-                return Ok(());
-            }
-            self.alarm.on_wake(end, now);
-        }
-        while done.is_empty() && self.clock.now() < due {
-            self.driver.wait(Some(Duration::ZERO), done)?;
-            std::hint::spin_loop();
-        }
         Ok(())
     }
 
