@@ -64,6 +64,7 @@ build() {
 # Starts a server of these arguments with its files in $work/mount, and waits until it is ready.
 start_server() {
     local doors=(--export "fuse:$work/mount" --control "$work/control")
+    : >"$work/said"
     "${ahead[@]}" "$MIRRORBALL" "$@" "${doors[@]}" 2>"$work/said" &
     server=$!
     until grep -qx ready "$work/said"; do
