@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+#[path = "nbd_members/reopen.rs"]
+mod reopen;
 mod support;
 
 use std::fs::{self, File};
@@ -192,7 +194,7 @@ fn a_peer_that_is_killed_under_load_harms_no_data() {
         assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
         let rebuild = ["ctl", "--control", "control", "members", "rebuild", "2"];
         let absent = folder.run(&rebuild);
-        assert!(stderr(&absent).contains("nobody answers"), "{}", stderr(&absent));
+        assert!(stderr(&absent).contains("cannot attach"), "{}", stderr(&absent));
         let other = peer(&folder);
         until("the peer is back", || {
             let slowly = [&rebuild[..], &["--rate", "1"]].concat();

@@ -55,7 +55,8 @@ enum Question {
 
 #[derive(Clone, Debug, Subcommand)]
 enum MemberOrder {
-    /// Rebuild a member that failed and works again, from its mirrors
+    /// Rebuild a member from its mirrors: one that failed, or whose file was replaced; it is opened
+    /// again first
     Rebuild {
         /// Its devid
         devid: u64,
@@ -126,6 +127,14 @@ fn status(answer: &Value) -> String {
     }
     for export in answer["exports"].as_array().into_iter().flatten() {
         text += &format!("  export {}: {} bytes\n", plain(&export["name"]), export["size_bytes"]);
+    }
+    for member in answer["misplaced"].as_array().into_iter().flatten() {
+        let (devid, at_path) = (&member["devid"], plain(&member["at_path"]));
+        text += &format!(
+            "  devid {devid}: its file is gone from its path, where {at_path} is: \
+                          what is written to it is lost when the service ends\n"
+        );
+        text += &format!("  (`members rebuild {devid}` uses the file that is there by then)\n");
     }
     for rebuild in answer["rebuilds"].as_array().into_iter().flatten() {
         let bytes = |key: &str| rebuild[key].as_u64().unwrap_or(0);

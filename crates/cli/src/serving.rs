@@ -103,7 +103,7 @@ pub(crate) fn run(
     doors: &Doors,
     policy: Option<&str>,
 ) -> Result<usize, Failure> {
-    let Assembly { mut executor, exports, notes } = assembly;
+    let Assembly { mut executor, exports, opener, notes } = assembly;
     let descriptors = raise_limits();
     let (addresses, folder, devices) = doors.sorted()?;
     if devices {
@@ -135,7 +135,7 @@ pub(crate) fn run(
         None => None,
     };
     let (service, stopper) = Service::new(executor, server, Some(control)).map_err(fault)?;
-    let mut service = service.with_fuse(fuse).with_ublk(ublk);
+    let mut service = service.with_opener(opener).map_err(fault)?.with_fuse(fuse).with_ublk(ublk);
     let stopper = Arc::new(stopper);
     stop_at_signals(Arc::clone(&stopper)).map_err(fault)?;
     // Block devices ask for something before they are there, so we must be serving by then.

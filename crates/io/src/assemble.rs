@@ -17,7 +17,8 @@ use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::units::{BLOCK_BYTES, Nanos};
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::{ArrayError, ArraySpec, MemberSource};
-use open::{Open, open_member};
+use open::Open;
+pub use open::Opener;
 use rustix::fs::{Mode, OFlags, ftruncate, open};
 use rustix::io::Errno;
 use std::io;
@@ -85,6 +86,8 @@ pub struct Assembly {
     pub executor: Executor,
     /// What clients may attach to.
     pub exports: Vec<Export>,
+    /// Opens a real member again when it is to be rebuilt.
+    pub opener: Option<Opener>,
     /// What the owner should be told, a line each.
     pub notes: Vec<String>,
 }
@@ -131,6 +134,14 @@ pub enum AssembleError {
         uri: Box<NbdUri>,
         /// What went wrong.
         error: ClientError,
+    },
+    /// What was opened again cannot take the place of what it was.
+    #[error("`{place}` {what}")]
+    Unfit {
+        /// Its address.
+        place: String,
+        /// Why not.
+        what: String,
     },
     /// Members do not fit the profile.
     #[error(transparent)]
@@ -186,7 +197,7 @@ pub fn emulate(emulation: Emulation<'_>) -> Result<Assembly, AssembleError> {
     let bank = array.bank(seed)?;
     let executor = Executor::new(driver, Clock::new(speed), plans, Some(bank), volume)?;
     let exports = exports(array, shape, &executor, BLOCK_BYTES as u32);
-    Ok(Assembly { executor, exports, notes })
+    Ok(Assembly { executor, exports, opener: None, notes })
 }
 
 /// Assembles an array of real members. Samples of the mirrors are compared, and a difference is an
@@ -198,12 +209,9 @@ pub fn serve(serving: Serving<'_>) -> Result<Assembly, AssembleError> {
     let Serving { array, policy, options, peer_patience, trusted, backend } = serving;
     let mut notes = Vec::new();
     let mut opened = Vec::new();
-    for member in &array.members {
-        let (config, mut open) = open_member(member, &array.file_name, options, &mut notes)?;
-        if let Open::Remote(peer) = &mut open {
-            peer.patience = peer_patience;
-        }
-        opened.push((config, open));
+    let mut opener = Opener::new(array, options, peer_patience);
+    for index in 0..array.members.len() {
+        opened.push(opener.open(MemberIndex(index as u16), &mut notes)?);
     }
     let configs: Vec<MemberConfig> = opened.iter().map(|(config, _)| config.clone()).collect();
     let map = ChunkMap::allocate(array.profile, array.stripe_width_max, &configs)?;
@@ -217,6 +225,7 @@ pub fn serve(serving: Serving<'_>) -> Result<Assembly, AssembleError> {
         },
     }
     let block_bytes = opened.iter().map(|(_, open)| open.block_bytes()).max();
+    opener.block_bytes = block_bytes.unwrap_or(BLOCK_BYTES);
     let configs = opened.iter().map(|(config, _)| config.clone()).collect();
     let volume = volume(map, configs, policy, 0);
     let driver = driver(backend, &mut notes)?;
@@ -224,9 +233,8 @@ pub fn serve(serving: Serving<'_>) -> Result<Assembly, AssembleError> {
     let plans = opened.into_iter().map(plan).collect();
     let clock = Clock::new(Speed::REAL);
     let executor = Executor::new(driver, clock, plans, None, Some(volume))?;
-    let block_bytes = block_bytes.unwrap_or(BLOCK_BYTES) as u32;
-    let exports = exports(array, Shape::Volume, &executor, block_bytes);
-    Ok(Assembly { executor, exports, notes })
+    let exports = exports(array, Shape::Volume, &executor, opener.block_bytes as u32);
+    Ok(Assembly { executor, exports, opener: Some(opener), notes })
 }
 
 fn volume(

@@ -22,8 +22,9 @@ use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Answer, Done, Handle, Token};
 use crate::executor::Executor;
 use crate::nbd::server::Server;
-use crate::rebuild::Rebuild;
+use crate::rebuild::{Rebuild, RebuildError};
 use mirrorball_core::slab::Slab;
+use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -86,8 +87,8 @@ struct Listener {
 struct Client {
     socket: Handle,
     speaks: Speaks,
-    /// The line, then the answer.
-    buffer: BufferKey,
+    /// The line, then the answer; nothing while that takes time.
+    buffer: Option<BufferKey>,
     received: usize,
 }
 
@@ -151,7 +152,7 @@ impl Control {
 
     fn on_client(&mut self, socket: Handle, speaks: Speaks, executor: &mut Executor) {
         let buffer = executor.driver.buffers.acquire(LINE_BYTES);
-        let key = self.clients.insert(Client { socket, speaks, buffer, received: 0 });
+        let key = self.clients.insert(Client { socket, speaks, buffer: Some(buffer), received: 0 });
         executor.driver.receive(
             Token::new(RECEIVE, key),
             socket,
@@ -162,7 +163,8 @@ impl Control {
     fn on_received(&mut self, key: u32, bytes: usize, mut parts: Parts<'_>) {
         let client = self.clients.get_mut(key);
         client.received += bytes;
-        let Client { socket, speaks, buffer, received } = *client;
+        let Client { socket, speaks, received, .. } = *client;
+        let buffer = client.buffer.expect("it was received into");
         let driver = &mut parts.executor.driver;
         let input = driver.buffers.bytes(Slice::data(buffer, 0, received));
         let end = match speaks {
@@ -178,24 +180,49 @@ impl Control {
         };
         let input = String::from_utf8_lossy(&input[..end]).into_owned();
         driver.buffers.release(buffer);
+        client.buffer = None;
         let text = match speaks {
-            Speaks::Lines => answer::answer(self, &input, &mut parts).to_string() + "\n",
+            Speaks::Lines => match answer::answer(self, key, &input, &mut parts) {
+                Some(answer) => line(&answer),
+                None => return,
+            },
             Speaks::Http => http::reply(self, &input, &parts),
         };
-        let driver = &mut parts.executor.driver;
+        self.send(key, &text, parts.executor);
+    }
+
+    /// Answers a client whose question took time.
+    pub fn answer_late(
+        &mut self,
+        client: u32,
+        result: Result<Vec<String>, RebuildError>,
+        executor: &mut Executor,
+    ) {
+        self.send(client, &line(&answer::late(result)), executor);
+    }
+
+    fn send(&mut self, key: u32, text: &str, executor: &mut Executor) {
+        let driver = &mut executor.driver;
         let buffer = driver.buffers.acquire(text.len());
         let slice = Slice::data(buffer, 0, text.len());
         driver.buffers.bytes_mut(slice).copy_from_slice(text.as_bytes());
-        self.clients.get_mut(key).buffer = buffer;
-        driver.send(Token::new(SEND, key), socket, &[slice]);
+        let client = self.clients.get_mut(key);
+        client.buffer = Some(buffer);
+        driver.send(Token::new(SEND, key), client.socket, &[slice]);
     }
 
     fn forget(&mut self, key: u32, executor: &mut Executor) {
         let client = self.clients.remove(key).expect("a client is forgotten once");
         executor.driver.close(client.socket);
-        executor.driver.buffers.release(client.buffer);
+        if let Some(buffer) = client.buffer {
+            executor.driver.buffers.release(buffer);
+        }
         self.accept(executor);
     }
+}
+
+fn line(answer: &Value) -> String {
+    format!("{answer}\n")
 }
 
 /// Asks the service whose control socket is at `path`, and returns its line of JSON.

@@ -6,24 +6,29 @@
 //! that it takes no more than half of the time of the disks; else it goes on at once. Its owner may
 //! set a rate that it does not exceed in either case.
 //!
-//! A member that failed is copied anew from its beginning, once its owner says so and it is there:
-//! what it was asked before has ended, a file has its size again, another machine answers.
+//! A member that failed is copied anew from its beginning, once its owner says so. What is at its
+//! address by then may be another file, device or server than what was open, so it is opened again
+//! ([`crate::reopen`]); if that cannot be, nothing has changed. So is a member that works and whose
+//! file was replaced: what is open then is a file without a name, which is gone with the service.
+//! A modelled disk has no address, and is used as it is.
 //!
 //! Progress is the volume's recovery offset, so a rebuild that meets an error goes on where it was,
 //! after a pause.
 
-use crate::driver::Token;
 use crate::driver::buffers::BufferKey;
+use crate::driver::{Driver, Token};
 use crate::executor::{Ended, Executor, Order, Target};
+use crate::reopen::{Address, Opened, Reopening};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::{MemberIndex, MemberState};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// The owner of the tokens of rebuild steps.
 pub const TOKEN_OWNER: u8 = 9;
 
 /// Why a member is not rebuilt.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RebuildError {
     /// There is no volume.
     #[error("the members are served each on its own: none can be rebuilt")]
@@ -43,9 +48,53 @@ pub enum RebuildError {
         /// Which.
         devid: u64,
         /// What is amiss.
-        why: &'static str,
+        why: String,
     },
+    /// It is being opened.
+    #[error("the member with devid {0} is being opened already")]
+    Opening(u64),
+    /// It works, but its file has lost its name.
+    #[error(
+        "the member with devid {devid} works, but there is nothing at `{}` any more: what is \
+         written to it is lost when the service ends (put a file of the same size there, and say \
+         this again)", path.display()
+    )]
+    Nameless {
+        /// Which.
+        devid: u64,
+        /// Where its file was.
+        path: PathBuf,
+    },
+    /// It works, its file was replaced, and it cannot be spared.
+    #[error(
+        "the member with devid {0} works, though another file is at its path by now; it is not \
+         given up for that while another member is not in sync"
+    )]
+    Needed(u64),
 }
+
+/// What the owner of a volume wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// The member to be rebuilt.
+    pub devid: u64,
+    /// The rate of all rebuilds from now on, in bytes a second.
+    pub rate: Option<u64>,
+    /// Whoever wishes it, as the answer names it.
+    pub asker: u32,
+}
+
+/// What came of a wish.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begun {
+    /// It is fulfilled.
+    Now,
+    /// The member is being opened; [`Rebuild::poll_answer`] tells how that went.
+    Later,
+}
+
+/// What came of a wish that took time, for whoever wished it: what to tell the owner.
+pub type LateAnswer = (u32, Result<Vec<String>, RebuildError>);
 
 /// How much is copied at once: what a hard disk does in about 10 ms.
 const STEP_BYTES: u64 = 1 << 20;
@@ -64,6 +113,11 @@ pub struct Rebuild {
     /// No step begins before.
     rests_until: Instant,
     stopping: bool,
+    /// Opens members again, if they are real.
+    reopening: Option<Reopening>,
+    /// Whose members are being opened.
+    wishes: Vec<(MemberIndex, Wish)>,
+    answers: Vec<LateAnswer>,
 }
 
 impl Rebuild {
@@ -76,7 +130,15 @@ impl Rebuild {
             rate: None,
             rests_until: Instant::now(),
             stopping: false,
+            reopening: None,
+            wishes: Vec::new(),
+            answers: Vec::new(),
         }
+    }
+
+    /// Opens members by this before they are rebuilt.
+    pub fn with_reopening(self, reopening: Option<Reopening>) -> Rebuild {
+        Rebuild { reopening, ..self }
     }
 
     /// The rate that is not exceeded, in bytes a second.
@@ -84,33 +146,107 @@ impl Rebuild {
         self.rate
     }
 
-    /// Begins to rebuild the member with this devid, and sets the rate of all rebuilds from now on.
+    /// Begins to rebuild a member.
     ///
     /// # Errors
     /// If there is nothing to rebuild, or nothing to rebuild it from; nothing has changed then.
-    pub fn begin(
-        &mut self,
-        devid: u64,
-        rate: Option<u64>,
-        executor: &mut Executor,
-    ) -> Result<(), RebuildError> {
+    pub fn begin(&mut self, wish: Wish, executor: &mut Executor) -> Result<Begun, RebuildError> {
+        let Wish { devid, rate, .. } = wish;
         let volume = executor.volume().ok_or(RebuildError::NoVolume)?;
         let member = volume.members().find(devid).ok_or(RebuildError::NoSuchMember(devid))?;
         if volume.map().profile().copies() == 1 {
             return Err(RebuildError::NoCopy);
         }
-        match volume.members()[member].state {
-            MemberState::InSync => return Err(RebuildError::InSync(devid)),
-            MemberState::Rebuilding { .. } => {}
-            MemberState::Failed => {
-                let back = executor.readmit(member);
-                back.map_err(|why| RebuildError::NotBack { devid, why })?;
-                let volume = executor.volume_mut().ok_or(RebuildError::NoVolume)?;
-                volume.set_member_state(member, MemberState::Rebuilding { recovered_bytes: 0 });
+        if self.wishes.iter().any(|(opening, _)| *opening == member) {
+            return Err(RebuildError::Opening(devid));
+        }
+        let state = volume.members()[member].state;
+        if state == MemberState::Failed {
+            let left = executor.detach(member);
+            left.map_err(|why| RebuildError::NotBack { devid, why: why.to_owned() })?;
+            if self.reopening.is_none() {
+                self.start(member, rate, executor);
+                return Ok(Begun::Now);
+            }
+            return self.open(member, wish, executor);
+        }
+        match self.address(member, executor) {
+            Address::Empty(path) => Err(RebuildError::Nameless { devid, path }),
+            Address::Other if is_needed(member, executor) => Err(RebuildError::Needed(devid)),
+            Address::Other => self.open(member, wish, executor),
+            Address::Same if state == MemberState::InSync => Err(RebuildError::InSync(devid)),
+            Address::Same => {
+                (self.rate, self.rests_until) = (rate, Instant::now());
+                Ok(Begun::Now)
             }
         }
+    }
+
+    /// The next answer to a wish that took time.
+    pub fn poll_answer(&mut self) -> Option<LateAnswer> {
+        self.answers.pop()
+    }
+
+    /// A member was opened, or could not be.
+    pub fn on_bell(&mut self, driver: &mut Driver) {
+        if let Some(reopening) = &self.reopening {
+            reopening.on_bell(driver);
+        }
+    }
+
+    /// Whether what is at the address of a member is what is open as that.
+    pub fn address(&self, member: MemberIndex, executor: &Executor) -> Address {
+        let reopening = self.reopening.as_ref();
+        reopening.map_or(Address::Same, |reopening| reopening.address(member, executor))
+    }
+
+    fn open(
+        &mut self,
+        member: MemberIndex,
+        wish: Wish,
+        executor: &Executor,
+    ) -> Result<Begun, RebuildError> {
+        let size_bytes = executor.size_bytes(Target::Member(member));
+        let reopening = self.reopening.as_mut().expect("only a member with an address is opened");
+        let begun = reopening.begin(member, size_bytes);
+        let devid = wish.devid;
+        begun.map_err(|error| RebuildError::NotBack { devid, why: error.to_string() })?;
+        self.wishes.push((member, wish));
+        Ok(Begun::Later)
+    }
+
+    /// Takes over what was opened. No step is under way, so none is mistaken for one that wrote to
+    /// it.
+    fn install(&mut self, executor: &mut Executor) {
+        while let Some(Opened { member, result }) =
+            self.reopening.as_ref().and_then(Reopening::poll)
+        {
+            let place = self.wishes.iter().position(|(opening, _)| *opening == member);
+            let (_, wish) = self.wishes.remove(place.expect("somebody wished it"));
+            let devid = wish.devid;
+            let installed = match result {
+                Err(why) => Err(RebuildError::NotBack { devid, why }),
+                // One that works may be needed by now.
+                Ok(_) if !is_failed(member, executor) && is_needed(member, executor) => {
+                    Err(RebuildError::Needed(devid))
+                }
+                Ok((source, notes)) => {
+                    let attached = executor.attach(member, source).map(|()| notes);
+                    attached
+                        .map_err(|error| RebuildError::NotBack { devid, why: error.to_string() })
+                }
+            };
+            if installed.is_ok() {
+                self.start(member, wish.rate, executor);
+            }
+            self.answers.push((wish.asker, installed));
+        }
+    }
+
+    fn start(&mut self, member: MemberIndex, rate: Option<u64>, executor: &mut Executor) {
+        let volume = executor.volume_mut().expect("its member is rebuilt");
+        volume.set_member_state(member, MemberState::Rebuilding { recovered_bytes: 0 });
         (self.rate, self.rests_until) = (rate, Instant::now());
-        Ok(())
     }
 
     /// Begins a step if there is something to do, and returns how long to wait for the next if it
@@ -119,6 +255,7 @@ impl Rebuild {
         if self.under_way.is_some() || self.stopping {
             return None;
         }
+        self.install(executor);
         let (member, from, until) = next(executor)?;
         let now = Instant::now();
         if now < self.rests_until {
@@ -162,6 +299,17 @@ impl Rebuild {
 fn pace(length: u64, rate: u64) -> Duration {
     let seconds = length as f64 / rate.max(1) as f64;
     Duration::from_secs_f64(seconds.min(86_400.0))
+}
+
+fn is_failed(member: MemberIndex, executor: &Executor) -> bool {
+    let volume = executor.volume().expect("it is a member of one");
+    volume.members()[member].state == MemberState::Failed
+}
+
+/// Whether a member may be the only one with some of the data.
+fn is_needed(member: MemberIndex, executor: &Executor) -> bool {
+    let members = executor.volume().expect("it is a member of one").members();
+    members.iter().any(|(index, other)| index != member && other.state != MemberState::InSync)
 }
 
 /// The first member that is being rebuilt, and the range that is to be.

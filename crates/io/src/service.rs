@@ -1,6 +1,7 @@
 //! The loop of a running volume: executor, NBD server, FUSE files, ublk devices and control socket
 //! in one thread.
 
+use crate::assemble::Opener;
 use crate::control::{self, Control, Parts};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Done, Handle, Token};
@@ -8,6 +9,7 @@ use crate::executor::{self, Ended, Executor};
 use crate::fuse::{self, Fuse};
 use crate::nbd::server::{self, Server};
 use crate::rebuild::{self, Rebuild};
+use crate::reopen::{self, Reopening};
 use crate::ublk::{self, Ublk};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io::{self, Write};
@@ -75,6 +77,17 @@ impl Service {
             deadline: None,
         };
         Ok((service, Stopper(theirs)))
+    }
+
+    /// Opens members again by this before they are rebuilt.
+    ///
+    /// # Errors
+    /// If the system has no socket to spare.
+    pub fn with_opener(mut self, opener: Option<Opener>) -> io::Result<Service> {
+        let driver = &mut self.executor.driver;
+        let reopening = opener.map(|opener| Reopening::new(opener, driver)).transpose()?;
+        self.rebuild = self.rebuild.with_reopening(reopening);
+        Ok(self)
     }
 
     /// Serves these files, too.
@@ -148,6 +161,9 @@ impl Service {
                 break rest;
             }
         };
+        while let Some((asker, result)) = self.rebuild.poll_answer() {
+            asked(&mut self.control).answer_late(asker, result, &mut self.executor);
+        }
         self.server.flush(&mut self.executor);
         rest
     }
@@ -174,6 +190,8 @@ impl Service {
             let control = asked(&mut self.control);
             let (executor, server) = (&mut self.executor, &self.server);
             control.on_done(done, Parts { executor, server, rebuild: &mut self.rebuild });
+        } else if owner == reopen::BELL_OWNER {
+            self.rebuild.on_bell(&mut self.executor.driver);
         } else if owner == fuse::BELL_OWNER {
             asked(&mut self.fuse).on_done(&done, &mut self.executor);
         } else if [ublk::COMMAND_OWNER, ublk::BELL_OWNER].contains(&owner) {
@@ -220,7 +238,7 @@ mod tests {
         let nbd = server::TOKEN_OWNERS.into_iter().chain(control::TOKEN_OWNERS);
         let files = [fuse::BELL_OWNER, fuse::ORDER_OWNER];
         let devices = [ublk::COMMAND_OWNER, ublk::ORDER_OWNER, ublk::BELL_OWNER];
-        let others = [rebuild::TOKEN_OWNER, WAKE];
+        let others = [rebuild::TOKEN_OWNER, reopen::BELL_OWNER, WAKE];
         let owners: Vec<u8> = nbd.chain(files).chain(devices).chain(others).collect();
         for (index, &owner) in owners.iter().enumerate() {
             assert!(!owners[..index].contains(&owner), "{owner}");

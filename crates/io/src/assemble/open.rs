@@ -7,10 +7,22 @@ use crate::member::file::{Caching, OpenOptions, RealMember};
 use crate::member::remote::dial::Peer;
 use crate::nbd::uri::NbdUri;
 use crate::nbd::wire::transmission_flag;
-use mirrorball_core::member::MemberConfig;
-use mirrorball_disk::array_file::{MemberSource, MemberSpec};
+use mirrorball_core::member::{MemberConfig, MemberIndex};
+use mirrorball_core::units::Nanos;
+use mirrorball_disk::array_file::{ArraySpec, MemberSource, MemberSpec};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Opens members: when a volume is assembled, and again when one of them is to be rebuilt.
+pub struct Opener {
+    members: Vec<MemberSpec>,
+    /// The array file, whose folder relative paths count from.
+    array_file: String,
+    options: OpenOptions,
+    peer_patience: Nanos,
+    /// What the clients of the volume were told that offsets and lengths are multiples of.
+    pub(super) block_bytes: u64,
+}
 
 /// An open member.
 pub(super) enum Open {
@@ -52,6 +64,21 @@ impl Open {
         }
     }
 
+    /// What the volume is told of it; what the array file says of it is what counts.
+    fn config(&self, member: &MemberSpec) -> MemberConfig {
+        let Traits { size_bytes, rotational, optimal_io_bytes, queue_depth } = self.traits();
+        let usual = MemberConfig::new(member.devid, size_bytes - size_bytes % self.block_bytes());
+        MemberConfig {
+            queue_depth: queue_depth.unwrap_or(usual.queue_depth),
+            rotational: member.rotational.unwrap_or(rotational),
+            optimal_io_bytes: member.optimal_io_bytes.unwrap_or(optimal_io_bytes),
+            priority: member.priority,
+            write_mostly: member.write_mostly,
+            state: member.state,
+            ..usual
+        }
+    }
+
     fn traits(&self) -> Traits {
         match self {
             Open::Real(real) => Traits {
@@ -70,55 +97,113 @@ impl Open {
     }
 }
 
-/// Opens a member of the array in this file, and tells what the volume is told of it.
-pub(super) fn open_member(
-    member: &MemberSpec,
-    array_file: &str,
-    options: OpenOptions,
-    notes: &mut Vec<String>,
-) -> Result<(MemberConfig, Open), AssembleError> {
-    let open = match &member.source {
-        MemberSource::Path(path) => {
-            // As those of model files do, a path counts from the folder of the array file.
-            let path = Path::new(array_file).with_file_name("").join(path);
-            let mut real = RealMember::open(&path, options)?;
-            if let Err(size_bytes) = real.restrict(member.range) {
-                let devid = member.devid;
-                return Err(AssembleError::TooShort { devid, path, size_bytes });
-            }
-            if !real.direct && options.caching == Caching::Direct {
-                let path = path.display();
-                notes.push(format!("`{path}` goes through the page cache: it takes no direct I/O"));
-            }
-            Open::Real(real)
+impl Opener {
+    pub(super) fn new(array: &ArraySpec, options: OpenOptions, peer_patience: Nanos) -> Opener {
+        Opener {
+            members: array.members.clone(),
+            array_file: array.file_name.clone(),
+            options,
+            peer_patience,
+            block_bytes: 0,
         }
-        MemberSource::Uri(text) => {
-            let uri = NbdUri::parse(text)?;
-            match Peer::open(&uri) {
-                Ok(peer) => Open::Remote(peer),
-                Err(error) => {
-                    return Err(AssembleError::Attach { uri: Box::new(uri), error });
+    }
+
+    /// Opens a member, and tells what the volume is told of it.
+    pub(super) fn open(
+        &self,
+        member: MemberIndex,
+        notes: &mut Vec<String>,
+    ) -> Result<(MemberConfig, Open), AssembleError> {
+        let member = &self.members[member.get()];
+        let open = match &member.source {
+            MemberSource::Path(path) => Open::Real(self.open_path(member, path, notes)?),
+            MemberSource::Uri(text) => {
+                let uri = NbdUri::parse(text)?;
+                match Peer::open(&uri) {
+                    Ok(peer) => Open::Remote(Peer { patience: self.peer_patience, ..peer }),
+                    Err(error) => {
+                        return Err(AssembleError::Attach { uri: Box::new(uri), error });
+                    }
                 }
             }
+            MemberSource::Model(_) => {
+                return Err(AssembleError::WrongMember {
+                    devid: member.devid,
+                    what: "modelled",
+                    hint: "`mirrorball emulate` serves modelled disks",
+                });
+            }
+        };
+        let config = open.config(member);
+        Ok((config, open))
+    }
+
+    /// Opens a member of a running volume again, which holds `size_bytes` of it.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or cannot take the place of what it was.
+    pub fn open_again(
+        &self,
+        member: MemberIndex,
+        size_bytes: u64,
+        notes: &mut Vec<String>,
+    ) -> Result<Source, AssembleError> {
+        let (config, mut open) = self.open(member, notes)?;
+        let unfit = |what| AssembleError::Unfit { place: self.place(member), what };
+        if config.size_bytes < size_bytes {
+            let has = config.size_bytes;
+            return Err(unfit(format!("has {has} bytes, and the member {size_bytes}: too few")));
         }
-        MemberSource::Model(_) => {
-            return Err(AssembleError::WrongMember {
-                devid: member.devid,
-                what: "modelled",
-                hint: "`mirrorball emulate` serves modelled disks",
-            });
+        if open.block_bytes() > self.block_bytes {
+            let (block, unit) = (open.block_bytes(), self.block_bytes);
+            return Err(unfit(format!(
+                "takes I/O in units of {block} bytes, and clients were promised {unit} (stop the \
+                 volume, and serve it with --trust)"
+            )));
         }
-    };
-    let Traits { size_bytes, rotational, optimal_io_bytes, queue_depth } = open.traits();
-    let usual = MemberConfig::new(member.devid, size_bytes - size_bytes % open.block_bytes());
-    let config = MemberConfig {
-        queue_depth: queue_depth.unwrap_or(usual.queue_depth),
-        rotational: member.rotational.unwrap_or(rotational),
-        optimal_io_bytes: member.optimal_io_bytes.unwrap_or(optimal_io_bytes),
-        priority: member.priority,
-        write_mostly: member.write_mostly,
-        state: member.state,
-        ..usual
-    };
-    Ok((config, open))
+        if let Open::Real(real) = &mut open {
+            // What it has beyond that is no part of the volume, and may be cut off.
+            real.size_bytes = size_bytes;
+        }
+        Ok(open.source())
+    }
+
+    /// Where a local member is.
+    pub fn path(&self, member: MemberIndex) -> Option<PathBuf> {
+        match &self.members[member.get()].source {
+            MemberSource::Path(path) => Some(self.resolve(path)),
+            MemberSource::Uri(_) | MemberSource::Model(_) => None,
+        }
+    }
+
+    fn place(&self, member: MemberIndex) -> String {
+        match &self.members[member.get()].source {
+            MemberSource::Uri(uri) => uri.clone(),
+            _ => self.path(member).unwrap_or_default().display().to_string(),
+        }
+    }
+
+    fn open_path(
+        &self,
+        member: &MemberSpec,
+        path: &Path,
+        notes: &mut Vec<String>,
+    ) -> Result<RealMember, AssembleError> {
+        let path = self.resolve(path);
+        let mut real = RealMember::open(&path, self.options)?;
+        if let Err(size_bytes) = real.restrict(member.range) {
+            let devid = member.devid;
+            return Err(AssembleError::TooShort { devid, path, size_bytes });
+        }
+        if !real.direct && self.options.caching == Caching::Direct {
+            let path = path.display();
+            notes.push(format!("`{path}` goes through the page cache: it takes no direct I/O"));
+        }
+        Ok(real)
+    }
+
+    /// As those of model files do, a path counts from the folder of the array file.
+    fn resolve(&self, path: &Path) -> PathBuf {
+        Path::new(&self.array_file).with_file_name("").join(path)
+    }
 }

@@ -3,14 +3,24 @@
 use super::{Control, Parts};
 use crate::executor::{Executor, MemberStats, Target};
 use crate::lateness::Lateness;
+use crate::rebuild::{Begun, RebuildError, Wish};
+use crate::reopen::Address;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::parse_bytes;
 use serde_json::{Value, json};
 
-/// Answers one line.
-pub(super) fn answer(control: &mut Control, line: &str, parts: &mut Parts<'_>) -> Value {
+/// What is told of a rebuild that began.
+const REBUILT: &str = "being rebuilt";
+
+/// Answers one line of a client; `None` if that takes time.
+pub(super) fn answer(
+    control: &mut Control,
+    client: u32,
+    line: &str,
+    parts: &mut Parts<'_>,
+) -> Option<Value> {
     let executor = &mut *parts.executor;
     let (command, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let result = match (command, rest.trim()) {
@@ -22,12 +32,29 @@ pub(super) fn answer(control: &mut Control, line: &str, parts: &mut Parts<'_>) -
         ("stats", "") => Ok(stats(executor)),
         ("policy", "") => Ok(json!(control.policy)),
         ("policy", name) => set_policy(control, name, executor),
-        ("rebuild", order) => rebuild(order, parts),
+        ("rebuild", order) => match rebuild(order, client, parts) {
+            Ok(Begun::Later) => return None,
+            Ok(Begun::Now) => Ok(json!(format!("it is {REBUILT}"))),
+            Err(error) => Err(error),
+        },
         _ => Err(format!(
             "`{line}` is not understood: ask status, members, stats, policy, policy NAME or \
              rebuild DEVID [RATE]"
         )),
     };
+    Some(reply(result))
+}
+
+/// The answer to a rebuild whose member had to be opened first: what to tell of that.
+pub(super) fn late(result: Result<Vec<String>, RebuildError>) -> Value {
+    let said = |notes: Vec<String>| {
+        let notes = notes.iter().map(|note| format!("; {note}"));
+        json!(format!("it is opened again and {REBUILT}{}", notes.collect::<String>()))
+    };
+    reply(result.map(said).map_err(|error| error.to_string()))
+}
+
+fn reply(result: Result<Value, String>) -> Value {
     match result {
         Ok(answer) => json!({ "answer": answer }),
         Err(error) => json!({ "error": error }),
@@ -56,6 +83,7 @@ fn status(control: &Control, parts: &Parts<'_>) -> Value {
             true => "in sync",
             false => "degraded",
         },
+        "misplaced": misplaced(parts),
         "rebuilds": rebuilds(executor),
         "rebuild_bytes_per_s": rebuild.rate(),
         "connections": server.connections(),
@@ -78,16 +106,31 @@ fn set_policy(control: &mut Control, name: &str, executor: &mut Executor) -> Res
 }
 
 /// Has a member that failed rebuilt from its mirrors: a devid, and perhaps a rate.
-fn rebuild(order: &str, parts: &mut Parts<'_>) -> Result<Value, String> {
+fn rebuild(order: &str, client: u32, parts: &mut Parts<'_>) -> Result<Begun, String> {
     let (devid, rate) = order.split_once(' ').map_or((order, None), |(a, b)| (a, Some(b)));
     let devid = devid.parse().map_err(|_| format!("`{devid}` is no devid"))?;
     let rate = rate.map(parse_bytes).transpose().map_err(|error| error.to_string())?;
     if rate == Some(0) {
         return Err("at a rate of 0 it would never be done".to_owned());
     }
-    let begun = parts.rebuild.begin(devid, rate, parts.executor);
-    begun.map_err(|error| error.to_string())?;
-    Ok(json!("it is being rebuilt"))
+    let begun = parts.rebuild.begin(Wish { devid, rate, asker: client }, parts.executor);
+    begun.map_err(|error| error.to_string())
+}
+
+/// Members that work and whose file is not the one at their path: what is written to them is lost
+/// when the service ends.
+fn misplaced(parts: &Parts<'_>) -> Value {
+    let Some(volume) = parts.executor.volume() else { return json!([]) };
+    let working = volume.members().iter().filter(|(_, it)| it.state != MemberState::Failed);
+    let misplaced = working.filter_map(|(index, member)| {
+        let at_path = match parts.rebuild.address(index, parts.executor) {
+            Address::Same => return None,
+            Address::Other => "another file",
+            Address::Empty(_) => "nothing",
+        };
+        Some(json!({ "devid": member.config.devid, "at_path": at_path }))
+    });
+    misplaced.collect()
 }
 
 /// How far each member that is being rebuilt has come.

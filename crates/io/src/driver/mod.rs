@@ -234,6 +234,11 @@ impl Driver {
         Ok(rustix::fs::fstat(&self.descriptors.get(file.0).fd)?.st_size as u64)
     }
 
+    /// A file for whoever asks about it beside the driver; it stays open for that long.
+    pub(crate) fn share(&self, file: Handle) -> Arc<OwnedFd> {
+        self.descriptors.get(file.0).fd.clone()
+    }
+
     /// Closes a descriptor as soon as nothing of it is in flight. What waits on a socket ends now.
     pub fn close(&mut self, handle: Handle) {
         let descriptor = self.descriptors.get_mut(handle.0);

@@ -74,6 +74,11 @@ impl Executor {
                 remote.start(ask, &mut self.driver, &mut self.remote_ended);
                 return self.end_remote();
             }
+            Store::Absent => {
+                self.flights.get_mut(key).parts_left += 1;
+                self.remote_ended.push((key, Err(IoError::Gone)));
+                return self.end_remote();
+            }
             Store::EmulatedFile(handle) => Some(*handle),
             Store::EmulatedMemory(memory) => {
                 match flight.op {
@@ -142,7 +147,7 @@ impl Executor {
         }
     }
 
-    /// Ends what remote members said has ended.
+    /// Ends what members without a file said has ended.
     pub(super) fn end_remote(&mut self) {
         while let Some((key, result)) = self.remote_ended.pop() {
             self.end_part(key, result);
@@ -167,13 +172,15 @@ impl Executor {
     /// Brings what a read of an emulated member without a file finds.
     fn fetch(&mut self, flight: &Flight) {
         let store = &self.stations[flight.member.get()].store;
-        if matches!(store, Store::Real { .. } | Store::Remote(_) | Store::EmulatedFile(_)) {
-            return;
-        }
+        let memory = match store {
+            Store::EmulatedMemory(memory) => Some(memory),
+            Store::EmulatedNothing => None,
+            _ => return,
+        };
         let target = self.driver.buffers.bytes_mut(place(&self.orders, flight));
-        match store {
-            Store::EmulatedMemory(memory) => memory.read(flight.offset, target),
-            _ => target.fill(0),
+        match memory {
+            Some(memory) => memory.read(flight.offset, target),
+            None => target.fill(0),
         }
     }
 }

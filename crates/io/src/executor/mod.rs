@@ -18,6 +18,7 @@
 
 mod alarm;
 mod flight;
+mod replace;
 mod station;
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,7 @@ mod tests;
 use crate::clock::Clock;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Answer, Done, Driver, Token};
-use crate::member::remote::{self, End, Remote};
+use crate::member::remote::{self, End};
 use crate::member::{Plan, Source, Store, io_error};
 use alarm::Alarm;
 use flight::{Flight, Origin, Won};
@@ -153,19 +154,7 @@ impl Executor {
             let real = matches!(source, Source::Real(_) | Source::Remote(_));
             let index = MemberIndex(stations.len() as u16);
             assert!(real || modelled, "an emulated member has a model");
-            let store = match source {
-                Source::Real(member) => Store::Real {
-                    least_bytes: member.is_file.then_some(member.begin_bytes + member.size_bytes),
-                    begin_bytes: member.begin_bytes,
-                    handle: driver.adopt(member.fd)?,
-                },
-                Source::Remote(peer) => {
-                    Store::Remote(Box::new(Remote::new(index, peer, &mut driver)?))
-                }
-                Source::EmulatedFile(member) => Store::EmulatedFile(driver.adopt(member.fd)?),
-                Source::EmulatedMemory => Store::EmulatedMemory(Default::default()),
-                Source::EmulatedNothing => Store::EmulatedNothing,
-            };
+            let store = replace::store(index, source, &mut driver)?;
             stations.push(Station::new(config, store));
         }
         Ok(Executor {
@@ -305,24 +294,6 @@ impl Executor {
             Ok(_) => Ok(()),
         };
         self.end_part(key, result);
-    }
-
-    /// Lets a member that failed be written again.
-    ///
-    /// # Errors
-    /// If it is not back, or is not done with what it was asked before; the text says which.
-    pub fn readmit(&mut self, member: MemberIndex) -> Result<(), &'static str> {
-        let station = &mut self.stations[member.get()];
-        if station.stats.in_flight > 0 {
-            return Err("what it was asked before it failed has not ended");
-        }
-        if !station.looks_whole(self.now, &self.driver) {
-            return Err("its file is shorter than it was (make it as long again)");
-        }
-        match &mut station.store {
-            Store::Remote(remote) => remote.readmit(),
-            _ => Ok(()),
-        }
     }
 
     fn on_remote_done(&mut self, done: &Done) {

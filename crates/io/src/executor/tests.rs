@@ -4,6 +4,7 @@ use super::*;
 use crate::clock::Speed;
 use crate::driver::BackendKind;
 use crate::driver::buffers::Slice;
+use crate::member::FileId;
 use crate::member::file::{Caching, Occupied, OpenOptions, RealMember};
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::member::{MemberState, Members};
@@ -173,10 +174,29 @@ fn a_member_that_is_cut_short_fails_and_the_volume_serves_on() {
     let volume = executor.volume().unwrap();
     assert_eq!(volume.members()[MemberIndex(0)].state, MemberState::Failed);
     assert_eq!(volume.members()[MemberIndex(1)].state, MemberState::InSync);
-    file.set_len(MEMBER_BYTES - 1).unwrap();
-    assert!(executor.readmit(MemberIndex(0)).unwrap_err().contains("shorter"));
-    file.set_len(MEMBER_BYTES).unwrap();
-    assert_eq!(executor.readmit(MemberIndex(0)), Ok(()));
+}
+
+#[test]
+fn a_member_that_was_let_go_of_is_gone_until_it_is_opened_again() {
+    let folder = TempDir::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    for backend in [BackendKind::Ring, BackendKind::Threads] {
+        let Some(mut executor) = real(folder.path(), backend, "first") else { continue };
+        let index = MemberIndex(0);
+        assert_eq!(executor.file_id(index), FileId::at(&member(folder.path(), 1)));
+        assert_eq!(executor.detach(index), Ok(()));
+        assert_eq!(executor.file_id(index), None);
+        let buffer = executor.driver.buffers.acquire(65536);
+        let target = Target::Member(index);
+        let write = Order { target, ..order(0, RequestKind::Write, 4 << 20, buffer) };
+        assert_eq!(run(&mut executor, &[write]), [Err(VolumeError::Unwritable)]);
+        // Nothing of it is held any more: neither the lock nor the descriptor.
+        let again = RealMember::open(&member(folder.path(), 1), OPTIONS).unwrap();
+        executor.attach(index, Source::Real(again)).unwrap();
+        executor.driver.buffers.bytes_mut(Slice::data(buffer, 0, 65536)).fill(0x5a);
+        assert_eq!(run(&mut executor, &[write]), [Ok(())]);
+        let image = std::fs::read(member(folder.path(), 1)).unwrap();
+        assert!(image[4 << 20..][..65536].iter().all(|&byte| byte == 0x5a));
+    }
 }
 
 #[test]

@@ -19,7 +19,10 @@ use mirrorball_core::io::IoError;
 use mirrorball_core::member::MemberConfig;
 use remote::Remote;
 use remote::dial::Peer;
+use rustix::fs::{Stat, fstat, stat};
 use rustix::io::Errno;
+use std::os::fd::AsFd;
+use std::path::Path;
 
 /// What keeps the data of a member.
 pub enum Store {
@@ -35,12 +38,38 @@ pub enum Store {
     },
     /// An export of another machine.
     Remote(Box<Remote>),
+    /// Nothing: a file or device that failed, and is not opened again.
+    Absent,
     /// A file whose timing is a model's.
     EmulatedFile(Handle),
     /// Memory; the timing is a model's.
     EmulatedMemory(MemoryStore),
     /// Nothing: writes are forgotten, reads bring zeroes. The timing is a model's.
     EmulatedNothing,
+}
+
+/// Tells one file from another, whatever their names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileId {
+    /// The filesystem that it is on.
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// That of a file that is open; `None` if the system does not tell.
+    pub fn of_open(file: impl AsFd) -> Option<FileId> {
+        fstat(file).ok().map(FileId::of)
+    }
+
+    /// That of the file at `path`; `None` if there is none.
+    pub fn at(path: &Path) -> Option<FileId> {
+        stat(path).ok().map(FileId::of)
+    }
+
+    fn of(stat: Stat) -> FileId {
+        FileId { device: stat.st_dev, inode: stat.st_ino }
+    }
 }
 
 /// A member to be driven, before the driver has it.

@@ -243,6 +243,13 @@ impl Line {
         slots.into_iter().filter_map(|slot| self.asked.remove(slot)).collect()
     }
 
+    /// Gives the memory of a connection that is over back.
+    pub(super) fn free(&mut self, driver: &mut Driver) {
+        if let Some(input) = self.input.take() {
+            driver.buffers.release(input);
+        }
+    }
+
     /// Takes the replies in a part of the input; returns how many bytes at its end begin another,
     /// or `None` if they make no sense.
     fn understand(&mut self, mut input: Slice, driver: &mut Driver) -> Option<usize> {

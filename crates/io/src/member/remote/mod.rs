@@ -12,6 +12,10 @@
 //! A request is not sent again over another connection: the first may still be at work on the other
 //! side, and end after a newer write.
 //!
+//! **Anew.** When its owner has it rebuilt, all connections are given up and it is attached to once
+//! more: what answers at its address may be another server by now. No line is used again by another
+//! attachment, so that a late end of an operation belongs to nobody else.
+//!
 //! **Silence.** A peer whose machine is gone is noticed by TCP within [`dial::SILENCE_MAX`]. One
 //! that is connected and owes a reply for longer than its patience is hung up on, on every
 //! connection, as if those had broken: what hangs in it may hang on all.
@@ -68,9 +72,13 @@ pub(crate) type End = (u32, Result<(), IoError>);
 pub struct Remote {
     member: MemberIndex,
     attached: Attached,
+    /// Of this attachment, behind those of earlier ones, which are over or soon will be.
     lines: Vec<Line>,
-    dialler: Dialler,
-    wake: Handle,
+    /// The first line of this attachment.
+    first: usize,
+    /// Who makes connections anew, and how it is heard; `None` while nobody is attached to.
+    dialler: Option<(Dialler, Handle)>,
+    /// For the bytes that wake us, which say nothing, so that attachments may share it.
     wake_buffer: BufferKey,
     /// Writes that were replied to.
     written: u64,
@@ -90,53 +98,63 @@ impl Remote {
     /// # Errors
     /// If the system has no socket to spare.
     pub fn new(member: MemberIndex, peer: Peer, driver: &mut Driver) -> io::Result<Remote> {
-        let Peer { uri, socket, attached, patience } = peer;
-        let (dialler, ears) = Dialler::new(uri, attached.size_bytes)?;
-        let wake = driver.adopt(ears)?;
         let wake_buffer = driver.buffers.acquire(1);
-        let count = match attached.can(transmission_flag::CAN_MULTI_CONN) {
-            true => LINES,
-            false => 1,
-        };
         let mut remote = Remote {
             member,
-            attached,
-            lines: (0..count).map(|_| Line::default()).collect(),
-            dialler,
-            wake,
+            attached: peer.attached,
+            lines: Vec::new(),
+            first: 0,
+            dialler: None,
             wake_buffer,
             written: 0,
             flushed: 0,
             forgot: false,
-            patience,
+            patience: peer.patience,
             next_look: Nanos::ZERO,
         };
-        remote.listen(driver);
-        let handle = driver.adopt(socket)?;
-        let token = remote.token(RECEIVE, 0);
-        remote.lines[0].connect(handle, token, driver);
-        for line in 1..count {
-            remote.dialler.dial(line as u32);
-        }
+        remote.attach(peer, driver)?;
         Ok(remote)
+    }
+
+    /// Begins with a peer that was attached to, after [`Remote::detach`]: nothing is known of what
+    /// it holds.
+    ///
+    /// # Errors
+    /// If the system has no socket to spare.
+    pub fn attach(&mut self, peer: Peer, driver: &mut Driver) -> io::Result<()> {
+        let Peer { uri, socket, attached, patience } = peer;
+        let (dialler, ears) = Dialler::new(uri, attached.size_bytes)?;
+        let (handle, wake) = (driver.adopt(socket)?, driver.adopt(ears)?);
+        let count = match attached.can(transmission_flag::CAN_MULTI_CONN) {
+            true => LINES,
+            false => 1,
+        };
+        self.first = self.lines.len();
+        self.lines.extend((0..count).map(|_| Line::default()));
+        let token = self.token(RECEIVE, self.first);
+        self.lines[self.first].connect(handle, token, driver);
+        for line in self.first + 1..self.lines.len() {
+            dialler.dial(line as u32);
+        }
+        (self.attached, self.patience, self.forgot) = (attached, patience, false);
+        (self.written, self.flushed) = (0, 0);
+        self.dialler = Some((dialler, wake));
+        self.listen(driver);
+        Ok(())
+    }
+
+    /// Gives every connection up, and makes no more.
+    pub fn detach(&mut self, driver: &mut Driver) {
+        self.lines.iter_mut().for_each(|line| line.close(driver));
+        self.first = self.lines.len();
+        if let Some((_, wake)) = self.dialler.take() {
+            driver.close(wake);
+        }
     }
 
     /// How many connections are up.
     pub fn connections(&self) -> usize {
         self.lines.iter().filter(|line| line.is_up()).count()
-    }
-
-    /// Trusts the member with writes again: it is about to be rebuilt.
-    ///
-    /// # Errors
-    /// If nobody answers there.
-    pub fn readmit(&mut self) -> Result<(), &'static str> {
-        if self.connections() == 0 {
-            return Err("nobody answers there: it is tried again and again");
-        }
-        self.forgot = false;
-        self.flushed = self.written;
-        Ok(())
     }
 
     /// Starts a request. What ends at once is appended to `ended`.
@@ -194,12 +212,7 @@ impl Remote {
     pub(crate) fn on_done(&mut self, done: &Done, driver: &mut Driver, ended: &mut Vec<End>) {
         let index = done.token.key() as usize & 0xffff;
         match (done.token.owner(), done.result) {
-            (WAKE, Ok(Answer::Bytes(bytes))) if bytes > 0 => {
-                self.on_dialled(driver);
-                self.listen(driver);
-                return;
-            }
-            (WAKE, _) => return,
+            (WAKE, result) => return self.on_wake(index, received(result), driver),
             (RECEIVE, result) => self.lines[index].on_received(received(result), driver),
             (SEND, result) => self.lines[index].on_sent(result.is_ok(), driver),
             (owner, _) => unreachable!("no operation is started for owner {owner}"),
@@ -227,35 +240,56 @@ impl Remote {
 
     /// Nothing of a broken connection is in flight any more: what was under way on it has failed.
     fn on_broken(&mut self, index: usize, driver: &mut Driver, ended: &mut Vec<End>) {
+        if index < self.first {
+            // Nothing was under way on it when it was given up.
+            self.lines[index].clear(driver);
+            return self.lines[index].free(driver);
+        }
         self.forgot |= self.flushed < self.written;
         let error = if self.forgot { IoError::Gone } else { IoError::Transport };
         for asked in self.lines[index].clear(driver) {
             ended.push((asked.key(), Err(error)));
         }
-        self.dialler.dial(index as u32);
+        if let Some((dialler, _)) = &self.dialler {
+            dialler.dial(index as u32);
+        }
+    }
+
+    /// The dialler of the attachment that begins with this line woke us.
+    fn on_wake(&mut self, first: usize, bytes: usize, driver: &mut Driver) {
+        if first == self.first && bytes > 0 {
+            self.on_dialled(driver);
+            self.listen(driver);
+        }
     }
 
     fn on_dialled(&mut self, driver: &mut Driver) {
-        while let Some(Dialled { line, socket }) = self.dialler.poll() {
+        let Some((dialler, _)) = &self.dialler else { return };
+        while let Some(Dialled { line, socket }) = dialler.poll() {
             let index = line as usize;
             match driver.adopt(socket) {
                 Ok(handle) => {
-                    let token = self.token(RECEIVE, index);
+                    let token = token(self.member, RECEIVE, index);
                     self.lines[index].connect(handle, token, driver);
                 }
-                Err(_) => self.dialler.dial(line),
+                Err(_) => dialler.dial(line),
             }
         }
     }
 
     fn listen(&mut self, driver: &mut Driver) {
-        let token = self.token(WAKE, 0);
-        driver.receive(token, self.wake, Slice::data(self.wake_buffer, 0, 1));
+        let Some((_, wake)) = self.dialler else { return };
+        driver.receive(self.token(WAKE, self.first), wake, Slice::data(self.wake_buffer, 0, 1));
     }
 
     fn token(&self, owner: u8, line: usize) -> Token {
-        Token::new(owner, u32::from(self.member.0) << 16 | line as u32)
+        token(self.member, owner, line)
     }
+}
+
+fn token(member: MemberIndex, owner: u8, line: usize) -> Token {
+    let line = u16::try_from(line).expect("nobody attaches ten thousand times");
+    Token::new(owner, u32::from(member.0) << 16 | u32::from(line))
 }
 
 /// Which member a token of [`TOKEN_OWNERS`] belongs to.

@@ -43,6 +43,7 @@ struct Pair {
     _folder: TempDir,
     mood: Arc<AtomicU8>,
     driver: Driver,
+    uri: NbdUri,
     remote: Remote,
     buffer: BufferKey,
     now: Nanos,
@@ -78,6 +79,7 @@ impl Pair {
             _folder: folder,
             mood,
             driver,
+            uri,
             remote,
             buffer,
             now: Nanos::ZERO,
@@ -291,13 +293,12 @@ fn a_peer_that_owes_a_reply_for_too_long_is_hung_up_on() {
 }
 
 #[test]
-fn a_peer_that_may_have_forgotten_writes_is_gone_until_it_is_readmitted() {
+fn a_peer_that_may_have_forgotten_writes_is_gone_until_it_is_attached_anew() {
     let mut pair = Pair::new();
     assert_eq!(pair.run(Op::Write, 2), [Ok(()); 2]);
     assert_eq!(pair.run(Op::Flush, 1), [Ok(())]);
     pair.set(Mood::Gone);
     assert_eq!(pair.run(Op::Read, 8), [Err(IoError::Transport); 8], "all was durable");
-    assert!(pair.remote.readmit().is_err(), "nobody is there");
     pair.set(Mood::Well);
     pair.wait_for_lines();
     assert_eq!(pair.run(Op::Write, 2), [Ok(()); 2]);
@@ -306,8 +307,16 @@ fn a_peer_that_may_have_forgotten_writes_is_gone_until_it_is_readmitted() {
     pair.set(Mood::Well);
     pair.wait_for_lines();
     assert_eq!(pair.run(Op::Read, 1), [Err(IoError::Gone)], "though it answers");
-    pair.remote.readmit().unwrap();
+    pair.remote.detach(&mut pair.driver);
+    assert_eq!((pair.remote.connections(), pair.run(Op::Read, 1)), (0, vec![Err(IoError::Gone)]));
+    let peer = Peer::open(&pair.uri).unwrap();
+    pair.remote.attach(peer, &mut pair.driver).unwrap();
     assert_eq!(pair.run(Op::Read, 1), [Ok(())]);
+    pair.wait_for_lines();
+    assert_eq!(pair.run(Op::Write, 9), [Ok(()); 9]);
+    // What the earlier attachment left has ended, and has harmed nothing.
+    pair.set(Mood::Gone);
+    assert_eq!(pair.run(Op::Flush, 8), [Err(IoError::Gone); 8]);
 }
 
 #[test]

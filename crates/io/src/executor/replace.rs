@@ -1,0 +1,82 @@
+//! A member that was opened again takes the place of what it was.
+//!
+//! What a real member was opened as may be gone while its address holds something else: a file that
+//! was removed and made anew, a device that was plugged in again, a server that was started anew.
+//! What is asked of a member that was let go of, and not opened since, fails as if it were gone.
+
+use super::Executor;
+use crate::driver::Driver;
+use crate::member::remote::Remote;
+use crate::member::{FileId, Source, Store};
+use mirrorball_core::member::MemberIndex;
+use std::io;
+
+impl Executor {
+    /// Lets go of a real member that failed, so that it can be opened again; an emulated one stays
+    /// as it is.
+    ///
+    /// # Errors
+    /// If it is not done with what it was asked before; the text says so.
+    pub fn detach(&mut self, member: MemberIndex) -> Result<(), &'static str> {
+        let station = &mut self.stations[member.get()];
+        if station.stats.in_flight > 0 {
+            return Err("what it was asked before it failed has not ended");
+        }
+        match &mut station.store {
+            Store::Real { handle, .. } => {
+                self.driver.close(*handle);
+                station.store = Store::Absent;
+            }
+            Store::Remote(remote) => remote.detach(&mut self.driver),
+            Store::Absent
+            | Store::EmulatedFile(_)
+            | Store::EmulatedMemory(_)
+            | Store::EmulatedNothing => {}
+        }
+        Ok(())
+    }
+
+    /// Makes the member what was opened. What is in flight on what it was before ends there.
+    ///
+    /// # Errors
+    /// If the driver cannot take it over.
+    pub fn attach(&mut self, member: MemberIndex, source: Source) -> io::Result<()> {
+        let station = &mut self.stations[member.get()];
+        match (&mut station.store, source) {
+            (Store::Remote(remote), Source::Remote(peer)) => {
+                remote.detach(&mut self.driver);
+                remote.attach(peer, &mut self.driver)
+            }
+            (_, source) => {
+                let store = store(member, source, &mut self.driver)?;
+                if let Store::Real { handle, .. } = std::mem::replace(&mut station.store, store) {
+                    self.driver.close(handle);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Which file or device node is open as a real member; `None` for any other.
+    pub fn file_id(&self, member: MemberIndex) -> Option<FileId> {
+        match &self.stations[member.get()].store {
+            Store::Real { handle, .. } => FileId::of_open(&*self.driver.share(*handle)),
+            _ => None,
+        }
+    }
+}
+
+/// What keeps the data of a member, once the driver has what it needs.
+pub(super) fn store(index: MemberIndex, source: Source, driver: &mut Driver) -> io::Result<Store> {
+    Ok(match source {
+        Source::Real(member) => Store::Real {
+            least_bytes: member.is_file.then_some(member.begin_bytes + member.size_bytes),
+            begin_bytes: member.begin_bytes,
+            handle: driver.adopt(member.fd)?,
+        },
+        Source::Remote(peer) => Store::Remote(Box::new(Remote::new(index, peer, driver)?)),
+        Source::EmulatedFile(member) => Store::EmulatedFile(driver.adopt(member.fd)?),
+        Source::EmulatedMemory => Store::EmulatedMemory(Default::default()),
+        Source::EmulatedNothing => Store::EmulatedNothing,
+    })
+}

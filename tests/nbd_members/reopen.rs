@@ -1,0 +1,212 @@
+//! Rebuilding a member whose file, or whose server, is another by now: what is on its address when
+//! the service ends is what was written.
+
+use crate::support::{Folder, stderr};
+use crate::{RESERVED_BYTES, Running, ctl, until};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+
+const SIZE_BYTES: u64 = 16 << 20;
+
+/// A folder with two images that hold noise, and an array of them.
+fn place(array: &str) -> Folder {
+    let folder = Folder::new();
+    fs::write(folder.path("pair.toml"), format!("profile = \"raid1\"\n{array}")).unwrap();
+    let noise: Vec<u8> = (0..SIZE_BYTES).map(|index| ((index * index) >> 7) as u8).collect();
+    for name in ["a.img", "b.img"] {
+        fs::write(folder.path(name), &noise).unwrap();
+    }
+    folder
+}
+
+fn files() -> Folder {
+    place("[[member]]\npath = \"a.img\"\n[[member]]\npath = \"b.img\"\n")
+}
+
+fn empty(folder: &Folder, name: &str, size_bytes: u64) {
+    File::create(folder.path(name)).unwrap().set_len(size_bytes).unwrap();
+}
+
+fn serve(folder: &Folder, more: &[&str]) -> Running {
+    let serve = ["serve", "pair.toml", "--policy", "first"];
+    let places = ["--export", "nbd:unix:socket", "--control", "control"];
+    Running::ours(folder, &[&serve[..], &places, more].concat()).0
+}
+
+/// What `members rebuild 2` is refused with.
+fn refusal(folder: &Folder) -> String {
+    let output = folder.run(&["ctl", "--control", "control", "members", "rebuild", "2"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    stderr(&output)
+}
+
+fn wait_until_in_sync(folder: &Folder) {
+    until("the rebuild", || ctl(folder, &["status"]).contains("in sync"));
+}
+
+/// One request to the volume, over a connection of its own; the data of a read.
+fn request(folder: &Folder, kind: u16, offset: u64, data: &[u8]) -> Vec<u8> {
+    let mut socket = UnixStream::connect(folder.path("socket")).unwrap();
+    socket.read_exact(&mut [0; 18]).unwrap();
+    // Fixed newstyle without 124 zeroes, and NBD_OPT_EXPORT_NAME for the first export.
+    socket
+        .write_all(&[&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 1, 0, 0, 0, 0]].concat())
+        .unwrap();
+    socket.read_exact(&mut [0; 10]).unwrap();
+    let length = (data.len() as u32).to_be_bytes();
+    let head = [&[0x25, 0x60, 0x95, 0x13, 0, 0][..], &kind.to_be_bytes(), &[0; 8]].concat();
+    let sent = if kind == 1 { data } else { &[] };
+    socket.write_all(&[&head[..], &offset.to_be_bytes(), &length, sent].concat()).unwrap();
+    let mut reply = [0; 16];
+    socket.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[4..8], [0; 4], "an error");
+    let mut bytes = if kind == 1 { Vec::new() } else { data.to_vec() };
+    socket.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+fn write(folder: &Folder, offset: u64, fill: u8) {
+    request(folder, 1, offset, &[fill; 65536]);
+}
+
+fn read(folder: &Folder, offset: u64) -> Vec<u8> {
+    request(folder, 0, offset, &[0; 65536])
+}
+
+/// Both hold the same, where the volume lies.
+fn assert_alike(folder: &Folder, names: [&str; 2]) {
+    let [first, second] = names.map(|name| fs::read(folder.path(name)).unwrap());
+    assert_eq!(first.len(), second.len());
+    assert!(first[RESERVED_BYTES..] == second[RESERVED_BYTES..], "the mirrors differ");
+    assert!(first[RESERVED_BYTES..].contains(&0x77), "what was written last is not there");
+}
+
+#[test]
+fn a_failed_member_is_rebuilt_into_the_file_that_is_there_now() {
+    let folder = files();
+    let ours = serve(&folder, &[]);
+    File::options().write(true).open(folder.path("b.img")).unwrap().set_len(0).unwrap();
+    write(&folder, 0, 0x11);
+    assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
+    assert!(refusal(&folder).contains("bytes, and the member 16777216: too few"));
+    fs::remove_file(folder.path("b.img")).unwrap();
+    assert!(refusal(&folder).contains("b.img`: No such file"), "{}", refusal(&folder));
+    fs::create_dir(folder.path("b.img")).unwrap();
+    assert!(refusal(&folder).contains("neither a file nor"));
+    fs::remove_dir(folder.path("b.img")).unwrap();
+    fs::hard_link(folder.path("a.img"), folder.path("b.img")).unwrap();
+    assert!(refusal(&folder).contains("another member of this array"));
+    fs::remove_file(folder.path("b.img")).unwrap();
+    empty(&folder, "new.img", SIZE_BYTES - 1);
+    fs::rename(folder.path("new.img"), folder.path("b.img")).unwrap();
+    assert!(refusal(&folder).contains("too few"), "{}", refusal(&folder));
+    // Through all of that it serves on.
+    write(&folder, 65536, 0x22);
+    assert!(read(&folder, 65536).iter().all(|&byte| byte == 0x22));
+    assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
+    empty(&folder, "new.img", SIZE_BYTES);
+    fs::rename(folder.path("new.img"), folder.path("b.img")).unwrap();
+    assert!(ctl(&folder, &["members", "rebuild", "2"]).contains("opened again and being rebuilt"));
+    wait_until_in_sync(&folder);
+    write(&folder, 1 << 20, 0x77);
+    ours.stop();
+    assert_alike(&folder, ["a.img", "b.img"]);
+    serve(&folder, &[]).stop();
+}
+
+#[test]
+fn a_member_that_works_is_rebuilt_if_its_file_was_replaced() {
+    let folder = files();
+    let ours = serve(&folder, &[]);
+    assert!(refusal(&folder).contains("is in sync"));
+    fs::remove_file(folder.path("b.img")).unwrap();
+    assert!(refusal(&folder).contains("there is nothing at"), "{}", refusal(&folder));
+    assert!(
+        ctl(&folder, &["status"])
+            .contains("devid 2: its file is gone from its path, where nothing is")
+    );
+    empty(&folder, "new.img", SIZE_BYTES + 4096);
+    fs::rename(folder.path("new.img"), folder.path("b.img")).unwrap();
+    assert!(ctl(&folder, &["status"]).contains("where another file is"));
+    ctl(&folder, &["members", "rebuild", "2"]);
+    write(&folder, 0, 0x77);
+    wait_until_in_sync(&folder);
+    assert!(!ctl(&folder, &["status"]).contains("devid 2"));
+    ours.stop();
+    // What it has beyond the member's size is nobody's.
+    File::options().write(true).open(folder.path("b.img")).unwrap().set_len(SIZE_BYTES).unwrap();
+    assert_alike(&folder, ["a.img", "b.img"]);
+}
+
+#[test]
+fn the_last_copy_is_not_given_up() {
+    let folder = files();
+    let ours = serve(&folder, &[]);
+    File::options().write(true).open(folder.path("a.img")).unwrap().set_len(0).unwrap();
+    write(&folder, 0, 0x11);
+    assert!(ctl(&folder, &["members"]).contains("devid 1: failed"));
+    empty(&folder, "new.img", SIZE_BYTES);
+    fs::rename(folder.path("new.img"), folder.path("b.img")).unwrap();
+    assert!(refusal(&folder).contains("while another member is not in sync"));
+    assert!(read(&folder, 0).iter().all(|&byte| byte == 0x11));
+    ours.stop();
+}
+
+/// The second server takes the address of the first, which is not gone, but silent.
+#[test]
+fn a_peer_is_rebuilt_at_the_server_that_has_its_address_now() {
+    let folder = files();
+    let text = format!(
+        "profile = \"raid1\"\n[[member]]\npath = \"a.img\"\n[[member]]\nuri = \
+         \"nbd+unix:///?socket={}\"\n",
+        folder.path("peer").display()
+    );
+    fs::write(folder.path("pair.toml"), text).unwrap();
+    empty(&folder, "a.img", SIZE_BYTES);
+    let single = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nsize = \"16MiB\"\n";
+    fs::write(folder.path("peer.toml"), single).unwrap();
+    let peer = |disks: &str, socket: &str| {
+        fs::create_dir(folder.path(disks)).unwrap();
+        let address = format!("nbd:unix:{socket}");
+        let emulate = ["emulate", "peer.toml", "--members", "--backing", disks];
+        Running::ours(&folder, &[&emulate[..], &["--export", &address]].concat()).0
+    };
+    let first = peer("first", "peer");
+    let ours = serve(&folder, &["--peer-timeout", "500ms"]);
+    first.signal("-STOP");
+    write(&folder, 0, 0x11);
+    assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
+    fs::remove_file(folder.path("peer")).unwrap();
+    assert!(refusal(&folder).contains("cannot attach"), "{}", refusal(&folder));
+    let second = peer("second", "other");
+    fs::rename(folder.path("other"), folder.path("peer")).unwrap();
+    ctl(&folder, &["members", "rebuild", "2"]);
+    first.signal("-CONT");
+    wait_until_in_sync(&folder);
+    write(&folder, 1 << 20, 0x77);
+    ours.stop();
+    second.stop();
+    assert_alike(&folder, ["a.img", "second/member-1.img"]);
+}
+
+/// A member that is a part of a file.
+#[test]
+fn the_range_of_a_member_is_kept() {
+    let range = "begin = \"4MiB\"\nsize = \"12MiB\"\n";
+    let folder = place(&format!(
+        "[[member]]\npath = \"a.img\"\n{range}[[member]]\npath = \"b.img\"\n{range}"
+    ));
+    let ours = serve(&folder, &[]);
+    empty(&folder, "new.img", 16 << 20);
+    fs::rename(folder.path("new.img"), folder.path("b.img")).unwrap();
+    File::options().write(true).open(folder.path("b.img")).unwrap().write_all_at(&[9], 0).unwrap();
+    ctl(&folder, &["members", "rebuild", "2"]);
+    wait_until_in_sync(&folder);
+    write(&folder, 0, 0x77);
+    ours.stop();
+    let [first, second] = ["a.img", "b.img"].map(|name| fs::read(folder.path(name)).unwrap());
+    assert!(first[5 << 20..] == second[5 << 20..], "the mirrors differ");
+    assert!(second[0] == 9 && second[1..4 << 20].iter().all(|&byte| byte == 0));
+}
