@@ -6,6 +6,9 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+#[path = "nbd/holes.rs"]
+mod holes;
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;

@@ -18,4 +18,5 @@ pub mod rebuild;
 pub mod reopen;
 pub mod sample;
 pub mod service;
+pub mod survey;
 pub mod ublk;

@@ -20,6 +20,7 @@ mod alarm;
 mod flight;
 mod replace;
 mod station;
+pub(crate) mod survey;
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,7 @@
 //! What a request asks, checked against its export.
 
 use super::Export;
+use super::status::EXTENTS_MAX;
 use super::wire::{DATA_BYTES_MAX, RawRequest, WireError, request};
 
 /// What a request asks.
@@ -42,6 +43,8 @@ pub struct Command {
     pub offset: u64,
     /// Number of bytes.
     pub length: u32,
+    /// How many extents the reply to a question for block status may have.
+    pub extents_max: usize,
 }
 
 /// What to do with a request.
@@ -134,7 +137,8 @@ fn check(raw: &RawRequest, export: &Export, status: StatusContext) -> Result<Com
     let at_reply = raw.flags & request::FLAG_FUA != 0
         && matches!(action, Action::Write | Action::Trim | Action::WriteZeroes);
     let durability = if at_reply { Durability::AtReply } else { Durability::Later };
-    Ok(Command { action, durability, cookie: raw.cookie, offset, length })
+    let extents_max = if raw.flags & request::FLAG_REQ_ONE != 0 { 1 } else { EXTENTS_MAX };
+    Ok(Command { action, durability, cookie: raw.cookie, offset, length, extents_max })
 }
 
 fn check_range(action: Action, offset: u64, length: u32, export: &Export) -> Result<(), WireError> {

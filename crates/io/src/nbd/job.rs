@@ -5,9 +5,9 @@
 
 use super::command::{Action, Command, Durability};
 use super::connection::{Expecting, Phase};
-use super::handshake::{ALLOCATION_ID, Agreement};
+use super::handshake::Agreement;
 use super::server::Server;
-use super::wire::{WireError, allocated_chunk, data_chunk, error_chunk, simple_reply};
+use super::wire::{WireError, data_chunk, error_chunk, simple_reply};
 use crate::driver::Token;
 use crate::driver::buffers::{BufferKey, HEAD_BYTES, Slice};
 use crate::executor::{Ended, Executor, Order};
@@ -29,6 +29,17 @@ pub(super) struct Job {
     zeroed: u64,
     /// Whether only the flush is left.
     flushing: bool,
+}
+
+impl Job {
+    pub(super) fn new(
+        connection: u32,
+        command: Command,
+        agreement: Agreement,
+        buffer: Option<BufferKey>,
+    ) -> Job {
+        Job { connection, command, agreement, buffer, zeroed: 0, flushing: false }
+    }
 }
 
 impl Server {
@@ -67,15 +78,13 @@ impl Server {
         let driver = &mut executor.driver;
         let length = command.length as usize;
         if command.action == Action::BlockStatus {
-            let status = allocated_chunk(command.cookie, ALLOCATION_ID, command.length);
-            return connection.queue_copy(&status, driver);
+            return self.begin_status(key, agreement, command, executor);
         }
         let has_data = matches!(command.action, Action::Read | Action::Write);
         let buffer = has_data.then(|| driver.buffers.acquire(length));
         connection.jobs += 1;
         connection.job_bytes += if has_data { length } else { 0 };
-        let job = Job { connection: key, command, agreement, buffer, zeroed: 0, flushing: false };
-        let job = self.jobs.insert(job);
+        let job = self.jobs.insert(Job::new(key, command, agreement, buffer));
         if let (Action::Write, Some(buffer)) = (command.action, buffer) {
             let here = connection.unread_bytes().min(length);
             let data = Slice::data(buffer, 0, length);
@@ -103,7 +112,7 @@ impl Server {
                 let piece = (offset + job.zeroed, zero_step(job), Some(self.zeroes));
                 (RequestKind::Write, piece)
             }
-            Action::BlockStatus => unreachable!("it is answered at once"),
+            Action::BlockStatus => unreachable!("it is surveyed, not ordered"),
         };
         executor.submit(Order {
             token: Token::new(JOB, key),

@@ -14,8 +14,7 @@
 //! write zeroes. Every copy is written before a write is replied to, and a flush covers all
 //! connections, so clients may use as many as they like (`NBD_FLAG_CAN_MULTI_CONN`).
 //!
-//! Non-goals: TLS at will (a listener demands it or refuses it), resizing, extended headers, and
-//! telling holes from data: everything counts as allocated, as the protocol allows.
+//! Non-goals: TLS at will (a listener demands it or refuses it), resizing, and extended headers.
 //!
 //! Source: the NBD protocol document, `doc/proto.md` of the NetworkBlockDevice/nbd repository.
 
@@ -26,6 +25,7 @@ pub mod handshake;
 mod job;
 pub mod server;
 mod side_door;
+mod status;
 #[cfg(test)]
 mod tests;
 pub mod tls;

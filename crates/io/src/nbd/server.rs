@@ -15,6 +15,7 @@ use super::connection::{Connection, Expecting, Phase};
 use super::handshake::{Agreement, Step, greeting};
 use super::job::{JOB, Job, ZERO_BYTES};
 use super::side_door::{BELL, SideDoor};
+use super::status::{SURVEY, Surveys};
 use super::wire::{REQUEST_BYTES, RawRequest, error_chunk, request, simple_reply};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Answer, Done, Handle, Token};
@@ -22,7 +23,7 @@ use crate::executor::Executor;
 use mirrorball_core::slab::Slab;
 
 /// The owners of the server's tokens.
-pub const TOKEN_OWNERS: [u8; 5] = [LISTENER, RECEIVE, SEND, JOB, BELL];
+pub const TOKEN_OWNERS: [u8; 6] = [LISTENER, RECEIVE, SEND, JOB, BELL, SURVEY];
 const LISTENER: u8 = 1;
 const RECEIVE: u8 = 2;
 const SEND: u8 = 3;
@@ -43,6 +44,8 @@ pub struct Server {
     pub(super) connections: Slab<Connection>,
     connections_max: usize,
     pub(super) jobs: Slab<Job>,
+    /// Where the answers to block status come from, once somebody asked.
+    pub(super) surveys: Option<Surveys>,
     pub(super) zeroes: BufferKey,
     /// Connections with something to send.
     pub(super) dirty: Vec<u32>,
@@ -80,6 +83,7 @@ impl Server {
             connections: Slab::default(),
             connections_max: connections_max.0,
             jobs: Slab::default(),
+            surveys: None,
             zeroes,
             dirty: Vec::new(),
             over: Vec::new(),
@@ -115,6 +119,7 @@ impl Server {
             }
             (BELL, Ok(Answer::Bytes(bytes))) if bytes > 0 => self.on_bell(executor),
             (BELL, _) => {}
+            (SURVEY, _) => self.on_surveyed(executor),
             (RECEIVE, result) => {
                 self.connections.get_mut(key).receiving = false;
                 match result {

@@ -154,6 +154,14 @@ pub mod chunk {
     pub const ERROR: u16 = 1 << 15 | 1;
 }
 
+/// What an extent is, in the context `base:allocation`.
+pub mod status_flag {
+    /// It takes no room.
+    pub const HOLE: u32 = 1;
+    /// It reads as zeroes.
+    pub const ZERO: u32 = 1 << 1;
+}
+
 /// Errors as they go over the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
@@ -275,11 +283,19 @@ pub fn error_chunk(cookie: u64, error: WireError) -> [u8; CHUNK_BYTES + 6] {
     bytes
 }
 
-/// A block status of one extent, allocated and not known to be zero.
-pub fn allocated_chunk(cookie: u64, context: u32, length: u32) -> [u8; CHUNK_BYTES + 12] {
-    let mut bytes = [0; CHUNK_BYTES + 12];
-    bytes[..CHUNK_BYTES].copy_from_slice(&chunk_header(chunk::BLOCK_STATUS, cookie, 12));
-    bytes[CHUNK_BYTES..CHUNK_BYTES + 4].copy_from_slice(&context.to_be_bytes());
-    bytes[CHUNK_BYTES + 4..CHUNK_BYTES + 8].copy_from_slice(&length.to_be_bytes());
+/// A block status: the lengths of extents that follow each other, with their flags.
+pub fn status_chunk(
+    cookie: u64,
+    context: u32,
+    extents: impl ExactSizeIterator<Item = (u32, u32)>,
+) -> Vec<u8> {
+    let payload_bytes = 4 + 8 * extents.len();
+    let mut bytes = Vec::with_capacity(CHUNK_BYTES + payload_bytes);
+    bytes.extend(chunk_header(chunk::BLOCK_STATUS, cookie, payload_bytes as u32));
+    bytes.extend(context.to_be_bytes());
+    for (length, flags) in extents {
+        bytes.extend(length.to_be_bytes());
+        bytes.extend(flags.to_be_bytes());
+    }
     bytes
 }
