@@ -2,33 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+#[path = "support/pair.rs"]
+mod pair;
 mod support;
 
+use pair::{ARRAY, JOB};
 use std::fs;
 use std::ops::Deref;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use support::{Folder, stderr, stdout};
 
-/// Fixed service times: quick to simulate, and plain what is fast and what is slow.
-const ARRAY: &str = "\
-profile = \"raid1\"
-[[member]]
-model = \"ssd-sata-consumer\"
-[[member]]
-model = \"hdd-7k2-desktop\"
-";
-const JOB: &str = "\
-[reader]
-ioengine=libaio
-direct=1
-rw=randread
-bs=4k
-size=1g
-iodepth=4
-runtime=10
-time_based
-";
 const COLUMNS: &str = "array,job,policy,seed,iops,mib_per_s,mean_us,p50_us,p99_us,p99_9_us,\
                        p99_99_us,share_by_devid,extra_reads";
 

@@ -2,30 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+#[path = "support/pair.rs"]
+mod pair;
 mod support;
 
+use pair::{ARRAY, JOB};
 use serde_json::Value;
 use std::fs;
 use support::{Folder, stderr, stdout};
-
-const ARRAY: &str = "\
-profile = \"raid1\"
-[[member]]
-model = \"ssd-sata-consumer\"
-[[member]]
-model = \"hdd-7k2-desktop\"
-";
-const JOB: &str = "\
-[reader]
-ioengine=libaio
-direct=1
-rw=randread
-bs=4k
-size=1g
-iodepth=4
-runtime=5
-time_based
-";
 
 /// A folder with an array and a job.
 fn folder() -> Folder {
@@ -64,7 +48,7 @@ fn every_form_tells_the_same_choices() {
 #[test]
 fn the_choices_are_those_of_a_comparison() {
     let folder = folder();
-    fs::write(folder.path("short.fio"), JOB.replace("runtime=5\ntime_based\n", "io_size=2m\n"))
+    fs::write(folder.path("short.fio"), JOB.replace("runtime=10\ntime_based\n", "io_size=2m\n"))
         .unwrap();
     let words = ["compare", "pair.toml", "short.fio", "-p", "kakra/queue", "-n", "1", "-s", "7"];
     stdout(&folder.run(&[&words[..], &["-o", "out"]].concat()));
@@ -104,7 +88,7 @@ fn what_makes_no_sense_is_refused() {
     };
     refuses(&["-p", "zfs/miror"], &["--policy", "did you mean `zfs/mirror`?"]);
     refuses(&["-p", "devid:9"], &["--policy", "9"]);
-    refuses(&["--at", "1m"], &["the job ended after 5.0", "--duration"]);
+    refuses(&["--at", "1m"], &["the job ended after 10.0", "--duration"]);
     folder.refuses(&["explain", "pair.toml", "no-such-job"], &["no-such-job"]);
     let array = ARRAY.replace("raid1", "raid0");
     fs::write(folder.path("striped.toml"), array).unwrap();

@@ -6,6 +6,7 @@ const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/every-pol
 
 fn policies(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
+    command.env_remove("COLUMNS");
     command.arg("policies").args(arguments).output().expect("the program runs")
 }
 
@@ -42,6 +43,20 @@ fn every_family_is_listed_with_its_policies_and_the_modifiers_behind() {
     let (_, modifiers) = listing.split_once("\nmodifiers (").expect("they have a heading");
     for info in mirrorball_core::policies::modifiers::ALL {
         assert!(modifiers.contains(&format!("  +{}", info.name)), "{}", info.name);
+    }
+}
+
+#[test]
+fn the_listing_is_as_wide_as_the_terminal_and_loses_nothing() {
+    let whole = stdout(&[]);
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+    for columns in [72, 80, 132] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
+        let output = command.arg("policies").env("COLUMNS", columns.to_string()).output();
+        let listing = String::from_utf8(output.expect("the program runs").stdout).expect("text");
+        let widest = listing.lines().max_by_key(|line| line.chars().count()).expect("lines");
+        assert!(widest.chars().count() <= columns, "{columns}: {widest}");
+        assert_eq!(words(&listing), words(&whole), "{columns}");
     }
 }
 

@@ -6,32 +6,17 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 mod driver;
+#[path = "../support/pair.rs"]
+mod pair;
 
 use driver::Browser;
+use pair::{ARRAY, JOB};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-const ARRAY: &str = "\
-profile = \"raid1\"
-[[member]]
-model = \"ssd-sata-consumer\"
-[[member]]
-model = \"hdd-7k2-desktop\"
-";
-const JOB: &str = "\
-[reader]
-ioengine=libaio
-direct=1
-rw=randread
-bs=4k
-size=1g
-iodepth=4
-runtime=2
-time_based
-";
 /// More than are shown from the start.
 const POLICIES: &str = "btrfs/pid,btrfs/inflight,gmirror/load,kakra/queue,kakra/latency-rr,\
                         md/raid1,zfs/mirror,mirrorball/first";
@@ -56,7 +41,7 @@ fn has_browser() -> bool {
 fn results() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("pair.toml"), ARRAY).unwrap();
-    fs::write(folder.path().join("job.fio"), JOB).unwrap();
+    fs::write(folder.path().join("job.fio"), JOB.replace("runtime=10", "runtime=2")).unwrap();
     let words = ["compare", "pair.toml", "job.fio", "-n", "2", "-o", "out", "--report"];
     let output = Command::new(env!("CARGO_BIN_EXE_mirrorball"))
         .args(words)

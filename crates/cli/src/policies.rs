@@ -7,6 +7,7 @@ use crate::screen;
 use anyhow::anyhow;
 use mirrorball_core::policies::modifiers::{self, ModifierInfo};
 use mirrorball_core::policies::{FAMILIES, Origin, ParameterInfo, PolicyInfo, Spec};
+use mirrorball_lab::report::wrapped;
 
 /// List the read policies and modifiers, or show the page of one
 #[derive(Debug, clap::Args)]
@@ -52,7 +53,7 @@ struct Group {
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let entries = args.name.as_deref().map(find).transpose()?;
     let text = match (args.format, entries) {
-        (Format::Text, None) => listing(),
+        (Format::Text, None) => listing(screen::width_columns()),
         (Format::Text, Some(entries)) => each(&entries, page),
         (Format::Markdown, None) => chapter(),
         (Format::Markdown, Some(entries)) => each(&entries, section),
@@ -91,25 +92,42 @@ fn groups() -> Vec<Group> {
     families.chain([around]).collect()
 }
 
-/// By family, each name with its parameters, its aliases and its summary.
-fn listing() -> String {
+/// By family, each name with its parameters, its aliases and its summary; a line each, or as wide
+/// as the terminal is.
+fn listing(width_columns: Option<usize>) -> String {
     let groups = groups();
     let usages = groups.iter().flat_map(|group| &group.entries).map(|entry| entry.usage.len());
     // What takes many values may stick out: the others line up.
-    let width = usages.filter(|&width| width <= 36).max().unwrap_or(0);
+    let most = width_columns.map_or(36, |columns| (columns / 3).min(36));
+    let width = usages.filter(|&width| width <= most).max().unwrap_or(0);
+    let wrap = |text: &str, indent: usize| match width_columns {
+        Some(columns) => wrapped(text, columns - indent).replace('\n', &hanging(indent)),
+        None => text.to_owned(),
+    };
     let mut text = String::new();
     for group in &groups {
-        text += &format!("{}\n", group.heading);
-        for entry in &group.entries {
-            let aliases = match entry.aliases {
-                [] => String::new(),
-                aliases => format!(" [{}]", aliases.join(", ")),
+        text += &format!("{}\n", wrap(&group.heading, 2));
+        for Entry { usage, aliases, summary, .. } in &group.entries {
+            let about = match aliases {
+                [] => (*summary).to_owned(),
+                aliases => format!("{summary} [{}]", aliases.join(", ")),
             };
-            text += &format!("  {:<width$}  {}{aliases}\n", entry.usage, entry.summary);
+            let about = wrap(&about, width + 4);
+            let gap = match width_columns {
+                Some(_) if usage.len() > width => hanging(width + 4),
+                _ => format!("{:1$}  ", "", width.saturating_sub(usage.len())),
+            };
+            text += &format!("  {usage}{gap}{about}\n");
         }
         text.push('\n');
     }
-    text + "Names in brackets mean the same policy. `mirrorball policies NAME` shows its page.\n"
+    let end = "Names in brackets mean the same policy. `mirrorball policies NAME` shows its page.";
+    text + &wrap(end, 0) + "\n"
+}
+
+/// The begin of a line that goes on another.
+fn hanging(indent: usize) -> String {
+    format!("\n{:indent$}", "")
 }
 
 fn page(entry: &Entry) -> String {

@@ -14,13 +14,17 @@ pub(crate) fn style() -> Style {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
     let has_colours = stdout().is_terminal() && !refused && !dumb;
-    let asked = std::env::var("COLUMNS").ok().and_then(|value| value.parse().ok());
-    let terminal = || terminal_size_of(stdout()).map(|(width, _)| usize::from(width.0));
-    let width_columns = asked.or_else(terminal).unwrap_or(Style::FILE.width_columns);
     Style {
         ink: if has_colours { Ink::Coloured } else { Ink::Plain },
-        width_columns: width_columns.max(WIDTH_MIN),
+        width_columns: width_columns().unwrap_or(Style::FILE.width_columns),
     }
+}
+
+/// How wide lines may be: as `COLUMNS` says, else as the terminal is; `None` if nobody says.
+pub(crate) fn width_columns() -> Option<usize> {
+    let asked = std::env::var("COLUMNS").ok().and_then(|value| value.parse().ok());
+    let terminal = || terminal_size_of(stdout()).map(|(width, _)| usize::from(width.0));
+    Some(asked.or_else(terminal)?.max(WIDTH_MIN))
 }
 
 /// Writes to stdout. A reader that has seen enough (`| head`) is no failure.

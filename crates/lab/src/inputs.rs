@@ -7,6 +7,7 @@
 
 use crate::hash::stable_hash;
 use crate::plan::{JobSource, Pace, Source};
+use crate::study;
 use anyhow::{Context, Result, bail};
 use mirrorball_core::nearest::nearest;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource};
@@ -186,6 +187,30 @@ pub(crate) fn pace(file: &JobFile) -> Pace {
     if all_paced { Pace::Job } else { Pace::Array }
 }
 
+/// How many requests of a kind the sections of a job ask for in a second; `None` if they do not run
+/// side by side, or if their rate is one of bytes and their sizes differ.
+pub(crate) fn asked_iops_of_text(text: &str, judged: study::Direction) -> Option<f64> {
+    let direction = match judged {
+        study::Direction::Read => Direction::Read,
+        study::Direction::Write => Direction::Write,
+    };
+    let file = JobFile::parse(text, "", &Environment::empty()).ok()?;
+    if file.jobs.iter().any(|job| job.group != file.jobs[0].group) {
+        return None;
+    }
+    let asking = file.jobs.iter().filter(|job| job.mix.directions().contains(&direction));
+    let rates = asking.map(|job| {
+        let of_bytes = || match (job.rate_bytes_per_s[direction], &job.sizes[direction][..]) {
+            (Some(rate), [size]) => Some(rate as f64 / size.bytes as f64),
+            _ => None,
+        };
+        let ios = job.rate_ios_per_s[direction].map(|rate| rate as f64);
+        let rate = if job.rate_bytes_per_s[direction].is_some() { of_bytes() } else { ios };
+        Some(rate? * f64::from(job.clones))
+    });
+    rates.sum()
+}
+
 /// The built-in job of this name, with or without `jobs/` and `.fio` around it.
 fn builtin_job(name: &str) -> Option<(&'static str, &'static str)> {
     let bare = name.strip_prefix("jobs/").unwrap_or(name);
@@ -241,6 +266,20 @@ mod tests {
     fn every_built_in_job_fits_the_default_array() {
         let names: Vec<String> = builtin_job_names().map(str::to_owned).collect();
         Inputs::load(ArrayFile::DEFAULT, &names).unwrap();
+    }
+
+    #[test]
+    fn what_a_job_asks_for_is_the_sum_of_its_sections() {
+        let asked = |text: &str| {
+            let text = format!("[global]\nbs=4k\nsize=1g\nrw=randrw\n{text}");
+            [study::Direction::Read, study::Direction::Write]
+                .map(|direction| asked_iops_of_text(&text, direction))
+        };
+        assert_eq!(asked("[a]\nrate_iops=100,50\nnumjobs=3"), [Some(300.0), Some(150.0)]);
+        assert_eq!(asked("[a]\nrate=1m\n[b]\nrate_iops=10,\n"), [Some(266.0), None]);
+        let two_sizes = "[a]\nrate=1m\nbssplit=4k/50:8k/50\n[b]\nrate_iops=9\n";
+        assert_eq!(asked(two_sizes), [None, None]);
+        assert_eq!(asked("[a]\nrate_iops=9\n[b]\nstonewall\nrate_iops=9\n"), [None, None]);
     }
 
     #[test]

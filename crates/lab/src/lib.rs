@@ -13,6 +13,7 @@ pub mod hash;
 pub mod import;
 pub mod inputs;
 pub mod league;
+mod page;
 pub mod plan;
 pub mod recipe;
 pub mod record;

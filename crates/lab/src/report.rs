@@ -17,6 +17,7 @@ pub(crate) mod text;
 
 pub use grid::{Align, Column, Emphasis, Grid, GridRow, Layout, Room};
 pub use table::draw;
+pub use text::wrapped;
 
 use crate::results::ResultSet;
 use crate::study::{Comparison, Study};

@@ -26,6 +26,7 @@ pub use summary::{CellSummary, Figures, MemberShare};
 pub(crate) use verdict::BASELINE;
 pub use verdict::{Gain, Verdict};
 
+use crate::inputs;
 use crate::plan::{JobSource, Pace, Plan};
 use crate::record::{ORACLE, PROGRAM_VERSION, Percentiles, SCHEMA_VERSION};
 use matrix::Scores;
@@ -62,6 +63,10 @@ pub struct JobStudy {
     pub judged_by: Direction,
     /// By which of their figures policies are ranked.
     pub yardstick: Yardstick,
+    /// How many requests a second a job asks for that sets its own pace, of those that are judged;
+    /// none where its text does not say so in requests.
+    #[serde(default)]
+    pub asked_iops: Option<f64>,
     /// The policy with the highest mean score.
     pub best: String,
     /// One per policy in the order of the plan; the oracle last.
@@ -103,6 +108,9 @@ pub struct Row {
     pub shares: Vec<MemberShare>,
     /// Member reads in vain, because another mirror had answered before, for each of use.
     pub extra_per_read: f64,
+    /// Member reads that were withdrawn before the member began them, for each of use.
+    #[serde(default)]
+    pub withdrawn_per_read: f64,
     /// Mean score as a fraction of the oracle's; none for the oracle, or if it served nothing.
     pub fraction_of_oracle: Option<f64>,
 }
@@ -272,6 +280,7 @@ fn study_job(job: &JobSource, groups: &[Group<'_>]) -> JobStudy {
             .filter(|_| group.cells.iter().any(|cell| !cell.write.is_idle())),
         shares: summary::merged_shares(group.cells),
         extra_per_read: summary::extra_per_read(group.cells),
+        withdrawn_per_read: summary::withdrawn_per_read(group.cells),
         fraction_of_oracle: oracle
             .filter(|&oracle| oracle > 0.0 && group.policy != ORACLE)
             .map(|oracle| mean(group) / oracle),
@@ -280,6 +289,10 @@ fn study_job(job: &JobSource, groups: &[Group<'_>]) -> JobStudy {
         job: job.source.name.clone(),
         judged_by: direction,
         yardstick,
+        asked_iops: match job.pace {
+            Pace::Array => None,
+            Pace::Job => inputs::asked_iops_of_text(&job.source.text, direction),
+        },
         best: best.policy.to_owned(),
         rows: groups.iter().map(row).collect(),
     }

@@ -66,70 +66,55 @@ struct Family {
     samples: Vec<Sample>,
 }
 
-/// What is known of each member, by its name: help, kind, and how to find it.
-struct OfMember {
-    name: &'static str,
-    help: &'static str,
-    kind: MetricType,
-    value: fn(&MemberStats) -> Value,
+/// How a metric is found in the books of a member; what it is follows from that.
+enum Find {
+    Counter(fn(&MemberStats) -> u64),
+    Gauge(fn(&MemberStats) -> u32),
+    Histogram(fn(&MemberStats) -> &Histogram),
 }
 
-const OF_MEMBER: [OfMember; 9] = [
-    OfMember {
-        name: "member_reads",
-        help: "Reads that ended well",
-        kind: MetricType::Counter,
-        value: |stats| Value::Counter(stats.reads),
-    },
-    OfMember {
-        name: "member_read_bytes",
-        help: "Bytes of those reads",
-        kind: MetricType::Counter,
-        value: |stats| Value::Counter(stats.read_bytes),
-    },
-    OfMember {
-        name: "member_writes",
-        help: "Writes that ended well",
-        kind: MetricType::Counter,
-        value: |stats| Value::Counter(stats.writes),
-    },
-    OfMember {
-        name: "member_written_bytes",
-        help: "Bytes of those writes",
-        kind: MetricType::Counter,
-        value: |stats| Value::Counter(stats.written_bytes),
-    },
-    OfMember {
-        name: "member_errors",
-        help: "I/Os that failed",
-        kind: MetricType::Counter,
-        value: |stats| Value::Counter(stats.errors),
-    },
-    OfMember {
-        name: "member_in_flight",
-        help: "I/Os submitted and not completed",
-        kind: MetricType::Gauge,
-        value: |stats| Value::Gauge(stats.in_flight.into()),
-    },
-    OfMember {
-        name: "member_read_wait_seconds",
-        help: "Completion minus submission of reads",
-        kind: MetricType::Histogram,
-        value: |stats| histogram(&stats.read_wait),
-    },
-    OfMember {
-        name: "member_write_wait_seconds",
-        help: "Completion minus submission of writes",
-        kind: MetricType::Histogram,
-        value: |stats| histogram(&stats.write_wait),
-    },
-    OfMember {
-        name: "member_lateness_seconds",
-        help: "How much later than the model said emulated I/Os ended",
-        kind: MetricType::Histogram,
-        value: |stats| histogram(&stats.lateness),
-    },
+/// What is known of each member: name, help, and how to find it.
+const OF_MEMBER: [(&str, &str, Find); 9] = [
+    ("member_reads", "Reads that ended well", Find::Counter(|stats| stats.reads)),
+    ("member_read_bytes", "Bytes of those reads", Find::Counter(|stats| stats.read_bytes)),
+    ("member_writes", "Writes that ended well", Find::Counter(|stats| stats.writes)),
+    ("member_written_bytes", "Bytes of those writes", Find::Counter(|stats| stats.written_bytes)),
+    ("member_errors", "I/Os that failed", Find::Counter(|stats| stats.errors)),
+    ("member_in_flight", "I/Os submitted and not completed", Find::Gauge(|stats| stats.in_flight)),
+    (
+        "member_read_wait_seconds",
+        "Completion minus submission of reads",
+        Find::Histogram(|stats| &stats.read_wait),
+    ),
+    (
+        "member_write_wait_seconds",
+        "Completion minus submission of writes",
+        Find::Histogram(|stats| &stats.write_wait),
+    ),
+    (
+        "member_lateness_seconds",
+        "How much later than the model said emulated I/Os ended",
+        Find::Histogram(|stats| &stats.lateness),
+    ),
 ];
+
+impl Find {
+    fn kind(&self) -> MetricType {
+        match self {
+            Find::Counter(_) => MetricType::Counter,
+            Find::Gauge(_) => MetricType::Gauge,
+            Find::Histogram(_) => MetricType::Histogram,
+        }
+    }
+
+    fn value(&self, stats: &MemberStats) -> Value {
+        match self {
+            Find::Counter(find) => Value::Counter(find(stats)),
+            Find::Gauge(find) => Value::Gauge(find(stats).into()),
+            Find::Histogram(find) => histogram(find(stats)),
+        }
+    }
+}
 
 /// All metrics, as text.
 pub(super) fn text(control: &Control, parts: &Parts<'_>) -> String {
@@ -158,9 +143,9 @@ fn families(control: &Control, parts: &Parts<'_>) -> Vec<Family> {
         gauge("connections", "Clients that are connected", connected),
         gauge("member_state", "1 for the state that the member is in", states),
     ];
-    families.extend(OF_MEMBER.iter().map(|OfMember { name, help, kind, value }| {
-        let samples = executor.members().map(|(config, stats)| (devid(config), value(stats)));
-        Family { name, help, kind: *kind, samples: samples.collect() }
+    families.extend(OF_MEMBER.iter().map(|(name, help, find)| {
+        let samples = executor.members().map(|(config, stats)| (devid(config), find.value(stats)));
+        Family { name, help, kind: find.kind(), samples: samples.collect() }
     }));
     if let Some(volume) = executor.volume() {
         let samples = volume.counters().into_iter().map(|counter| {

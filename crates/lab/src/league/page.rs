@@ -3,8 +3,9 @@
 
 use super::standings::{Pairing, Standing, Standings, Table};
 use super::text::{Room, shown, summary, title};
+use crate::page::page;
 use crate::report::Emphasis;
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
 
 /// Kept small on purpose: the page is read, not played with.
 const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:90em;margin:2em auto;padding:0 1em}\
@@ -20,24 +21,13 @@ const BAR_WIDTH: f64 = 160.0;
 
 /// The page of a league.
 pub fn render(standings: &Standings) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                title { "League of read policies" }
-                style { (STYLE) }
-            }
-            body {
-                h1 { "League of read policies" }
-                p { "A ratio is the IOPS of a policy over those of the best rival of the pairing; \
-                     where the job sets its own pace, the best rival's mean latency over the \
-                     policy's. " code { (standings.command) } }
-                @for table in &standings.tables { (part(standings, table)) }
-            }
-        }
+    let body = html! {
+        p { "A ratio is the IOPS of a policy over those of the best rival of the pairing; \
+             where the job sets its own pace, the best rival's mean latency over the \
+             policy's. " code { (standings.command) } }
+        @for table in &standings.tables { (part(standings, table)) }
     };
-    page.into_string()
+    page("League of read policies", STYLE, &body)
 }
 
 fn part(standings: &Standings, table: &Table) -> Markup {

@@ -5,7 +5,8 @@ use super::compare::{CellComparison, ColumnHead, Repetition, TableComparison};
 use super::markdown::overview;
 use super::picture::Ends;
 use super::text::{claim as in_words, figure, remarks};
-use maud::{DOCTYPE, Markup, html};
+use crate::page::page;
+use maud::{Markup, html};
 
 /// Kept small on purpose: the page is read, not played with.
 const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em}\
@@ -29,26 +30,15 @@ const BAR_WIDTH_MAX: f64 = 120.0;
 
 /// The page of all repetitions, in their order.
 pub fn render(repetitions: &[Repetition]) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                title { "Published experiments, repeated" }
-                style { (STYLE) }
-            }
-            body {
-                h1 { "Published experiments, repeated" }
-                p {
-                    span.bar.published style="width:40px" {} "as published "
-                    span.bar.ours style="width:40px" {} "ours"
-                }
-                (summary(repetitions))
-                @for repetition in repetitions { (section(repetition)) }
-            }
+    let body = html! {
+        p {
+            span.bar.published style="width:40px" {} "as published "
+            span.bar.ours style="width:40px" {} "ours"
         }
+        (summary(repetitions))
+        @for repetition in repetitions { (section(repetition)) }
     };
-    page.into_string()
+    page("Published experiments, repeated", STYLE, &body)
 }
 
 /// How well each table agrees.

@@ -70,6 +70,9 @@ pub(super) fn legend(study: &Study) -> Vec<Vec<&'static str>> {
     if study.jobs.iter().flat_map(|job| &job.rows).any(|row| row.extra_per_read > 0.0) {
         lines.push(vec!["extra reads: those that another mirror's answer made useless"]);
     }
+    if study.jobs.iter().flat_map(|job| &job.rows).any(|row| row.withdrawn_per_read > 0.0) {
+        lines.push(vec!["withdrawn reads: those taken back before a member began them"]);
+    }
     if study.plan.contenders().any(|policy| policy == ORACLE) {
         lines.push(vec![
             "oracle: asks the disks which mirror will finish first; greedy, so not a strict bound",

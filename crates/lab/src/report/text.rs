@@ -2,7 +2,7 @@
 
 /// `text` on lines of at most `width` characters, broken between words; a longer word is broken
 /// where it must.
-pub(crate) fn wrapped(text: &str, width: usize) -> String {
+pub fn wrapped(text: &str, width: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let last = lines.last_mut().expect("starts with a line");

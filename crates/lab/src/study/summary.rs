@@ -27,6 +27,10 @@ pub struct CellSummary {
     /// Member reads in vain, because another mirror had answered before; those of background
     /// work are among them.
     pub extra_reads: u64,
+    /// Member reads that were withdrawn before the member began them, for the same reason: they
+    /// cost nothing.
+    #[serde(default)]
+    pub cancelled_reads: u64,
     /// All member reads; the record of the cell has them.
     #[serde(skip)]
     pub member_reads: u64,
@@ -74,6 +78,7 @@ impl CellSummary {
             write: figures(record.writes())?,
             shares: shares(reads.collect()),
             extra_reads: record.members.iter().map(|member| member.extra_reads).sum(),
+            cancelled_reads: record.members.iter().map(|member| member.cancelled_reads).sum(),
             member_reads: record.members.iter().map(|member| member.reads).sum(),
         })
     }
@@ -134,9 +139,18 @@ fn covered_ns(mut windows: Vec<(u64, u64)>) -> u64 {
 
 /// Member reads in vain for each that was of use, over all repeats together.
 pub(super) fn extra_per_read(cells: &[CellSummary]) -> f64 {
-    let extra: u64 = cells.iter().map(|cell| cell.extra_reads).sum();
-    let all: u64 = cells.iter().map(|cell| cell.member_reads).sum();
-    extra as f64 / all.saturating_sub(extra).max(1) as f64
+    per_read(cells, |cell| cell.extra_reads)
+}
+
+/// Member reads that were withdrawn for each that was of use, over all repeats together.
+pub(super) fn withdrawn_per_read(cells: &[CellSummary]) -> f64 {
+    per_read(cells, |cell| cell.cancelled_reads)
+}
+
+fn per_read(cells: &[CellSummary], counted: fn(&CellSummary) -> u64) -> f64 {
+    let sum = |of: fn(&CellSummary) -> u64| cells.iter().map(of).sum::<u64>();
+    let of_use = sum(|cell| cell.member_reads).saturating_sub(sum(|cell| cell.extra_reads));
+    sum(counted) as f64 / of_use.max(1) as f64
 }
 
 /// Shares over all repeats together.
@@ -175,11 +189,13 @@ mod tests {
             write: Figures::default(),
             shares: shares(vec![(1, foreground)]),
             extra_reads,
+            cancelled_reads: 2 * extra_reads,
             member_reads,
         };
         assert_eq!(extra_per_read(&[cell(10, 300, 100)]), 0.5, "most of them in the background");
         assert_eq!(extra_per_read(&[cell(10, 300, 100), cell(10, 100, 0)]), 1.0 / 3.0);
         assert_eq!(extra_per_read(&[cell(0, 0, 0)]), 0.0);
+        assert_eq!(withdrawn_per_read(&[cell(10, 300, 100)]), 1.0);
     }
 
     #[test]

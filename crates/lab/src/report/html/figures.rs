@@ -10,7 +10,7 @@ use super::chart::scale::Scale;
 use super::chart::{SIDE, path};
 use super::gather::{JobSet, JobView, PolicyRun};
 use super::matrix::mark;
-use crate::study::{Direction, Estimate, RowFigures, Standing, Yardstick};
+use crate::study::{Direction, Estimate, JobStudy, RowFigures, Standing, Yardstick};
 use maud::{Markup, html};
 
 /// A column of the table.
@@ -141,15 +141,19 @@ fn bar_heading(set: &JobSet<'_>) -> &'static str {
     }
 }
 
-fn ranked_by(set: &JobSet<'_>) -> &'static str {
-    match (set.study.judged_by, set.study.yardstick) {
-        (Direction::Read, Yardstick::Iops) => "Reads, ranked by requests per second",
-        (Direction::Write, Yardstick::Iops) => "Writes, ranked by requests per second",
-        (Direction::Read, Yardstick::MeanLatency) => {
-            "Reads, ranked by mean latency: the job sets its own rate"
+fn ranked_by(set: &JobSet<'_>) -> String {
+    let JobStudy { judged_by, yardstick, asked_iops, .. } = set.study;
+    let requests = match judged_by {
+        Direction::Read => "Reads",
+        Direction::Write => "Writes",
+    };
+    match (yardstick, asked_iops) {
+        (Yardstick::Iops, _) => format!("{requests}, ranked by requests per second"),
+        (Yardstick::MeanLatency, None) => {
+            format!("{requests}, ranked by mean latency: the job sets its own rate")
         }
-        (Direction::Write, Yardstick::MeanLatency) => {
-            "Writes, ranked by mean latency: the job sets its own rate"
+        (Yardstick::MeanLatency, Some(asked)) => {
+            format!("{requests}, ranked by mean latency: the job asks for {} IOPS", plain(*asked))
         }
     }
 }

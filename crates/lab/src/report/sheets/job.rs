@@ -11,14 +11,7 @@ const SHARE_COLUMNS_MAX: usize = 10;
 pub(super) const NAME_MAX: usize = 30;
 
 pub(super) fn sheet(job: &JobStudy, room: Room) -> Sheet {
-    let judged = match (job.judged_by, job.yardstick) {
-        (Direction::Read, Yardstick::Iops) => "",
-        (Direction::Write, Yardstick::Iops) => " (writes)",
-        (Direction::Read, Yardstick::MeanLatency) => " (sets its own rate: by mean latency)",
-        (Direction::Write, Yardstick::MeanLatency) => {
-            " (writes; sets its own rate: by mean latency)"
-        }
-    };
+    let judged = judged(job);
     let shown = Shown::new(job, room);
     let mut rows: Vec<&Row> = job.rows.iter().collect();
     rows.sort_by(|left, right| {
@@ -35,10 +28,27 @@ pub(super) fn sheet(job: &JobStudy, room: Room) -> Sheet {
     Sheet { notes, ..Sheet::fitted(format!("{}{judged}", job.job), grid, room) }
 }
 
+/// What stands behind the name of a job: how it is judged, and what it asks for.
+fn judged(job: &JobStudy) -> String {
+    let rate = match job.asked_iops {
+        Some(asked) => format!("asks for {} IOPS", number(asked)),
+        None => "sets its own rate".to_owned(),
+    };
+    match (job.judged_by, job.yardstick) {
+        (Direction::Read, Yardstick::Iops) => String::new(),
+        (Direction::Write, Yardstick::Iops) => " (writes)".to_owned(),
+        (Direction::Read, Yardstick::MeanLatency) => format!(" ({rate}: by mean latency)"),
+        (Direction::Write, Yardstick::MeanLatency) => {
+            format!(" (writes; {rate}: by mean latency)")
+        }
+    }
+}
+
 /// Which columns a table has besides those that every table has.
 struct Shown {
     writes: bool,
     extra_reads: bool,
+    withdrawn_reads: bool,
     oracle: bool,
     shares: Shares,
 }
@@ -61,6 +71,7 @@ impl Shown {
         Shown {
             writes: job.rows.iter().any(|row| row.writes.is_some()),
             extra_reads: job.rows.iter().any(|row| row.extra_per_read > 0.0),
+            withdrawn_reads: job.rows.iter().any(|row| row.withdrawn_per_read > 0.0),
             oracle: job.rows.iter().any(|row| row.standing == Standing::Reference),
             shares: match (devids.len(), room.layout) {
                 (0, _) => Shares::Nothing,
@@ -100,6 +111,9 @@ impl Shown {
             // What a policy that reads twice costs: never left out.
             columns.push(Column::right("reads, %").under("extra"));
         }
+        if self.withdrawn_reads {
+            columns.push(Column::right("reads, %").under("withdrawn").spare(8));
+        }
         if self.oracle {
             columns.push(Column::right("oracle").under("% of").spare(4));
         }
@@ -121,6 +135,9 @@ impl Shown {
         texts.extend(self.shares.texts(row));
         if self.extra_reads {
             texts.push(super::percent(100.0 * row.extra_per_read));
+        }
+        if self.withdrawn_reads {
+            texts.push(super::percent(100.0 * row.withdrawn_per_read));
         }
         if self.oracle {
             texts.push(row.fraction_of_oracle.map_or(String::new(), whole_percent));
