@@ -191,6 +191,19 @@ fn a_peer_is_rebuilt_at_the_server_that_has_its_address_now() {
     assert_alike(&folder, ["a.img", "second/member-1.img"]);
 }
 
+/// Nobody asks for anything after the peer is gone, and with it what it had not made durable.
+#[test]
+fn a_peer_that_takes_writes_with_it_is_failed_at_that_moment() {
+    let folder = crate::place();
+    let other = crate::peer(&folder);
+    let (ours, _) = crate::serve(&folder);
+    write(&folder, 0, 0x11);
+    other.kill();
+    until("it is noticed", || ctl(&folder, &["status"]).contains("degraded"));
+    assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
+    ours.stop();
+}
+
 /// A member that is a part of a file.
 #[test]
 fn the_range_of_a_member_is_kept() {

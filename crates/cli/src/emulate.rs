@@ -3,13 +3,14 @@
 use crate::ending::{Ending, Failure};
 use crate::serving::{self, Doors};
 use anyhow::anyhow;
+use mirrorball_core::nearest::nearest;
 use mirrorball_core::units::parse_bytes;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_io::assemble::{self, AssembleError, Backing, Emulation, Shape};
 use mirrorball_io::clock::Speed;
 use mirrorball_lab::inputs::load_array;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Make modelled disks block devices that take as long as the disks would
 #[derive(Debug, clap::Args)]
@@ -66,6 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let is_model = ModelProfile::builtin_names().any(|name| name == args.what);
     let array = match is_model {
         true => one_disk(&args.what, args.size)?,
+        false if !may_be_array(&args.what) => return Err(unknown(&args.what)),
         false if args.size.is_some() => {
             let text = "--size is for one model; an array file says how large its members are";
             return Err(Failure::WrongUse(anyhow!(text)));
@@ -95,6 +97,21 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let policy = (shape == Shape::Volume).then_some(args.policy.as_str());
     let refused = serving::run(&array, assembly, &args.doors, policy)?;
     Ok(if args.check && refused > 0 { Ending::FoundFailure } else { Ending::Done })
+}
+
+/// Whether this may name an array: a built-in one, or a file.
+fn may_be_array(what: &str) -> bool {
+    let is_path = what.contains(['/', '.']) || Path::new(what).exists();
+    is_path || ArrayFile::builtin(what).is_ok()
+}
+
+fn unknown(what: &str) -> Failure {
+    let models: Vec<&str> = ModelProfile::builtin_names().collect();
+    let hint = match nearest(what, models.iter().copied().chain(ArrayFile::builtin_names())) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("the models are {}; an array is a TOML file", models.join(", ")),
+    };
+    Failure::WrongUse(anyhow!("there is neither a model nor an array called `{what}` ({hint})"))
 }
 
 /// An array of one disk of a built-in model.

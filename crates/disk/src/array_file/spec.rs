@@ -173,7 +173,7 @@ impl ArraySpec {
     fn not_modelled(&self, member: &MemberSpec, real: &dyn fmt::Display) -> ArrayError {
         let message = format!("`{real}` is a real member, which cannot be simulated");
         let error = self.error(Some(member.line), message);
-        error.with_hint("give the member a `model` instead")
+        error.with_hint("give the member a `model` instead; `mirrorball serve` takes real ones")
     }
 
     fn error(&self, line: Option<usize>, message: String) -> ArrayError {

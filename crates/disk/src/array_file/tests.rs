@@ -211,7 +211,7 @@ fn real_members_are_kept_and_not_simulated() {
     assert!(matches!(&spec.members[1].source, MemberSource::Path(path) if path.ends_with("sdc")));
     assert!(matches!(&spec.members[2].source, MemberSource::Uri(uri) if uri.starts_with("nbd")));
     let message = "folder/test.toml:4: `/dev/sdc` is a real member, which cannot be simulated \
-                   (give the member a `model` instead)";
+                   (give the member a `model` instead; `mirrorball serve` takes real ones)";
     assert_eq!(spec.member_configs().unwrap_err().to_string(), message);
     assert_eq!(spec.chunk_map().unwrap_err().to_string(), message);
     assert_eq!(spec.bank(1).err().unwrap().to_string(), message);

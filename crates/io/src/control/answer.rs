@@ -11,6 +11,7 @@ use mirrorball_core::policies::Spec;
 use mirrorball_core::units::parse_bytes;
 use serde_json::{Value, json};
 
+const NO_POLICY: &str = "the members are served each on its own: there is no policy";
 /// What is told of a rebuild that began.
 const REBUILT: &str = "being rebuilt";
 
@@ -30,7 +31,7 @@ pub(super) fn answer(
             .map(|(config, stats)| member(config, stats, state(executor, config)))
             .collect()),
         ("stats", "") => Ok(stats(executor)),
-        ("policy", "") => Ok(json!(control.policy)),
+        ("policy", "") => control.policy.as_ref().map(|name| json!(name)).ok_or(NO_POLICY.into()),
         ("policy", name) => set_policy(control, name, executor),
         ("rebuild", order) => match rebuild(order, client, parts) {
             Ok(Begun::Later) => return None,
@@ -95,7 +96,7 @@ fn status(control: &Control, parts: &Parts<'_>) -> Value {
 
 fn set_policy(control: &mut Control, name: &str, executor: &mut Executor) -> Result<Value, String> {
     let Some(volume) = executor.volume_mut() else {
-        return Err("the members are served each on its own: there is no policy".to_owned());
+        return Err(NO_POLICY.to_owned());
     };
     let devids: Vec<u64> = volume.members().iter().map(|(_, member)| member.config.devid).collect();
     let spec = Spec::parse(name).map_err(|error| error.to_string())?;

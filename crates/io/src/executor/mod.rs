@@ -35,7 +35,7 @@ use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::{
     IoError, Leg, MemberIo, Op, Request, RequestId, RequestKind, VolumeError,
 };
-use mirrorball_core::member::{MemberConfig, MemberIndex};
+use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::slab::Slab;
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
@@ -303,7 +303,21 @@ impl Executor {
             unreachable!("only a remote member starts such an operation")
         };
         remote.on_done(done, &mut self.driver, &mut self.remote_ended);
+        let is_lost = remote.is_lost();
         self.end_remote();
+        if is_lost {
+            self.fail(remote::member_of(done.token));
+        }
+    }
+
+    /// Fails a member that is lost, though nobody may ask for it for a long time: its owner wants
+    /// to know.
+    fn fail(&mut self, member: MemberIndex) {
+        if let Some(volume) = &mut self.volume
+            && volume.members()[member].state != MemberState::Failed
+        {
+            volume.set_member_state(member, MemberState::Failed);
+        }
     }
 
     fn submit_to_member(&mut self, key: u32, member: MemberIndex, order: &Order) {

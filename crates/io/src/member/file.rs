@@ -77,6 +77,12 @@ pub enum OpenError {
         /// What it said.
         error: Errno,
     },
+    /// It is not there.
+    #[error(
+        "cannot open `{}`: No such file (a member is a file or a device that is there already; \
+         `truncate -s SIZE FILE` makes an empty file)", .0.display()
+    )]
+    Missing(PathBuf),
     /// It is neither a file nor a block device.
     #[error("`{}` is neither a file nor a block device", .0.display())]
     WrongKind(PathBuf),
@@ -112,7 +118,10 @@ impl RealMember {
     /// If it is not there or may not be opened, or is a block device in use.
     pub fn open(path: &Path, options: OpenOptions) -> Result<RealMember, OpenError> {
         let system = |error| OpenError::System { path: path.to_owned(), error };
-        let kind = rustix::fs::stat(path).map_err(system)?;
+        let kind = rustix::fs::stat(path).map_err(|error| match error {
+            Errno::NOENT => OpenError::Missing(path.to_owned()),
+            error => system(error),
+        })?;
         let device = match FileType::from_raw_mode(kind.st_mode) {
             FileType::RegularFile => None,
             FileType::BlockDevice => Some(kind.st_rdev),

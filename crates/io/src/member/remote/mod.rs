@@ -157,6 +157,11 @@ impl Remote {
         self.lines.iter().filter(|line| line.is_up()).count()
     }
 
+    /// Whether the peer may have forgotten writes: whatever it is asked fails from then on.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.forgot
+    }
+
     /// Starts a request. What ends at once is appended to `ended`.
     pub(crate) fn start(&mut self, ask: Ask, driver: &mut Driver, ended: &mut Vec<End>) {
         if self.forgot {
