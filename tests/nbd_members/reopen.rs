@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 
 const SIZE_BYTES: u64 = 16 << 20;
 
@@ -151,6 +152,25 @@ fn the_last_copy_is_not_given_up() {
     fs::rename(folder.path("new.img"), folder.path("b.img")).unwrap();
     assert!(refusal(&folder).contains("while another member is not in sync"));
     assert!(read(&folder, 0).iter().all(|&byte| byte == 0x11));
+    ours.stop();
+}
+
+#[test]
+fn what_nobody_holds_is_not_rebuilt() {
+    let folder = files();
+    let ours = serve(&folder, &[]);
+    for name in ["a.img", "b.img"] {
+        File::options().write(true).open(folder.path(name)).unwrap().set_len(0).unwrap();
+    }
+    let socket = folder.path("socket");
+    let uri = format!("nbd+unix:///?socket={}", socket.display());
+    let Ok(copied) = Command::new("nbdcopy").args([&uri, "null:"]).output() else {
+        eprintln!("skipped: nbdcopy is missing");
+        return;
+    };
+    assert!(!copied.status.success());
+    assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
+    assert!(refusal(&folder).contains("nothing to rebuild from"), "{}", refusal(&folder));
     ours.stop();
 }
 

@@ -20,7 +20,7 @@ use crate::driver::{Driver, Token};
 use crate::executor::{Ended, Executor, Order, Target};
 use crate::reopen::{Address, Opened, Reopening};
 use mirrorball_core::io::RequestKind;
-use mirrorball_core::member::{MemberIndex, MemberState};
+use mirrorball_core::member::{Member, MemberIndex, MemberState};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,12 @@ pub enum RebuildError {
     /// No other member holds its data.
     #[error("the profile keeps one copy of everything: there is nothing to rebuild from")]
     NoCopy,
+    /// Nobody holds its data any more.
+    #[error(
+        "no other member is in sync: there is nothing to rebuild from (stop the volume, and serve \
+         it with --trust DEVID of the member that is right)"
+    )]
+    NoSource,
     /// It is not there yet.
     #[error("the member with devid {devid} cannot be rebuilt yet: {why}")]
     NotBack {
@@ -162,6 +168,10 @@ impl Rebuild {
         }
         let state = volume.members()[member].state;
         if state == MemberState::Failed {
+            let is_source = |other: &Member| other.state == MemberState::InSync;
+            if !volume.members().iter().any(|(_, other)| is_source(other)) {
+                return Err(RebuildError::NoSource);
+            }
             let left = executor.detach(member);
             left.map_err(|why| RebuildError::NotBack { devid, why: why.to_owned() })?;
             if self.reopening.is_none() {
