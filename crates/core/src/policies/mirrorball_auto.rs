@@ -26,21 +26,23 @@
 //! that moves; keeping a stream on its disk is md's. `docs/auto.md` has more.
 
 mod cost;
+mod disk;
 mod flash;
 pub(super) mod ingredients;
+mod known;
+mod learning;
 mod probes;
 mod runs;
 mod speed;
 mod split;
 mod tenancy;
 mod territory;
+mod work;
 
 use self::cost::View;
 use self::ingredients::Ingredient;
+use self::known::Known;
 use self::runs::Runs;
-use self::speed::Speed;
-use self::tenancy::Tenancy;
-use self::territory::Territory;
 use super::Build;
 use super::spec::PolicyError;
 use crate::io::{MemberIo, Outcome};
@@ -54,14 +56,6 @@ struct Auto {
     turn: usize,
     runs: Runs,
     members: Vec<Known>,
-}
-
-/// What is known of a member.
-struct Known {
-    speed: Speed,
-    territory: Territory,
-    tenancy: Tenancy,
-    read_at: Nanos,
 }
 
 /// Builds the policy; its value is the place of what to leave out.
@@ -92,17 +86,18 @@ impl ReadPolicy for Auto {
     ) -> Choice {
         let now = ctx.now;
         let run = self.runs.take(read, now);
-        let view = View::new(&run, mirrors, members, now);
         let alone = self.disk_alone(&run, read, mirrors, now);
-        let place = alone.unwrap_or_else(|| self.cheapest(read, mirrors, &view));
+        let writes_least = self.see(mirrors, members, now);
+        let view = View { run: &run, length: read.length, now, writes_least };
+        let place = alone.unwrap_or_else(|| self.cheapest(mirrors, &view));
         self.turn = if self.turn + 1 < mirrors.len() { self.turn + 1 } else { 0 };
-        self.runs.served(&run, mirrors[place].member);
-        self.note(place, alone.is_some(), read, mirrors, &view);
-        if self.pays_to_split(place, read, mirrors, &view) {
+        self.runs.put(&run, mirrors[place].member);
+        let due = self.note(place, alone.is_some(), read, mirrors, &view);
+        if self.pays_to_split(place, mirrors, &view) {
             mirrors.iter().for_each(|mirror| self.members[mirror.member.get()].read_at = now);
             return Choice::Split(Places::all(mirrors));
         }
-        match self.due(place, read, mirrors, &view) {
+        match due {
             Some(probed) => {
                 let known = &mut self.members[mirrors[probed].member.get()];
                 known.read_at = now;
@@ -123,13 +118,7 @@ impl ReadPolicy for Auto {
 
     fn on_members_change(&mut self, members: &Members) {
         for (index, member) in members.iter() {
-            let config = &member.config;
-            let known = Known {
-                speed: Speed::new(config.rotational),
-                territory: Territory::new(config.size_bytes),
-                tenancy: Tenancy::default(),
-                read_at: Nanos::ZERO,
-            };
+            let known = Known::new(&member.config);
             match self.members.get_mut(index.get()) {
                 None => self.members.push(known),
                 Some(old) if member.state == MemberState::Failed => *old = known,

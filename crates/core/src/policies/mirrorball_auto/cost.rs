@@ -6,6 +6,7 @@
 
 use super::ingredients::Ingredient;
 use super::runs::Run;
+use super::work::Busy;
 use super::{Auto, tenancy};
 use crate::member::Members;
 use crate::policy::{Mirror, Read, Reason};
@@ -14,11 +15,14 @@ use crate::units::Nanos;
 const IO_PER_WRITE_BEHIND: u64 = 4;
 
 /// What a decision looks at.
+#[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) run: &'a Run,
-    pub(super) members: &'a Members,
+    /// How many bytes are to be read.
+    pub(super) length: u64,
     pub(super) now: Nanos,
-    writes_least: u32,
+    /// The writes in flight where there are fewest.
+    pub(super) writes_least: u32,
 }
 
 /// The cost of a read at one mirror and its parts, in ns.
@@ -30,19 +34,6 @@ pub(super) struct Cost {
     writes_ns: u64,
 }
 
-impl<'a> View<'a> {
-    #[inline]
-    pub(super) fn new(
-        run: &'a Run,
-        mirrors: &[Mirror],
-        members: &'a Members,
-        now: Nanos,
-    ) -> View<'a> {
-        let writes = mirrors.iter().map(|mirror| members[mirror.member].writes_in_flight);
-        View { run, members, now, writes_least: writes.min().unwrap_or(0) }
-    }
-}
-
 impl Cost {
     #[inline]
     pub(super) fn total_ns(self) -> u64 {
@@ -51,26 +42,26 @@ impl Cost {
 }
 
 impl Auto {
-    /// What reading so many bytes at this mirror costs.
-    #[inline]
-    pub(super) fn cost(&self, mirror: &Mirror, length: u64, view: &View<'_>) -> Cost {
-        let (known, member) = (self.known(mirror), &view.members[mirror.member]);
+    /// What reading at this mirror costs beside what it has in flight. Always inlined: where only
+    /// the sum is wanted, to write the parts and read them again takes longer than all else here.
+    #[inline(always)]
+    pub(super) fn cost(&self, mirror: &Mirror, busy: Busy, view: &View<'_>) -> Cost {
+        let known = self.known(mirror);
         let (speed, io_ns) = (&known.speed, known.speed.io_ns());
-        let load = speed.load(member);
-        let seek_ns = match speed.is_disk() {
+        let seek_ns = match speed.is_disk {
             true if self.has(Ingredient::Territory) => {
-                known.territory.seek_ns(mirror.offset, load, io_ns)
+                known.territory.seek_ns(mirror.offset, busy.load, io_ns)
             }
             true => io_ns,
             false => 0,
         };
-        let has_tenant = speed.is_disk() && known.tenancy.is_held_from(view.run, view.now);
-        let writes_behind = u64::from(member.writes_in_flight - view.writes_least);
+        let has_tenant = speed.is_disk && known.tenancy.is_held_from(view.run, view.now);
+        let writes_behind = u64::from(busy.writes - view.writes_least);
         let goes_on = view.run.is_reader() && view.run.member == mirror.member;
-        let wait_ns = speed.wait_ns(load, length, self.has(Ingredient::Foresight));
+        let wait_ns = speed.wait_ns(busy.load, view.length, self.has(Ingredient::Foresight));
         Cost {
-            wait_ns: if goes_on { speed.going_on_ns(wait_ns, length) } else { wait_ns }
-                + speed.overdue_ns(member, view.now),
+            wait_ns: wait_ns.saturating_sub(if goes_on { speed.saved_ns(view.length) } else { 0 })
+                + speed.overdue_ns(busy.load, view.now),
             seek_ns,
             tenant_ns: u64::from(has_tenant) * tenancy::KEEP_OUT * io_ns,
             writes_ns: u64::from(self.has(Ingredient::Writes))
@@ -80,47 +71,26 @@ impl Auto {
         }
     }
 
+    /// The same beside what was last seen.
+    #[inline]
+    pub(super) fn cost_ns(&self, mirror: &Mirror, view: &View<'_>) -> u64 {
+        self.cost(mirror, self.known(mirror).speed.seen, view).total_ns()
+    }
+
     /// The mirror of least cost; equals take turns.
     #[inline]
-    pub(super) fn cheapest(&self, read: &Read, mirrors: &[Mirror], view: &View<'_>) -> usize {
-        let key = |(place, mirror): (usize, &Mirror)| {
+    pub(super) fn cheapest(&self, mirrors: &[Mirror], view: &View<'_>) -> usize {
+        let (mut best, mut chosen) = ((u64::MAX, usize::MAX), 0);
+        for (place, mirror) in mirrors.iter().enumerate() {
             // Its place in the round; without a division, for this is asked for every read.
             let round = self.turn + place + 1;
             let round = if round >= mirrors.len() { round - mirrors.len() } else { round };
-            (self.cost(mirror, read.length, view).total_ns(), round, place)
-        };
-        mirrors.iter().enumerate().map(key).min().expect("mirrors are never empty").2
-    }
-
-    /// Keeps the books of a choice.
-    #[inline]
-    pub(super) fn note(
-        &mut self,
-        chosen: usize,
-        is_tenant: bool,
-        read: &Read,
-        mirrors: &[Mirror],
-        view: &View<'_>,
-    ) {
-        for (place, mirror) in mirrors.iter().enumerate() {
-            let known = &mut self.members[mirror.member.get()];
-            known.speed.see(&view.members[mirror.member], view.now);
-            if place != chosen || !is_tenant {
-                known.tenancy.leave(view.run);
-            }
-            if place != chosen {
-                continue;
-            }
-            known.read_at = view.now;
-            if is_tenant {
-                known.tenancy.settle(view.run, read, view.now);
-            } else {
-                known.territory.drift(mirror.offset);
-                if !read.background {
-                    known.tenancy.share(view.run, view.now);
-                }
+            let key = (self.cost_ns(mirror, view), round);
+            if key < best {
+                (best, chosen) = (key, place);
             }
         }
+        chosen
     }
 
     /// For people: what `choose` goes by.
@@ -132,13 +102,15 @@ impl Auto {
         now: Nanos,
     ) -> Vec<Reason> {
         let run = self.runs.peek(read);
-        let view = View::new(&run, mirrors, members, now);
+        let busy = |mirror: &Mirror| self.known(mirror).speed.busy(&members[mirror.member]);
+        let writes_least = mirrors.iter().map(|mirror| busy(mirror).writes).min().unwrap_or(0);
+        let view = View { run: &run, length: read.length, now, writes_least };
         let alone = self.disk_alone(&run, read, mirrors, now);
         let reason = |(place, mirror): (usize, &Mirror)| {
             if alone == Some(place) {
                 return Reason::new("cost_ns", 0).with("disk_to_itself", 1);
             }
-            let cost = self.cost(mirror, read.length, &view);
+            let cost = self.cost(mirror, busy(mirror), &view);
             Reason::new("cost_ns", cost.total_ns())
                 .with("wait_ns", cost.wait_ns)
                 .with("seek_ns", cost.seek_ns)

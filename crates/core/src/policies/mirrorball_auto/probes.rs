@@ -4,33 +4,17 @@
 //! asked that way so seldom that it costs less than a hundredth of the members' time: once in 64
 //! times what a read takes there, while another mirror at least is in use.
 
-use super::Auto;
-use super::cost::View;
-use super::ingredients::Ingredient;
-use crate::policy::{Mirror, Read};
+use super::known::Known;
+use crate::units::Nanos;
 
 const INTERVAL_READS: u64 = 64;
 
-impl Auto {
-    /// The mirror, other than the one at `chosen`, whose turn it is to be asked, if there is one.
-    pub(super) fn due(
-        &self,
-        chosen: usize,
-        read: &Read,
-        mirrors: &[Mirror],
-        view: &View<'_>,
-    ) -> Option<usize> {
-        if read.background || !self.has(Ingredient::Probes) {
-            return None;
-        }
-        let is_due = |&(place, mirror): &(usize, &Mirror)| {
-            let known = self.known(mirror);
-            place != chosen
-                && view.members[mirror.member].in_flight() == 0
-                && view.now.saturating_sub(known.read_at).0
-                    > INTERVAL_READS * known.speed.alone_ns()
-                && !known.tenancy.is_held(view.now)
-        };
-        mirrors.iter().enumerate().find(is_due).map(|(place, _)| place)
+impl Known {
+    /// Whether it is its turn to be asked, if a read is given to another.
+    #[inline]
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        self.speed.seen.load == 0
+            && now.saturating_sub(self.read_at).0 > INTERVAL_READS * self.speed.alone_ns()
+            && !self.tenancy.is_held(now)
     }
 }

@@ -29,13 +29,13 @@ pub(super) struct Run {
 /// The runs of a volume.
 #[derive(Debug)]
 pub(super) struct Runs {
-    sets: Vec<[Run; 2]>,
+    sets: Box<[[Run; 2]; SETS]>,
     last_id: u64,
 }
 
 impl Default for Runs {
     fn default() -> Runs {
-        Runs { sets: vec![[Run::default(); 2]; SETS], last_id: 0 }
+        Runs { sets: Box::new([[Run::default(); 2]; SETS]), last_id: 0 }
     }
 }
 
@@ -48,7 +48,7 @@ impl Run {
 }
 
 impl Runs {
-    /// The run that this read goes on with, or its own; the read counts in it.
+    /// The run that this read goes on with, or its own; the read counts in it. It is to be put back.
     #[inline]
     pub(super) fn take(&mut self, read: &Read, now: Nanos) -> Run {
         let set = &mut self.sets[set_of(read.offset)];
@@ -58,24 +58,19 @@ impl Runs {
             Run { id: self.last_id, ..Run::default() }
         });
         let next = read.offset + read.length;
-        let run = Run { reads: before.reads.saturating_add(1), next, read_at: now, ..before };
-        let worth = |old: &Run| {
-            let is_live = old.is_reader() && now.saturating_sub(old.read_at) < STALE;
-            (is_live, old.read_at)
-        };
-        let set = &mut self.sets[set_of(next)];
-        let place = usize::from(worth(&set[1]) < worth(&set[0]));
-        set[place] = run;
-        run
+        Run { reads: before.reads.saturating_add(1), next, read_at: now, ..before }
     }
 
-    /// The run's read went to this member.
+    /// Keeps a run whose read went to this member.
     #[inline]
-    pub(super) fn served(&mut self, run: &Run, member: MemberIndex) {
+    pub(super) fn put(&mut self, run: &Run, member: MemberIndex) {
+        let worth = |old: &Run| {
+            let is_live = old.is_reader() && run.read_at.saturating_sub(old.read_at) < STALE;
+            (is_live, old.read_at)
+        };
         let set = &mut self.sets[set_of(run.next)];
-        if let Some(run) = set.iter_mut().find(|it| it.id == run.id) {
-            run.member = member;
-        }
+        let place = usize::from(worth(&set[1]) < worth(&set[0]));
+        set[place] = Run { member, ..*run };
     }
 
     /// The run that such a read would be part of, if there is one, as it would then be.

@@ -5,7 +5,7 @@
 use super::Auto;
 use super::cost::View;
 use super::ingredients::Ingredient;
-use crate::policy::{Mirror, Read};
+use crate::policy::Mirror;
 use crate::units::KIB;
 
 /// Shorter reads are not cut.
@@ -14,20 +14,13 @@ const BYTES_MIN: u64 = 64 * KIB;
 impl Auto {
     /// Whether the slowest part would cost a quarter less than the read of all at `place`.
     #[inline]
-    pub(super) fn pays_to_split(
-        &self,
-        place: usize,
-        read: &Read,
-        mirrors: &[Mirror],
-        view: &View<'_>,
-    ) -> bool {
-        let is_disk = |mirror: &Mirror| self.known(mirror).speed.is_disk();
-        if read.length < BYTES_MIN || !self.has(Ingredient::Split) || mirrors.iter().any(is_disk) {
+    pub(super) fn pays_to_split(&self, place: usize, mirrors: &[Mirror], view: &View<'_>) -> bool {
+        let is_disk = |mirror: &Mirror| self.known(mirror).speed.is_disk;
+        if view.length < BYTES_MIN || !self.has(Ingredient::Split) || mirrors.iter().any(is_disk) {
             return false;
         }
-        let part = read.length / mirrors.len() as u64;
-        let cost_ns = |mirror: &Mirror, length| self.cost(mirror, length, view).total_ns();
-        let split_ns = mirrors.iter().map(|mirror| cost_ns(mirror, part)).max().unwrap_or(u64::MAX);
-        split_ns < cost_ns(&mirrors[place], read.length) / 4 * 3
+        let part = View { length: view.length / mirrors.len() as u64, ..*view };
+        let split_ns = mirrors.iter().map(|mirror| self.cost_ns(mirror, &part)).max();
+        split_ns.is_some_and(|split_ns| split_ns < self.cost_ns(&mirrors[place], view) / 4 * 3)
     }
 }

@@ -8,9 +8,10 @@
 //! one everywhere. A tenant whose disk is much slower than another that is free moves there. Who
 //! reads in the background gets no disk, for nobody waits for it.
 
+use super::Auto;
 use super::ingredients::Ingredient;
+use super::known::Known;
 use super::runs::Run;
-use super::{Auto, Known};
 use crate::policy::{Mirror, Read};
 use crate::units::Nanos;
 
@@ -46,13 +47,14 @@ impl Tenancy {
         self.tenant != run.id && self.is_held(now)
     }
 
-    /// The other runs that lately read from it beside others; of many the last two.
-    fn others(&self, run: &Run, now: Nanos) -> impl Iterator<Item = u64> {
-        let id_of_run = run.id;
-        let is_other = move |&&(id, at): &&(u64, Nanos)| {
-            id != 0 && id != id_of_run && now.saturating_sub(at) < SHARER_STAYS
+    /// The oldest other run that lately read from it beside others; of many the last two count.
+    #[inline]
+    fn oldest_other(&self, run: &Run, now: Nanos) -> Option<u64> {
+        let is_other = |&(id, at): &(u64, Nanos)| {
+            id != 0 && id != run.id && now.saturating_sub(at) < SHARER_STAYS
         };
-        self.sharers.iter().filter(is_other).map(|&(id, _)| id)
+        let [one, other] = self.sharers.map(|sharer| is_other(&sharer).then_some(sharer.0));
+        one.into_iter().chain(other).min()
     }
 
     /// The run reads here as its tenant.
@@ -103,32 +105,38 @@ impl Auto {
         if read.background || !run.is_reader() || !self.has(Ingredient::Tenancy) {
             return None;
         }
-        let known = |mirror: &Mirror| self.known(mirror);
-        let is_mine = |it: &Known| it.tenancy.tenant == run.id && it.tenancy.is_held(now);
-        let is_open = |it: &&Known| !it.speed.is_disk() || !it.tenancy.is_held_from(run, now);
-        let open = mirrors.iter().map(known).filter(is_open).count();
-        let oldest = mirrors.iter().flat_map(|it| known(it).tenancy.others(run, now)).min();
-        let home = mirrors.iter().position(|mirror| is_mine(known(mirror)));
+        let (mut home, mut oldest, mut open) = (None, None, 0);
+        for (place, mirror) in mirrors.iter().enumerate() {
+            let it = &self.known(mirror).tenancy;
+            let is_held = it.is_held(now);
+            if is_held && it.tenant == run.id {
+                if it.reads < READS_BEFORE_MOVE {
+                    return Some(place);
+                }
+                home = Some(place);
+            }
+            open += usize::from(!is_held || it.tenant == run.id);
+            oldest = oldest.into_iter().chain(it.oldest_other(run, now)).min();
+        }
         if home.is_none() && oldest.is_some_and(|other| other < run.id) {
             return None;
         }
+        let may_settle = oldest.is_none() || open >= 2;
         let cost = |(place, mirror): (usize, &Mirror)| {
-            let it = known(mirror);
-            let alone_ns = it.speed.sequential_ns(read.length);
-            let cost_ns = match it.speed.is_disk() {
-                true if is_mine(it) => return Some((alone_ns, place)),
-                true if it.tenancy.is_held(now) || (oldest.is_some() && open < 2) => return None,
-                true => alone_ns + it.speed.io_ns() / u64::from(run.reads.min(SEEK_SPREAD_READS)),
-                false if it.tenancy.others(run, now).next().is_some() => {
-                    it.speed.wait_now_ns(read.length)
+            let Known { speed, tenancy, .. } = self.known(mirror);
+            let alone_ns = speed.sequential_ns(read.length);
+            let cost_ns = match speed.is_disk {
+                true if home == Some(place) => return Some((alone_ns, place)),
+                true if !may_settle || tenancy.is_held(now) => return None,
+                true => alone_ns + speed.io_ns() / u64::from(run.reads.min(SEEK_SPREAD_READS)),
+                false if tenancy.oldest_other(run, now).is_some() => {
+                    speed.wait_ns(speed.seen.load, read.length, true)
                 }
                 false => alone_ns,
             };
             Some((cost_ns + cost_ns / 4, place))
         };
-        let best = mirrors.iter().enumerate().filter_map(cost).min()?.1;
-        let stays = |&home: &usize| known(&mirrors[home]).tenancy.reads < READS_BEFORE_MOVE;
-        let place = home.filter(stays).unwrap_or(best);
-        known(&mirrors[place]).speed.is_disk().then_some(place)
+        let place = mirrors.iter().enumerate().filter_map(cost).min()?.1;
+        self.known(&mirrors[place]).speed.is_disk.then_some(place)
     }
 }
