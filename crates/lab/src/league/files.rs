@@ -24,7 +24,7 @@ pub(super) const ARRAYS: [(&str, &str); 16] = [
 ];
 
 /// The jobs by name, in the order of the list.
-pub(super) const JOBS: [(&str, &str); 26] = [
+pub(super) const JOBS: [(&str, &str); 27] = [
     ("rand-4k-qd1", include_str!("../../../../league/jobs/rand-4k-qd1.fio")),
     ("rand-4k-qd4", include_str!("../../../../league/jobs/rand-4k-qd4.fio")),
     ("rand-4k-qd16", include_str!("../../../../league/jobs/rand-4k-qd16.fio")),
@@ -32,6 +32,7 @@ pub(super) const JOBS: [(&str, &str); 26] = [
     ("rand-4k-qd256", include_str!("../../../../league/jobs/rand-4k-qd256.fio")),
     ("rand-16k-qd16", include_str!("../../../../league/jobs/rand-16k-qd16.fio")),
     ("rand-64k-qd16", include_str!("../../../../league/jobs/rand-64k-qd16.fio")),
+    ("rand-1m-qd1", include_str!("../../../../league/jobs/rand-1m-qd1.fio")),
     ("rand-1m-qd8", include_str!("../../../../league/jobs/rand-1m-qd8.fio")),
     ("seq-1-direct", include_str!("../../../../league/jobs/seq-1-direct.fio")),
     ("seq-4-direct", include_str!("../../../../league/jobs/seq-4-direct.fio")),
