@@ -1,5 +1,5 @@
 //! `mirrorball/auto` beside a disk that slows fourfold and recovers: it is left alone as far as
-//! that pays, and soon used again.
+//! that pays, and soon used again. And beside a copy far away, which a queue of 16 is no reason for.
 
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_sim::engine::{Contender, Run, Watch, run};
@@ -17,11 +17,27 @@ model = "hdd-7k2-ent"
 fault = [{ slow = 4.0, from = "10s", until = "20s" }]
 "#;
 
-fn play(depth: u32) -> Record {
-    let array = ArrayFile::parse(ARRAY, "slow.toml").expect("a valid array").spec;
+/// What the second answers is 2 ms on its way.
+const FAR: &str = r#"
+name = "one is far"
+profile = "raid1"
+[[link]]
+name = "network"
+read = "117MB/s"
+write = "117MB/s"
+latency = "1ms"
+[[member]]
+model = "ssd-sata-plp"
+[[member]]
+model = "ssd-sata-plp"
+link = "network"
+"#;
+
+fn play(array: &str, depth: u32, seconds: u32) -> Record {
+    let array = ArrayFile::parse(array, "one.toml").expect("a valid array").spec;
     let job = format!(
         "[random]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nnorandommap\n\
-         time_based\nruntime=40\niodepth={depth}\n"
+         time_based\nruntime={seconds}\niodepth={depth}\n"
     );
     let jobs = JobFile::parse(&job, "random.fio", &Environment::empty()).expect("valid jobs");
     let contender = Contender::Policy("mirrorball/auto");
@@ -52,7 +68,7 @@ fn share(record: &Record, from_s: u64, to_s: u64) -> f64 {
 
 #[test]
 fn alone_a_slow_disk_is_left_within_fifty_of_its_reads() {
-    let record = play(1);
+    let record = play(ARRAY, 1, 40);
     assert!((0.4..0.6).contains(&share(&record, 3, 10)), "{}", share(&record, 3, 10));
     assert!(reads(&record, 10, 20)[1] < 50, "{:?}", reads(&record, 10, 20));
     assert!(share(&record, 24, 40) > 0.35, "back in use: {}", share(&record, 24, 40));
@@ -60,9 +76,15 @@ fn alone_a_slow_disk_is_left_within_fifty_of_its_reads() {
 
 #[test]
 fn at_depth_it_keeps_what_it_can_still_do() {
-    let record = play(16);
+    let record = play(ARRAY, 16, 40);
     assert!((0.4..0.6).contains(&share(&record, 3, 10)), "{}", share(&record, 3, 10));
     let slow = share(&record, 12, 20);
     assert!((0.05..0.33).contains(&slow), "a fifth of the work is its part: {slow}");
     assert!(share(&record, 22, 30) > 0.4, "back within 2 s: {}", share(&record, 22, 30));
+}
+
+#[test]
+fn what_is_far_is_known_to_be_far_though_it_is_seldom_read() {
+    let share = share(&play(FAR, 16, 2), 1, 2);
+    assert!(share < 0.0005, "{share} of the reads take ten times as long");
 }

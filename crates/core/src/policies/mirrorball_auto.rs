@@ -94,13 +94,13 @@ impl ReadPolicy for Auto {
         self.runs.put(&run, mirrors[place].member);
         let due = self.note(place, alone.is_some(), read, mirrors, &view);
         if self.pays_to_split(place, mirrors, &view) {
-            mirrors.iter().for_each(|mirror| self.members[mirror.member.get()].read_at = now);
+            mirrors.iter().for_each(|mirror| self.members[mirror.member.get()].give(now));
             return Choice::Split(Places::all(mirrors));
         }
         match due {
             Some(probed) => {
                 let known = &mut self.members[mirrors[probed].member.get()];
-                known.read_at = now;
+                known.give(now);
                 known.speed.forget();
                 Choice::All(Places::pair(place, probed))
             }

@@ -34,10 +34,17 @@ impl Known {
         }
     }
 
-    /// It is given a read at this offset.
+    /// It is given a read, whose wait is to be set against what it now meets.
+    #[inline]
+    pub(super) fn give(&mut self, now: Nanos) {
+        self.read_at = now;
+        self.speed.load_met = self.speed.seen.load;
+    }
+
+    /// It is given a read at this offset, by choice.
     #[inline]
     fn take(&mut self, offset: u64, read: &Read, run: &Run, is_tenant: bool, now: Nanos) {
-        self.read_at = now;
+        self.give(now);
         if is_tenant {
             self.tenancy.settle(run, read, now);
             return;

@@ -33,8 +33,8 @@ impl Speed {
             self.disk.learn(work, self.reads, service_ns, goes_on || is_tenant);
         } else {
             let wait_ns = outcome.wait.0.min(WAIT_MAX.0);
-            let load = self.seen.load;
-            let was_alone = load == 0 && service_ns == wait_ns;
+            let was_alone = self.load_met == 0 && service_ns == wait_ns;
+            let load = if was_alone { 0 } else { self.seen.load };
             let reads = self.reads;
             self.flash.learn(&Sample { work, load, wait_ns, was_alone, goes_on, reads });
         }

@@ -18,6 +18,8 @@ pub(super) struct Speed {
     pub(super) disk: Disk,
     /// What was in flight when the last decision looked.
     pub(super) seen: Busy,
+    /// The work that the last read given to it met.
+    pub(super) load_met: u64,
     /// When it last had nothing to do, or did something.
     pub(super) progress_at: Nanos,
     /// How many reads were learned from.
@@ -35,6 +37,7 @@ impl Speed {
             flash: Flash::default(),
             disk: Disk::default(),
             seen: Busy::default(),
+            load_met: 0,
             progress_at: Nanos::ZERO,
             reads: 0,
             completed_at: Nanos::ZERO,
@@ -83,7 +86,7 @@ impl Speed {
         }
     }
 
-    /// Looks at what a read now meets, and remembers it to set the wait against.
+    /// Looks at what a read would now meet.
     #[inline]
     pub(super) fn see(&mut self, member: &Member, now: Nanos) -> Busy {
         self.seen = self.busy(member);
