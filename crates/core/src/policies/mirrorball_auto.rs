@@ -45,7 +45,7 @@ use self::known::Known;
 use self::runs::Runs;
 use super::Build;
 use super::spec::PolicyError;
-use crate::io::{MemberIo, Outcome};
+use crate::io::{MemberIo, Op, Outcome, Purpose};
 use crate::member::{MemberState, Members};
 use crate::policy::{Choice, Ctx, Mirror, Places, Read, ReadPolicy, Reason};
 use crate::units::Nanos;
@@ -105,6 +105,14 @@ impl ReadPolicy for Auto {
                 Choice::All(Places::pair(place, probed))
             }
             None => Choice::Mirror(place),
+        }
+    }
+
+    fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
+        let known = &mut self.members[io.member.get()];
+        let was_chosen = known.read_at == ctx.now;
+        if io.op == Op::Read && io.purpose == Purpose::User && !was_chosen {
+            known.serve(io.offset, ctx.now);
         }
     }
 

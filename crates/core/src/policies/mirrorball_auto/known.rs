@@ -41,6 +41,13 @@ impl Known {
         self.speed.load_met = self.speed.seen.load;
     }
 
+    /// It serves a read at this offset that no other could, for which nobody was asked. Who must
+    /// read in one place has less to give in others.
+    pub(super) fn serve(&mut self, offset: u64, now: Nanos) {
+        self.read_at = now;
+        self.territory.drift(offset);
+    }
+
     /// It is given a read at this offset, by choice.
     #[inline]
     fn take(&mut self, offset: u64, read: &Read, run: &Run, is_tenant: bool, now: Nanos) {

@@ -3,7 +3,8 @@
 //! The middle of that part follows the reads given to the disk. Since a read costs more the further
 //! it lies from the middle, the copies of a mirror drift apart and each gets the addresses nearest
 //! to it, as RAIDframe's `Partition` deals them out. But here a faster disk gets a larger part, a
-//! longer queue moves the border, and the parts need not be known beforehand.
+//! longer queue moves the border, and the parts need not be known beforehand. Reads that only one
+//! disk could serve count as well: while another is rebuilt, it keeps to what only it has.
 //!
 //! On an idle disk a read costs what its seek takes, by a common seek curve. A busy one sorts its
 //! queue, and what one seek takes matters less than that all lie close together: there the cost

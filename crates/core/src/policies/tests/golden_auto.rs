@@ -80,6 +80,22 @@ fn slow_flash_is_left_alone_and_asked_again_when_it_has_rested() {
 }
 
 #[test]
+fn a_disk_keeps_to_what_only_it_has() {
+    for (of_low, of_high) in [(1, 2), (2, 1)] {
+        let mut script = Script::new("mirrorball/auto", members(2, disk));
+        for _ in 0..40 {
+            script.submit_read(of_low);
+            end(&mut script, of_low, 8);
+        }
+        for number in 0..20 {
+            let (low, high) = low_and_high(number);
+            assert_eq!(read_and_end(&mut script, high, |_| 8), of_high);
+            assert_eq!(read_and_end(&mut script, low, |_| 8), of_low);
+        }
+    }
+}
+
+#[test]
 fn a_stream_keeps_a_disk_to_itself() {
     let mut script = Script::new("mirrorball/auto", members(2, disk));
     let mut home = 0;
