@@ -144,10 +144,11 @@ pub fn run(asked: &Asked, options: &RunOptions<'_>) -> Result<Outcome> {
     Ok(Outcome::Complete(Standings::new(asked, pairings)))
 }
 
-/// The seed of an array's first repeat.
+/// The seed of an array's first repeat: the last digits of a hash, for the last bytes that go into
+/// FNV-1a hardly reach the first ones.
 fn seed_of(array: &str, seed: u64) -> u64 {
     let hash = stable_hash(["league", array, &*seed.to_string()]);
-    u64::from_str_radix(&hash[..8], 16).expect("eight hexadecimal digits")
+    u64::from_str_radix(&hash[hash.len() - 8..], 16).expect("eight hexadecimal digits")
 }
 
 #[cfg(test)]

@@ -24,6 +24,12 @@ fn asked(subjects: &[&str], rivals: &[&str]) -> Asked {
     }
 }
 
+#[test]
+fn seeds_that_differ_by_little_are_others() {
+    let seeds: BTreeSet<u64> = (1..=100).map(|seed| super::seed_of("equal-hdd", seed)).collect();
+    assert_eq!(seeds.len(), 100);
+}
+
 /// IOPS by policy and job: the subject is half as fast as the best rival under `j`, a tenth faster
 /// under `k`, and ties under the others with a tail of its own.
 fn achieved(cell: &Cell<'_>) -> Achieved {
