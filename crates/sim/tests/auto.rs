@@ -1,5 +1,6 @@
 //! `mirrorball/auto` beside a disk that slows fourfold and recovers: it is left alone as far as
-//! that pays, and soon used again. And beside a copy far away, which a queue of 16 is no reason for.
+//! that pays, and soon used again. And beside a copy far away, which a queue of 16 is no reason to
+//! read.
 
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_sim::engine::{Contender, Run, Watch, run};

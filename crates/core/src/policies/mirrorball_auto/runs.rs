@@ -48,7 +48,7 @@ impl Run {
 }
 
 impl Runs {
-    /// The run that this read goes on with, or its own; the read counts in it. It is to be put back.
+    /// The run that this read goes on with, or its own; the read counts in it. To be put back.
     #[inline]
     pub(super) fn take(&mut self, read: &Read, now: Nanos) -> Run {
         let set = &mut self.sets[set_of(read.offset)];
