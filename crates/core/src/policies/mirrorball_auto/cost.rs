@@ -64,7 +64,7 @@ impl Auto {
                 + speed.overdue_ns(busy.load, view.now),
             seek_ns,
             tenant_ns: u64::from(has_tenant) * tenancy::KEEP_OUT * io_ns,
-            writes_ns: u64::from(self.has(Ingredient::Writes))
+            writes_ns: u64::from(speed.is_disk && self.has(Ingredient::Writes))
                 * IO_PER_WRITE_BEHIND
                 * writes_behind
                 * io_ns,
