@@ -10,9 +10,10 @@
 # than the simulator, so short runs differ by chance. Lateness is that of the emulation; past its
 # bound a run says more about this machine than about the disk: it is refused, and has failed.
 #
-# What the machine around the disk costs a request, FUSE and fio included, is what fio saw beyond
-# what the server did from taking a request to its end. It is given to the simulation as the host's
-# overhead: the two are to agree on the disk, lateness included, not on this machine.
+# What the machine around the disk costs a request, FUSE and fio included, is what each of the reads
+# in flight took from one to the next, beyond what the server did from taking it to its end. It is
+# given to the simulation as the host's overhead: the two are to agree on the disk, lateness
+# included, not on this machine.
 # shellcheck source=benches/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 seconds=${1:-60}
@@ -71,14 +72,15 @@ sys.exit(0 if verdict == "ok" else 1)
 PYTHON
 
 cat >"$work/overhead.py" <<'PYTHON'
-"""What a read took beyond what the emulated disk took for it, in ns."""
+"""What each of DEPTH reads in flight took to the next beyond what the emulated disk did, in ns."""
 import json
 import sys
 
 text = open(sys.argv[1]).read()
 read = json.loads(text[text.index("{"):])["jobs"][0]["read"]
 member = json.load(open(sys.argv[2]))["members"][0]
-print(max(0, round(read["lat_ns"]["mean"] - member["read_wait"]["mean_ns"])))
+turn_ns = 1e9 * int(sys.argv[3]) / read["iops"]
+print(max(0, round(turn_ns - member["read_wait"]["mean_ns"])))
 PYTHON
 
 # Makes the job file NAME with so many reads in flight.
@@ -114,10 +116,10 @@ try() {
     disk "$model" 0 >"$work/one.toml"
     emulate "$work/one.toml"
     # Of the reads in flight when its time is over fio counts none: with many, each of many
-    # milliseconds, that is no mean to subtract from. A hard disk leaves the machine as idle as it
+    # milliseconds, that is too much to subtract from. A hard disk leaves the machine as idle as it
     # does with one.
     if [[ $model != hdd-* || $2 == 1 ]]; then
-        overhead_ns=$(python3 "$work/overhead.py" "$work/fio.json" "$work/stats.json")
+        overhead_ns=$(python3 "$work/overhead.py" "$work/fio.json" "$work/stats.json" "$2")
     fi
     disk "$model" "$overhead_ns" >"$work/one.toml"
     rm -rf "$work/simulated"

@@ -5,9 +5,9 @@
 //! meanwhile. To an emulated SSD that is as much as its own read takes. So whoever waits for a
 //! model sleeps until a little before, and looks at the clock without pause for the rest.
 //!
-//! How much before is learned from how late the sleeps ended: nineteen of twenty end in time. That
-//! is what looking costs, once for each time that an emulated disk has an end: little beside a hard
-//! disk, and a CPU beside a busy SSD.
+//! How much before is learned from how late the sleeps ended: ninety-nine of a hundred end in time,
+//! for it is the p99 of lateness that decides whether figures are believed. So long is looked at the
+//! clock for each end on an emulated disk: little beside a hard disk, and always beside a busy SSD.
 
 use super::Executor;
 use crate::driver::Done;
@@ -16,10 +16,11 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// Sleeps that end later than this are not waited for: the host was busy, and will not be for long.
-const EARLY_MAX: Duration = Duration::from_micros(400);
-/// What a sleep that ended in time takes off, and one that did not puts on: nineteen in balance.
+const EARLY_MAX: Duration = Duration::from_millis(1);
+/// What a sleep that ended in time takes off, and one that did not puts on: in balance if that is
+/// one of a hundred.
 const DOWN: Duration = Duration::from_micros(1);
-const UP: Duration = Duration::from_micros(19);
+const UP: Duration = Duration::from_micros(99);
 
 /// See the page of this module.
 #[derive(Debug)]
@@ -96,24 +97,24 @@ mod tests {
 
     #[test]
     fn it_is_as_early_as_sleeps_are_late() {
-        assert!((3..=25).contains(&settled(&[3])), "{}", settled(&[3]));
-        assert!((115..=140).contains(&settled(&[110, 115, 120])));
+        assert!((3..=105).contains(&settled(&[3])), "{}", settled(&[3]));
+        assert!((115..=220).contains(&settled(&[110, 115, 120])));
     }
 
     #[test]
-    fn one_late_sleep_in_fifty_does_not_count_and_one_in_ten_does() {
-        let mut late = [5; 50];
-        late[7] = 300;
-        assert!(settled(&late) < 50, "{}", settled(&late));
-        for chunk in late.chunks_mut(10) {
-            chunk[0] = 300;
+    fn one_late_sleep_in_five_hundred_does_not_count_and_one_in_fifty_does() {
+        let mut late = [5; 500];
+        late[7] = 600;
+        assert!(settled(&late) < 110, "{}", settled(&late));
+        for chunk in late.chunks_mut(50) {
+            chunk[0] = 600;
         }
-        assert!(settled(&late) > 250, "{}", settled(&late));
+        assert!(settled(&late) > 500, "{}", settled(&late));
     }
 
     #[test]
     fn a_host_that_is_always_late_is_not_waited_for_longer_and_longer() {
-        assert_eq!(Duration::from_micros(settled(&[5000]) as u64), EARLY_MAX);
+        assert_eq!(Duration::from_micros(settled(&[9000]) as u64), EARLY_MAX);
         let alarm = Alarm { early: EARLY_MAX };
         assert_eq!(alarm.sleep(EARLY_MAX), None);
         assert_eq!(alarm.sleep(EARLY_MAX + DOWN), Some(DOWN));

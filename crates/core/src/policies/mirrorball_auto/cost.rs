@@ -1,8 +1,9 @@
 //! What a read costs at each mirror, and the mirror where it costs least.
 //!
-//! All costs are times. Writes go to every mirror, so a member that is behind with them holds up
+//! All costs are times. Writes go to every mirror, so a disk that is behind with them holds up
 //! whoever writes: each write that it has in flight more than the least loaded mirror costs what
-//! four I/O cost there, and readers leave it alone until it has caught up.
+//! four I/O cost there, and readers leave it alone until it has caught up. Flash takes writes
+//! beside reads, and is not spared.
 
 use super::ingredients::Ingredient;
 use super::runs::Run;
