@@ -15,13 +15,14 @@ need fio:fio python3:python3
 build
 
 policies=(mirrorball/auto research/peak-ewma research/sed md/raid10)
+# ARRAY RW SIZE DEPTH, and where in the volume the simulation begins: behind what is `used`.
 cells=(
     "two-hdd-raid1 randread 4k 1"
     "two-hdd-raid1 randread 4k 16"
     "two-hdd-raid1 read 128k 1"
     "hdd-ssd-raid1 randread 4k 16"
     "two-ssd-raid1 randread 4k 4"
-    "hetero-hdd-raid1 randread 4k 16"
+    "hetero-hdd-raid1 randread 4k 16 60%"
 )
 
 job() {
@@ -39,7 +40,7 @@ emulated() {
         >"$work/server.log" 2>&1 &
     pid=$!
     for _ in $(seq 100); do [[ -S $socket ]] && break || sleep 0.1; done
-    file=$(job "$3" "$4" "$5" nbd "uri=nbd+unix:///?socket=$socket")
+    file=$(job "$3" "$4" "$5" nbd "uri=nbd+unix:///?socket=$socket" "offset=$6")
     fio --output-format=json "$file" | python3 -c '
 import json, sys
 text = sys.stdin.read()
@@ -70,10 +71,11 @@ printf '\n%33s' ''
 for _ in "${policies[@]}"; do printf ' %11s %10s' simulated emulated; done
 printf '\n'
 for cell in "${cells[@]}"; do
-    read -r array rw size depth <<<"$cell"
+    read -r array rw size depth begin <<<"$cell"
     declare -A sum=()
     for turn in 0 1 2 3 3 2 1 0; do
-        iops=$(emulated "$array" "${policies[turn]}" "$rw" "$size" "$depth")
+        iops=$(emulated "$array" "${policies[turn]}" "$rw" "$size" "$depth" \
+            "${begin:-0%}")
         sum[$turn]=$(python3 -c "print(${sum[$turn]:-0} + $iops)")
     done
     mapfile -t model < <(simulated "$array" "$rw" "$size" "$depth")
