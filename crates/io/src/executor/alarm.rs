@@ -5,9 +5,10 @@
 //! meanwhile. To an emulated SSD that is as much as its own read takes. So whoever waits for a
 //! model sleeps until a little before, and looks at the clock without pause for the rest.
 //!
-//! How much before is learned from how late the sleeps ended: ninety-nine of a hundred end in time,
-//! for it is the p99 of lateness that decides whether figures are believed. So long is looked at the
-//! clock for each end on an emulated disk: little beside a hard disk, and always beside a busy SSD.
+//! How much before is learned from how late the sleeps ended: ninety-nine of a hundred end in
+//! time, for it is the p99 of lateness that decides whether figures are believed. So long is looked
+//! at the clock for each end on an emulated disk: little beside a hard disk, and always beside a
+//! busy SSD.
 
 use super::Executor;
 use crate::driver::Done;
