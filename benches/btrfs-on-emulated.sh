@@ -38,6 +38,16 @@ print(f"{members:7} {job:14} {ours:9.1f} {theirs:9.1f} {100 * (theirs / ours - 1
       f"{share([m['reads'] for m in cell['members']]):>14} {share(reads):>14}")
 PYTHON
 
+cat >"$work/late.py" <<'PYTHON'
+"""How late each member was, in a line, from the server's statistics."""
+import json
+import sys
+
+members = json.load(open(sys.argv[1]))["members"]
+late = (f"devid {m['devid']} {m['lateness']['p99_ns'] / 1e3:.0f} us" for m in members)
+print("lateness p99, mkfs and the writing of the file included:", ", ".join(late))
+PYTHON
+
 # Makes the job file NAME as it is in jobs/, within the file; NAME-x4 is four clones of it. What
 # goes through the page cache ends with the file: another time round the kernel would read no disk.
 job() {
@@ -99,6 +109,7 @@ TOML
     mounted=""
     btrfs check --readonly "${disks[0]}" >"$work/check" 2>&1 || { cat "$work/check"; exit 1; }
     ask stats --check >"$work/stats.json" || refused=1
+    python3 "$work/late.py" "$work/stats.json"
     stop_server
 done
 if ((refused)); then
