@@ -19,6 +19,8 @@ const BANNED: [(&str, &str, &str); 13] = [
     ("/ho", "me/", PRIVATE_PATH),
     ("../sha", "red", PRIVATE_PATH),
 ];
+/// So many of them, at the front, begin and end with a letter.
+const MARKS: usize = 4;
 const UNFINISHED: &str = "finish it, or leave it out and say so where plans are kept";
 const PRIVATE_PATH: &str = "name a path that exists on every machine";
 
@@ -78,8 +80,9 @@ pub(crate) fn pages_canary() -> Canary {
 
 pub(crate) fn banned_canary() -> Canary {
     let lines = BANNED.map(|(head, tail, _)| format!("x {head}{tail} y\n"));
-    // Words that only hold a banned one; the size is cut in two, lest it pass for a mark itself.
-    let fine = concat!("before nowhere, XX", "XL, shackle, HACKS, a/work of art\n");
+    // A banned word within another is none of ours to judge.
+    let within = BANNED.map(|(head, tail, _)| format!("x{head}{tail}x "));
+    let fine = within[..MARKS].concat() + "before nowhere, a/work of art\n";
     let caught_at = vec![
         "a.md:2", "a.md:3", "a.md:4", "a.md:5", "a.md:6", "a.md:7", "a.md:8", "a.md:9", "a.md:10",
         "a.md:11", "a.md:12", "a.md:13", "a.md:14",
