@@ -84,11 +84,22 @@ fn assert_alike(folder: &Folder, names: [&str; 2]) {
     assert!(first[RESERVED_BYTES..].contains(&0x77), "what was written last is not there");
 }
 
+/// Puts another file, of zeroes, where the second member is.
+fn replace(folder: &Folder, size_bytes: u64) {
+    empty(folder, "new.img", size_bytes);
+    fs::rename(folder.path("new.img"), folder.path("b.img")).unwrap();
+}
+
+/// Makes a file so long.
+fn cut(folder: &Folder, name: &str, size_bytes: u64) {
+    File::options().write(true).open(folder.path(name)).unwrap().set_len(size_bytes).unwrap();
+}
+
 #[test]
 fn a_failed_member_is_rebuilt_into_the_file_that_is_there_now() {
     let folder = files();
     let ours = serve(&folder, &[]);
-    File::options().write(true).open(folder.path("b.img")).unwrap().set_len(0).unwrap();
+    cut(&folder, "b.img", 0);
     write(&folder, 0, 0x11);
     assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
     assert!(refusal(&folder).contains("bytes, and the member 16777216: too few"));
@@ -100,15 +111,13 @@ fn a_failed_member_is_rebuilt_into_the_file_that_is_there_now() {
     fs::hard_link(folder.path("a.img"), folder.path("b.img")).unwrap();
     assert!(refusal(&folder).contains("another member of this array"));
     fs::remove_file(folder.path("b.img")).unwrap();
-    empty(&folder, "new.img", SIZE_BYTES - 1);
-    fs::rename(folder.path("new.img"), folder.path("b.img")).unwrap();
+    replace(&folder, SIZE_BYTES - 1);
     assert!(refusal(&folder).contains("too few"), "{}", refusal(&folder));
     // Through all of that it serves on.
     write(&folder, 65536, 0x22);
     assert!(read(&folder, 65536).iter().all(|&byte| byte == 0x22));
     assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
-    empty(&folder, "new.img", SIZE_BYTES);
-    fs::rename(folder.path("new.img"), folder.path("b.img")).unwrap();
+    replace(&folder, SIZE_BYTES);
     assert!(ctl(&folder, &["members", "rebuild", "2"]).contains("opened again and being rebuilt"));
     wait_until_in_sync(&folder);
     write(&folder, 1 << 20, 0x77);
@@ -128,8 +137,7 @@ fn a_member_that_works_is_rebuilt_if_its_file_was_replaced() {
         ctl(&folder, &["status"])
             .contains("devid 2: its file is gone from its path, where nothing is")
     );
-    empty(&folder, "new.img", SIZE_BYTES + 4096);
-    fs::rename(folder.path("new.img"), folder.path("b.img")).unwrap();
+    replace(&folder, SIZE_BYTES + 4096);
     assert!(ctl(&folder, &["status"]).contains("where another file is"));
     ctl(&folder, &["members", "rebuild", "2"]);
     write(&folder, 0, 0x77);
@@ -137,7 +145,7 @@ fn a_member_that_works_is_rebuilt_if_its_file_was_replaced() {
     assert!(!ctl(&folder, &["status"]).contains("devid 2"));
     ours.stop();
     // What it has beyond the member's size is nobody's.
-    File::options().write(true).open(folder.path("b.img")).unwrap().set_len(SIZE_BYTES).unwrap();
+    cut(&folder, "b.img", SIZE_BYTES);
     assert_alike(&folder, ["a.img", "b.img"]);
 }
 
@@ -145,11 +153,10 @@ fn a_member_that_works_is_rebuilt_if_its_file_was_replaced() {
 fn the_last_copy_is_not_given_up() {
     let folder = files();
     let ours = serve(&folder, &[]);
-    File::options().write(true).open(folder.path("a.img")).unwrap().set_len(0).unwrap();
+    cut(&folder, "a.img", 0);
     write(&folder, 0, 0x11);
     assert!(ctl(&folder, &["members"]).contains("devid 1: failed"));
-    empty(&folder, "new.img", SIZE_BYTES);
-    fs::rename(folder.path("new.img"), folder.path("b.img")).unwrap();
+    replace(&folder, SIZE_BYTES);
     assert!(refusal(&folder).contains("while another member is not in sync"));
     assert!(read(&folder, 0).iter().all(|&byte| byte == 0x11));
     ours.stop();
@@ -160,7 +167,7 @@ fn what_nobody_holds_is_not_rebuilt() {
     let folder = files();
     let ours = serve(&folder, &[]);
     for name in ["a.img", "b.img"] {
-        File::options().write(true).open(folder.path(name)).unwrap().set_len(0).unwrap();
+        cut(&folder, name, 0);
     }
     let socket = folder.path("socket");
     let uri = format!("nbd+unix:///?socket={}", socket.display());
@@ -232,8 +239,7 @@ fn the_range_of_a_member_is_kept() {
         "[[member]]\npath = \"a.img\"\n{range}[[member]]\npath = \"b.img\"\n{range}"
     ));
     let ours = serve(&folder, &[]);
-    empty(&folder, "new.img", 16 << 20);
-    fs::rename(folder.path("new.img"), folder.path("b.img")).unwrap();
+    replace(&folder, 16 << 20);
     File::options().write(true).open(folder.path("b.img")).unwrap().write_all_at(&[9], 0).unwrap();
     ctl(&folder, &["members", "rebuild", "2"]);
     wait_until_in_sync(&folder);
