@@ -271,6 +271,11 @@ fn figures_of_a_host_that_was_late_are_refused() {
     assert!(code == Some(1) && text.contains("refused: lateness p99"), "{code:?} {text}");
     assert!(text.contains("past 150ns"), "{text}");
     assert!(place.ctl(&["stats"]).contains("refused"), "who does not ask hears it, too");
+    assert!(place.ctl(&["stats", "--reset"]).contains("refused"), "it tells what it forgets");
+    let (code, text) = check(&place);
+    assert!(code == Some(0) && !text.contains(" took"), "{code:?} {text}");
+    assert!(text.contains("(1048576 bytes)"), "what is counted goes on: {text}");
+    place.client("nbdcopy", &["noise.img", &place.uri()]);
     assert_eq!(place.stop("-TERM"), Some(1));
 }
 

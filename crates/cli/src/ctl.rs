@@ -45,6 +45,9 @@ enum Question {
         /// End with exit code 1 if the figures of a member are refused because it was late
         #[arg(long)]
         check: bool,
+        /// Then measure anew: times are forgotten, counts go on
+        #[arg(long)]
+        reset: bool,
     },
     /// The policy; with a name, the policy from now on
     Policy {
@@ -82,7 +85,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             let rate = rate.map(|rate| format!(" {rate}")).unwrap_or_default();
             format!("rebuild {devid}{rate}")
         }
-        Question::Stats { .. } => "stats".to_owned(),
+        Question::Stats { reset: false, .. } => "stats".to_owned(),
+        Question::Stats { reset: true, .. } => "stats reset".to_owned(),
         Question::Policy { name: None } => "policy".to_owned(),
         Question::Policy { name: Some(name) } => format!("policy {name}"),
     };
@@ -99,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let members = answer["members"].as_array().into_iter().flatten();
     let refused = members.filter(|member| member["lateness"]["within_bound"] == false).count();
     Ok(match &args.question {
-        Question::Stats { check: true } if refused > 0 => Ending::FoundFailure,
+        Question::Stats { check: true, .. } if refused > 0 => Ending::FoundFailure,
         _ => Ending::Done,
     })
 }

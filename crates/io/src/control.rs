@@ -2,10 +2,11 @@
 //! the metrics, for Prometheus to fetch.
 //!
 //! A client connects, sends one line and reads one line of JSON until the connection ends:
-//! `{"answer": …}` or `{"error": "…"}`. The lines are `status`, `members`, `stats`, `policy`,
-//! `rebuild DEVID`, which may end in a rate in bytes a second, and `policy NAME`, where the name is
-//! written as everywhere: `latency-rr`, or `round-robin:256K` in the kernel's own syntax. A new
-//! policy reads from its next decision on; what is in flight is not touched.
+//! `{"answer": …}` or `{"error": "…"}`. The lines are `status`, `members`, `stats`, `stats reset`,
+//! after which times are measured anew, `policy`, `rebuild DEVID`, which may end in a rate in bytes
+//! a second, and `policy NAME`, where the name is written as everywhere: `latency-rr`, or
+//! `round-robin:256K` in the kernel's own syntax. A new policy reads from its next decision on;
+//! what is in flight is not touched.
 //!
 //! It is a unix socket, so the rights of its file say who may ask.
 //!

@@ -31,6 +31,11 @@ pub(super) fn answer(
             .map(|(config, stats)| member(config, stats, state(executor, config)))
             .collect()),
         ("stats", "") => Ok(stats(executor)),
+        ("stats", "reset") => {
+            let until_now = stats(executor);
+            executor.forget_times();
+            Ok(until_now)
+        }
         ("policy", "") => control.policy.as_ref().map(|name| json!(name)).ok_or(NO_POLICY.into()),
         ("policy", name) => set_policy(control, name, executor),
         ("rebuild", order) => match rebuild(order, client, parts) {
@@ -39,8 +44,8 @@ pub(super) fn answer(
             Err(error) => Err(error),
         },
         _ => Err(format!(
-            "`{line}` is not understood: ask status, members, stats, policy, policy NAME or \
-             rebuild DEVID [RATE]"
+            "`{line}` is not understood: ask status, members, stats, stats reset, policy, \
+             policy NAME or rebuild DEVID [RATE]"
         )),
     };
     Some(reply(result))

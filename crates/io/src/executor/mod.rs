@@ -112,6 +112,15 @@ pub struct MemberStats {
     pub lateness: Histogram,
 }
 
+impl MemberStats {
+    /// Begins to measure times anew; what is counted goes on.
+    fn forget_times(&mut self) {
+        for times in [&mut self.read_wait, &mut self.write_wait, &mut self.lateness] {
+            *times = Histogram::default();
+        }
+    }
+}
+
 /// See the page of this module.
 pub struct Executor {
     /// The kernel: for those who send requests, too.
@@ -193,6 +202,13 @@ impl Executor {
     /// Each member with what was counted of it.
     pub fn members(&self) -> impl Iterator<Item = (&MemberConfig, &MemberStats)> {
         self.stations.iter().map(|station| (&station.config, &station.stats))
+    }
+
+    /// Begins to measure anew how long the I/O of members takes, and how late it is.
+    pub fn forget_times(&mut self) {
+        for station in &mut self.stations {
+            station.stats.forget_times();
+        }
     }
 
     /// The size of a target in bytes.
