@@ -8,12 +8,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
 
 /// A running chromedriver with one session.
 pub(crate) struct Browser {
     driver: Child,
     port: u16,
     session: String,
+    /// Where the browser leaves things lying about; gone with it.
+    _litter: TempDir,
 }
 
 /// Whether the browser and its driver are installed.
@@ -28,14 +31,16 @@ pub(crate) fn is_installed() -> bool {
 impl Browser {
     /// A window of this width in CSS pixels; narrow ones are a phone's.
     pub(crate) fn open(page: &Path, width: u32) -> Browser {
+        let litter = TempDir::new().unwrap();
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
+            .env("TMPDIR", litter.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let port = port(&mut driver);
-        let mut browser = Browser { driver, port, session: String::new() };
+        let mut browser = Browser { driver, port, session: String::new(), _litter: litter };
         let options = json!({ "args": ["--headless=new", "--no-sandbox", "--disable-gpu",
             "--disable-dev-shm-usage", "--hide-scrollbars"] });
         let capabilities = json!({ "capabilities": { "alwaysMatch": {
