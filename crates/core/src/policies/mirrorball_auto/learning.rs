@@ -29,10 +29,13 @@ impl Speed {
         }
         self.reads = self.reads.saturating_add(1);
         let work = IO + self.scale.of_bytes(io.length);
+        let wait_ns = outcome.wait.0.min(WAIT_MAX.0);
         if self.is_disk {
+            // The first read counts in full. A write that the disk's cache took meanwhile would
+            // leave next to nothing of it, and the disk would look as fast as its cache.
+            let service_ns = if self.reads == 1 { wait_ns } else { service_ns };
             self.disk.learn(work, self.reads, service_ns, goes_on || is_tenant);
         } else {
-            let wait_ns = outcome.wait.0.min(WAIT_MAX.0);
             let was_alone = self.load_met == 0 && service_ns == wait_ns;
             let load = if was_alone { 0 } else { self.seen.load };
             let reads = self.reads;

@@ -152,6 +152,22 @@ fn who_is_behind_with_writes_is_spared() {
 }
 
 #[test]
+fn a_disk_is_not_taken_to_be_as_fast_as_its_cache() {
+    let flash_second = |config: &mut MemberConfig| {
+        disk(config);
+        config.rotational = config.devid == 1;
+    };
+    let mut script = Script::new("mirrorball/auto", members(2, flash_second));
+    script.play(&Step::Write { devid: 1, offset: 0, length: 4096 });
+    script.submit_read(1);
+    // The write ends at the same instant as the disk's first read, and before it.
+    end(&mut script, 1, 12);
+    script.play(&complete(1, 12));
+    let served: Vec<u64> = (1..9).map(|number| script.read(number * GIB, 4096, 0)).collect();
+    assert_eq!(served, [2; 8]);
+}
+
+#[test]
 fn members_that_never_answer_all_get_reads_and_nothing_breaks() {
     for kind in [flash, disk] {
         let mut script = Script::new("mirrorball/auto", members(MIRRORS_MAX as u64, kind));
