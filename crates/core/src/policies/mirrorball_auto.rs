@@ -91,7 +91,7 @@ impl ReadPolicy for Auto {
         let view = View { run: &run, length: read.length, now, writes_least };
         let place = alone.unwrap_or_else(|| self.cheapest(mirrors, &view));
         self.turn = if self.turn + 1 < mirrors.len() { self.turn + 1 } else { 0 };
-        self.runs.put(&run, mirrors[place].member);
+        self.runs.put(&run, mirrors, place);
         let due = self.note(place, alone.is_some(), read, mirrors, &view);
         if self.pays_to_split(place, mirrors, &view) {
             mirrors.iter().for_each(|mirror| self.members[mirror.member.get()].give(now));

@@ -58,7 +58,7 @@ impl Auto {
         };
         let has_tenant = speed.is_disk && known.tenancy.is_held_from(view.run, view.now);
         let writes_behind = u64::from(busy.writes - view.writes_least);
-        let goes_on = view.run.is_reader() && view.run.member == mirror.member;
+        let goes_on = view.run.is_reader() && view.run.was_at(mirror.member);
         let wait_ns = speed.wait_ns(busy.load, view.length, self.has(Ingredient::Foresight));
         Cost {
             wait_ns: wait_ns.saturating_sub(if goes_on { speed.saved_ns(view.length) } else { 0 })
@@ -78,9 +78,13 @@ impl Auto {
         self.cost(mirror, self.known(mirror).speed.seen, view).total_ns()
     }
 
-    /// The mirror of least cost; equals take turns.
+    /// The mirror of least cost, equals taking turns; for the rest of a request, where the first
+    /// part went.
     #[inline]
     pub(super) fn cheapest(&self, mirrors: &[Mirror], view: &View<'_>) -> usize {
+        if let Some(place) = self.with_first_part(mirrors, view) {
+            return place;
+        }
         let (mut best, mut chosen) = ((u64::MAX, usize::MAX), 0);
         for (place, mirror) in mirrors.iter().enumerate() {
             // Its place in the round; without a division, for this is asked for every read.
@@ -102,14 +106,18 @@ impl Auto {
         members: &Members,
         now: Nanos,
     ) -> Vec<Reason> {
-        let run = self.runs.peek(read);
+        let run = self.runs.peek(read, now);
         let busy = |mirror: &Mirror| self.known(mirror).speed.busy(&members[mirror.member]);
         let writes_least = mirrors.iter().map(|mirror| busy(mirror).writes).min().unwrap_or(0);
         let view = View { run: &run, length: read.length, now, writes_least };
         let alone = self.disk_alone(&run, read, mirrors, now);
+        let part = self.with_first_part(mirrors, &view);
         let reason = |(place, mirror): (usize, &Mirror)| {
             if alone == Some(place) {
                 return Reason::new("cost_ns", 0).with("disk_to_itself", 1);
+            }
+            if alone.is_none() && part == Some(place) {
+                return Reason::new("cost_ns", 0).with("part_of_request", 1);
             }
             let cost = self.cost(mirror, busy(mirror), &view);
             Reason::new("cost_ns", cost.total_ns())

@@ -3,9 +3,12 @@
 //! A table by where the next read of a run would begin, so a read finds its run with one look, in
 //! whatever order many readers come. A random read leaves an entry behind as well; it may push out
 //! another of its kind, but a run only when that has not gone on for a second.
+//!
+//! A raid10 cuts a large request into strips and asks for each, all at the same time. These are
+//! parts of one read, however long the request: else a single request would pass for a reader.
 
 use crate::member::MemberIndex;
-use crate::policy::Read;
+use crate::policy::{Mirror, Read};
 use crate::units::Nanos;
 
 const SETS: usize = 128;
@@ -18,10 +21,12 @@ const STALE: Nanos = Nanos::from_secs(1);
 pub(super) struct Run {
     /// Names it; zero for none.
     pub(super) id: u64,
-    /// How many reads it has.
+    /// How many reads it has; those of the same time are one.
     pub(super) reads: u32,
-    /// Who served the last one.
-    pub(super) member: MemberIndex,
+    /// Whether its last two reads are parts of one request, asked for at the same time.
+    pub(super) is_part: bool,
+    /// A bit for each member that of its mirrors was the last to be read.
+    members: u64,
     next: u64,
     read_at: Nanos,
 }
@@ -45,6 +50,20 @@ impl Run {
     pub(super) fn is_reader(&self) -> bool {
         self.reads >= READER_READS
     }
+
+    /// Whether its last read from this member or a copy of it was from this one.
+    #[inline]
+    pub(super) fn was_at(&self, member: MemberIndex) -> bool {
+        self.members & bit_of(member) != 0
+    }
+
+    /// The same with one more read.
+    #[inline]
+    fn extended(&self, read: &Read, now: Nanos) -> Run {
+        let is_part = self.reads > 0 && self.read_at == now;
+        let reads = self.reads.saturating_add(u32::from(!is_part));
+        Run { reads, is_part, next: read.offset + read.length, read_at: now, ..*self }
+    }
 }
 
 impl Runs {
@@ -57,28 +76,35 @@ impl Runs {
             self.last_id += 1;
             Run { id: self.last_id, ..Run::default() }
         });
-        let next = read.offset + read.length;
-        Run { reads: before.reads.saturating_add(1), next, read_at: now, ..before }
+        before.extended(read, now)
     }
 
-    /// Keeps a run whose read went to this member.
+    /// Keeps a run whose read went to this place.
     #[inline]
-    pub(super) fn put(&mut self, run: &Run, member: MemberIndex) {
+    pub(super) fn put(&mut self, run: &Run, mirrors: &[Mirror], place: usize) {
         let worth = |old: &Run| {
             let is_live = old.is_reader() && run.read_at.saturating_sub(old.read_at) < STALE;
             (is_live, old.read_at)
         };
         let set = &mut self.sets[set_of(run.next)];
-        let place = usize::from(worth(&set[1]) < worth(&set[0]));
-        set[place] = Run { member, ..*run };
+        let old = usize::from(worth(&set[1]) < worth(&set[0]));
+        let here = mirrors.iter().fold(0, |bits, mirror| bits | bit_of(mirror.member));
+        let members = run.members & !here | bit_of(mirrors[place].member);
+        set[old] = Run { members, ..*run };
     }
 
     /// The run that such a read would be part of, if there is one, as it would then be.
-    pub(super) fn peek(&self, read: &Read) -> Run {
+    pub(super) fn peek(&self, read: &Read, now: Nanos) -> Run {
         let set = &self.sets[set_of(read.offset)];
         let found = set.iter().find(|run| run.next == read.offset && run.id != 0);
-        found.map(|run| Run { reads: run.reads + 1, ..*run }).unwrap_or_default()
+        found.map(|run| run.extended(read, now)).unwrap_or_default()
     }
+}
+
+/// Of more than 64 members some share a bit.
+#[inline]
+fn bit_of(member: MemberIndex) -> u64 {
+    1 << (member.get() % u64::BITS as usize)
 }
 
 /// Fibonacci hashing: the high bits of a product with the golden ratio.

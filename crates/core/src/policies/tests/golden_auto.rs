@@ -127,6 +127,22 @@ fn a_second_stream_gets_the_other_disk() {
 }
 
 #[test]
+fn the_strips_of_a_request_are_one_read_from_one_disk() {
+    let mut script = Script::new("mirrorball/auto", members(2, disk));
+    let strips = |script: &mut Script, offset: u64, stream: u64| -> Vec<u64> {
+        (0..8).map(|strip| script.read(offset + strip * 64 * KIB, 64 * KIB, stream)).collect()
+    };
+    let first = strips(&mut script, 500 * GIB, 1);
+    let home = first[0];
+    assert_eq!(first, [home; 8]);
+    for _ in first {
+        end(&mut script, home, 1);
+    }
+    let second = strips(&mut script, 501 * GIB, 2);
+    assert_eq!(second, [home; 8], "it reads there; one request makes no tenant that keeps it out");
+}
+
+#[test]
 fn large_reads_are_cut_on_idle_flash_only() {
     let mut script = Script::new("mirrorball/auto", members(2, flash));
     assert!(matches!(script.choose(0, MIB, 0).1, Choice::Split(_)));
