@@ -177,7 +177,8 @@ impl Table {
     fn decide(&mut self) -> Choice {
         let (read, mirrors) = &self.reads[self.next % READS];
         self.next += 1;
-        let now = Nanos::from_secs(1);
+        // A clock that stood still would make all reads parts of one request.
+        let now = Nanos::from_secs(1) + Nanos::from_micros(self.next as u64);
         let mut ctx = Ctx { now, rng: &mut self.rng };
         let choice = black_box(self.policy.choose(read, mirrors, &self.members, &mut ctx));
         self.policy.on_submit(&member_io(read, &mirrors[choice.first()], now), &mut ctx);
