@@ -2,7 +2,6 @@
 
 use super::flash::Sample;
 use super::speed::{Speed, WAIT_MAX};
-use super::work::IO;
 use crate::io::{MemberIo, Op, Outcome};
 
 /// Until so many reads have ended each counts for half.
@@ -28,7 +27,7 @@ impl Speed {
             return;
         }
         self.reads = self.reads.saturating_add(1);
-        let work = IO + self.scale.of_bytes(io.length);
+        let work = self.work_of(io.length);
         let wait_ns = outcome.wait.0.min(WAIT_MAX.0);
         if self.is_disk {
             // The first read counts in full. A write that the disk's cache took meanwhile would

@@ -13,7 +13,7 @@ pub(super) const WAIT_MAX: Nanos = Nanos::from_secs(60);
 #[derive(Clone, Debug)]
 pub(super) struct Speed {
     pub(super) is_disk: bool,
-    pub(super) scale: Scale,
+    scale: Scale,
     pub(super) flash: Flash,
     pub(super) disk: Disk,
     /// What was in flight when the last decision looked.
@@ -61,10 +61,16 @@ impl Speed {
     #[inline]
     pub(super) fn sequential_ns(&self, length: u64) -> u64 {
         if self.is_disk {
-            ((IO + self.scale.of_bytes(length)) * self.disk.sequential_ns) / IO
+            self.work_of(length) * self.disk.sequential_ns / IO
         } else {
             self.wait_ns(0, length, true)
         }
+    }
+
+    /// How much work a read of this length is.
+    #[inline]
+    pub(super) fn work_of(&self, length: u64) -> u64 {
+        IO + self.scale.of_bytes(length)
     }
 
     /// What is in flight.
@@ -113,7 +119,7 @@ impl Speed {
         if self.is_disk {
             return 0;
         }
-        let work = IO + self.scale.of_bytes(length);
-        self.wait_ns(0, length, true).saturating_sub(work * self.flash.sequential_ns / IO)
+        let alone_ns = self.wait_ns(0, length, true);
+        alone_ns.saturating_sub(self.work_of(length) * self.flash.sequential_ns / IO)
     }
 }

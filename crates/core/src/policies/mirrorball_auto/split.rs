@@ -6,6 +6,8 @@
 use super::Auto;
 use super::cost::View;
 use super::ingredients::Ingredient;
+use super::speed::Speed;
+use super::work::Busy;
 use crate::policy::Mirror;
 use crate::units::KIB;
 
@@ -25,7 +27,9 @@ impl Auto {
         })
     }
 
-    /// Whether the slowest part would cost a quarter less than the read of all at `place`.
+    /// Whether it pays to cut a read. As a rule the slowest part must cost a quarter less than the
+    /// whole at `place`. A sequential reader that has the mirrors to itself gains from less: while
+    /// a member looks up a part of one of its reads, it transfers that of another.
     #[inline]
     pub(super) fn pays_to_split(&self, place: usize, mirrors: &[Mirror], view: &View<'_>) -> bool {
         let is_disk = |mirror: &Mirror| self.known(mirror).speed.is_disk;
@@ -33,7 +37,23 @@ impl Auto {
             return false;
         }
         let part = View { length: view.length / mirrors.len() as u64, ..*view };
-        let split_ns = mirrors.iter().map(|mirror| self.cost_ns(mirror, &part)).max();
-        split_ns.is_some_and(|split_ns| split_ns < self.cost_ns(&mirrors[place], view) / 4 * 3)
+        let is_only_own = view.run.is_reader() && self.has_one_read_at_most(mirrors, &part);
+        let cost_ns = |mirror: &Mirror, view: &View<'_>| match is_only_own {
+            // What is in flight was cut as well, and so is no reason against it.
+            true => self.cost(mirror, Busy::default(), view).total_ns(),
+            false => self.cost_ns(mirror, view),
+        };
+        let whole_ns = cost_ns(&mirrors[place], view);
+        let most_ns = if is_only_own { whole_ns } else { whole_ns / 4 * 3 };
+        mirrors.iter().all(|mirror| cost_ns(mirror, &part) < most_ns)
+    }
+
+    /// Whether the mirrors have no more in flight than a part of this length each.
+    #[inline]
+    fn has_one_read_at_most(&self, mirrors: &[Mirror], part: &View<'_>) -> bool {
+        let sum = |of: fn(&Speed, u64) -> u64| -> u64 {
+            mirrors.iter().map(|mirror| of(&self.known(mirror).speed, part.length)).sum()
+        };
+        sum(|speed, _| speed.seen.load) <= sum(Speed::work_of)
     }
 }

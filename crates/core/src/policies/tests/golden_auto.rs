@@ -154,6 +154,26 @@ fn large_reads_are_cut_on_idle_flash_only() {
 }
 
 #[test]
+fn a_lone_reader_has_a_window_cut_beside_the_one_in_flight() {
+    let mut script = Script::new("mirrorball/auto", members(2, flash));
+    let window = |number: u64| (number * 128 * KIB, 128 * KIB, 1);
+    for number in 0..3 {
+        let (offset, length, stream) = window(number);
+        let choice = script.choose(offset, length, stream).1;
+        assert!(matches!(choice, Choice::Mirror(_)), "{number}: a few reads are no reader");
+        script.play(&wait(1));
+    }
+    let served = [3, 4, 5].map(|number| {
+        let (offset, length, stream) = window(number);
+        script.play(&wait(1));
+        script.read(offset, length, stream)
+    });
+    assert_ne!(served[0], 0, "alone it goes on where it is");
+    assert_eq!(served[1], 0, "cut, beside one window in flight");
+    assert_ne!(served[2], 0, "not beside two: it would wait for itself");
+}
+
+#[test]
 fn who_is_behind_with_writes_is_spared() {
     for (spec, spares) in [("mirrorball/auto", true), ("mirrorball/auto:writes", false)] {
         let mut script = Script::new(spec, members(2, disk));
