@@ -85,7 +85,7 @@ impl ReadPolicy for Auto {
         ctx: &mut Ctx<'_>,
     ) -> Choice {
         let now = ctx.now;
-        let run = self.runs.take(read, now);
+        let run = self.runs.take(read, mirrors, now);
         let alone = self.disk_alone(&run, read, mirrors, now);
         let writes_least = self.see(mirrors, members, now);
         let view = View { run: &run, length: read.length, now, writes_least };

@@ -106,7 +106,7 @@ impl Auto {
         members: &Members,
         now: Nanos,
     ) -> Vec<Reason> {
-        let run = self.runs.peek(read, now);
+        let run = self.runs.peek(read, mirrors, now);
         let busy = |mirror: &Mirror| self.known(mirror).speed.busy(&members[mirror.member]);
         let writes_least = mirrors.iter().map(|mirror| busy(mirror).writes).min().unwrap_or(0);
         let view = View { run: &run, length: read.length, now, writes_least };

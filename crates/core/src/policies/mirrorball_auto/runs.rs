@@ -5,7 +5,9 @@
 //! another of its kind, but a run only when that has not gone on for a second.
 //!
 //! A raid10 cuts a large request into strips and asks for each, all at the same time. These are
-//! parts of one read, however long the request: else a single request would pass for a reader.
+//! parts of one read, however long the request: else a single request would pass for a reader. They
+//! are told from the reads of one who asks for several at once by the mirrors: the next strip lies
+//! on others.
 
 use crate::member::MemberIndex;
 use crate::policy::{Mirror, Read};
@@ -21,12 +23,14 @@ const STALE: Nanos = Nanos::from_secs(1);
 pub(super) struct Run {
     /// Names it; zero for none.
     pub(super) id: u64,
-    /// How many reads it has; those of the same time are one.
+    /// How many reads it has; the parts of a request are one.
     pub(super) reads: u32,
-    /// Whether its last two reads are parts of one request, asked for at the same time.
+    /// Whether its last two reads are parts of one request.
     pub(super) is_part: bool,
     /// A bit for each member that of its mirrors was the last to be read.
     members: u64,
+    /// Who served the last one.
+    last: MemberIndex,
     next: u64,
     read_at: Nanos,
 }
@@ -59,8 +63,10 @@ impl Run {
 
     /// The same with one more read.
     #[inline]
-    fn extended(&self, read: &Read, now: Nanos) -> Run {
-        let is_part = self.reads > 0 && self.read_at == now;
+    fn extended(&self, read: &Read, mirrors: &[Mirror], now: Nanos) -> Run {
+        let is_part = self.reads > 0
+            && self.read_at == now
+            && mirrors.iter().all(|mirror| mirror.member != self.last);
         let reads = self.reads.saturating_add(u32::from(!is_part));
         Run { reads, is_part, next: read.offset + read.length, read_at: now, ..*self }
     }
@@ -69,14 +75,14 @@ impl Run {
 impl Runs {
     /// The run that this read goes on with, or its own; the read counts in it. To be put back.
     #[inline]
-    pub(super) fn take(&mut self, read: &Read, now: Nanos) -> Run {
+    pub(super) fn take(&mut self, read: &Read, mirrors: &[Mirror], now: Nanos) -> Run {
         let set = &mut self.sets[set_of(read.offset)];
         let found = set.iter_mut().find(|run| run.next == read.offset && run.id != 0);
         let before = found.map(std::mem::take).unwrap_or_else(|| {
             self.last_id += 1;
             Run { id: self.last_id, ..Run::default() }
         });
-        before.extended(read, now)
+        before.extended(read, mirrors, now)
     }
 
     /// Keeps a run whose read went to this place.
@@ -90,14 +96,14 @@ impl Runs {
         let old = usize::from(worth(&set[1]) < worth(&set[0]));
         let here = mirrors.iter().fold(0, |bits, mirror| bits | bit_of(mirror.member));
         let members = run.members & !here | bit_of(mirrors[place].member);
-        set[old] = Run { members, ..*run };
+        set[old] = Run { members, last: mirrors[place].member, ..*run };
     }
 
     /// The run that such a read would be part of, if there is one, as it would then be.
-    pub(super) fn peek(&self, read: &Read, now: Nanos) -> Run {
+    pub(super) fn peek(&self, read: &Read, mirrors: &[Mirror], now: Nanos) -> Run {
         let set = &self.sets[set_of(read.offset)];
         let found = set.iter().find(|run| run.next == read.offset && run.id != 0);
-        found.map(|run| run.extended(read, now)).unwrap_or_default()
+        found.map(|run| run.extended(read, mirrors, now)).unwrap_or_default()
     }
 }
 

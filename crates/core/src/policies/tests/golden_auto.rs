@@ -127,19 +127,21 @@ fn a_second_stream_gets_the_other_disk() {
 }
 
 #[test]
-fn the_strips_of_a_request_are_one_read_from_one_disk() {
-    let mut script = Script::new("mirrorball/auto", members(2, disk));
+fn the_strips_of_a_request_are_one_read_from_one_disk_of_each_pair() {
+    const PAIRS: [&[u64]; 2] = [&[1, 2], &[3, 4]];
+    let mut script = Script::new("mirrorball/auto", members(4, disk));
     let strips = |script: &mut Script, offset: u64, stream: u64| -> Vec<u64> {
-        (0..8).map(|strip| script.read(offset + strip * 64 * KIB, 64 * KIB, stream)).collect()
+        let strip = |number: u64| {
+            script.play(&Step::Eligible(PAIRS[number as usize % 2]));
+            script.read(offset + number * 64 * KIB, 64 * KIB, stream)
+        };
+        (0..8).map(strip).collect()
     };
     let first = strips(&mut script, 500 * GIB, 1);
-    let home = first[0];
-    assert_eq!(first, [home; 8]);
-    for _ in first {
-        end(&mut script, home, 1);
-    }
+    assert_eq!(first, [first[0], first[1]].repeat(4));
+    first.iter().for_each(|&devid| end(&mut script, devid, 1));
     let second = strips(&mut script, 501 * GIB, 2);
-    assert_eq!(second, [home; 8], "it reads there; one request makes no tenant that keeps it out");
+    assert_eq!(second, first, "it reads there; one request makes no tenant that keeps it out");
 }
 
 #[test]
