@@ -4,6 +4,7 @@
 
 mod support;
 
+use mirrorball_lab::league::standings::{LEAST, TAIL_MOST};
 use std::fs;
 use support::{Folder, stdout};
 
@@ -117,6 +118,39 @@ fn the_readme_shows_the_league_that_was_played() {
     } else {
         assert_eq!(shown.trim(), made.trim(), "UPDATE_README=1 cargo test --test league");
     }
+}
+
+/// The first cells of each row of the tables in a text, with what `of` makes of the whole row.
+fn rows<T>(text: &str, of: impl Fn(&[&str]) -> Option<T>) -> Vec<T> {
+    let cells = |line: &str| -> Option<T> {
+        let inner = line.strip_prefix("| ")?.strip_suffix(" |")?;
+        of(&inner.split(" | ").map(str::trim).collect::<Vec<_>>())
+    };
+    text.lines().filter_map(cells).collect()
+}
+
+/// Whoever looks up why our policy loses somewhere finds it.
+#[test]
+fn every_loss_of_auto_has_its_reason() {
+    let kept = kept(KEPT);
+    let lists = kept.split("## ").filter(|part| part.starts_with("Where mirrorball/auto is worst"));
+    let is_loss = |row: &[&str]| -> Option<String> {
+        let (ratio, tail) = (row[4].parse::<f64>().ok()?, row[6].parse::<f64>().ok()?);
+        (ratio < LEAST || tail > TAIL_MOST).then(|| format!("{} {}", row[0], row[1]))
+    };
+    let mut losses: Vec<String> = lists.flat_map(|list| rows(list, is_loss)).collect();
+    let book = self::kept("docs/auto-losses.md");
+    let (causes, lines) = book.split_once("## Lines").unwrap();
+    let mut explained = rows(lines, |row| {
+        let names = row[2].split(", ").filter(|_| row[0] != "array");
+        let missing: Vec<&str> =
+            names.filter(|name| !causes.contains(&format!("**{name}.**"))).collect();
+        assert!(missing.is_empty(), "no such cause: {missing:?}");
+        (row[0] != "array").then(|| format!("{} {}", row[0], row[1]))
+    });
+    losses.sort();
+    explained.sort();
+    assert_eq!(losses, explained, "docs/auto-losses.md is of another league");
 }
 
 /// A corner of it is played again, by the command that it says it was made by.
