@@ -8,6 +8,10 @@
 //! Source: the NBD protocol, doc/proto.md of NetworkBlockDevice/nbd: the oldstyle handshake, which
 //! clients still speak, and simple replies.
 
+use mirrorball_io::nbd::wire::{
+    DATA_BYTES_MAX, INIT_MAGIC, REQUEST_BYTES, RawRequest, SIMPLE_REPLY_BYTES, request,
+    simple_reply,
+};
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -19,13 +23,8 @@ const OLDSTYLE_MAGIC: u64 = 0x0000_4202_8186_1253;
 const HAS_FLAGS: u32 = 1;
 /// The handshake ends in so many zeroes.
 const ZEROES: usize = 124;
-const REPLY_MAGIC: u32 = 0x6744_6698;
-const REQUEST_BYTES: usize = 28;
-const REPLY_BYTES: usize = 16;
-const READ: u16 = 0;
 /// Requests that are taken at once.
 const REQUESTS: usize = 64;
-const DATA_BYTES_MAX: usize = 1 << 20;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -58,7 +57,8 @@ fn serve(file: &File, mut client: UnixStream) -> io::Result<()> {
         let received = client.read(&mut input[end..])?;
         end += received;
         let whole = end / REQUEST_BYTES;
-        for (request, reply) in input[..end].chunks_exact(REQUEST_BYTES).zip(&mut replies) {
+        let requests = input[..end].as_chunks().0;
+        for (request, reply) in requests.iter().zip(&mut replies) {
             if !answer(file, request, reply)? {
                 return Ok(());
             }
@@ -73,7 +73,7 @@ fn serve(file: &File, mut client: UnixStream) -> io::Result<()> {
 }
 
 fn greeting(size_bytes: u64) -> Vec<u8> {
-    let mut bytes = b"NBDMAGIC".to_vec();
+    let mut bytes = INIT_MAGIC.to_be_bytes().to_vec();
     bytes.extend(OLDSTYLE_MAGIC.to_be_bytes());
     bytes.extend(size_bytes.to_be_bytes());
     bytes.extend(HAS_FLAGS.to_be_bytes());
@@ -82,18 +82,14 @@ fn greeting(size_bytes: u64) -> Vec<u8> {
 }
 
 /// Makes the reply to a read; `false` if the request is another.
-fn answer(file: &File, request: &[u8], reply: &mut Vec<u8>) -> io::Result<bool> {
-    let number = |range: std::ops::Range<usize>| {
-        request[range].iter().fold(0, |number: u64, &byte| number << 8 | u64::from(byte))
-    };
-    let length = number(24..28) as usize;
-    if number(6..8) as u16 != READ || length > DATA_BYTES_MAX {
-        return Ok(false);
-    }
-    reply.resize(REPLY_BYTES + length, 0);
-    reply[..4].copy_from_slice(&REPLY_MAGIC.to_be_bytes());
-    reply[8..REPLY_BYTES].copy_from_slice(&request[8..16]);
-    file.read_exact_at(&mut reply[REPLY_BYTES..], number(16..24))?;
+fn answer(file: &File, bytes: &[u8; REQUEST_BYTES], reply: &mut Vec<u8>) -> io::Result<bool> {
+    let known = RawRequest::parse(bytes)
+        .filter(|raw| raw.kind == request::READ && raw.length <= DATA_BYTES_MAX);
+    let Some(raw) = known else { return Ok(false) };
+    reply.resize(SIMPLE_REPLY_BYTES + raw.length as usize, 0);
+    let (head, data) = reply.split_at_mut(SIMPLE_REPLY_BYTES);
+    head.copy_from_slice(&simple_reply(0, raw.cookie));
+    file.read_exact_at(data, raw.offset)?;
     Ok(true)
 }
 

@@ -7,8 +7,11 @@
 //! A raid10 cuts a large request into strips and asks for each, all at the same time. These are
 //! parts of one read, however long the request: else a single request would pass for a reader. They
 //! are told from the reads of one who asks for several at once by the mirrors: the next strip lies
-//! on others.
+//! on others. Those that lie one after the other on a disk are read from that one, for two disks
+//! would both seek.
 
+use super::Auto;
+use super::cost::View;
 use crate::member::MemberIndex;
 use crate::policy::{Mirror, Read};
 use crate::units::Nanos;
@@ -104,6 +107,20 @@ impl Runs {
         let set = &self.sets[set_of(read.offset)];
         let found = set.iter().find(|run| run.next == read.offset && run.id != 0);
         found.map(|run| run.extended(read, mirrors, now)).unwrap_or_default()
+    }
+}
+
+impl Auto {
+    /// The disk that has just been given the part of the same request that lies before this one.
+    #[inline]
+    pub(super) fn with_first_part(&self, mirrors: &[Mirror], view: &View<'_>) -> Option<usize> {
+        if !view.run.is_part {
+            return None;
+        }
+        mirrors.iter().position(|mirror| {
+            let known = self.known(mirror);
+            known.speed.is_disk && known.read_at == view.now && view.run.was_at(mirror.member)
+        })
     }
 }
 

@@ -1,12 +1,10 @@
 //! Cutting a large read into parts, one for each mirror, where that is done sooner.
 //!
-//! On flash only: a disk would seek for each part. So of the strips into which a raid10 has cut a
-//! request, those that lie one after the other on a disk are read from that one.
+//! On flash only: a disk would seek for each part.
 
 use super::Auto;
 use super::cost::View;
 use super::ingredients::Ingredient;
-use super::speed::Speed;
 use super::work::Busy;
 use crate::policy::Mirror;
 use crate::units::KIB;
@@ -15,18 +13,6 @@ use crate::units::KIB;
 const BYTES_MIN: u64 = 64 * KIB;
 
 impl Auto {
-    /// The disk that has just been given the part of the same request that lies before this one.
-    #[inline]
-    pub(super) fn with_first_part(&self, mirrors: &[Mirror], view: &View<'_>) -> Option<usize> {
-        if !view.run.is_part {
-            return None;
-        }
-        mirrors.iter().position(|mirror| {
-            let known = self.known(mirror);
-            known.speed.is_disk && known.read_at == view.now && view.run.was_at(mirror.member)
-        })
-    }
-
     /// Whether it pays to cut a read. As a rule the slowest part must cost a quarter less than the
     /// whole at `place`. A sequential reader that has the mirrors to itself gains from less: while
     /// a member looks up a part of one of its reads, it transfers that of another.
@@ -51,9 +37,8 @@ impl Auto {
     /// Whether the mirrors have no more in flight than a part of this length each.
     #[inline]
     fn has_one_read_at_most(&self, mirrors: &[Mirror], part: &View<'_>) -> bool {
-        let sum = |of: fn(&Speed, u64) -> u64| -> u64 {
-            mirrors.iter().map(|mirror| of(&self.known(mirror).speed, part.length)).sum()
-        };
-        sum(|speed, _| speed.seen.load) <= sum(Speed::work_of)
+        let speeds = || mirrors.iter().map(|mirror| &self.known(mirror).speed);
+        let in_flight: u64 = speeds().map(|speed| speed.seen.load).sum();
+        in_flight <= speeds().map(|speed| speed.work_of(part.length)).sum()
     }
 }
