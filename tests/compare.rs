@@ -185,6 +185,23 @@ fn another_plan_does_not_get_into_the_same_folder() {
 }
 
 #[test]
+fn who_edits_a_job_and_compares_again_is_not_refused() {
+    let place = Place::new();
+    let command = ["compare", "pair.toml", "job.fio", "-p", "pid", "-n", "1", "--format", "csv"];
+    let folders = || fs::read_dir(place.path("mirrorball-results")).unwrap().count();
+    let before = stdout(&place.run(&command));
+    let job = fs::read_to_string(place.path("job.fio")).unwrap();
+    place.write("job.fio", &job.replace("iodepth=", "iodepth=1"));
+    let after = stdout(&place.run(&command));
+    assert_ne!(after, before);
+    assert_eq!(stdout(&place.run(&command)), after);
+    assert_eq!(folders(), 2);
+    place.write("job.fio", &job);
+    assert_eq!(stdout(&place.run(&command)), before);
+    assert_eq!(folders(), 2);
+}
+
+#[test]
 fn what_is_mistyped_is_answered_with_the_nearest() {
     let place = Place::new();
     let files = ["compare", "pair.toml", "job.fio"];

@@ -1,17 +1,19 @@
 //! The name of the results folder that nobody named.
 //!
-//! The same command must lead to the same folder, so that it resumes; another command should lead
-//! to another, so that it is not refused.
+//! The same command must lead to the same folder, so that it resumes; another command, or the same
+//! one after a file was edited or this program was updated, to another, so that it is not refused.
 
 use mirrorball_lab::hash::stable_hash;
 use mirrorball_lab::inputs::DEFAULT_JOBS;
-use mirrorball_lab::plan::Plan;
+use mirrorball_lab::plan::{Cell, Plan};
+use mirrorball_lab::results::Results;
 use std::path::PathBuf;
 
 /// Names of jobs longer than this together are shortened.
 const JOBS_LENGTH_MAX: usize = 48;
 
 /// `mirrorball-results/ARRAY-JOBS`, and a hash of the other choices unless they are the usual ones.
+/// If that folder is taken by another plan, its name and a hash of all that the plan measures.
 pub(super) fn default_folder(plan: &Plan, usual_choices: bool) -> PathBuf {
     let names: Vec<&str> = plan.jobs.iter().map(|job| job.source.name.as_str()).collect();
     let mut name = format!("{}-{}", plan.array.name, jobs_part(&names));
@@ -21,7 +23,14 @@ pub(super) fn default_folder(plan: &Plan, usual_choices: bool) -> PathBuf {
         let policies = plan.policies.join(",");
         name += &format!("-{}", short_hash(&[&policies, &seeds, &duration]));
     }
-    PathBuf::from("mirrorball-results").join(name)
+    let in_results = |name: &str| PathBuf::from("mirrorball-results").join(name);
+    let folder = in_results(&name);
+    if Results::check(&folder, plan).is_ok() {
+        return folder;
+    }
+    let keys: Vec<String> = plan.cells().iter().map(Cell::key).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    in_results(&format!("{name}-{}", short_hash(&keys)))
 }
 
 fn jobs_part(names: &[&str]) -> String {
