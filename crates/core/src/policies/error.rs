@@ -1,6 +1,6 @@
 //! Why a policy string was refused, in words that say what to write instead.
 
-use super::{ParameterInfo, all, families, modifiers};
+use super::{ParameterInfo, families, modifiers};
 use std::fmt;
 
 /// Why a policy string was refused.
@@ -59,8 +59,9 @@ impl fmt::Display for PolicyError {
                 write!(f, "unknown policy `{name}`; did you mean `{nearest}`?")
             }
             PolicyError::UnknownPolicy(name, None) => {
-                let names: Vec<&str> = all().map(|info| info.name).collect();
-                write!(f, "unknown policy `{name}`; there are {}", names.join(", "))
+                let families = families().join("/*, ");
+                write!(f, "unknown policy `{name}`; there are {families}/*: ")?;
+                write!(f, "`mirrorball policies` lists them")
             }
             PolicyError::UnknownFamily(family, Some(nearest)) => {
                 write!(f, "unknown policy family `{family}/*`; did you mean `{nearest}/*`?")

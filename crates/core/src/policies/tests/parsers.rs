@@ -234,6 +234,7 @@ proptest! {
 fn modifiers_are_refused_with_what_is_wrong() {
     for (text, message) in [
         ("pid+hegde", "unknown modifier `+hegde`; did you mean `+hedge`?"),
+        ("fastest", "unknown policy `fastest`; there are mirrorball/*, btrfs/*, kakra/*, "),
         ("pid+", "a modifier is missing behind `+`; there are +hedge, +tied, +autosit, "),
         ("pid++hedge", "a modifier is missing behind `+`; there are +hedge, +tied, +autosit, "),
         ("hedge", "`hedge` is a modifier, not a policy: write it behind one, as in `pid+hedge`"),
