@@ -25,8 +25,11 @@ impl Auto {
         let part = View { length: view.length / mirrors.len() as u64, ..*view };
         let is_only_own = view.run.is_reader() && self.has_one_read_at_most(mirrors, &part);
         let cost_ns = |mirror: &Mirror, view: &View<'_>| match is_only_own {
-            // What is in flight was cut as well, and so is no reason against it.
-            true => self.cost(mirror, Busy::default(), view).total_ns(),
+            // The reads in flight were cut as well, and so are no reason against it.
+            true => {
+                let seen = self.known(mirror).speed.seen;
+                self.cost(mirror, Busy { load: 0, ..seen }, view).total_ns()
+            }
             false => self.cost_ns(mirror, view),
         };
         let whole_ns = cost_ns(&mirrors[place], view);

@@ -176,6 +176,20 @@ fn a_lone_reader_has_a_window_cut_beside_the_one_in_flight() {
 }
 
 #[test]
+fn a_lone_reader_goes_on_where_it_is_beside_a_write_on_each() {
+    let mut script = Script::new("mirrorball/auto", members(2, flash));
+    let window = |script: &mut Script, number: u64| {
+        script.play(&wait(1));
+        script.choose(number * 128 * KIB, 128 * KIB, 1).1
+    };
+    let before = (0..4).map(|number| window(&mut script, number)).last();
+    for devid in [1, 2] {
+        script.play(&Step::Write { devid, offset: GIB, length: 4096 });
+    }
+    assert_eq!(Some(window(&mut script, 4)), before);
+}
+
+#[test]
 fn who_is_behind_with_writes_is_spared() {
     for (spec, spares) in [("mirrorball/auto", true), ("mirrorball/auto:writes", false)] {
         let mut script = Script::new(spec, members(2, disk));
