@@ -1,8 +1,9 @@
 //! Member I/O in flight: launched, ended in parts, ended.
 //!
-//! I/O to a real member has one part, the file operation or the
-//! request to the other machine. I/O to an emulated one has the model's
-//! part, and that of its data where that takes time.
+//! I/O to a real member has one part, the file operation or the request to the other machine. I/O
+//! to an emulated one has the model's part, and that of its data where that takes time. Data in
+//! memory is moved at once: what is under way at the same time may come before or after, and a copy
+//! of a megabyte when the I/O is due would make it late.
 
 use super::{Executor, MemberStats, Order, TOKEN_OWNER};
 use crate::driver::buffers::{BufferKey, Slice};
@@ -81,17 +82,23 @@ impl Executor {
             }
             Store::EmulatedFile(handle) => Some(*handle),
             Store::EmulatedMemory(memory) => {
+                let (orders, buffers) = (&self.orders, &mut self.driver.buffers);
                 match flight.op {
-                    Op::Write => {
-                        let slice = place(&self.orders, &flight);
-                        memory.write(flight.offset, self.driver.buffers.bytes(slice));
+                    Op::Read => {
+                        memory.read(flight.offset, buffers.bytes_mut(place(orders, &flight)))
                     }
+                    Op::Write => memory.write(flight.offset, buffers.bytes(place(orders, &flight))),
                     Op::Discard => memory.discard(flight.offset, flight.length),
-                    Op::Read | Op::Flush => {}
+                    Op::Flush => {}
                 }
                 None
             }
-            Store::EmulatedNothing => None,
+            Store::EmulatedNothing => {
+                if flight.op == Op::Read {
+                    self.driver.buffers.bytes_mut(place(&self.orders, &flight)).fill(0);
+                }
+                None
+            }
         };
         // A flush of the backing file would cost what the host's disk does, and say nothing about
         // the emulated one.
@@ -113,9 +120,6 @@ impl Executor {
             return;
         }
         let flight = self.flights.remove(key).expect("a member I/O ends once");
-        if flight.op == Op::Read && flight.result.is_ok() {
-            self.fetch(&flight);
-        }
         let now = self.now;
         let station = &mut self.stations[flight.member.get()];
         station.changes_in_flight -= u32::from(flight.op != Op::Read);
@@ -166,21 +170,6 @@ impl Executor {
             }
             Op::Flush => self.driver.sync(token, file),
             Op::Discard => self.driver.discard(token, file, flight.offset, flight.length),
-        }
-    }
-
-    /// Brings what a read of an emulated member without a file finds.
-    fn fetch(&mut self, flight: &Flight) {
-        let store = &self.stations[flight.member.get()].store;
-        let memory = match store {
-            Store::EmulatedMemory(memory) => Some(memory),
-            Store::EmulatedNothing => None,
-            _ => return,
-        };
-        let target = self.driver.buffers.bytes_mut(place(&self.orders, flight));
-        match memory {
-            Some(memory) => memory.read(flight.offset, target),
-            None => target.fill(0),
         }
     }
 }
