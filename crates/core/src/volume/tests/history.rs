@@ -79,8 +79,9 @@ struct Play {
     /// Reads not yet replied to: their blocks, and what was settled when they began.
     reads: BTreeMap<u64, (Range<u64>, BTreeMap<u64, u64>)>,
     replied: Vec<u64>,
-    /// Requests that lost a read on its way back.
-    lost: BTreeSet<u64>,
+    /// Requests of which a read failed or was lost on its way back: if the other copy's is lost as
+    /// well, they fail by rights, even if the first copy was written anew meanwhile.
+    unlucky: BTreeSet<u64>,
     requests: u64,
 }
 
@@ -92,7 +93,7 @@ impl Play {
             flying: Vec::new(),
             reads: BTreeMap::new(),
             replied: Vec::new(),
-            lost: BTreeSet::new(),
+            unlucky: BTreeSet::new(),
             requests: 0,
         }
     }
@@ -119,12 +120,14 @@ impl Play {
             }
             Action::Complete { pick } if !self.flying.is_empty() => {
                 let io = self.flying.swap_remove(pick % self.flying.len());
-                world.complete(io);
+                if world.complete(io).result.is_err() {
+                    self.unlucky.insert(io.request.0);
+                }
             }
             Action::Lose { pick } if !self.flying.is_empty() => {
                 let pick = pick % self.flying.len();
                 let io = self.flying[pick];
-                if may_be_lost(world, &io) && self.lost.insert(io.request.0) {
+                if may_be_lost(world, &io) && self.unlucky.insert(io.request.0) {
                     self.flying.swap_remove(pick);
                     world.volume.complete(io.id, Err(IoError::Transport), world.now);
                 }
