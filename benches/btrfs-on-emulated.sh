@@ -108,6 +108,7 @@ TOML
     stop_server
 done
 if ((refused)); then
-    echo "$refused rows are refused: the disks were late; try a machine with less to do" >&2
+    echo "$refused rows are refused: the disks were late; try a machine with less to do, or a" \
+        "kernel with preemption (docs/serving.md, Lateness)" >&2
     exit 1
 fi
