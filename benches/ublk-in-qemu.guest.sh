@@ -19,6 +19,8 @@ fail() {
 
 # Starts a server of block devices, and waits until it is ready.
 start() {
+    # Else the words of the one before might be taken for its own.
+    : >/run/said
     chrt --fifo 10 mirrorball "$@" --export ublk --control /run/control 2>/run/said &
     server=$!
     until grep -qx ready /run/said; do

@@ -4,9 +4,9 @@
 #   benches/ublk-in-qemu.sh [OUTPUT]
 #
 # Needs no root, no KVM and no ublk here: QEMU emulates the CPU. The kernel and mdadm are fetched
-# with apt-get (KERNEL=PACKAGE for another one, 6.4 or later) and unpacked, not installed. The guest
-# has no disk and no network; it runs ublk-in-qemu.guest.sh, whose words are printed, and left in
-# OUTPUT. Times in there are those of an emulated CPU.
+# with apt-get (KERNEL=PACKAGE for another one, 6.4 or later; 6.12 and 7.2 were tried) and unpacked,
+# not installed. The guest has no disk and no network; it runs ublk-in-qemu.guest.sh, whose words
+# are printed, and left in OUTPUT. Times in there are those of an emulated CPU.
 # shellcheck source=benches/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 output=${1:-$work/output}
@@ -53,18 +53,27 @@ copy_program() {
 guest=$work/guest
 mkdir -p "$work/packages" "$work/unpacked" "$guest"/{bin,dev,proc,sys,run}
 package=${KERNEL:-$(kernel_package)}
+# Since Linux 7 Debian has the kernel in packages that the one with its name depends on.
+mapfile -t parts < <(apt-cache depends "$package" |
+    sed -n 's/^ *Depends: \(linux-\(binary\|modules\)-.*\)$/\1/p')
 echo "== fetching $package and mdadm"
-fetch "$package" mdadm
-kernel=$(basename "$work"/unpacked/lib/modules/*)
-modules=$guest/lib/modules/$kernel
-if ! find "$work/unpacked/lib/modules" -name 'ublk_drv.ko*' | grep -q .; then
-    echo "$kernel has no ublk: KERNEL=PACKAGE names another kernel" >&2
+fetch "$package" "${parts[@]}" mdadm
+shopt -s nullglob
+found=("$work"/unpacked/{,usr/}lib/modules/*)
+images=("$work"/unpacked/{boot,usr/lib/modules/*}/vmlinuz*)
+shopt -u nullglob
+if [[ ${#found[@]} != 1 ]] || ! find "${found[0]}" -name 'ublk_drv.ko*' | grep -q .; then
+    echo "$package has no ublk: KERNEL=PACKAGE names another kernel" >&2
     exit 2
 fi
+kernel=$(basename "${found[0]}")
+modules=$guest/lib/modules/$kernel
 mkdir -p "$modules"
 for part in crypto lib fs/xfs drivers/md drivers/block arch/x86/crypto; do
-    mkdir -p "$modules/$part"
-    cp -r "$work/unpacked/lib/modules/$kernel/kernel/$part/." "$modules/$part"
+    if [[ -d ${found[0]}/kernel/$part ]]; then
+        mkdir -p "$modules/$part"
+        cp -r "${found[0]}/kernel/$part/." "$modules/$part"
+    fi
 done
 find "$modules" -name '*.xz' -exec xz --decompress {} +
 busybox depmod -b "$guest" "$kernel"
@@ -80,7 +89,7 @@ rm -rf "$guest"
 
 echo "== $kernel, in QEMU"
 timeout 1200 qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 3G \
-    -nographic -no-reboot -nic none -kernel "$work/unpacked/boot/vmlinuz-$kernel" \
+    -nographic -no-reboot -nic none -kernel "${images[0]}" \
     -initrd "$work/initramfs" -append "console=ttyS0 quiet panic=-1" </dev/null |
     stdbuf -oL tr -d "\r" | tee "$output"
 grep -qx "== all is well" "$output"
