@@ -191,12 +191,12 @@ impl Engine {
     /// Seats the clones of a group of jobs, which start now.
     fn start_group(&mut self, run: &Run<'_>, jobs: &[Job]) {
         for job in jobs {
-            let from = self.now.max(job.start_delay) + job.ramp;
+            let from = self.now.max(job.start_delay).saturating_add(job.ramp);
             let runtime = run.duration.or(job.runtime);
             self.jobs.push(JobProgress {
                 record: JobRecord { name: job.name.clone(), from, ..JobRecord::default() },
                 last: self.now,
-                planned_end: runtime.map(|runtime| from + runtime),
+                planned_end: runtime.map(|runtime| from.saturating_add(runtime)),
             });
             let seats = Seating::new(run, &self.volume).clones(job, self.now);
             for seat in seats {
