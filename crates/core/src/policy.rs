@@ -202,7 +202,7 @@ pub trait ReadPolicy: Send {
     /// the policy (scrub, the only mirror left) and writes are reported too.
     fn on_submit(&mut self, _io: &MemberIo, _ctx: &mut Ctx<'_>) {}
 
-    /// A member I/O ended; the books include that.
+    /// A member I/O ended of which [`ReadPolicy::on_submit`] told; the books include that.
     fn on_complete(&mut self, _io: &MemberIo, _outcome: &Outcome, _ctx: &mut Ctx<'_>) {}
 
     /// The volume starts, or a member changed its state.

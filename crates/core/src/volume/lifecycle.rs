@@ -12,7 +12,7 @@ impl Volume {
     /// Cuts a request into pieces and starts them.
     pub(super) fn cut(&mut self, key: u32, request: &Request) -> Result<(), VolumeError> {
         match request.kind {
-            RequestKind::Flush => self.cut_flush(key),
+            RequestKind::Flush => self.cut_flush(key)?,
             RequestKind::Rebuild(member) => self.cut_rebuild(key, request, member)?,
             _ => {
                 check_range(request, self.map.capacity_bytes())?;
@@ -27,8 +27,11 @@ impl Volume {
         Ok(())
     }
 
-    /// A flush is one piece a member.
-    fn cut_flush(&mut self, key: u32) {
+    /// A flush is one piece a member. Where none is in sync, what was written is lost.
+    fn cut_flush(&mut self, key: u32) -> Result<(), VolumeError> {
+        if self.members.iter().all(|(_, member)| member.state != MemberState::InSync) {
+            return Err(VolumeError::Unwritable);
+        }
         for index in 0..self.members.len() {
             let member = MemberIndex(index as u16);
             if self.members[member].state == MemberState::Failed {
@@ -38,6 +41,7 @@ impl Volume {
             let extent = Extent { length: 0, mirrors: [mirror; MAX_COPIES], copies: 1 };
             self.add_piece(Piece::new(key, RequestKind::Flush, 0, &extent));
         }
+        Ok(())
     }
 
     /// A rebuild skips what holds no chunk, at both ends: nothing was ever written there.
@@ -82,7 +86,9 @@ impl Volume {
             RequestKind::Read if piece.failed.is_empty() => {
                 self.ready.push_back(Step::Decide(key));
             }
-            RequestKind::Write if self.is_locked(piece) => self.waiting.push(key),
+            RequestKind::Write | RequestKind::Discard if self.is_locked(piece) => {
+                self.waiting.push(key);
+            }
             RequestKind::Write => self.issue_to_all(key, Op::Write, Purpose::User),
             RequestKind::Flush => self.issue_to_all(key, Op::Flush, Purpose::User),
             RequestKind::Discard => self.issue_to_all(key, Op::Discard, Purpose::User),
@@ -137,6 +143,7 @@ impl Volume {
         result: Result<(), IoError>,
     ) {
         let redundant = io.op == Op::Flush && self.can_lose(io.member);
+        let spare = result.is_err() && self.can_spare(io.member);
         let race = self.pieces.get(key).race;
         let left = race.map(|race| self.on_runner(race, io.id.0 as u32, result.is_ok()));
         let piece = self.pieces.get_mut(key);
@@ -144,6 +151,8 @@ impl Volume {
         match result {
             Ok(()) => piece.good.insert(copy),
             Err(IoError::Cancelled) => {}
+            // What was read is good all the same; only this copy stays as bad as it was.
+            Err(_) if piece.rewriting && !spare => {}
             Err(_) if piece.rewriting => self.fail_member(io.member),
             // Other members hold everything that this one failed to make durable.
             Err(_) if redundant => {
@@ -184,15 +193,32 @@ impl Volume {
             RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Scrub if to_rewrite => {
                 self.rewrite(key);
             }
-            RequestKind::Write if !piece.good.is_empty() && !piece.failed.is_empty() => {
-                let piece = *piece;
-                for copy in piece.failed.iter() {
-                    self.fail_member(piece.mirrors()[copy].member);
-                }
-                self.finish(key);
-            }
+            RequestKind::Write => self.end_write(key),
             _ => self.finish(key),
         }
+    }
+
+    /// A write counts if it can be read back and every copy that missed it is given up, with its
+    /// member. Where the volume cannot do without that member, the write has failed instead.
+    fn end_write(&mut self, key: u32) {
+        let piece = self.pieces.get(key);
+        let in_sync =
+            |mirror: &Mirror| self.members[mirror.member].in_sync(mirror.offset, piece.length);
+        let mut counts = piece.good.iter().any(|copy| in_sync(&piece.mirrors()[copy]));
+        if counts && !piece.failed.is_empty() {
+            let piece = *piece;
+            for copy in piece.failed.iter() {
+                let member = piece.mirrors()[copy].member;
+                counts &= self.can_spare(member);
+                if counts {
+                    self.fail_member(member);
+                }
+            }
+        }
+        if !counts {
+            self.pieces.get_mut(key).good = CopySet::default();
+        }
+        self.finish(key);
     }
 
     /// No copy of the piece could be read whole. Its halves may still be: bad spots of different
@@ -244,7 +270,7 @@ impl Volume {
         let piece = self.pieces.get(key);
         assert_eq!(piece.pending, 0, "a piece ends when nothing of it is in flight");
         let (request, result) = (piece.request, piece.result());
-        let may_free_others = piece.locked || piece.kind == RequestKind::Write;
+        let may_free_others = piece.locked || piece.changes_data();
         self.pieces.remove(key);
         self.end_piece_of(request, result);
         if may_free_others {
@@ -294,11 +320,11 @@ impl Volume {
         Ok(())
     }
 
-    /// Locks the range of a piece, unless a write that overlaps it is on its way.
+    /// Locks the range of a piece, unless a write or discard that overlaps it is on its way.
     fn lock(&mut self, key: u32) -> bool {
         let piece = *self.pieces.get(key);
-        let writes = |other: &Piece| other.kind == RequestKind::Write && other.pending > 0;
-        if self.pieces.iter().any(|(_, other)| writes(other) && other.overlaps(&piece)) {
+        let changes = |other: &Piece| other.changes_data() && other.pending > 0;
+        if self.pieces.iter().any(|(_, other)| changes(other) && other.overlaps(&piece)) {
             return false;
         }
         self.pieces.get_mut(key).locked = true;
@@ -316,6 +342,12 @@ impl Volume {
         let others = self.members.iter().filter(|(index, _)| *index != member);
         let lost = others.filter(|(_, other)| other.state != MemberState::InSync).count();
         lost + 1 < self.map.profile().copies()
+    }
+
+    /// Whether a member may be given up for a copy that cannot be written. One that is not in sync
+    /// has others to be rebuilt from, or has failed already.
+    fn can_spare(&self, member: MemberIndex) -> bool {
+        self.members[member].state != MemberState::InSync || self.can_lose(member)
     }
 
     fn fail_member(&mut self, member: MemberIndex) {

@@ -12,8 +12,9 @@
 //! **Failures.** A failed read goes to another eligible mirror; when one answers, the copies that
 //! failed are rewritten before the request is replied to, so the executor need keep only the
 //! request's one buffer. What no copy could give whole is tried again by halves, down to a sector.
-//! A copy that cannot be written fails its member, unless no other copy was written either. The
-//! retry, the rewriting and every rebuild and scrub hold a lock on their range: overlapping writes
+//! A copy that cannot be written fails its member. If the others cannot do without that member, or
+//! no copy that can be read was written, it stays and the write fails instead. The retry, the
+//! rewriting and every rebuild and scrub hold a lock on their range: overlapping writes and discards
 //! wait, so that old data never overwrites new.
 //!
 //! **Second reads.** A policy may have a piece read from several mirrors; the first good answer
@@ -56,6 +57,9 @@ pub struct Volume {
     /// Whether no member needs the tiers of eligibility.
     plain: bool,
     policy: Box<dyn ReadPolicy>,
+    /// How many policies came before: what one of those was told of, this one does not hear the end
+    /// of, or what it counts itself would go below nothing.
+    policy_number: u32,
     rng: Rng,
     requests: Slab<Pending>,
     pieces: Slab<Piece>,
@@ -86,6 +90,8 @@ struct InFlight {
     copy: u8,
     /// Whether its race is over, and its piece perhaps gone.
     lost: bool,
+    /// The policy that was told of it.
+    policy_number: u32,
 }
 
 /// Something to hand out.
@@ -128,6 +134,7 @@ impl Volume {
             members,
             plain: false,
             policy,
+            policy_number: 0,
             rng: Rng::stream(seed, "policy"),
             requests: Slab::default(),
             pieces: Slab::default(),
@@ -168,9 +175,11 @@ impl Volume {
         self.requests.is_empty()
     }
 
-    /// Reads by another policy from the next decision on; nothing in flight is touched.
+    /// Reads by another policy from the next decision on; nothing in flight is touched, and the new
+    /// policy hears nothing of it.
     pub fn set_policy(&mut self, policy: Box<dyn ReadPolicy>) {
         self.policy = policy;
+        self.policy_number = self.policy_number.wrapping_add(1);
         self.policy.on_members_change(&self.members);
     }
 
@@ -243,12 +252,14 @@ impl Volume {
         result: Result<(), IoError>,
         now: Nanos,
     ) -> (MemberIo, Outcome) {
-        let InFlight { io, piece, copy, lost } =
+        let InFlight { io, piece, copy, lost, policy_number } =
             self.in_flight.remove(id.0 as u32).expect("a member I/O completes once");
         assert_eq!(io.id, id, "a member I/O completes once");
         let outcome = Outcome { result, completed_at: now, wait: now - io.submitted_at, lost };
         self.members.get_mut(io.member).book_complete(&io, &outcome);
-        self.policy.on_complete(&io, &outcome, &mut Ctx { now, rng: &mut self.rng });
+        if policy_number == self.policy_number {
+            self.policy.on_complete(&io, &outcome, &mut Ctx { now, rng: &mut self.rng });
+        }
         match result {
             Ok(()) => self.backoffs[io.member.get()].on_success(),
             Err(error) => self.on_error(io.member, error, now),
@@ -407,7 +418,7 @@ impl Volume {
                 leg,
                 submitted_at: now,
             };
-            InFlight { io, piece: key, copy, lost: false }
+            InFlight { io, piece: key, copy, lost: false, policy_number: self.policy_number }
         });
         let io = in_flight.io;
         self.members.get_mut(io.member).book_submit(&io);

@@ -96,6 +96,12 @@ impl Piece {
         }
     }
 
+    /// Whether it changes what its range holds.
+    #[inline]
+    pub(super) fn changes_data(&self) -> bool {
+        matches!(self.kind, RequestKind::Write | RequestKind::Discard)
+    }
+
     pub(super) fn overlaps(&self, other: &Piece) -> bool {
         self.offset < other.offset + other.length && other.offset < self.offset + self.length
     }

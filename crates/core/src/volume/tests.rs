@@ -1,5 +1,6 @@
 //! The volume against a small executor that keeps data: what is read must be what was written.
 
+mod failures;
 mod history;
 mod races;
 

@@ -1,0 +1,137 @@
+//! Members that fail while others are not in sync, and changes beside a rebuild.
+
+use super::*;
+use crate::policies::{Spec, all};
+
+/// The second member of two is being rebuilt, from the first, up to here.
+fn half_rebuilt(recovered_bytes: u64) -> World {
+    World::with(Profile::Raid1, 2, Box::new(First), |config: &mut MemberConfig| {
+        if config.devid == 2 {
+            config.state = MemberState::Rebuilding { recovered_bytes };
+        }
+    })
+}
+
+fn states(world: &World) -> Vec<MemberState> {
+    world.volume.members().iter().map(|(_, member)| member.state).collect()
+}
+
+/// Completes a request's I/O, that on `broken` with an error.
+fn complete_but(world: &mut World, broken: u16, error: IoError) {
+    for io in world.pump() {
+        match io.member.0 == broken {
+            true => drop(world.volume.complete(io.id, Err(error), world.now)),
+            false => drop(world.complete(io)),
+        }
+    }
+}
+
+#[test]
+fn the_only_member_in_sync_outlives_a_write_that_it_could_not_take() {
+    // In the stale part of the other, where nobody would read it, and in the recovered one.
+    for recovered_bytes in [0, 100 * MIB] {
+        let mut world = half_rebuilt(recovered_bytes);
+        let before = states(&world);
+        world.write(1, 0, 4096, 7);
+        complete_but(&mut world, 0, IoError::Medium);
+        assert_eq!(world.reply(), Some((1, Err(VolumeError::Unwritable))), "{recovered_bytes}");
+        assert_eq!(states(&world), before);
+        world.request(2, RequestKind::Read, 4096, 4096);
+        world.settle();
+        assert_eq!(world.reply(), Some((2, Ok(()))), "the volume lives");
+    }
+}
+
+#[test]
+fn the_member_being_rebuilt_fails_if_it_cannot_be_written() {
+    let mut world = half_rebuilt(0);
+    world.write(1, 0, 4096, 7);
+    complete_but(&mut world, 1, IoError::Medium);
+    assert_eq!(world.reply(), Some((1, Ok(()))));
+    assert_eq!(states(&world), [MemberState::InSync, MemberState::Failed]);
+}
+
+#[test]
+fn a_write_that_nobody_could_read_has_failed() {
+    let mut world = half_rebuilt(0);
+    world.volume.set_member_state(MemberIndex(0), MemberState::Failed);
+    world.write(1, 0, 4096, 7);
+    world.settle();
+    assert_eq!(world.reply(), Some((1, Err(VolumeError::Unwritable))));
+}
+
+#[test]
+fn a_write_counts_where_its_last_copy_was_recovered() {
+    let mut world = half_rebuilt(100 * MIB);
+    world.write(1, 0, 4096, 7);
+    complete_but(&mut world, 0, IoError::Gone);
+    assert_eq!(world.reply(), Some((1, Ok(()))), "the first is gone, whatever the write comes to");
+    assert_eq!(states(&world)[0], MemberState::Failed);
+}
+
+#[test]
+fn the_only_member_in_sync_outlives_a_repair_that_it_could_not_take() {
+    let mut world = half_rebuilt(100 * MIB);
+    let mirror =
+        world.volume.map().map(0, 4096).mirrors().iter().find(|m| m.member.0 == 0).copied();
+    world.bad.push((0, mirror.unwrap().offset / BLOCK));
+    world.request(1, RequestKind::Scrub, 0, 4096);
+    for io in world.pump() {
+        world.complete(io);
+    }
+    complete_but(&mut world, 0, IoError::Medium);
+    assert_eq!(world.reply(), Some((1, Ok(()))));
+    assert_eq!(states(&world)[0], MemberState::InSync);
+}
+
+#[test]
+fn a_flush_without_a_member_in_sync_fails() {
+    let mut world = World::new(Profile::Raid1, 2, Box::new(First));
+    for member in [0, 1] {
+        world.volume.set_member_state(MemberIndex(member), MemberState::Failed);
+    }
+    world.request(1, RequestKind::Flush, 0, 0);
+    assert_eq!(world.reply(), Some((1, Err(VolumeError::Unwritable))));
+}
+
+#[test]
+fn a_discard_waits_for_a_rebuild_of_its_range_and_a_rebuild_for_a_discard() {
+    let mut world = half_rebuilt(0);
+    world.request(1, RequestKind::Rebuild(MemberIndex(1)), 0, 8 * MIB);
+    let read = world.pump();
+    world.request(2, RequestKind::Discard, 0, 4096);
+    assert!(world.pump().is_empty(), "what was read of its range is about to be written");
+    for io in read {
+        world.complete(io);
+    }
+    world.settle();
+    let (last, discards) =
+        (world.handed_out.last().unwrap(), world.members_of(Op::Discard, Purpose::User));
+    assert_eq!((last.op, discards.len()), (Op::Discard, 2));
+
+    world.request(3, RequestKind::Discard, 64 * MIB, 4096);
+    let discards = world.pump();
+    world.request(4, RequestKind::Scrub, 64 * MIB, 4096);
+    assert!(world.pump().is_empty(), "its copies may differ until the discard is through");
+    for io in discards {
+        world.complete(io);
+    }
+    assert!(!world.pump().is_empty());
+}
+
+#[test]
+fn a_new_policy_hears_nothing_of_what_is_in_flight() {
+    for info in all() {
+        let mut world = World::new(Profile::Raid1, 2, Box::new(First));
+        world.request(1, RequestKind::Read, 0, 4096);
+        let ios = world.pump();
+        world.volume.set_policy(Spec::new(info).build(&[1, 2]).unwrap());
+        world.request(2, RequestKind::Read, 4096, 4096);
+        for io in ios {
+            world.complete(io);
+        }
+        world.settle();
+        let replies = [world.reply(), world.reply()];
+        assert_eq!(replies, [Some((1, Ok(()))), Some((2, Ok(())))], "{}", info.name);
+    }
+}
