@@ -25,7 +25,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-const REPEATS: u32 = 3;
+const REPEATS: u32 = 5;
 const SEED: u64 = 1;
 const ALL_POLICIES: &str = "all";
 
