@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -68,13 +69,24 @@ impl Place {
         }
     }
 
-    /// Ends the server, which must end in good order, with nothing amiss.
+    /// What `ctl status` prints.
+    fn status(&self, more: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
+        command.args(["ctl", "--control", "control", "status"]).args(more);
+        let output = command.current_dir(self.folder.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Ends the server, which must end in good order, with nothing amiss and nobody forgotten.
     fn stop(mut self) {
         self.is_well();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
-        command.args(["ctl", "--control", "control", "status"]).current_dir(self.folder.path());
-        let status = command.output().unwrap();
-        assert!(String::from_utf8_lossy(&status.stdout).contains("in sync"), "{status:?}");
+        assert!(self.status(&[]).contains("in sync"));
+        // The last may still be on their way out.
+        self.good = None;
+        let is_alone = |status: &str| status.contains("\"connections\": 0");
+        let mut statuses = (0..100).map(|_| self.status(&["--format", "json"]));
+        assert!(statuses.any(|status| is_alone(&status)), "{}", self.status(&[]));
         let id = self.server.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
         assert_eq!(self.server.wait().unwrap().code(), Some(0));
@@ -144,6 +156,7 @@ fn lies_about_lengths() {
         outside.read_exact(&mut reply).unwrap();
         assert_ne!(reply[4..8], [0; 4], "{offset} {length}");
     }
+    drop(outside);
     place.stop();
 }
 
@@ -151,7 +164,8 @@ fn lies_about_lengths() {
 fn gone_in_the_middle_of_requests() {
     let mut place = Place::new();
     for round in 0..50 {
-        // Of a handshake, of a request, of its data, and before the replies.
+        // Of a handshake, of a request, of its data, and before the replies; or it is there and
+        // does not listen.
         let mut shaking = place.connect();
         shaking.write_all(&[0, 0, 0, 3, 0x49]).unwrap();
         let mut asking = place.client();
@@ -162,7 +176,11 @@ fn gone_in_the_middle_of_requests() {
         for _ in 0..32 {
             waiting.write_all(&request(READ, 0, 1 << 20)).unwrap();
         }
-        drop((shaking, asking, writing, waiting));
+        let mut deaf = place.client();
+        deaf.write_all(&[request(READ, 0, 4096), request(WRITE, 0, 1 << 20)].concat()).unwrap();
+        deaf.shutdown(Shutdown::Read).unwrap();
+        while deaf.write_all(&[9]).is_ok() {}
+        drop((shaking, asking, writing, waiting, deaf));
         place.is_well();
     }
     place.stop();

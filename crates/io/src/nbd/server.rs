@@ -251,7 +251,11 @@ impl Server {
             }
             Phase::Draining if connection.is_answered() => self.close(key, executor),
             Phase::Draining => {}
-            Phase::Closed => self.forget_if_over(key),
+            Phase::Closed => {
+                // Bytes came for a write that nobody will finish.
+                self.drop_unfinished(key, executor);
+                self.forget_if_over(key);
+            }
         }
     }
 

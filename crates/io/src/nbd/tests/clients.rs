@@ -71,6 +71,13 @@ impl Place {
         answer["answer"][0][kind].as_u64().unwrap()
     }
 
+    /// How many clients are connected, as `ctl status` tells.
+    fn connections(&self) -> u64 {
+        let text = ask(&self.folder.path().join("nbd.control"), "status").unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+        answer["answer"]["connections"].as_u64().unwrap()
+    }
+
     /// Ends the service, which must end in good order.
     fn stop(self) {
         self.stopper.stop();
@@ -271,6 +278,22 @@ fn bad_clients_harm_nobody_else() {
         assert!(client.hears_the_end());
         assert_eq!(good.read(0, 4096), [5; 4096], "round {round}");
     }
+    place.stop();
+}
+
+#[test]
+fn whoever_stops_listening_in_the_middle_of_a_write_is_forgotten() {
+    let place = Place::new(1000, None);
+    for _ in 0..100 {
+        let mut client = place.client(false);
+        // The answer to the read cannot be sent, and bytes of the write come all the same.
+        client.send(request::READ, 0, 0, 4096, &[]);
+        client.send(request::WRITE, 0, 0, 1 << 20, &[1; 100]);
+        client.socket.shutdown(Shutdown::Read).unwrap();
+        while client.socket.write_all(&[1]).is_ok() {}
+    }
+    // The last may still be on their way out.
+    assert!((0..10_000).any(|_| place.connections() == 0), "{} are left", place.connections());
     place.stop();
 }
 
