@@ -19,6 +19,8 @@ pub const ALLOCATION_ID: u32 = 1;
 
 /// Bytes of an option before its data.
 const OPTION_HEADER_BYTES: usize = 16;
+/// Once answers have so many bytes, no more options are taken at once.
+const OUTPUT_BYTES_MAX: usize = 64 << 10;
 /// What a client is told to prefer; most page sizes.
 const BLOCK_BYTES_PREFERRED: u32 = 4096;
 
@@ -65,7 +67,8 @@ pub fn greeting() -> [u8; 18] {
 
 impl Handshake {
     /// Takes what is understood from the front of `input`, appends answers to `output`, and returns
-    /// how many bytes were taken.
+    /// how many bytes were taken. Where there is much to answer, more may be understood by the next
+    /// call.
     pub fn advance(
         &mut self,
         input: &[u8],
@@ -79,7 +82,7 @@ impl Handshake {
                 Some(_) => self.take_option(&input[taken..], exports, output),
             };
             taken += bytes;
-            if step != Step::More || bytes == 0 {
+            if step != Step::More || bytes == 0 || output.len() >= OUTPUT_BYTES_MAX {
                 return (taken, step);
             }
         }

@@ -245,7 +245,7 @@ impl Server {
             self.dirty.push(key);
         }
         match connection.phase {
-            Phase::Serving(_) if connection.is_full() => {}
+            Phase::Negotiating(_) | Phase::Serving(_) if connection.is_full() => {}
             Phase::Negotiating(_) | Phase::Serving(_) => {
                 connection.receive(Token::new(RECEIVE, key), &mut executor.driver);
             }
@@ -276,7 +276,7 @@ impl Server {
             return true;
         }
         match &mut connection.phase {
-            Phase::Negotiating(_) => self.negotiate(key, executor),
+            Phase::Negotiating(_) => !connection.is_full() && self.negotiate(key, executor),
             Phase::Serving(agreement) => {
                 let agreement = *agreement;
                 !connection.is_full() && self.take_request(key, agreement, executor)
@@ -301,7 +301,7 @@ impl Server {
             Step::Agreed(agreement) => Phase::Serving(agreement),
             Step::End => Phase::Draining,
         };
-        step != Step::More
+        step != Step::More || taken > 0
     }
 
     fn take_request(&mut self, key: u32, agreement: Agreement, executor: &mut Executor) -> bool {

@@ -319,6 +319,42 @@ fn a_client_that_takes_no_answers_is_not_asked_for_more_questions() {
 }
 
 #[test]
+fn a_handshake_whose_answers_nobody_takes_waits() {
+    let place = Place::new(10, None);
+    let mut good = place.client(false);
+    let mut greedy = place.connect();
+    greedy.read_exact(&mut [0; 18]).unwrap();
+    let option =
+        |number: u32| [&OPTION_MAGIC.to_be_bytes()[..], &number.to_be_bytes(), &[0; 4]].concat();
+    let count = 1 << 20;
+    let lists = option(option::LIST).repeat(count);
+    let input = [&[0, 0, 0, 3][..], &lists, &option(option::ABORT)].concat();
+    greedy.set_nonblocking(true).unwrap();
+    let mut taken = 0;
+    for _ in 0..2000 {
+        taken += greedy.write(&input[taken..]).unwrap_or(0);
+        assert_eq!(good.read(0, 512).len(), 512);
+    }
+    assert!(taken < input.len() / 2, "{taken} bytes of options were taken");
+    // Once the answers are taken it goes on as if nothing had been.
+    greedy.set_nonblocking(false).unwrap();
+    let mut reader = greedy.try_clone().unwrap();
+    let answers = std::thread::spawn(move || {
+        let mut answers = Vec::new();
+        reader.read_to_end(&mut answers).unwrap();
+        answers
+    });
+    greedy.write_all(&input[taken..]).unwrap();
+    let answers = answers.join().unwrap();
+    let (lists, end) = answers.split_at(answers.len() - 20);
+    assert_eq!(end[8..12], option::ABORT.to_be_bytes());
+    assert_eq!(lists.len() % count, 0);
+    let one = lists.len() / count;
+    assert!(lists.chunks(one).all(|answer| *answer == lists[..one]), "each is answered alike");
+    place.stop();
+}
+
+#[test]
 fn a_thousand_connections_leave_room_for_the_next() {
     crate::service::raise_limits();
     let place = Place::new(200, None);
