@@ -10,6 +10,7 @@ pub mod control;
 pub mod driver;
 mod errands;
 pub mod executor;
+mod farewell;
 pub mod fuse;
 pub mod lateness;
 pub mod member;

@@ -101,9 +101,9 @@ impl Service {
     }
 
     /// What the owner should be told of how it ended, a line each.
-    pub fn last_notes(&mut self) -> Vec<String> {
-        let files = self.fuse.as_mut().and_then(Fuse::last_note);
-        let devices = self.ublk.as_mut().map(Ublk::last_notes).unwrap_or_default();
+    pub fn last_notes(&self) -> Vec<String> {
+        let files = self.fuse.as_ref().and_then(Fuse::last_note);
+        let devices = self.ublk.as_ref().map(Ublk::last_notes).unwrap_or_default();
         files.into_iter().chain(devices).collect()
     }
 

@@ -23,6 +23,7 @@ mod tests;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Done, Handle, Token};
 use crate::executor::{Ended, Executor, Order};
+use crate::farewell::Farewell;
 use crate::nbd::Export;
 use crate::nbd::command::Durability;
 use files::Files;
@@ -36,7 +37,6 @@ use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// The owner of the tokens of orders.
 pub const ORDER_OWNER: u8 = 21;
@@ -63,7 +63,7 @@ pub struct Fuse {
     /// Mounted, until it is stopped.
     mount: Option<Mount>,
     /// Unmounts; what it brings is what the owner should be told.
-    farewell: Option<JoinHandle<Option<String>>>,
+    farewell: Option<Farewell<Option<String>>>,
 }
 
 /// A call under way.
@@ -216,11 +216,7 @@ impl Fuse {
     pub fn stop(&mut self) {
         if let Some(mount) = self.mount.take() {
             let mailbox = Arc::clone(&self.mailbox);
-            self.farewell = Some(std::thread::spawn(move || {
-                let note = mount.end();
-                mailbox.ring();
-                note
-            }));
+            self.farewell = Some(Farewell::begin(|| mount.end(), move || mailbox.ring()));
         }
     }
 
@@ -236,13 +232,12 @@ impl Fuse {
     pub fn is_over(&self) -> bool {
         self.jobs.is_empty()
             && self.held.is_empty()
-            && self.farewell.as_ref().is_some_and(JoinHandle::is_finished)
+            && self.farewell.as_ref().is_some_and(Farewell::is_over)
     }
 
     /// What the owner should be told of the end, once it is over.
-    pub fn last_note(&mut self) -> Option<String> {
-        let farewell = self.farewell.take().filter(JoinHandle::is_finished)?;
-        farewell.join().ok().flatten()
+    pub fn last_note(&self) -> Option<String> {
+        self.farewell.as_ref().and_then(Farewell::told).flatten()
     }
 
     fn listen(&self, executor: &mut Executor) {

@@ -30,6 +30,7 @@ use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::device::SharedMemory;
 use crate::driver::{BackendKind, Command, Done, Handle, Token};
 use crate::executor::{Ended, Executor, Order};
+use crate::farewell::Farewell;
 use crate::nbd::Export;
 use crate::nbd::command::Durability;
 use control::{Added, Control, block_device, is_claimed};
@@ -39,7 +40,6 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wire::{Action, DEPTH, DESCRIPTION_WORDS, IO_BYTES, Request, code, io_head};
 
@@ -68,7 +68,7 @@ pub struct Ublk {
     /// The other end of the bell, until a thread has it.
     rope: Option<UnixStream>,
     /// Takes the devices down; what it brings is what the owner should be told.
-    farewell: Option<JoinHandle<Vec<String>>>,
+    farewell: Option<Farewell<Vec<String>>>,
 }
 
 struct Device {
@@ -272,24 +272,20 @@ impl Ublk {
         let Some(mut rope) = self.rope.take() else { return };
         let stopping = Arc::clone(&self.stopping);
         let numbers: Vec<u32> = self.devices.iter().map(|device| device.number).collect();
-        self.farewell = Some(std::thread::spawn(move || {
-            let notes = take_down(&numbers, &stopping);
-            // If that fails nobody is left to hear it.
-            let _ = rope.write(&[1]);
-            notes
-        }));
+        // If it cannot ring nobody is left to hear it.
+        let ring = move || drop(rope.write(&[1]));
+        self.farewell = Some(Farewell::begin(move || take_down(&numbers, &stopping), ring));
     }
 
     /// Whether the devices are gone, and every request answered.
     pub fn is_over(&self) -> bool {
         self.devices.iter().all(|device| device.slots_open == 0)
-            && self.farewell.as_ref().is_some_and(JoinHandle::is_finished)
+            && self.farewell.as_ref().is_some_and(Farewell::is_over)
     }
 
     /// What the owner should be told of the end, once it is over.
-    pub fn last_notes(&mut self) -> Vec<String> {
-        let farewell = self.farewell.take().filter(JoinHandle::is_finished);
-        farewell.and_then(|farewell| farewell.join().ok()).unwrap_or_default()
+    pub fn last_notes(&self) -> Vec<String> {
+        self.farewell.as_ref().and_then(Farewell::told).unwrap_or_default()
     }
 
     fn order(&mut self, place: usize, tag: u16, executor: &mut Executor) {
