@@ -123,6 +123,8 @@ pub struct Rebuild {
     reopening: Option<Reopening>,
     /// Whose members are being opened.
     wishes: Vec<(MemberIndex, Wish)>,
+    /// Members that begin anew once no step is under way.
+    starting: Vec<(MemberIndex, Option<u64>)>,
     answers: Vec<LateAnswer>,
 }
 
@@ -138,6 +140,7 @@ impl Rebuild {
             stopping: false,
             reopening: None,
             wishes: Vec::new(),
+            starting: Vec::new(),
             answers: Vec::new(),
         }
     }
@@ -175,7 +178,8 @@ impl Rebuild {
             let left = executor.detach(member);
             left.map_err(|why| RebuildError::NotBack { devid, why: why.to_owned() })?;
             if self.reopening.is_none() {
-                self.start(member, rate, executor);
+                // A step under way, begun before it failed, would count for it as it is then.
+                self.starting.push((member, rate));
                 return Ok(Begun::Now);
             }
             return self.open(member, wish, executor);
@@ -265,6 +269,9 @@ impl Rebuild {
         if self.under_way.is_some() || self.stopping {
             return None;
         }
+        for (member, rate) in std::mem::take(&mut self.starting) {
+            self.start(member, rate, executor);
+        }
         self.install(executor);
         let (member, from, until) = next(executor)?;
         let now = Instant::now();
@@ -334,13 +341,4 @@ fn next(executor: &Executor) -> Option<(MemberIndex, u64, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_is_kept_and_none_is_too_small() {
-        assert_eq!(pace(STEP_BYTES, 100 << 20), Duration::from_millis(10));
-        assert_eq!(pace(STEP_BYTES, 0), pace(STEP_BYTES, 1));
-        assert_eq!(pace(u64::MAX, 1), Duration::from_secs(86_400));
-    }
-}
+mod tests;

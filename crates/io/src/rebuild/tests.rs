@@ -1,0 +1,74 @@
+//! The pace of a rebuild, and one that is begun anew in the middle of another.
+
+use super::*;
+use crate::assemble::{Assembly, Backing, Emulation, Shape, emulate};
+use crate::clock::Speed;
+use mirrorball_core::policies::Spec;
+use mirrorball_disk::array_file::ArrayFile;
+
+#[test]
+fn a_rate_is_kept_and_none_is_too_small() {
+    assert_eq!(pace(STEP_BYTES, 100 << 20), Duration::from_millis(10));
+    assert_eq!(pace(STEP_BYTES, 0), pace(STEP_BYTES, 1));
+    assert_eq!(pace(u64::MAX, 1), Duration::from_secs(86_400));
+}
+
+/// Two fast disks, mirrored, emulated with their data in memory.
+fn pair() -> Executor {
+    let text = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2\nsize = \"8MiB\"\n";
+    let array = ArrayFile::parse(text, "pair.toml").unwrap().spec;
+    let emulation = Emulation {
+        array: &array,
+        shape: Shape::Volume,
+        policy: Spec::parse("first").unwrap().build(&[1, 2]).unwrap(),
+        backing: Backing::Memory,
+        speed: Speed::REAL,
+        seed: 1,
+        backend: None,
+    };
+    let Assembly { executor, .. } = emulate(emulation).unwrap();
+    executor
+}
+
+/// Lets the step under way end.
+fn finish(rebuild: &mut Rebuild, executor: &mut Executor) {
+    let mut done = Vec::new();
+    while rebuild.under_way.is_some() {
+        executor.turn();
+        if let Some(ended) = executor.poll_ended() {
+            rebuild.on_ended(ended, executor);
+        } else {
+            executor.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_an_old_rebuild_has_under_way_does_not_count_for_the_next() {
+    let mut executor = pair();
+    let mut rebuild = Rebuild::new(&mut executor);
+    let stale = MemberIndex(1);
+    let wish = Wish { devid: 2, rate: None, asker: 1 };
+    let state = |executor: &Executor| executor.volume().unwrap().members()[stale].state;
+    let fail = |executor: &mut Executor| {
+        executor.volume_mut().unwrap().set_member_state(stale, MemberState::Failed);
+    };
+    fail(&mut executor);
+    let begin_and_take_two_steps = |rebuild: &mut Rebuild, executor: &mut Executor| {
+        assert_eq!(rebuild.begin(wish, executor), Ok(Begun::Now));
+        for _ in 0..3 {
+            // The first may be one of an earlier rebuild.
+            finish(rebuild, executor);
+            rebuild.rests_until = Instant::now();
+            rebuild.step(executor);
+        }
+    };
+    begin_and_take_two_steps(&mut rebuild, &mut executor);
+    let so_far = MemberState::Rebuilding { recovered_bytes: 2 * STEP_BYTES };
+    assert_eq!(state(&executor), so_far);
+    // It fails while the third step reads from the other.
+    executor.turn();
+    fail(&mut executor);
+    begin_and_take_two_steps(&mut rebuild, &mut executor);
+    assert_eq!(state(&executor), so_far, "the third step of before does not count");
+}
