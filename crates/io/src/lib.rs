@@ -19,5 +19,6 @@ pub mod rebuild;
 pub mod reopen;
 pub mod sample;
 pub mod service;
+mod steps;
 pub mod survey;
 pub mod ublk;

@@ -1,7 +1,7 @@
 //! A client's request from its orders to the executor to its reply.
 //!
-//! Most requests are one order. Zeroes are written by pieces from one buffer of zeroes, and what is
-//! to be durable when it is replied to is followed by a flush.
+//! Most requests are one order. Zeroes are written, and a volume discarded, step by step, and what
+//! is to be durable when it is replied to is followed by a flush.
 
 use super::command::{Action, Command, Durability};
 use super::connection::{Expecting, Phase};
@@ -10,13 +10,12 @@ use super::server::Server;
 use super::wire::{WireError, data_chunk, error_chunk, simple_reply};
 use crate::driver::Token;
 use crate::driver::buffers::{BufferKey, HEAD_BYTES, Slice};
-use crate::executor::{Ended, Executor, Order};
+use crate::executor::{Ended, Executor, Order, Target};
+use crate::steps::{discard_step, zero_step};
 use mirrorball_core::io::{RequestKind, VolumeError};
 
 /// The owner of the tokens of orders.
 pub(super) const JOB: u8 = 4;
-/// Zeroes are written in pieces of this size.
-pub(super) const ZERO_BYTES: usize = 1 << 20;
 
 /// A client's request under way.
 pub(super) struct Job {
@@ -25,8 +24,8 @@ pub(super) struct Job {
     agreement: Agreement,
     /// Its data.
     pub(super) buffer: Option<BufferKey>,
-    /// Bytes that were zeroed.
-    zeroed: u64,
+    /// Bytes of it that are done.
+    done: u64,
     /// Whether only the flush is left.
     flushing: bool,
 }
@@ -38,7 +37,7 @@ impl Job {
         agreement: Agreement,
         buffer: Option<BufferKey>,
     ) -> Job {
-        Job { connection, command, agreement, buffer, zeroed: 0, flushing: false }
+        Job { connection, command, agreement, buffer, done: 0, flushing: false }
     }
 }
 
@@ -47,14 +46,12 @@ impl Server {
     pub fn on_ended(&mut self, ended: Ended, executor: &mut Executor) {
         let key = ended.token.key();
         let job = self.jobs.get_mut(key);
-        if ended.result.is_ok() {
-            if job.command.action == Action::WriteZeroes && !job.flushing {
-                job.zeroed += zero_step(job);
-                if job.zeroed < u64::from(job.command.length) {
-                    return self.order(key, executor);
-                }
+        if ended.result.is_ok() && !job.flushing {
+            job.done += step(job, self.exports[job.agreement.export].target);
+            if job.done < u64::from(job.command.length) {
+                return self.order(key, executor);
             }
-            if job.command.durability == Durability::AtReply && !job.flushing {
+            if job.command.durability == Durability::AtReply {
                 job.flushing = true;
                 return self.order(key, executor);
             }
@@ -100,23 +97,21 @@ impl Server {
     /// Sends the next order of a request to the executor.
     pub(super) fn order(&mut self, key: u32, executor: &mut Executor) {
         let job = self.jobs.get(key);
-        let Command { action, offset, length, .. } = job.command;
-        let whole = (offset, u64::from(length), job.buffer);
+        let Command { action, offset, .. } = job.command;
+        let target = self.exports[job.agreement.export].target;
+        let next = (offset + job.done, step(job, target), job.buffer);
         let (kind, (offset, length, buffer)) = match action {
             _ if job.flushing => (RequestKind::Flush, (0, 0, None)),
-            Action::Read => (RequestKind::Read, whole),
-            Action::Write => (RequestKind::Write, whole),
-            Action::Trim => (RequestKind::Discard, whole),
+            Action::Read => (RequestKind::Read, next),
+            Action::Write => (RequestKind::Write, next),
+            Action::Trim => (RequestKind::Discard, next),
             Action::Flush => (RequestKind::Flush, (0, 0, None)),
-            Action::WriteZeroes => {
-                let piece = (offset + job.zeroed, zero_step(job), Some(self.zeroes));
-                (RequestKind::Write, piece)
-            }
+            Action::WriteZeroes => (RequestKind::Write, (next.0, next.1, Some(self.zeroes))),
             Action::BlockStatus => unreachable!("it is surveyed, not ordered"),
         };
         executor.submit(Order {
             token: Token::new(JOB, key),
-            target: self.exports[job.agreement.export].target,
+            target,
             kind,
             offset,
             length,
@@ -169,7 +164,12 @@ impl Server {
     }
 }
 
-/// How many bytes the next piece of zeroes has.
-fn zero_step(job: &Job) -> u64 {
-    (u64::from(job.command.length) - job.zeroed).min(ZERO_BYTES as u64)
+/// How many bytes the next order has.
+fn step(job: &Job, target: Target) -> u64 {
+    let left = u64::from(job.command.length) - job.done;
+    match job.command.action {
+        Action::WriteZeroes => zero_step(left),
+        Action::Trim => discard_step(target, left),
+        _ => left,
+    }
 }

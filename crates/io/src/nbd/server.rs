@@ -1,8 +1,8 @@
 //! The server: listeners, connections, and the requests of clients under way.
 //!
 //! It runs in the executor's thread. A client's request becomes one order to the executor, or
-//! several: zeroes are written by pieces, and a durable write is followed by a flush. Replies of a
-//! turn leave together.
+//! several: a volume is zeroed or discarded by pieces, and a durable write is followed by a flush.
+//! Replies of a turn leave together.
 //!
 //! No client harms another: each has its own buffers, no more than a bounded number of requests and
 //! bytes under way, and what cannot be understood ends its connection and nothing else. A client
@@ -13,13 +13,14 @@ use super::Export;
 use super::command::{Verdict, judge};
 use super::connection::{Connection, Expecting, Phase};
 use super::handshake::{Agreement, Step, greeting};
-use super::job::{JOB, Job, ZERO_BYTES};
+use super::job::{JOB, Job};
 use super::side_door::{BELL, SideDoor};
 use super::status::{SURVEY, Surveys};
 use super::wire::{REQUEST_BYTES, RawRequest, error_chunk, request, simple_reply};
-use crate::driver::buffers::{BufferKey, Slice};
+use crate::driver::buffers::BufferKey;
 use crate::driver::{Answer, Done, Handle, Token};
 use crate::executor::Executor;
+use crate::steps::zeroes;
 use mirrorball_core::slab::Slab;
 
 /// The owners of the server's tokens.
@@ -73,8 +74,6 @@ impl Server {
         executor: &mut Executor,
     ) -> Server {
         assert!(!exports.is_empty(), "a server serves something");
-        let zeroes = executor.driver.buffers.acquire(ZERO_BYTES);
-        executor.driver.buffers.bytes_mut(Slice::data(zeroes, 0, ZERO_BYTES)).fill(0);
         let listeners = listeners.into_iter();
         let mut server = Server {
             exports,
@@ -84,7 +83,7 @@ impl Server {
             connections_max: connections_max.0,
             jobs: Slab::default(),
             surveys: None,
-            zeroes,
+            zeroes: zeroes(&mut executor.driver),
             dirty: Vec::new(),
             over: Vec::new(),
             next_stream: FIRST_STREAM,

@@ -29,10 +29,11 @@ pub use control::UblkError;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::device::SharedMemory;
 use crate::driver::{BackendKind, Command, Done, Handle, Token};
-use crate::executor::{Ended, Executor, Order};
+use crate::executor::{Ended, Executor, Order, Target};
 use crate::farewell::Farewell;
 use crate::nbd::Export;
 use crate::nbd::command::Durability;
+use crate::steps::{discard_step, zero_step, zeroes};
 use control::{Added, Control, block_device, is_claimed};
 use mirrorball_core::io::{RequestKind, VolumeError};
 use rustix::io::Errno;
@@ -54,8 +55,6 @@ pub const BELL_OWNER: u8 = 24;
 const CLAIM_PATIENCE: Duration = Duration::from_secs(5);
 /// How often the system is asked whether it still is.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Zeroes are written in pieces of this size.
-const ZERO_BYTES: u64 = 1 << 20;
 
 /// See the page of this module.
 pub struct Ublk {
@@ -87,8 +86,8 @@ struct Device {
 struct Slot {
     buffer: BufferKey,
     request: Request,
-    /// Bytes that were zeroed.
-    zeroed: u64,
+    /// Bytes of it that are done.
+    done: u64,
     /// Whether only the flush is left.
     flushing: bool,
 }
@@ -162,15 +161,13 @@ impl Ublk {
         driver.receive(Token::new(BELL_OWNER, 0), bell, Slice::data(bell_buffer, 0, 1));
         let mut ublk = Ublk {
             devices: Vec::new(),
-            zeroes: driver.buffers.acquire(ZERO_BYTES as usize),
+            zeroes: zeroes(driver),
             stopping: Arc::default(),
             bell,
             bell_buffer,
             rope: Some(theirs),
             farewell: None,
         };
-        let zeroes = Slice::data(ublk.zeroes, 0, ZERO_BYTES as usize);
-        driver.buffers.bytes_mut(zeroes).fill(0);
         for (export, device) in added {
             ublk.attend(export, device, executor).map_err(system)?;
         }
@@ -189,7 +186,7 @@ impl Ublk {
             Request { action: Action::Flush, durability: Durability::Later, offset: 0, length: 0 };
         let slot = |_| {
             let buffer = executor.driver.buffers.acquire(IO_BYTES as usize);
-            Slot { buffer, request: none, zeroed: 0, flushing: false }
+            Slot { buffer, request: none, done: 0, flushing: false }
         };
         let slots: Vec<Slot> = (0..DEPTH).map(slot).collect();
         let descriptions = Some(descriptions);
@@ -235,7 +232,7 @@ impl Ublk {
         let words = descriptions.words(usize::from(tag) * DESCRIPTION_WORDS);
         match Request::read(words) {
             Some(request) => {
-                *slot = Slot { request, zeroed: 0, flushing: false, ..*slot };
+                *slot = Slot { request, done: 0, flushing: false, ..*slot };
                 self.order(place, tag, executor);
             }
             None => self.answer(place, tag, Err(Errno::OPNOTSUPP), executor),
@@ -245,14 +242,14 @@ impl Ublk {
     /// The end of an order whose token has the owner [`ORDER_OWNER`].
     pub fn on_ended(&mut self, ended: Ended, executor: &mut Executor) {
         let (place, tag) = split(ended.token);
-        let slot = &mut self.devices[place].slots[usize::from(tag)];
+        let device = &mut self.devices[place];
+        let target = device.export.target;
+        let slot = &mut device.slots[usize::from(tag)];
         let request = slot.request;
         if ended.result.is_ok() && !slot.flushing {
-            if request.action == Action::WriteZeroes {
-                slot.zeroed += zero_step(slot);
-                if slot.zeroed < request.length {
-                    return self.order(place, tag, executor);
-                }
+            slot.done += step(slot, target);
+            if slot.done < request.length {
+                return self.order(place, tag, executor);
             }
             if request.durability == Durability::AtReply {
                 slot.flushing = true;
@@ -291,17 +288,15 @@ impl Ublk {
     fn order(&mut self, place: usize, tag: u16, executor: &mut Executor) {
         let Device { export, number, slots, .. } = &self.devices[place];
         let slot = &slots[usize::from(tag)];
-        let Request { action, offset, length, .. } = slot.request;
+        let Request { action, offset, .. } = slot.request;
+        let (offset, length) = (offset + slot.done, step(slot, export.target));
         let (kind, (offset, length, buffer)) = match action {
             _ if slot.flushing => (RequestKind::Flush, (0, 0, None)),
             Action::Read => (RequestKind::Read, (offset, length, Some(slot.buffer))),
             Action::Write => (RequestKind::Write, (offset, length, Some(slot.buffer))),
             Action::Discard => (RequestKind::Discard, (offset, length, None)),
             Action::Flush => (RequestKind::Flush, (0, 0, None)),
-            Action::WriteZeroes => {
-                let piece = (offset + slot.zeroed, zero_step(slot), Some(self.zeroes));
-                (RequestKind::Write, piece)
-            }
+            Action::WriteZeroes => (RequestKind::Write, (offset, length, Some(self.zeroes))),
         };
         executor.submit(Order {
             token: token(ORDER_OWNER, place, tag),
@@ -378,7 +373,12 @@ fn split(token: Token) -> (usize, u16) {
     ((token.key() >> 16) as usize, token.key() as u16)
 }
 
-/// How many bytes the next piece of zeroes has.
-fn zero_step(slot: &Slot) -> u64 {
-    (slot.request.length - slot.zeroed).min(ZERO_BYTES)
+/// How many bytes the next order has.
+fn step(slot: &Slot, target: Target) -> u64 {
+    let left = slot.request.length.saturating_sub(slot.done);
+    match slot.request.action {
+        Action::WriteZeroes => zero_step(left),
+        Action::Discard => discard_step(target, left),
+        _ => left,
+    }
 }

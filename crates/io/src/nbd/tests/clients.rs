@@ -354,6 +354,52 @@ fn a_handshake_whose_answers_nobody_takes_waits() {
     place.stop();
 }
 
+/// A service of its own loop, so that every moment of it is seen.
+#[test]
+fn a_trim_of_a_striped_volume_is_no_flood() {
+    let text = "profile = \"raid10\"\n[[member]]\nmodel = \"delay\"\nsize = \"4GiB\"\ncount = 4\n";
+    let array = ArrayFile::parse(text, "four").unwrap().spec;
+    let assembly = emulate(Emulation {
+        array: &array,
+        shape: Shape::Volume,
+        policy: Spec::parse("first").unwrap().build(&[1, 2, 3, 4]).unwrap(),
+        backing: Backing::Memory,
+        speed: Speed::parse("10x").unwrap(),
+        seed: 1,
+        backend: None,
+    });
+    let Assembly { mut executor, exports, .. } = assembly.unwrap();
+    let mut server = Server::new(exports, Vec::new(), ConnectionsMax(1), &mut executor);
+    let (ours, mut socket) = UnixStream::pair().unwrap();
+    let ours = executor.driver.adopt(ours.into()).unwrap();
+    server.on_connection(ours, &mut executor);
+    socket.write_all(&[0, 0, 0, 3]).unwrap();
+    put_option(&mut socket, option::EXPORT_NAME, b"");
+    let length = u32::MAX - 511;
+    socket.write_all(&request_bytes(request::TRIM, 0, 0, length)).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let (mut done, mut answers, mut most) = (Vec::new(), Vec::new(), 0);
+    let expected = 18 + 10 + SIMPLE_REPLY_BYTES;
+    while answers.len() < expected {
+        executor.turn();
+        most = most.max(executor.members().map(|(_, stats)| stats.in_flight).sum());
+        while let Some(ended) = executor.poll_ended() {
+            server.on_ended(ended, &mut executor);
+        }
+        server.flush(&mut executor);
+        let _ = socket.read_to_end(&mut answers);
+        executor.wait(Some(std::time::Duration::from_millis(1)), &mut done).unwrap();
+        for done in done.drain(..) {
+            match crate::executor::owns(done.token) {
+                true => executor.on_done(&done),
+                false => server.on_done(done, &mut executor),
+            }
+        }
+    }
+    assert_eq!(answers[28..], simple_reply(0, COOKIE));
+    assert!((1..=4096).contains(&most), "{most} member I/Os at once");
+}
+
 #[test]
 fn a_thousand_connections_leave_room_for_the_next() {
     crate::service::raise_limits();
