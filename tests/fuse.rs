@@ -191,6 +191,43 @@ fn a_loop_device_is_attached_and_detached_again() {
     assert!(image[5 << 20..][..data.len()] == data[..]);
 }
 
+/// Nobody knows what a member on another machine makes of a discard.
+#[test]
+fn a_hole_reads_as_zeroes_whatever_a_member_makes_of_discards() {
+    if !has_fuse() {
+        return;
+    }
+    let folder = Folder::new();
+    let peer = Server::start(&folder, &[&DISK[..], &["nbd:unix:peer"]].concat());
+    File::create(folder.path("local.img")).unwrap().set_len(64 << 20).unwrap();
+    let uri = format!("nbd+unix:///?socket={}", folder.path("peer").display());
+    let members = format!("[[member]]\nuri = \"{uri}\"\n[[member]]\npath = \"local.img\"\n");
+    fs::write(folder.path("pair.toml"), format!("profile = \"raid1\"\n{members}")).unwrap();
+    let serve = ["serve", "pair.toml", "--control", "control", "--export", "fuse:mount"];
+    let server = Server::start(&folder, &serve);
+    let written = || {
+        let members = ["ctl", "--control", "control", "members", "--format", "json"];
+        let members = stdout(&folder.run(&members));
+        let members: serde_json::Value = serde_json::from_str(&members).unwrap();
+        members[0]["written_bytes"].as_u64().unwrap()
+    };
+    let path = folder.path("mount/volume");
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    file.write_all_at(&noise(8 << 20), 0).unwrap();
+    let before = written();
+    let hole = ["--punch-hole", "--offset", "1MiB", "--length", "5MiB"];
+    assert!(Command::new("fallocate").args(hole).arg(&path).status().unwrap().success());
+    assert_eq!(written() - before, 5 << 20, "it is told to hold zeroes");
+    let mut back = vec![9; 8 << 20];
+    file.read_exact_at(&mut back, 0).unwrap();
+    let mut expected = noise(8 << 20);
+    expected[1 << 20..6 << 20].fill(0);
+    assert!(back == expected);
+    drop(file);
+    assert_eq!(server.stop("-TERM"), Some(0));
+    assert_eq!(peer.stop("-TERM"), Some(0));
+}
+
 #[test]
 fn each_member_is_a_file_and_wrong_use_is_told() {
     let folder = Folder::new();

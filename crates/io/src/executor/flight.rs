@@ -5,7 +5,8 @@
 //! memory is moved at once: what is under way at the same time may come before or after, and a copy
 //! of a megabyte when the I/O is due would make it late.
 
-use super::{Executor, MemberStats, Order, TOKEN_OWNER};
+use super::station::Station;
+use super::{Executor, MemberStats, Order, TOKEN_OWNER, Target};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Handle, Token};
 use crate::member::Store;
@@ -123,6 +124,7 @@ impl Executor {
         let now = self.now;
         let station = &mut self.stations[flight.member.get()];
         station.changes_in_flight -= u32::from(flight.op != Op::Read);
+        station.discards &= flight.op != Op::Discard || flight.result.is_ok();
         count(&mut station.stats, &flight, now);
         if let Some(due) = flight.due {
             // By a fresh look at the clock: what came before it in this turn made it late, too.
@@ -148,6 +150,18 @@ impl Executor {
                 };
                 self.end_order(flight.order, flight.result.map_err(|_| error));
             }
+        }
+    }
+
+    /// Whether whatever is discarded of a target reads as zeroes after that, as far as is known by
+    /// now: a discard that does not lets this be false from its end on.
+    ///
+    /// # Panics
+    /// If the target is not there.
+    pub fn discards_zero(&self, target: Target) -> bool {
+        match target {
+            Target::Volume => self.stations.iter().all(Station::discards_zero),
+            Target::Member(member) => self.stations[member.get()].discards_zero(),
         }
     }
 

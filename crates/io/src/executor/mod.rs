@@ -298,10 +298,14 @@ impl Executor {
         }
         let key = done.token.key();
         let flight = self.flights.get(key);
-        let is_whole = self.stations[flight.member.get()].is_whole(self.now, &self.driver);
+        let station = &mut self.stations[flight.member.get()];
+        let is_whole = station.is_whole(self.now, &self.driver);
         let result = match done.result {
             // Advice that a filesystem or device has no means to take.
-            Err(Errno::OPNOTSUPP) if flight.op == Op::Discard => Ok(()),
+            Err(Errno::OPNOTSUPP) if flight.op == Op::Discard => {
+                station.discards = false;
+                Ok(())
+            }
             Err(errno) => Err(io_error(errno)),
             Ok(_) if !is_whole => Err(IoError::Gone),
             // The file ended before the read did: it is not what it was.

@@ -16,6 +16,8 @@ pub(super) struct Station {
     pub(super) stats: MemberStats,
     /// Writes in flight, and whatever else is no read.
     pub(super) changes_in_flight: u32,
+    /// Whether no discard failed, or was one that the file or device has no means for.
+    pub(super) discards: bool,
     /// When its file was last found whole.
     whole_at: Option<Nanos>,
 }
@@ -23,7 +25,7 @@ pub(super) struct Station {
 impl Station {
     pub(super) fn new(config: MemberConfig, store: Store) -> Station {
         let stats = MemberStats::default();
-        Station { config, store, stats, changes_in_flight: 0, whole_at: None }
+        Station { config, store, stats, changes_in_flight: 0, discards: true, whole_at: None }
     }
 
     /// Whether nobody cut its file short, as far as I/O that ended by `now` must know. What ended
@@ -32,6 +34,11 @@ impl Station {
     pub(super) fn is_whole(&mut self, now: Nanos, driver: &Driver) -> bool {
         let age_max = if self.changes_in_flight > 0 { Nanos(0) } else { LOOK_INTERVAL };
         self.whole_at.is_some_and(|at| now - at <= age_max) || self.looks_whole(now, driver)
+    }
+
+    /// Whether what is discarded reads as zeroes, as far as is known. Of other machines it is not.
+    pub(super) fn discards_zero(&self) -> bool {
+        self.discards && !matches!(self.store, Store::Remote(_))
     }
 
     /// Whether its file is as long as it was.

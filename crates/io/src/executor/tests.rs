@@ -214,6 +214,31 @@ fn a_cut_is_noticed_by_reads_alone() {
 }
 
 #[test]
+fn a_discard_that_cannot_be_is_no_error_but_remembered() {
+    let folder = TempDir::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    for errno in [Errno::OPNOTSUPP, Errno::IO] {
+        let mut executor = real(folder.path(), BackendKind::Threads, "first").unwrap();
+        exercise(&mut executor);
+        assert!(executor.discards_zero(Target::Volume), "both files know holes");
+        let buffer = executor.driver.buffers.acquire(65536);
+        executor.submit(order(0, RequestKind::Discard, 0, buffer));
+        let mut done = Vec::new();
+        let end = loop {
+            executor.turn();
+            if let Some(end) = executor.poll_ended() {
+                break end;
+            }
+            executor.wait(None, &mut done).unwrap();
+            for end in done.drain(..) {
+                executor.on_done(&Done { result: Err(errno), ..end });
+            }
+        };
+        assert_eq!(end.result, Ok(()));
+        assert!(!executor.discards_zero(Target::Volume), "{errno}: nobody knows what is there");
+    }
+}
+
+#[test]
 fn a_member_alone_takes_requests_and_refuses_what_is_outside() {
     let mut executor = emulated("round-robin");
     let buffer = executor.driver.buffers.acquire(65536);

@@ -212,8 +212,8 @@ impl Filesystem for Files {
         }
     }
 
-    /// Punching a hole is a discard, which reads as zeroes here. Other ways to allocate the kernel
-    /// does by itself.
+    /// A hole that is punched reads as zeroes, whatever a discard would do: a loop device zeroes
+    /// blocks by it. Other ways to allocate the kernel does by itself.
     fn fallocate(
         &self,
         request: &Request,
@@ -232,7 +232,7 @@ impl Filesystem for Files {
             Ok(_) if [offset, length].iter().any(|number| !number.is_multiple_of(unit)) => {
                 reply.error(Errno::EINVAL);
             }
-            Ok(file) => self.put(request, file, Ask::Discard { offset, length, reply }),
+            Ok(file) => self.put(request, file, Ask::Punch { offset, length, reply }),
             Err(error) => reply.error(error),
         }
     }

@@ -29,15 +29,15 @@ pub(super) enum Ask {
     Write { offset: u64, data: Vec<u8>, durability: Durability, reply: ReplyWrite },
     /// That what was written be durable.
     Flush { reply: ReplyEmpty },
-    /// That whole blocks be forgotten.
-    Discard { offset: u64, length: u64, reply: ReplyEmpty },
+    /// That whole blocks be zeroes, and take no room where they need not.
+    Punch { offset: u64, length: u64, reply: ReplyEmpty },
 }
 
 impl Call {
     /// The bytes that it is about.
     pub(super) fn range(&self) -> Range<u64> {
         match &self.ask {
-            Ask::Read { offset, length, .. } | Ask::Discard { offset, length, .. } => {
+            Ask::Read { offset, length, .. } | Ask::Punch { offset, length, .. } => {
                 *offset..offset + length
             }
             Ask::Write { offset, data, .. } => *offset..offset + data.len() as u64,
@@ -47,7 +47,7 @@ impl Call {
 
     /// Whether it changes them.
     pub(super) fn changes(&self) -> bool {
-        matches!(self.ask, Ask::Write { .. } | Ask::Discard { .. })
+        matches!(self.ask, Ask::Write { .. } | Ask::Punch { .. })
     }
 }
 

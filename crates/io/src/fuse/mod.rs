@@ -10,6 +10,10 @@
 //! it touches. No other change is under way meanwhile: what arrives waits its turn, else one of two
 //! neighbours would bring back what the other had replaced.
 //!
+//! **Holes.** A hole that is punched must read as zeroes. It is discarded where every member is
+//! known to read zeroes after that, for whoever makes a filesystem on a loop device punches all of
+//! it; else zeroes are written.
+//!
 //! Non-goals: `FUSE_IO_URING` and passthrough, and telling holes from data.
 //!
 //! Source: the Linux kernel's `Documentation/filesystems/fuse/` and `include/uapi/linux/fuse.h`.
@@ -22,10 +26,11 @@ mod tests;
 
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Done, Handle, Token};
-use crate::executor::{Ended, Executor, Order};
+use crate::executor::{Ended, Executor, Order, Target};
 use crate::farewell::Farewell;
 use crate::nbd::Export;
 use crate::nbd::command::Durability;
+use crate::steps::{discard_step, zero_step, zeroes};
 use files::Files;
 use fuser::Errno;
 use mailbox::{Ask, Call, Mailbox};
@@ -53,6 +58,7 @@ pub struct Fuse {
     bell: Handle,
     bell_buffer: BufferKey,
     jobs: Slab<Job>,
+    zeroes: BufferKey,
     taken: Vec<Call>,
     /// Jobs under way that change data.
     changes: u32,
@@ -74,6 +80,8 @@ struct Job {
     /// Their data.
     buffer: Option<BufferKey>,
     stage: Stage,
+    /// Bytes of a hole that are done.
+    punched: u64,
 }
 
 /// What a call waits for.
@@ -83,6 +91,8 @@ enum Stage {
     Fill,
     /// What was asked.
     Do,
+    /// Zeroes are written, where a discard may not make them.
+    Zero,
     /// The flush after it.
     Flush,
 }
@@ -115,6 +125,7 @@ impl Fuse {
             bell,
             bell_buffer,
             jobs: Slab::default(),
+            zeroes: zeroes(&mut executor.driver),
             taken: Vec::new(),
             changes: 0,
             patching: false,
@@ -153,12 +164,15 @@ impl Fuse {
     pub fn on_ended(&mut self, ended: Ended, executor: &mut Executor) {
         let key = ended.token.key();
         let job = self.jobs.get_mut(key);
+        if matches!(job.call.ask, Ask::Punch { .. }) {
+            return self.on_punched(key, ended.result, executor);
+        }
         if let (Ask::Write { offset, data, durability, .. }, Ok(())) = (&job.call.ask, ended.result)
         {
             let next = match job.stage {
                 Stage::Fill => Some(Stage::Do),
                 Stage::Do => (*durability == Durability::AtReply).then_some(Stage::Flush),
-                Stage::Flush => None,
+                Stage::Zero | Stage::Flush => None,
             };
             if let Some(stage) = next {
                 if stage == Stage::Do {
@@ -172,6 +186,22 @@ impl Fuse {
             }
         }
         self.end(key, ended.result, executor);
+    }
+
+    /// A piece of a hole ended.
+    fn on_punched(&mut self, key: u32, result: Result<(), VolumeError>, executor: &mut Executor) {
+        let job = self.jobs.get_mut(key);
+        let target = self.exports[job.call.file].target;
+        if job.stage == Stage::Do && !executor.discards_zero(target) {
+            // This discard may have shown it.
+            job.stage = Stage::Zero;
+            return self.order(key, executor);
+        }
+        job.punched += step(job, target);
+        if result.is_err() || job.punched == job.span.end - job.span.start {
+            return self.end(key, result, executor);
+        }
+        self.order(key, executor);
     }
 
     /// Replies to a call, and lets begin what waited for it.
@@ -199,8 +229,8 @@ impl Fuse {
                 }
                 self.mailbox.give_back(data);
             }
-            (Ask::Flush { reply } | Ask::Discard { reply, .. }, Ok(())) => reply.ok(),
-            (Ask::Flush { reply } | Ask::Discard { reply, .. }, Err(error)) => reply.error(error),
+            (Ask::Flush { reply } | Ask::Punch { reply, .. }, Ok(())) => reply.ok(),
+            (Ask::Flush { reply } | Ask::Punch { reply, .. }, Err(error)) => reply.error(error),
         }
         if let Some(buffer) = buffer {
             executor.driver.buffers.release(buffer);
@@ -270,36 +300,54 @@ impl Fuse {
         let bytes = (span.end - span.start) as usize;
         let buffer = match &call.ask {
             Ask::Read { .. } | Ask::Write { .. } => Some(buffers.acquire(bytes)),
-            Ask::Flush { .. } | Ask::Discard { .. } => None,
+            Ask::Flush { .. } | Ask::Punch { .. } => None,
         };
         if let (Ask::Write { data, .. }, Some(buffer), false) = (&call.ask, buffer, patches) {
             buffers.bytes_mut(Slice::data(buffer, 0, bytes)).copy_from_slice(data);
         }
-        let stage = if patches { Stage::Fill } else { Stage::Do };
-        let key = self.jobs.insert(Job { call, span, buffer, stage });
+        let discards_zero = executor.discards_zero(self.exports[call.file].target);
+        let stage = match &call.ask {
+            _ if patches => Stage::Fill,
+            Ask::Punch { .. } if !discards_zero => Stage::Zero,
+            _ => Stage::Do,
+        };
+        let key = self.jobs.insert(Job { call, span, buffer, stage, punched: 0 });
         self.order(key, executor);
     }
 
     fn order(&mut self, key: u32, executor: &mut Executor) {
-        let Job { call, span, buffer, stage } = self.jobs.get(key);
+        let job = self.jobs.get(key);
+        let Job { call, span, buffer, stage, punched } = job;
+        let target = self.exports[call.file].target;
         let kind = match (&call.ask, stage) {
             (_, Stage::Fill) | (Ask::Read { .. }, _) => RequestKind::Read,
             (_, Stage::Flush) | (Ask::Flush { .. }, _) => RequestKind::Flush,
-            (Ask::Write { .. }, _) => RequestKind::Write,
-            (Ask::Discard { .. }, _) => RequestKind::Discard,
+            (Ask::Write { .. }, _) | (_, Stage::Zero) => RequestKind::Write,
+            (Ask::Punch { .. }, _) => RequestKind::Discard,
         };
-        let (span, buffer) = match kind {
-            RequestKind::Flush => (0..0, None),
-            _ => (span.clone(), *buffer),
+        let (offset, length, buffer) = match (kind, stage) {
+            (RequestKind::Flush, _) => (0, 0, None),
+            (_, Stage::Zero) => (span.start + punched, step(job, target), Some(self.zeroes)),
+            _ => (span.start + punched, step(job, target), *buffer),
         };
         executor.submit(Order {
             token: Token::new(ORDER_OWNER, key),
-            target: self.exports[call.file].target,
+            target,
             kind,
-            offset: span.start,
-            length: span.end - span.start,
+            offset,
+            length,
             buffer,
             stream: call.stream,
         });
+    }
+}
+
+/// How many bytes the next order has.
+fn step(job: &Job, target: Target) -> u64 {
+    let left = job.span.end - job.span.start - job.punched;
+    match (&job.call.ask, job.stage) {
+        (_, Stage::Zero) => zero_step(left),
+        (Ask::Punch { .. }, _) => discard_step(target, left),
+        _ => left,
     }
 }
