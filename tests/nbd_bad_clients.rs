@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
@@ -183,6 +184,35 @@ fn gone_in_the_middle_of_requests() {
         drop((shaking, asking, writing, waiting, deaf));
         place.is_well();
     }
+    place.stop();
+}
+
+#[test]
+fn nobody_can_be_let_in_for_a_while() {
+    let place = Place::new();
+    let limit = |soft: &str| {
+        let id = place.server.id().to_string();
+        let nofile = format!("--nofile={soft}:");
+        assert!(Command::new("prlimit").args(["--pid", &id, &nofile]).status().unwrap().success());
+    };
+    let control = || UnixStream::connect(place.folder.path().join("control")).unwrap();
+    let answers = |mut socket: UnixStream, ask: &[u8]| {
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket.write_all(ask).unwrap();
+        socket.read_exact(&mut [0; 18]).is_ok()
+    };
+    limit("3");
+    // One may have been expected at each door already; for the next there is no descriptor.
+    let kept = [place.connect(), control()];
+    let late = [place.connect(), control()];
+    let mut good = place.good.as_ref().unwrap();
+    good.write_all(&request(READ, 0, 4096)).unwrap();
+    good.read_exact(&mut [0; 16 + 4096]).unwrap();
+    limit("1024");
+    let [late, asking] = late;
+    assert!(answers(late, &[]), "it is greeted");
+    assert!(answers(asking, b"status\n"), "it is answered");
+    drop(kept);
     place.stop();
 }
 

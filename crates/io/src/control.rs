@@ -22,13 +22,14 @@ mod tests;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Answer, Done, Handle, Token};
 use crate::executor::Executor;
-use crate::nbd::server::Server;
+use crate::nbd::server::{ACCEPT_PAUSE, Server};
 use crate::rebuild::{Rebuild, RebuildError};
 use mirrorball_core::slab::Slab;
 use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The owners of the control socket's tokens.
 pub const TOKEN_OWNERS: [u8; 3] = [LISTENER, RECEIVE, SEND];
@@ -49,6 +50,8 @@ pub struct Control {
     policy: Option<String>,
     listeners: Vec<Listener>,
     clients: Slab<Client>,
+    /// When listeners that could let nobody in try again.
+    deaf_until: Option<Instant>,
     stopping: bool,
 }
 
@@ -108,6 +111,7 @@ impl Control {
             policy,
             listeners: listeners.collect(),
             clients: Slab::default(),
+            deaf_until: None,
             stopping: false,
         };
         control.accept(executor);
@@ -121,10 +125,13 @@ impl Control {
             (LISTENER, result) => {
                 let listener = &mut self.listeners[key as usize];
                 listener.accepting = false;
-                if let Ok(Answer::Connection(socket)) = result {
-                    let speaks = listener.door.speaks;
-                    self.on_client(socket, speaks, parts.executor);
-                    self.accept(parts.executor);
+                match result {
+                    Ok(Answer::Connection(socket)) => {
+                        let speaks = listener.door.speaks;
+                        self.on_client(socket, speaks, parts.executor);
+                        self.accept(parts.executor);
+                    }
+                    _ => self.deaf_until = Some(Instant::now() + ACCEPT_PAUSE),
                 }
             }
             (RECEIVE, Ok(Answer::Bytes(bytes))) if bytes > 0 => {
@@ -132,6 +139,17 @@ impl Control {
             }
             _ => self.forget(key, parts.executor),
         }
+    }
+
+    /// Has listeners that could let nobody in try again, and returns how long to wait if it is only
+    /// not time yet.
+    pub fn listen_again(&mut self, executor: &mut Executor) -> Option<Duration> {
+        let left = self.deaf_until?.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            self.deaf_until = None;
+            self.accept(executor);
+        }
+        Some(left).filter(|left| !left.is_zero())
     }
 
     /// Takes no more questions.

@@ -122,7 +122,7 @@ impl Service {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut done = Vec::new();
         loop {
-            let rebuild = self.settle();
+            let rest = self.settle();
             if let Some(deadline) = self.deadline {
                 let unmounted = self.fuse.as_ref().is_none_or(Fuse::is_over);
                 let removed = self.ublk.as_ref().is_none_or(Ublk::is_over);
@@ -133,7 +133,7 @@ impl Service {
                 }
             }
             let stop = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
-            let patience = [rebuild, stop].into_iter().flatten().min();
+            let patience = [rest, stop].into_iter().flatten().min();
             if let Err(error) = self.executor.wait(patience, &mut done) {
                 // Nobody answers any more, and whoever waits for a file must not wait for ever.
                 if let Some(fuse) = &self.fuse {
@@ -147,7 +147,8 @@ impl Service {
         }
     }
 
-    /// Lets everything happen that can without waiting; returns how long a rebuild rests.
+    /// Lets everything happen that can without waiting; returns how long a rebuild or a listener
+    /// rests.
     fn settle(&mut self) -> Option<Duration> {
         let rest = loop {
             let rest = self.rebuild.step(&mut self.executor);
@@ -165,7 +166,10 @@ impl Service {
             asked(&mut self.control).answer_late(asker, result, &mut self.executor);
         }
         self.server.flush(&mut self.executor);
-        rest
+        let executor = &mut self.executor;
+        let server = self.server.listen_again(executor);
+        let control = self.control.as_mut().and_then(|control| control.listen_again(executor));
+        [rest, server, control].into_iter().flatten().min()
     }
 
     /// The end of an order belongs to whoever gave it.

@@ -22,6 +22,7 @@ use crate::driver::{Answer, Done, Handle, Token};
 use crate::executor::Executor;
 use crate::steps::zeroes;
 use mirrorball_core::slab::Slab;
+use std::time::{Duration, Instant};
 
 /// The owners of the server's tokens.
 pub const TOKEN_OWNERS: [u8; 6] = [LISTENER, RECEIVE, SEND, JOB, BELL, SURVEY];
@@ -31,6 +32,9 @@ const SEND: u8 = 3;
 
 /// Streams of connections begin here: far from zero, so that nobody takes one for an index.
 const FIRST_STREAM: u64 = 1000;
+
+/// How long a listener that could let nobody in waits before it tries again.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How many connections a server takes at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +57,8 @@ pub struct Server {
     /// Connections to be forgotten.
     over: Vec<u32>,
     next_stream: u64,
+    /// When listeners that could let nobody in try again.
+    deaf_until: Option<Instant>,
     stopping: bool,
 }
 
@@ -87,6 +93,7 @@ impl Server {
             dirty: Vec::new(),
             over: Vec::new(),
             next_stream: FIRST_STREAM,
+            deaf_until: None,
             stopping: false,
         };
         server.accept(executor);
@@ -113,8 +120,9 @@ impl Server {
                 self.accept(executor);
             }
             (LISTENER, _) => {
-                // Out of descriptors, most likely: the end of a connection tries again.
+                // Out of descriptors, most likely.
                 self.listeners[key as usize].accepting = false;
+                self.deaf_until = Some(Instant::now() + ACCEPT_PAUSE);
             }
             (BELL, Ok(Answer::Bytes(bytes))) if bytes > 0 => self.on_bell(executor),
             (BELL, _) => {}
@@ -153,6 +161,17 @@ impl Server {
         }
         // Where there was no room for a connection there may be now.
         self.accept(executor);
+    }
+
+    /// Has listeners that could let nobody in try again, and returns how long to wait if it is only
+    /// not time yet.
+    pub fn listen_again(&mut self, executor: &mut Executor) -> Option<Duration> {
+        let left = self.deaf_until?.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            self.deaf_until = None;
+            self.accept(executor);
+        }
+        Some(left).filter(|left| !left.is_zero())
     }
 
     /// Takes no more connections and requests; what is under way is finished and answered.
