@@ -43,7 +43,7 @@ struct Given {
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let mut ending = Ending::Done;
     let mut complain = |error: &anyhow::Error| {
-        eprintln!("error: {error:#}");
+        screen::say(format_args!("error: {error:#}"));
         ending = Ending::WrongUse;
     };
     let mut given = Given::default();

@@ -121,7 +121,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     Results::check(&folder, &plan).map_err(Failure::WrongUse)?;
     for note in &inputs.notes {
-        eprintln!("note: {}:{}: `{}`: {}", note.file, note.line, note.option, note.reason);
+        screen::say(format_args!(
+            "note: {}:{}: `{}`: {}",
+            note.file, note.line, note.option, note.reason
+        ));
     }
     let results = Results::open(&folder, &plan)
         .with_context(|| {
@@ -133,8 +136,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let summaries = match ending {
         run::Ending::Complete(summaries) => summaries,
         run::Ending::Interrupted { done, all } => {
-            eprintln!("interrupted: {done} of {all} cells are saved in {shown}");
-            eprintln!("  to go on, give the same command again");
+            screen::say(format_args!("interrupted: {done} of {all} cells are saved in {shown}"));
+            screen::say("  to go on, give the same command again");
             return Ok(Ending::Interrupted);
         }
     };
@@ -142,10 +145,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let format = FORMATS.iter().find(|format| format.name == args.format);
     let render = format.expect("clap lets known formats pass").render;
     screen::print(&render(&Findings::of_study(&study), screen::style()))?;
-    eprintln!("results are in {shown}");
+    screen::say(format_args!("results are in {shown}"));
     if args.report {
         let path = report::write_page(&folder).map_err(Failure::Fault)?;
-        eprintln!("the report is in {}", path.display());
+        screen::say(format_args!("the report is in {}", path.display()));
     }
     Ok(Ending::Done)
 }
@@ -200,7 +203,7 @@ fn run_cells(args: &Args, plan: &Plan, inputs: &Inputs, results: &Results) -> Re
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(INTERRUPTED.into());
         }
-        eprintln!("\nfinishing the cells under way; Ctrl-C again to stop at once");
+        screen::say("\nfinishing the cells under way; Ctrl-C again to stop at once");
     })
     .context("cannot listen for Ctrl-C")?;
     // Hidden by indicatif itself where stderr is no terminal.

@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let render = format.expect("clap lets known formats pass").render;
     screen::print(&render(&explained, screen::style()))?;
     if let Some(path) = &args.report {
-        eprintln!("the picture is in {}", path.display());
+        screen::say(format_args!("the picture is in {}", path.display()));
     }
     Ok(Ending::Done)
 }

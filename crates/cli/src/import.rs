@@ -3,6 +3,7 @@
 //! Every file is understood before anything is written.
 
 use crate::ending::{Ending, Failure};
+use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
 use mirrorball_core::policies::Spec;
 use mirrorball_lab::import::fio::{Log, cell};
@@ -74,10 +75,14 @@ fn run_fio(args: &FioArgs) -> Result<Ending, Failure> {
     let records = fio_records(args, &about).map_err(Failure::WrongUse)?;
     let added = import::add(&args.output, records).map_err(Failure::Fault)?;
     for path in &added.written {
-        eprintln!("added {}", path.display());
+        screen::say(format_args!("added {}", path.display()));
     }
     if added.known > 0 {
-        eprintln!("note: {} of the files were in {} already", added.known, args.output.display());
+        screen::say(format_args!(
+            "note: {} of the files were in {} already",
+            added.known,
+            args.output.display()
+        ));
     }
     Ok(Ending::Done)
 }

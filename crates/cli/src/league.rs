@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
                 // Every league overwrites it, as every run of `compare --report` does its own.
                 let written = std::fs::write(PAGE, page::render(&standings));
                 written.with_context(|| format!("cannot write {PAGE}")).map_err(Failure::Fault)?;
-                eprintln!("the report is in {PAGE}");
+                screen::say(format_args!("the report is in {PAGE}"));
             }
             Ok(Ending::Done)
         }
@@ -164,7 +164,7 @@ fn play(args: &Args, asked: &Asked) -> Result<Outcome> {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(INTERRUPTED.into());
         }
-        eprintln!("\nfinishing the cells under way; Ctrl-C again to stop at once");
+        screen::say("\nfinishing the cells under way; Ctrl-C again to stop at once");
     })
     .context("cannot listen for Ctrl-C")?;
     let bar = ProgressBar::new(asked.cell_count() as u64);

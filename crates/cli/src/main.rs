@@ -4,6 +4,9 @@
 //! here. Exit codes: 0 done, 1 ran and found a failure, 2 wrong use, 130 interrupted by Ctrl-C (as
 //! a shell reports a program that SIGINT ended).
 
+// Both panic where they cannot write: `screen` has what does not.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 mod check;
 mod compare;
 mod completions;
@@ -74,7 +77,7 @@ fn main() -> ExitCode {
         Command::Man(args) => man::run(&args),
     };
     let ending = result.unwrap_or_else(|failure| {
-        eprintln!("error: {:#}", failure.cause());
+        screen::say(format_args!("error: {:#}", failure.cause()));
         failure.ending()
     });
     ending.exit_code()

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         let done = repeat(&recipes).map_err(Failure::Fault)?;
         if args.report {
             save(Path::new(PAGE), &page::render(&done)).map_err(Failure::WrongUse)?;
-            eprintln!("the report is in {PAGE}");
+            screen::say(format_args!("the report is in {PAGE}"));
         }
         written(args, &done).map_err(Failure::Fault)?
     };

@@ -95,11 +95,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     let skipped: Vec<&Skipped> = sets.iter().flat_map(|set| &set.skipped).chain(&refused).collect();
     for one in &skipped {
-        eprintln!("skipped: {}", shown(one));
+        screen::say(format_args!("skipped: {}", shown(one)));
     }
     for set in &sets {
         for note in &set.notes {
-            eprintln!("note: {}: {note}", set.label);
+            screen::say(format_args!("note: {}: {note}", set.label));
         }
     }
     match &output {
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Some(path) => {
             let text = render(&form, &sets, Style::FILE);
             write(path, &text, existing).map_err(Failure::Fault)?;
-            eprintln!("the report is in {}", path.display());
+            screen::say(format_args!("the report is in {}", path.display()));
         }
     }
     Ok(if skipped.is_empty() { Ending::Done } else { Ending::FoundFailure })

@@ -1,8 +1,10 @@
-//! What goes to the terminal: plain or coloured text on stdout, and when.
+//! What goes to the terminal: plain or coloured text on stdout, and when; and notes on stderr.
 
 use crate::ending::Failure;
+use anyhow::Context;
 use mirrorball_lab::report::{Ink, Style};
-use std::io::{ErrorKind, IsTerminal, Write, stdout};
+use std::fmt::Display;
+use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use terminal_size::terminal_size_of;
 
 /// Narrower than this nothing can be shown in columns.
@@ -31,7 +33,15 @@ pub(crate) fn width_columns() -> Option<usize> {
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::Fault(error.into())),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to stdout").map_err(Failure::Fault)
+        }
         Ok(()) | Err(_) => Ok(()),
     }
+}
+
+/// Writes a line to stderr; the only way there, for `eprintln!` panics if nobody reads it, and what
+/// a command does and how it ends must not depend on that.
+pub(crate) fn say(line: impl Display) {
+    let _ = stderr().write_all(format!("{line}\n").as_bytes());
 }

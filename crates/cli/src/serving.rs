@@ -5,6 +5,7 @@
 
 use crate::ctl::refusal;
 use crate::ending::{Failure, INTERRUPTED};
+use crate::screen;
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use mirrorball_core::policies::Spec;
@@ -117,7 +118,7 @@ pub(crate) fn run(
     for address in &addresses {
         for export in &exports {
             let place = address.uri(export, doors.cover());
-            eprintln!("{}: {} bytes at {place}", export.name, export.size_bytes);
+            screen::say(format_args!("{}: {} bytes at {place}", export.name, export.size_bytes));
         }
     }
     let ublk = devices.then(|| add_devices(&exports, &mut executor)).transpose()?;
@@ -143,7 +144,7 @@ pub(crate) fn run(
         let opening = scope.spawn(|| {
             let opened = open(&files, doors.loops).and_then(|()| open_devices(&openers));
             match &opened {
-                Ok(()) => eprintln!("ready"),
+                Ok(()) => screen::say("ready"),
                 Err(_) => stopper.stop(),
             }
             opened
@@ -154,7 +155,7 @@ pub(crate) fn run(
     tell(service.last_notes());
     let refused = lateness::refused(service.executor());
     for (devid, Lateness { p99, bound }) in &refused {
-        eprintln!("devid {devid}: {}", refusal(*p99, *bound));
+        screen::say(format_args!("devid {devid}: {}", refusal(*p99, *bound)));
     }
     drop(service);
     if let Some(porter) = porter {
@@ -266,7 +267,7 @@ impl Doors {
 
 fn tell(notes: impl IntoIterator<Item = String>) {
     for note in notes {
-        eprintln!("note: {note}");
+        screen::say(format_args!("note: {note}"));
     }
 }
 
@@ -303,7 +304,7 @@ fn open_devices(openers: &[Opener]) -> Result<(), Failure> {
     for opener in openers {
         let device = opener.open().map_err(device_refusal)?;
         let Export { name, size_bytes, .. } = &opener.export;
-        eprintln!("{name}: {size_bytes} bytes at {}", device.display());
+        screen::say(format_args!("{name}: {size_bytes} bytes at {}", device.display()));
     }
     Ok(())
 }
@@ -315,7 +316,12 @@ fn open(files: &[(Export, PathBuf)], loops: bool) -> Result<(), Failure> {
             true => &attach(file, export.block_bytes).map_err(|e| Failure::Fault(e.into()))?,
             false => file,
         };
-        eprintln!("{}: {} bytes at {}", export.name, export.size_bytes, place.display());
+        screen::say(format_args!(
+            "{}: {} bytes at {}",
+            export.name,
+            export.size_bytes,
+            place.display()
+        ));
     }
     Ok(())
 }
@@ -326,8 +332,8 @@ fn stop_at_signals(stopper: Arc<Stopper>) -> io::Result<()> {
         if stopping.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(INTERRUPTED));
         }
-        eprintln!("finishing what is under way (again to stop at once)");
         stopper.stop();
+        screen::say("finishing what is under way (again to stop at once)");
     });
     set.map_err(io::Error::other)
 }
@@ -349,7 +355,7 @@ fn bind(address: &Address) -> Result<OwnedFd, Failure> {
 fn listen_for_metrics(address: SocketAddr, executor: &mut Executor) -> anyhow::Result<Handle> {
     let socket = TcpListener::bind(address)
         .with_context(|| format!("cannot listen on {address} for metrics (take another port)"))?;
-    eprintln!("metrics: http://{}/metrics", socket.local_addr()?);
+    screen::say(format_args!("metrics: http://{}/metrics", socket.local_addr()?));
     Ok(executor.driver.adopt(socket.into())?)
 }
 

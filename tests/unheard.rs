@@ -1,0 +1,102 @@
+//! What the program says where nobody can hear it: it does its work all the same, ends as its exit
+//! codes promise, and obeys signals.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+#[path = "support/pair.rs"]
+mod pair;
+
+use pair::{ARRAY, JOB};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A folder with an array and a job.
+fn folder() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("pair.toml"), ARRAY).unwrap();
+    fs::write(folder.path().join("reader.fio"), JOB).unwrap();
+    folder
+}
+
+/// The program with these arguments, run in the folder.
+fn command(folder: &TempDir, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
+    command.args(arguments).current_dir(folder.path());
+    command
+}
+
+/// A file that is always full.
+fn full() -> File {
+    File::options().write(true).open("/dev/full").unwrap()
+}
+
+/// Ends a program by a signal, and says how it ended.
+fn end(mut program: Child) -> Option<i32> {
+    let id = program.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(60) {
+        if let Some(status) = program.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    program.kill().unwrap();
+    panic!("it did not heed the signal");
+}
+
+#[test]
+fn an_exit_code_does_not_depend_on_who_listens() {
+    let folder = folder();
+    let compare = ["compare", "pair.toml", "reader.fio", "-p", "pid", "-n", "1", "-d", "100ms"];
+    for (arguments, code) in [
+        (&[&compare[..], &["-o", "out", "--report"]].concat()[..], 0),
+        (&["report", "out"], 0),
+        (&["explain", "pair.toml", "reader.fio", "--at", "1ms", "--report", "why.html"], 0),
+        (&["report", "out", "nosuch", "--force"], 1),
+        (&["check", "pair.toml", "nosuch.fio"], 2),
+        (&["compare", "nosuch"], 2),
+    ] {
+        let status = command(&folder, arguments).stdout(Stdio::null()).stderr(full()).status();
+        assert_eq!(status.unwrap().code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_comparison_says_so_by_its_exit_code() {
+    let folder = folder();
+    let words = ["compare", "pair.toml", "reader.fio", "-p", "pid", "-n", "1000", "-o", "out"];
+    let program = command(&folder, &words).stderr(full()).spawn().unwrap();
+    let begin = Instant::now();
+    while fs::read_dir(folder.path().join("out/cells")).map_or(0, Iterator::count) == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "nothing is saved");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(end(program), Some(130));
+}
+
+/// As `mirrorball serve ... 2>&1 | tee log`, where Ctrl-C ends `tee` first.
+#[test]
+fn a_service_ends_when_nobody_reads_what_it_says() {
+    let folder = folder();
+    let words = ["emulate", "hdd-7k2-desktop", "--size", "64M", "--export", "nbd:unix:socket"];
+    let mut program = command(&folder, &words).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(program.stderr.take().unwrap()).lines();
+    assert!(lines.by_ref().map_while(Result::ok).any(|line| line == "ready"));
+    drop(lines);
+    assert_eq!(end(program), Some(0));
+    assert!(!folder.path().join("socket").exists(), "it did not tidy up");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_told_by_name() {
+    let folder = folder();
+    let output = command(&folder, &["policies"]).stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.starts_with("error: cannot write to stdout: No space left"), "{message}");
+}
