@@ -24,7 +24,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   mirrorball explain two-ssd-raid1 rand-4k-qd32
-  mirrorball explain kakra-six-hdd seq-read-defrag --policy btrfs/pid --at 10s --reads 50
+  mirrorball explain hetero-hdd-raid1 seq-read-defrag --policy btrfs/pid --at 10s --reads 50
   mirrorball explain my-array.toml my-job.fio --at 20s --for 500ms --report why.html")]
 pub(crate) struct Args {
     /// The array: a TOML file or a built-in array

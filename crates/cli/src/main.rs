@@ -82,3 +82,6 @@ fn main() -> ExitCode {
     });
     ending.exit_code()
 }
+
+#[cfg(test)]
+mod examples;
