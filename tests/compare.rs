@@ -223,6 +223,20 @@ fn what_is_mistyped_is_answered_with_the_nearest() {
 }
 
 #[test]
+fn a_file_that_is_not_there_is_told_with_one_that_is_near() {
+    let place = Place::new();
+    let none = "there is no file and no built-in";
+    let guess = "did you mean `pair.toml`?";
+    place.refuses(&["compare", "pai.tml"], &[none, "array `pai.tml`", guess]);
+    place.refuses(&["compare", "pair"], &[none, guess]);
+    place.refuses(&["compare", "piar.toml"], &["piar.toml", "No such file", guess]);
+    place.refuses(&["check", "./piar.toml"], &["did you mean `./pair.toml`?"]);
+    place.refuses(&["compare", "zebra"], &[none, "the built-in ones are hetero-hdd-raid1"]);
+    place.refuses(&["compare", "pair.toml", "job.foi"], &[none, "did you mean `job.fio`?"]);
+    place.refuses(&["explain", "pair.toml", "jbo.fio"], &["No such file", "`job.fio`"]);
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_file_and_line() {
     let place = Place::new();
     let refuses = |array: &str, job: &str, parts: &[&str]| {

@@ -5,16 +5,21 @@
 //! told wrong before a run is told here: what the readers refuse, real members, jobs larger than
 //! the volume, two jobs of one name.
 
+mod find;
+
 use crate::hash::stable_hash;
 use crate::plan::{JobSource, Pace, Source};
 use crate::study;
-use anyhow::{Context, Result, bail};
-use mirrorball_core::nearest::nearest;
+use anyhow::{Result, bail};
+use find::Kind;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource};
 use mirrorball_sim::engine;
 use mirrorball_sim::job::{Direction, Environment, Job, JobFile, Note};
-use std::fs;
 use std::path::Path;
+
+const ARRAY: Kind =
+    Kind { name: "array", ending: ".toml", builtin: || ArrayFile::builtin_names().collect() };
+const JOB: Kind = Kind { name: "job", ending: ".fio", builtin: || builtin_job_names().collect() };
 
 /// The jobs compiled in, by name.
 const BUILTIN_JOBS: [(&str, &str); 12] = [
@@ -126,11 +131,10 @@ pub fn load_array(name: &str) -> Result<(Source, ArraySpec)> {
             ArrayFile::DEFAULT
         );
     }
-    let is_path = Path::new(name).exists() || looks_like_path(name, ".toml");
     let file = match ArrayFile::builtin(name) {
         Ok(file) if !Path::new(name).exists() => file,
-        _ if is_path => ArrayFile::load(Path::new(name))?,
-        other => other?,
+        _ if ARRAY.is_path(name) => ArrayFile::parse(&ARRAY.read(name)?, name)?,
+        _ => return Err(ARRAY.unknown(name)),
     };
     let fingerprint = fingerprint(&file.spec);
     Ok((Source { name: stem(name), text: file.text, fingerprint }, file.spec))
@@ -158,7 +162,8 @@ pub fn load_job(name: &str) -> Result<(Source, JobFile)> {
         Some((name, text)) if !Path::new(name).exists() => {
             (text.to_owned(), format!("jobs/{name}.fio"))
         }
-        _ => (read_job(name)?, name.to_owned()),
+        _ if JOB.is_path(name) => (JOB.read(name)?, name.to_owned()),
+        _ => return Err(JOB.unknown(name)),
     };
     let job = JobFile::parse(&text, &file_name, &Environment::process())?;
     let meaning = format!("{:?} {:?}", job.jobs, job.background);
@@ -218,27 +223,6 @@ fn builtin_job(name: &str) -> Option<(&'static str, &'static str)> {
     BUILTIN_JOBS.into_iter().find(|(candidate, _)| *candidate == bare)
 }
 
-fn read_job(name: &str) -> Result<String> {
-    if Path::new(name).exists() || looks_like_path(name, ".fio") {
-        return fs::read_to_string(name)
-            .with_context(|| format!("{name}: cannot read the job file"));
-    }
-    match nearest(name, builtin_job_names()) {
-        Some(guess) => bail!("there is no built-in job `{name}` (did you mean `{guess}`?)"),
-        None => {
-            let names: Vec<&str> = builtin_job_names().collect();
-            bail!(
-                "there is no file and no built-in job `{name}` (the built-in ones are {})",
-                names.join(", ")
-            )
-        }
-    }
-}
-
-fn looks_like_path(name: &str, ending: &str) -> bool {
-    name.contains('/') || name.ends_with(ending)
-}
-
 /// A file's name without folder and ending: what results call it.
 fn stem(name: &str) -> String {
     let stem = Path::new(name).file_stem().unwrap_or_default();
@@ -248,6 +232,7 @@ fn stem(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// A job that is shipped but not compiled in would not be found from another folder.
     #[test]

@@ -1,0 +1,66 @@
+//! Reading the text of an input, and what is said if there is none of its name.
+
+use anyhow::{Context, Error, Result, anyhow};
+use mirrorball_core::nearest::nearest;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// A kind of input.
+pub(super) struct Kind {
+    /// What messages call it.
+    pub(super) name: &'static str,
+    /// How its files end.
+    pub(super) ending: &'static str,
+    /// Those that are compiled in.
+    pub(super) builtin: fn() -> Vec<&'static str>,
+}
+
+impl Kind {
+    /// Whether a name is meant as that of a file, be it there or not.
+    pub(super) fn is_path(&self, name: &str) -> bool {
+        Path::new(name).exists() || name.contains('/') || name.ends_with(self.ending)
+    }
+
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// If it cannot be read; a near name is told if it is not there.
+    pub(super) fn read(&self, path: &str) -> Result<String> {
+        fs::read_to_string(path).or_else(|error| {
+            let guess = match error.kind() {
+                ErrorKind::NotFound => self.nearest(path),
+                _ => None,
+            };
+            let hint = guess.map(|guess| format!(" (did you mean `{guess}`?)")).unwrap_or_default();
+            let kind = self.name;
+            Err(error).with_context(|| format!("{path}: cannot read the {kind} file{hint}"))
+        })
+    }
+
+    /// That nothing has this name, neither a file nor what is compiled in.
+    pub(super) fn unknown(&self, name: &str) -> Error {
+        let kind = self.name;
+        let hint = match self.nearest(name) {
+            Some(guess) => format!("did you mean `{guess}`?"),
+            None => format!("the built-in ones are {}", (self.builtin)().join(", ")),
+        };
+        anyhow!("there is no file and no built-in {kind} `{name}` ({hint})")
+    }
+
+    /// What is most like a name: a file in its folder, or what is compiled in.
+    fn nearest(&self, name: &str) -> Option<String> {
+        let path = Path::new(name);
+        let folder = path.parent()?;
+        let beside = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let entries = fs::read_dir(beside).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut files: Vec<String> = names.filter(|name| name.ends_with(self.ending)).collect();
+        // Folders have no order, and the first of equals is told.
+        files.sort();
+        let builtin = if name.contains('/') { Vec::new() } else { (self.builtin)() };
+        let known = builtin.into_iter().chain(files.iter().map(String::as_str));
+        let found = nearest(path.file_name()?.to_str()?, known)?;
+        Some(folder.join(found).display().to_string())
+    }
+}
