@@ -1,11 +1,15 @@
 //! A job while its options are being applied: defaults, then `global`, then its own section.
 
+use super::Note;
 use super::error::Fault;
 use super::spec::{
     Access, Arrivals, Direction, Distribution, Extent, Job, Mix, PerDirection, SizeShare,
 };
 use super::value::KbBase;
 use mirrorball_core::units::Nanos;
+
+/// The option that says how many requests are in flight.
+pub(super) const DEPTH: &str = "iodepth";
 
 /// How many requests an I/O engine of fio really keeps in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,10 +30,9 @@ pub(super) struct Draft {
     pub(super) stonewall: bool,
     pub(super) engine: Engine,
     pub(super) read_percent: u64,
+    /// The file and the line that set the depth, if one did.
+    pub(super) depth_from: Option<(String, usize)>,
 }
-
-/// An option and how it counts, for a note.
-pub(super) type Remark = (&'static str, String);
 
 /// fio's own defaults.
 impl Default for Draft {
@@ -73,7 +76,7 @@ impl Default for Draft {
             group_reporting: false,
         };
         let (kb_base, engine) = (KbBase(1024), Engine::Synchronous);
-        Draft { job, kb_base, stonewall: false, engine, read_percent: 50 }
+        Draft { job, kb_base, stonewall: false, engine, read_percent: 50, depth_from: None }
     }
 }
 
@@ -84,8 +87,8 @@ impl Draft {
         index: usize,
         group: usize,
         line: usize,
-    ) -> Result<(Job, Vec<Remark>), Fault> {
-        let (mut job, mut remarks) = (self.job, Vec::new());
+    ) -> Result<(Job, Option<Note>), Fault> {
+        let (mut job, mut note) = (self.job, None);
         (job.index, job.group, job.line) = (index, group, line);
         if let Mix::ReadWrite { .. } = job.mix {
             job.mix = Mix::ReadWrite { read_percent: self.read_percent };
@@ -107,13 +110,12 @@ impl Draft {
                 Engine::AsynchronousIfDirect => "libaio without direct=1",
                 _ => "a synchronous ioengine (psync unless another is set)",
             };
-            remarks.push((
-                "iodepth",
-                format!("counts as 1, as in fio: {why} keeps one request in flight"),
-            ));
+            let (file, line) = self.depth_from.expect("the default depth is 1");
+            let reason = format!("counts as 1, as in fio: {why} keeps one request in flight");
+            note = Some(Note { file, line, option: DEPTH.to_owned(), reason });
             job.depth = 1;
         }
-        Ok((job, remarks))
+        Ok((job, note))
     }
 }
 

@@ -250,10 +250,10 @@ impl<'a> Reader<'a> {
         }
         let (index, group) = (self.result.jobs.len(), self.group);
         let finished = draft.finish(index, group, section.line);
-        let (job, remarks) =
+        let (job, note) =
             finished.map_err(|fault| JobError::new(&self.result.file, section.line, fault))?;
-        for (option, reason) in remarks {
-            self.note(&self.result.file.clone(), section.line, option, &reason);
+        if let Some(Note { file, line, option, reason }) = note {
+            self.note(&file, line, &option, &reason);
         }
         self.result.jobs.push(job);
         Ok(())
@@ -277,6 +277,9 @@ impl<'a> Reader<'a> {
             Support::Takes(setter) => {
                 let value = value.map(|text| self.expand(&option.name, text)).transpose()?;
                 setter.apply(draft, &option.name, value.as_deref())?;
+                if option.name == draft::DEPTH {
+                    draft.depth_from = Some((option.file.clone(), option.line));
+                }
                 if let Some(reason) = row.note {
                     self.note(&option.file, option.line, &option.name, reason);
                 }

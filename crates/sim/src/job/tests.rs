@@ -204,6 +204,19 @@ fn a_depth_counts_only_where_fio_would_reach_it() {
 }
 
 #[test]
+fn a_depth_that_does_not_count_is_noted_where_it_stands() {
+    for (text, line) in [
+        ("[a]\nioengine=sync\niodepth=32\n", 3),
+        ("[global]\niodepth=32\n[a]\nrw=read\n", 2),
+        ("[global]\niodepth=32\n[a]\niodepth=8\n", 4),
+    ] {
+        let notes = parse(text).unwrap().notes;
+        let note = notes.iter().find(|note| note.option == "iodepth").unwrap();
+        assert_eq!((&*note.file, note.line), ("test.fio", line), "{text}");
+    }
+}
+
+#[test]
 fn what_changes_nothing_is_noted_once_where_it_first_stands() {
     let text = "[a]\nioengine=psync\nthread\neta=always\n[b]\nthread=1\nverify=0\nsync=none\n";
     let notes = parse(text).unwrap().notes;
