@@ -345,3 +345,23 @@ fn what_cannot_be_served_is_refused_with_a_hint() {
     fs::remove_file(place.path("a.img")).unwrap();
     refused(&serve("pair.toml"), 2, &["a.img", "No such file"]);
 }
+
+#[test]
+fn the_control_socket_may_be_named_before_and_behind_the_question() {
+    let place = Place::new();
+    let asked = |words: &[&str]| {
+        let Output { status, stderr, .. } = place.mirrorball(words).output().unwrap();
+        (status.code(), String::from_utf8(stderr).unwrap())
+    };
+    let nobody = (Some(1), "nobody answers at `v.ctl`");
+    for (words, (code, part)) in [
+        (&["ctl", "-c", "v.ctl", "status"][..], nobody),
+        (&["ctl", "status", "-c", "v.ctl"], nobody),
+        (&["ctl", "members", "rebuild", "2", "--control", "v.ctl"], nobody),
+        (&["ctl", "status"], (Some(2), "--control PATH")),
+    ] {
+        let (ended, message) = asked(words);
+        assert_eq!(ended, code, "{words:?}: {message}");
+        assert!(message.contains(part), "{words:?}: {message}");
+    }
+}

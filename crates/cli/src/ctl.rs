@@ -17,11 +17,12 @@ Examples:
   mirrorball ctl --control /tmp/volume.ctl status
   mirrorball ctl --control /tmp/volume.ctl policy round-robin:256K
   mirrorball ctl --control /tmp/volume.ctl members rebuild 2 --rate 50M
-  mirrorball ctl --control /tmp/volume.ctl stats --format json")]
+  mirrorball ctl stats --format json --control /tmp/volume.ctl")]
 pub(crate) struct Args {
     /// The control socket of the service
-    #[arg(short, long, value_name = "PATH")]
-    control: PathBuf,
+    // Needed, but what may follow the question cannot be called so to clap.
+    #[arg(short, long, value_name = "PATH", global = true)]
+    control: Option<PathBuf>,
 
     #[command(subcommand)]
     question: Question,
@@ -78,6 +79,10 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let control = args.control.as_deref().ok_or_else(|| {
+        let text = "which service? (--control PATH, as `emulate` or `serve` was given)";
+        Failure::WrongUse(anyhow!("{text}"))
+    })?;
     let line = match &args.question {
         Question::Status => "status".to_owned(),
         Question::Members { order: None } => "members".to_owned(),
@@ -90,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Question::Policy { name: None } => "policy".to_owned(),
         Question::Policy { name: Some(name) } => format!("policy {name}"),
     };
-    let answer = &ask(&args.control, &line)?;
+    let answer = &ask(control, &line)?;
     screen::print(&match (args.format, &args.question) {
         (Format::Json, _) => format!("{answer:#}\n"),
         (Format::Text, Question::Status) => status(answer),
