@@ -99,6 +99,8 @@ fn a_file_of_the_user_is_not_replaced_unasked() {
     let place = Place::new();
     fs::write(place.path("report.html"), "mine").unwrap();
     place.refuses(&["report", "out"], &["report.html exists", "--force"]);
+    place.refuses(&["report", "nosuch"], &["nosuch"]);
+    assert!(!stderr(&place.run(&["report", "nosuch"])).contains("report.html"));
     assert_eq!(place.read("report.html"), "mine");
     succeeds(&place.run(&["report", "out", "--force"]));
     assert!(place.read("report.html").starts_with("<!DOCTYPE html>"));
@@ -113,6 +115,9 @@ fn the_ending_of_the_file_says_what_to_write() {
         succeeds(&place.run(&["report", "out", "-o", file]));
         assert!(place.read(file).starts_with(start), "{file}: {:.40}", place.read(file));
     }
+    place.refuses(&["report", "out", "-o", "a.pdf"], &["end in .pdf", ".html", ".md", "--format"]);
+    succeeds(&place.run(&["report", "out", "-o", "a.log", "--format", "csv"]));
+    assert!(place.read("a.log").starts_with("array,job"));
 }
 
 #[test]

@@ -79,19 +79,19 @@ const ENDINGS: [(&str, &str); 6] = [
 ];
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let form = form(args);
+    let form = form(args).map_err(Failure::WrongUse)?;
     let output = match form {
         Form::Html => Some(args.output.clone().unwrap_or(PathBuf::from(PAGE_FILE))),
         Form::Text(_) => args.output.clone(),
     };
     let existing = if args.force { Existing::Replace } else { Existing::Keep };
-    if let Some(path) = &output {
-        check_output(path, existing).map_err(Failure::WrongUse)?;
-    }
     let Loaded { sets, refused } = results::load(&args.paths);
     if sets.is_empty() {
         let lines: Vec<String> = refused.iter().map(shown).collect();
         return Err(Failure::WrongUse(anyhow!("{}", lines.join("\n  "))));
+    }
+    if let Some(path) = &output {
+        check_output(path, existing).map_err(Failure::WrongUse)?;
     }
     let skipped: Vec<&Skipped> = sets.iter().flat_map(|set| &set.skipped).chain(&refused).collect();
     for one in &skipped {
@@ -132,15 +132,25 @@ fn form_names() -> PossibleValuesParser {
 }
 
 /// What was asked for, by name or by the ending of the file.
-fn form(args: &Args) -> Form {
-    let ending =
-        args.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
-    let by_ending = || {
-        let known = ENDINGS.iter().find(|(known, _)| ending == Some(known));
-        known.map_or(HTML, |(_, name)| name)
+fn form(args: &Args) -> anyhow::Result<Form> {
+    let ending = args.output.as_deref().and_then(Path::extension);
+    let name = match (&args.format, ending) {
+        (Some(name), _) => name,
+        (None, None) => HTML,
+        (None, Some(ending)) => of_ending(&ending.to_string_lossy())?,
     };
-    let name = args.format.as_deref().unwrap_or_else(by_ending);
-    FORMATS.iter().find(|format| format.name == name).map_or(Form::Html, Form::Text)
+    Ok(FORMATS.iter().find(|format| format.name == name).map_or(Form::Html, Form::Text))
+}
+
+fn of_ending(ending: &str) -> anyhow::Result<&'static str> {
+    let known = ENDINGS.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known));
+    known.map(|(_, name)| *name).ok_or_else(|| {
+        let known = ENDINGS.map(|(known, _)| format!(".{known}")).join(", ");
+        anyhow!(
+            "--output: nothing is known to go into files that end in .{ending}\n  hint: {known} \
+             are known; else say what to write with --format"
+        )
+    })
 }
 
 fn render(form: &Form, sets: &[ResultSet], style: Style) -> String {
