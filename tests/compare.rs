@@ -257,6 +257,22 @@ fn what_cannot_be_is_refused_with_file_and_line() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn what_has_no_end_is_refused() {
+    let place = Place::new();
+    for name in ["endless.toml", "endless.fio"] {
+        std::os::unix::fs::symlink("/dev/zero", place.path(name)).unwrap();
+        // It would read until memory is full.
+        let limited = format!("ulimit -v 2000000; exec \"$0\" check {name}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &limited, env!("CARGO_BIN_EXE_mirrorball")]);
+        let output = shell.current_dir(place.path(".")).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains("larger than 4 MiB"), "{output:?}");
+    }
+}
+
+#[test]
 fn check_tells_what_it_understood_and_what_it_did_not() {
     let place = Place::new();
     let text = stdout(&place.run(&["check", "pair.toml", "job.fio"]));

@@ -2,9 +2,12 @@
 
 use anyhow::{Context, Error, Result, anyhow};
 use mirrorball_core::nearest::nearest;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
+
+/// No array and no job is larger than this; what has no end, such as `/dev/zero`, is.
+const BYTES_MAX: u64 = 4 << 20;
 
 /// A kind of input.
 pub(super) struct Kind {
@@ -27,7 +30,7 @@ impl Kind {
     /// # Errors
     /// If it cannot be read; a near name is told if it is not there.
     pub(super) fn read(&self, path: &str) -> Result<String> {
-        fs::read_to_string(path).or_else(|error| {
+        read_text(path).or_else(|error| {
             let guess = match error.kind() {
                 ErrorKind::NotFound => self.nearest(path),
                 _ => None,
@@ -63,4 +66,15 @@ impl Kind {
         let found = nearest(path.file_name()?.to_str()?, known)?;
         Some(folder.join(found).display().to_string())
     }
+}
+
+/// Reads a file; one of another kind, such as a pipe, as far as it could be an input.
+fn read_text(path: &str) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > BYTES_MAX {
+        let text = format!("it is larger than {} MiB", BYTES_MAX >> 20);
+        return Err(io::Error::new(ErrorKind::FileTooLarge, text));
+    }
+    Ok(text)
 }
