@@ -92,5 +92,15 @@ fn what_makes_no_sense_is_refused() {
     folder.refuses(&["explain", "pair.toml", "no-such-job"], &["no-such-job"]);
     let array = ARRAY.replace("raid1", "raid0");
     fs::write(folder.path("striped.toml"), array).unwrap();
-    folder.refuses(&["explain", "striped.toml", "reader.fio"], &["no read had two mirrors"]);
+    let nothing = "no read had two mirrors to choose from";
+    folder.refuses(&["explain", "striped.toml", "reader.fio"], &[nothing, "raid0 keeps one copy"]);
+    fs::write(folder.path("writer.fio"), JOB.replace("randread", "randwrite")).unwrap();
+    folder.refuses(&["explain", "pair.toml", "writer.fio"], &[nothing, "the job does not read"]);
+    for (line, reason) in
+        [("write_mostly = true", "is write_mostly"), ("failed = true", "has failed")]
+    {
+        fs::write(folder.path("one.toml"), format!("{ARRAY}{line}\n")).unwrap();
+        let parts = [nothing, "devid 2", reason];
+        folder.refuses(&["explain", "one.toml", "reader.fio"], &parts);
+    }
 }

@@ -18,10 +18,13 @@ use crate::inputs::Inputs;
 use crate::record::{ORACLE, PROGRAM_VERSION};
 use crate::report::Style;
 use anyhow::{Result, anyhow, bail};
+use mirrorball_core::member::MemberState;
 use mirrorball_core::policy::{Part, Reason};
 use mirrorball_core::units::Nanos;
+use mirrorball_disk::array_file::MemberSpec;
 use mirrorball_sim::engine::{self, Contender, Run, Watch};
 use mirrorball_sim::explain::{Candidate, Decision, Explanation, Window};
+use mirrorball_sim::job::Direction;
 use serde::Serialize;
 
 pub use summary::{MemberShare, Summary};
@@ -195,7 +198,7 @@ pub fn explain(inputs: &Inputs, question: &Question<'_>) -> Result<Explained> {
     };
     let mut explanation = engine::explain(&run, window)?;
     if explanation.decisions.is_empty() {
-        bail!(nothing_decided(&explanation, question.from));
+        bail!(nothing_decided(&explanation, inputs, question.from));
     }
     let is_cut_short = explanation.decisions.len() > READS_MAX;
     explanation.decisions.truncate(READS_MAX);
@@ -214,7 +217,8 @@ pub fn explain(inputs: &Inputs, question: &Question<'_>) -> Result<Explained> {
     })
 }
 
-fn nothing_decided(explanation: &Explanation, from: Nanos) -> anyhow::Error {
+/// Why there was nothing to choose.
+fn nothing_decided(explanation: &Explanation, inputs: &Inputs, from: Nanos) -> anyhow::Error {
     if explanation.ended <= from {
         return anyhow!(
             "the job ended after {}, before {from}\n  hint: ask for an earlier --at, or give the \
@@ -222,10 +226,32 @@ fn nothing_decided(explanation: &Explanation, from: Nanos) -> anyhow::Error {
             explanation.ended
         );
     }
-    anyhow!(
-        "no read had two mirrors to choose from\n  hint: the array needs a profile with copies \
-         (raid1, raid10) and the job has to read"
-    )
+    let none = "no read had two mirrors to choose from";
+    let profile = inputs.array.profile;
+    if profile.copies() == 1 {
+        let name = profile.name();
+        return anyhow!("{none}: {name} keeps one copy\n  hint: raid1 and raid10 keep more");
+    }
+    let mut directions = inputs.jobs.iter().flat_map(|file| &file.jobs).map(|job| job.mix);
+    if !directions.any(|mix| mix.directions().contains(&Direction::Read)) {
+        return anyhow!("{none}: the job does not read\n  hint: rw=randread is one that does");
+    }
+    let unread: Vec<String> = inputs.array.members.iter().filter_map(why_unread).collect();
+    if unread.is_empty() {
+        return anyhow!("{none} from {from} on\n  hint: ask for another --at, or for more time");
+    }
+    anyhow!("{none}: {}\n  hint: such members are not read while another can be", unread.join(", "))
+}
+
+/// What keeps a member from being chosen.
+fn why_unread(member: &MemberSpec) -> Option<String> {
+    let why = match member.state {
+        MemberState::Failed => "has failed",
+        MemberState::Rebuilding { .. } => "is being rebuilt",
+        MemberState::InSync if member.write_mostly => "is write_mostly",
+        MemberState::InSync => return None,
+    };
+    Some(format!("devid {} {why}", member.devid))
 }
 
 impl Explained {
