@@ -190,6 +190,26 @@ fn the_verdict_copes_with_every_company() {
     );
 }
 
+/// Its own mean is below the best, so the words have to say why it is the one to use.
+#[test]
+fn auto_is_preferred_where_it_ties_the_best_and_the_verdict_says_why() {
+    let plan = plan(&["j"], &["btrfs/pid", "mirrorball/auto"], 2);
+    let study = study(&plan, |cell| {
+        Achieved::reads(match (cell.policy, cell.seed % 2) {
+            ("btrfs/pid", 0) => 1040,
+            ("btrfs/pid", _) => 960,
+            (_, 0) => 900,
+            _ => 1000,
+        })
+    });
+    assert_eq!(
+        study.verdict.sentence,
+        "Use `mirrorball/auto`: it needs no choosing, and none is faster for sure; on j it is \
+         0.95 times as fast as `btrfs/pid`, on average: it takes more repeats to be sure; \
+         `btrfs/pid` cannot be told from it in 2 repeats."
+    );
+}
+
 #[test]
 #[should_panic(expected = "out of place")]
 fn cells_out_of_order_are_a_bug() {

@@ -98,7 +98,9 @@ impl Verdict {
                 format!("{over} it reaches {percent:.0} % of the best (`{BASELINE}` was not run)")
             }
         };
-        let mut sentence = format!("Use `{policy}`: {achieved}");
+        let leads = matrix.rows[0].policy == *policy;
+        let why = if leads { "" } else { "it needs no choosing, and none is faster for sure; " };
+        let mut sentence = format!("Use `{policy}`: {why}{achieved}");
         if matrix.jobs.len() > 1 {
             sentence += &if row.worst_percent >= 100.0 {
                 "; it is the best under each of them".to_owned()
