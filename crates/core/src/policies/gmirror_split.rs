@@ -20,7 +20,8 @@
 //! # Origin
 //! FreeBSD gmirror, `sys/geom/mirror/g_mirror.c`; slice 4096 by default. There the pieces go to the
 //! disks in list order; here the volume cuts in the order of the chunk's stripes, so which mirror
-//! reads the first piece may differ, and pieces are whole blocks of 512 bytes instead of the provider's.
+//! reads the first piece may differ, and pieces are whole blocks of 512 bytes instead of the
+//! provider's.
 
 use super::Build;
 use super::shared::list_order::ListPointer;

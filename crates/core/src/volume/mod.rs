@@ -14,8 +14,8 @@
 //! request's one buffer. What no copy could give whole is tried again by halves, down to a sector.
 //! A copy that cannot be written fails its member. If the others cannot do without that member, or
 //! no copy that can be read was written, it stays and the write fails instead. The retry, the
-//! rewriting and every rebuild and scrub hold a lock on their range: overlapping writes and discards
-//! wait, so that old data never overwrites new.
+//! rewriting and every rebuild and scrub hold a lock on their range: overlapping writes and
+//! discards wait, so that old data never overwrites new.
 //!
 //! **Second reads.** A policy may have a piece read from several mirrors; the first good answer
 //! counts (see `race`). A retry and a rebuild read once.
