@@ -22,14 +22,15 @@ mod tests;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Answer, Done, Handle, Token};
 use crate::executor::Executor;
-use crate::nbd::server::{ACCEPT_PAUSE, Server};
+use crate::nbd::server::Server;
 use crate::rebuild::{Rebuild, RebuildError};
+use crate::retry::Retry;
 use mirrorball_core::slab::Slab;
 use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The owners of the control socket's tokens.
 pub const TOKEN_OWNERS: [u8; 3] = [LISTENER, RECEIVE, SEND];
@@ -50,8 +51,8 @@ pub struct Control {
     policy: Option<String>,
     listeners: Vec<Listener>,
     clients: Slab<Client>,
-    /// When listeners that could let nobody in try again.
-    deaf_until: Option<Instant>,
+    /// Listeners that could let nobody in.
+    retry: Retry,
     stopping: bool,
 }
 
@@ -111,7 +112,7 @@ impl Control {
             policy,
             listeners: listeners.collect(),
             clients: Slab::default(),
-            deaf_until: None,
+            retry: Retry::default(),
             stopping: false,
         };
         control.accept(executor);
@@ -131,7 +132,7 @@ impl Control {
                         self.on_client(socket, speaks, parts.executor);
                         self.accept(parts.executor);
                     }
-                    _ => self.deaf_until = Some(Instant::now() + ACCEPT_PAUSE),
+                    _ => self.retry.later(),
                 }
             }
             (RECEIVE, Ok(Answer::Bytes(bytes))) if bytes > 0 => {
@@ -144,12 +145,10 @@ impl Control {
     /// Has listeners that could let nobody in try again, and returns how long to wait if it is only
     /// not time yet.
     pub fn listen_again(&mut self, executor: &mut Executor) -> Option<Duration> {
-        let left = self.deaf_until?.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            self.deaf_until = None;
+        if self.retry.is_due() {
             self.accept(executor);
         }
-        Some(left).filter(|left| !left.is_zero())
+        self.retry.left()
     }
 
     /// Takes no more questions.

@@ -17,6 +17,7 @@ pub mod member;
 pub mod nbd;
 pub mod rebuild;
 pub mod reopen;
+mod retry;
 pub mod sample;
 pub mod service;
 mod steps;

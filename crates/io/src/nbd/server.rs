@@ -20,9 +20,10 @@ use super::wire::{REQUEST_BYTES, RawRequest, error_chunk, request, simple_reply}
 use crate::driver::buffers::BufferKey;
 use crate::driver::{Answer, Done, Handle, Token};
 use crate::executor::Executor;
+use crate::retry::Retry;
 use crate::steps::zeroes;
 use mirrorball_core::slab::Slab;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The owners of the server's tokens.
 pub const TOKEN_OWNERS: [u8; 6] = [LISTENER, RECEIVE, SEND, JOB, BELL, SURVEY];
@@ -32,9 +33,6 @@ const SEND: u8 = 3;
 
 /// Streams of connections begin here: far from zero, so that nobody takes one for an index.
 const FIRST_STREAM: u64 = 1000;
-
-/// How long a listener that could let nobody in waits before it tries again.
-pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How many connections a server takes at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,8 +55,8 @@ pub struct Server {
     /// Connections to be forgotten.
     over: Vec<u32>,
     next_stream: u64,
-    /// When listeners that could let nobody in try again.
-    deaf_until: Option<Instant>,
+    /// Listeners that could let nobody in.
+    retry: Retry,
     stopping: bool,
 }
 
@@ -93,7 +91,7 @@ impl Server {
             dirty: Vec::new(),
             over: Vec::new(),
             next_stream: FIRST_STREAM,
-            deaf_until: None,
+            retry: Retry::default(),
             stopping: false,
         };
         server.accept(executor);
@@ -122,7 +120,7 @@ impl Server {
             (LISTENER, _) => {
                 // Out of descriptors, most likely.
                 self.listeners[key as usize].accepting = false;
-                self.deaf_until = Some(Instant::now() + ACCEPT_PAUSE);
+                self.retry.later();
             }
             (BELL, Ok(Answer::Bytes(bytes))) if bytes > 0 => self.on_bell(executor),
             (BELL, _) => {}
@@ -166,12 +164,10 @@ impl Server {
     /// Has listeners that could let nobody in try again, and returns how long to wait if it is only
     /// not time yet.
     pub fn listen_again(&mut self, executor: &mut Executor) -> Option<Duration> {
-        let left = self.deaf_until?.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            self.deaf_until = None;
+        if self.retry.is_due() {
             self.accept(executor);
         }
-        Some(left).filter(|left| !left.is_zero())
+        self.retry.left()
     }
 
     /// Takes no more connections and requests; what is under way is finished and answered.
