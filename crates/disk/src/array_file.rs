@@ -140,21 +140,6 @@ impl ArrayFile {
         }
     }
 
-    /// Reads the array file at `path`.
-    ///
-    /// # Errors
-    /// If it cannot be read or is not a valid array.
-    pub fn load(path: &Path) -> Result<ArrayFile, ArrayError> {
-        let file_name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| ArrayError {
-            file: file_name.clone(),
-            line: None,
-            message: format!("cannot read the array file: {error}"),
-            hint: None,
-        })?;
-        ArrayFile::parse(&text, &file_name)
-    }
-
     /// Reads an array from `text`. `file_name` is what messages call it, and its folder is where
     /// paths of model files count from.
     ///

@@ -12,6 +12,10 @@ fn parse(text: &str) -> ArraySpec {
 }
 
 /// Every file in `arrays/` is compiled in, loads, and makes an array that serves a read.
+fn read(path: &Path) -> Result<ArrayFile, ArrayError> {
+    ArrayFile::parse(&std::fs::read_to_string(path).unwrap(), &path.display().to_string())
+}
+
 #[test]
 fn the_arrays_that_ship_can_be_built() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../arrays");
@@ -20,7 +24,7 @@ fn the_arrays_that_ship_can_be_built() {
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     assert_eq!(paths.len(), ArrayFile::builtin_names().count());
     for path in paths {
-        let file = ArrayFile::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        let file = read(&path).unwrap_or_else(|error| panic!("{error}"));
         let name = path.file_name().unwrap().display().to_string();
         assert_eq!(ArrayFile::builtin(&name).unwrap().text, file.text);
         let spec = file.spec;
@@ -246,7 +250,7 @@ fn a_model_may_be_a_file_beside_the_array() {
     let load = |name: &str| {
         let text = format!("profile = \"single\"\n[[member]]\nmodel = \"models/{name}.toml\"");
         std::fs::write(&array, text).unwrap();
-        ArrayFile::load(&array).map(|file| file.spec)
+        read(&array).map(|file| file.spec)
     };
     assert_eq!(load("mine").unwrap().member_configs().unwrap()[0].size_bytes, 3_000_000_000_000);
     let error = load("bad").unwrap_err();
@@ -255,8 +259,6 @@ fn a_model_may_be_a_file_beside_the_array() {
     assert!(error.file.ends_with("array.toml") && error.line == Some(3), "{error}");
     assert!(error.message.contains("models/none.toml`: No such file"), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
-    let error = ArrayFile::load(&array).unwrap_err();
-    assert!(error.message.starts_with("cannot read the array file: No such file"), "{error}");
 }
 
 #[test]
