@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mirrorball_io::nbd::client::attach;
-use mirrorball_io::nbd::uri::NbdUri;
-use mirrorball_io::nbd::wire::{RawReply, SIMPLE_REPLY_BYTES, simple_reply, transmission_flag};
+use mirrorball_io::member::remote::client::attach;
+use mirrorball_io::nbd_protocol::uri::NbdUri;
+use mirrorball_io::nbd_protocol::wire::{RawReply, SIMPLE_REPLY_BYTES, simple_reply, transmission_flag};
 use std::io::{Read, Result, Write};
 
 /// Says what the fuzzer wants said, and hears nothing.

@@ -6,10 +6,10 @@
 use libfuzzer_sys::fuzz_target;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_io::executor::Target;
-use mirrorball_io::nbd::Export;
-use mirrorball_io::nbd::command::{Verdict, judge};
-use mirrorball_io::nbd::handshake::{Handshake, Step};
-use mirrorball_io::nbd::wire::{REQUEST_BYTES, RawRequest};
+use mirrorball_io::export::Export;
+use mirrorball_io::export::nbd::command::{Verdict, judge};
+use mirrorball_io::export::nbd::handshake::{Handshake, Step};
+use mirrorball_io::nbd_protocol::wire::{REQUEST_BYTES, RawRequest};
 
 const SIZE_BYTES: u64 = 1 << 30;
 

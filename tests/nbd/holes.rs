@@ -1,7 +1,7 @@
 //! Block status: holes are told as such, and what was written never is.
 
 use crate::Place;
-use mirrorball_io::nbd::wire::{RawRequest, option, request, status_flag};
+use mirrorball_io::nbd_protocol::wire::{RawRequest, option, request, status_flag};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;

@@ -4,7 +4,7 @@
 //! A port alone means this machine only; other machines are let in by an address, and by nothing
 //! else, because whoever can connect can read and write.
 
-use crate::nbd::Export;
+use crate::export::Export;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};

@@ -22,7 +22,7 @@ mod tests;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Answer, Done, Handle, Token};
 use crate::executor::Executor;
-use crate::nbd::server::Server;
+use crate::export::nbd::server::Server;
 use crate::rebuild::{Rebuild, RebuildError};
 use crate::retry::Retry;
 use mirrorball_core::slab::Slab;

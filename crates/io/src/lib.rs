@@ -1,7 +1,7 @@
-//! The real clock: members that are files or devices, emulated members, and exports.
+//! Volumes in real time: members that are files, devices, remote exports or emulated disks, and
+//! the servers that export them.
 //!
-//! What `mirrorball_sim` does on a virtual clock this room does in real time, with the same
-//! volume, the same policies and the same models.
+//! `mirrorball_sim` runs the same volume, policies and disk models on a virtual clock.
 
 pub mod address;
 pub mod assemble;
@@ -10,16 +10,15 @@ pub mod control;
 pub mod driver;
 mod errands;
 pub mod executor;
+pub mod export;
 mod farewell;
-pub mod fuse;
 pub mod lateness;
 pub mod member;
-pub mod nbd;
+pub mod nbd_protocol;
 pub mod rebuild;
 pub mod reopen;
 mod retry;
 pub mod sample;
 pub mod service;
-mod steps;
 pub mod survey;
-pub mod ublk;
+pub mod tls;

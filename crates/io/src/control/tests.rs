@@ -4,7 +4,7 @@ use super::*;
 use crate::address::Address;
 use crate::assemble::{Assembly, Backing, Emulation, Shape, emulate};
 use crate::clock::Speed;
-use crate::nbd::server::ConnectionsMax;
+use crate::export::nbd::server::ConnectionsMax;
 use crate::service::Service;
 use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::ArrayFile;

@@ -4,9 +4,9 @@
 //! That waits, so it happens in threads of its own; what they bring they hand to the loop, and wake
 //! it by a socket. After a failure they wait, twice as long each time.
 
-use crate::nbd::client::{Attached, ClientError, attach, read};
-use crate::nbd::tls::caller;
-use crate::nbd::uri::{NbdUri, Place};
+use super::client::{Attached, ClientError, attach, read};
+use super::tls;
+use crate::nbd_protocol::uri::{NbdUri, Place};
 use mirrorball_core::units::Nanos;
 use rustix::net::sockopt;
 use std::fs::File;
@@ -75,7 +75,7 @@ impl Peer {
             watch(&file)?;
         }
         let (socket, attached) = match (&uri.place, &uri.certificates) {
-            (Place::Tcp(host, _), Some(folder)) => caller::attach(file, host, &uri.export, folder)?,
+            (Place::Tcp(host, _), Some(folder)) => tls::attach(file, host, &uri.export, folder)?,
             _ => {
                 let attached = attach(&mut file, &uri.export)?;
                 (OwnedFd::from(file), attached)

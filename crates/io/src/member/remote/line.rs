@@ -8,7 +8,7 @@
 use super::Ask;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Driver, Handle, SLICES_MAX, Token};
-use crate::nbd::wire::{REQUEST_BYTES, RawReply, RawRequest};
+use crate::nbd_protocol::wire::{REQUEST_BYTES, RawReply, RawRequest};
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::slab::Slab;
 use mirrorball_core::units::Nanos;

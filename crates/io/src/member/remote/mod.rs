@@ -20,15 +20,17 @@
 //! that is connected and owes a reply for longer than its patience is hung up on, on every
 //! connection, as if those had broken: what hangs in it may hang on all.
 
+pub mod client;
 pub mod dial;
 mod line;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tls;
 
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Answer, Done, Driver, Handle, Token};
-use crate::nbd::client::Attached;
-use crate::nbd::wire::{request, transmission_flag};
+use crate::nbd_protocol::wire::{request, transmission_flag};
+use client::Attached;
 use dial::{Dialled, Dialler, Peer};
 use line::{Asked, Line};
 use mirrorball_core::io::{IoError, Op};

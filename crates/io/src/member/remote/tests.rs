@@ -3,11 +3,11 @@
 use super::*;
 use crate::driver::BackendKind;
 use crate::executor::Target;
-use crate::nbd::Export;
-use crate::nbd::client::ClientError;
-use crate::nbd::handshake::{Handshake, Step, greeting};
-use crate::nbd::uri::{NbdUri, Place};
-use crate::nbd::wire::{RawRequest, simple_reply};
+use crate::export::Export;
+use crate::export::nbd::handshake::{Handshake, Step, greeting};
+use crate::member::remote::client::ClientError;
+use crate::nbd_protocol::uri::{NbdUri, Place};
+use crate::nbd_protocol::wire::{RawRequest, simple_reply};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -393,7 +393,7 @@ impl Write for Sayer<'_> {
 
 #[test]
 fn servers_that_make_no_sense_are_refused() {
-    let hear = |bytes: &[u8]| crate::nbd::client::attach(&mut Sayer(bytes), "disk");
+    let hear = |bytes: &[u8]| crate::member::remote::client::attach(&mut Sayer(bytes), "disk");
     let reply = |kind: u32, data: &[u8]| {
         let head = [&0x0003_e889_0455_65a9_u64.to_be_bytes()[..], &[0, 0, 0, 7]].concat();
         let length = (data.len() as u32).to_be_bytes();

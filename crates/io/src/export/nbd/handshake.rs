@@ -5,9 +5,9 @@
 //! option is answered where the protocol has an answer; what cannot be understood ends the
 //! connection.
 
-use super::Export;
 use super::command::StatusContext;
-use super::wire::{
+use crate::export::Export;
+use crate::nbd_protocol::wire::{
     DATA_BYTES_MAX, FIXED_NEWSTYLE, INIT_MAGIC, NO_ZEROES, OPTION_BYTES_MAX, OPTION_MAGIC,
     OPTION_REPLY_MAGIC, info, option, option_reply, transmission_flag,
 };

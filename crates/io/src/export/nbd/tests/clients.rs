@@ -5,9 +5,9 @@ use crate::assemble::{Assembly, Backing, Emulation, Shape, emulate};
 use crate::clock::Speed;
 use crate::control::{Control, Door, Speaks, ask};
 use crate::driver::BackendKind;
-use crate::nbd::handshake::greeting;
-use crate::nbd::server::{ConnectionsMax, Server};
-use crate::nbd::wire::{
+use crate::export::nbd::handshake::greeting;
+use crate::export::nbd::server::{ConnectionsMax, Server};
+use crate::nbd_protocol::wire::{
     DATA_BYTES_MAX, DATA_CHUNK_BYTES, OPTION_MAGIC, REQUEST_MAGIC, SIMPLE_REPLY_BYTES, WireError,
     chunk_header, data_chunk, option, request, simple_reply,
 };

@@ -6,8 +6,8 @@
 //! What the volume or a member has to answer goes to the mailbox; the rest is answered here.
 
 use super::mailbox::{Ask, Call, Mailbox};
-use crate::nbd::Export;
-use crate::nbd::command::Durability;
+use crate::export::Durability;
+use crate::export::Export;
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,

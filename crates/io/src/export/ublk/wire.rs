@@ -4,8 +4,8 @@
 //!
 //! Source: the Linux kernel's `include/uapi/linux/ublk_cmd.h` and `Documentation/block/ublk.rst`.
 
-use crate::nbd::Export;
-use crate::nbd::command::Durability;
+use crate::export::Durability;
+use crate::export::Export;
 use rustix::ioctl::opcode::{read, read_write};
 
 /// Codes of commands: to the control device up to `GET_INFO`, to a device the others. They are
@@ -13,14 +13,14 @@ use rustix::ioctl::opcode::{read, read_write};
 pub(super) mod code {
     use super::{read, read_write};
 
-    pub(in crate::ublk) const ADD: u32 = read_write::<[u8; 32]>(b'u', 0x04);
-    pub(in crate::ublk) const DELETE: u32 = read_write::<[u8; 32]>(b'u', 0x05);
-    pub(in crate::ublk) const START: u32 = read_write::<[u8; 32]>(b'u', 0x06);
-    pub(in crate::ublk) const STOP: u32 = read_write::<[u8; 32]>(b'u', 0x07);
-    pub(in crate::ublk) const SET_PARAMETERS: u32 = read_write::<[u8; 32]>(b'u', 0x08);
-    pub(in crate::ublk) const GET_INFO: u32 = read::<[u8; 32]>(b'u', 0x02);
-    pub(in crate::ublk) const FETCH: u32 = read_write::<[u8; 16]>(b'u', 0x20);
-    pub(in crate::ublk) const COMMIT_AND_FETCH: u32 = read_write::<[u8; 16]>(b'u', 0x21);
+    pub(in crate::export::ublk) const ADD: u32 = read_write::<[u8; 32]>(b'u', 0x04);
+    pub(in crate::export::ublk) const DELETE: u32 = read_write::<[u8; 32]>(b'u', 0x05);
+    pub(in crate::export::ublk) const START: u32 = read_write::<[u8; 32]>(b'u', 0x06);
+    pub(in crate::export::ublk) const STOP: u32 = read_write::<[u8; 32]>(b'u', 0x07);
+    pub(in crate::export::ublk) const SET_PARAMETERS: u32 = read_write::<[u8; 32]>(b'u', 0x08);
+    pub(in crate::export::ublk) const GET_INFO: u32 = read::<[u8; 32]>(b'u', 0x02);
+    pub(in crate::export::ublk) const FETCH: u32 = read_write::<[u8; 16]>(b'u', 0x20);
+    pub(in crate::export::ublk) const COMMIT_AND_FETCH: u32 = read_write::<[u8; 16]>(b'u', 0x21);
 }
 
 /// Asks the driver to choose the number of a device.

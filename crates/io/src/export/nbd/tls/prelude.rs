@@ -4,8 +4,8 @@
 //! What is agreed in the clear is forgotten, and not a byte is read past the option that begins
 //! TLS: whoever sits on the line can slip nothing in.
 
-use crate::nbd::handshake::{greeting, reply};
-use crate::nbd::wire::{OPTION_BYTES_MAX, OPTION_MAGIC, option, option_reply};
+use crate::export::nbd::handshake::{greeting, reply};
+use crate::nbd_protocol::wire::{OPTION_BYTES_MAX, OPTION_MAGIC, option, option_reply};
 use std::io::{self, ErrorKind, Read, Write};
 
 /// So many options are answered: a client that wants TLS says so at once.

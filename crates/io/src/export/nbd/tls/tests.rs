@@ -1,9 +1,11 @@
 //! TLS over real sockets, with certificates made for the test: bytes arrive, and so does the end.
 
 use super::porter::{Arrivals, Porter};
-use super::{ClientTls, ServerTls, caller, prelude, pump};
-use crate::nbd::handshake::greeting;
-use crate::nbd::wire::{OPTION_MAGIC, option, option_reply};
+use super::prelude;
+use crate::export::nbd::handshake::greeting;
+use crate::member::remote::tls as caller;
+use crate::nbd_protocol::wire::{OPTION_MAGIC, option, option_reply};
+use crate::tls::{ClientTls, ServerTls, pump};
 use proptest::prelude::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{ClientConnection, Connection, ServerConnection, StreamOwned};

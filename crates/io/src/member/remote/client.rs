@@ -8,12 +8,12 @@
 //!
 //! Source: `doc/proto.md` of the NetworkBlockDevice/nbd repository.
 
-use super::tls::TlsError;
-use super::wire::{
+use crate::nbd_protocol::wire::{
     DATA_BYTES_MAX, FIXED_NEWSTYLE, INIT_MAGIC, NO_ZEROES, OPTION_MAGIC, OPTION_REPLY_BYTES_MAX,
     OPTION_REPLY_MAGIC, RawReply, RawRequest, SIMPLE_REPLY_BYTES, info, option, option_reply,
     request, transmission_flag,
 };
+use crate::tls::TlsError;
 use mirrorball_core::units::BLOCK_BYTES;
 use std::io::{self, ErrorKind, Read, Write};
 

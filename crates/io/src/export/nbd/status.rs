@@ -8,11 +8,11 @@ use super::connection::Phase;
 use super::handshake::{ALLOCATION_ID, Agreement};
 use super::job::Job;
 use super::server::Server;
-use super::wire::{status_chunk, status_flag};
 use crate::driver::Token;
 use crate::errands::Errands;
 use crate::executor::Executor;
 use crate::executor::survey::Survey;
+use crate::nbd_protocol::wire::{status_chunk, status_flag};
 use crate::survey::{Extent, Ground, Manner, survey};
 use std::io;
 

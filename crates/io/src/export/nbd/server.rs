@@ -9,19 +9,19 @@
 //! that sends nothing costs a descriptor and untouched memory; when there are too many, those that
 //! have not finished their handshake go first.
 
-use super::Export;
 use super::command::{Verdict, judge};
 use super::connection::{Connection, Expecting, Phase};
 use super::handshake::{Agreement, Step, greeting};
 use super::job::{JOB, Job};
 use super::side_door::{BELL, SideDoor};
 use super::status::{SURVEY, Surveys};
-use super::wire::{REQUEST_BYTES, RawRequest, error_chunk, request, simple_reply};
 use crate::driver::buffers::BufferKey;
 use crate::driver::{Answer, Done, Handle, Token};
 use crate::executor::Executor;
+use crate::export::Export;
+use crate::export::chunked_ops::zeroes;
+use crate::nbd_protocol::wire::{REQUEST_BYTES, RawRequest, error_chunk, request, simple_reply};
 use crate::retry::Retry;
-use crate::steps::zeroes;
 use mirrorball_core::slab::Slab;
 use std::time::Duration;
 

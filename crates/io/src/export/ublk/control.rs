@@ -9,7 +9,7 @@ use super::wire::{
     ANY_DEVICE, DEPTH, DESCRIPTION_WORDS, INFO_BYTES, Info, code, control_head, parameters,
 };
 use crate::driver::device::{ControlDevice, Question, SharedMemory};
-use crate::nbd::Export;
+use crate::export::Export;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs;

@@ -1,8 +1,8 @@
 //! What a request asks, checked against its export.
 
-use super::Export;
 use super::status::EXTENTS_MAX;
-use super::wire::{DATA_BYTES_MAX, RawRequest, WireError, request};
+use crate::export::{Durability, Export};
+use crate::nbd_protocol::wire::{DATA_BYTES_MAX, RawRequest, WireError, request};
 
 /// What a request asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,15 +19,6 @@ pub enum Action {
     WriteZeroes,
     /// Tell which parts of the range are allocated.
     BlockStatus,
-}
-
-/// Whether an effect is to be durable when it is replied to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Durability {
-    /// A later flush is soon enough.
-    Later,
-    /// It is (FUA).
-    AtReply,
 }
 
 /// A request that can be done.

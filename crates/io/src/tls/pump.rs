@@ -19,7 +19,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// How long the last bytes may wait for a client that does not take them.
 const FAREWELL_MAX: Duration = Duration::from_secs(10);
 /// The memory of a thread that pumps.
-pub(super) const STACK_BYTES: usize = 256 << 10;
+pub(crate) const STACK_BYTES: usize = 256 << 10;
 
 /// Both ends, and what is on its way between them.
 struct Pump {
@@ -41,7 +41,7 @@ struct Pump {
 
 /// Pumps until one side is gone, or both are done. Whatever breaks ends both connections, which is
 /// all that their owners need to know.
-pub(super) fn pump(tls: Connection, outer: OwnedFd, inner: UnixStream) {
+pub(crate) fn pump(tls: Connection, outer: OwnedFd, inner: UnixStream) {
     let (received, sending) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
     let (begin, end, outer_over, inner_over) = (0, 0, false, false);
     let outer = File::from(outer);

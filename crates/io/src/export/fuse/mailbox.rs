@@ -4,7 +4,7 @@
 //! burst of calls costs one wake-up. Memory for the data of writes goes back and forth, so none is
 //! allocated once the busiest moment was seen.
 
-use crate::nbd::command::Durability;
+use crate::export::Durability;
 use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
 use std::io::Write;
 use std::ops::Range;

@@ -6,8 +6,8 @@
 //! are the server's to count.
 
 use super::prelude::{Flags, await_tls};
-use super::{ServerTls, pump};
-use crate::nbd::handshake::greeting;
+use crate::export::nbd::handshake::greeting;
+use crate::tls::{ServerTls, pump};
 use rustix::net::{Shutdown, shutdown, sockopt};
 use rustls::{Connection, ServerConnection};
 use std::collections::BTreeMap;
@@ -37,9 +37,9 @@ pub struct Porter {
 #[derive(Debug)]
 pub struct Arrivals {
     /// The connections.
-    pub(in crate::nbd) receiver: Receiver<UnixStream>,
+    pub(in crate::export::nbd) receiver: Receiver<UnixStream>,
     /// A byte comes here with each.
-    pub(in crate::nbd) bell: UnixStream,
+    pub(in crate::export::nbd) bell: UnixStream,
 }
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ struct Strangers {
 
 impl Porter {
     /// Opens the door on these listeners. What is let in is for
-    /// [`crate::nbd::server::Server::with_arrivals`].
+    /// [`crate::export::nbd::server::Server::with_arrivals`].
     ///
     /// # Errors
     /// If the system has no socket or thread to spare.

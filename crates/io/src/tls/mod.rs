@@ -1,30 +1,21 @@
-//! TLS for NBD: who may be on the other side, and a pump that hides it from everyone else.
+//! TLS for NBD: certificates, and the thread that hides TLS from the server and the client.
 //!
-//! - `prelude`: what a client may say before TLS, which is only that it wants it.
-//! - [`porter`]: a door for clients with certificates; whom it lets in, it hands to the server as a
-//!   plain connection.
-//! - `caller`: attaching to an export behind TLS.
 //! - `pump`: a thread between a TLS connection and a plain socket pair, one for each connection.
 //!
-//! The server and the members behind it know nothing of TLS: they see sockets, as ever. That costs
-//! a copy and two system calls a turn, which is little beside the cipher, and leaves the path of
-//! plain clients as it is.
+//! The server side is [`crate::export::nbd::tls`], the client side [`crate::member::remote`]. Past
+//! the handshake both work with plain sockets. That costs a copy and two system calls a turn, which
+//! is little compared with the cipher, and adds nothing to connections without TLS.
 //!
-//! **Who is trusted.** Both sides prove who they are: a client's certificate must be signed by the
-//! authority in the server's `ca-cert.pem`, and the other way round. The files are those of nbdkit,
-//! qemu and libnbd, so that one folder serves all. Only TLS 1.3 is spoken.
+//! **Authentication.** Both sides present a certificate. It must be signed by the authority in the
+//! other side's `ca-cert.pem`. The files are those of nbdkit, qemu and libnbd, so that one folder
+//! serves all. Only TLS 1.3 is supported.
 //!
-//! Non-goals: pre-shared keys, lists of revoked certificates, names of clients.
+//! Non-goals: pre-shared keys, revocation lists, client names.
 //!
 //! Source: `doc/proto.md` of the NetworkBlockDevice/nbd repository; the file names are those of
 //! nbdkit-tls(1).
 
-pub(crate) mod caller;
-pub mod porter;
-mod prelude;
-mod pump;
-#[cfg(test)]
-mod tests;
+pub(crate) mod pump;
 
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{Error as PemError, PemObject};
@@ -40,11 +31,11 @@ const AUTHORITY: &str = "ca-cert.pem";
 
 /// What a server needs to speak TLS.
 #[derive(Clone, Debug)]
-pub struct ServerTls(Arc<ServerConfig>);
+pub struct ServerTls(pub(crate) Arc<ServerConfig>);
 
 /// What a client needs to speak TLS.
 #[derive(Clone, Debug)]
-pub(crate) struct ClientTls(Arc<ClientConfig>);
+pub(crate) struct ClientTls(pub(crate) Arc<ClientConfig>);
 
 /// Why TLS cannot be had with the files of a folder.
 #[derive(Debug, thiserror::Error)]

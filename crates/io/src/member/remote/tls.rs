@@ -1,7 +1,7 @@
 //! Attaching to an export behind TLS: the client's side.
 
-use super::{ClientTls, pump};
-use crate::nbd::client::{Attached, ClientError, choose, start_tls};
+use super::client::{Attached, ClientError, choose, start_tls};
+use crate::tls::{ClientTls, pump};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, Connection, Stream};
 use std::fs::File;
@@ -14,7 +14,7 @@ use std::path::Path;
 /// Requests may follow on the socket that is returned; a thread carries them through TLS.
 ///
 /// # Errors
-/// As [`crate::nbd::client::attach`], and if either side does not trust the other.
+/// As [`super::client::attach`], and if either side does not trust the other.
 pub(crate) fn attach(
     mut outer: File,
     host: &str,

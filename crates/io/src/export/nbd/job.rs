@@ -3,15 +3,16 @@
 //! Most requests are one order. Zeroes are written, and a volume discarded, step by step, and what
 //! is to be durable when it is replied to is followed by a flush.
 
-use super::command::{Action, Command, Durability};
+use super::command::{Action, Command};
 use super::connection::{Expecting, Phase};
 use super::handshake::Agreement;
 use super::server::Server;
-use super::wire::{WireError, data_chunk, error_chunk, simple_reply};
 use crate::driver::Token;
 use crate::driver::buffers::{BufferKey, HEAD_BYTES, Slice};
 use crate::executor::{Ended, Executor, Order, Target};
-use crate::steps::{discard_step, zero_step};
+use crate::export::Durability;
+use crate::export::chunked_ops::{discard_step, zero_step};
+use crate::nbd_protocol::wire::{WireError, data_chunk, error_chunk, simple_reply};
 use mirrorball_core::io::{RequestKind, VolumeError};
 
 /// The owner of the tokens of orders.

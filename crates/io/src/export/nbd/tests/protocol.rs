@@ -1,10 +1,11 @@
 //! Handshake and requests as plain functions of bytes.
 
 use crate::executor::Target;
-use crate::nbd::Export;
-use crate::nbd::command::{Action, Durability, StatusContext, Verdict, judge};
-use crate::nbd::handshake::{Handshake, Step};
-use crate::nbd::wire::{
+use crate::export::Durability;
+use crate::export::Export;
+use crate::export::nbd::command::{Action, StatusContext, Verdict, judge};
+use crate::export::nbd::handshake::{Handshake, Step};
+use crate::nbd_protocol::wire::{
     DATA_BYTES_MAX, OPTION_BYTES_MAX, OPTION_MAGIC, REQUEST_BYTES, REQUEST_MAGIC, RawRequest,
     option, option_reply, request,
 };
