@@ -6,8 +6,8 @@
 //! is `true`; `./test` installs it.
 
 use mirrorball_disk::array_file::ArrayFile;
-use mirrorball_lab::import::About;
-use mirrorball_lab::import::fio::cell;
+use mirrorball_lab::experiment::import::About;
+use mirrorball_lab::experiment::import::fio::cell;
 use mirrorball_sim::engine::{Contender, Run, Watch, run};
 use mirrorball_sim::job::{Environment, JobFile};
 use serde_json::Value;

@@ -49,7 +49,9 @@ impl Deref for Place {
 }
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/src/import/fio/fixtures").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../lab/src/experiment/import/fio/fixtures")
+        .join(name)
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 mod support;
 
-use mirrorball_lab::league::standings::{LEAST, TAIL_MOST};
+use mirrorball_lab::evaluation::league::standings::{LEAST, TAIL_MOST};
 use std::fs;
 use support::{Folder, stdout};
 

@@ -2,8 +2,8 @@
 
 mod support;
 
-use mirrorball_lab::recipe::compare::Repetition;
-use mirrorball_lab::recipe::{builtin_names, load, markdown, run};
+use mirrorball_lab::evaluation::recipe::compare::Repetition;
+use mirrorball_lab::evaluation::recipe::{builtin_names, load, markdown, run};
 use support::{Folder, stdout};
 
 const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recipes.md");

@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mirrorball_lab::import::About;
-use mirrorball_lab::import::fio::{Log, cell};
+use mirrorball_lab::experiment::import::About;
+use mirrorball_lab::experiment::import::fio::{Log, cell};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut parts = bytes.splitn(2, |byte| *byte == 0);

@@ -14,6 +14,7 @@
 mod dead;
 mod documented;
 mod lengths;
+mod modules;
 mod policies;
 mod rooms;
 mod source;
@@ -35,11 +36,12 @@ struct Canary {
     caught_at: Vec<&'static str>,
 }
 
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 14] = [
     Check { name: "file length", find: lengths::files, canary: lengths::files_canary },
     Check { name: "function length", find: lengths::functions, canary: lengths::functions_canary },
     Check { name: "line length", find: lengths::lines, canary: lengths::lines_canary },
     Check { name: "room arrows", find: rooms::arrows, canary: rooms::arrows_canary },
+    Check { name: "modules of lab", find: modules::arrows, canary: modules::arrows_canary },
     Check { name: "pure rooms", find: rooms::purity, canary: rooms::purity_canary },
     Check { name: "dead sources", find: dead::sources, canary: dead::sources_canary },
     Check { name: "dead data", find: dead::data, canary: dead::data_canary },

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::{GIB, MIB, Nanos, TIB};
 use mirrorball_disk::array_file::{ArraySpec, MemberSource, MemberSpec};
-use mirrorball_lab::inputs::{check_fit, load_array, load_job};
+use mirrorball_lab::experiment::inputs::{check_fit, load_array, load_job};
 use mirrorball_sim::job::{Access, Background, Direction, Extent, Job, JobFile, Mix};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};

@@ -14,13 +14,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mirrorball_core::policies::parse_list;
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_disk::array_file::ArrayFile;
-use mirrorball_lab::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
-use mirrorball_lab::plan::{Choices, Plan};
+use mirrorball_lab::experiment::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
+use mirrorball_lab::experiment::plan::{Choices, Plan};
+use mirrorball_lab::experiment::results::Results;
+use mirrorball_lab::experiment::run::{self, Origin, RunOptions};
+use mirrorball_lab::experiment::simulate::SimExecutor;
+use mirrorball_lab::experiment::study::Study;
 use mirrorball_lab::report::{FORMATS, Findings};
-use mirrorball_lab::results::Results;
-use mirrorball_lab::run::{self, Origin, RunOptions};
-use mirrorball_lab::simulate::SimExecutor;
-use mirrorball_lab::study::Study;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -211,7 +211,7 @@ fn run_cells(args: &Args, plan: &Plan, inputs: &Inputs, results: &Results) -> Re
     let template = "{bar:40} {pos}/{len} cells, {eta} to go {msg}";
     bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
     let taken = AtomicUsize::new(0);
-    let on_cell = |_: &mirrorball_lab::plan::Cell<'_>, origin: Origin| {
+    let on_cell = |_: &mirrorball_lab::experiment::plan::Cell<'_>, origin: Origin| {
         if origin == Origin::Saved {
             let taken = taken.fetch_add(1, Ordering::Relaxed) + 1;
             bar.set_message(format!("({taken} from an earlier run)"));

@@ -9,7 +9,7 @@ use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_io::assemble::{self, AssembleError, Backing, Emulation, Shape};
 use mirrorball_io::clock::Speed;
-use mirrorball_lab::inputs::load_array;
+use mirrorball_lab::experiment::inputs::load_array;
 use std::path::{Path, PathBuf};
 
 /// Make modelled disks block devices that take as long as the disks would

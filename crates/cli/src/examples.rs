@@ -4,8 +4,8 @@ use crate::Cli;
 use clap::{ArgMatches, Command, CommandFactory};
 use mirrorball_core::policies::{Spec, parse_list};
 use mirrorball_disk::profile::ModelProfile;
-use mirrorball_lab::inputs::{load_array, load_job};
-use mirrorball_lab::recipe;
+use mirrorball_lab::evaluation::recipe;
+use mirrorball_lab::experiment::inputs::{load_array, load_job};
 
 /// What understands the value of an argument.
 type Reader = fn(&str) -> Result<(), String>;

@@ -9,9 +9,10 @@ use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::{Nanos, parse_duration};
-use mirrorball_lab::explain::{Extent, FORMATS, Question, READS_MAX, explain};
-use mirrorball_lab::inputs::Inputs;
-use mirrorball_lab::record::ORACLE;
+use mirrorball_lab::experiment::explain::{Extent, Question, READS_MAX, explain};
+use mirrorball_lab::experiment::inputs::Inputs;
+use mirrorball_lab::experiment::record::ORACLE;
+use mirrorball_lab::report::explain::FORMATS;
 use mirrorball_lab::report::html::decisions;
 use std::path::PathBuf;
 

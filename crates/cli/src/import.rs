@@ -6,10 +6,10 @@ use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
 use mirrorball_core::policies::Spec;
-use mirrorball_lab::import::fio::{Log, cell};
-use mirrorball_lab::import::{self, About};
-use mirrorball_lab::inputs::load_array;
-use mirrorball_lab::record::{CellRecord, ORACLE};
+use mirrorball_lab::experiment::import::fio::{Log, cell};
+use mirrorball_lab::experiment::import::{self, About};
+use mirrorball_lab::experiment::inputs::load_array;
+use mirrorball_lab::experiment::record::{CellRecord, ORACLE};
 use std::fs;
 use std::path::{Path, PathBuf};
 

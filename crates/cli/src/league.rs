@@ -6,12 +6,14 @@ use crate::screen;
 use anyhow::{Context, Result, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mirrorball_core::policies::parse_list;
-use mirrorball_lab::league::ablation::variants;
-use mirrorball_lab::league::matrix::{Half, Matrix};
-use mirrorball_lab::league::standings::Standings;
-use mirrorball_lab::league::text::{Room, markdown, text};
-use mirrorball_lab::league::{self, Asked, Outcome, QUICK_RIVALS, all_rivals, csv, page};
-use mirrorball_lab::run::RunOptions;
+use mirrorball_lab::evaluation::league::ablation::variants;
+use mirrorball_lab::evaluation::league::matrix::{Half, Matrix};
+use mirrorball_lab::evaluation::league::standings::Standings;
+use mirrorball_lab::evaluation::league::text::{Room, markdown, text};
+use mirrorball_lab::evaluation::league::{
+    self, Asked, Outcome, QUICK_RIVALS, all_rivals, csv, page,
+};
+use mirrorball_lab::experiment::run::RunOptions;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -170,7 +172,7 @@ fn play(args: &Args, asked: &Asked) -> Result<Outcome> {
     let bar = ProgressBar::new(asked.cell_count() as u64);
     let template = "{bar:40} {pos}/{len} cells, {eta} to go";
     bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
-    let on_cell = |_: &mirrorball_lab::plan::Cell<'_>, _| bar.inc(1);
+    let on_cell = |_: &mirrorball_lab::experiment::plan::Cell<'_>, _| bar.inc(1);
     let options = RunOptions { threads: args.threads, stop: &STOP, on_cell: &on_cell };
     let outcome = league::run(asked, &options);
     bar.finish_and_clear();

@@ -5,7 +5,7 @@ use crate::serving::{self, Doors};
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_io::assemble::{self, AssembleError, Serving};
 use mirrorball_io::member::file::{Caching, Occupied, OpenOptions};
-use mirrorball_lab::inputs::load_array;
+use mirrorball_lab::experiment::inputs::load_array;
 
 /// Serve a mirrored volume on real files and block devices
 #[derive(Debug, clap::Args)]

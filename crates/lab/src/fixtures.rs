@@ -1,10 +1,10 @@
 //! Plans and runs made up for tests: no disk model, no clock.
 
-use crate::environment::Environment;
-use crate::executor::Executor;
-use crate::plan::{Cell, Choices, JobSource, Pace, Plan, Source};
-use crate::record::CellRecord;
-use crate::study::{CellSummary, Study};
+use crate::experiment::environment::Environment;
+use crate::experiment::executor::Executor;
+use crate::experiment::plan::{Cell, Choices, JobSource, Pace, Plan, Source};
+use crate::experiment::record::CellRecord;
+use crate::experiment::study::{CellSummary, Study};
 use anyhow::{Result, bail};
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::member::MemberIndex;

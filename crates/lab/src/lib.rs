@@ -1,28 +1,15 @@
-//! Experiments: plan -> run -> record -> study -> report.
+//! Experiments, the reports about them, and evaluations made of both.
 //!
-//! One typed, versioned structure stands at each arrow. A [`plan::Plan`] lists cells; [`run::run`]
-//! puts each through an [`executor::Executor`] and saves its [`record::CellRecord`] in a
-//! [`results::Results`] folder; a [`study::Study`] draws figures from records and
-//! [`report`] writes it in one format or another. Nothing after `run` measures, so old results can
-//! be studied again. How a policy decides is known elsewhere.
+//! - [`experiment`] plans cells, runs them, saves their records and studies the figures.
+//! - [`report`] writes a study as a table, CSV, JSON, markdown, mail or an HTML page.
+//! - [`evaluation`] runs many experiments for one result: the league and the recipes.
+//!
+//! Each uses those above it in this list and none below; `tests/tidy` holds these arrows.
 
-pub mod environment;
-pub mod executor;
-pub mod explain;
-pub mod hash;
-pub mod import;
-pub mod inputs;
-pub mod league;
-mod page;
-pub mod plan;
-pub mod recipe;
-pub mod record;
+pub mod evaluation;
+pub mod experiment;
 pub mod report;
-pub mod results;
-pub mod run;
 pub mod schema;
-pub mod simulate;
-pub mod study;
 
 #[cfg(test)]
 mod fixtures;

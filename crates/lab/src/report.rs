@@ -6,11 +6,13 @@
 //! study does not hold. **Adding a format is one file and one row.**
 
 mod csv;
+pub mod explain;
 mod grid;
 pub mod html;
 mod json;
 mod mail;
 pub(crate) mod markdown;
+pub(crate) mod page;
 mod sheets;
 mod table;
 pub(crate) mod text;
@@ -19,8 +21,8 @@ pub use grid::{Align, Column, Emphasis, Grid, GridRow, Layout, Room};
 pub use table::draw;
 pub use text::wrapped;
 
-use crate::results::ResultSet;
-use crate::study::{Comparison, Study};
+use crate::experiment::results::ResultSet;
+use crate::experiment::study::{Comparison, Study};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

@@ -3,11 +3,11 @@
 //! `docs/result-schema.json` is generated from the types, and a test holds it to them. To write it
 //! anew after a change: `UPDATE_SCHEMA=1 cargo test -p mirrorball-lab schema`.
 
-use crate::plan::Plan;
-use crate::recipe::compare::Repetition;
-use crate::record::CellRecord;
+use crate::evaluation::recipe::compare::Repetition;
+use crate::experiment::plan::Plan;
+use crate::experiment::record::CellRecord;
+use crate::experiment::study::Study;
 use crate::report::Findings;
-use crate::study::Study;
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
 

@@ -3,10 +3,10 @@
 //! The same command must lead to the same folder, so that it resumes; another command, or the same
 //! one after a file was edited or this program was updated, to another, so that it is not refused.
 
-use mirrorball_lab::hash::stable_hash;
-use mirrorball_lab::inputs::DEFAULT_JOBS;
-use mirrorball_lab::plan::{Cell, Plan};
-use mirrorball_lab::results::Results;
+use mirrorball_lab::experiment::hash::stable_hash;
+use mirrorball_lab::experiment::inputs::DEFAULT_JOBS;
+use mirrorball_lab::experiment::plan::{Cell, Plan};
+use mirrorball_lab::experiment::results::Results;
 use std::path::PathBuf;
 
 /// Names of jobs longer than this together are shortened.

@@ -7,7 +7,7 @@
 //! newline, as tools on Unix expect.
 
 use super::{Findings, Style};
-use crate::study::CellSummary;
+use crate::experiment::study::CellSummary;
 
 const COLUMNS: &str = "array,job,policy,seed,iops,mib_per_s,mean_us,p50_us,p99_us,p99_9_us,\
                        p99_99_us,share_by_devid,extra_reads";

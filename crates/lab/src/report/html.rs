@@ -33,8 +33,8 @@ mod series;
 mod stash;
 mod verdict;
 
-use crate::results::ResultSet;
-use crate::study::{Comparison, Study};
+use crate::experiment::results::ResultSet;
+use crate::experiment::study::{Comparison, Study};
 use gather::JobView;
 use maud::{Markup, html};
 use roster::Roster;

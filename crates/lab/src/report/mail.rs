@@ -7,7 +7,7 @@ use super::grid::{Align, Grid, Layout, Room};
 use super::sheets::{self, Sheet};
 use super::text::{wrapped, wrapped_command};
 use super::{Findings, Style};
-use crate::study::{Comparison, Study};
+use crate::experiment::study::{Comparison, Study};
 
 /// Width of a line: one less than the customary 72.
 const WIDTH: usize = 71;

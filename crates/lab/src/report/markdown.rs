@@ -3,7 +3,7 @@
 use super::grid::{Align, Column, Emphasis, Grid, Layout, Room};
 use super::sheets::{self, Sheet};
 use super::{Findings, Style};
-use crate::study::{Comparison, Study};
+use crate::experiment::study::{Comparison, Study};
 
 /// A page scrolls, so nothing is left out.
 const ROOM: Room = Room { columns: usize::MAX, layout: Layout::Ruled };

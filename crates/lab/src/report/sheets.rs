@@ -11,8 +11,8 @@ mod matrix;
 pub(super) use comparison::{all as comparisons, legend as comparison_legend};
 
 use super::grid::{Grid, Room};
-use crate::record::ORACLE;
-use crate::study::Study;
+use crate::experiment::record::ORACLE;
+use crate::experiment::study::Study;
 use mirrorball_core::units::Nanos;
 
 /// A table with its heading and remarks.

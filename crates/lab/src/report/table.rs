@@ -4,7 +4,7 @@ use super::grid::{Align, Emphasis, Grid, Layout, Room};
 use super::sheets::{self, Sheet};
 use super::text::wrapped;
 use super::{Findings, Ink, Style};
-use crate::study::{Comparison, Study};
+use crate::experiment::study::{Comparison, Study};
 
 /// Width of running text where the terminal is wider.
 const TEXT_WIDTH_MAX: usize = 100;

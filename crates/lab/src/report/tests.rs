@@ -1,8 +1,8 @@
 //! Snapshots of every format on a small made-up study.
 
 use super::*;
+use crate::experiment::plan::Cell;
 use crate::fixtures::{Achieved, plan, study};
-use crate::plan::Cell;
 use proptest::prelude::*;
 
 const PLAIN: Style = Style::FILE;

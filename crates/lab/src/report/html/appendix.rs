@@ -1,7 +1,7 @@
 //! What was run: the array, the jobs, the machine, every seed, and the command that repeats it.
 
 use super::chart::number;
-use crate::results::ResultSet;
+use crate::experiment::results::ResultSet;
 use maud::{Markup, html};
 use mirrorball_core::units::Nanos;
 

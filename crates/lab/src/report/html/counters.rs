@@ -4,7 +4,7 @@ use super::View;
 use super::chart::scale::Scale;
 use super::chart::{SIDE, number, path};
 use super::panels::Subject;
-use crate::record::CounterSeries;
+use crate::experiment::record::CounterSeries;
 use maud::{Markup, html};
 
 /// The table of one policy; none if it counts nothing.

@@ -9,7 +9,7 @@
 use super::chart::frame::{Axis, Frame, Steps, Unit};
 use super::chart::path;
 use super::chart::scale::{Scale, WIDE};
-use crate::explain::{ChoiceMade, Explained, Figure, MirrorShown, Taken, shown_bytes};
+use crate::experiment::explain::{ChoiceMade, Explained, Figure, MirrorShown, Taken, shown_bytes};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use mirrorball_core::units::Nanos;
 

@@ -9,7 +9,7 @@ use super::chart::number::{duration, plain};
 use super::chart::scale::Scale;
 use super::chart::{SIDE, path};
 use super::figures::whisker;
-use crate::study::{Change, ComparisonRow, JobComparison, Significance, Yardstick};
+use crate::experiment::study::{Change, ComparisonRow, JobComparison, Significance, Yardstick};
 use maud::{Markup, html};
 
 /// The axis reaches at least to so many times as fast.
@@ -96,7 +96,7 @@ fn line(
         Yardstick::Iops => format!("{} IOPS", plain(value)),
         Yardstick::MeanLatency => duration(value),
     };
-    let relative = |estimate: crate::study::Estimate| {
+    let relative = |estimate: crate::experiment::study::Estimate| {
         estimate.relative().map(|relative| format!("±{:.0} %", 100.0 * relative))
     };
     let (class, words) = match change.significance {

@@ -10,7 +10,7 @@ use super::chart::scale::Scale;
 use super::chart::{SIDE, path};
 use super::gather::{JobSet, JobView, PolicyRun};
 use super::matrix::mark;
-use crate::study::{Direction, Estimate, JobStudy, RowFigures, Standing, Yardstick};
+use crate::experiment::study::{Direction, Estimate, JobStudy, RowFigures, Standing, Yardstick};
 use maud::{Markup, html};
 
 /// A column of the table.

@@ -9,9 +9,9 @@ use super::grid::TimeGrid;
 use super::heat::heat_scale;
 use super::roster::Roster;
 use super::series::Series;
-use crate::record::CellRecord;
-use crate::results::ResultSet;
-use crate::study::{Direction, JobStudy, Row};
+use crate::experiment::record::CellRecord;
+use crate::experiment::results::ResultSet;
+use crate::experiment::study::{Direction, JobStudy, Row};
 use mirrorball_core::histogram::Histogram;
 
 /// One job, with what each set has of it.

@@ -4,7 +4,7 @@
 //! a chart never shows more detail than was saved. What little lies past the last whole column is
 //! left out: while the last requests of a run drain, rates mean nothing.
 
-use crate::record::IntervalsRecord;
+use crate::experiment::record::IntervalsRecord;
 
 /// Columns beyond which neighbours are put together: as many as a small chart can show.
 const COLUMNS_MAX: usize = 64;

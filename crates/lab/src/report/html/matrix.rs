@@ -5,8 +5,8 @@
 
 use super::View;
 use super::chart::number::{duration, percent, plain};
-use crate::record::ORACLE;
-use crate::study::{Estimate, JobStudy, Row, Standing, Yardstick};
+use crate::experiment::record::ORACLE;
+use crate::experiment::study::{Estimate, JobStudy, Row, Standing, Yardstick};
 use maud::{Markup, html};
 
 /// Colours of the matrix in the style sheet, `q0` (slow) and so on.

@@ -25,7 +25,7 @@ pub(super) fn draw(view: &View<'_>) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta name="generator" content={ "mirrorball " (crate::record::PROGRAM_VERSION) };
+                meta name="generator" content={ "mirrorball " (crate::experiment::record::PROGRAM_VERSION) };
                 title { (title(view)) " · Mirrorball" }
                 // An icon of its own keeps browsers from asking a server for one.
                 link rel="icon" href="data:,";

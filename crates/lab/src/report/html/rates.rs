@@ -10,7 +10,7 @@ use super::chart::scale::{Scale, WIDE};
 use super::gather::{JobSet, JobView, PolicyRun};
 use super::overlay::{Line, Overlay};
 use super::series::{Range, Series};
-use crate::study::Direction;
+use crate::experiment::study::Direction;
 use maud::{Markup, html};
 
 /// One of the two quantities.

@@ -5,9 +5,9 @@
 //! first colours, so that their lines differ by colour alone. From the ninth on, colours come again
 //! with another dash.
 
-use crate::record::ORACLE;
-use crate::results::ResultSet;
-use crate::study::BASELINE;
+use crate::experiment::record::ORACLE;
+use crate::experiment::results::ResultSet;
+use crate::experiment::study::BASELINE;
 
 /// Colours in the style sheet, `c0` and so on; the oracle has its own.
 const COLOURS: usize = 8;

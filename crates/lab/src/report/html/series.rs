@@ -5,10 +5,10 @@
 //! thinned to what a picture can show.
 
 use super::grid::TimeGrid;
-use crate::record::{
+use crate::experiment::record::{
     CellRecord, CoarseLatency, CounterSeries, DirectionRecord, IntervalsRecord, LatencyOverTime,
 };
-use crate::study::Direction;
+use crate::experiment::study::Direction;
 use mirrorball_core::units::MIB;
 
 /// Quantiles that the heat map shows, with their names; the last is the slowest request.
@@ -209,7 +209,7 @@ fn quantiles(mut bins: Vec<(u32, u64)>) -> Option<[f64; 5]> {
 
 fn members(repeats: &[&CellRecord], grid: &TimeGrid, seconds: &[Vec<f64>]) -> Vec<MemberSeries> {
     let first = &repeats[0].intervals.members;
-    let summed = |place: usize, pick: fn(&crate::record::MemberSeries) -> &Vec<u64>| {
+    let summed = |place: usize, pick: fn(&crate::experiment::record::MemberSeries) -> &Vec<u64>| {
         let mut sum = vec![0.0; grid.count];
         for cell in repeats {
             let of_cell = spread(cell, grid, |intervals, index| {

@@ -1,10 +1,10 @@
 //! The page on a small made-up set: the geometry of every chart, and what must not get into it.
 
 use super::*;
+use crate::experiment::plan::{Cell, Plan};
+use crate::experiment::record::CellRecord;
+use crate::experiment::study::CellSummary;
 use crate::fixtures::{Achieved, plan, record};
-use crate::plan::{Cell, Plan};
-use crate::record::CellRecord;
-use crate::study::CellSummary;
 
 fn result_set(label: &str, plan: Plan, achieve: impl Fn(&Cell<'_>) -> Achieved) -> ResultSet {
     let records = |cell: &Cell<'_>| CellRecord::new(cell, &record(achieve(cell)));
@@ -164,8 +164,8 @@ fn two_sets_stand_side_by_side_with_their_differences() {
 fn what_was_not_recorded_is_left_out() {
     let mut set = small();
     for cell in &mut set.cells {
-        cell.intervals = crate::record::IntervalsRecord::default();
-        cell.samples = crate::record::SamplesRecord::default();
+        cell.intervals = crate::experiment::record::IntervalsRecord::default();
+        cell.samples = crate::experiment::record::SamplesRecord::default();
         cell.members.clear();
         cell.counters.clear();
     }

@@ -3,8 +3,8 @@
 //! The same figures as the study's own closing sentence, which is made for one line of a terminal.
 
 use super::chart::number::{counted, percent};
-use crate::record::ORACLE;
-use crate::study::{BASELINE, Gain, Study};
+use crate::experiment::record::ORACLE;
+use crate::experiment::study::{BASELINE, Gain, Study};
 use maud::{Markup, html};
 
 /// Ties that are named; more are counted.
@@ -56,8 +56,9 @@ fn range(study: &Study, factors: &[Option<f64>]) -> Option<(String, String)> {
         || study.jobs.iter().zip(factors).filter_map(|(job, factor)| Some((job, (*factor)?)));
     let least = known().min_by(|left, right| left.1.total_cmp(&right.1))?;
     let most = known().max_by(|left, right| left.1.total_cmp(&right.1))?;
-    let words =
-        |(job, factor): (&crate::study::JobStudy, f64)| format!("{} on {}", times(factor), job.job);
+    let words = |(job, factor): (&crate::experiment::study::JobStudy, f64)| {
+        format!("{} on {}", times(factor), job.job)
+    };
     (least.0.job != most.0.job).then(|| (words(least), words(most)))
 }
 

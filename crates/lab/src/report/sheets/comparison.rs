@@ -2,10 +2,10 @@
 
 use super::job::NAME_MAX;
 use super::{Sheet, clipped, micros, number};
-use crate::report::grid::{Column, Emphasis, Grid, GridRow, Room};
-use crate::study::{
+use crate::experiment::study::{
     Change, Comparison, ComparisonRow, Estimate, JobComparison, Significance, Yardstick,
 };
+use crate::report::grid::{Column, Emphasis, Grid, GridRow, Room};
 
 /// Characters of a label that are shown above a column.
 const LABEL_MAX: usize = 14;

@@ -1,8 +1,8 @@
 //! The table of one job: a row per policy, the best first and the oracle last.
 
 use super::{Sheet, clipped, counted, micros, number};
+use crate::experiment::study::{Direction, JobStudy, Row, RowFigures, Standing, Yardstick};
 use crate::report::grid::{Column, Emphasis, Grid, GridRow, Layout, Room};
-use crate::study::{Direction, JobStudy, Row, RowFigures, Standing, Yardstick};
 use std::cmp::Reverse;
 
 /// Members beyond which single shares are not shown, only the largest.

@@ -5,9 +5,9 @@
 
 use super::job::NAME_MAX;
 use super::{Sheet, clipped, percent};
-use crate::record::ORACLE;
+use crate::experiment::record::ORACLE;
+use crate::experiment::study::{Matrix, MatrixRow};
 use crate::report::grid::{Column, Emphasis, Grid, GridRow, Room};
-use crate::study::{Matrix, MatrixRow};
 
 /// Jobs beside each other; more are continued below.
 const COLUMNS_MAX: usize = 7;

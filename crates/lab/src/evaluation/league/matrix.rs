@@ -1,0 +1,129 @@
+//! The arrays and jobs of the league, as its list has them, and the two halves of their pairings.
+
+use super::files;
+use crate::experiment::hash::stable_hash;
+use anyhow::{Result, bail};
+use mirrorball_core::nearest::nearest;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is judged on what.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Matrix {
+    /// The arrays, in the order of the list.
+    #[serde(rename = "array")]
+    pub arrays: Vec<ArrayEntry>,
+    /// The jobs, in the order of the list.
+    #[serde(rename = "job")]
+    pub jobs: Vec<JobEntry>,
+}
+
+/// An array of the league.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArrayEntry {
+    /// Its name, and its file's.
+    pub name: String,
+    /// How many requests a run is to measure.
+    pub reads: u64,
+    /// The rate of work beside a job, as a pragma has it.
+    pub background: String,
+    /// The rate of a rebuild beside every job.
+    pub rebuild: Option<String>,
+    /// How long every run is, where that is no choice.
+    pub run: Option<String>,
+}
+
+/// A job of the league.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobEntry {
+    /// Its name, and its file's.
+    pub name: String,
+    /// Its share of the array's requests.
+    #[serde(default = "whole")]
+    pub part: f64,
+    /// The part of the array's capacity that it asks for, if it sets its own pace.
+    pub load: Option<f64>,
+}
+
+/// The two halves of the pairings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Half {
+    /// Looked at while a policy is made.
+    Design,
+    /// Looked at when it is done.
+    Judged,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+impl Half {
+    /// Both.
+    pub const ALL: [Half; 2] = [Half::Design, Half::Judged];
+
+    /// The half of a pairing: a matter of its names, so that nobody chooses.
+    pub fn of(array: &str, job: &str) -> Half {
+        let hash = stable_hash(["half", array, job]);
+        let last = hash.bytes().last().expect("32 digits");
+        if last % 2 == 0 { Half::Design } else { Half::Judged }
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Half::Design => "design",
+            Half::Judged => "judged",
+        }
+    }
+}
+
+impl Matrix {
+    /// All arrays and all jobs.
+    pub fn builtin() -> Matrix {
+        toml::from_str(files::LIST).expect("the list is tested")
+    }
+
+    /// Those whose names are listed, separated by commas; a name that ends in `*` stands for all
+    /// that begin so.
+    ///
+    /// # Errors
+    /// If a name is none; the nearest is told.
+    pub fn only(mut self, arrays: Option<&str>, jobs: Option<&str>) -> Result<Matrix> {
+        if let Some(list) = arrays {
+            let names: Vec<&str> = self.arrays.iter().map(|array| &*array.name).collect();
+            let chosen = chosen("array", &names, list)?;
+            self.arrays.retain(|array| chosen.contains(&array.name));
+        }
+        if let Some(list) = jobs {
+            let names: Vec<&str> = self.jobs.iter().map(|job| &*job.name).collect();
+            let chosen = chosen("job", &names, list)?;
+            self.jobs.retain(|job| chosen.contains(&job.name));
+        }
+        Ok(self)
+    }
+}
+
+fn chosen(what: &str, names: &[&str], list: &str) -> Result<Vec<String>> {
+    let mut chosen = Vec::new();
+    for wanted in list.split(',').map(str::trim) {
+        let fits = |name: &&&str| match wanted.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => **name == wanted,
+        };
+        let before = chosen.len();
+        chosen.extend(names.iter().filter(fits).map(|name| (*name).to_owned()));
+        if chosen.len() == before {
+            match nearest(wanted, names.iter().copied()) {
+                Some(guess) => {
+                    bail!("the league has no {what} `{wanted}` (did you mean `{guess}`?)")
+                }
+                None => bail!("the league has no {what} `{wanted}` (it has {})", names.join(", ")),
+            }
+        }
+    }
+    Ok(chosen)
+}

@@ -1,0 +1,346 @@
+//! Reads `recipe.toml` and the files that it names, and refuses what it cannot understand.
+//!
+//! Everything is checked before anything is run: unknown keys, columns that are no measure,
+//! policies, arrays, jobs that do not fit their array, and claims about rows that are not there.
+
+use super::RECIPE_FILE;
+use super::measure::{self, Measure};
+use super::published::Published;
+use crate::experiment::inputs::check_fit;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use mirrorball_core::policies::Spec;
+use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
+use mirrorball_sim::first_stream;
+use mirrorball_sim::job::{Environment, JobFile};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A recipe, understood.
+#[derive(Debug)]
+pub struct Recipe {
+    /// The name of its folder.
+    pub name: String,
+    /// What it repeats, in a line.
+    pub title: String,
+    /// Where the values were published.
+    pub sources: Vec<String>,
+    /// What was measured and how we repeat it.
+    pub about: String,
+    /// What the sources leave free.
+    pub free: Vec<Free>,
+    /// What does not match, and the reason found.
+    pub mismatch: String,
+    /// Its tables.
+    pub tables: Vec<Table>,
+    /// The arrays that its rows name, by file name.
+    pub arrays: BTreeMap<String, ArraySpec>,
+    /// The jobs that its rows name, by file name.
+    pub jobs: BTreeMap<String, JobFile>,
+}
+
+/// A parameter that the source does not give.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Free {
+    /// Which.
+    pub parameter: String,
+    /// What it was set to.
+    pub value: String,
+    /// How that was chosen, and what is plausible.
+    pub chosen: String,
+}
+
+/// Whether the number of the process that reads is even or odd: `btrfs/pid` goes by nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Process {
+    /// Even.
+    Even,
+    /// Odd.
+    Odd,
+}
+
+/// One published table.
+#[derive(Debug)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// What heads the names of the rows.
+    pub of: String,
+    /// The job section that is measured; all of them if none.
+    pub section: Option<String>,
+    /// Its columns.
+    pub columns: Vec<TableColumn>,
+    /// Its rows.
+    pub rows: Vec<Row>,
+    /// What the text says of it.
+    pub claims: Vec<Claim>,
+    /// The rank agreement that a test holds it to; none where nothing is ranked.
+    pub tau_at_least: Option<f64>,
+    /// The median ratio error that a test holds it to, a fraction.
+    pub ratio_error_at_most: Option<f64>,
+    /// Whether the page shows a picture of each row's run.
+    pub pictures: bool,
+}
+
+/// One column: a measure.
+#[derive(Debug)]
+pub struct TableColumn {
+    /// Its name in the file.
+    pub name: String,
+    /// What it shows.
+    pub measure: &'static Measure,
+    /// Of which member, if the name says so; else the row does.
+    pub devid: Option<u64>,
+    /// Whether the rows are ranked by it.
+    pub ranked: bool,
+    /// How far ours may be off: a fraction, or points where the measure is a percentage.
+    pub tolerance: Option<f64>,
+}
+
+/// One row: a cell with its repeats, and what was published of it.
+#[derive(Debug)]
+pub struct Row {
+    /// What it is called.
+    pub name: String,
+    /// The policy, canonical.
+    pub policy: String,
+    /// The array's file.
+    pub array: String,
+    /// The job's file.
+    pub job: String,
+    /// The seeds of its repeats.
+    pub seeds: Vec<u64>,
+    /// The member that its columns are of.
+    pub devid: Option<u64>,
+    /// The row whose published values it might have had as well: another process, say.
+    pub instead_of: Option<String>,
+    /// Why it does not match, where that follows from a definition: such a row is not held.
+    pub explained: Option<String>,
+    /// One per column; none where nothing was published.
+    pub published: Vec<Option<Published>>,
+}
+
+/// Something that the text says and no figure: one row is above another in a column.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// What is said.
+    pub says: String,
+    /// The column.
+    pub column: String,
+    /// The row with the higher value.
+    pub more: String,
+    /// The row with the lower value.
+    pub less: String,
+}
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecipeText {
+    title: String,
+    sources: Vec<String>,
+    about: String,
+    mismatch: String,
+    #[serde(default)]
+    free: Vec<Free>,
+    #[serde(default = "one")]
+    repeats: u64,
+    process: Option<Process>,
+    table: Vec<TableText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableText {
+    title: String,
+    #[serde(default = "policy")]
+    of: String,
+    #[serde(default = "default_array")]
+    array: String,
+    job: Option<String>,
+    section: Option<String>,
+    repeats: Option<u64>,
+    columns: Vec<String>,
+    #[serde(default)]
+    ranked: Vec<String>,
+    #[serde(default)]
+    tolerance: BTreeMap<String, f64>,
+    tau_at_least: Option<f64>,
+    ratio_error_at_most: Option<f64>,
+    #[serde(default)]
+    pictures: bool,
+    row: Vec<toml::Table>,
+    #[serde(default)]
+    claim: Vec<Claim>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn policy() -> String {
+    "policy".to_owned()
+}
+
+fn default_array() -> String {
+    "array.toml".to_owned()
+}
+
+/// Gives the text of a file of the recipe.
+pub(super) type Files<'a> = dyn Fn(&str) -> Result<String> + 'a;
+
+impl Recipe {
+    /// Reads a recipe; `folder` is what messages call the place of its files.
+    pub(super) fn read(name: &str, folder: &str, files: &Files<'_>) -> Result<Recipe> {
+        let path = format!("{folder}/{RECIPE_FILE}");
+        let text: RecipeText = toml::from_str(&files(RECIPE_FILE)?).context(path.clone())?;
+        let (repeats, process) = (text.repeats, text.process);
+        let tables = text.table.into_iter().map(|table| {
+            let title = table.title.clone();
+            read_table(table, repeats, process).with_context(|| format!("{path}: table `{title}`"))
+        });
+        let mut recipe = Recipe {
+            name: name.to_owned(),
+            title: text.title,
+            sources: text.sources,
+            about: text.about,
+            free: text.free,
+            mismatch: text.mismatch,
+            tables: tables.collect::<Result<_>>()?,
+            arrays: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+        };
+        recipe.read_files(folder, files)?;
+        Ok(recipe)
+    }
+
+    fn read_files(&mut self, folder: &str, files: &Files<'_>) -> Result<()> {
+        for row in self.tables.iter().flat_map(|table| &table.rows) {
+            if !self.arrays.contains_key(&row.array) {
+                let path = format!("{folder}/{}", row.array);
+                let array = ArrayFile::parse(&files(&row.array)?, &path)?.spec;
+                self.arrays.insert(row.array.clone(), array);
+            }
+            if !self.jobs.contains_key(&row.job) {
+                let path = format!("{folder}/{}", row.job);
+                let jobs = JobFile::parse(&files(&row.job)?, &path, &Environment::empty())?;
+                self.jobs.insert(row.job.clone(), jobs);
+            }
+            let array = &self.arrays[&row.array];
+            let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
+            Spec::parse(&row.policy)?.build(&devids)?;
+            check_fit(array, &self.jobs[&row.job])?;
+        }
+        Ok(())
+    }
+}
+
+fn read_table(text: TableText, repeats: u64, process: Option<Process>) -> Result<Table> {
+    for name in text.ranked.iter().chain(text.tolerance.keys()) {
+        ensure!(text.columns.contains(name), "`{name}` is none of its columns");
+    }
+    let columns = text.columns.iter().map(|name| {
+        let (measure, devid) = measure::find(name).ok_or_else(|| unknown_measure(name))?;
+        let ranked = text.ranked.contains(name);
+        let tolerance = text.tolerance.get(name).copied();
+        Ok(TableColumn { name: name.clone(), measure, devid, ranked, tolerance })
+    });
+    let columns: Vec<TableColumn> = columns.collect::<Result<_>>()?;
+    let repeats = text.repeats.unwrap_or(repeats);
+    let defaults = Defaults { array: text.array, job: text.job, repeats, process };
+    let rows = text.row.into_iter().map(|row| read_row(row, &columns, &defaults));
+    let rows: Vec<Row> = rows.collect::<Result<_>>()?;
+    for claim in &text.claim {
+        let named = |name: &String| rows.iter().any(|row| row.name == *name);
+        ensure!(named(&claim.more), "a claim names `{}`, which is no row", claim.more);
+        ensure!(named(&claim.less), "a claim names `{}`, which is no row", claim.less);
+        ensure!(text.columns.contains(&claim.column), "`{}` is no column", claim.column);
+    }
+    for of in rows.iter().filter_map(|row| row.instead_of.as_ref()) {
+        ensure!(rows.iter().any(|row| row.name == *of), "a row is instead of `{of}`, no row");
+    }
+    Ok(Table {
+        title: text.title,
+        of: text.of,
+        section: text.section,
+        columns,
+        rows,
+        claims: text.claim,
+        tau_at_least: text.tau_at_least,
+        ratio_error_at_most: text.ratio_error_at_most,
+        pictures: text.pictures,
+    })
+}
+
+/// What a row takes over from its table.
+struct Defaults {
+    array: String,
+    job: Option<String>,
+    repeats: u64,
+    process: Option<Process>,
+}
+
+fn read_row(mut row: toml::Table, columns: &[TableColumn], defaults: &Defaults) -> Result<Row> {
+    let policy = take_text(&mut row, "policy")?.ok_or_else(|| anyhow!("a row has no `policy`"))?;
+    let policy = Spec::parse(&policy)?.to_string();
+    let name = take_text(&mut row, "name")?.unwrap_or_else(|| policy.clone());
+    let array = take_text(&mut row, "array")?.unwrap_or_else(|| defaults.array.clone());
+    let job = take_text(&mut row, "job")?.or_else(|| defaults.job.clone());
+    let job = job.ok_or_else(|| anyhow!("row `{name}` has no `job`, nor has its table"))?;
+    let explained = take_text(&mut row, "explained")?;
+    let instead_of = take_text(&mut row, "instead_of")?;
+    let devid = take_number(&mut row, "devid")?;
+    let process = match row.remove("process") {
+        None => defaults.process,
+        Some(value) => Some(value.try_into().context("`process` is \"even\" or \"odd\"")?),
+    };
+    let seeds = seeds_of(process, defaults.repeats);
+    let mut published = Vec::new();
+    for column in columns {
+        let is_whole = column.measure.of_member && column.devid.or(devid).is_none();
+        ensure!(!is_whole, "row `{name}` has no `devid` for the column `{}`", column.name);
+        let value = row.remove(&column.name).map(|value| {
+            Published::from_toml(&value)
+                .ok_or_else(|| anyhow!("row `{name}`: `{value}` is no number and no range"))
+        });
+        published.push(value.transpose()?);
+    }
+    if let Some(key) = row.keys().next() {
+        bail!("row `{name}`: `{key}` is none of the table's columns");
+    }
+    Ok(Row { name, policy, array, job, seeds, devid, instead_of, explained, published })
+}
+
+/// The first seeds whose runs are by a process of this parity.
+fn seeds_of(process: Option<Process>, repeats: u64) -> Vec<u64> {
+    let is_wanted = |seed: &u64| match process {
+        None => true,
+        Some(Process::Even) => first_stream(*seed).is_multiple_of(2),
+        Some(Process::Odd) => !first_stream(*seed).is_multiple_of(2),
+    };
+    (1..).filter(is_wanted).take(repeats as usize).collect()
+}
+
+fn take_text(row: &mut toml::Table, key: &str) -> Result<Option<String>> {
+    match row.remove(key) {
+        None => Ok(None),
+        Some(toml::Value::String(text)) => Ok(Some(text)),
+        Some(other) => bail!("`{key}` is `{other}` (write a text)"),
+    }
+}
+
+fn take_number(row: &mut toml::Table, key: &str) -> Result<Option<u64>> {
+    match row.remove(key) {
+        None => Ok(None),
+        Some(toml::Value::Integer(number)) if number > 0 => Ok(Some(number as u64)),
+        Some(other) => bail!("`{key}` is `{other}` (write a whole number from 1)"),
+    }
+}
+
+fn unknown_measure(name: &str) -> anyhow::Error {
+    let known: Vec<&str> = measure::MEASURES.iter().map(|measure| measure.name).collect();
+    anyhow!("`{name}` is no measure (there are {})", known.join(", "))
+}

@@ -1,0 +1,95 @@
+//! Results that other programs measured, as saved cells: one file of theirs is one cell of ours.
+//!
+//! An import folder holds cells without a plan. Files may be added to it one by one, policy by
+//! policy; the plan is what the cells agree on when they are reported. A file that is there already
+//! is known by its contents and not added twice. What a cell needs and the other program does not
+//! say (array, policy) is [`About`].
+
+pub mod fio;
+
+use crate::experiment::record::CellRecord;
+use crate::experiment::results::{CELLS_FOLDER, PLAN_FILE, saved_cells, write_whole};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the other program does not say.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Name of the array.
+    pub array: String,
+    /// The array file; empty if there is none.
+    pub array_text: String,
+    /// Canonical policy string, or any name.
+    pub policy: String,
+    /// Name of the job; none for that of the sections.
+    pub job: Option<String>,
+}
+
+/// What became of cells that were to be added.
+#[derive(Debug, Default)]
+pub struct Added {
+    /// The files that were written.
+    pub written: Vec<PathBuf>,
+    /// How many cells the folder held already.
+    pub known: usize,
+}
+
+/// Whether `folder` may take imported cells of the array: it is absent or empty, or holds such
+/// cells.
+///
+/// # Errors
+/// If it holds something else; the message says what and what to do.
+pub fn check_folder(folder: &Path, about: &About) -> Result<()> {
+    let hint = "choose another folder with -o";
+    let shown = folder.display();
+    if folder.join(PLAN_FILE).exists() {
+        bail!("{shown} holds the results of a run, to which nothing is added\n  hint: {hint}");
+    }
+    let mut entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("cannot use {shown}")),
+    };
+    if entries.next().is_some() && !folder.join(CELLS_FOLDER).is_dir() {
+        bail!("{shown} is not empty and holds no results\n  hint: {hint}");
+    }
+    let is_other = |record: &CellRecord| {
+        (&record.cell.array, &record.array_text) != (&about.array, &about.array_text)
+    };
+    if let Some(other) = saved_cells(folder).iter().find(|record| is_other(record)) {
+        let (there, here) = (&other.cell.array, &about.array);
+        let which = if there == here { "another array of that name" } else { there };
+        bail!("{shown} holds cells of another array: `{here}` here, {which} there\n  hint: {hint}");
+    }
+    Ok(())
+}
+
+/// Adds `records` to a folder that may take them, each as the next repeat of its job and policy
+/// there.
+///
+/// # Errors
+/// If the folder cannot be written.
+pub fn add(folder: &Path, records: Vec<CellRecord>) -> Result<Added> {
+    let cells = folder.join(CELLS_FOLDER);
+    fs::create_dir_all(&cells).with_context(|| format!("cannot make {}", cells.display()))?;
+    let mut there = saved_cells(folder);
+    let mut added = Added::default();
+    for mut record in records {
+        if there.iter().any(|other| other.key == record.key) {
+            added.known += 1;
+            continue;
+        }
+        let same = |other: &&CellRecord| {
+            (&other.cell.job, &other.cell.policy) == (&record.cell.job, &record.cell.policy)
+        };
+        let repeats = there.iter().filter(same).map(|other| other.cell.repeat + 1);
+        record.cell.repeat = repeats.max().unwrap_or(0);
+        record.cell.seed = u64::from(record.cell.repeat) + 1;
+        let path = cells.join(record.cell.file_name(&record.key));
+        write_whole(&path, &serde_json::to_vec(&record).expect("a record is plain data"))?;
+        added.written.push(path);
+        there.push(record);
+    }
+    Ok(added)
+}

@@ -1,0 +1,129 @@
+//! fio's output (`--output-format=json` or `json+`, version 3) and its logs, as one saved cell.
+//!
+//! One run of fio is one cell: its jobs are the sections, clones that fio reports one by one are
+//! added up, groups follow each other (fio begins one at each `stonewall`). `json+` has the bins
+//! of every latency, the same that [`mirrorball_core::histogram`] has, so nothing is lost. Plain
+//! `json` has percentiles only: those are kept, and what lies between them is not known.
+//!
+//! fio puts completion latencies into bins, and total ones, from the intended submission on as a
+//! simulation counts them, if `lat_percentiles=1` asks for it. The total is taken where it is
+//! there; [`ImportRecord`] says which it was.
+//!
+//! The disks that fio watched (`disk_util`) become members. The kernel counts for them, so work of
+//! others on the same disks is included. Source: fio's HOWTO and `stat.c`, version 3.33.
+
+mod document;
+mod job_text;
+mod latency;
+mod logs;
+mod sections;
+
+pub use logs::{Log, LogKind};
+
+use super::About;
+use crate::experiment::environment::Environment;
+use crate::experiment::hash::stable_hash;
+use crate::experiment::record::{
+    CellIdentity, CellRecord, CoarseLatency, ImportRecord, MemberRecord, PROGRAM_VERSION,
+    SCHEMA_VERSION, SamplesRecord,
+};
+use anyhow::{Result, bail};
+use document::{Disk, Document};
+use sections::Sections;
+
+/// Nanoseconds in fio's millisecond.
+const NS_PER_MS: u64 = 1_000_000;
+/// Bytes in a sector, as the kernel counts them.
+const SECTOR_BYTES: u64 = 512;
+
+/// The cell that one output of fio and its logs make. Its repeat and seed are those of the first.
+///
+/// # Errors
+/// If the text holds no output of fio 3, or one without latencies; the message follows the name of
+/// the file.
+pub fn cell(text: &[u8], logs: &[Log], about: &About) -> Result<CellRecord> {
+    let document = Document::read(text)?;
+    let sections = Sections::new(&document)?;
+    let job = about.job.clone().unwrap_or_else(|| sections.joined_names());
+    let members = members(&document);
+    let (intervals, over_time) = logs::intervals(logs, &sections)?;
+    let record = CellRecord {
+        schema_version: SCHEMA_VERSION,
+        program_version: PROGRAM_VERSION.to_owned(),
+        key: key(text, logs, about, &job),
+        cell: CellIdentity {
+            array: about.array.clone(),
+            job,
+            policy: about.policy.clone(),
+            repeat: 0,
+            seed: 1,
+            duration_ns: None,
+        },
+        environment: environment(&document),
+        array_text: about.array_text.clone(),
+        job_text: job_text::job_text(&document),
+        measured_ns: sections.measured_ns(),
+        sections: sections.records(),
+        member_ios: members.iter().map(|member| member.reads.saturating_add(member.writes)).sum(),
+        members,
+        intervals,
+        samples: SamplesRecord::default(),
+        counters: Vec::new(),
+        background_bytes: 0,
+        imported: Some(ImportRecord {
+            program: document.version.clone(),
+            timestamp_s: document.timestamp,
+            latency: sections.latency_source(),
+            latency_over_time: over_time,
+            disks: document.disks().map(|disk| disk.name.clone()).collect(),
+        }),
+    };
+    match record.damage() {
+        Some(what) => bail!("cannot be right: {what}"),
+        None => Ok(record),
+    }
+}
+
+/// The same files with the same names give the same key.
+fn key(text: &[u8], logs: &[Log], about: &About, job: &str) -> String {
+    let About { array, array_text, policy, .. } = about;
+    let names = [array.as_str(), array_text, policy, job];
+    let text = String::from_utf8_lossy(text);
+    let logs = logs.iter().map(|log| log.text.as_str());
+    stable_hash([&*text].into_iter().chain(names).chain(logs))
+}
+
+/// Of the machine fio says its name at most, and that only where it ran as a server.
+fn environment(document: &Document) -> Environment {
+    let unknown = || "unknown".to_owned();
+    let host = document.jobs.iter().find_map(|job| job.hostname.clone());
+    Environment {
+        host: host.unwrap_or_else(unknown),
+        system: unknown(),
+        kernel: unknown(),
+        cpu: unknown(),
+        cpus: 0,
+    }
+}
+
+fn members(document: &Document) -> Vec<MemberRecord> {
+    let all: u64 = document.disks().fold(0, |sum, disk| sum.saturating_add(disk.read_ios));
+    let member = |(devid, disk): (u64, &Disk)| MemberRecord {
+        devid,
+        foreground_reads: disk.read_ios,
+        share: disk.read_ios as f64 / all.max(1) as f64,
+        reads: disk.read_ios,
+        writes: disk.write_ios,
+        read_bytes: disk.read_sectors.saturating_mul(SECTOR_BYTES),
+        written_bytes: disk.write_sectors.saturating_mul(SECTOR_BYTES),
+        errors: 0,
+        extra_reads: 0,
+        cancelled_reads: 0,
+        read_wait_mean_ns: disk.read_ticks.saturating_mul(NS_PER_MS) / disk.read_ios.max(1),
+        read_wait: CoarseLatency::default(),
+    };
+    (1..).zip(document.disks()).map(member).collect()
+}
+
+#[cfg(test)]
+mod tests;

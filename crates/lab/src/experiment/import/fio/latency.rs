@@ -1,0 +1,83 @@
+//! fio's latencies as a histogram with fio's bins.
+
+use super::document::{Direction, Latency};
+use crate::experiment::record::LatencySource;
+use anyhow::{Context, Result, bail};
+use mirrorball_core::histogram::{Histogram, bin_middle, bin_of};
+use mirrorball_core::units::Nanos;
+
+/// More than anybody counts, and few enough to add up many files.
+const COUNT_MAX: u128 = 1 << 48;
+
+/// The latencies of a direction that has some, and where they come from: the best there is.
+pub(super) fn histogram(direction: &Direction) -> Result<(Histogram, LatencySource)> {
+    let Direction { clat_ns, lat_ns, total_ios, .. } = direction;
+    if !lat_ns.bins.is_empty() {
+        return Ok((of_bins(lat_ns)?, LatencySource::TotalBins));
+    }
+    if !clat_ns.bins.is_empty() {
+        return Ok((of_bins(clat_ns)?, LatencySource::CompletionBins));
+    }
+    if !lat_ns.percentile.is_empty() {
+        return Ok((of_percentiles(lat_ns)?, LatencySource::TotalPercentiles));
+    }
+    if !clat_ns.percentile.is_empty() {
+        return Ok((of_percentiles(clat_ns)?, LatencySource::CompletionPercentiles));
+    }
+    if *total_ios == 0 {
+        return Ok((Histogram::default(), LatencySource::TotalBins));
+    }
+    bail!(
+        "has no latencies beyond their mean (run fio with --output-format=json+, without \
+         gtod_reduce and with clat_percentiles or lat_percentiles)"
+    )
+}
+
+/// The bins as they are.
+fn of_bins(latency: &Latency) -> Result<Histogram> {
+    let mut bins = Vec::new();
+    for (key, &count) in &latency.bins {
+        let middle: u64 = key.parse().with_context(|| format!("has a bin called `{key}`"))?;
+        let bin = bin_of(Nanos(middle));
+        if bin_middle(bin).0 != middle {
+            bail!("has bins of another width (`{key}` is the middle of none of fio's usual bins)");
+        }
+        bins.push((bin, count));
+    }
+    built(bins, latency)
+}
+
+/// As many latencies as fio counted, each at the least percentile that it does not exceed. What
+/// fio printed reads off it unchanged.
+fn of_percentiles(latency: &Latency) -> Result<Histogram> {
+    let mut points: Vec<(f64, u64)> = Vec::new();
+    for (key, &value) in &latency.percentile {
+        let percent: f64 = key.parse().with_context(|| format!("has a percentile `{key}`"))?;
+        if percent > 0.0 && percent <= 100.0 {
+            points.push((percent, value));
+        }
+    }
+    points.sort_by(|left, right| left.0.total_cmp(&right.0));
+    points.push((100.0, latency.max));
+    let mut bins = Vec::new();
+    let mut counted = 0;
+    for (percent, value) in points {
+        let until = ((percent / 100.0 * latency.count as f64).ceil() as u64).min(latency.count);
+        if until > counted {
+            bins.push((bin_of(Nanos(value)), until - counted));
+            counted = until;
+        }
+    }
+    built(bins, latency)
+}
+
+fn built(bins: Vec<(usize, u64)>, latency: &Latency) -> Result<Histogram> {
+    let count: u128 = bins.iter().map(|&(_, count)| u128::from(count)).sum();
+    if count > COUNT_MAX || latency.min > latency.max {
+        bail!("has latencies that cannot be right");
+    }
+    // fio prints the mean, rounded to a millionth of a nanosecond.
+    let sum_ns = (latency.mean.max(0.0) * count as f64).round() as u128;
+    let (min, max) = (Nanos(latency.min), Nanos(latency.max));
+    Ok(Histogram::from_parts(bins, sum_ns, min, max).expect("`bin_of` gives bins that exist"))
+}

@@ -1,0 +1,180 @@
+//! fio's jobs as sections: clones added up, groups one after the other.
+//!
+//! fio does not say when a job began. Jobs of one group start together, and a group begins where
+//! the longest job of the one before has ended: so it is with `stonewall`, which is what makes
+//! groups nearly always (`new_group` without it would have them run at once).
+
+use super::NS_PER_MS;
+use super::document::{Direction, Document, Job};
+use super::latency::histogram;
+use crate::experiment::record::{
+    DirectionRecord, LatencyRecord, LatencySource, Percentiles, SectionRecord, per_second,
+};
+use anyhow::{Result, anyhow, bail};
+use mirrorball_core::histogram::Histogram;
+use mirrorball_core::units::MIB;
+
+/// No run takes longer than this: nine years.
+const RUN_NS_MAX: u64 = 1 << 58;
+
+/// The sections of one run.
+pub(super) struct Sections {
+    sections: Vec<Section>,
+}
+
+/// Clones of one job.
+struct Section {
+    /// How many clones fio ran, however it reports them.
+    clones: u64,
+    latency: LatencySource,
+    record: SectionRecord,
+}
+
+impl Sections {
+    pub(super) fn new(document: &Document) -> Result<Sections> {
+        let mut sections: Vec<Section> = Vec::new();
+        let mut group = document.jobs[0].groupid;
+        let (mut group_from_ns, mut group_until_ns) = (0, 0);
+        let are_clones = |left: &Job, right: &Job| {
+            (&left.jobname, left.groupid) == (&right.jobname, right.groupid)
+        };
+        for clones in document.jobs.chunk_by(are_clones) {
+            if clones[0].groupid != group {
+                group = clones[0].groupid;
+                group_from_ns = group_until_ns;
+            }
+            let section = Section::new(clones, group_from_ns)?;
+            let until_ns = group_from_ns.saturating_add(section.record.measured_ns);
+            group_until_ns = group_until_ns.max(until_ns);
+            if group_until_ns > RUN_NS_MAX {
+                bail!("has a runtime that cannot be right");
+            }
+            sections.push(section);
+        }
+        Ok(Sections { sections })
+    }
+
+    /// What the run is called if nobody says: the names of its jobs.
+    pub(super) fn joined_names(&self) -> String {
+        let names: Vec<&str> =
+            self.sections.iter().map(|section| section.record.name.as_str()).collect();
+        names.join("+")
+    }
+
+    /// From the start of the first section to the end of the last.
+    pub(super) fn measured_ns(&self) -> u64 {
+        let ends = self
+            .sections
+            .iter()
+            .map(|section| section.record.from_ns.saturating_add(section.record.measured_ns));
+        ends.max().unwrap_or(0)
+    }
+
+    pub(super) fn records(&self) -> Vec<SectionRecord> {
+        self.sections.iter().map(|section| section.record.clone()).collect()
+    }
+
+    /// The poorest source of any section.
+    pub(super) fn latency_source(&self) -> LatencySource {
+        let sources = self.sections.iter().map(|section| section.latency);
+        sources.max().expect("a document has a job")
+    }
+
+    /// When the clone of this number, from one on, began. Zero has no number: the run itself.
+    pub(super) fn clone_from_ns(&self, number: u64) -> u64 {
+        let mut last = 0;
+        let section = self.sections.iter().find(|section| {
+            last += section.clones;
+            number <= last
+        });
+        section.map_or(0, |section| section.record.from_ns)
+    }
+
+    /// Bytes of a read on average; none if there were none.
+    pub(super) fn mean_read_bytes(&self) -> Option<f64> {
+        let reads = || self.sections.iter().filter_map(|section| section.record.read.as_ref());
+        let ios: f64 = reads().map(|read| read.ios as f64).sum();
+        let bytes: f64 = reads().map(|read| read.bytes as f64).sum();
+        (ios > 0.0).then(|| bytes / ios)
+    }
+}
+
+impl Section {
+    fn new(clones: &[Job], from_ns: u64) -> Result<Section> {
+        let name = clones[0].jobname.clone();
+        let is_split = clones.iter().all(|job| {
+            let kinds = [&job.read, &job.write, &job.trim];
+            job.mixed.is_none() || kinds.iter().any(|direction| direction.total_ios > 0)
+        });
+        if !is_split {
+            bail!("job `{name}` does not tell reads from writes (drop unified_rw_reporting)");
+        }
+        // Where it was told to go on after errors it counts them.
+        if let Some(job) = clones.iter().find(|job| job.error != 0 && job.total_err == 0) {
+            let error = std::io::Error::from_raw_os_error(job.error.min(4_095) as i32);
+            bail!("job `{name}` ended before its time: {error}");
+        }
+        let runtime = |job: &Job| job.read.runtime.max(job.write.runtime).max(job.trim.runtime);
+        let runtime_ms = clones.iter().map(runtime).max().unwrap_or(0);
+        let measured_ns = runtime_ms.saturating_mul(NS_PER_MS);
+        let mut latency = LatencySource::TotalBins;
+        let mut direction = |pick: fn(&Job) -> &Direction| -> Result<Option<DirectionRecord>> {
+            let all: Vec<&Direction> = clones.iter().map(pick).collect();
+            let (record, source) =
+                combined(&all, measured_ns).map_err(|error| anyhow!("job `{name}` {error:#}"))?;
+            latency = latency.max(source);
+            Ok(record)
+        };
+        let mut record = SectionRecord {
+            from_ns,
+            measured_ns,
+            read: direction(|job| &job.read)?,
+            write: direction(|job| &job.write)?,
+            trim: direction(|job| &job.trim)?,
+            flush: direction(|job| &job.sync)?,
+            name: clones[0].jobname.clone(),
+        };
+        // fio does not say which kind of requests failed.
+        let first = record.read.as_mut().or(record.write.as_mut()).or(record.trim.as_mut());
+        if let Some(first) = first {
+            first.errors = clones.iter().map(|job| job.total_err).fold(0, u64::saturating_add);
+        }
+        Ok(Section { clones: clone_count(clones), latency, record })
+    }
+}
+
+/// As many as fio reports, or as `numjobs` says if it reports them together.
+fn clone_count(clones: &[Job]) -> u64 {
+    let option = clones[0].options.get("numjobs").and_then(|value| value.as_str()?.parse().ok());
+    (clones.len() as u64).max(option.unwrap_or(1))
+}
+
+/// One record of all clones' requests of a kind; none if there were none.
+fn combined(
+    all: &[&Direction],
+    measured_ns: u64,
+) -> Result<(Option<DirectionRecord>, LatencySource)> {
+    let mut latency = Histogram::default();
+    let mut poorest = LatencySource::TotalBins;
+    let (mut ios, mut bytes) = (0u64, 0u64);
+    for direction in all.iter().filter(|direction| direction.total_ios > 0) {
+        let (histogram, source) = histogram(direction)?;
+        latency.merge(&histogram);
+        poorest = poorest.max(source);
+        ios = ios.saturating_add(direction.total_ios);
+        bytes = bytes.saturating_add(direction.io_bytes);
+    }
+    if ios == 0 {
+        return Ok((None, poorest));
+    }
+    let record = DirectionRecord {
+        ios,
+        bytes,
+        errors: 0,
+        iops: per_second(ios as f64, measured_ns),
+        mib_per_s: per_second(bytes as f64 / MIB as f64, measured_ns),
+        percentiles: Percentiles::from(&latency),
+        latency: LatencyRecord::from(&latency),
+    };
+    Ok((Some(record), poorest))
+}

@@ -1,0 +1,348 @@
+//! Imports of what fio 3.33 really wrote. The files in `fixtures` were made by (psync engine, one
+//! file of at most 4 MiB):
+//!
+//! - `groups.json`: `json+`, `rate_iops=300` random reads for 1 s, then, behind a `stonewall`,
+//!   `rw=randrw:rate_iops=200,100`; `log_avg_msec=100` with all logs.
+//! - `clones.json`: `json+`, `lat_percentiles=1`; three clones of 100 reads beside 50 writes with
+//!   `fsync=4`.
+//! - `plain.txt`: `normal,json`, two clones of `rw=randrw` with `group_reporting`.
+//! - `single.json`: `json+`, 100 reads and a latency log with a line for each.
+//! - `failed.txt`: as `plain.txt` with `rw=randtrimwrite` on a file, which cannot be trimmed.
+
+use super::*;
+use crate::experiment::import::{add, check_folder};
+use crate::experiment::plan::Pace;
+use crate::experiment::record::{DirectionRecord, LatencyOverTime, LatencySource, SectionRecord};
+use crate::experiment::results::load;
+use mirrorball_core::histogram::{bin_middle, bin_of};
+use proptest::prelude::*;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const GROUPS: &str = include_str!("fixtures/groups.json");
+const CLONES: &str = include_str!("fixtures/clones.json");
+const PLAIN: &str = include_str!("fixtures/plain.txt");
+const SINGLE: &str = include_str!("fixtures/single.json");
+const FAILED: &str = include_str!("fixtures/failed.txt");
+const GROUPS_LOGS: [(&str, &str); 6] = [
+    ("groups_bw.1.log", include_str!("fixtures/groups_bw.1.log")),
+    ("groups_bw.2.log", include_str!("fixtures/groups_bw.2.log")),
+    ("groups_iops.1.log", include_str!("fixtures/groups_iops.1.log")),
+    ("groups_iops.2.log", include_str!("fixtures/groups_iops.2.log")),
+    ("groups_lat.1.log", include_str!("fixtures/groups_lat.1.log")),
+    ("groups_lat.2.log", include_str!("fixtures/groups_lat.2.log")),
+];
+const SINGLE_LOG: &str = include_str!("fixtures/single_lat.1.log");
+
+fn about() -> About {
+    About {
+        array: "pair".to_owned(),
+        array_text: String::new(),
+        policy: "btrfs/pid".to_owned(),
+        job: None,
+    }
+}
+
+fn imported(text: &str) -> CellRecord {
+    cell(text.as_bytes(), &[], &about()).unwrap()
+}
+
+fn failure(text: &str) -> String {
+    cell(text.as_bytes(), &[], &about()).unwrap_err().to_string()
+}
+
+fn logs(names: &[&str]) -> Vec<Log> {
+    let wanted = |(name, _): &&(&str, &str)| names.iter().any(|part| name.contains(part));
+    let chosen = GROUPS_LOGS.iter().filter(wanted);
+    chosen.map(|(name, text)| Log::new(name, (*text).to_owned()).unwrap()).collect()
+}
+
+/// fio's own document, read without our types.
+fn document(text: &str) -> Value {
+    let start = text.find("{\n").unwrap();
+    serde_json::Deserializer::from_str(&text[start..]).into_iter().next().unwrap().unwrap()
+}
+
+fn read(section: &SectionRecord) -> &DirectionRecord {
+    section.read.as_ref().unwrap()
+}
+
+/// Every percentile that fio printed falls into the bin that ours falls into: the same middle,
+/// unless we hold it within the extremes, which fio does not.
+fn assert_same_percentiles(direction: &DirectionRecord, fio: &Value) {
+    let histogram = direction.latency.to_histogram().unwrap();
+    assert_eq!(Some(histogram.count()), fio["N"].as_u64());
+    let percentiles = fio["percentile"].as_object().unwrap();
+    assert!(percentiles.len() >= 17, "{percentiles:?}");
+    for (percent, value) in percentiles {
+        let ours = histogram.quantile(percent.parse::<f64>().unwrap() / 100.0);
+        let middle = bin_middle(bin_of(ours)).0;
+        assert_eq!(Some(middle), value.as_u64(), "p{percent}: {ours}");
+    }
+    let mean = histogram.mean().0 as f64;
+    assert!((mean - fio["mean"].as_f64().unwrap()).abs() <= 1.0, "{mean}");
+    assert_eq!((Some(histogram.min().unwrap().0), Some(histogram.max().unwrap().0)), {
+        (fio["min"].as_u64(), fio["max"].as_u64())
+    });
+}
+
+#[test]
+fn percentiles_from_the_bins_are_those_that_fio_printed() {
+    let record = imported(GROUPS);
+    let jobs = &document(GROUPS)["jobs"];
+    assert_same_percentiles(read(&record.sections[0]), &jobs[0]["read"]["clat_ns"]);
+    assert_same_percentiles(read(&record.sections[1]), &jobs[1]["read"]["clat_ns"]);
+    let write = record.sections[1].write.as_ref().unwrap();
+    assert_same_percentiles(write, &jobs[1]["write"]["clat_ns"]);
+    assert_eq!(record.imported.unwrap().latency, LatencySource::CompletionBins);
+    let record = imported(CLONES);
+    let syncer = &document(CLONES)["jobs"][3];
+    let section = &record.sections[1];
+    assert_same_percentiles(section.write.as_ref().unwrap(), &syncer["write"]["lat_ns"]);
+    assert_same_percentiles(section.flush.as_ref().unwrap(), &syncer["sync"]["lat_ns"]);
+    assert_eq!(record.imported.unwrap().latency, LatencySource::TotalBins);
+}
+
+#[test]
+fn no_bin_is_lost() {
+    let record = imported(GROUPS);
+    let bins = &document(GROUPS)["jobs"][0]["read"]["clat_ns"]["bins"];
+    let theirs: u64 = bins.as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
+    let latency = &read(&record.sections[0]).latency;
+    assert_eq!((latency.bins.len(), theirs), (bins.as_object().unwrap().len(), 300));
+    for (&bin, count) in latency.bins.iter().zip(&latency.counts) {
+        let key = bin_middle(bin as usize).0.to_string();
+        assert_eq!(bins[&key].as_u64(), Some(*count), "bin {key}");
+    }
+}
+
+#[test]
+fn plain_json_keeps_the_percentiles_it_has() {
+    let record = imported(PLAIN);
+    let fio = &document(PLAIN)["jobs"][0];
+    assert_same_percentiles(read(&record.sections[0]), &fio["read"]["clat_ns"]);
+    let write = record.sections[0].write.as_ref().unwrap();
+    assert_same_percentiles(write, &fio["write"]["clat_ns"]);
+    let imported = record.imported.unwrap();
+    assert_eq!(imported.latency, LatencySource::CompletionPercentiles);
+    assert_eq!((&*imported.program, imported.timestamp_s), ("fio-3.33", Some(1_795_211_697)));
+}
+
+#[test]
+fn groups_follow_each_other_and_rates_are_fios() {
+    let record = imported(GROUPS);
+    assert_eq!(record.cell.job, "reader+mixed");
+    let times: Vec<(u64, u64)> =
+        record.sections.iter().map(|section| (section.from_ns, section.measured_ns)).collect();
+    assert_eq!(times, [(0, 1_004_000_000), (1_004_000_000, 1_004_000_000)]);
+    assert_eq!(record.measured_ns, 2_008_000_000);
+    let fio = &document(GROUPS)["jobs"][1]["read"];
+    let read = read(&record.sections[1]);
+    assert_eq!((read.ios, read.bytes, read.errors), (200, 200 * 8192, 0));
+    assert!((read.iops - fio["iops"].as_f64().unwrap()).abs() < 1e-3, "{}", read.iops);
+}
+
+#[test]
+fn clones_are_added_up() {
+    let record = imported(CLONES);
+    let names: Vec<&str> = record.sections.iter().map(|section| &*section.name).collect();
+    assert_eq!(names, ["reader", "syncer"]);
+    let reader = read(&record.sections[0]);
+    assert_eq!((reader.ios, reader.latency.counts.iter().sum::<u64>()), (300, 300));
+    assert_eq!(record.sections[0].measured_ns, 18_000_000, "that of the longest");
+    assert_eq!(record.sections[1].from_ns, 0, "one group");
+    assert_eq!(record.sections[1].flush.as_ref().unwrap().ios, 12);
+}
+
+#[test]
+fn watched_disks_are_members() {
+    let record = imported(GROUPS);
+    let [disk] = &record.members[..] else { panic!("one disk") };
+    assert_eq!((disk.devid, disk.reads, disk.writes, disk.share), (1, 455, 4, 1.0));
+    assert_eq!(disk.read_wait_mean_ns, 49_000_000 / 455);
+    assert_eq!(record.imported.unwrap().disks, ["vda"]);
+    // A device that is made of others is listed with them, and does not count twice.
+    let md = "\"disk_util\" : [ {\"name\":\"md0\",\"read_ios\":9,\"aggr_read_ios\":4},
+        {\"name\":\"sdb\",\"read_ios\":6,\"read_sectors\":48}, {\"name\":\"sda\",\"read_ios\":3} ]";
+    let (head, _) = GROUPS.split_once("\"disk_util\"").unwrap();
+    let record = imported(&format!("{head}{md}}}"));
+    let shares: Vec<(u64, f64)> = record.members.iter().map(|m| (m.devid, m.share)).collect();
+    assert_eq!(shares, [(1, 6.0 / 9.0), (2, 3.0 / 9.0)]);
+    assert_eq!(record.members[0].read_bytes, 48 * 512);
+    assert_eq!(record.imported.unwrap().disks, ["sdb", "sda"]);
+}
+
+#[test]
+fn the_job_file_is_told_again_without_places() {
+    let expected = "\
+; the options that fio repeats
+[global]
+ioengine=psync
+size=4m
+[reader]
+bs=4k
+rate_iops=300
+runtime=1
+rw=randread
+[mixed]
+bs=8k
+rate_iops=200,100
+runtime=1
+rw=randrw
+rwmixread=70
+";
+    assert_eq!(imported(GROUPS).job_text, expected);
+}
+
+#[test]
+fn averaged_logs_become_intervals() {
+    let record = cell(GROUPS.as_bytes(), &logs(&["_bw", "_iops", "_lat"]), &about()).unwrap();
+    let intervals = &record.intervals;
+    assert_eq!(intervals.width_us, vec![250_000; intervals.width_us.len()]);
+    assert_eq!(intervals.from_us.len(), 9, "both groups, one after the other");
+    // 300 reads of 4 KiB in the first second, 200 of 8 KiB in the next; the logs lack their ends.
+    let bytes = |range: std::ops::Range<usize>| intervals.read_bytes[range].iter().sum::<u64>();
+    let near = |bytes: u64, expected: u64| bytes.abs_diff(expected) < expected / 8;
+    assert!(near(bytes(0..4), 1_228_800), "{:?}", intervals.read_bytes);
+    assert!(near(bytes(4..9), 1_638_400), "{:?}", intervals.read_bytes);
+    let latencies = intervals.read_latency.iter().flat_map(|latency| &latency.counts);
+    assert_eq!(latencies.sum::<u64>(), 20, "a mean for each of ten windows of two jobs");
+    assert_eq!(record.imported.unwrap().latency_over_time, Some(LatencyOverTime::Means));
+    let by_iops = cell(GROUPS.as_bytes(), &logs(&["_iops"]), &about()).unwrap();
+    let sum: u64 = by_iops.intervals.read_bytes.iter().sum();
+    assert!(near(sum, 1_228_800 + 1_638_400), "{sum}");
+}
+
+#[test]
+fn logs_of_every_request_become_intervals() {
+    let log = Log::new("single_lat.1.log", SINGLE_LOG.to_owned()).unwrap();
+    let record = cell(SINGLE.as_bytes(), &[log], &about()).unwrap();
+    let intervals = &record.intervals;
+    assert_eq!(intervals.read_bytes.iter().sum::<u64>(), 409_600);
+    let latencies = intervals.read_latency.iter().flat_map(|latency| &latency.counts);
+    assert_eq!(latencies.sum::<u64>(), 100);
+    assert_eq!(record.imported.unwrap().latency_over_time, Some(LatencyOverTime::Requests));
+}
+
+#[test]
+fn what_is_no_output_of_fio_is_told_apart() {
+    let cases = [
+        ("", "holds no JSON (run fio with --output-format=json+)"),
+        ("job: (g=0): rw=read\n  read: IOPS=94\n", "holds no JSON"),
+        ("{\"results\": []}", "is JSON, but no output of fio"),
+        ("{\"fio version\": \"fio-3.33\"}", "has no job in it"),
+        ("{\"fio version\": \"fio-2.16\", \"jobs\": []}", "is of fio-2.16"),
+        (&GROUPS[..GROUPS.len() / 2], "is cut off"),
+        (&PLAIN[..PLAIN.len() / 2], "is cut off"),
+        (FAILED, "job `plain` ended before its time: Inappropriate ioctl for device"),
+        (&GROUPS.replace("\"bins\"", "\"no\"").replace("\"percentile\"", "\"not\""), {
+            "job `reader` has no latencies beyond their mean"
+        }),
+        (&GROUPS.replace("\"total_ios\" : 300", "\"total_ios\" : \"x\""), {
+            "is no output of fio that can be read: invalid type: string"
+        }),
+    ];
+    for (text, expected) in cases {
+        let message = failure(text);
+        assert!(message.starts_with(expected), "{message}");
+    }
+    let other_bins = GROUPS.replacen("\"bins\" : {", "\"bins\" : {\n\"1000001\" : 1,", 1);
+    assert!(failure(&other_bins).contains("bins of another width"), "{}", failure(&other_bins));
+}
+
+#[test]
+fn logs_that_are_none_are_refused() {
+    let error = Log::new("run_hist.1.log", String::new()).unwrap_err().to_string();
+    assert!(error.starts_with("run_hist.1.log: its name does not say what it logs"), "{error}");
+    let with = |text: &str| {
+        let log = Log::new("x_lat.1.log", text.to_owned()).unwrap();
+        cell(SINGLE.as_bytes(), &[log], &about()).unwrap_err().to_string()
+    };
+    assert_eq!(with("1, 2, 0, 4096\nnonsense\n"), "x_lat.1.log:2: not a line of a log");
+    assert_eq!(with("1, 2\n"), "x_lat.1.log:1: fewer than three columns");
+    assert!(with("99999999999999, 2, 0, 4096\n").contains("cannot be right"));
+}
+
+#[test]
+fn files_are_repeats_and_are_added_once() {
+    let folder = TempDir::new().unwrap();
+    let place = folder.path().join("live");
+    let repeats = [GROUPS.to_owned(), GROUPS.replace("fio-3.33", "fio-3.34")];
+    let records: Vec<CellRecord> = repeats.iter().map(|text| imported(text)).collect();
+    let added = add(&place, records[..1].to_vec()).unwrap();
+    assert_eq!((added.written.len(), added.known), (1, 0));
+    let added = add(&place, records).unwrap();
+    assert_eq!((added.written.len(), added.known), (1, 1));
+    let mut set = load(std::slice::from_ref(&place)).sets.remove(0);
+    let seeds: Vec<(u32, u64)> =
+        set.cells.iter().map(|record| (record.cell.repeat, record.cell.seed)).collect();
+    assert_eq!((seeds, set.skipped.len()), (vec![(0, 1), (1, 2)], 0));
+    let row = set.study.jobs.remove(0).rows.remove(0);
+    // 500 reads in 2.008 s, by both groups.
+    assert!((row.figures.iops.value - 500.0 / 2.008).abs() < 1e-9, "{:?}", row.figures.iops);
+    assert_eq!(set.study.plan.jobs[0].pace, Pace::Job, "it states its rates");
+}
+
+/// A policy that lacks a job is left out of a study, and counts all the same here.
+#[test]
+fn repeats_are_counted_over_everything_that_is_there() {
+    let folder = TempDir::new().unwrap();
+    let other = About { policy: "kakra/queue".to_owned(), ..about() };
+    let of_other = cell(SINGLE.as_bytes(), &[], &other).unwrap();
+    add(folder.path(), vec![imported(GROUPS), imported(SINGLE), of_other]).unwrap();
+    let again = cell(GROUPS.as_bytes(), &[], &other).unwrap();
+    let added = add(folder.path(), vec![imported(SINGLE), again]).unwrap();
+    assert_eq!((added.written.len(), added.known), (1, 1));
+}
+
+#[test]
+fn a_folder_of_something_else_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let refusal = |about: &About| check_folder(folder.path(), about).unwrap_err().to_string();
+    check_folder(folder.path(), &about()).unwrap();
+    add(folder.path(), vec![imported(SINGLE)]).unwrap();
+    check_folder(folder.path(), &about()).unwrap();
+    let elsewhere = About { array: "six".to_owned(), ..about() };
+    assert!(refusal(&elsewhere).contains("`six` here, pair there"), "{}", refusal(&elsewhere));
+    let changed = About { array_text: "profile".to_owned(), ..about() };
+    assert!(refusal(&changed).contains("another array of that name there"));
+    std::fs::write(folder.path().join("plan.json"), "{}").unwrap();
+    assert!(refusal(&about()).contains("holds the results of a run"), "{}", refusal(&about()));
+    std::fs::remove_file(folder.path().join("plan.json")).unwrap();
+    std::fs::rename(folder.path().join("cells"), folder.path().join("photos")).unwrap();
+    assert!(refusal(&about()).contains("is not empty and holds no results"));
+}
+
+/// What fio wrote, with bytes overwritten that matter in JSON, and cut off somewhere.
+fn damaged() -> impl Strategy<Value = Vec<u8>> {
+    let whole = prop::sample::select(vec![GROUPS, CLONES, PLAIN, SINGLE]);
+    let byte = prop::sample::select(b"0129-.e\"{}[],:nul\xff \n".to_vec());
+    let edits = prop::collection::vec((0.0..1.0, byte), 0..4);
+    (whole, edits, 0.0..3.0).prop_map(|(whole, edits, end)| {
+        let mut bytes = whole.as_bytes().to_vec();
+        let length = bytes.len() as f64;
+        for (place, byte) in edits {
+            bytes[(place * length) as usize] = byte;
+        }
+        bytes.truncate((end * length) as usize);
+        bytes
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever is read is sound, and nothing panics.
+    #[test]
+    fn no_damage_is_a_panic(
+        text in damaged(),
+        log in "([0-9]{1,20}, ?[-0-9.e]{1,12},? ?[0-3]?\n?){0,9}",
+    ) {
+        let log = Log::new("x_bw.2.log", log).unwrap();
+        for logs in [&[][..], &[log]] {
+            if let Ok(record) = cell(&text, logs, &about()) {
+                prop_assert_eq!(record.damage(), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! The array and the jobs of an experiment, found and understood.
+//!
+//! Each is named by a path or by the name of one that is compiled in, so that the program runs from
+//! any folder. A file that exists wins over a built-in of the same name. Everything that can be
+//! told wrong before a run is told here: what the readers refuse, real members, jobs larger than
+//! the volume, two jobs of one name.
+
+mod find;
+
+use crate::experiment::hash::stable_hash;
+use crate::experiment::plan::{JobSource, Pace, Source};
+use crate::experiment::study;
+use anyhow::{Result, bail};
+use find::Kind;
+use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource};
+use mirrorball_sim::engine;
+use mirrorball_sim::job::{Direction, Environment, Job, JobFile, Note};
+use std::path::Path;
+
+const ARRAY: Kind =
+    Kind { name: "array", ending: ".toml", builtin: || ArrayFile::builtin_names().collect() };
+const JOB: Kind = Kind { name: "job", ending: ".fio", builtin: || builtin_job_names().collect() };
+
+/// The jobs compiled in, by name.
+const BUILTIN_JOBS: [(&str, &str); 12] = [
+    ("rand-4k-qd1", include_str!("../../../../jobs/rand-4k-qd1.fio")),
+    ("rand-4k-qd1-defrag", include_str!("../../../../jobs/rand-4k-qd1-defrag.fio")),
+    ("rand-4k-qd32", include_str!("../../../../jobs/rand-4k-qd32.fio")),
+    ("rand-4k-qd32-defrag", include_str!("../../../../jobs/rand-4k-qd32-defrag.fio")),
+    ("seq-read", include_str!("../../../../jobs/seq-read.fio")),
+    ("seq-read-defrag", include_str!("../../../../jobs/seq-read-defrag.fio")),
+    ("four-streams", include_str!("../../../../jobs/four-streams.fio")),
+    ("mixed-sizes", include_str!("../../../../jobs/mixed-sizes.fio")),
+    ("poisson-4k", include_str!("../../../../jobs/poisson-4k.fio")),
+    ("randrw-4k-70-30", include_str!("../../../../jobs/randrw-4k-70-30.fio")),
+    ("zipf-4k-qd16", include_str!("../../../../jobs/zipf-4k-qd16.fio")),
+    ("fsync-writer", include_str!("../../../../jobs/fsync-writer.fio")),
+];
+
+/// The jobs that are run if none is named.
+pub const DEFAULT_JOBS: [&str; 6] = [
+    "rand-4k-qd1",
+    "rand-4k-qd1-defrag",
+    "rand-4k-qd32",
+    "rand-4k-qd32-defrag",
+    "seq-read",
+    "seq-read-defrag",
+];
+
+/// An array and jobs that fit it.
+#[derive(Debug)]
+pub struct Inputs {
+    /// The array.
+    pub array: ArraySpec,
+    /// The array as written.
+    pub array_source: Source,
+    /// The jobs, in the order they were named.
+    pub jobs: Vec<JobFile>,
+    /// The jobs as written.
+    pub job_sources: Vec<JobSource>,
+    /// What was accepted in the jobs of the user's own files and changes nothing, or counts
+    /// otherwise than it looks: each option once.
+    pub notes: Vec<Note>,
+}
+
+impl Inputs {
+    /// Loads an array and jobs by path or built-in name.
+    ///
+    /// # Errors
+    /// If one cannot be read or understood, or they do not fit each other; the message has the
+    /// file, the line and a hint.
+    pub fn load(array: &str, jobs: &[String]) -> Result<Inputs> {
+        let (array_source, array) = load_array(array)?;
+        let mut inputs = Inputs {
+            array,
+            array_source,
+            jobs: Vec::new(),
+            job_sources: Vec::new(),
+            notes: Vec::new(),
+        };
+        for name in jobs {
+            let (source, job) = load_job(name)?;
+            check_fit(&inputs.array, &job)?;
+            if inputs.job_sources.iter().any(|other| other.source.name == source.name) {
+                bail!("two jobs are called `{}` (give one of the files another name)", source.name);
+            }
+            if Path::new(name).exists() {
+                inputs.note(&job.notes);
+            }
+            inputs.job_sources.push(JobSource { source, pace: pace(&job) });
+            inputs.jobs.push(job);
+        }
+        Ok(inputs)
+    }
+
+    fn note(&mut self, notes: &[Note]) {
+        for note in notes {
+            if self.notes.iter().all(|known| known.option != note.option) {
+                self.notes.push(note.clone());
+            }
+        }
+    }
+}
+
+/// Whether the jobs of a file can run on an array.
+///
+/// # Errors
+/// If the array has a real member, a job does not fit the free part of the volume, or the work
+/// beside the jobs asks for what the array has not; the message has the file, the line and a hint.
+pub fn check_fit(array: &ArraySpec, jobs: &JobFile) -> Result<()> {
+    let capacity_bytes = array.chunk_map()?.capacity_bytes();
+    // Jobs begin behind the older data.
+    jobs.validate_against(capacity_bytes - array.used_bytes(capacity_bytes))?;
+    Ok(engine::check(array, jobs)?)
+}
+
+/// The names of the jobs compiled in.
+pub fn builtin_job_names() -> impl Iterator<Item = &'static str> {
+    BUILTIN_JOBS.iter().map(|(name, _)| *name)
+}
+
+/// Loads an array by path or built-in name. Its members may be real.
+///
+/// # Errors
+/// If it cannot be read or understood.
+pub fn load_array(name: &str) -> Result<(Source, ArraySpec)> {
+    let is_job = name.ends_with(".fio") || builtin_job(name).is_some();
+    if is_job && ArrayFile::builtin(name).is_err() {
+        bail!(
+            "`{name}` is a job, but the array comes first (as in `mirrorball compare {} {name}`)",
+            ArrayFile::DEFAULT
+        );
+    }
+    let file = match ArrayFile::builtin(name) {
+        Ok(file) if !Path::new(name).exists() => file,
+        _ if ARRAY.is_path(name) => ArrayFile::parse(&ARRAY.read(name)?, name)?,
+        _ => return Err(ARRAY.unknown(name)),
+    };
+    let fingerprint = fingerprint(&file.spec);
+    Ok((Source { name: stem(name), text: file.text, fingerprint }, file.spec))
+}
+
+/// Hash of what decides the results: not where the file lies, nor what was published about disks of
+/// the kind (which refers to functions, whose addresses differ from run to run).
+pub(crate) fn fingerprint(spec: &ArraySpec) -> String {
+    let mut meaning = ArraySpec { file_name: String::new(), ..spec.clone() };
+    for member in &mut meaning.members {
+        if let MemberSource::Model(profile) = &mut member.source {
+            profile.expectations.clear();
+            profile.distributions.clear();
+        }
+    }
+    stable_hash([&*format!("{meaning:?}")])
+}
+
+/// Loads a job by path or built-in name.
+///
+/// # Errors
+/// If it cannot be read or understood.
+pub fn load_job(name: &str) -> Result<(Source, JobFile)> {
+    let (text, file_name) = match builtin_job(name) {
+        Some((name, text)) if !Path::new(name).exists() => {
+            (text.to_owned(), format!("jobs/{name}.fio"))
+        }
+        _ if JOB.is_path(name) => (JOB.read(name)?, name.to_owned()),
+        _ => return Err(JOB.unknown(name)),
+    };
+    let job = JobFile::parse(&text, &file_name, &Environment::process())?;
+    let meaning = format!("{:?} {:?}", job.jobs, job.background);
+    Ok((Source { name: stem(name), text, fingerprint: stable_hash([&*meaning]) }, job))
+}
+
+/// The pace of a job that is known by its text alone. The array sets it if the text is none of
+/// ours, as an import's may be.
+pub(crate) fn pace_of_text(text: &str) -> Pace {
+    JobFile::parse(text, "", &Environment::empty()).map_or(Pace::Array, |job| pace(&job))
+}
+
+/// The job sets the pace if every section that its figures count has a rate: those that read, or
+/// all if none does.
+pub(crate) fn pace(file: &JobFile) -> Pace {
+    let reads = |job: &&Job| job.mix.directions().contains(&Direction::Read);
+    let has_rate = |job: &Job, direction| {
+        job.rate_bytes_per_s[direction].is_some() || job.rate_ios_per_s[direction].is_some()
+    };
+    let is_paced = |job: &Job| job.mix.directions().iter().all(|&way| has_rate(job, way));
+    let readers: Vec<&Job> = file.jobs.iter().filter(reads).collect();
+    let all_paced = match readers[..] {
+        [] => file.jobs.iter().all(is_paced),
+        _ => readers.iter().all(|job| has_rate(job, Direction::Read)),
+    };
+    if all_paced { Pace::Job } else { Pace::Array }
+}
+
+/// How many requests of a kind the sections of a job ask for in a second; `None` if they do not run
+/// side by side, or if their rate is one of bytes and their sizes differ.
+pub(crate) fn asked_iops_of_text(text: &str, judged: study::Direction) -> Option<f64> {
+    let direction = match judged {
+        study::Direction::Read => Direction::Read,
+        study::Direction::Write => Direction::Write,
+    };
+    let file = JobFile::parse(text, "", &Environment::empty()).ok()?;
+    if file.jobs.iter().any(|job| job.group != file.jobs[0].group) {
+        return None;
+    }
+    let asking = file.jobs.iter().filter(|job| job.mix.directions().contains(&direction));
+    let rates = asking.map(|job| {
+        let of_bytes = || match (job.rate_bytes_per_s[direction], &job.sizes[direction][..]) {
+            (Some(rate), [size]) => Some(rate as f64 / size.bytes as f64),
+            _ => None,
+        };
+        let ios = job.rate_ios_per_s[direction].map(|rate| rate as f64);
+        let rate = if job.rate_bytes_per_s[direction].is_some() { of_bytes() } else { ios };
+        Some(rate? * f64::from(job.clones))
+    });
+    rates.sum()
+}
+
+/// The built-in job of this name, with or without `jobs/` and `.fio` around it.
+fn builtin_job(name: &str) -> Option<(&'static str, &'static str)> {
+    let bare = name.strip_prefix("jobs/").unwrap_or(name);
+    let bare = bare.strip_suffix(".fio").unwrap_or(bare);
+    BUILTIN_JOBS.into_iter().find(|(candidate, _)| *candidate == bare)
+}
+
+/// A file's name without folder and ending: what results call it.
+fn stem(name: &str) -> String {
+    let stem = Path::new(name).file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A job that is shipped but not compiled in would not be found from another folder.
+    #[test]
+    fn every_shipped_job_is_built_in_and_every_default_exists() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../jobs");
+        for entry in fs::read_dir(folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name.ends_with(".fio") {
+                assert!(builtin_job(&name).is_some(), "{name} is not in BUILTIN_JOBS");
+            }
+        }
+        assert!(DEFAULT_JOBS.iter().all(|name| builtin_job(name).is_some()));
+    }
+
+    #[test]
+    fn every_built_in_job_fits_the_default_array() {
+        let names: Vec<String> = builtin_job_names().map(str::to_owned).collect();
+        Inputs::load(ArrayFile::DEFAULT, &names).unwrap();
+    }
+
+    #[test]
+    fn what_a_job_asks_for_is_the_sum_of_its_sections() {
+        let asked = |text: &str| {
+            let text = format!("[global]\nbs=4k\nsize=1g\nrw=randrw\n{text}");
+            [study::Direction::Read, study::Direction::Write]
+                .map(|direction| asked_iops_of_text(&text, direction))
+        };
+        assert_eq!(asked("[a]\nrate_iops=100,50\nnumjobs=3"), [Some(300.0), Some(150.0)]);
+        assert_eq!(asked("[a]\nrate=1m\n[b]\nrate_iops=10,\n"), [Some(266.0), None]);
+        let two_sizes = "[a]\nrate=1m\nbssplit=4k/50:8k/50\n[b]\nrate_iops=9\n";
+        assert_eq!(asked(two_sizes), [None, None]);
+        assert_eq!(asked("[a]\nrate_iops=9\n[b]\nstonewall\nrate_iops=9\n"), [None, None]);
+    }
+
+    #[test]
+    fn only_a_rate_of_every_reader_sets_the_pace() {
+        let pace_of = |name| pace(&load_job(name).unwrap().1);
+        assert_eq!(pace_of("poisson-4k"), Pace::Job);
+        assert_eq!(pace_of("rand-4k-qd32"), Pace::Array);
+        assert_eq!(pace_of("fsync-writer"), Pace::Array, "its reader has no rate");
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_the_nearest() {
+        let message = |result: Result<(Source, JobFile)>| result.unwrap_err().to_string();
+        assert!(message(load_job("rand-4k-q1")).contains("did you mean `rand-4k-qd1`?"));
+        assert!(message(load_job("zebra")).contains("the built-in ones are rand-4k-qd1"));
+        let swapped = load_array("rand-4k-qd1").unwrap_err().to_string();
+        assert!(swapped.contains("the array comes first"), "{swapped}");
+    }
+
+    #[test]
+    fn the_fingerprint_follows_the_meaning_and_not_the_place() {
+        let text = "profile = \"raid1\"\n[[member]]\nmodel = \"hdd-5k4\"\ncount = 2\n";
+        let folder = tempfile::TempDir::new().unwrap();
+        let fingerprint = |file: &str, text: &str| {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            load_array(path.to_str().unwrap()).unwrap().0.fingerprint
+        };
+        let here = fingerprint("here/a.toml", text);
+        assert_eq!(here, fingerprint("there/a.toml", text));
+        assert_ne!(here, fingerprint("here/a.toml", &text.replace("5k4", "15k")));
+    }
+}

@@ -1,0 +1,247 @@
+//! The plan of an experiment: which cells are run, in which order, with which seeds.
+//!
+//! A plan is an array, jobs, policies and seeds; its cells are all combinations, in the order
+//! jobs, policies, repeats. The seed of a cell depends on its repeat alone: every policy faces the
+//! same streams of requests on disks with the same draws of chance, so that policies are compared
+//! in pairs (see [`crate::experiment::study::statistics`]). The oracle is run beside the policies, last.
+//!
+//! The plan is saved as `plan.json` in the results folder with everything that is needed to repeat
+//! it. Non-goal: how a text is understood; see [`crate::experiment::inputs`].
+
+use crate::experiment::environment::Environment;
+use crate::experiment::hash::stable_hash;
+use crate::experiment::record::{CellIdentity, ORACLE, PROGRAM_VERSION, SCHEMA_VERSION};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// An experiment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// [`SCHEMA_VERSION`] when it was made.
+    pub schema_version: u32,
+    /// Version of the program that made it.
+    pub program_version: String,
+    /// A command that runs it again, apart from where results go.
+    pub command: String,
+    /// The machine it was made on.
+    pub environment: Environment,
+    /// The array.
+    pub array: Source,
+    /// The jobs, in the order they were named.
+    pub jobs: Vec<JobSource>,
+    /// Canonical policy strings, without the oracle.
+    pub policies: Vec<String>,
+    /// What stands beside the policies.
+    #[serde(default, skip_serializing_if = "Reference::is_oracle")]
+    pub reference: Reference,
+    /// One seed for each repeat.
+    pub seeds: Vec<u64>,
+    /// Replaces every section's `runtime`, if given.
+    pub duration_ns: Option<u64>,
+}
+
+/// An array or a job as its author wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Source {
+    /// What it is called in results: the file's name without its ending.
+    pub name: String,
+    /// The file.
+    pub text: String,
+    /// Hash of what was understood: it differs when a file that this one refers to (a disk
+    /// profile, an included job) has changed though the text has not.
+    pub fingerprint: String,
+}
+
+/// A job, and how it is to be judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JobSource {
+    /// The job.
+    #[serde(flatten)]
+    pub source: Source,
+    /// Who sets its pace.
+    pub pace: Pace,
+}
+
+/// What stands beside the policies for comparison.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reference {
+    /// The oracle.
+    #[default]
+    Oracle,
+    /// Nothing: real disks do not tell what they will do.
+    Nothing,
+}
+
+/// Who sets the pace of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// The array: a request follows when another has been served. Faster service is more IOPS.
+    Array,
+    /// The job: requests come at a rate of its own. Faster service is lower latency.
+    Job,
+}
+
+/// What a plan asks for besides its texts.
+#[derive(Clone, Debug)]
+pub struct Choices {
+    /// Canonical policy strings.
+    pub policies: Vec<String>,
+    /// How often each cell is repeated, with another seed each time.
+    pub repeats: u32,
+    /// Seed of the first repeat; the n-th has this plus n.
+    pub seed: u64,
+    /// Replaces every section's `runtime`, if given.
+    pub duration_ns: Option<u64>,
+}
+
+/// One (array, job, policy, seed).
+#[derive(Clone, Copy, Debug)]
+pub struct Cell<'a> {
+    /// The plan it belongs to.
+    pub plan: &'a Plan,
+    /// Its job, by its place in the plan.
+    pub job_index: usize,
+    /// Canonical policy string, or [`ORACLE`].
+    pub policy: &'a str,
+    /// Which repeat, from zero.
+    pub repeat: u32,
+    /// Its seed.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// A plan made by this program on this machine.
+    ///
+    /// # Panics
+    /// If there is no job, no policy or no repeat: the command line sees to that.
+    pub fn new(array: Source, jobs: Vec<JobSource>, choices: Choices, command: String) -> Plan {
+        let some = !jobs.is_empty() && !choices.policies.is_empty() && choices.repeats > 0;
+        assert!(some, "a plan without cells");
+        Plan {
+            schema_version: SCHEMA_VERSION,
+            program_version: PROGRAM_VERSION.to_owned(),
+            command,
+            environment: Environment::current(),
+            array,
+            jobs,
+            policies: choices.policies,
+            reference: Reference::Oracle,
+            seeds: (0..choices.repeats).map(|n| choices.seed.wrapping_add(n.into())).collect(),
+            duration_ns: choices.duration_ns,
+        }
+    }
+
+    /// The policies and, last, the oracle if it takes part.
+    pub fn contenders(&self) -> impl Iterator<Item = &str> {
+        let oracle = self.reference.is_oracle().then_some(ORACLE);
+        self.policies.iter().map(String::as_str).chain(oracle)
+    }
+
+    /// Everything it refers to: the array, then the jobs.
+    fn sources(&self) -> Vec<&Source> {
+        [&self.array].into_iter().chain(self.jobs.iter().map(|job| &job.source)).collect()
+    }
+
+    /// Every cell, in the order of the plan.
+    pub fn cells(&self) -> Vec<Cell<'_>> {
+        let mut cells = Vec::new();
+        for job_index in 0..self.jobs.len() {
+            for policy in self.contenders() {
+                for (repeat, &seed) in (0..).zip(&self.seeds) {
+                    cells.push(Cell { plan: self, job_index, policy, repeat, seed });
+                }
+            }
+        }
+        cells
+    }
+
+    /// What makes `other`, found in a results folder, another experiment than this; empty if it is
+    /// the same. The command and the machine do not count.
+    pub fn differences(&self, other: &Plan) -> Vec<String> {
+        let seeds = |plan: &Plan| format!("{:?}", plan.seeds);
+        let duration = |plan: &Plan| match plan.duration_ns {
+            Some(duration_ns) => mirrorball_core::units::Nanos(duration_ns).to_string(),
+            None => "as the jobs say".to_owned(),
+        };
+        let schema = |plan: &Plan| plan.schema_version.to_string();
+        let names = |plan: &Plan| {
+            plan.jobs.iter().map(|job| job.source.name.as_str()).collect::<Vec<&str>>().join(", ")
+        };
+        let by_value = [
+            ("version of the program", other.program_version.clone(), self.program_version.clone()),
+            ("version of the schema", schema(other), schema(self)),
+            ("array", other.array.name.clone(), self.array.name.clone()),
+            ("jobs", names(other), names(self)),
+            ("policies", other.policies.join(", "), self.policies.join(", ")),
+            ("seeds", seeds(other), seeds(self)),
+            ("duration", duration(other), duration(self)),
+        ];
+        let mut differences: Vec<String> = by_value
+            .into_iter()
+            .filter(|(_, there, here)| there != here)
+            .map(|(what, there, here)| format!("{what}: there {there}; here {here}"))
+            .collect();
+        let theirs = other.sources();
+        for source in self.sources() {
+            let changed = |there: &&&Source| there.name == source.name && **there != source;
+            if theirs.iter().find(changed).is_some() {
+                differences.push(format!("the contents of `{}` changed", source.name));
+            }
+        }
+        differences
+    }
+}
+
+impl Reference {
+    fn is_oracle(&self) -> bool {
+        *self == Reference::Oracle
+    }
+}
+
+impl Cell<'_> {
+    /// Its job.
+    pub fn job(&self) -> &Source {
+        &self.plan.jobs[self.job_index].source
+    }
+
+    /// What names it in its record.
+    pub fn identity(&self) -> CellIdentity {
+        CellIdentity {
+            array: self.plan.array.name.clone(),
+            job: self.job().name.clone(),
+            policy: self.policy.to_owned(),
+            repeat: self.repeat,
+            seed: self.seed,
+            duration_ns: self.plan.duration_ns,
+        }
+    }
+
+    /// Hash of everything that decides its result. Equal keys, equal results: a saved cell with
+    /// this key need not be run again.
+    pub fn key(&self) -> String {
+        let Plan { array, duration_ns, .. } = self.plan;
+        let job = self.job();
+        let duration = duration_ns.map_or("none".to_owned(), |duration| duration.to_string());
+        stable_hash([
+            &*SCHEMA_VERSION.to_string(),
+            PROGRAM_VERSION,
+            &array.text,
+            &array.fingerprint,
+            &job.text,
+            &job.fingerprint,
+            self.policy,
+            &self.seed.to_string(),
+            &duration,
+        ])
+    }
+
+    /// The name of its file, without a folder.
+    pub fn file_name(&self) -> String {
+        self.identity().file_name(&self.key())
+    }
+}
+
+#[cfg(test)]
+mod tests;

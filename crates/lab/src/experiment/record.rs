@@ -1,0 +1,298 @@
+//! The record of one cell: what is saved, and everything that a report is drawn from.
+//!
+//! One JSON file holds one [`CellRecord`]. It is versioned ([`SCHEMA_VERSION`]), its schema is
+//! published as `docs/result-schema.json`, and it needs no other file: the array and the job that
+//! were run, the machine and the seed are inside. Series over time are stored by column, one array
+//! per quantity, which is a third of the size of one object per point. `convert` makes a record of
+//! what the simulator hands out; `latency` holds the histograms; `soundness` tells damaged ones.
+//!
+//! What is derived (rates, percentiles) stands beside what it is derived from, for people who read
+//! the file; [`crate::experiment::study`] computes from the counts and bins alone.
+
+mod convert;
+mod latency;
+mod soundness;
+
+pub(crate) use convert::per_second;
+pub use latency::{CoarseLatency, LatencyRecord, Percentiles, QUANTILES};
+
+use crate::experiment::environment::Environment;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Version of every structure that is saved. It rises when a field changes its meaning or goes;
+/// cells of another version are run again.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Version of the program, which also decides whether a saved cell still counts.
+pub const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Name under which the oracle's cells are saved and shown.
+pub const ORACLE: &str = "oracle";
+
+/// One cell: an array, a job, a policy and a seed, and what came of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CellRecord {
+    /// [`SCHEMA_VERSION`] when it was saved.
+    pub schema_version: u32,
+    /// Version of the program that ran it.
+    pub program_version: String,
+    /// Hash of everything that decides the result: texts, policy, seed, duration and versions.
+    pub key: String,
+    /// Which cell it is.
+    pub cell: CellIdentity,
+    /// The machine it was run on.
+    pub environment: Environment,
+    /// The array file.
+    pub array_text: String,
+    /// The job file.
+    pub job_text: String,
+    /// Length of the measured window: end of the ramp to the last foreground completion.
+    pub measured_ns: u64,
+    /// One per job section, its clones together, in the order of the file.
+    pub sections: Vec<SectionRecord>,
+    /// One per member, over the measured window.
+    pub members: Vec<MemberRecord>,
+    /// The whole run over time, ramp included.
+    pub intervals: IntervalsRecord,
+    /// Reads of foreground jobs, evenly thinned.
+    pub samples: SamplesRecord,
+    /// The policy's own counters at the end.
+    pub counters: Vec<CounterRecord>,
+    /// Bytes that background work (defrag, rebuild, scrub) moved.
+    pub background_bytes: u64,
+    /// I/O to members during the whole run.
+    pub member_ios: u64,
+    /// Where the cell comes from if another program measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<ImportRecord>,
+}
+
+/// What another program measured, and how far it says so. What it does not say is absent from the
+/// cell: members, intervals, samples and counters may be empty.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ImportRecord {
+    /// The program and its version, `fio-3.33`.
+    pub program: String,
+    /// When it ended, in seconds of Unix time.
+    pub timestamp_s: Option<u64>,
+    /// What the latencies of the sections are.
+    pub latency: LatencySource,
+    /// What the latencies of the intervals are; none if there are none.
+    pub latency_over_time: Option<LatencyOverTime>,
+    /// What the members are called there, in the order of their devids. Their devids are counted
+    /// from one, and others may have used them too.
+    pub disks: Vec<String>,
+}
+
+/// What imported latencies are, the best first.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencySource {
+    /// From the intended submission on, in bins.
+    TotalBins,
+    /// From the submission to the kernel on, in bins.
+    CompletionBins,
+    /// From the intended submission on, known at a few percentiles only.
+    TotalPercentiles,
+    /// From the submission to the kernel on, known at a few percentiles only.
+    CompletionPercentiles,
+}
+
+/// What the imported latencies of an interval are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencyOverTime {
+    /// One of each request.
+    Requests,
+    /// Means over a while each: their percentiles are not those of requests.
+    Means,
+}
+
+/// What names a cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CellIdentity {
+    /// Name of the array.
+    pub array: String,
+    /// Name of the job.
+    pub job: String,
+    /// Canonical policy string, or `oracle`.
+    pub policy: String,
+    /// Which repeat, from zero.
+    pub repeat: u32,
+    /// Its seed; every policy meets the same seeds, hence the same requests.
+    pub seed: u64,
+    /// The duration that replaced every section's `runtime`, if one was given.
+    pub duration_ns: Option<u64>,
+}
+
+/// What one job section achieved within its measured window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SectionRecord {
+    /// The section's name.
+    pub name: String,
+    /// When its measured window begins: the end of its ramp, on the clock of the run.
+    pub from_ns: u64,
+    /// Length of its measured window: to its last completion, or its whole runtime if it ended
+    /// early because a request failed.
+    pub measured_ns: u64,
+    /// Reads, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<DirectionRecord>,
+    /// Writes, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write: Option<DirectionRecord>,
+    /// Trims, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trim: Option<DirectionRecord>,
+    /// Flushes, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush: Option<DirectionRecord>,
+}
+
+/// Requests of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DirectionRecord {
+    /// Requests that succeeded.
+    pub ios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Successful requests per second of the section's measured time.
+    pub iops: f64,
+    /// MiB per second of the section's measured time.
+    pub mib_per_s: f64,
+    /// Latency from the intended start to the completion, in fio's bins.
+    pub latency: LatencyRecord,
+    /// Read off those bins.
+    pub percentiles: Percentiles,
+}
+
+/// One member over the measured window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MemberRecord {
+    /// Its devid.
+    pub devid: u64,
+    /// Reads for foreground requests.
+    pub foreground_reads: u64,
+    /// Its part of all members' foreground reads, 0 to 1.
+    pub share: f64,
+    /// All reads.
+    pub reads: u64,
+    /// All writes.
+    pub writes: u64,
+    /// Bytes of all reads.
+    pub read_bytes: u64,
+    /// Bytes of all writes.
+    pub written_bytes: u64,
+    /// I/O that failed.
+    pub errors: u64,
+    /// Reads whose data was not wanted because another mirror had answered for the same: what a
+    /// policy that reads twice costs.
+    #[serde(default)]
+    pub extra_reads: u64,
+    /// Reads that were withdrawn before the member began them.
+    #[serde(default)]
+    pub cancelled_reads: u64,
+    /// Mean wait of all reads.
+    pub read_wait_mean_ns: u64,
+    /// Waits of all reads, 8 bins to the octave.
+    pub read_wait: CoarseLatency,
+}
+
+/// The run in consecutive intervals, by column: every array has one entry per interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IntervalsRecord {
+    /// When each starts.
+    pub from_us: Vec<u64>,
+    /// How long each is.
+    pub width_us: Vec<u64>,
+    /// Bytes read by foreground jobs.
+    pub read_bytes: Vec<u64>,
+    /// Latencies of foreground reads that completed in it, 8 bins to the octave.
+    pub read_latency: Vec<CoarseLatency>,
+    /// One per member.
+    pub members: Vec<MemberSeries>,
+    /// One per counter of the policy, as it stood when each interval ended.
+    pub counters: Vec<CounterSeries>,
+}
+
+/// One member over time. Mean I/O in flight is `wait_us / width_us` (Little's law).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MemberSeries {
+    /// Its devid.
+    pub devid: u64,
+    /// Reads submitted.
+    pub reads: Vec<u64>,
+    /// Writes submitted.
+    pub writes: Vec<u64>,
+    /// Bytes of both.
+    pub bytes: Vec<u64>,
+    /// I/O whose offset is not the end of the one before.
+    pub seeks: Vec<u64>,
+    /// Sum of the waits of what completed.
+    pub wait_us: Vec<u64>,
+}
+
+/// One counter of a policy over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CounterSeries {
+    /// The devid of the member it belongs to, or none for the policy as a whole.
+    pub devid: Option<u64>,
+    /// What it counts.
+    pub name: String,
+    /// Its value at the end of each interval; none where the policy did not show it.
+    pub values: Vec<Option<i64>>,
+}
+
+/// One counter of a policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CounterRecord {
+    /// The devid of the member it belongs to, or none for the policy as a whole.
+    pub devid: Option<u64>,
+    /// What it counts.
+    pub name: String,
+    /// Its value.
+    pub value: i64,
+}
+
+/// Sampled reads by column, for pictures of offset over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SamplesRecord {
+    /// When each was submitted to its member.
+    pub at_us: Vec<u64>,
+    /// The member's devid.
+    pub devid: Vec<u64>,
+    /// First byte on the member, in KiB (I/O is in whole sectors of 4 KiB).
+    pub offset_kib: Vec<u64>,
+    /// Length in KiB.
+    pub length_kib: Vec<u64>,
+    /// Completion minus submission.
+    pub wait_us: Vec<u64>,
+}
+
+impl CellIdentity {
+    /// The name of a cell's file, without a folder: readable, and unique by the start of its key.
+    pub fn file_name(&self, key: &str) -> String {
+        let readable = format!("{}.{}.seed-{}", self.job, self.policy, self.seed);
+        let safe = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '-' };
+        let readable: String = readable.chars().map(safe).take(120).collect();
+        let unique: String = key.chars().take(8).collect();
+        format!("{readable}.{unique}.json")
+    }
+}
+
+impl CellRecord {
+    /// The sections that read, with what they read.
+    pub fn reads(&self) -> impl Iterator<Item = (&SectionRecord, &DirectionRecord)> + Clone {
+        self.sections.iter().filter_map(|section| Some((section, section.read.as_ref()?)))
+    }
+
+    /// The sections that wrote, with what they wrote.
+    pub fn writes(&self) -> impl Iterator<Item = (&SectionRecord, &DirectionRecord)> + Clone {
+        self.sections.iter().filter_map(|section| Some((section, section.write.as_ref()?)))
+    }
+}

@@ -1,0 +1,119 @@
+//! The results folder: `plan.json` and one file per finished cell under `cells/`.
+//!
+//! Each file is written beside its place and renamed into it, so that nobody sees half of one. It
+//! is not synced: after a power failure a cell may be cut off, and a cell that cannot be read (cut
+//! off, edited, of another version) is simply run again. A folder belongs to one plan. Running the
+//! plan again takes the cells that are there and runs the rest; another plan is refused, so that
+//! no folder holds a mixture.
+//!
+//! [`load`] reads what is saved into [`ResultSet`]s, which reports are made of.
+
+mod derive;
+mod read;
+mod set;
+
+pub(crate) use set::saved_cells;
+pub use set::{Loaded, ResultSet, Skipped, load};
+
+use crate::experiment::plan::{Cell, Plan};
+use crate::experiment::record::{CellRecord, SCHEMA_VERSION};
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(crate) const PLAN_FILE: &str = "plan.json";
+pub(crate) const CELLS_FOLDER: &str = "cells";
+
+/// A results folder that belongs to a plan.
+#[derive(Debug)]
+pub struct Results {
+    folder: PathBuf,
+}
+
+impl Results {
+    /// Whether `folder` may hold the results of `plan`: it is absent or empty, or holds the same
+    /// plan. Writes nothing.
+    ///
+    /// # Errors
+    /// If it holds another plan or something else; the message says what differs and what to do.
+    pub fn check(folder: &Path, plan: &Plan) -> Result<()> {
+        let hint = "choose another folder with -o, or remove this one";
+        let shown = folder.display();
+        let plan_path = folder.join(PLAN_FILE);
+        if !plan_path.exists() {
+            let is_empty = match fs::read_dir(folder) {
+                Ok(mut entries) => entries.next().is_none(),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+                Err(error) => return Err(error).with_context(|| format!("cannot use {shown}")),
+            };
+            if !is_empty {
+                bail!("{shown} is not empty and holds no results\n  hint: {hint}");
+            }
+            return Ok(());
+        }
+        let text = fs::read_to_string(&plan_path)
+            .with_context(|| format!("cannot read {}", plan_path.display()))?;
+        let Ok(found) = serde_json::from_str::<Plan>(&text) else {
+            bail!("{} is no plan that this version can read\n  hint: {hint}", plan_path.display());
+        };
+        let differences = plan.differences(&found);
+        if !differences.is_empty() {
+            let listed = differences.join("\n  ");
+            bail!("{shown} holds the results of another plan\n  {listed}\n  hint: {hint}");
+        }
+        Ok(())
+    }
+
+    /// Makes the folder ready for `plan`.
+    ///
+    /// # Errors
+    /// As [`Results::check`], or if the folder cannot be written.
+    pub fn open(folder: &Path, plan: &Plan) -> Result<Results> {
+        Results::check(folder, plan)?;
+        let cells = folder.join(CELLS_FOLDER);
+        fs::create_dir_all(&cells).with_context(|| format!("cannot make {}", cells.display()))?;
+        let plan_path = folder.join(PLAN_FILE);
+        if !plan_path.exists() {
+            let mut text = serde_json::to_vec_pretty(plan).expect("a plan is plain data");
+            text.push(b'\n');
+            write_whole(&plan_path, &text)?;
+        }
+        Ok(Results { folder: folder.to_owned() })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The saved record of `cell`, if it is there, whole and of this version.
+    pub fn load(&self, cell: &Cell<'_>) -> Option<CellRecord> {
+        let text = fs::read_to_string(self.cell_path(cell)).ok()?;
+        let record: CellRecord = serde_json::from_str(&text).ok()?;
+        let current = record.schema_version == SCHEMA_VERSION && record.key == cell.key();
+        current.then_some(record)
+    }
+
+    /// Saves the record of `cell`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn save(&self, cell: &Cell<'_>, record: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_vec(record).expect("a record is plain data");
+        write_whole(&self.cell_path(cell), &text)
+    }
+
+    fn cell_path(&self, cell: &Cell<'_>) -> PathBuf {
+        self.folder.join(CELLS_FOLDER).join(cell.file_name())
+    }
+}
+
+/// Writes a file so that nobody ever sees half of it.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!(".{}.part", std::process::id()));
+    fs::write(&part, bytes)
+        .and_then(|()| fs::rename(&part, path))
+        .with_context(|| format!("cannot write {}", path.display()))
+}

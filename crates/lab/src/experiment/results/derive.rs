@@ -1,0 +1,113 @@
+//! The plan that saved cells agree on, and whether a cell fits a plan.
+//!
+//! Cells that were imported, or that were taken out of their folder, have no plan beside them. They
+//! carry their array, their job, their policy and their seed, so the plan can be told from them;
+//! where they disagree about the contents of one name, the majority has it, and the first that was
+//! read where there is none.
+
+use crate::experiment::inputs::pace_of_text;
+use crate::experiment::plan::{JobSource, Plan, Reference, Source};
+use crate::experiment::record::{CellRecord, ORACLE, SCHEMA_VERSION};
+use std::path::PathBuf;
+
+/// The plan of `cells`, of which there is at least one. Its command is empty: nobody knows it.
+pub(super) fn plan(cells: &[(PathBuf, CellRecord)]) -> Plan {
+    let records = || cells.iter().map(|(_, record)| record);
+    let about = majority(records().map(|record| {
+        (record.cell.array.as_str(), record.array_text.as_str(), record.cell.duration_ns)
+    }));
+    let &(name, text, duration_ns) = about.first().expect("there is a cell");
+    let agree = |record: &&CellRecord| {
+        record.cell.array == name
+            && record.array_text == text
+            && record.cell.duration_ns == duration_ns
+    };
+    let agreed = || records().filter(agree);
+    let first = agreed().next().expect("the majority is among them");
+    let source = |name: &str, text: &str| Source {
+        name: name.to_owned(),
+        text: text.to_owned(),
+        fingerprint: String::new(),
+    };
+    let job = |name: &str| {
+        let texts = agreed().filter(|record| record.cell.job == name);
+        let text = majority(texts.map(|record| record.job_text.as_str()))[0];
+        JobSource { source: source(name, text), pace: pace_of_text(text) }
+    };
+    let job_names = distinct(agreed().map(|record| record.cell.job.as_str()));
+    let contenders = distinct(agreed().map(|record| record.cell.policy.as_str()));
+    let mut seeds = distinct(agreed().map(|record| record.cell.seed));
+    seeds.sort_unstable();
+    let has_oracle = contenders.contains(&ORACLE);
+    let policies = contenders.into_iter().filter(|policy| *policy != ORACLE);
+    Plan {
+        schema_version: SCHEMA_VERSION,
+        program_version: first.program_version.clone(),
+        command: String::new(),
+        environment: first.environment.clone(),
+        array: source(name, text),
+        jobs: job_names.into_iter().map(job).collect(),
+        policies: policies.map(str::to_owned).collect(),
+        reference: if has_oracle { Reference::Oracle } else { Reference::Nothing },
+        seeds,
+        duration_ns,
+    }
+}
+
+/// Why `record` is of another experiment than `plan`; `None` if it is not.
+pub(super) fn misfit(record: &CellRecord, plan: &Plan) -> Option<String> {
+    let cell = &record.cell;
+    if cell.array != plan.array.name {
+        let (there, here) = (&cell.array, &plan.array.name);
+        return Some(format!("is of array `{there}`, the others are of `{here}`"));
+    }
+    if record.array_text != plan.array.text {
+        let array = &cell.array;
+        return Some(format!("is of another array that is called `{array}` too"));
+    }
+    let Some(job) = plan.jobs.iter().find(|job| job.source.name == cell.job) else {
+        return Some(format!("is of job `{}`, which the plan lacks", cell.job));
+    };
+    if job.source.text != record.job_text {
+        return Some(format!("is of another job that is called `{}` too", cell.job));
+    }
+    if !plan.contenders().any(|policy| policy == cell.policy) {
+        return Some(format!("is of policy `{}`, which the plan lacks", cell.policy));
+    }
+    if !plan.seeds.contains(&cell.seed) {
+        return Some(format!("has seed {}, which the plan lacks", cell.seed));
+    }
+    (cell.duration_ns != plan.duration_ns)
+        .then(|| "was run for another duration than the others".to_owned())
+}
+
+/// A remark if the cells were not all run by one version of the program.
+pub(super) fn mixed_versions(cells: &[CellRecord]) -> Option<String> {
+    let versions = distinct(cells.iter().map(|record| record.program_version.as_str()));
+    let listed = versions.join(", ");
+    (versions.len() > 1).then(|| format!("cells of several versions are mixed: {listed}"))
+}
+
+/// Each value once, the most frequent first, the earlier first among equals.
+fn majority<T: PartialEq + Copy>(values: impl Iterator<Item = T> + Clone) -> Vec<T> {
+    let mut counted: Vec<(T, usize)> = Vec::new();
+    for value in values {
+        match counted.iter_mut().find(|(other, _)| *other == value) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((value, 1)),
+        }
+    }
+    counted.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    counted.into_iter().map(|(value, _)| value).collect()
+}
+
+/// Each value once, in the order of appearance.
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}

@@ -1,0 +1,83 @@
+//! One file that should hold a saved cell: its record, or why it has none.
+//!
+//! The reasons are for people who named the wrong file or whose disk ran full: what is in the file
+//! instead, and what to do with it. Only a file that does not parse is looked at twice.
+
+use crate::experiment::record::{CellRecord, SCHEMA_VERSION};
+use serde_json::Value;
+use serde_json::error::Category;
+use std::fs;
+use std::path::Path;
+
+/// The record in `path`.
+///
+/// # Errors
+/// Why there is none, in words that follow the path.
+pub(super) fn read_cell(path: &Path) -> Result<CellRecord, String> {
+    let bytes = fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    parse_cell(&bytes)
+}
+
+/// The record in the bytes of a file.
+///
+/// # Errors
+/// As [`read_cell`].
+pub(super) fn parse_cell(bytes: &[u8]) -> Result<CellRecord, String> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Err("is empty".to_owned());
+    }
+    let record: CellRecord =
+        serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+            Category::Eof => {
+                format!("is cut off: its JSON ends too early (at its byte {})", bytes.len())
+            }
+            Category::Data | Category::Syntax | Category::Io => diagnosed(bytes, &error),
+        })?;
+    if record.schema_version != SCHEMA_VERSION {
+        return Err(other_version(u64::from(record.schema_version)));
+    }
+    match record.damage() {
+        Some(what) => Err(format!("is damaged: {what}")),
+        None => Ok(record),
+    }
+}
+
+/// What a file that is no cell of this version seems to be.
+fn diagnosed(bytes: &[u8], error: &serde_json::Error) -> String {
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
+        // fio writes its notes before its JSON.
+        let is_fio = bytes.windows(FIO_MARK.len()).any(|window| window == FIO_MARK.as_bytes());
+        return if is_fio { OF_FIO.to_owned() } else { format!("is not JSON: {error}") };
+    };
+    let has = |key: &str| value.get(key).is_some();
+    if has("fio version") {
+        return OF_FIO.to_owned();
+    }
+    if let Some(version) = value.get("schema_version").and_then(Value::as_u64)
+        && version != u64::from(SCHEMA_VERSION)
+    {
+        return other_version(version);
+    }
+    if has("policies") && has("seeds") {
+        return "is a plan, not a saved cell (name the folder that it is in)".to_owned();
+    }
+    if has("matrix") && has("verdict") {
+        return "is a printed study, not a saved cell (name the folder of its results)".to_owned();
+    }
+    if has("schema_version") {
+        return format!("is damaged: {error}");
+    }
+    format!("is no result of mirrorball: {error}")
+}
+
+const FIO_MARK: &str = "\"fio version\"";
+const OF_FIO: &str = "is output of fio (`mirrorball import fio FILE -o DIR` makes results of it)";
+
+fn other_version(version: u64) -> String {
+    let advice = if version > u64::from(SCHEMA_VERSION) {
+        "is newer: use the mirrorball that saved it, or one that is newer still"
+    } else {
+        "is older: run the experiment again"
+    };
+    format!("has schema version {version}, this program reads {SCHEMA_VERSION}; it {advice}")
+}

@@ -1,0 +1,132 @@
+//! Runs the cells of a plan, in parallel, each saved as soon as it is done.
+//!
+//! Threads take the next cell of the plan that is not done, so cells are started in the order of
+//! the plan whatever their number, and an interruption leaves little more than a gap at the end.
+//! A cell shares nothing with another; neither the order of their ends nor the number of threads
+//! shows in any saved byte.
+
+use crate::experiment::executor::Executor;
+use crate::experiment::plan::{Cell, Plan};
+use crate::experiment::record::CellRecord;
+use crate::experiment::results::Results;
+use crate::experiment::study::CellSummary;
+use anyhow::{Context, Result};
+use rayon::ThreadPoolBuilder;
+use std::num::NonZeroUsize;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// How to run a plan.
+pub struct RunOptions<'a> {
+    /// Threads; none for one per CPU.
+    pub threads: Option<NonZeroUsize>,
+    /// Checked before each cell: once set, no further cell is started.
+    pub stop: &'a AtomicBool,
+    /// Told after each cell, from the thread that ran it.
+    pub on_cell: &'a (dyn Fn(&Cell<'_>, Origin) + Sync),
+}
+
+/// Where a cell's record comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It was run.
+    Run,
+    /// An earlier run saved it.
+    Saved,
+}
+
+/// How a run of a plan ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ending {
+    /// Every cell is done: their summaries in the order of the plan.
+    Complete(Vec<CellSummary>),
+    /// It was told to stop.
+    Interrupted {
+        /// Cells that are saved.
+        done: usize,
+        /// Cells of the plan.
+        all: usize,
+    },
+}
+
+/// Runs what `results` does not hold yet.
+///
+/// # Errors
+/// The first failure in the order of the plan: of a cell, or to save one. No cell is started after
+/// a failure; those that are done stay saved.
+pub fn run(
+    plan: &Plan,
+    executor: &dyn Executor,
+    results: &Results,
+    options: &RunOptions<'_>,
+) -> Result<Ending> {
+    run_cells(plan, executor, Some(results), options)
+}
+
+/// Runs all of `plan` and saves nothing, for experiments of which only the study is wanted.
+///
+/// # Errors
+/// The first failure of a cell in the order of the plan.
+pub fn run_unsaved(
+    plan: &Plan,
+    executor: &dyn Executor,
+    options: &RunOptions<'_>,
+) -> Result<Ending> {
+    run_cells(plan, executor, None, options)
+}
+
+fn run_cells(
+    plan: &Plan,
+    executor: &dyn Executor,
+    results: Option<&Results>,
+    options: &RunOptions<'_>,
+) -> Result<Ending> {
+    let cells = plan.cells();
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let slots: Vec<OnceLock<Result<CellSummary>>> = cells.iter().map(|_| OnceLock::new()).collect();
+    let work = || {
+        while !options.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(cell) = cells.get(index) else { break };
+            let outcome = run_cell(cell, executor, results, options);
+            failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+            slots[index].set(outcome).expect("an index is handed out once");
+        }
+    };
+    // Zero is one per CPU; more threads than cells would only be started and ended.
+    let threads = options.threads.map_or(0, NonZeroUsize::get).min(cells.len());
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.context("cannot start threads")?.broadcast(|_| work());
+
+    let outcomes = slots.into_iter().filter_map(OnceLock::into_inner);
+    let done: Vec<CellSummary> = outcomes.collect::<Result<_>>()?;
+    let (done_count, all) = (done.len(), cells.len());
+    if done_count == all {
+        Ok(Ending::Complete(done))
+    } else {
+        Ok(Ending::Interrupted { done: done_count, all })
+    }
+}
+
+fn run_cell(
+    cell: &Cell<'_>,
+    executor: &dyn Executor,
+    results: Option<&Results>,
+    options: &RunOptions<'_>,
+) -> Result<CellSummary> {
+    let saved = results.and_then(|results| results.load(cell));
+    if let Some(summary) = saved.as_ref().and_then(CellSummary::new) {
+        (options.on_cell)(cell, Origin::Saved);
+        return Ok(summary);
+    }
+    let record = CellRecord::new(cell, &executor.run(cell)?);
+    if let Some(results) = results {
+        results.save(cell, &record)?;
+    }
+    (options.on_cell)(cell, Origin::Run);
+    Ok(CellSummary::new(&record).expect("a fresh record is whole"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! A whole answer on disks of fixed service time, and made-up ones for what those never give.
+
+use super::*;
+use crate::experiment::explain::{
+    Explained, Extent, MemberShare, Question, Summary, Taken, explain, shown_bytes,
+};
+use crate::experiment::inputs::Inputs;
+use crate::experiment::record::{ORACLE, PROGRAM_VERSION};
+use crate::report::Ink;
+use crate::report::html::decisions;
+use mirrorball_core::units::Nanos;
+use std::fs;
+use tempfile::TempDir;
+
+const STYLE: Style = Style { ink: Ink::Plain, width_columns: 80 };
+
+/// Two members that take 2 ms and 1 ms, one at a time each, under four readers.
+fn unequal(profile: &str) -> Inputs {
+    let folder = TempDir::new().unwrap();
+    let (array, job) = (folder.path().join("unequal.toml"), folder.path().join("readers.fio"));
+    let member = |service| {
+        format!(
+            "[[member]]\nmodel = \"delay\"\nsize = \"64GiB\"\nset = {{ service = \"{service}\" }}\n"
+        )
+    };
+    let text = format!("profile = \"{profile}\"\n{}{}", member("2ms"), member("1ms"));
+    fs::write(&array, text).unwrap();
+    let text = "[readers]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nsize=1g\niodepth=4\n\
+                runtime=2\ntime_based\n";
+    fs::write(&job, text).unwrap();
+    Inputs::load(array.to_str().unwrap(), &[job.to_str().unwrap().to_owned()]).unwrap()
+}
+
+fn question(policy: &str) -> Question<'_> {
+    let (from, extent) = (Nanos::from_secs(1), Extent::Reads(6));
+    Question { policy, seed: 1, duration: None, from, extent }
+}
+
+fn answer(policy: &str) -> Explained {
+    explain(&unequal("raid1"), &question(policy)).unwrap()
+}
+
+/// The text without the version, which changes.
+fn unversioned(text: &str) -> String {
+    text.replace(PROGRAM_VERSION, "VERSION")
+}
+
+#[test]
+fn forms_of_a_small_answer() {
+    let answer = answer("zfs/mirror");
+    for format in FORMATS {
+        let text = unversioned(&(format.render)(&answer, STYLE));
+        assert!(format.name != "table" || text.lines().all(|line| line.chars().count() <= 80));
+        // Of the long form the beginning shows how it is written.
+        let lines: Vec<&str> = text.lines().take(60).collect();
+        insta::assert_snapshot!(format.name, lines.join("\n"));
+    }
+}
+
+#[test]
+fn the_summary_adds_up() {
+    for policy in ["zfs/mirror", "btrfs/pid", ORACLE] {
+        let Explained { choices, summary, .. } = answer(policy);
+        assert_eq!(summary.choices, choices.len() as u64);
+        let sum = |of: fn(&MemberShare) -> u64| summary.members.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|member| member.chosen), summary.choices);
+        assert_eq!(sum(|member| member.oracle), summary.choices);
+        assert_eq!(sum(|member| member.took_ns), summary.took_ns);
+        assert_eq!(summary.agreed == summary.choices, summary.cost_ns == 0);
+    }
+}
+
+#[test]
+fn the_oracle_agrees_with_itself() {
+    let Explained { summary, .. } = answer(ORACLE);
+    assert_eq!(summary.agreed, summary.choices);
+    assert_eq!(summary.sentences(ORACLE), "oracle chose as well as the oracle every time.");
+}
+
+/// Four reads in flight on disks of one server each: 4 / (1 / 2 ms + 1 / 1 ms) is 2.67 ms a read.
+#[test]
+fn a_time_takes_in_every_choice_within() {
+    let extent = Extent::Time(Nanos::from_millis(100));
+    let question = Question { extent, ..question("zfs/mirror") };
+    let answer = explain(&unequal("raid1"), &question).unwrap();
+    assert!((140..=160).contains(&answer.choices.len()), "{}", answer.choices.len());
+    assert!(!answer.is_cut_short);
+    let end_ns = 1_100_000_000;
+    assert!(answer.choices.iter().all(|it| (1_000_000_000..end_ns).contains(&it.at_ns)));
+}
+
+#[test]
+fn what_cannot_be_explained_is_told_with_a_hint() {
+    let message = |profile, question: &Question<'_>| {
+        explain(&unequal(profile), question).unwrap_err().to_string()
+    };
+    let late = Question { from: Nanos::from_secs(3), ..question("md/raid1") };
+    assert!(message("raid1", &late).contains("--at"));
+    assert!(message("raid0", &question("md/raid1")).contains("raid10"));
+}
+
+#[test]
+fn the_page_has_a_bar_for_each_read_and_an_outline_for_each_that_was_better_elsewhere() {
+    let answer = answer("btrfs/round-robin");
+    let page = decisions::render(&answer);
+    let against = answer.summary.choices - answer.summary.agreed;
+    assert!(against > 0, "taking turns on unequal disks is worse than the oracle");
+    let count = |class: &str| page.matches(&format!("class=\"read {class}\"")).count() as u64;
+    assert_eq!(count("agreed"), answer.summary.agreed);
+    assert_eq!((count("against"), count("instead")), (against, against));
+    assert!(!page.contains("://"), "the page needs nothing from elsewhere");
+    assert!(page.contains("does not tell its reasons"));
+}
+
+/// A read that no answer could come to, and one that failed.
+#[test]
+fn a_choice_without_an_end_is_shown_as_such() {
+    let mut answer = answer("md/raid1");
+    let choice = &mut answer.choices[0];
+    (choice.agreed, choice.took_ns, choice.cost_ns) = (false, None, None);
+    for mirror in &mut choice.mirrors {
+        mirror.oracle = mirror.taken == Taken::No;
+        mirror.foreseen_ns = mirror.foreseen_ns.filter(|_| mirror.oracle);
+    }
+    answer.summary = Summary::new(&answer.choices, &[1, 2]);
+    let text = table::render(&answer, STYLE);
+    let chosen = text.lines().find(|line| line.starts_with('-')).unwrap();
+    let ends: Vec<&str> = chosen.split_whitespace().rev().take(2).collect();
+    assert_eq!(ends, ["-", "never"], "{text}");
+    let running = text.replace('\n', " ");
+    assert!(running.contains("1 went where no answer could come from"), "{text}");
+    assert!(decisions::render(&answer).contains("did not end"));
+}
+
+#[test]
+fn bytes_have_at_most_three_digits() {
+    let shown = |bytes| shown_bytes(bytes);
+    assert_eq!(shown(512), "512");
+    assert_eq!(shown(4096), "4K");
+    assert_eq!(shown(1_234_567), "1.18M");
+    assert_eq!(shown(429 << 30), "429G");
+    assert_eq!(shown((4 << 40) + (1 << 35)), "4.03T");
+}
