@@ -7,7 +7,7 @@ use mirrorball_core::nearest::nearest;
 use mirrorball_core::units::parse_bytes;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_disk::profile::ModelProfile;
-use mirrorball_io::assemble::{self, AssembleError, Backing, Emulation, Shape};
+use mirrorball_io::assemble::{self, AssembleError, Backing, EmulateOptions, ExportMode};
 use mirrorball_io::clock::Speed;
 use mirrorball_lab::experiment::inputs::load_array;
 use std::path::{Path, PathBuf};
@@ -74,14 +74,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
         false => load_array(&args.what).map_err(Failure::WrongUse)?.1,
     };
-    let shape = if args.members || is_model { Shape::Members } else { Shape::Volume };
+    let shape = if args.members || is_model { ExportMode::Members } else { ExportMode::Volume };
     let backing = match args.backing.as_str() {
         "memory" => Backing::Memory,
         "none" => Backing::Nothing,
         path if is_model => Backing::File(path.into()),
         path => Backing::Folder(folder(path)?),
     };
-    let emulation = Emulation {
+    let emulation = EmulateOptions {
         array: &array,
         shape,
         policy: serving::policy(&args.policy, &array)?,
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         error @ AssembleError::System(_) => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
-    let policy = (shape == Shape::Volume).then_some(args.policy.as_str());
+    let policy = (shape == ExportMode::Volume).then_some(args.policy.as_str());
     let refused = serving::run(&array, assembly, &args.doors, policy)?;
     Ok(if args.check && refused > 0 { Ending::FoundFailure } else { Ending::Done })
 }

@@ -3,7 +3,7 @@
 use crate::ending::{Ending, Failure};
 use crate::serving::{self, Doors};
 use mirrorball_core::units::{Nanos, parse_duration};
-use mirrorball_io::assemble::{self, AssembleError, Serving};
+use mirrorball_io::assemble::{self, AssembleError, ServeOptions};
 use mirrorball_io::member::file::{Caching, Occupied, OpenOptions};
 use mirrorball_lab::experiment::inputs::load_array;
 
@@ -49,11 +49,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         caching: if args.buffered { Caching::Buffered } else { Caching::Direct },
         occupied: if args.occupied { Occupied::Allow } else { Occupied::Refuse },
     };
-    let serving = Serving {
+    let serving = ServeOptions {
         array: &array,
         policy: serving::policy(&args.policy, &array)?,
         options,
-        peer_patience: args.peer_timeout,
+        peer_timeout: args.peer_timeout,
         trusted: args.trust,
         backend: args.doors.backend.map(serving::Backend::kind),
     };

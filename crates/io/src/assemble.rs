@@ -8,17 +8,17 @@ use crate::executor::{Executor, Target};
 use crate::export::Export;
 use crate::member::file::{Caching, Occupied, OpenError, OpenOptions, RealMember};
 use crate::member::remote::client::ClientError;
-use crate::member::{Plan, Source};
+use crate::member::{NewMember, Source};
+use crate::mirror_check::{self, Difference};
 use crate::nbd_protocol::uri::{NbdUri, UriError};
-use crate::sample::{self, Difference};
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::units::{BLOCK_BYTES, Nanos};
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::{ArrayError, ArraySpec, MemberSource};
+pub use open::MemberOpener;
 use open::Open;
-pub use open::Opener;
 use rustix::fs::{Mode, OFlags, ftruncate, open};
 use rustix::io::Errno;
 use std::io;
@@ -39,7 +39,7 @@ pub enum Backing {
 
 /// What the members are served as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
+pub enum ExportMode {
     /// One volume over all.
     Volume,
     /// Each on its own.
@@ -47,11 +47,11 @@ pub enum Shape {
 }
 
 /// How to emulate an array.
-pub struct Emulation<'a> {
+pub struct EmulateOptions<'a> {
     /// The array.
     pub array: &'a ArraySpec,
     /// One volume, or members.
-    pub shape: Shape,
+    pub shape: ExportMode,
     /// Who chooses mirrors, if there is a volume.
     pub policy: Box<dyn ReadPolicy>,
     /// Where the data are.
@@ -65,7 +65,7 @@ pub struct Emulation<'a> {
 }
 
 /// How to serve a volume on real members.
-pub struct Serving<'a> {
+pub struct ServeOptions<'a> {
     /// The array.
     pub array: &'a ArraySpec,
     /// Who chooses mirrors.
@@ -73,7 +73,7 @@ pub struct Serving<'a> {
     /// How members are opened.
     pub options: OpenOptions,
     /// How long members on other machines may owe a reply.
-    pub peer_patience: Nanos,
+    pub peer_timeout: Nanos,
     /// The devid of the member that is right, if members differ.
     pub trusted: Option<u64>,
     /// What does the I/O; chosen if not given.
@@ -87,7 +87,7 @@ pub struct Assembly {
     /// What clients may attach to.
     pub exports: Vec<Export>,
     /// Opens a real member again when it is to be rebuilt.
-    pub opener: Option<Opener>,
+    pub opener: Option<MemberOpener>,
     /// What the owner should be told, a line each.
     pub notes: Vec<String>,
 }
@@ -172,8 +172,8 @@ pub enum AssembleError {
 ///
 /// # Errors
 /// If a member is real, or the backing store cannot be had.
-pub fn emulate(emulation: Emulation<'_>) -> Result<Assembly, AssembleError> {
-    let Emulation { array, shape, policy, backing, speed, seed, backend } = emulation;
+pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError> {
+    let EmulateOptions { array, shape, policy, backing, speed, seed, backend } = emulation;
     let configs = array.member_configs()?;
     let mut notes = Vec::new();
     let mut plans = Vec::new();
@@ -187,11 +187,11 @@ pub fn emulate(emulation: Emulation<'_>) -> Result<Assembly, AssembleError> {
                 Source::EmulatedFile(open_backing(&path, config)?)
             }
         };
-        plans.push(Plan { config: config.clone(), source });
+        plans.push(NewMember { config: config.clone(), source });
     }
     let volume = match shape {
-        Shape::Volume => Some(volume(array.chunk_map()?, configs, policy, seed)),
-        Shape::Members => None,
+        ExportMode::Volume => Some(volume(array.chunk_map()?, configs, policy, seed)),
+        ExportMode::Members => None,
     };
     let driver = driver(backend, &mut notes)?;
     let bank = array.bank(seed)?;
@@ -205,11 +205,11 @@ pub fn emulate(emulation: Emulation<'_>) -> Result<Assembly, AssembleError> {
 ///
 /// # Errors
 /// If a member is modelled, missing or in use, or mirrors differ.
-pub fn serve(serving: Serving<'_>) -> Result<Assembly, AssembleError> {
-    let Serving { array, policy, options, peer_patience, trusted, backend } = serving;
+pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
+    let ServeOptions { array, policy, options, peer_timeout, trusted, backend } = serving;
     let mut notes = Vec::new();
     let mut opened = Vec::new();
-    let mut opener = Opener::new(array, options, peer_patience);
+    let mut opener = MemberOpener::new(array, options, peer_timeout);
     for index in 0..array.members.len() {
         opened.push(opener.open(MemberIndex(index as u16), &mut notes)?);
     }
@@ -219,9 +219,9 @@ pub fn serve(serving: Serving<'_>) -> Result<Assembly, AssembleError> {
     match trusted {
         Some(devid) => trust(devid, &mut opened, &mut notes)?,
         None if map.profile().copies() == 1 => {}
-        None => match sample::compare(&map, &configs, read)? {
+        None => match mirror_check::compare(&map, &configs, read)? {
             Some(difference) => return Err(AssembleError::Differ(difference)),
-            None => notes.push(sample::note(&map)),
+            None => notes.push(mirror_check::note(&map)),
         },
     }
     let block_bytes = opened.iter().map(|(_, open)| open.block_bytes()).max();
@@ -229,11 +229,11 @@ pub fn serve(serving: Serving<'_>) -> Result<Assembly, AssembleError> {
     let configs = opened.iter().map(|(config, _)| config.clone()).collect();
     let volume = volume(map, configs, policy, 0);
     let driver = driver(backend, &mut notes)?;
-    let plan = |(config, open): (_, Open)| Plan { config, source: open.source() };
+    let plan = |(config, open): (_, Open)| NewMember { config, source: open.source() };
     let plans = opened.into_iter().map(plan).collect();
     let clock = Clock::new(Speed::REAL);
     let executor = Executor::new(driver, clock, plans, None, Some(volume))?;
-    let exports = exports(array, Shape::Volume, &executor, opener.block_bytes as u32);
+    let exports = exports(array, ExportMode::Volume, &executor, opener.block_bytes as u32);
     Ok(Assembly { executor, exports, opener: Some(opener), notes })
 }
 
@@ -253,7 +253,12 @@ fn driver(backend: Option<BackendKind>, notes: &mut Vec<String>) -> io::Result<D
     Ok(driver)
 }
 
-fn exports(array: &ArraySpec, shape: Shape, executor: &Executor, block_bytes: u32) -> Vec<Export> {
+fn exports(
+    array: &ArraySpec,
+    shape: ExportMode,
+    executor: &Executor,
+    block_bytes: u32,
+) -> Vec<Export> {
     let export = |name: String, description: String, target, rotational| Export {
         name,
         description,
@@ -264,12 +269,12 @@ fn exports(array: &ArraySpec, shape: Shape, executor: &Executor, block_bytes: u3
     };
     let stem = Path::new(&array.file_name).file_stem().unwrap_or_default();
     match shape {
-        Shape::Volume => {
+        ExportMode::Volume => {
             let rotational = executor.members().all(|(config, _)| config.rotational);
             let name = stem.display().to_string();
             vec![export(name, array.name.clone(), Target::Volume, rotational)]
         }
-        Shape::Members => {
+        ExportMode::Members => {
             let members = (0..).zip(executor.members());
             let member = |(index, (config, _)): (u16, (&MemberConfig, _))| {
                 let name = format!("member-{}", config.devid);

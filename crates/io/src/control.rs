@@ -19,12 +19,12 @@ mod metrics;
 #[cfg(test)]
 mod tests;
 
+use crate::accept_backoff::AcceptBackoff;
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Answer, Done, Handle, Token};
+use crate::driver::{Event, Handle, Output, Token};
 use crate::executor::Executor;
 use crate::export::nbd::server::Server;
 use crate::rebuild::{Rebuild, RebuildError};
-use crate::retry::Retry;
 use mirrorball_core::slab::Slab;
 use serde_json::Value;
 use std::io::{self, Read, Write};
@@ -52,7 +52,7 @@ pub struct Control {
     listeners: Vec<Listener>,
     clients: Slab<Client>,
     /// Listeners that could let nobody in.
-    retry: Retry,
+    retry: AcceptBackoff,
     stopping: bool,
 }
 
@@ -112,7 +112,7 @@ impl Control {
             policy,
             listeners: listeners.collect(),
             clients: Slab::default(),
-            retry: Retry::default(),
+            retry: AcceptBackoff::default(),
             stopping: false,
         };
         control.accept(executor);
@@ -120,14 +120,14 @@ impl Control {
     }
 
     /// The end of an operation whose token has one of [`TOKEN_OWNERS`].
-    pub fn on_done(&mut self, done: Done, parts: Parts<'_>) {
+    pub fn on_event(&mut self, done: Event, parts: Parts<'_>) {
         let key = done.token.key();
         match (done.token.owner(), done.result) {
             (LISTENER, result) => {
                 let listener = &mut self.listeners[key as usize];
                 listener.accepting = false;
                 match result {
-                    Ok(Answer::Connection(socket)) => {
+                    Ok(Output::Connection(socket)) => {
                         let speaks = listener.door.speaks;
                         self.on_client(socket, speaks, parts.executor);
                         self.accept(parts.executor);
@@ -135,7 +135,7 @@ impl Control {
                     _ => self.retry.later(),
                 }
             }
-            (RECEIVE, Ok(Answer::Bytes(bytes))) if bytes > 0 => {
+            (RECEIVE, Ok(Output::Bytes(bytes))) if bytes > 0 => {
                 self.on_received(key, bytes, parts);
             }
             _ => self.forget(key, parts.executor),

@@ -3,22 +3,22 @@
 //!
 //! `mirrorball_sim` runs the same volume, policies and disk models on a virtual clock.
 
+mod accept_backoff;
 pub mod address;
 pub mod assemble;
+mod background_teardown;
+pub mod block_status;
+mod blocking_worker;
 pub mod clock;
 pub mod control;
 pub mod driver;
-mod errands;
 pub mod executor;
 pub mod export;
-mod farewell;
 pub mod lateness;
 pub mod member;
+pub mod mirror_check;
 pub mod nbd_protocol;
 pub mod rebuild;
 pub mod reopen;
-mod retry;
-pub mod sample;
 pub mod service;
-pub mod survey;
 pub mod tls;

@@ -17,8 +17,8 @@
 
 use crate::driver::buffers::BufferKey;
 use crate::driver::{Driver, Token};
-use crate::executor::{Ended, Executor, Order, Target};
-use crate::reopen::{Address, Opened, Reopening};
+use crate::executor::{Executor, IoReply, IoRequest, Target};
+use crate::reopen::{PathState, ReopenedMember, Reopener};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::{Member, MemberIndex, MemberState};
 use std::path::PathBuf;
@@ -81,26 +81,26 @@ pub enum RebuildError {
 
 /// What the owner of a volume wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wish {
+pub struct RebuildRequest {
     /// The member to be rebuilt.
     pub devid: u64,
     /// The rate of all rebuilds from now on, in bytes a second.
     pub rate: Option<u64>,
-    /// Whoever wishes it, as the answer names it.
-    pub asker: u32,
+    /// Whoever requests it, as the answer names it.
+    pub client: u32,
 }
 
-/// What came of a wish.
+/// What came of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Begun {
+pub enum RebuildStart {
     /// It is fulfilled.
-    Now,
-    /// The member is being opened; [`Rebuild::poll_answer`] tells how that went.
-    Later,
+    Started,
+    /// The member is being opened; [`Rebuild::poll_reply`] tells how that went.
+    Opening,
 }
 
-/// What came of a wish that took time, for whoever wished it: what to tell the owner.
-pub type LateAnswer = (u32, Result<Vec<String>, RebuildError>);
+/// What came of a request that took time, for whoever wished it: what to tell the owner.
+pub type DelayedReply = (u32, Result<Vec<String>, RebuildError>);
 
 /// How much is copied at once: what a hard disk does in about 10 ms.
 const STEP_BYTES: u64 = 1 << 20;
@@ -120,12 +120,12 @@ pub struct Rebuild {
     rests_until: Instant,
     stopping: bool,
     /// Opens members again, if they are real.
-    reopening: Option<Reopening>,
+    reopener: Option<Reopener>,
     /// Whose members are being opened.
-    wishes: Vec<(MemberIndex, Wish)>,
+    requests: Vec<(MemberIndex, RebuildRequest)>,
     /// Members that begin anew once no step is under way.
     starting: Vec<(MemberIndex, Option<u64>)>,
-    answers: Vec<LateAnswer>,
+    replies: Vec<DelayedReply>,
 }
 
 impl Rebuild {
@@ -138,16 +138,16 @@ impl Rebuild {
             rate: None,
             rests_until: Instant::now(),
             stopping: false,
-            reopening: None,
-            wishes: Vec::new(),
+            reopener: None,
+            requests: Vec::new(),
             starting: Vec::new(),
-            answers: Vec::new(),
+            replies: Vec::new(),
         }
     }
 
     /// Opens members by this before they are rebuilt.
-    pub fn with_reopening(self, reopening: Option<Reopening>) -> Rebuild {
-        Rebuild { reopening, ..self }
+    pub fn with_reopener(self, reopener: Option<Reopener>) -> Rebuild {
+        Rebuild { reopener, ..self }
     }
 
     /// The rate that is not exceeded, in bytes a second.
@@ -159,14 +159,18 @@ impl Rebuild {
     ///
     /// # Errors
     /// If there is nothing to rebuild, or nothing to rebuild it from; nothing has changed then.
-    pub fn begin(&mut self, wish: Wish, executor: &mut Executor) -> Result<Begun, RebuildError> {
-        let Wish { devid, rate, .. } = wish;
+    pub fn begin(
+        &mut self,
+        request: RebuildRequest,
+        executor: &mut Executor,
+    ) -> Result<RebuildStart, RebuildError> {
+        let RebuildRequest { devid, rate, .. } = request;
         let volume = executor.volume().ok_or(RebuildError::NoVolume)?;
         let member = volume.members().find(devid).ok_or(RebuildError::NoSuchMember(devid))?;
         if volume.map().profile().copies() == 1 {
             return Err(RebuildError::NoCopy);
         }
-        if self.wishes.iter().any(|(opening, _)| *opening == member) {
+        if self.requests.iter().any(|(opening, _)| *opening == member) {
             return Err(RebuildError::Opening(devid));
         }
         let state = volume.members()[member].state;
@@ -177,67 +181,67 @@ impl Rebuild {
             }
             let left = executor.detach(member);
             left.map_err(|why| RebuildError::NotBack { devid, why: why.to_owned() })?;
-            if self.reopening.is_none() {
+            if self.reopener.is_none() {
                 // A step under way, begun before it failed, would count for it as it is then.
                 self.starting.push((member, rate));
-                return Ok(Begun::Now);
+                return Ok(RebuildStart::Started);
             }
-            return self.open(member, wish, executor);
+            return self.open(member, request, executor);
         }
         match self.address(member, executor) {
-            Address::Empty(path) => Err(RebuildError::Nameless { devid, path }),
-            Address::Other if is_needed(member, executor) => Err(RebuildError::Needed(devid)),
-            Address::Other => self.open(member, wish, executor),
-            Address::Same if state == MemberState::InSync => Err(RebuildError::InSync(devid)),
-            Address::Same => {
+            PathState::Missing(path) => Err(RebuildError::Nameless { devid, path }),
+            PathState::Replaced if is_needed(member, executor) => Err(RebuildError::Needed(devid)),
+            PathState::Replaced => self.open(member, request, executor),
+            PathState::Same if state == MemberState::InSync => Err(RebuildError::InSync(devid)),
+            PathState::Same => {
                 (self.rate, self.rests_until) = (rate, Instant::now());
-                Ok(Begun::Now)
+                Ok(RebuildStart::Started)
             }
         }
     }
 
-    /// The next answer to a wish that took time.
-    pub fn poll_answer(&mut self) -> Option<LateAnswer> {
-        self.answers.pop()
+    /// The next answer to a request that took time.
+    pub fn poll_reply(&mut self) -> Option<DelayedReply> {
+        self.replies.pop()
     }
 
     /// A member was opened, or could not be.
     pub fn on_bell(&mut self, driver: &mut Driver) {
-        if let Some(reopening) = &self.reopening {
-            reopening.on_bell(driver);
+        if let Some(reopener) = &self.reopener {
+            reopener.on_bell(driver);
         }
     }
 
     /// Whether what is at the address of a member is what is open as that.
-    pub fn address(&self, member: MemberIndex, executor: &Executor) -> Address {
-        let reopening = self.reopening.as_ref();
-        reopening.map_or(Address::Same, |reopening| reopening.address(member, executor))
+    pub fn address(&self, member: MemberIndex, executor: &Executor) -> PathState {
+        let reopener = self.reopener.as_ref();
+        reopener.map_or(PathState::Same, |reopener| reopener.address(member, executor))
     }
 
     fn open(
         &mut self,
         member: MemberIndex,
-        wish: Wish,
+        request: RebuildRequest,
         executor: &Executor,
-    ) -> Result<Begun, RebuildError> {
+    ) -> Result<RebuildStart, RebuildError> {
         let size_bytes = executor.size_bytes(Target::Member(member));
-        let reopening = self.reopening.as_mut().expect("only a member with an address is opened");
-        let begun = reopening.begin(member, size_bytes);
-        let devid = wish.devid;
+        let reopener = self.reopener.as_mut().expect("only a member with an address is opened");
+        let begun = reopener.begin(member, size_bytes);
+        let devid = request.devid;
         begun.map_err(|error| RebuildError::NotBack { devid, why: error.to_string() })?;
-        self.wishes.push((member, wish));
-        Ok(Begun::Later)
+        self.requests.push((member, request));
+        Ok(RebuildStart::Opening)
     }
 
     /// Takes over what was opened. No step is under way, so none is mistaken for one that wrote to
     /// it.
     fn install(&mut self, executor: &mut Executor) {
-        while let Some(Opened { member, result }) =
-            self.reopening.as_ref().and_then(Reopening::poll)
+        while let Some(ReopenedMember { member, result }) =
+            self.reopener.as_ref().and_then(Reopener::poll)
         {
-            let place = self.wishes.iter().position(|(opening, _)| *opening == member);
-            let (_, wish) = self.wishes.remove(place.expect("somebody wished it"));
-            let devid = wish.devid;
+            let place = self.requests.iter().position(|(opening, _)| *opening == member);
+            let (_, request) = self.requests.remove(place.expect("somebody wished it"));
+            let devid = request.devid;
             let installed = match result {
                 Err(why) => Err(RebuildError::NotBack { devid, why }),
                 // One that works may be needed by now.
@@ -251,9 +255,9 @@ impl Rebuild {
                 }
             };
             if installed.is_ok() {
-                self.start(member, wish.rate, executor);
+                self.start(member, request.rate, executor);
             }
-            self.answers.push((wish.asker, installed));
+            self.replies.push((request.client, installed));
         }
     }
 
@@ -280,7 +284,7 @@ impl Rebuild {
         }
         let length = STEP_BYTES.min(until - from);
         self.under_way = Some((now, length));
-        executor.submit(Order {
+        executor.submit(IoRequest {
             token: Token::new(TOKEN_OWNER, 0),
             target: Target::Volume,
             kind: RequestKind::Rebuild(member),
@@ -293,7 +297,7 @@ impl Rebuild {
     }
 
     /// A step ended.
-    pub fn on_ended(&mut self, ended: Ended, executor: &Executor) {
+    pub fn on_reply(&mut self, ended: IoReply, executor: &Executor) {
         let (began, length) = self.under_way.take().expect("a step was under way");
         let now = Instant::now();
         let least = self.rate.map_or(Duration::ZERO, |rate| pace(length, rate));

@@ -1,11 +1,11 @@
 //! Opening members again, beside the loop.
 //!
 //! To open a device or to attach to a peer may take seconds, and clients do not wait for it: it is
-//! an errand (`errands.rs`). One member is opened at a time, in the order of the wishes.
+//! an errand (`blocking_worker.rs`). One member is opened at a time, in the order of the wishes.
 
-use crate::assemble::Opener;
+use crate::assemble::MemberOpener;
+use crate::blocking_worker::BlockingWorker;
 use crate::driver::{Driver, Token};
-use crate::errands::Errands;
 use crate::executor::Executor;
 use crate::member::{FileId, Source};
 use mirrorball_core::member::MemberIndex;
@@ -18,17 +18,17 @@ pub const BELL_OWNER: u8 = 11;
 
 /// What is at the address of a member, beside what is open.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Address {
+pub enum PathState {
     /// The same, as far as one can tell without attaching to it.
     Same,
     /// Another file.
-    Other,
+    Replaced,
     /// Nothing.
-    Empty(PathBuf),
+    Missing(PathBuf),
 }
 
 /// A member that was opened again, or why it was not.
-pub struct Opened {
+pub struct ReopenedMember {
     /// Which.
     pub member: MemberIndex,
     /// What it is now, and what its owner should be told.
@@ -36,19 +36,19 @@ pub struct Opened {
 }
 
 /// See the page of this module.
-pub struct Reopening {
-    opener: Arc<Opener>,
-    errands: Errands<Opened>,
+pub struct Reopener {
+    opener: Arc<MemberOpener>,
+    errands: BlockingWorker<ReopenedMember>,
 }
 
-impl Reopening {
+impl Reopener {
     /// Nothing is being opened yet.
     ///
     /// # Errors
     /// If the system has no socket to spare.
-    pub fn new(opener: Opener, driver: &mut Driver) -> io::Result<Reopening> {
-        let errands = Errands::new(Token::new(BELL_OWNER, 0), driver)?;
-        Ok(Reopening { opener: Arc::new(opener), errands })
+    pub fn new(opener: MemberOpener, driver: &mut Driver) -> io::Result<Reopener> {
+        let errands = BlockingWorker::new(Token::new(BELL_OWNER, 0), driver)?;
+        Ok(Reopener { opener: Arc::new(opener), errands })
     }
 
     /// Sets out to open a member, which holds `size_bytes` of the volume.
@@ -61,12 +61,12 @@ impl Reopening {
             let mut notes = Vec::new();
             let source = opener.open_again(member, size_bytes, &mut notes);
             let result = source.map(|source| (source, notes)).map_err(|error| error.to_string());
-            Opened { member, result }
+            ReopenedMember { member, result }
         })
     }
 
     /// The next member that was opened, or could not be.
-    pub fn poll(&self) -> Option<Opened> {
+    pub fn poll(&self) -> Option<ReopenedMember> {
         self.errands.poll()
     }
 
@@ -76,12 +76,12 @@ impl Reopening {
     }
 
     /// Whether what is at the address of a member is what is open as that.
-    pub fn address(&self, member: MemberIndex, executor: &Executor) -> Address {
-        let Some(path) = self.opener.path(member) else { return Address::Same };
+    pub fn address(&self, member: MemberIndex, executor: &Executor) -> PathState {
+        let Some(path) = self.opener.path(member) else { return PathState::Same };
         match (FileId::at(&path), executor.file_id(member)) {
-            (None, _) => Address::Empty(path),
-            (there, open) if there == open => Address::Same,
-            (Some(_), _) => Address::Other,
+            (None, _) => PathState::Missing(path),
+            (there, open) if there == open => PathState::Same,
+            (Some(_), _) => PathState::Replaced,
         }
     }
 }

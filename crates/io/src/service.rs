@@ -1,16 +1,16 @@
 //! The loop of a running volume: executor, NBD server, FUSE files, ublk devices and control socket
 //! in one thread.
 
-use crate::assemble::Opener;
+use crate::assemble::MemberOpener;
 use crate::control::{self, Control, Parts};
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Done, Handle, Token};
-use crate::executor::{self, Ended, Executor};
+use crate::driver::{Event, Handle, Token};
+use crate::executor::{self, Executor, IoReply};
 use crate::export::fuse::{self, Fuse};
 use crate::export::nbd::server::{self, Server};
 use crate::export::ublk::{self, Ublk};
 use crate::rebuild::{self, Rebuild};
-use crate::reopen::{self, Reopening};
+use crate::reopen::{self, Reopener};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
@@ -83,10 +83,10 @@ impl Service {
     ///
     /// # Errors
     /// If the system has no socket to spare.
-    pub fn with_opener(mut self, opener: Option<Opener>) -> io::Result<Service> {
+    pub fn with_opener(mut self, opener: Option<MemberOpener>) -> io::Result<Service> {
         let driver = &mut self.executor.driver;
-        let reopening = opener.map(|opener| Reopening::new(opener, driver)).transpose()?;
-        self.rebuild = self.rebuild.with_reopening(reopening);
+        let reopener = opener.map(|opener| Reopener::new(opener, driver)).transpose()?;
+        self.rebuild = self.rebuild.with_reopener(reopener);
         Ok(self)
     }
 
@@ -154,7 +154,7 @@ impl Service {
             let rest = self.rebuild.step(&mut self.executor);
             self.executor.turn();
             let mut ended = false;
-            while let Some(end) = self.executor.poll_ended() {
+            while let Some(end) = self.executor.poll_reply() {
                 self.end(end);
                 ended = true;
             }
@@ -162,8 +162,8 @@ impl Service {
                 break rest;
             }
         };
-        while let Some((asker, result)) = self.rebuild.poll_answer() {
-            asked(&mut self.control).answer_late(asker, result, &mut self.executor);
+        while let Some((client, result)) = self.rebuild.poll_reply() {
+            asked(&mut self.control).answer_late(client, result, &mut self.executor);
         }
         self.server.flush(&mut self.executor);
         let executor = &mut self.executor;
@@ -174,32 +174,32 @@ impl Service {
 
     /// The end of an order belongs to whoever gave it.
     #[inline]
-    fn end(&mut self, end: Ended) {
+    fn end(&mut self, end: IoReply) {
         let executor = &mut self.executor;
         match end.token.owner() {
-            rebuild::TOKEN_OWNER => self.rebuild.on_ended(end, executor),
-            fuse::ORDER_OWNER => asked(&mut self.fuse).on_ended(end, executor),
-            ublk::ORDER_OWNER => asked(&mut self.ublk).on_ended(end, executor),
-            _ => self.server.on_ended(end, executor),
+            rebuild::TOKEN_OWNER => self.rebuild.on_reply(end, executor),
+            fuse::ORDER_OWNER => asked(&mut self.fuse).on_reply(end, executor),
+            ublk::ORDER_OWNER => asked(&mut self.ublk).on_reply(end, executor),
+            _ => self.server.on_reply(end, executor),
         }
     }
 
-    fn dispatch(&mut self, done: Done) {
+    fn dispatch(&mut self, done: Event) {
         let owner = done.token.owner();
         if executor::owns(done.token) {
-            self.executor.on_done(&done);
+            self.executor.on_event(&done);
         } else if server::TOKEN_OWNERS.contains(&owner) {
-            self.server.on_done(done, &mut self.executor);
+            self.server.on_event(done, &mut self.executor);
         } else if control::TOKEN_OWNERS.contains(&owner) {
             let control = asked(&mut self.control);
             let (executor, server) = (&mut self.executor, &self.server);
-            control.on_done(done, Parts { executor, server, rebuild: &mut self.rebuild });
+            control.on_event(done, Parts { executor, server, rebuild: &mut self.rebuild });
         } else if owner == reopen::BELL_OWNER {
             self.rebuild.on_bell(&mut self.executor.driver);
         } else if owner == fuse::BELL_OWNER {
-            asked(&mut self.fuse).on_done(&done, &mut self.executor);
+            asked(&mut self.fuse).on_event(&done, &mut self.executor);
         } else if [ublk::COMMAND_OWNER, ublk::BELL_OWNER].contains(&owner) {
-            asked(&mut self.ublk).on_done(&done, &mut self.executor);
+            asked(&mut self.ublk).on_event(&done, &mut self.executor);
         } else if owner == WAKE && self.deadline.is_none() {
             self.deadline = Some(Instant::now() + STOP_PATIENCE);
             self.server.stop(&mut self.executor);

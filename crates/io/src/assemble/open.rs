@@ -4,7 +4,7 @@ use super::AssembleError;
 use crate::driver::read_aligned;
 use crate::member::Source;
 use crate::member::file::{Caching, OpenOptions, RealMember};
-use crate::member::remote::dial::Peer;
+use crate::member::remote::peer::Peer;
 use crate::nbd_protocol::uri::NbdUri;
 use crate::nbd_protocol::wire::transmission_flag;
 use mirrorball_core::member::{MemberConfig, MemberIndex};
@@ -14,12 +14,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Opens members: when a volume is assembled, and again when one of them is to be rebuilt.
-pub struct Opener {
+pub struct MemberOpener {
     members: Vec<MemberSpec>,
     /// The array file, whose folder relative paths count from.
     array_file: String,
     options: OpenOptions,
-    peer_patience: Nanos,
+    peer_timeout: Nanos,
     /// What the clients of the volume were told that offsets and lengths are multiples of.
     pub(super) block_bytes: u64,
 }
@@ -97,13 +97,17 @@ impl Open {
     }
 }
 
-impl Opener {
-    pub(super) fn new(array: &ArraySpec, options: OpenOptions, peer_patience: Nanos) -> Opener {
-        Opener {
+impl MemberOpener {
+    pub(super) fn new(
+        array: &ArraySpec,
+        options: OpenOptions,
+        peer_timeout: Nanos,
+    ) -> MemberOpener {
+        MemberOpener {
             members: array.members.clone(),
             array_file: array.file_name.clone(),
             options,
-            peer_patience,
+            peer_timeout,
             block_bytes: 0,
         }
     }
@@ -120,7 +124,7 @@ impl Opener {
             MemberSource::Uri(text) => {
                 let uri = NbdUri::parse(text)?;
                 match Peer::open(&uri) {
-                    Ok(peer) => Open::Remote(Peer { patience: self.peer_patience, ..peer }),
+                    Ok(peer) => Open::Remote(Peer { patience: self.peer_timeout, ..peer }),
                     Err(error) => {
                         return Err(AssembleError::Attach { uri: Box::new(uri), error });
                     }

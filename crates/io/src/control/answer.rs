@@ -3,8 +3,8 @@
 use super::{Control, Parts};
 use crate::executor::{Executor, MemberStats, Target};
 use crate::lateness::Lateness;
-use crate::rebuild::{Begun, RebuildError, Wish};
-use crate::reopen::Address;
+use crate::rebuild::{RebuildError, RebuildRequest, RebuildStart};
+use crate::reopen::PathState;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::policies::Spec;
@@ -39,8 +39,8 @@ pub(super) fn answer(
         ("policy", "") => control.policy.as_ref().map(|name| json!(name)).ok_or(NO_POLICY.into()),
         ("policy", name) => set_policy(control, name, executor),
         ("rebuild", order) => match rebuild(order, client, parts) {
-            Ok(Begun::Later) => return None,
-            Ok(Begun::Now) => Ok(json!(format!("it is {REBUILT}"))),
+            Ok(RebuildStart::Opening) => return None,
+            Ok(RebuildStart::Started) => Ok(json!(format!("it is {REBUILT}"))),
             Err(error) => Err(error),
         },
         _ => Err(format!(
@@ -112,14 +112,14 @@ fn set_policy(control: &mut Control, name: &str, executor: &mut Executor) -> Res
 }
 
 /// Has a member that failed rebuilt from its mirrors: a devid, and perhaps a rate.
-fn rebuild(order: &str, client: u32, parts: &mut Parts<'_>) -> Result<Begun, String> {
+fn rebuild(order: &str, client: u32, parts: &mut Parts<'_>) -> Result<RebuildStart, String> {
     let (devid, rate) = order.split_once(' ').map_or((order, None), |(a, b)| (a, Some(b)));
     let devid = devid.parse().map_err(|_| format!("`{devid}` is no devid"))?;
     let rate = rate.map(parse_bytes).transpose().map_err(|error| error.to_string())?;
     if rate == Some(0) {
         return Err("at a rate of 0 it would never be done".to_owned());
     }
-    let begun = parts.rebuild.begin(Wish { devid, rate, asker: client }, parts.executor);
+    let begun = parts.rebuild.begin(RebuildRequest { devid, rate, client: client }, parts.executor);
     begun.map_err(|error| error.to_string())
 }
 
@@ -130,9 +130,9 @@ fn misplaced(parts: &Parts<'_>) -> Value {
     let working = volume.members().iter().filter(|(_, it)| it.state != MemberState::Failed);
     let misplaced = working.filter_map(|(index, member)| {
         let at_path = match parts.rebuild.address(index, parts.executor) {
-            Address::Same => return None,
-            Address::Other => "another file",
-            Address::Empty(_) => "nothing",
+            PathState::Same => return None,
+            PathState::Replaced => "another file",
+            PathState::Missing(_) => "nothing",
         };
         Some(json!({ "devid": member.config.devid, "at_path": at_path }))
     });

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::address::Address;
-use crate::assemble::{Assembly, Backing, Emulation, Shape, emulate};
+use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
 use crate::clock::Speed;
 use crate::export::nbd::server::ConnectionsMax;
 use crate::service::Service;
@@ -16,9 +16,9 @@ use tempfile::TempDir;
 fn service(path: PathBuf, metrics: TcpListener) -> Service {
     let text = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2\nsize = \"8MiB\"\n";
     let array = ArrayFile::parse(text, "pair.toml").unwrap().spec;
-    let emulation = Emulation {
+    let emulation = EmulateOptions {
         array: &array,
-        shape: Shape::Volume,
+        shape: ExportMode::Volume,
         policy: Spec::parse("pid").unwrap().build(&[1, 2]).unwrap(),
         backing: Backing::Memory,
         speed: Speed::REAL,

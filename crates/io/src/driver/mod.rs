@@ -12,7 +12,7 @@
 //! is started (`at_once.rs`), and is told of by the next wait like everything else.
 //!
 //! The driver owns memory ([`buffers`]) and descriptors, so neither can go away under an operation
-//! in flight. Operations that the kernel cut short are continued here: a read ends with fewer
+//! in operation. Operations that the kernel cut short are continued here: a read ends with fewer
 //! bytes than asked only at the end of its file.
 //!
 //! Non-goals: what the bytes mean.
@@ -44,7 +44,7 @@ pub const SLICES_MAX: usize = 64;
 /// take two, and a client that never pauses must not hide the others.
 const HASTY_WAITS_MAX: u32 = 4;
 
-/// How long a driver that is dropped waits for what is in flight.
+/// How long a driver that is dropped waits for what is in operation.
 const DROP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Names an operation; chosen by whoever starts it and given back with its end.
@@ -77,16 +77,16 @@ pub struct Handle(u32);
 
 /// The end of an operation.
 #[derive(Debug)]
-pub struct Done {
+pub struct Event {
     /// As given at its start.
     pub token: Token,
     /// What came of it.
-    pub result: Result<Answer, Errno>,
+    pub result: Result<Output, Errno>,
 }
 
 /// What an operation brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum Output {
     /// A number of bytes; zero where none were asked for.
     Bytes(usize),
     /// A connection.
@@ -124,7 +124,7 @@ impl fmt::Display for BackendKind {
 }
 
 /// What an operation does. The length of a slice shrinks as the kernel gets on with it.
-enum Work {
+enum OperationKind {
     Accept,
     Receive(Slice),
     Send(Vec<Slice>),
@@ -135,10 +135,10 @@ enum Work {
     Command(Command),
 }
 
-struct Flight {
+struct Operation {
     token: Token,
     handle: Handle,
-    work: Work,
+    kind: OperationKind,
     /// Bytes that earlier parts of the operation moved.
     moved: usize,
 }
@@ -162,7 +162,7 @@ pub struct Driver {
     /// The memory of operations.
     pub buffers: Buffers,
     descriptors: Slab<Descriptor>,
-    flights: Slab<Flight>,
+    operations: Slab<Operation>,
     backend: Backend,
     /// What ended when it was started, until the next wait.
     ended: Vec<(u32, Result<usize, Errno>)>,
@@ -189,7 +189,7 @@ impl Driver {
         let driver = Driver {
             buffers: Buffers::default(),
             descriptors: Slab::default(),
-            flights: Slab::default(),
+            operations: Slab::default(),
             backend,
             ended: Vec::new(),
             hasty_waits: 0,
@@ -239,7 +239,7 @@ impl Driver {
         self.descriptors.get(file.0).fd.clone()
     }
 
-    /// Closes a descriptor as soon as nothing of it is in flight. What waits on a socket ends now.
+    /// Closes a descriptor as soon as nothing of it is in operation. What waits on a socket ends now.
     pub fn close(&mut self, handle: Handle) {
         let descriptor = self.descriptors.get_mut(handle.0);
         descriptor.closing = true;
@@ -252,12 +252,12 @@ impl Driver {
 
     /// Waits for a connection on a listening socket.
     pub fn accept(&mut self, token: Token, listener: Handle) {
-        self.start(token, listener, Work::Accept);
+        self.start(token, listener, OperationKind::Accept);
     }
 
     /// Waits for bytes from a socket; none means that the other side is done.
     pub fn receive(&mut self, token: Token, socket: Handle, slice: Slice) {
-        self.start(token, socket, Work::Receive(slice));
+        self.start(token, socket, OperationKind::Receive(slice));
     }
 
     /// Sends slices, one after the other, all of them.
@@ -268,38 +268,38 @@ impl Driver {
         assert!((1..=SLICES_MAX).contains(&slices.len()), "one send takes {SLICES_MAX} slices");
         let mut list = self.spare_lists.pop().unwrap_or_default();
         list.extend_from_slice(slices);
-        self.start(token, socket, Work::Send(list));
+        self.start(token, socket, OperationKind::Send(list));
     }
 
     /// Reads from a file.
     pub fn read(&mut self, token: Token, file: Handle, offset: u64, slice: Slice) {
-        self.start(token, file, Work::Read { offset, slice });
+        self.start(token, file, OperationKind::Read { offset, slice });
     }
 
     /// Writes to a file.
     pub fn write(&mut self, token: Token, file: Handle, offset: u64, slice: Slice) {
-        self.start(token, file, Work::Write { offset, slice });
+        self.start(token, file, OperationKind::Write { offset, slice });
     }
 
     /// Makes what was written to a file durable.
     pub fn sync(&mut self, token: Token, file: Handle) {
-        self.start(token, file, Work::Sync);
+        self.start(token, file, OperationKind::Sync);
     }
 
     /// Gives back the room of a range of a file, which then reads as zeroes.
     pub fn discard(&mut self, token: Token, file: Handle, offset: u64, length: u64) {
-        self.start(token, file, Work::Discard { offset, length });
+        self.start(token, file, OperationKind::Discard { offset, length });
     }
 
     /// Gives a device a command. It ends with what the device makes of it; without io_uring, with
     /// `EOPNOTSUPP`.
     pub fn command(&mut self, token: Token, device: Handle, command: Command) {
-        self.start(token, device, Work::Command(command));
+        self.start(token, device, OperationKind::Command(command));
     }
 
-    /// How many operations are in flight.
+    /// How many operations are in operation.
     pub fn in_flight(&self) -> usize {
-        self.flights.len()
+        self.operations.len()
     }
 
     /// Waits until something happens, but at most for `patience`, and appends every operation that
@@ -308,7 +308,7 @@ impl Driver {
     ///
     /// # Errors
     /// If the kernel fails in a way that no operation answers for.
-    pub fn wait(&mut self, patience: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
+    pub fn wait(&mut self, patience: Option<Duration>, done: &mut Vec<Event>) -> io::Result<()> {
         let mut ended = std::mem::take(&mut self.ended);
         self.hasty_waits = if ended.is_empty() { 0 } else { self.hasty_waits + 1 };
         if ended.is_empty() || self.hasty_waits > HASTY_WAITS_MAX {
@@ -327,13 +327,13 @@ impl Driver {
     }
 
     #[inline]
-    fn start(&mut self, token: Token, handle: Handle, work: Work) {
+    fn start(&mut self, token: Token, handle: Handle, kind: OperationKind) {
         let descriptor = self.descriptors.get_mut(handle.0);
         assert!(!descriptor.closing, "nothing is started on what is being closed");
         descriptor.in_flight += 1;
-        self.each_use(&work, Buffers::begin_use);
-        let result = self.attempt(handle, &work);
-        let key = self.flights.insert(Flight { token, handle, work, moved: 0 });
+        self.each_use(&kind, Buffers::begin_use);
+        let result = self.attempt(handle, &kind);
+        let key = self.operations.insert(Operation { token, handle, kind, moved: 0 });
         match result {
             Some(result) => self.ended.push((key, result)),
             None => self.push(key),
@@ -342,11 +342,15 @@ impl Driver {
 
     /// Does an operation, or its first part, if that takes no waiting.
     #[inline]
-    fn attempt(&mut self, Handle(handle): Handle, work: &Work) -> Option<Result<usize, Errno>> {
+    fn attempt(
+        &mut self,
+        Handle(handle): Handle,
+        kind: &OperationKind,
+    ) -> Option<Result<usize, Errno>> {
         let descriptor = self.descriptors.get_mut(handle);
-        let result = match work {
-            Work::Send(list) => at_once::send(&descriptor.fd, list, &self.buffers),
-            Work::Read { offset, slice } if descriptor.cached => {
+        let result = match kind {
+            OperationKind::Send(list) => at_once::send(&descriptor.fd, list, &self.buffers),
+            OperationKind::Read { offset, slice } if descriptor.cached => {
                 at_once::read(&descriptor.fd, *offset, self.buffers.target(*slice))
             }
             _ => return None,
@@ -363,34 +367,34 @@ impl Driver {
 
     #[inline]
     fn push(&mut self, key: u32) {
-        let flight = self.flights.get(key);
-        let fd = &self.descriptors.get(flight.handle.0).fd;
+        let operation = self.operations.get(key);
+        let fd = &self.descriptors.get(operation.handle.0).fd;
         match &mut self.backend {
             Backend::Ring(ring) => {
-                ring.push(key, flight.handle, fd, &flight.work, &mut self.buffers);
+                ring.push(key, operation.handle, fd, &operation.kind, &mut self.buffers);
             }
-            Backend::Threads(pool) => pool.push(key, fd, &flight.work, &self.buffers),
+            Backend::Threads(pool) => pool.push(key, fd, &operation.kind, &self.buffers),
         }
     }
 
     /// An operation, or a part of it, ended.
     #[inline]
-    fn finish(&mut self, key: u32, result: Result<usize, Errno>, done: &mut Vec<Done>) {
-        let flight = self.flights.get_mut(key);
+    fn finish(&mut self, key: u32, result: Result<usize, Errno>, done: &mut Vec<Event>) {
+        let operation = self.operations.get_mut(key);
         if let Ok(moved) = result
             && moved > 0
-            && !matches!(flight.work, Work::Accept)
+            && !matches!(operation.kind, OperationKind::Accept)
         {
-            flight.moved += moved;
-            if advance(&mut flight.work, moved) {
+            operation.moved += moved;
+            if advance(&mut operation.kind, moved) {
                 return self.push(key);
             }
         }
-        let Flight { token, handle, work, moved } =
-            self.flights.remove(key).expect("an operation ends once");
-        self.each_use(&work, Buffers::end_use);
-        let accepts = matches!(work, Work::Accept);
-        if let Work::Send(mut list) = work {
+        let Operation { token, handle, kind, moved } =
+            self.operations.remove(key).expect("an operation ends once");
+        self.each_use(&kind, Buffers::end_use);
+        let accepts = matches!(kind, OperationKind::Accept);
+        if let OperationKind::Send(mut list) = kind {
             list.clear();
             self.spare_lists.push(list);
         }
@@ -401,10 +405,10 @@ impl Driver {
         }
         let result = match result {
             Ok(number) if accepts => self.adopt_accepted(number),
-            Ok(_) => Ok(Answer::Bytes(moved)),
+            Ok(_) => Ok(Output::Bytes(moved)),
             Err(errno) => Err(errno),
         };
-        done.push(Done { token, result });
+        done.push(Event { token, result });
     }
 
     fn forget(&mut self, handle: Handle) {
@@ -414,32 +418,32 @@ impl Driver {
         self.descriptors.remove(handle.0);
     }
 
-    fn adopt_accepted(&mut self, number: usize) -> Result<Answer, Errno> {
+    fn adopt_accepted(&mut self, number: usize) -> Result<Output, Errno> {
         let handle = self.adopt(ring::own_accepted(number)).map_err(|_| Errno::CONNABORTED)?;
-        Ok(Answer::Connection(handle))
+        Ok(Output::Connection(handle))
     }
 
     #[inline]
-    fn each_use(&mut self, work: &Work, act: fn(&mut Buffers, BufferKey, Use)) {
-        match work {
-            Work::Receive(slice)
-            | Work::Read { slice, .. }
-            | Work::Command(Command { slice, .. }) => {
+    fn each_use(&mut self, kind: &OperationKind, act: fn(&mut Buffers, BufferKey, Use)) {
+        match kind {
+            OperationKind::Receive(slice)
+            | OperationKind::Read { slice, .. }
+            | OperationKind::Command(Command { slice, .. }) => {
                 act(&mut self.buffers, slice.buffer, Use::Target);
             }
-            Work::Write { slice, .. } => act(&mut self.buffers, slice.buffer, Use::Source),
-            Work::Send(list) => {
+            OperationKind::Write { slice, .. } => act(&mut self.buffers, slice.buffer, Use::Source),
+            OperationKind::Send(list) => {
                 for slice in list {
                     act(&mut self.buffers, slice.buffer, Use::Source);
                 }
             }
-            Work::Accept | Work::Sync | Work::Discard { .. } => {}
+            OperationKind::Accept | OperationKind::Sync | OperationKind::Discard { .. } => {}
         }
     }
 }
 
 impl Drop for Driver {
-    /// Memory may not go away under an operation in flight: whatever waits on a socket is ended,
+    /// Memory may not go away under an operation in operation: whatever waits on a socket is ended,
     /// and what remains of file I/O is waited for.
     fn drop(&mut self) {
         for (_, descriptor) in self.descriptors.iter() {
@@ -447,7 +451,7 @@ impl Drop for Driver {
         }
         let deadline = Instant::now() + DROP_PATIENCE;
         let mut done = Vec::new();
-        while !self.flights.is_empty() {
+        while !self.operations.is_empty() {
             let waited = self.wait(Some(Duration::from_millis(100)), &mut done);
             if waited.is_err() || Instant::now() > deadline {
                 // A device that never answers: its memory is given up instead.
@@ -470,14 +474,14 @@ pub(crate) fn read_aligned(fd: impl AsFd, offset: u64, bytes: usize) -> Result<V
 
 /// Shrinks what is to be done by what was; whether something is left that is worth going on with.
 #[inline]
-fn advance(work: &mut Work, moved: usize) -> bool {
-    match work {
-        Work::Read { offset, slice } | Work::Write { offset, slice } => {
+fn advance(kind: &mut OperationKind, moved: usize) -> bool {
+    match kind {
+        OperationKind::Read { offset, slice } | OperationKind::Write { offset, slice } => {
             *offset += moved as u64;
             *slice = slice.after(moved);
             slice.length > 0
         }
-        Work::Send(list) => {
+        OperationKind::Send(list) => {
             let mut left = moved;
             for slice in list.iter_mut() {
                 let step = left.min(slice.length);
@@ -486,8 +490,10 @@ fn advance(work: &mut Work, moved: usize) -> bool {
             }
             list.iter().any(|slice| slice.length > 0)
         }
-        Work::Accept | Work::Receive(_) | Work::Sync | Work::Discard { .. } | Work::Command(_) => {
-            false
-        }
+        OperationKind::Accept
+        | OperationKind::Receive(_)
+        | OperationKind::Sync
+        | OperationKind::Discard { .. }
+        | OperationKind::Command(_) => false,
     }
 }

@@ -6,7 +6,7 @@
 //! `eventfd` among the polled descriptors tells that a file operation ended.
 
 use super::buffers::{Buffers, HEAD_BYTES, Memory, Slice};
-use super::{Work, at_once};
+use super::{OperationKind, at_once};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -94,31 +94,39 @@ impl Pool {
     }
 
     /// Takes an operation in.
-    pub(super) fn push(&mut self, key: u32, fd: &Arc<OwnedFd>, work: &Work, buffers: &Buffers) {
+    pub(super) fn push(
+        &mut self,
+        key: u32,
+        fd: &Arc<OwnedFd>,
+        kind: &OperationKind,
+        buffers: &Buffers,
+    ) {
         let fd = fd.clone();
-        let task = match work {
-            Work::Accept => {
+        let task = match kind {
+            OperationKind::Accept => {
                 return self.pending.push(Pending { key, fd, task: SocketTask::Accept });
             }
-            Work::Receive(slice) => {
+            OperationKind::Receive(slice) => {
                 let task = SocketTask::Receive(*slice);
                 return self.pending.push(Pending { key, fd, task });
             }
-            Work::Send(list) => {
+            OperationKind::Send(list) => {
                 let task = SocketTask::Send(list.clone());
                 return self.pending.push(Pending { key, fd, task });
             }
-            Work::Read { offset, slice } => {
+            OperationKind::Read { offset, slice } => {
                 Task::Read { offset: *offset, memory: Memory::new(slice.length), slice: *slice }
             }
-            Work::Write { offset, slice } => {
+            OperationKind::Write { offset, slice } => {
                 let mut memory = Memory::new(slice.length);
                 memory.slice_mut(HEAD_BYTES, slice.length).copy_from_slice(buffers.bytes(*slice));
                 Task::Write { offset: *offset, memory, length: slice.length }
             }
-            Work::Sync => Task::Sync,
-            Work::Discard { offset, length } => Task::Discard { offset: *offset, length: *length },
-            Work::Command(_) => Task::Command,
+            OperationKind::Sync => Task::Sync,
+            OperationKind::Discard { offset, length } => {
+                Task::Discard { offset: *offset, length: *length }
+            }
+            OperationKind::Command(_) => Task::Command,
         };
         self.shared.lock().waiting.push_back(Job { key, fd, task, result: Ok(0) });
         self.shared.work.notify_one();

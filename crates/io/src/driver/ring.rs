@@ -13,7 +13,7 @@
 #![allow(unsafe_code, reason = "the interface of io_uring is pointers; see the page above")]
 
 use super::buffers::{Buffers, Slice};
-use super::{Command, Handle, SLICES_MAX, Work};
+use super::{Command, Handle, OperationKind, SLICES_MAX};
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 use rustix::io::Errno;
@@ -102,41 +102,43 @@ impl Ring {
         key: u32,
         Handle(place): Handle,
         fd: &OwnedFd,
-        work: &Work,
+        kind: &OperationKind,
         buffers: &mut Buffers,
     ) {
         let (fd, flags) = match place < self.table_size {
             true => (Fd(place as i32), squeue::Flags::FIXED_FILE),
             false => (Fd(fd.as_raw_fd()), squeue::Flags::empty()),
         };
-        let entry = match work {
-            Work::Accept => opcode::Accept::new(fd, std::ptr::null_mut(), std::ptr::null_mut())
-                .flags(libc::SOCK_CLOEXEC)
-                .build(),
-            Work::Receive(slice) => {
+        let entry = match kind {
+            OperationKind::Accept => {
+                opcode::Accept::new(fd, std::ptr::null_mut(), std::ptr::null_mut())
+                    .flags(libc::SOCK_CLOEXEC)
+                    .build()
+            }
+            OperationKind::Receive(slice) => {
                 opcode::Recv::new(fd, buffers.pointer_mut(*slice), slice.length as u32).build()
             }
-            Work::Send(list) => {
+            OperationKind::Send(list) => {
                 let header = self.message(key, list, buffers);
                 let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
                 opcode::SendMsg::new(fd, header).flags(flags).build()
             }
-            Work::Read { offset, slice } => {
+            OperationKind::Read { offset, slice } => {
                 opcode::Read::new(fd, buffers.pointer_mut(*slice), slice.length as u32)
                     .offset(*offset)
                     .build()
             }
-            Work::Write { offset, slice } => {
+            OperationKind::Write { offset, slice } => {
                 opcode::Write::new(fd, buffers.pointer(*slice), slice.length as u32)
                     .offset(*offset)
                     .build()
             }
-            Work::Sync => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
-            Work::Discard { offset, length } => opcode::Fallocate::new(fd, *length)
+            OperationKind::Sync => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
+            OperationKind::Discard { offset, length } => opcode::Fallocate::new(fd, *length)
                 .offset(*offset)
                 .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
                 .build(),
-            Work::Command(Command { code, head, slice }) => {
+            OperationKind::Command(Command { code, head, slice }) => {
                 let address = buffers.pointer_mut(*slice) as u64;
                 let mut bytes = [0; 16];
                 bytes[..8].copy_from_slice(head);

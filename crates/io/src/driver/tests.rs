@@ -16,7 +16,7 @@ fn drivers() -> Vec<Driver> {
 }
 
 /// Waits for so many ends, in the order of their tokens.
-fn wait_for(driver: &mut Driver, count: usize) -> Vec<(u64, Result<Answer, Errno>)> {
+fn wait_for(driver: &mut Driver, count: usize) -> Vec<(u64, Result<Output, Errno>)> {
     let mut done = Vec::new();
     for _ in 0..10_000 {
         if done.len() < count {
@@ -41,18 +41,18 @@ fn what_is_written_is_read_back_and_holes_read_as_zeroes() {
         driver.buffers.bytes_mut(second).fill(9);
         driver.write(Token(1), file, 0, first);
         driver.write(Token(2), file, 65536, second);
-        let both = [(1, Ok(Answer::Bytes(4096))), (2, Ok(Answer::Bytes(4096)))];
+        let both = [(1, Ok(Output::Bytes(4096))), (2, Ok(Output::Bytes(4096)))];
         assert_eq!(wait_for(&mut driver, 2), both);
         driver.discard(Token(3), file, 0, 4096);
         driver.sync(Token(4), file);
-        assert_eq!(wait_for(&mut driver, 2)[1], (4, Ok(Answer::Bytes(0))));
+        assert_eq!(wait_for(&mut driver, 2)[1], (4, Ok(Output::Bytes(0))));
         driver.read(Token(1), file, 65536, first);
         driver.read(Token(2), file, 0, second);
         assert_eq!(wait_for(&mut driver, 2), both);
         assert!(driver.buffers.bytes(first).iter().all(|&byte| byte == 9));
         assert!(driver.buffers.bytes(second).iter().all(|&byte| byte == 0));
         driver.read(Token(5), file, (1 << 20) - 512, first);
-        assert_eq!(wait_for(&mut driver, 1), [(5, Ok(Answer::Bytes(512)))], "the file ends there");
+        assert_eq!(wait_for(&mut driver, 1), [(5, Ok(Output::Bytes(512)))], "the file ends there");
         driver.buffers.release(buffer);
     }
 }
@@ -66,7 +66,7 @@ fn connections_carry_more_than_a_socket_holds_at_once() {
         driver.accept(Token(1), listener);
         let mut client = UnixStream::connect(&path).unwrap();
         let ends = wait_for(&mut driver, 1);
-        let (1, Ok(Answer::Connection(socket))) = ends[0] else { panic!("{ends:?}") };
+        let (1, Ok(Output::Connection(socket))) = ends[0] else { panic!("{ends:?}") };
 
         let bytes = 4 << 20;
         let buffer = driver.buffers.acquire(bytes);
@@ -80,16 +80,16 @@ fn connections_carry_more_than_a_socket_holds_at_once() {
             client.write_all(b"thanks").unwrap();
             (all, client)
         });
-        assert_eq!(wait_for(&mut driver, 1), [(2, Ok(Answer::Bytes(bytes)))]);
+        assert_eq!(wait_for(&mut driver, 1), [(2, Ok(Output::Bytes(bytes)))]);
         let (all, client) = reader.join().unwrap();
         assert!(all.iter().all(|&byte| byte == 5));
 
         driver.receive(Token(3), socket, halves[0]);
-        assert_eq!(wait_for(&mut driver, 1), [(3, Ok(Answer::Bytes(6)))]);
+        assert_eq!(wait_for(&mut driver, 1), [(3, Ok(Output::Bytes(6)))]);
         assert_eq!(driver.buffers.bytes(Slice::data(buffer, 0, 6)), b"thanks");
         driver.receive(Token(4), socket, halves[0]);
         drop(client);
-        assert_eq!(wait_for(&mut driver, 1), [(4, Ok(Answer::Bytes(0)))], "the client is gone");
+        assert_eq!(wait_for(&mut driver, 1), [(4, Ok(Output::Bytes(0)))], "the client is gone");
     }
 }
 
@@ -104,7 +104,7 @@ fn closing_ends_what_waits_and_patience_ends() {
         driver.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
         assert!(done.is_empty(), "nobody has sent anything");
         driver.close(socket);
-        assert_eq!(wait_for(&mut driver, 1), [(1, Ok(Answer::Bytes(0)))]);
+        assert_eq!(wait_for(&mut driver, 1), [(1, Ok(Output::Bytes(0)))]);
         assert_eq!(driver.in_flight(), 0);
     }
 }
@@ -130,7 +130,7 @@ fn what_ends_at_its_start_hides_nobody_else() {
         driver.receive(Token(2), quiet, Slice::data(target, 0, 64));
         (&other).write_all(b"hello").unwrap();
         let (mut done, mut waits) = (Vec::new(), 0);
-        while !done.iter().any(|done: &Done| done.token == Token(2)) {
+        while !done.iter().any(|done: &Event| done.token == Token(2)) {
             done.clear();
             driver.send(Token(1), busy, &[Slice::data(source, 0, 64)]);
             driver.wait(PATIENCE, &mut done).unwrap();
@@ -155,7 +155,7 @@ fn a_read_goes_on_where_the_page_cache_ends() {
         let handle = driver.adopt(file.into()).unwrap();
         let buffer = driver.buffers.acquire(1 << 20);
         driver.read(Token(1), handle, 0, Slice::data(buffer, 0, 1 << 20));
-        assert_eq!(wait_for(&mut driver, 1), [(1, Ok(Answer::Bytes(1 << 20)))]);
+        assert_eq!(wait_for(&mut driver, 1), [(1, Ok(Output::Bytes(1 << 20)))]);
         assert!(driver.buffers.bytes(Slice::data(buffer, 0, 1 << 20)) == data);
     }
 }

@@ -3,8 +3,8 @@
 //! One thread owns it. Requests come in with a buffer of the driver; the volume makes member I/O
 //! of them, which goes to files and to other machines through the driver, or to models whose ends
 //! come when the clock reaches them. A turn is: [`Executor::wait`] until something ends or is due,
-//! give what belongs to members to [`Executor::on_done`], then [`Executor::turn`], then take the
-//! ends of requests from [`Executor::poll_ended`].
+//! give what belongs to members to [`Executor::on_event`], then [`Executor::turn`], then take the
+//! ends of requests from [`Executor::poll_reply`].
 //!
 //! **Emulated members.** A model tells when an I/O ends; its data is stored and fetched meanwhile.
 //! The I/O ends when both are done, and the difference to what the model said is its *lateness*,
@@ -16,21 +16,21 @@
 //!
 //! Non-goals: who sends the requests, and how.
 
-mod alarm;
-mod flight;
+mod active_io;
+pub(crate) mod block_status;
+mod member_slot;
+mod precise_sleep;
 mod replace;
-mod station;
-pub(crate) mod survey;
 #[cfg(test)]
 mod tests;
 
 use crate::clock::Clock;
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Answer, Done, Driver, Token};
-use crate::member::remote::{self, End};
-use crate::member::{Plan, Source, Store, io_error};
-use alarm::Alarm;
-use flight::{Flight, Origin, Won};
+use crate::driver::{Driver, Event, Output, Token};
+use crate::member::remote::{self, RemoteReply};
+use crate::member::{NewMember, Source, Store, io_error};
+use active_io::{ActiveIo, Origin, RaceWinner};
+use member_slot::MemberSlot;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::{
     IoError, Leg, MemberIo, Op, Request, RequestId, RequestKind, VolumeError,
@@ -41,8 +41,8 @@ use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::bank::Bank;
 use mirrorball_disk::model::Completion;
+use precise_sleep::PreciseSleep;
 use rustix::io::Errno;
-use station::Station;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub enum Target {
 
 /// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Order {
+pub struct IoRequest {
     /// Given back with its end.
     pub token: Token,
     /// What it is for.
@@ -80,7 +80,7 @@ pub struct Order {
 
 /// The end of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ended {
+pub struct IoReply {
     /// As given with the request.
     pub token: Token,
     /// Whether it succeeded.
@@ -90,7 +90,7 @@ pub struct Ended {
 /// What an executor counts of a member, from its start.
 #[derive(Clone, Debug, Default)]
 pub struct MemberStats {
-    /// I/Os in flight.
+    /// I/Os in io.
     pub in_flight: u32,
     /// Reads that ended well.
     pub reads: u64,
@@ -129,22 +129,22 @@ pub struct Executor {
     /// The time of this turn: volume and models see no other, so it never goes back.
     now: Nanos,
     volume: Option<Volume>,
-    stations: Vec<Station>,
+    slots: Vec<MemberSlot>,
     bank: Option<Bank>,
-    orders: Slab<Order>,
-    flights: Slab<Flight>,
+    requests: Slab<IoRequest>,
+    active: Slab<ActiveIo>,
     /// Reads that brought what their requests want, until those end.
-    won: Vec<Won>,
-    ended: VecDeque<Ended>,
+    race_winners: Vec<RaceWinner>,
+    ended: VecDeque<IoReply>,
     completions: Vec<(MemberIndex, Completion)>,
-    alarm: Alarm,
+    precise_sleep: PreciseSleep,
     /// Requests to other machines that ended.
-    remote_ended: Vec<End>,
+    remote_ended: Vec<RemoteReply>,
 }
 
 impl Executor {
     /// An executor of these members. `volume` lies over them, if there is one; `bank` holds the
-    /// models of the emulated ones, in the same order, if there are any.
+    /// models of the emulated ones, in the same request, if there are any.
     ///
     /// # Errors
     /// If the driver cannot take the files over.
@@ -154,32 +154,32 @@ impl Executor {
     pub fn new(
         mut driver: Driver,
         clock: Clock,
-        plans: Vec<Plan>,
+        members: Vec<NewMember>,
         bank: Option<Bank>,
         volume: Option<Volume>,
     ) -> io::Result<Executor> {
-        let mut stations = Vec::new();
-        for Plan { config, source } in plans {
-            let modelled = bank.as_ref().is_some_and(|bank| stations.len() < bank.len());
+        let mut slots = Vec::new();
+        for NewMember { config, source } in members {
+            let modelled = bank.as_ref().is_some_and(|bank| slots.len() < bank.len());
             let real = matches!(source, Source::Real(_) | Source::Remote(_));
-            let index = MemberIndex(stations.len() as u16);
+            let index = MemberIndex(slots.len() as u16);
             assert!(real || modelled, "an emulated member has a model");
             let store = replace::store(index, source, &mut driver)?;
-            stations.push(Station::new(config, store));
+            slots.push(MemberSlot::new(config, store));
         }
         Ok(Executor {
             driver,
             clock,
             now: clock.now(),
             volume,
-            stations,
+            slots,
             bank,
-            orders: Slab::default(),
-            flights: Slab::default(),
-            won: Vec::new(),
+            requests: Slab::default(),
+            active: Slab::default(),
+            race_winners: Vec::new(),
             ended: VecDeque::new(),
             completions: Vec::new(),
-            alarm: Alarm::default(),
+            precise_sleep: PreciseSleep::default(),
             remote_ended: Vec::new(),
         })
     }
@@ -201,13 +201,13 @@ impl Executor {
 
     /// Each member with what was counted of it.
     pub fn members(&self) -> impl Iterator<Item = (&MemberConfig, &MemberStats)> {
-        self.stations.iter().map(|station| (&station.config, &station.stats))
+        self.slots.iter().map(|slot| (&slot.config, &slot.stats))
     }
 
     /// Begins to measure anew how long the I/O of members takes, and how late it is.
     pub fn forget_times(&mut self) {
-        for station in &mut self.stations {
-            station.stats.forget_times();
+        for slot in &mut self.slots {
+            slot.stats.forget_times();
         }
     }
 
@@ -218,28 +218,28 @@ impl Executor {
     pub fn size_bytes(&self, target: Target) -> u64 {
         match target {
             Target::Volume => self.volume.as_ref().expect("there is a volume").capacity_bytes(),
-            Target::Member(member) => self.stations[member.get()].config.size_bytes,
+            Target::Member(member) => self.slots[member.get()].config.size_bytes,
         }
     }
 
     /// Whether every request has ended.
     pub fn is_idle(&self) -> bool {
-        self.orders.is_empty() && self.flights.is_empty()
+        self.requests.is_empty() && self.active.is_empty()
     }
 
-    /// Takes a request in. Its end comes from [`Executor::poll_ended`] after a later
+    /// Takes a request in. Its end comes from [`Executor::poll_reply`] after a later
     /// [`Executor::turn`]; until then its buffer is not looked at.
-    pub fn submit(&mut self, order: Order) {
-        let key = self.orders.insert(order);
-        let Order { kind, offset, length, stream, .. } = order;
-        match order.target {
+    pub fn submit(&mut self, request: IoRequest) {
+        let key = self.requests.insert(request);
+        let IoRequest { kind, offset, length, stream, .. } = request;
+        match request.target {
             Target::Volume => {
                 let id = RequestId(key.into());
                 let volume = self.volume.as_mut().expect("there is a volume");
                 let background = matches!(kind, RequestKind::Rebuild(_));
                 volume.submit(Request { id, kind, offset, length, stream, cpu: 0, background });
             }
-            Target::Member(member) => self.submit_to_member(key, member, &order),
+            Target::Member(member) => self.submit_to_member(key, member, &request),
         }
     }
 
@@ -261,25 +261,25 @@ impl Executor {
             self.cancel(&io);
         }
         while let Some(reply) = self.volume.as_mut().and_then(Volume::poll_reply) {
-            self.end_order(reply.request.0 as u32, reply.result);
+            self.end_request(reply.request.0 as u32, reply.result);
         }
     }
 
     /// The next end of a request, if there is one.
-    pub fn poll_ended(&mut self) -> Option<Ended> {
+    pub fn poll_reply(&mut self) -> Option<IoReply> {
         self.ended.pop_front()
     }
 
     /// Waits until something ends or is due, but at most for `patience`, and appends the ends of
-    /// operations; those whose token it [`owns`] belong to [`Executor::on_done`].
+    /// operations; those whose token it [`owns`] belong to [`Executor::on_event`].
     ///
     /// # Errors
     /// If the driver fails.
-    pub fn wait(&mut self, patience: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
+    pub fn wait(&mut self, patience: Option<Duration>, done: &mut Vec<Event>) -> io::Result<()> {
         let due = self.volume.as_ref().and_then(Volume::poll_timeout);
         let mut due = due.map(|due| self.clock.patience(due));
-        for station in &mut self.stations {
-            if let Store::Remote(remote) = &mut station.store {
+        for slot in &mut self.slots {
+            if let Store::Remote(remote) = &mut slot.store {
                 remote.flush(&mut self.driver);
                 let look =
                     remote.watch(self.now, &mut self.driver).map(|look| self.clock.real(look));
@@ -292,24 +292,24 @@ impl Executor {
     }
 
     /// The end of an operation that a member I/O started.
-    pub fn on_done(&mut self, done: &Done) {
+    pub fn on_event(&mut self, done: &Event) {
         if done.token.owner() != TOKEN_OWNER {
-            return self.on_remote_done(done);
+            return self.on_remote_event(done);
         }
         let key = done.token.key();
-        let flight = self.flights.get(key);
-        let station = &mut self.stations[flight.member.get()];
-        let is_whole = station.is_whole(self.now, &self.driver);
+        let io = self.active.get(key);
+        let slot = &mut self.slots[io.member.get()];
+        let is_whole = slot.is_whole(self.now, &self.driver);
         let result = match done.result {
             // Advice that a filesystem or device has no means to take.
-            Err(Errno::OPNOTSUPP) if flight.op == Op::Discard => {
-                station.discards = false;
+            Err(Errno::OPNOTSUPP) if io.op == Op::Discard => {
+                slot.discards = false;
                 Ok(())
             }
             Err(errno) => Err(io_error(errno)),
             Ok(_) if !is_whole => Err(IoError::Gone),
             // The file ended before the read did: it is not what it was.
-            Ok(Answer::Bytes(bytes)) if moves(flight.op) && (bytes as u64) < flight.length => {
+            Ok(Output::Bytes(bytes)) if moves(io.op) && (bytes as u64) < io.length => {
                 Err(IoError::Gone)
             }
             Ok(_) => Ok(()),
@@ -317,12 +317,12 @@ impl Executor {
         self.end_part(key, result);
     }
 
-    fn on_remote_done(&mut self, done: &Done) {
-        let station = &mut self.stations[remote::member_of(done.token).get()];
-        let Store::Remote(remote) = &mut station.store else {
+    fn on_remote_event(&mut self, done: &Event) {
+        let slot = &mut self.slots[remote::member_of(done.token).get()];
+        let Store::Remote(remote) = &mut slot.store else {
             unreachable!("only a remote member starts such an operation")
         };
-        remote.on_done(done, &mut self.driver, &mut self.remote_ended);
+        remote.on_event(done, &mut self.driver, &mut self.remote_ended);
         let is_lost = remote.is_lost();
         self.end_remote();
         if is_lost {
@@ -330,7 +330,7 @@ impl Executor {
         }
     }
 
-    /// Fails a member that is lost, though nobody may ask for it for a long time: its owner wants
+    /// Fails a member that is lost, though nobody may request for it for a long time: its owner wants
     /// to know.
     fn fail(&mut self, member: MemberIndex) {
         if let Some(volume) = &mut self.volume
@@ -340,29 +340,29 @@ impl Executor {
         }
     }
 
-    fn submit_to_member(&mut self, key: u32, member: MemberIndex, order: &Order) {
-        let size_bytes = self.stations[member.get()].config.size_bytes;
-        let op = match order.kind {
+    fn submit_to_member(&mut self, key: u32, member: MemberIndex, request: &IoRequest) {
+        let size_bytes = self.slots[member.get()].config.size_bytes;
+        let op = match request.kind {
             RequestKind::Read => Op::Read,
             RequestKind::Write => Op::Write,
             RequestKind::Flush => Op::Flush,
             RequestKind::Discard => Op::Discard,
             RequestKind::Scrub | RequestKind::Rebuild(_) => {
-                return self.end_order(key, Err(VolumeError::NotRebuilding));
+                return self.end_request(key, Err(VolumeError::NotRebuilding));
             }
         };
-        if order.offset.checked_add(order.length).is_none_or(|end| end > size_bytes) {
-            return self.end_order(key, Err(VolumeError::OutOfRange));
+        if request.offset.checked_add(request.length).is_none_or(|end| end > size_bytes) {
+            return self.end_request(key, Err(VolumeError::OutOfRange));
         }
         self.now = self.clock.now();
         self.advance_models();
-        self.launch(Flight {
-            origin: Origin::Order,
-            order: key,
+        self.launch(ActiveIo {
+            origin: Origin::Direct,
+            request: key,
             member,
             op,
-            offset: order.offset,
-            length: order.length,
+            offset: request.offset,
+            length: request.length,
             within: 0,
             own_buffer: None,
             submitted_at: self.now,
@@ -373,13 +373,13 @@ impl Executor {
     }
 
     fn launch_for_volume(&mut self, io: &MemberIo) {
-        let order = io.request.0 as u32;
+        let request = io.request.0 as u32;
         let within = self.place_in_buffer(io);
         let races = io.op == Op::Read && io.leg != Leg::Only;
         let own_buffer = races.then(|| self.driver.buffers.acquire(io.length as usize));
-        self.launch(Flight {
+        self.launch(ActiveIo {
             origin: Origin::Volume(io.id),
-            order,
+            request,
             member: io.member,
             op: io.op,
             offset: io.offset,
@@ -395,8 +395,8 @@ impl Executor {
 
     /// Where the data of a member I/O begins in that of its request.
     fn place_in_buffer(&self, io: &MemberIo) -> usize {
-        let order = self.orders.get(io.request.0 as u32);
-        let begin = match order.kind {
+        let request = self.requests.get(io.request.0 as u32);
+        let begin = match request.kind {
             // The offset of such a request counts on the member that is rebuilt.
             RequestKind::Rebuild(member) => {
                 let map = self.volume.as_ref().expect("the volume asked for it").map();
@@ -407,16 +407,16 @@ impl Executor {
             _ => io.volume_offset,
         };
         // A flush has no place on the volume.
-        begin.saturating_sub(order.offset) as usize
+        begin.saturating_sub(request.offset) as usize
     }
 
     /// Takes back a read that is not wanted any more, where the member is a model that can: what
     /// the kernel has runs on.
     fn cancel(&mut self, io: &MemberIo) {
-        let is_it = |flight: &Flight| flight.origin == Origin::Volume(io.id);
-        let found = self.flights.iter().find(|(_, flight)| is_it(flight));
-        let Some((key, flight)) = found else { return };
-        if flight.parts_left > 1 || flight.due.is_some() {
+        let origin = Origin::Volume(io.id);
+        let found = self.active.iter().find(|(_, active)| active.origin == origin);
+        let Some((key, active)) = found else { return };
+        if active.parts_left > 1 || active.due.is_some() {
             return;
         }
         if let Some(bank) = &mut self.bank
@@ -432,31 +432,31 @@ impl Executor {
         bank.advance(self.now, &mut completions);
         for (_, Completion { tag, at, result }) in completions.drain(..) {
             let key = tag as u32;
-            self.flights.get_mut(key).due = Some(at);
+            self.active.get_mut(key).due = Some(at);
             self.end_part(key, result);
         }
         self.completions = completions;
     }
 
-    fn end_order(&mut self, key: u32, result: Result<(), VolumeError>) {
-        if !self.won.is_empty() {
+    fn end_request(&mut self, key: u32, result: Result<(), VolumeError>) {
+        if !self.race_winners.is_empty() {
             self.collect(key);
         }
-        let order = self.orders.remove(key).expect("a request ends once");
-        self.ended.push_back(Ended { token: order.token, result });
+        let request = self.requests.remove(key).expect("a request ends once");
+        self.ended.push_back(IoReply { token: request.token, result });
     }
 
-    /// Brings into the buffer of a request that ends what its races won.
+    /// Brings into the buffer of a request that ends what its races race_winners.
     fn collect(&mut self, key: u32) {
-        let (buffers, orders) = (&mut self.driver.buffers, &self.orders);
-        self.won.retain(|Won { buffer, flight }| {
-            if flight.order != key {
+        let (buffers, requests) = (&mut self.driver.buffers, &self.requests);
+        self.race_winners.retain(|RaceWinner { buffer, io }| {
+            if io.request != key {
                 return true;
             }
-            let target = orders.get(key).buffer.expect("a read has a buffer");
-            let length = flight.length as usize;
+            let target = requests.get(key).buffer.expect("a read has a buffer");
+            let length = io.length as usize;
             let from = Slice::data(*buffer, 0, length);
-            buffers.copy(from, Slice::data(target, flight.within, length));
+            buffers.copy(from, Slice::data(target, io.within, length));
             buffers.release(*buffer);
             false
         });

@@ -18,14 +18,14 @@ impl Executor {
     /// # Errors
     /// If it is not done with what it was asked before; the text says so.
     pub fn detach(&mut self, member: MemberIndex) -> Result<(), &'static str> {
-        let station = &mut self.stations[member.get()];
-        if station.stats.in_flight > 0 {
+        let slot = &mut self.slots[member.get()];
+        if slot.stats.in_flight > 0 {
             return Err("what it was asked before it failed has not ended");
         }
-        match &mut station.store {
+        match &mut slot.store {
             Store::Real { handle, .. } => {
                 self.driver.close(*handle);
-                station.store = Store::Absent;
+                slot.store = Store::Absent;
             }
             Store::Remote(remote) => remote.detach(&mut self.driver),
             Store::Absent
@@ -36,20 +36,20 @@ impl Executor {
         Ok(())
     }
 
-    /// Makes the member what was opened. What is in flight on what it was before ends there.
+    /// Makes the member what was opened. What is in io on what it was before ends there.
     ///
     /// # Errors
     /// If the driver cannot take it over.
     pub fn attach(&mut self, member: MemberIndex, source: Source) -> io::Result<()> {
-        let station = &mut self.stations[member.get()];
-        match (&mut station.store, source) {
+        let slot = &mut self.slots[member.get()];
+        match (&mut slot.store, source) {
             (Store::Remote(remote), Source::Remote(peer)) => {
                 remote.detach(&mut self.driver);
                 remote.attach(peer, &mut self.driver)
             }
             (_, source) => {
                 let store = store(member, source, &mut self.driver)?;
-                if let Store::Real { handle, .. } = std::mem::replace(&mut station.store, store) {
+                if let Store::Real { handle, .. } = std::mem::replace(&mut slot.store, store) {
                     self.driver.close(handle);
                 }
                 Ok(())
@@ -59,7 +59,7 @@ impl Executor {
 
     /// Which file or device node is open as a real member; `None` for any other.
     pub fn file_id(&self, member: MemberIndex) -> Option<FileId> {
-        match &self.stations[member.get()].store {
+        match &self.slots[member.get()].store {
             Store::Real { handle, .. } => FileId::of_open(&*self.driver.share(*handle)),
             _ => None,
         }

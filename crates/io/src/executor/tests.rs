@@ -30,12 +30,12 @@ fn array(profile: &str, count: usize, policy: &str) -> Executor {
     let text = format!("profile = \"{profile}\"\n{}", member.repeat(count));
     let spec = ArrayFile::parse(&text, "array.toml").unwrap().spec;
     let configs = spec.member_configs().unwrap();
-    let plan = |config| Plan { config, source: Source::EmulatedMemory };
-    let plans = configs.iter().cloned().map(plan).collect();
+    let member = |config| NewMember { config, source: Source::EmulatedMemory };
+    let members = configs.iter().cloned().map(member).collect();
     let volume = volume(spec.chunk_map().unwrap(), configs, policy);
     let clock = Clock::new(Speed::parse("10x").unwrap());
     let driver = Driver::new(None).unwrap().0;
-    Executor::new(driver, clock, plans, Some(spec.bank(1).unwrap()), Some(volume)).unwrap()
+    Executor::new(driver, clock, members, Some(spec.bank(1).unwrap()), Some(volume)).unwrap()
 }
 
 fn volume(map: ChunkMap, configs: Vec<MemberConfig>, policy: &str) -> Volume {
@@ -46,49 +46,49 @@ fn volume(map: ChunkMap, configs: Vec<MemberConfig>, policy: &str) -> Volume {
 /// Two files, mirrored.
 fn real(folder: &Path, backend: BackendKind, policy: &str) -> Option<Executor> {
     let driver = Driver::new(Some(backend)).ok()?.0;
-    let mut plans = Vec::new();
+    let mut members = Vec::new();
     for devid in [1, 2] {
         let path = member(folder, devid);
         File::create(&path).unwrap().set_len(MEMBER_BYTES).unwrap();
         let real = RealMember::open(&path, OPTIONS).unwrap();
         let config = MemberConfig::new(devid, real.size_bytes);
-        plans.push(Plan { config, source: Source::Real(real) });
+        members.push(NewMember { config, source: Source::Real(real) });
     }
-    let configs: Vec<MemberConfig> = plans.iter().map(|plan| plan.config.clone()).collect();
+    let configs: Vec<MemberConfig> = members.iter().map(|member| member.config.clone()).collect();
     let volume =
         volume(ChunkMap::allocate(Profile::Raid1, None, &configs).unwrap(), configs, policy);
     let clock = Clock::new(Speed::REAL);
-    Some(Executor::new(driver, clock, plans, None, Some(volume)).unwrap())
+    Some(Executor::new(driver, clock, members, None, Some(volume)).unwrap())
 }
 
 fn member(folder: &Path, devid: u64) -> PathBuf {
     folder.join(format!("member-{devid}.img"))
 }
 
-/// Runs requests to their ends and returns these in the order of tokens.
-fn run(executor: &mut Executor, orders: &[Order]) -> Vec<Result<(), VolumeError>> {
-    for order in orders {
-        executor.submit(*order);
+/// Runs requests to their ends and returns these in the request of tokens.
+fn run(executor: &mut Executor, requests: &[IoRequest]) -> Vec<Result<(), VolumeError>> {
+    for request in requests {
+        executor.submit(*request);
     }
     let (mut done, mut ended) = (Vec::new(), Vec::new());
     for _ in 0..100_000 {
         executor.turn();
-        ended.extend(std::iter::from_fn(|| executor.poll_ended()));
-        if ended.len() == orders.len() && executor.is_idle() {
+        ended.extend(std::iter::from_fn(|| executor.poll_reply()));
+        if ended.len() == requests.len() && executor.is_idle() {
             break;
         }
         executor.wait(None, &mut done).unwrap();
-        done.drain(..).for_each(|done| executor.on_done(&done));
+        done.drain(..).for_each(|done| executor.on_event(&done));
     }
     assert!(executor.is_idle());
     ended.sort_by_key(|end| end.token.0);
     ended.into_iter().map(|end| end.result).collect()
 }
 
-fn order(number: u32, kind: RequestKind, offset: u64, buffer: BufferKey) -> Order {
+fn request(number: u32, kind: RequestKind, offset: u64, buffer: BufferKey) -> IoRequest {
     let length = if kind == RequestKind::Flush { 0 } else { 65536 };
     let (token, target) = (Token::new(1, number), Target::Volume);
-    Order { token, target, kind, offset, length, buffer: Some(buffer), stream: 7 }
+    IoRequest { token, target, kind, offset, length, buffer: Some(buffer), stream: 7 }
 }
 
 /// Writes a pattern to both ends of the volume, reads it back, and discards it.
@@ -99,12 +99,14 @@ fn exercise(executor: &mut Executor) {
     for (fill, buffer) in (1..).zip(buffers) {
         executor.driver.buffers.bytes_mut(whole(buffer)).fill(fill);
     }
-    let both = |kind| [order(0, kind, 0, buffers[0]), order(1, kind, last, buffers[1])];
+    let both = |kind| [request(0, kind, 0, buffers[0]), request(1, kind, last, buffers[1])];
     assert_eq!(run(executor, &both(RequestKind::Write)), [Ok(()); 2]);
     assert_eq!(run(executor, &both(RequestKind::Flush)), [Ok(()); 2]);
     // Read through the other's buffer: what stands in it is not what is to be found.
-    let crossed =
-        [order(0, RequestKind::Read, last, buffers[0]), order(1, RequestKind::Read, 0, buffers[1])];
+    let crossed = [
+        request(0, RequestKind::Read, last, buffers[0]),
+        request(1, RequestKind::Read, 0, buffers[1]),
+    ];
     for _ in 0..4 {
         assert_eq!(run(executor, &crossed), [Ok(()); 2]);
         for (fill, buffer) in (1..).zip([buffers[1], buffers[0]]) {
@@ -149,7 +151,7 @@ fn a_volume_on_files_keeps_its_data_on_both() {
         exercise(&mut executor);
         let buffer = executor.driver.buffers.acquire(65536);
         executor.driver.buffers.bytes_mut(Slice::data(buffer, 0, 65536)).fill(0x5a);
-        assert_eq!(run(&mut executor, &[order(0, RequestKind::Write, 0, buffer)]), [Ok(())]);
+        assert_eq!(run(&mut executor, &[request(0, RequestKind::Write, 0, buffer)]), [Ok(())]);
         let images = [1, 2].map(|devid| std::fs::read(member(folder.path(), devid)).unwrap());
         assert!(images[0] == images[1], "the mirrors are alike");
         assert_eq!(images[0].iter().filter(|&&byte| byte == 0x5a).count(), 65536);
@@ -166,10 +168,10 @@ fn a_member_that_is_cut_short_fails_and_the_volume_serves_on() {
     // A write makes it longer again, and what was before it is zeroes now.
     let first = executor.driver.buffers.acquire(65536);
     let last = executor.size_bytes(Target::Volume) - 2 * 65536;
-    assert_eq!(run(&mut executor, &[order(0, RequestKind::Write, last, first)]), [Ok(())]);
+    assert_eq!(run(&mut executor, &[request(0, RequestKind::Write, last, first)]), [Ok(())]);
     let buffers: Vec<BufferKey> = (0..4).map(|_| executor.driver.buffers.acquire(65536)).collect();
-    let reads: Vec<Order> =
-        (0..4).map(|n| order(n, RequestKind::Read, 0, buffers[n as usize])).collect();
+    let reads: Vec<IoRequest> =
+        (0..4).map(|n| request(n, RequestKind::Read, 0, buffers[n as usize])).collect();
     assert_eq!(run(&mut executor, &reads), [Ok(()); 4]);
     let volume = executor.volume().unwrap();
     assert_eq!(volume.members()[MemberIndex(0)].state, MemberState::Failed);
@@ -187,7 +189,7 @@ fn a_member_that_was_let_go_of_is_gone_until_it_is_opened_again() {
         assert_eq!(executor.file_id(index), None);
         let buffer = executor.driver.buffers.acquire(65536);
         let target = Target::Member(index);
-        let write = Order { target, ..order(0, RequestKind::Write, 4 << 20, buffer) };
+        let write = IoRequest { target, ..request(0, RequestKind::Write, 4 << 20, buffer) };
         assert_eq!(run(&mut executor, &[write]), [Err(VolumeError::Unwritable)]);
         // Nothing of it is held any more: neither the lock nor the descriptor.
         let again = RealMember::open(&member(folder.path(), 1), OPTIONS).unwrap();
@@ -208,7 +210,7 @@ fn a_cut_is_noticed_by_reads_alone() {
     let last = executor.size_bytes(Target::Volume) - 65536;
     file.set_len(MEMBER_BYTES - 65536).unwrap();
     let buffer = executor.driver.buffers.acquire(65536);
-    assert_eq!(run(&mut executor, &[order(0, RequestKind::Read, last, buffer)]), [Ok(())]);
+    assert_eq!(run(&mut executor, &[request(0, RequestKind::Read, last, buffer)]), [Ok(())]);
     let volume = executor.volume().unwrap();
     assert_eq!(volume.members()[MemberIndex(0)].state, MemberState::Failed);
 }
@@ -221,16 +223,16 @@ fn a_discard_that_cannot_be_is_no_error_but_remembered() {
         exercise(&mut executor);
         assert!(executor.discards_zero(Target::Volume), "both files know holes");
         let buffer = executor.driver.buffers.acquire(65536);
-        executor.submit(order(0, RequestKind::Discard, 0, buffer));
+        executor.submit(request(0, RequestKind::Discard, 0, buffer));
         let mut done = Vec::new();
         let end = loop {
             executor.turn();
-            if let Some(end) = executor.poll_ended() {
+            if let Some(end) = executor.poll_reply() {
                 break end;
             }
             executor.wait(None, &mut done).unwrap();
             for end in done.drain(..) {
-                executor.on_done(&Done { result: Err(errno), ..end });
+                executor.on_event(&Event { result: Err(errno), ..end });
             }
         };
         assert_eq!(end.result, Ok(()));
@@ -243,8 +245,9 @@ fn a_member_alone_takes_requests_and_refuses_what_is_outside() {
     let mut executor = emulated("round-robin");
     let buffer = executor.driver.buffers.acquire(65536);
     let target = Target::Member(MemberIndex(1));
-    let write = Order { target, ..order(0, RequestKind::Write, MEMBER_BYTES - 65536, buffer) };
-    let outside = Order { offset: MEMBER_BYTES - 512, token: Token::new(1, 1), ..write };
+    let write =
+        IoRequest { target, ..request(0, RequestKind::Write, MEMBER_BYTES - 65536, buffer) };
+    let outside = IoRequest { offset: MEMBER_BYTES - 512, token: Token::new(1, 1), ..write };
     let results = run(&mut executor, &[write, outside]);
     assert_eq!(results, [Ok(()), Err(VolumeError::OutOfRange)]);
 }
@@ -258,13 +261,13 @@ fn a_member_is_rebuilt_strip_by_strip_from_its_mirrors() {
     for (index, byte) in executor.driver.buffers.bytes_mut(whole(data)).iter_mut().enumerate() {
         *byte = (index >> 12) as u8 ^ (index >> 20) as u8;
     }
-    let all = |kind, buffer| Order { length: bytes as u64, ..order(0, kind, 0, buffer) };
+    let all = |kind, buffer| IoRequest { length: bytes as u64, ..request(0, kind, 0, buffer) };
     let stale = MemberIndex(2);
     let rebuilding = MemberState::Rebuilding { recovered_bytes: 0 };
     executor.volume_mut().unwrap().set_member_state(stale, MemberState::Failed);
     assert_eq!(run(&mut executor, &[all(RequestKind::Write, data)]), [Ok(())]);
     executor.volume_mut().unwrap().set_member_state(stale, rebuilding);
-    let rebuild = Order { length: MEMBER_BYTES, ..all(RequestKind::Rebuild(stale), copy) };
+    let rebuild = IoRequest { length: MEMBER_BYTES, ..all(RequestKind::Rebuild(stale), copy) };
     assert_eq!(run(&mut executor, &[rebuild]), [Ok(())]);
     assert_eq!(executor.volume().unwrap().members()[stale].state, MemberState::InSync);
     // Whichever other member is gone: what it shared with the rebuilt one comes from there.

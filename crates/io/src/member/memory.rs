@@ -3,7 +3,7 @@
 //! Room is taken in pieces of 64 KiB at their first write, so a disk of many terabytes costs what
 //! is stored on it. What was never written, or was discarded, reads as zeroes.
 
-use crate::survey::{Extent, Ground};
+use crate::block_status::{ExtentKind, StatusExtent};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -38,15 +38,15 @@ impl MemoryStore {
 
     /// What is at `offset`, and for how many of at most `length` bytes: where no room is taken, a
     /// hole.
-    pub fn look(&self, offset: u64, length: u64) -> Extent {
+    pub fn extent_at(&self, offset: u64, length: u64) -> StatusExtent {
         let first = offset / PIECE_BYTES as u64;
         let end = (offset + length).div_ceil(PIECE_BYTES as u64);
         let is_there = self.pieces.contains_key(&first);
         let same = |piece: &u64| self.pieces.contains_key(piece) == is_there;
         let count = (first + 1..end).take_while(same).count() as u64;
         let until = (first + 1 + count) * PIECE_BYTES as u64;
-        let ground = if is_there { Ground::Data } else { Ground::Hole };
-        Extent { length: length.min(until - offset), ground }
+        let kind = if is_there { ExtentKind::Data } else { ExtentKind::Hole };
+        StatusExtent { length: length.min(until - offset), kind }
     }
 
     /// Forgets a range.

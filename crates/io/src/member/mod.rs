@@ -18,7 +18,7 @@ use memory::MemoryStore;
 use mirrorball_core::io::IoError;
 use mirrorball_core::member::MemberConfig;
 use remote::Remote;
-use remote::dial::Peer;
+use remote::peer::Peer;
 use rustix::fs::{Stat, fstat, stat};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
@@ -87,7 +87,7 @@ pub enum Source {
 }
 
 /// A member to be driven: what the volume is told of it, and what it is.
-pub struct Plan {
+pub struct NewMember {
     /// What the volume is told.
     pub config: MemberConfig,
     /// What it is.

@@ -1,7 +1,7 @@
 //! The pace of a rebuild, and one that is begun anew in the middle of another.
 
 use super::*;
-use crate::assemble::{Assembly, Backing, Emulation, Shape, emulate};
+use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
 use crate::clock::Speed;
 use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::ArrayFile;
@@ -17,9 +17,9 @@ fn a_rate_is_kept_and_none_is_too_small() {
 fn pair() -> Executor {
     let text = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2\nsize = \"8MiB\"\n";
     let array = ArrayFile::parse(text, "pair.toml").unwrap().spec;
-    let emulation = Emulation {
+    let emulation = EmulateOptions {
         array: &array,
-        shape: Shape::Volume,
+        shape: ExportMode::Volume,
         policy: Spec::parse("first").unwrap().build(&[1, 2]).unwrap(),
         backing: Backing::Memory,
         speed: Speed::REAL,
@@ -35,8 +35,8 @@ fn finish(rebuild: &mut Rebuild, executor: &mut Executor) {
     let mut done = Vec::new();
     while rebuild.under_way.is_some() {
         executor.turn();
-        if let Some(ended) = executor.poll_ended() {
-            rebuild.on_ended(ended, executor);
+        if let Some(ended) = executor.poll_reply() {
+            rebuild.on_reply(ended, executor);
         } else {
             executor.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
         }
@@ -48,14 +48,14 @@ fn what_an_old_rebuild_has_under_way_does_not_count_for_the_next() {
     let mut executor = pair();
     let mut rebuild = Rebuild::new(&mut executor);
     let stale = MemberIndex(1);
-    let wish = Wish { devid: 2, rate: None, asker: 1 };
+    let request = RebuildRequest { devid: 2, rate: None, client: 1 };
     let state = |executor: &Executor| executor.volume().unwrap().members()[stale].state;
     let fail = |executor: &mut Executor| {
         executor.volume_mut().unwrap().set_member_state(stale, MemberState::Failed);
     };
     fail(&mut executor);
     let begin_and_take_two_steps = |rebuild: &mut Rebuild, executor: &mut Executor| {
-        assert_eq!(rebuild.begin(wish, executor), Ok(Begun::Now));
+        assert_eq!(rebuild.begin(request, executor), Ok(RebuildStart::Started));
         for _ in 0..3 {
             // The first may be one of an earlier rebuild.
             finish(rebuild, executor);

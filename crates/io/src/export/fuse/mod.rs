@@ -24,13 +24,13 @@ pub mod mount;
 #[cfg(test)]
 mod tests;
 
+use crate::background_teardown::BackgroundTeardown;
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Done, Handle, Token};
-use crate::executor::{Ended, Executor, Order, Target};
+use crate::driver::{Event, Handle, Token};
+use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::export::Durability;
 use crate::export::Export;
 use crate::export::chunked_ops::{discard_step, zero_step, zeroes};
-use crate::farewell::Farewell;
 use files::Files;
 use fuser::Errno;
 use mailbox::{Ask, Call, Mailbox};
@@ -69,7 +69,7 @@ pub struct Fuse {
     /// Mounted, until it is stopped.
     mount: Option<Mount>,
     /// Unmounts; what it brings is what the owner should be told.
-    farewell: Option<Farewell<Option<String>>>,
+    farewell: Option<BackgroundTeardown<Option<String>>>,
 }
 
 /// A call under way.
@@ -145,7 +145,7 @@ impl Fuse {
     }
 
     /// The bell rang: its token has the owner [`BELL_OWNER`].
-    pub fn on_done(&mut self, done: &Done, executor: &mut Executor) {
+    pub fn on_event(&mut self, done: &Event, executor: &mut Executor) {
         if done.result.is_ok() {
             self.listen(executor);
         }
@@ -161,7 +161,7 @@ impl Fuse {
     }
 
     /// The end of an order whose token has the owner [`ORDER_OWNER`].
-    pub fn on_ended(&mut self, ended: Ended, executor: &mut Executor) {
+    pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
         let key = ended.token.key();
         let job = self.jobs.get_mut(key);
         if matches!(job.call.ask, Ask::Punch { .. }) {
@@ -246,7 +246,7 @@ impl Fuse {
     pub fn stop(&mut self) {
         if let Some(mount) = self.mount.take() {
             let mailbox = Arc::clone(&self.mailbox);
-            self.farewell = Some(Farewell::begin(|| mount.end(), move || mailbox.ring()));
+            self.farewell = Some(BackgroundTeardown::begin(|| mount.end(), move || mailbox.ring()));
         }
     }
 
@@ -262,12 +262,12 @@ impl Fuse {
     pub fn is_over(&self) -> bool {
         self.jobs.is_empty()
             && self.held.is_empty()
-            && self.farewell.as_ref().is_some_and(Farewell::is_over)
+            && self.farewell.as_ref().is_some_and(BackgroundTeardown::is_over)
     }
 
     /// What the owner should be told of the end, once it is over.
     pub fn last_note(&self) -> Option<String> {
-        self.farewell.as_ref().and_then(Farewell::told).flatten()
+        self.farewell.as_ref().and_then(BackgroundTeardown::told).flatten()
     }
 
     fn listen(&self, executor: &mut Executor) {
@@ -330,7 +330,7 @@ impl Fuse {
             (_, Stage::Zero) => (span.start + punched, step(job, target), Some(self.zeroes)),
             _ => (span.start + punched, step(job, target), *buffer),
         };
-        executor.submit(Order {
+        executor.submit(IoRequest {
             token: Token::new(ORDER_OWNER, key),
             target,
             kind,

@@ -126,7 +126,7 @@ impl Mount {
                     let unmounted = self.session.umount_and_join();
                     return unmounted.err().map(|error| format!("cannot unmount: {error}"));
                 }
-                // Done, or somebody else did it.
+                // Event, or somebody else did it.
                 _ => return self.session.join().err().map(|error| error.to_string()),
             }
         }

@@ -1,7 +1,7 @@
 //! Files that nobody answers for any more. How they are served, `tests/fuse.rs` shows.
 
 use super::*;
-use crate::assemble::{Assembly, Backing, Emulation, Shape, emulate};
+use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
 use crate::clock::Speed;
 use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::ArrayFile;
@@ -16,9 +16,9 @@ fn whoever_waits_for_a_file_that_is_abandoned_hears_an_error() {
     }
     let text = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nsize = \"8MiB\"\n";
     let array = ArrayFile::parse(text, "disk").unwrap().spec;
-    let assembly = emulate(Emulation {
+    let assembly = emulate(EmulateOptions {
         array: &array,
-        shape: Shape::Members,
+        shape: ExportMode::Members,
         policy: Spec::parse("first").unwrap().build(&[1]).unwrap(),
         backing: Backing::Memory,
         speed: Speed::REAL,

@@ -9,7 +9,7 @@ use super::handshake::Agreement;
 use super::server::Server;
 use crate::driver::Token;
 use crate::driver::buffers::{BufferKey, HEAD_BYTES, Slice};
-use crate::executor::{Ended, Executor, Order, Target};
+use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::export::Durability;
 use crate::export::chunked_ops::{discard_step, zero_step};
 use crate::nbd_protocol::wire::{WireError, data_chunk, error_chunk, simple_reply};
@@ -44,7 +44,7 @@ impl Job {
 
 impl Server {
     /// The end of an order whose token has one of [`super::server::TOKEN_OWNERS`].
-    pub fn on_ended(&mut self, ended: Ended, executor: &mut Executor) {
+    pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
         let key = ended.token.key();
         let job = self.jobs.get_mut(key);
         if ended.result.is_ok() && !job.flushing {
@@ -110,7 +110,7 @@ impl Server {
             Action::WriteZeroes => (RequestKind::Write, (next.0, next.1, Some(self.zeroes))),
             Action::BlockStatus => unreachable!("it is surveyed, not ordered"),
         };
-        executor.submit(Order {
+        executor.submit(IoRequest {
             token: Token::new(JOB, key),
             target,
             kind,

@@ -14,14 +14,14 @@ use super::connection::{Connection, Expecting, Phase};
 use super::handshake::{Agreement, Step, greeting};
 use super::job::{JOB, Job};
 use super::side_door::{BELL, SideDoor};
-use super::status::{SURVEY, Surveys};
+use super::status::{SURVEY, StatusWorker};
+use crate::accept_backoff::AcceptBackoff;
 use crate::driver::buffers::BufferKey;
-use crate::driver::{Answer, Done, Handle, Token};
+use crate::driver::{Event, Handle, Output, Token};
 use crate::executor::Executor;
 use crate::export::Export;
 use crate::export::chunked_ops::zeroes;
 use crate::nbd_protocol::wire::{REQUEST_BYTES, RawRequest, error_chunk, request, simple_reply};
-use crate::retry::Retry;
 use mirrorball_core::slab::Slab;
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub struct Server {
     connections_max: usize,
     pub(super) jobs: Slab<Job>,
     /// Where the answers to block status come from, once somebody asked.
-    pub(super) surveys: Option<Surveys>,
+    pub(super) status_worker: Option<StatusWorker>,
     pub(super) zeroes: BufferKey,
     /// Connections with something to send.
     pub(super) dirty: Vec<u32>,
@@ -56,7 +56,7 @@ pub struct Server {
     over: Vec<u32>,
     next_stream: u64,
     /// Listeners that could let nobody in.
-    retry: Retry,
+    retry: AcceptBackoff,
     stopping: bool,
 }
 
@@ -86,12 +86,12 @@ impl Server {
             connections: Slab::default(),
             connections_max: connections_max.0,
             jobs: Slab::default(),
-            surveys: None,
+            status_worker: None,
             zeroes: zeroes(&mut executor.driver),
             dirty: Vec::new(),
             over: Vec::new(),
             next_stream: FIRST_STREAM,
-            retry: Retry::default(),
+            retry: AcceptBackoff::default(),
             stopping: false,
         };
         server.accept(executor);
@@ -109,10 +109,10 @@ impl Server {
     }
 
     /// The end of an operation of the driver whose token has one of [`TOKEN_OWNERS`].
-    pub fn on_done(&mut self, done: Done, executor: &mut Executor) {
+    pub fn on_event(&mut self, done: Event, executor: &mut Executor) {
         let key = done.token.key();
         match (done.token.owner(), done.result) {
-            (LISTENER, Ok(Answer::Connection(socket))) => {
+            (LISTENER, Ok(Output::Connection(socket))) => {
                 self.listeners[key as usize].accepting = false;
                 self.on_connection(socket, executor);
                 self.accept(executor);
@@ -122,13 +122,13 @@ impl Server {
                 self.listeners[key as usize].accepting = false;
                 self.retry.later();
             }
-            (BELL, Ok(Answer::Bytes(bytes))) if bytes > 0 => self.on_bell(executor),
+            (BELL, Ok(Output::Bytes(bytes))) if bytes > 0 => self.on_bell(executor),
             (BELL, _) => {}
             (SURVEY, _) => self.on_surveyed(executor),
             (RECEIVE, result) => {
                 self.connections.get_mut(key).receiving = false;
                 match result {
-                    Ok(Answer::Bytes(bytes)) if bytes > 0 => self.on_received(key, bytes, executor),
+                    Ok(Output::Bytes(bytes)) if bytes > 0 => self.on_received(key, bytes, executor),
                     // It sends no more, but may still listen.
                     Ok(_) if self.is_served(key) => self.drain(key, executor),
                     _ => self.close(key, executor),

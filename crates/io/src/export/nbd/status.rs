@@ -1,6 +1,6 @@
 //! Block status: which parts of an export are allocated.
 //!
-//! A hole is told as one that reads as zeroes ([`crate::survey`]). What a survey of memory finds is
+//! A hole is told as one that reads as zeroes ([`crate::block_status`]). What a survey of memory finds is
 //! told at once; one of files is an errand, so that neither the loop nor other clients wait for it.
 
 use super::command::Command;
@@ -8,22 +8,22 @@ use super::connection::Phase;
 use super::handshake::{ALLOCATION_ID, Agreement};
 use super::job::Job;
 use super::server::Server;
+use crate::block_status::{ExtentKind, StatusExtent, StatusLimits, find_extents};
+use crate::blocking_worker::BlockingWorker;
 use crate::driver::Token;
-use crate::errands::Errands;
 use crate::executor::Executor;
-use crate::executor::survey::Survey;
+use crate::executor::block_status::StatusQuery;
 use crate::nbd_protocol::wire::{status_chunk, status_flag};
-use crate::survey::{Extent, Ground, Manner, survey};
 use std::io;
 
-/// The owner of the token of the bell of surveys.
+/// The owner of the token of the bell of status_worker.
 pub(super) const SURVEY: u8 = 12;
 
 /// The most extents that a reply has.
 pub(super) const EXTENTS_MAX: usize = 1024;
 
 /// What is under way beside the loop: which request it is for, and what was found.
-pub(super) type Surveys = Errands<(u32, Vec<Extent>)>;
+pub(super) type StatusWorker = BlockingWorker<(u32, Vec<StatusExtent>)>;
 
 impl Server {
     /// Answers a question for block status, or sets out to.
@@ -36,45 +36,46 @@ impl Server {
     ) {
         let export = &self.exports[agreement.export];
         let Command { offset, length, extents_max, .. } = command;
-        let manner = Manner { extents_max, block_bytes: export.block_bytes.into() };
+        let limits = StatusLimits { extents_max, block_bytes: export.block_bytes.into() };
         let connection = self.connections.get_mut(key);
-        let stretches = match executor.survey(export.target, offset, length.into()) {
-            Survey::Memory(stretches) => {
-                let chunk = chunk(&command, &survey(&stretches, manner));
+        let segments = match executor.status_query(export.target, offset, length.into()) {
+            StatusQuery::Memory(segments) => {
+                let chunk = chunk(&command, &find_extents(&segments, limits));
                 return connection.queue_copy(&chunk, &mut executor.driver);
             }
-            Survey::Files(stretches) => stretches,
+            StatusQuery::Files(segments) => segments,
         };
         connection.jobs += 1;
         let job = self.jobs.insert(Job::new(key, command, agreement, None));
-        let errand = move || (job, survey(&stretches, manner));
-        let begun = self.surveys(executor).and_then(|surveys| surveys.run(errand));
+        let errand = move || (job, find_extents(&segments, limits));
+        let begun =
+            self.status_worker(executor).and_then(|status_worker| status_worker.run(errand));
         if begun.is_err() {
             // Without a thread nothing is known.
             let length = length.into();
-            self.end_status(job, &[Extent { length, ground: Ground::Data }], executor);
+            self.end_status(job, &[StatusExtent { length, kind: ExtentKind::Data }], executor);
         }
     }
 
-    /// The bell of surveys rang.
+    /// The bell of status_worker rang.
     pub(super) fn on_surveyed(&mut self, executor: &mut Executor) {
-        while let Some((job, extents)) = self.surveys.as_ref().and_then(Surveys::poll) {
+        while let Some((job, extents)) = self.status_worker.as_ref().and_then(StatusWorker::poll) {
             self.end_status(job, &extents, executor);
         }
-        if let Some(surveys) = &self.surveys {
-            surveys.listen(&mut executor.driver);
+        if let Some(status_worker) = &self.status_worker {
+            status_worker.listen(&mut executor.driver);
         }
     }
 
-    fn surveys(&mut self, executor: &mut Executor) -> io::Result<&mut Surveys> {
-        let surveys = match self.surveys.take() {
-            Some(surveys) => surveys,
-            None => Surveys::new(Token::new(SURVEY, 0), &mut executor.driver)?,
+    fn status_worker(&mut self, executor: &mut Executor) -> io::Result<&mut StatusWorker> {
+        let status_worker = match self.status_worker.take() {
+            Some(status_worker) => status_worker,
+            None => StatusWorker::new(Token::new(SURVEY, 0), &mut executor.driver)?,
         };
-        Ok(self.surveys.insert(surveys))
+        Ok(self.status_worker.insert(status_worker))
     }
 
-    fn end_status(&mut self, job: u32, extents: &[Extent], executor: &mut Executor) {
+    fn end_status(&mut self, job: u32, extents: &[StatusExtent], executor: &mut Executor) {
         let Job { connection: key, command, .. } =
             self.jobs.remove(job).expect("a request ends once");
         let connection = self.connections.get_mut(key);
@@ -91,11 +92,11 @@ impl Server {
     }
 }
 
-fn chunk(command: &Command, extents: &[Extent]) -> Vec<u8> {
+fn chunk(command: &Command, extents: &[StatusExtent]) -> Vec<u8> {
     let extents = extents.iter().map(|extent| {
-        let flags = match extent.ground {
-            Ground::Data => 0,
-            Ground::Hole => status_flag::HOLE | status_flag::ZERO,
+        let flags = match extent.kind {
+            ExtentKind::Data => 0,
+            ExtentKind::Hole => status_flag::HOLE | status_flag::ZERO,
         };
         (extent.length as u32, flags)
     });

@@ -26,14 +26,14 @@ mod wire;
 
 pub use control::UblkError;
 
+use crate::background_teardown::BackgroundTeardown;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::device::SharedMemory;
-use crate::driver::{BackendKind, Command, Done, Handle, Token};
-use crate::executor::{Ended, Executor, Order, Target};
+use crate::driver::{BackendKind, Command, Event, Handle, Token};
+use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::export::Durability;
 use crate::export::Export;
 use crate::export::chunked_ops::{discard_step, zero_step, zeroes};
-use crate::farewell::Farewell;
 use control::{Added, Control, block_device, is_claimed};
 use mirrorball_core::io::{RequestKind, VolumeError};
 use rustix::io::Errno;
@@ -67,7 +67,7 @@ pub struct Ublk {
     /// The other end of the bell, until a thread has it.
     rope: Option<UnixStream>,
     /// Takes the devices down; what it brings is what the owner should be told.
-    farewell: Option<Farewell<Vec<String>>>,
+    farewell: Option<BackgroundTeardown<Vec<String>>>,
 }
 
 struct Device {
@@ -210,7 +210,7 @@ impl Ublk {
     }
 
     /// The end of an operation whose token has the owner [`COMMAND_OWNER`] or [`BELL_OWNER`].
-    pub fn on_done(&mut self, done: &Done, executor: &mut Executor) {
+    pub fn on_event(&mut self, done: &Event, executor: &mut Executor) {
         if done.token.owner() == BELL_OWNER {
             executor.driver.close(self.bell);
             return executor.driver.buffers.release(self.bell_buffer);
@@ -240,7 +240,7 @@ impl Ublk {
     }
 
     /// The end of an order whose token has the owner [`ORDER_OWNER`].
-    pub fn on_ended(&mut self, ended: Ended, executor: &mut Executor) {
+    pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
         let (place, tag) = split(ended.token);
         let device = &mut self.devices[place];
         let target = device.export.target;
@@ -271,18 +271,19 @@ impl Ublk {
         let numbers: Vec<u32> = self.devices.iter().map(|device| device.number).collect();
         // If it cannot ring nobody is left to hear it.
         let ring = move || drop(rope.write(&[1]));
-        self.farewell = Some(Farewell::begin(move || take_down(&numbers, &stopping), ring));
+        self.farewell =
+            Some(BackgroundTeardown::begin(move || take_down(&numbers, &stopping), ring));
     }
 
     /// Whether the devices are gone, and every request answered.
     pub fn is_over(&self) -> bool {
         self.devices.iter().all(|device| device.slots_open == 0)
-            && self.farewell.as_ref().is_some_and(Farewell::is_over)
+            && self.farewell.as_ref().is_some_and(BackgroundTeardown::is_over)
     }
 
     /// What the owner should be told of the end, once it is over.
     pub fn last_notes(&self) -> Vec<String> {
-        self.farewell.as_ref().and_then(Farewell::told).unwrap_or_default()
+        self.farewell.as_ref().and_then(BackgroundTeardown::told).unwrap_or_default()
     }
 
     fn order(&mut self, place: usize, tag: u16, executor: &mut Executor) {
@@ -298,7 +299,7 @@ impl Ublk {
             Action::Flush => (RequestKind::Flush, (0, 0, None)),
             Action::WriteZeroes => (RequestKind::Write, (offset, length, Some(self.zeroes))),
         };
-        executor.submit(Order {
+        executor.submit(IoRequest {
             token: token(ORDER_OWNER, place, tag),
             target: export.target,
             kind,

@@ -1,7 +1,7 @@
 //! How a client attaches to an export: fixed newstyle negotiation from the other side.
 //!
 //! A plain function over anything that reads and writes, so that the fuzzer can play the server.
-//! Afterwards a connection carries requests and simple replies: no structured replies are asked
+//! Afterwards a connection carries requests and simple replies: no structured replies are pending
 //! for, so the data of a read follow its reply at once and can be received where they belong.
 //!
 //! Every length that a server names is bounded before memory is taken for it.
@@ -25,7 +25,7 @@ const SIZE_BYTES_MAX: u64 = 1 << 50;
 
 /// What a server told of the export that was attached to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Attached {
+pub struct RemoteExport {
     /// Its size.
     pub size_bytes: u64,
     /// What it can do: bits of [`transmission_flag`].
@@ -34,7 +34,7 @@ pub struct Attached {
     pub block_bytes: u32,
 }
 
-impl Attached {
+impl RemoteExport {
     /// Whether the export has all of these flags.
     pub fn can(&self, flags: u16) -> bool {
         self.flags & flags == flags
@@ -66,7 +66,7 @@ pub enum ClientError {
 /// # Errors
 /// If the connection breaks, the server is none, has no such export, or one that cannot be a
 /// member.
-pub fn attach(stream: &mut (impl Read + Write), export: &str) -> Result<Attached, ClientError> {
+pub fn attach(stream: &mut (impl Read + Write), export: &str) -> Result<RemoteExport, ClientError> {
     let flags = be_greeted(stream)?;
     choose(stream, &flags, export)
 }
@@ -109,7 +109,7 @@ pub(super) fn choose(
     stream: &mut (impl Read + Write),
     flags: &[u8],
     export: &str,
-) -> Result<Attached, ClientError> {
+) -> Result<RemoteExport, ClientError> {
     let name = export.as_bytes();
     let length = name.len() as u32;
     let go = [
@@ -123,7 +123,7 @@ pub(super) fn choose(
         &info::BLOCK_SIZE.to_be_bytes(),
     ];
     stream.write_all(&go.concat())?;
-    let mut told = Told::default();
+    let mut told = ExportInfo::default();
     for _ in 0..REPLIES_MAX {
         let (kind, data) = receive_reply(stream, option::GO)?;
         match kind {
@@ -132,7 +132,7 @@ pub(super) fn choose(
             kind if kind & option_reply::ERR != 0 => {
                 return Err(ClientError::Refused(String::from_utf8_lossy(&data).into_owned()));
             }
-            _ => return Err(ClientError::NoServer("it answers what was not asked")),
+            _ => return Err(ClientError::NoServer("it answers what was not pending")),
         }
     }
     Err(ClientError::NoServer("it does not come to an end"))
@@ -157,12 +157,12 @@ pub fn read(stream: &mut (impl Read + Write), offset: u64, length: u32) -> io::R
 
 /// What was told of an export so far.
 #[derive(Default)]
-struct Told {
+struct ExportInfo {
     export: Option<(u64, u16)>,
     sizes: Option<[u32; 3]>,
 }
 
-impl Told {
+impl ExportInfo {
     fn take(&mut self, data: &[u8]) -> Result<(), ClientError> {
         let cut = ClientError::NoServer("what it tells of the export is cut short");
         let Some((kind, data)) = data.split_first_chunk() else { return Err(cut) };
@@ -183,7 +183,7 @@ impl Told {
         Ok(())
     }
 
-    fn judge(self) -> Result<Attached, ClientError> {
+    fn judge(self) -> Result<RemoteExport, ClientError> {
         let Some((size_bytes, flags)) = self.export else {
             return Err(ClientError::NoServer("it does not tell the size of the export"));
         };
@@ -200,7 +200,7 @@ impl Told {
         if most < DATA_BYTES_MAX {
             return Err(ClientError::Unfit("it takes no requests of 32 MiB"));
         }
-        Ok(Attached { size_bytes, flags, block_bytes: least.max(BLOCK_BYTES as u32) })
+        Ok(RemoteExport { size_bytes, flags, block_bytes: least.max(BLOCK_BYTES as u32) })
     }
 }
 
@@ -210,7 +210,7 @@ fn receive_reply(stream: &mut impl Read, ours: u32) -> Result<(u32, Vec<u8>), Cl
     let word = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("4 bytes"));
     let (number, kind, length) = (word(8), word(12), word(16));
     if head[..8] != OPTION_REPLY_MAGIC.to_be_bytes() || number != ours {
-        return Err(ClientError::NoServer("it answers what was not asked"));
+        return Err(ClientError::NoServer("it answers what was not pending"));
     }
     if length > OPTION_REPLY_BYTES_MAX {
         return Err(ClientError::NoServer("its answer has no end"));

@@ -3,7 +3,7 @@
 //! Requests go to the connection with the fewest under way. A connection that breaks ends what is
 //! under way on it with [`IoError::Transport`], and so does every request while none is left: then
 //! the volume's rules apply. Broken connections are made anew with back-off, outside of the loop's
-//! thread (see [`dial`]).
+//! thread (see [`peer`]).
 //!
 //! **What a peer forgot.** A peer may lose writes that were replied to and not flushed. If a
 //! connection breaks with such writes about, the member is [`IoError::Gone`] from then on, whatever
@@ -13,29 +13,29 @@
 //! side, and end after a newer write.
 //!
 //! **Anew.** When its owner has it rebuilt, all connections are given up and it is attached to once
-//! more: what answers at its address may be another server by now. No line is used again by another
+//! more: what answers at its address may be another server by now. No connection is used again by another
 //! attachment, so that a late end of an operation belongs to nobody else.
 //!
-//! **Silence.** A peer whose machine is gone is noticed by TCP within [`dial::SILENCE_MAX`]. One
+//! **Silence.** A peer whose machine is gone is noticed by TCP within [`peer::SILENCE_MAX`]. One
 //! that is connected and owes a reply for longer than its patience is hung up on, on every
 //! connection, as if those had broken: what hangs in it may hang on all.
 
 pub mod client;
-pub mod dial;
-mod line;
+mod connection;
+pub mod peer;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tls;
 
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Answer, Done, Driver, Handle, Token};
+use crate::driver::{Driver, Event, Handle, Output, Token};
 use crate::nbd_protocol::wire::{request, transmission_flag};
-use client::Attached;
-use dial::{Dialled, Dialler, Peer};
-use line::{Asked, Line};
+use client::RemoteExport;
+use connection::{PeerConnection, PendingRequest};
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::units::Nanos;
+use peer::{Connector, NewConnection, Peer};
 use rustix::io::Errno;
 use std::io;
 
@@ -47,17 +47,17 @@ const WAKE: u8 = 18;
 
 /// How many connections to a server that allows several: fewer cost throughput at depth, more
 /// bring none.
-pub const LINES: usize = 4;
+pub const CONNECTIONS: usize = 4;
 
 /// How often a peer is looked at in the time that it may owe a reply.
 const LOOKS: u64 = 8;
 
 /// A request to a remote member.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct RemoteRequest {
     /// Names it in its end.
     pub(crate) key: u32,
-    /// What is asked.
+    /// What is pending.
     pub(crate) op: Op,
     /// First byte.
     pub(crate) offset: u64,
@@ -68,18 +68,18 @@ pub(crate) struct Ask {
 }
 
 /// The end of a request to a remote member: the key it came with, and how it went.
-pub(crate) type End = (u32, Result<(), IoError>);
+pub(crate) type RemoteReply = (u32, Result<(), IoError>);
 
 /// See the page of this module.
 pub struct Remote {
     member: MemberIndex,
-    attached: Attached,
+    attached: RemoteExport,
     /// Of this attachment, behind those of earlier ones, which are over or soon will be.
-    lines: Vec<Line>,
-    /// The first line of this attachment.
+    connections: Vec<PeerConnection>,
+    /// The first connection of this attachment.
     first: usize,
     /// Who makes connections anew, and how it is heard; `None` while nobody is attached to.
-    dialler: Option<(Dialler, Handle)>,
+    connector: Option<(Connector, Handle)>,
     /// For the bytes that wake us, which say nothing, so that attachments may share it.
     wake_buffer: BufferKey,
     /// Writes that were replied to.
@@ -90,7 +90,7 @@ pub struct Remote {
     forgot: bool,
     /// How long the peer may owe a reply.
     patience: Nanos,
-    /// When it is next asked whether it owes one for too long.
+    /// When it is next pending whether it owes one for too long.
     next_look: Nanos,
 }
 
@@ -104,9 +104,9 @@ impl Remote {
         let mut remote = Remote {
             member,
             attached: peer.attached,
-            lines: Vec::new(),
+            connections: Vec::new(),
             first: 0,
-            dialler: None,
+            connector: None,
             wake_buffer,
             written: 0,
             flushed: 0,
@@ -125,51 +125,56 @@ impl Remote {
     /// If the system has no socket to spare.
     pub fn attach(&mut self, peer: Peer, driver: &mut Driver) -> io::Result<()> {
         let Peer { uri, socket, attached, patience } = peer;
-        let (dialler, ears) = Dialler::new(uri, attached.size_bytes)?;
+        let (connector, ears) = Connector::new(uri, attached.size_bytes)?;
         let (handle, wake) = (driver.adopt(socket)?, driver.adopt(ears)?);
         let count = match attached.can(transmission_flag::CAN_MULTI_CONN) {
-            true => LINES,
+            true => CONNECTIONS,
             false => 1,
         };
-        self.first = self.lines.len();
-        self.lines.extend((0..count).map(|_| Line::default()));
+        self.first = self.connections.len();
+        self.connections.extend((0..count).map(|_| PeerConnection::default()));
         let token = self.token(RECEIVE, self.first);
-        self.lines[self.first].connect(handle, token, driver);
-        for line in self.first + 1..self.lines.len() {
-            dialler.dial(line as u32);
+        self.connections[self.first].connect(handle, token, driver);
+        for connection in self.first + 1..self.connections.len() {
+            connector.connect(connection as u32);
         }
         (self.attached, self.patience, self.forgot) = (attached, patience, false);
         (self.written, self.flushed) = (0, 0);
-        self.dialler = Some((dialler, wake));
+        self.connector = Some((connector, wake));
         self.listen(driver);
         Ok(())
     }
 
     /// Gives every connection up, and makes no more.
     pub fn detach(&mut self, driver: &mut Driver) {
-        self.lines.iter_mut().for_each(|line| line.close(driver));
-        self.first = self.lines.len();
-        if let Some((_, wake)) = self.dialler.take() {
+        self.connections.iter_mut().for_each(|connection| connection.close(driver));
+        self.first = self.connections.len();
+        if let Some((_, wake)) = self.connector.take() {
             driver.close(wake);
         }
     }
 
     /// How many connections are up.
     pub fn connections(&self) -> usize {
-        self.lines.iter().filter(|line| line.is_up()).count()
+        self.connections.iter().filter(|connection| connection.is_up()).count()
     }
 
-    /// Whether the peer may have forgotten writes: whatever it is asked fails from then on.
+    /// Whether the peer may have forgotten writes: whatever it is pending fails from then on.
     pub(crate) fn is_lost(&self) -> bool {
         self.forgot
     }
 
     /// Starts a request. What ends at once is appended to `ended`.
-    pub(crate) fn start(&mut self, ask: Ask, driver: &mut Driver, ended: &mut Vec<End>) {
+    pub(crate) fn start(
+        &mut self,
+        request: RemoteRequest,
+        driver: &mut Driver,
+        ended: &mut Vec<RemoteReply>,
+    ) {
         if self.forgot {
-            return ended.push((ask.key, Err(IoError::Gone)));
+            return ended.push((request.key, Err(IoError::Gone)));
         }
-        let (kind, needs) = match ask.op {
+        let (kind, needs) = match request.op {
             Op::Read => (request::READ, 0),
             Op::Write => (request::WRITE, 0),
             Op::Flush => (request::FLUSH, transmission_flag::SEND_FLUSH),
@@ -178,27 +183,29 @@ impl Remote {
         // A server that takes no flush keeps nothing back, and one that takes no trim loses nothing
         // by not hearing of it.
         if !self.attached.can(needs) {
-            return ended.push((ask.key, Ok(())));
+            return ended.push((request.key, Ok(())));
         }
-        let up = self.lines.iter_mut().filter(|line| line.is_up());
-        match up.min_by_key(|line| line.under_way()) {
-            Some(line) => line.ask(Asked::new(ask, kind, self.written), driver),
-            None => ended.push((ask.key, Err(IoError::Transport))),
+        let up = self.connections.iter_mut().filter(|connection| connection.is_up());
+        match up.min_by_key(|connection| connection.under_way()) {
+            Some(connection) => {
+                connection.request(PendingRequest::new(request, kind, self.written), driver)
+            }
+            None => ended.push((request.key, Err(IoError::Transport))),
         }
     }
 
     /// Sends what was started since the last time.
     pub(crate) fn flush(&mut self, driver: &mut Driver) {
-        for index in 0..self.lines.len() {
+        for index in 0..self.connections.len() {
             let token = self.token(SEND, index);
-            self.lines[index].send(token, driver);
+            self.connections[index].send(token, driver);
         }
     }
 
     /// Hangs up on a peer that owes a reply for too long. To be called before each wait; returns
     /// how long that may be, if something is owed.
     pub(crate) fn watch(&mut self, now: Nanos, driver: &mut Driver) -> Option<Nanos> {
-        if self.lines.iter().all(|line| line.under_way() == 0) {
+        if self.connections.iter().all(|connection| connection.under_way() == 0) {
             return None;
         }
         if now >= self.next_look {
@@ -206,9 +213,10 @@ impl Remote {
             let step = Nanos(self.patience.0 / LOOKS);
             self.next_look = now + step;
             let patience = self.patience;
-            let overdue = self.lines.iter_mut().map(|line| line.is_overdue(now, patience));
+            let overdue =
+                self.connections.iter_mut().map(|connection| connection.is_overdue(now, patience));
             if overdue.fold(false, |any, one| any | one) {
-                self.lines.iter_mut().for_each(|line| line.close(driver));
+                self.connections.iter_mut().for_each(|connection| connection.close(driver));
             }
         }
         Some(self.next_look.saturating_sub(now))
@@ -216,87 +224,92 @@ impl Remote {
 
     /// The end of an operation of the driver whose token has one of [`TOKEN_OWNERS`] and belongs to
     /// this member. The requests that end with it are appended to `ended`.
-    pub(crate) fn on_done(&mut self, done: &Done, driver: &mut Driver, ended: &mut Vec<End>) {
+    pub(crate) fn on_event(
+        &mut self,
+        done: &Event,
+        driver: &mut Driver,
+        ended: &mut Vec<RemoteReply>,
+    ) {
         let index = done.token.key() as usize & 0xffff;
         match (done.token.owner(), done.result) {
             (WAKE, result) => return self.on_wake(index, received(result), driver),
-            (RECEIVE, result) => self.lines[index].on_received(received(result), driver),
-            (SEND, result) => self.lines[index].on_sent(result.is_ok(), driver),
+            (RECEIVE, result) => self.connections[index].on_received(received(result), driver),
+            (SEND, result) => self.connections[index].on_sent(result.is_ok(), driver),
             (owner, _) => unreachable!("no operation is started for owner {owner}"),
         }
-        for (asked, result) in self.lines[index].take_ended() {
-            self.note(&asked, result);
-            ended.push((asked.key(), result));
+        for (pending, result) in self.connections[index].take_ended() {
+            self.note(&pending, result);
+            ended.push((pending.key(), result));
         }
         let token = self.token(RECEIVE, index);
-        let line = &mut self.lines[index];
-        line.receive(token, driver);
-        if line.is_broken() {
+        let connection = &mut self.connections[index];
+        connection.receive(token, driver);
+        if connection.is_broken() {
             self.on_broken(index, driver, ended);
         }
     }
 
     /// Keeps the books of what is durable.
-    fn note(&mut self, asked: &Asked, result: Result<(), IoError>) {
-        match (asked.op(), result) {
+    fn note(&mut self, pending: &PendingRequest, result: Result<(), IoError>) {
+        match (pending.op(), result) {
             (Op::Write | Op::Discard, Ok(())) => self.written += 1,
-            (Op::Flush, Ok(())) => self.flushed = self.flushed.max(asked.written_before()),
+            (Op::Flush, Ok(())) => self.flushed = self.flushed.max(pending.written_before()),
             _ => {}
         }
     }
 
     /// Nothing of a broken connection is in flight any more: what was under way on it has failed.
-    fn on_broken(&mut self, index: usize, driver: &mut Driver, ended: &mut Vec<End>) {
+    fn on_broken(&mut self, index: usize, driver: &mut Driver, ended: &mut Vec<RemoteReply>) {
         if index < self.first {
             // Nothing was under way on it when it was given up.
-            self.lines[index].clear(driver);
-            return self.lines[index].free(driver);
+            self.connections[index].clear(driver);
+            return self.connections[index].free(driver);
         }
         self.forgot |= self.flushed < self.written;
         let error = if self.forgot { IoError::Gone } else { IoError::Transport };
-        for asked in self.lines[index].clear(driver) {
-            ended.push((asked.key(), Err(error)));
+        for pending in self.connections[index].clear(driver) {
+            ended.push((pending.key(), Err(error)));
         }
-        if let Some((dialler, _)) = &self.dialler {
-            dialler.dial(index as u32);
+        if let Some((connector, _)) = &self.connector {
+            connector.connect(index as u32);
         }
     }
 
-    /// The dialler of the attachment that begins with this line woke us.
+    /// The connector of the attachment that begins with this connection woke us.
     fn on_wake(&mut self, first: usize, bytes: usize, driver: &mut Driver) {
         if first == self.first && bytes > 0 {
-            self.on_dialled(driver);
+            self.on_connected(driver);
             self.listen(driver);
         }
     }
 
-    fn on_dialled(&mut self, driver: &mut Driver) {
-        let Some((dialler, _)) = &self.dialler else { return };
-        while let Some(Dialled { line, socket }) = dialler.poll() {
-            let index = line as usize;
+    fn on_connected(&mut self, driver: &mut Driver) {
+        let Some((connector, _)) = &self.connector else { return };
+        while let Some(NewConnection { connection, socket }) = connector.poll() {
+            let index = connection as usize;
             match driver.adopt(socket) {
                 Ok(handle) => {
                     let token = token(self.member, RECEIVE, index);
-                    self.lines[index].connect(handle, token, driver);
+                    self.connections[index].connect(handle, token, driver);
                 }
-                Err(_) => dialler.dial(line),
+                Err(_) => connector.connect(connection),
             }
         }
     }
 
     fn listen(&mut self, driver: &mut Driver) {
-        let Some((_, wake)) = self.dialler else { return };
+        let Some((_, wake)) = self.connector else { return };
         driver.receive(self.token(WAKE, self.first), wake, Slice::data(self.wake_buffer, 0, 1));
     }
 
-    fn token(&self, owner: u8, line: usize) -> Token {
-        token(self.member, owner, line)
+    fn token(&self, owner: u8, connection: usize) -> Token {
+        token(self.member, owner, connection)
     }
 }
 
-fn token(member: MemberIndex, owner: u8, line: usize) -> Token {
-    let line = u16::try_from(line).expect("nobody attaches ten thousand times");
-    Token::new(owner, u32::from(member.0) << 16 | u32::from(line))
+fn token(member: MemberIndex, owner: u8, connection: usize) -> Token {
+    let connection = u16::try_from(connection).expect("nobody attaches ten thousand times");
+    Token::new(owner, u32::from(member.0) << 16 | u32::from(connection))
 }
 
 /// Which member a token of [`TOKEN_OWNERS`] belongs to.
@@ -305,9 +318,9 @@ pub(crate) fn member_of(token: Token) -> MemberIndex {
 }
 
 /// The bytes that came; none if the connection is no more.
-fn received(result: Result<Answer, Errno>) -> usize {
+fn received(result: Result<Output, Errno>) -> usize {
     match result {
-        Ok(Answer::Bytes(bytes)) => bytes,
-        Ok(Answer::Connection(_)) | Err(_) => 0,
+        Ok(Output::Bytes(bytes)) => bytes,
+        Ok(Output::Connection(_)) | Err(_) => 0,
     }
 }

@@ -85,7 +85,7 @@ impl Pair {
             now: Nanos::ZERO,
             step: Nanos::ZERO,
         };
-        pair.wait_for_lines();
+        pair.wait_for_connections();
         pair
     }
 
@@ -95,10 +95,10 @@ impl Pair {
     }
 
     /// Lets things happen until every connection is up.
-    fn wait_for_lines(&mut self) {
+    fn wait_for_connections(&mut self) {
         let mut ended = Vec::new();
         for _ in 0..2000 {
-            if self.remote.connections() == LINES {
+            if self.remote.connections() == CONNECTIONS {
                 return;
             }
             self.turn(&mut ended);
@@ -113,8 +113,9 @@ impl Pair {
         for key in 0..count {
             let offset = u64::from(key) * 4096;
             let data = moves.then(|| Slice::data(self.buffer, offset as usize, 4096));
-            let ask = Ask { key, op, offset, length: if moves { 4096 } else { 0 }, data };
-            self.remote.start(ask, &mut self.driver, &mut ended);
+            let request =
+                RemoteRequest { key, op, offset, length: if moves { 4096 } else { 0 }, data };
+            self.remote.start(request, &mut self.driver, &mut ended);
         }
         for _ in 0..2000 {
             if ended.len() == count as usize {
@@ -127,7 +128,7 @@ impl Pair {
         ended.into_iter().map(|(_, result)| result).collect()
     }
 
-    fn turn(&mut self, ended: &mut Vec<End>) {
+    fn turn(&mut self, ended: &mut Vec<RemoteReply>) {
         self.remote.flush(&mut self.driver);
         self.now += self.step;
         self.remote.watch(self.now, &mut self.driver);
@@ -135,7 +136,7 @@ impl Pair {
         self.driver.wait(Some(Duration::from_millis(10)), &mut done).unwrap();
         for done in done {
             assert_eq!(member_of(done.token), MemberIndex(3));
-            self.remote.on_done(&done, &mut self.driver, ended);
+            self.remote.on_event(&done, &mut self.driver, ended);
         }
     }
 
@@ -245,7 +246,7 @@ fn a_peer_that_goes_is_an_error_of_transport_and_may_come_back() {
         pair.set(mood);
         assert_eq!(pair.run(Op::Read, 9), [Err(IoError::Transport); 9], "{mood:?}");
         pair.set(Mood::Well);
-        pair.wait_for_lines();
+        pair.wait_for_connections();
         assert_eq!(pair.run(Op::Read, 9), [Ok(()); 9], "{mood:?}");
     }
 }
@@ -258,25 +259,25 @@ fn a_peer_that_owes_a_reply_for_too_long_is_hung_up_on() {
     assert_eq!(pair.run(Op::Read, 9), [Ok(()); 9]);
     // Time stands still, so whatever comes comes in time.
     pair.set(Mood::Silent);
-    let ask = |pair: &mut Pair, key, ended: &mut Vec<End>| {
+    let request = |pair: &mut Pair, key, ended: &mut Vec<RemoteReply>| {
         let data = Some(Slice::data(pair.buffer, 0, 4096));
-        let ask = Ask { key, op: Op::Read, offset: 0, length: 4096, data };
-        pair.remote.start(ask, &mut pair.driver, ended);
+        let request = RemoteRequest { key, op: Op::Read, offset: 0, length: 4096, data };
+        pair.remote.start(request, &mut pair.driver, ended);
     };
     let mut ended = Vec::new();
-    ask(&mut pair, 7, &mut ended);
+    request(&mut pair, 7, &mut ended);
     for _ in 0..20 {
         pair.turn(&mut ended);
     }
     assert!(ended.is_empty());
     // A request that is young does not save an old one.
-    pair.step = dial::PATIENCE / 4;
+    pair.step = peer::PATIENCE / 4;
     let mut turns = 0;
     while ended.is_empty() {
         turns += 1;
         assert!(turns < 1000, "nobody hangs up");
         if turns == 3 {
-            ask(&mut pair, 8, &mut ended);
+            request(&mut pair, 8, &mut ended);
         }
         pair.turn(&mut ended);
     }
@@ -288,7 +289,7 @@ fn a_peer_that_owes_a_reply_for_too_long_is_hung_up_on() {
     assert_eq!(ended, [7, 8].map(|key| (key, Err(IoError::Transport))), "all connections");
     pair.step = Nanos::ZERO;
     pair.set(Mood::Well);
-    pair.wait_for_lines();
+    pair.wait_for_connections();
     assert_eq!(pair.run(Op::Read, 9), [Ok(()); 9]);
 }
 
@@ -300,19 +301,19 @@ fn a_peer_that_may_have_forgotten_writes_is_gone_until_it_is_attached_anew() {
     pair.set(Mood::Gone);
     assert_eq!(pair.run(Op::Read, 8), [Err(IoError::Transport); 8], "all was durable");
     pair.set(Mood::Well);
-    pair.wait_for_lines();
+    pair.wait_for_connections();
     assert_eq!(pair.run(Op::Write, 2), [Ok(()); 2]);
     pair.set(Mood::Gone);
     assert_eq!(pair.run(Op::Read, 8), [Err(IoError::Gone); 8]);
     pair.set(Mood::Well);
-    pair.wait_for_lines();
+    pair.wait_for_connections();
     assert_eq!(pair.run(Op::Read, 1), [Err(IoError::Gone)], "though it answers");
     pair.remote.detach(&mut pair.driver);
     assert_eq!((pair.remote.connections(), pair.run(Op::Read, 1)), (0, vec![Err(IoError::Gone)]));
     let peer = Peer::open(&pair.uri).unwrap();
     pair.remote.attach(peer, &mut pair.driver).unwrap();
     assert_eq!(pair.run(Op::Read, 1), [Ok(())]);
-    pair.wait_for_lines();
+    pair.wait_for_connections();
     assert_eq!(pair.run(Op::Write, 9), [Ok(()); 9]);
     // What the earlier attachment left has ended, and has harmed nothing.
     pair.set(Mood::Gone);
@@ -327,16 +328,16 @@ fn replies_come_in_any_order_glued_and_cut() {
         let mut driver = Driver::new(None).unwrap().0;
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let handle = driver.adopt(ours.into()).unwrap();
-        let mut line = Line::default();
-        line.connect(handle, Token::new(RECEIVE, 0), &mut driver);
+        let mut connection = PeerConnection::default();
+        connection.connect(handle, Token::new(RECEIVE, 0), &mut driver);
         let buffer = driver.buffers.acquire(3 * SHARE);
         let place = |key: u32| Slice::data(buffer, key as usize * SHARE, lengths[key as usize]);
         for key in 0..3 {
             let (length, data) = (lengths[key as usize] as u64, Some(place(key)));
-            let ask = Ask { key, op: Op::Read, offset: 0, length, data };
-            line.ask(Asked::new(ask, request::READ, 0), &mut driver);
+            let request = RemoteRequest { key, op: Op::Read, offset: 0, length, data };
+            connection.request(PendingRequest::new(request, request::READ, 0), &mut driver);
         }
-        line.send(Token::new(SEND, 0), &mut driver);
+        connection.send(Token::new(SEND, 0), &mut driver);
         let requests = [(); 3].map(|()| {
             let mut head = [0; 28];
             theirs.read_exact(&mut head).unwrap();
@@ -352,17 +353,17 @@ fn replies_come_in_any_order_glued_and_cut() {
             theirs.write_all(part).unwrap();
             for _ in 0..10 {
                 driver.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
-                for Done { token, result } in done.drain(..) {
+                for Event { token, result } in done.drain(..) {
                     match token.owner() {
-                        SEND => line.on_sent(result.is_ok(), &mut driver),
-                        _ => line.on_received(received(result), &mut driver),
+                        SEND => connection.on_sent(result.is_ok(), &mut driver),
+                        _ => connection.on_received(received(result), &mut driver),
                     }
                 }
-                line.receive(Token::new(RECEIVE, 0), &mut driver);
-                ended.extend(line.take_ended());
+                connection.receive(Token::new(RECEIVE, 0), &mut driver);
+                ended.extend(connection.take_ended());
             }
         }
-        let keys: Vec<u32> = ended.iter().map(|(asked, _)| asked.key()).collect();
+        let keys: Vec<u32> = ended.iter().map(|(pending, _)| pending.key()).collect();
         assert_eq!(keys, [2, 0, 1], "cut at {cut}");
         for key in 0..3 {
             let bytes = driver.buffers.bytes(place(key));
@@ -423,7 +424,7 @@ fn servers_that_make_no_sense_are_refused() {
         (said(&[export(1), sizes(0, 32 << 20), done()]), "larger than 4096"),
         (said(&[export(1), sizes(1, 65536), done()]), "32 MiB"),
         (said(&[reply(1 << 31 | 6, b"no such thing")]), "no such thing"),
-        (said(&[reply(2, &[])]), "not asked"),
+        (said(&[reply(2, &[])]), "not pending"),
         (said(&vec![export(1); 100]), "not come to an end"),
     ] {
         let message = result.unwrap_err().to_string();

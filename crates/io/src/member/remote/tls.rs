@@ -1,6 +1,6 @@
 //! Attaching to an export behind TLS: the client's side.
 
-use super::client::{Attached, ClientError, choose, start_tls};
+use super::client::{ClientError, RemoteExport, choose, start_tls};
 use crate::tls::{ClientTls, pump};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, Connection, Stream};
@@ -20,7 +20,7 @@ pub(crate) fn attach(
     host: &str,
     export: &str,
     folder: &Path,
-) -> Result<(OwnedFd, Attached), ClientError> {
+) -> Result<(OwnedFd, RemoteExport), ClientError> {
     let ClientTls(config) = ClientTls::load(folder)?;
     let name = ServerName::try_from(host.to_owned());
     let name = name.map_err(|_| ClientError::NoServer("its name cannot be on a certificate"))?;

@@ -1,7 +1,7 @@
 //! A server and its clients, good and bad, over real sockets.
 
 use crate::address::Address;
-use crate::assemble::{Assembly, Backing, Emulation, Shape, emulate};
+use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
 use crate::clock::Speed;
 use crate::control::{Control, Door, Speaks, ask};
 use crate::driver::BackendKind;
@@ -92,9 +92,9 @@ fn service(
 ) -> (Service, Stopper) {
     let text = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nsize = \"8MiB\"\n";
     let array = ArrayFile::parse(text, "disk").unwrap().spec;
-    let assembly = emulate(Emulation {
+    let assembly = emulate(EmulateOptions {
         array: &array,
-        shape: Shape::Members,
+        shape: ExportMode::Members,
         policy: Spec::parse("first").unwrap().build(&[1]).unwrap(),
         backing: Backing::Memory,
         speed: Speed::parse("10x").unwrap(),
@@ -359,9 +359,9 @@ fn a_handshake_whose_answers_nobody_takes_waits() {
 fn a_trim_of_a_striped_volume_is_no_flood() {
     let text = "profile = \"raid10\"\n[[member]]\nmodel = \"delay\"\nsize = \"4GiB\"\ncount = 4\n";
     let array = ArrayFile::parse(text, "four").unwrap().spec;
-    let assembly = emulate(Emulation {
+    let assembly = emulate(EmulateOptions {
         array: &array,
-        shape: Shape::Volume,
+        shape: ExportMode::Volume,
         policy: Spec::parse("first").unwrap().build(&[1, 2, 3, 4]).unwrap(),
         backing: Backing::Memory,
         speed: Speed::parse("10x").unwrap(),
@@ -383,16 +383,16 @@ fn a_trim_of_a_striped_volume_is_no_flood() {
     while answers.len() < expected {
         executor.turn();
         most = most.max(executor.members().map(|(_, stats)| stats.in_flight).sum());
-        while let Some(ended) = executor.poll_ended() {
-            server.on_ended(ended, &mut executor);
+        while let Some(ended) = executor.poll_reply() {
+            server.on_reply(ended, &mut executor);
         }
         server.flush(&mut executor);
         let _ = socket.read_to_end(&mut answers);
         executor.wait(Some(std::time::Duration::from_millis(1)), &mut done).unwrap();
         for done in done.drain(..) {
             match crate::executor::owns(done.token) {
-                true => executor.on_done(&done),
-                false => server.on_done(done, &mut executor),
+                true => executor.on_event(&done),
+                false => server.on_event(done, &mut executor),
             }
         }
     }

@@ -4,7 +4,7 @@
 //! That waits, so it happens in threads of its own; what they bring they hand to the loop, and wake
 //! it by a socket. After a failure they wait, twice as long each time.
 
-use super::client::{Attached, ClientError, attach, read};
+use super::client::{ClientError, RemoteExport, attach, read};
 use super::tls;
 use crate::nbd_protocol::uri::{NbdUri, Place};
 use mirrorball_core::units::Nanos;
@@ -38,29 +38,29 @@ pub struct Peer {
     /// Its connection; requests may follow.
     pub socket: OwnedFd,
     /// What its server told of it.
-    pub attached: Attached,
+    pub attached: RemoteExport,
     /// How long it may owe a reply.
     pub patience: Nanos,
 }
 
 /// A connection that was made anew.
-pub(super) struct Dialled {
-    pub(super) line: u32,
+pub(super) struct NewConnection {
+    pub(super) connection: u32,
     pub(super) socket: OwnedFd,
 }
 
 /// Makes connections in the background.
-pub(super) struct Dialler {
+pub(super) struct Connector {
     shared: Arc<Shared>,
     /// The loop's end of what its threads bring.
-    receiver: Receiver<Dialled>,
+    receiver: Receiver<NewConnection>,
 }
 
 struct Shared {
     uri: NbdUri,
     /// What the export must have: another size is another export.
     size_bytes: u64,
-    sender: Sender<Dialled>,
+    sender: Sender<NewConnection>,
     mouth: UnixStream,
 }
 
@@ -97,35 +97,35 @@ impl Peer {
     }
 }
 
-impl Dialler {
-    /// A dialler, and the socket on which it can be heard.
-    pub(super) fn new(uri: NbdUri, size_bytes: u64) -> io::Result<(Dialler, OwnedFd)> {
+impl Connector {
+    /// A connector, and the socket on which it can be heard.
+    pub(super) fn new(uri: NbdUri, size_bytes: u64) -> io::Result<(Connector, OwnedFd)> {
         let (ears, mouth) = UnixStream::pair()?;
         let (sender, receiver) = channel();
         let shared = Arc::new(Shared { uri, size_bytes, sender, mouth });
-        Ok((Dialler { shared, receiver }, ears.into()))
+        Ok((Connector { shared, receiver }, ears.into()))
     }
 
-    /// Sets out to connect this line, until it is or the dialler is dropped.
-    pub(super) fn dial(&self, line: u32) {
+    /// Sets out to connect this connection, until it is or the connector is dropped.
+    pub(super) fn connect(&self, connection: u32) {
         let shared = Arc::downgrade(&self.shared);
-        std::thread::spawn(move || keep_dialling(&shared, line));
+        std::thread::spawn(move || keep_connecting(&shared, connection));
     }
 
     /// The next connection that was made.
-    pub(super) fn poll(&self) -> Option<Dialled> {
+    pub(super) fn poll(&self) -> Option<NewConnection> {
         self.receiver.try_recv().ok()
     }
 }
 
-fn keep_dialling(shared: &Weak<Shared>, line: u32) {
+fn keep_connecting(shared: &Weak<Shared>, connection: u32) {
     let mut backoff = BACKOFF_FIRST;
     while let Some(shared) = shared.upgrade() {
         if let Ok(peer) = Peer::open(&shared.uri)
             && peer.attached.size_bytes == shared.size_bytes
         {
             // Whoever does not hear it any more has no use for the connection.
-            let sent = shared.sender.send(Dialled { line, socket: peer.socket });
+            let sent = shared.sender.send(NewConnection { connection, socket: peer.socket });
             let _ = sent.map(|()| (&shared.mouth).write(&[1]));
             return;
         }

@@ -11,7 +11,7 @@
 //! busy SSD.
 
 use super::Executor;
-use crate::driver::Done;
+use crate::driver::Event;
 use mirrorball_disk::bank::Bank;
 use std::io;
 use std::time::{Duration, Instant};
@@ -25,17 +25,17 @@ const UP: Duration = Duration::from_micros(99);
 
 /// See the page of this module.
 #[derive(Debug)]
-pub(super) struct Alarm {
+pub(super) struct PreciseSleep {
     early: Duration,
 }
 
-impl Default for Alarm {
-    fn default() -> Alarm {
-        Alarm { early: Duration::from_micros(100) }
+impl Default for PreciseSleep {
+    fn default() -> PreciseSleep {
+        PreciseSleep { early: Duration::from_micros(100) }
     }
 }
 
-impl Alarm {
+impl PreciseSleep {
     /// How long to sleep if something is due in so long; `None` if there is no time for sleep.
     #[inline]
     pub(super) fn sleep(&self, left: Duration) -> Option<Duration> {
@@ -57,7 +57,7 @@ impl Executor {
     pub(super) fn wait_beside_models(
         &mut self,
         patience: Option<Duration>,
-        done: &mut Vec<Done>,
+        done: &mut Vec<Event>,
     ) -> io::Result<()> {
         let Some(due) = self.bank.as_ref().and_then(Bank::next_event) else {
             return self.driver.wait(patience, done);
@@ -66,14 +66,14 @@ impl Executor {
         if patience.is_some_and(|patience| patience < left) {
             return self.driver.wait(patience, done);
         }
-        if let Some(sleep) = self.alarm.sleep(left) {
+        if let Some(sleep) = self.precise_sleep.sleep(left) {
             let end = Instant::now() + sleep;
             self.driver.wait(Some(sleep), done)?;
             let now = Instant::now();
             if now < end {
                 return Ok(());
             }
-            self.alarm.on_wake(end, now);
+            self.precise_sleep.on_wake(end, now);
         }
         while done.is_empty() && self.clock.now() < due {
             self.driver.wait(Some(Duration::ZERO), done)?;
@@ -89,11 +89,11 @@ mod tests {
 
     /// After many sleeps whose lateness goes through these in turn.
     fn settled(late_us: &[u64]) -> u128 {
-        let (mut alarm, end) = (Alarm::default(), Instant::now());
+        let (mut precise_sleep, end) = (PreciseSleep::default(), Instant::now());
         for late in late_us.iter().cycle().take(10_000) {
-            alarm.on_wake(end, end + Duration::from_micros(*late));
+            precise_sleep.on_wake(end, end + Duration::from_micros(*late));
         }
-        alarm.early.as_micros()
+        precise_sleep.early.as_micros()
     }
 
     #[test]
@@ -116,8 +116,8 @@ mod tests {
     #[test]
     fn a_host_that_is_always_late_is_not_waited_for_longer_and_longer() {
         assert_eq!(Duration::from_micros(settled(&[9000]) as u64), EARLY_MAX);
-        let alarm = Alarm { early: EARLY_MAX };
-        assert_eq!(alarm.sleep(EARLY_MAX), None);
-        assert_eq!(alarm.sleep(EARLY_MAX + DOWN), Some(DOWN));
+        let precise_sleep = PreciseSleep { early: EARLY_MAX };
+        assert_eq!(precise_sleep.sleep(EARLY_MAX), None);
+        assert_eq!(precise_sleep.sleep(EARLY_MAX + DOWN), Some(DOWN));
     }
 }

@@ -8,14 +8,14 @@
 use std::sync::{Arc, OnceLock};
 
 /// See the page of this module. `T` is what there is to be told of the end.
-pub(crate) struct Farewell<T>(Arc<OnceLock<T>>);
+pub(crate) struct BackgroundTeardown<T>(Arc<OnceLock<T>>);
 
-impl<T: Clone + Send + Sync + 'static> Farewell<T> {
+impl<T: Clone + Send + Sync + 'static> BackgroundTeardown<T> {
     /// Lets a thread bring the end about, and ring after that.
     pub(crate) fn begin(
         end: impl FnOnce() -> T + Send + 'static,
         ring: impl FnOnce() + Send + 'static,
-    ) -> Farewell<T> {
+    ) -> BackgroundTeardown<T> {
         let told = Arc::new(OnceLock::new());
         let tell = Arc::clone(&told);
         std::thread::spawn(move || {
@@ -23,7 +23,7 @@ impl<T: Clone + Send + Sync + 'static> Farewell<T> {
             let _ = tell.set(end());
             ring();
         });
-        Farewell(told)
+        BackgroundTeardown(told)
     }
 
     /// What there is to be told, once it is over.
@@ -51,7 +51,7 @@ mod tests {
             // The thread is still about while somebody looks.
             go_on.recv().unwrap();
         };
-        let farewell = Farewell::begin(|| "unmounted", ring);
+        let farewell = BackgroundTeardown::begin(|| "unmounted", ring);
         heard.recv().unwrap();
         assert!(farewell.is_over());
         assert_eq!(farewell.told(), Some("unmounted"));

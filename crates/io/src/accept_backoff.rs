@@ -10,9 +10,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// See the page of this module.
 #[derive(Default)]
-pub(crate) struct Retry(Option<Instant>);
+pub(crate) struct AcceptBackoff(Option<Instant>);
 
-impl Retry {
+impl AcceptBackoff {
     /// Nobody could be let in just now.
     pub(crate) fn later(&mut self) {
         self.0 = Some(Instant::now() + PAUSE);

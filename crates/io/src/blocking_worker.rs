@@ -1,4 +1,4 @@
-//! Errands: work that waits, done beside the loop.
+//! BlockingWorker: work that waits, done beside the loop.
 //!
 //! To open a device, to connect to another machine, or to ask a filesystem where its holes are may
 //! take as long as disks do, and meanwhile the loop has clients. A thread runs the errands one
@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 type Errand<T> = Box<dyn FnOnce() -> T + Send>;
 
 /// See the page of this module. `T` is what an errand brings.
-pub(crate) struct Errands<T> {
+pub(crate) struct BlockingWorker<T> {
     /// What the token of the bell is.
     token: Token,
     bell: Handle,
@@ -29,19 +29,19 @@ pub(crate) struct Errands<T> {
     orders: Option<Sender<Errand<T>>>,
 }
 
-impl<T: Send + 'static> Errands<T> {
+impl<T: Send + 'static> BlockingWorker<T> {
     /// Nobody is under way yet. The bell rings with this token; its owner then calls
-    /// [`Errands::listen`] and [`Errands::poll`].
+    /// [`BlockingWorker::listen`] and [`BlockingWorker::poll`].
     ///
     /// # Errors
     /// If the system has no socket to spare.
-    pub(crate) fn new(token: Token, driver: &mut Driver) -> io::Result<Errands<T>> {
+    pub(crate) fn new(token: Token, driver: &mut Driver) -> io::Result<BlockingWorker<T>> {
         let (ears, mouth) = UnixStream::pair()?;
         let bell = driver.adopt(ears.into())?;
         let buffer = driver.buffers.acquire(1);
         let (sender, brought) = channel();
         let voice = (sender, Arc::new(mouth));
-        let errands = Errands { token, bell, buffer, brought, voice, orders: None };
+        let errands = BlockingWorker { token, bell, buffer, brought, voice, orders: None };
         errands.listen(driver);
         Ok(errands)
     }
@@ -88,13 +88,13 @@ fn go<T>(work: &Receiver<Errand<T>>, sender: &Sender<T>, mut bell: &UnixStream) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::{Answer, BackendKind};
+    use crate::driver::{BackendKind, Output};
 
     #[test]
     fn what_errands_bring_is_heard_in_order() {
         for backend in [BackendKind::Ring, BackendKind::Threads] {
             let Ok((mut driver, _)) = Driver::new(Some(backend)) else { continue };
-            let mut errands = Errands::new(Token(7), &mut driver).unwrap();
+            let mut errands = BlockingWorker::new(Token(7), &mut driver).unwrap();
             for number in 0..100 {
                 errands.run(move || number).unwrap();
             }
@@ -103,7 +103,7 @@ mod tests {
                 driver.wait(None, &mut done).unwrap();
                 for done in done.drain(..) {
                     assert_eq!(done.token, Token(7));
-                    assert!(matches!(done.result, Ok(Answer::Bytes(1))));
+                    assert!(matches!(done.result, Ok(Output::Bytes(1))));
                     brought.extend(std::iter::from_fn(|| errands.poll()));
                     errands.listen(&mut driver);
                 }

@@ -15,15 +15,15 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// How many bytes of memory a survey covers at most, and how many stretches: a client asks for the
+/// How many bytes of memory a survey covers at most, and how many segments: a client asks for the
 /// rest again. So none holds the loop up for longer than a fraction of a millisecond.
 pub(crate) const MEMORY_BYTES_MAX: u64 = 64 << 20;
 /// See [`MEMORY_BYTES_MAX`].
-pub(crate) const STRETCHES_MAX: usize = 512;
+pub(crate) const SEGMENTS_MAX: usize = 512;
 
 /// What a range is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ground {
+pub enum ExtentKind {
     /// It may hold anything.
     Data,
     /// It takes no room, and reads as zeroes.
@@ -32,90 +32,95 @@ pub enum Ground {
 
 /// A range of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Extent {
+pub struct StatusExtent {
     /// Number of bytes.
     pub length: u64,
     /// Of what kind.
-    pub ground: Ground,
+    pub kind: ExtentKind,
 }
 
 /// A part of a target, as far as it lies in one piece on each of its mirrors.
-pub(crate) struct Stretch<P> {
+pub(crate) struct StatusSegment<P> {
     /// Number of bytes.
     pub(crate) length: u64,
     /// Where it begins on each mirror that could serve a read; nothing where one does not tell.
-    pub(crate) places: Option<Vec<P>>,
+    pub(crate) sources: Option<Vec<P>>,
 }
 
-/// A place that tells what is there.
-pub(crate) trait Place {
-    /// What is so many bytes behind this place, for at most `length` bytes.
-    fn look(&self, skip: u64, length: u64) -> Extent;
+/// A source that tells what is there.
+pub(crate) trait ExtentSource {
+    /// What is so many bytes behind this source, for at most `length` bytes.
+    fn extent_at(&self, skip: u64, length: u64) -> StatusExtent;
 }
 
-/// A place in memory.
-pub(crate) struct InMemory<'a> {
+/// A source in memory.
+pub(crate) struct MemorySource<'a> {
     pub(crate) store: &'a MemoryStore,
     pub(crate) offset: u64,
 }
 
-/// A place in a file.
-pub(crate) struct InFile {
+/// A source in a file.
+pub(crate) struct FileSource {
     pub(crate) file: Arc<OwnedFd>,
     pub(crate) offset: u64,
 }
 
 /// How a survey is to be told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Manner {
+pub(crate) struct StatusLimits {
     /// At most so many extents, and at least one.
     pub(crate) extents_max: usize,
     /// They begin and end at multiples of this.
     pub(crate) block_bytes: u64,
 }
 
-impl Place for InMemory<'_> {
-    fn look(&self, skip: u64, length: u64) -> Extent {
-        self.store.look(self.offset + skip, length)
+impl ExtentSource for MemorySource<'_> {
+    fn extent_at(&self, skip: u64, length: u64) -> StatusExtent {
+        self.store.extent_at(self.offset + skip, length)
     }
 }
 
-impl Place for InFile {
-    fn look(&self, skip: u64, length: u64) -> Extent {
+impl ExtentSource for FileSource {
+    fn extent_at(&self, skip: u64, length: u64) -> StatusExtent {
         let offset = self.offset + skip;
         let until = |end: u64| length.min(end - offset);
-        let (length, ground) = match seek(&*self.file, SeekFrom::Data(offset)) {
-            Ok(data) if data > offset => (until(data), Ground::Hole),
+        let (length, kind) = match seek(&*self.file, SeekFrom::Data(offset)) {
+            Ok(data) if data > offset => (until(data), ExtentKind::Hole),
             Ok(_) => {
                 let hole = seek(&*self.file, SeekFrom::Hole(offset));
-                (hole.map_or(length, until).max(1), Ground::Data)
+                (hole.map_or(length, until).max(1), ExtentKind::Data)
             }
             Err(Errno::NXIO) => {
                 // No data to the end of the file. If it was cut short, that is not as it should be.
                 let size_bytes = fstat(&*self.file).map_or(0, |stat| stat.st_size as u64);
                 let whole = size_bytes >= offset + length;
-                (length, if whole { Ground::Hole } else { Ground::Data })
+                (length, if whole { ExtentKind::Hole } else { ExtentKind::Data })
             }
-            Err(_) => (length, Ground::Data),
+            Err(_) => (length, ExtentKind::Data),
         };
-        Extent { length, ground }
+        StatusExtent { length, kind }
     }
 }
 
-/// Surveys these stretches, which follow each other and begin at a block.
-pub(crate) fn survey<P: Place>(stretches: &[Stretch<P>], manner: Manner) -> Vec<Extent> {
-    let mut extents: Vec<Extent> = Vec::new();
-    for Stretch { length, places } in stretches {
+/// Surveys these segments, which follow each other and begin at a block.
+pub(crate) fn find_extents<P: ExtentSource>(
+    segments: &[StatusSegment<P>],
+    limits: StatusLimits,
+) -> Vec<StatusExtent> {
+    let mut extents: Vec<StatusExtent> = Vec::new();
+    for StatusSegment { length, sources } in segments {
         let mut done = 0;
         while done < *length {
-            let extent = match places {
-                Some(places) => in_blocks(look(places, done, length - done), manner, length - done),
-                None => Extent { length: length - done, ground: Ground::Data },
+            let extent = match sources {
+                Some(sources) => {
+                    in_blocks(first_extent(sources, done, length - done), limits, length - done)
+                }
+                None => StatusExtent { length: length - done, kind: ExtentKind::Data },
             };
             let count = extents.len();
             match extents.last_mut() {
-                Some(last) if last.ground == extent.ground => last.length += extent.length,
-                _ if count == manner.extents_max => return extents,
+                Some(last) if last.kind == extent.kind => last.length += extent.length,
+                _ if count == limits.extents_max => return extents,
                 _ => extents.push(extent),
             }
             done += extent.length;
@@ -125,11 +130,11 @@ pub(crate) fn survey<P: Place>(stretches: &[Stretch<P>], manner: Manner) -> Vec<
 }
 
 /// What is there on all mirrors: data if it is that on any.
-fn look<P: Place>(places: &[P], skip: u64, length: u64) -> Extent {
-    let mut hole = Extent { length, ground: Ground::Hole };
-    for place in places {
-        let seen = place.look(skip, hole.length);
-        if seen.ground == Ground::Data {
+fn first_extent<P: ExtentSource>(sources: &[P], skip: u64, length: u64) -> StatusExtent {
+    let mut hole = StatusExtent { length, kind: ExtentKind::Hole };
+    for source in sources {
+        let seen = source.extent_at(skip, hole.length);
+        if seen.kind == ExtentKind::Data {
             return seen;
         }
         hole = seen;
@@ -138,15 +143,17 @@ fn look<P: Place>(places: &[P], skip: u64, length: u64) -> Extent {
 }
 
 /// Gives what is a hole in part to the data beside it. `rest` is how much there is from here on.
-fn in_blocks(extent: Extent, manner: Manner, rest: u64) -> Extent {
-    let Extent { length, ground } = extent;
-    let block = manner.block_bytes;
-    match ground {
+fn in_blocks(extent: StatusExtent, limits: StatusLimits, rest: u64) -> StatusExtent {
+    let StatusExtent { length, kind } = extent;
+    let block = limits.block_bytes;
+    match kind {
         _ if length == rest => extent,
-        Ground::Hole if length >= block => Extent { length: length - length % block, ground },
+        ExtentKind::Hole if length >= block => {
+            StatusExtent { length: length - length % block, kind }
+        }
         _ => {
             let length = length.next_multiple_of(block).min(rest);
-            Extent { length, ground: Ground::Data }
+            StatusExtent { length, kind: ExtentKind::Data }
         }
     }
 }
@@ -160,8 +167,8 @@ mod tests {
 
     const PIECE: u64 = 64 << 10;
 
-    fn extent(length: u64, ground: Ground) -> Extent {
-        Extent { length, ground }
+    fn extent(length: u64, kind: ExtentKind) -> StatusExtent {
+        StatusExtent { length, kind }
     }
 
     proptest! {
@@ -178,16 +185,16 @@ mod tests {
                 stores[mirror].write(piece * PIECE + 700, &[1]);
             }
             let length = (64 - begin) * PIECE;
-            let places = stores.iter().map(|store| InMemory { store, offset: begin * PIECE });
-            let stretch = Stretch { length, places: Some(places.collect()) };
-            let manner = Manner { extents_max, block_bytes: 512 };
-            let extents = survey(&[stretch], manner);
+            let sources = stores.iter().map(|store| MemorySource { store, offset: begin * PIECE });
+            let segment = StatusSegment { length, sources: Some(sources.collect()) };
+            let limits = StatusLimits { extents_max, block_bytes: 512 };
+            let extents = find_extents(&[segment], limits);
             prop_assert!((1..=extents_max).contains(&extents.len()));
             let mut at = begin;
-            for Extent { length, ground } in &extents {
+            for StatusExtent { length, kind } in &extents {
                 for piece in at..at + length / PIECE {
                     let written = writes.iter().any(|&(_, other)| other == piece);
-                    prop_assert_eq!(written, *ground == Ground::Data, "{}", piece);
+                    prop_assert_eq!(written, *kind == ExtentKind::Data, "{}", piece);
                 }
                 at += length / PIECE;
             }
@@ -200,15 +207,18 @@ mod tests {
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.set_len(8 << 20).unwrap();
         file.write_all_at(&[1; 4096], 2 << 20).unwrap();
-        let place = |file: &File, offset| InFile {
+        let source = |file: &File, offset| FileSource {
             file: Arc::new(OwnedFd::from(file.try_clone().unwrap())),
             offset,
         };
         let seek = |length, block_bytes, offset| {
-            let places = Some(vec![place(&file, offset)]);
-            survey(&[Stretch { length, places }], Manner { extents_max: 9, block_bytes })
+            let sources = Some(vec![source(&file, offset)]);
+            find_extents(
+                &[StatusSegment { length, sources }],
+                StatusLimits { extents_max: 9, block_bytes },
+            )
         };
-        let (hole, data) = (Ground::Hole, Ground::Data);
+        let (hole, data) = (ExtentKind::Hole, ExtentKind::Data);
         assert_eq!(
             seek(7 << 20, 512, 1 << 20),
             [extent(1 << 20, hole), extent(4096, data), extent((6 << 20) - 4096, hole)]
@@ -220,8 +230,8 @@ mod tests {
         );
         // It ends before the member does.
         assert_eq!(seek(1 << 20, 512, (7 << 20) + 1), [extent(1 << 20, data)]);
-        let unknown = Stretch::<InFile> { length: 5, places: None };
-        let manner = Manner { extents_max: 9, block_bytes: 512 };
-        assert_eq!(survey(&[unknown], manner), [extent(5, data)]);
+        let unknown = StatusSegment::<FileSource> { length: 5, sources: None };
+        let limits = StatusLimits { extents_max: 9, block_bytes: 512 };
+        assert_eq!(find_extents(&[unknown], limits), [extent(5, data)]);
     }
 }

@@ -5,7 +5,7 @@
 //! here *and* it is sent: only then is its buffer nobody's. For the same reason a connection that
 //! breaks ends its requests when the driver has let go of it.
 
-use super::Ask;
+use super::RemoteRequest;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Driver, Handle, SLICES_MAX, Token};
 use crate::nbd_protocol::wire::{REQUEST_BYTES, RawReply, RawRequest};
@@ -19,10 +19,10 @@ const INPUT_BYTES: usize = 16 << 10;
 
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    ask: Ask,
+pub(super) struct PendingRequest {
+    request: RemoteRequest,
     kind: u16,
-    /// Writes of the member that were replied to when it was asked.
+    /// Writes of the member that were replied to when it was pending.
     written_before: u64,
     cookie: u64,
     sent: bool,
@@ -52,7 +52,7 @@ enum Expecting {
 }
 
 /// See the page of this module.
-pub(super) struct Line {
+pub(super) struct PeerConnection {
     socket: Option<Handle>,
     /// Whether the connection is no more, but the driver may still be at work on it.
     closing: bool,
@@ -61,25 +61,33 @@ pub(super) struct Line {
     input: Option<BufferKey>,
     /// How many bytes of the input are the beginning of a head.
     here: usize,
-    asked: Slab<Asked>,
+    pending: Slab<PendingRequest>,
     cookies: u32,
     outgoing: VecDeque<Outgoing>,
     /// How many of those are on their way.
     sending: usize,
-    ended: Vec<(Asked, Result<(), IoError>)>,
+    ended: Vec<(PendingRequest, Result<(), IoError>)>,
 }
 
-impl Asked {
-    pub(super) fn new(ask: Ask, kind: u16, written_before: u64) -> Asked {
-        Asked { ask, kind, written_before, cookie: 0, sent: false, seen_at: None, reply: None }
+impl PendingRequest {
+    pub(super) fn new(request: RemoteRequest, kind: u16, written_before: u64) -> PendingRequest {
+        PendingRequest {
+            request,
+            kind,
+            written_before,
+            cookie: 0,
+            sent: false,
+            seen_at: None,
+            reply: None,
+        }
     }
 
     pub(super) fn key(&self) -> u32 {
-        self.ask.key
+        self.request.key
     }
 
     pub(super) fn op(&self) -> Op {
-        self.ask.op
+        self.request.op
     }
 
     pub(super) fn written_before(&self) -> u64 {
@@ -87,16 +95,16 @@ impl Asked {
     }
 }
 
-impl Default for Line {
-    fn default() -> Line {
-        Line {
+impl Default for PeerConnection {
+    fn default() -> PeerConnection {
+        PeerConnection {
             socket: None,
             closing: false,
             receiving: false,
             expecting: Expecting::Head,
             input: None,
             here: 0,
-            asked: Slab::default(),
+            pending: Slab::default(),
             cookies: 0,
             outgoing: VecDeque::new(),
             sending: 0,
@@ -105,7 +113,7 @@ impl Default for Line {
     }
 }
 
-impl Line {
+impl PeerConnection {
     pub(super) fn is_up(&self) -> bool {
         self.socket.is_some() && !self.closing
     }
@@ -116,7 +124,7 @@ impl Line {
     }
 
     pub(super) fn under_way(&self) -> usize {
-        self.asked.len()
+        self.pending.len()
     }
 
     /// Begins with a fresh connection.
@@ -129,24 +137,24 @@ impl Line {
     /// Whether the peer owes something that was seen to be under way so long ago.
     pub(super) fn is_overdue(&mut self, now: Nanos, patience: Nanos) -> bool {
         let mut overdue = false;
-        for asked in self.asked.iter_mut() {
-            overdue |= now >= *asked.seen_at.get_or_insert(now) + patience;
+        for pending in self.pending.iter_mut() {
+            overdue |= now >= *pending.seen_at.get_or_insert(now) + patience;
         }
         overdue
     }
 
     /// Queues a request.
-    pub(super) fn ask(&mut self, mut asked: Asked, driver: &mut Driver) {
+    pub(super) fn request(&mut self, mut pending: PendingRequest, driver: &mut Driver) {
         self.cookies = self.cookies.wrapping_add(1);
         let count = u64::from(self.cookies) << 32;
-        let Ask { op, offset, length, data, .. } = asked.ask;
-        let kind = asked.kind;
-        let slot = self.asked.insert(asked);
+        let RemoteRequest { op, offset, length, data, .. } = pending.request;
+        let kind = pending.kind;
+        let slot = self.pending.insert(pending);
         // The count tells a reply to an earlier tenant of the place from one to this.
-        asked.cookie = count | u64::from(slot);
-        *self.asked.get_mut(slot) = asked;
+        pending.cookie = count | u64::from(slot);
+        *self.pending.get_mut(slot) = pending;
         let length = u32::try_from(length).expect("a chunk is no longer than 1 GiB");
-        let raw = RawRequest { flags: 0, kind, cookie: asked.cookie, offset, length };
+        let raw = RawRequest { flags: 0, kind, cookie: pending.cookie, offset, length };
         let head = driver.buffers.acquire(REQUEST_BYTES);
         driver.buffers.bytes_mut(Slice::data(head, 0, REQUEST_BYTES)).copy_from_slice(&raw.bytes());
         let data = data.filter(|_| op == Op::Write);
@@ -178,10 +186,10 @@ impl Line {
         for Outgoing { head, slot, .. } in self.outgoing.drain(..std::mem::take(&mut self.sending))
         {
             driver.buffers.release(head);
-            // A server may have replied to a read before all of it was asked.
-            if whole && self.asked.find(slot).is_some() {
-                self.asked.get_mut(slot).sent = true;
-                end_if_over(&mut self.asked, slot, &mut self.ended);
+            // A server may have replied to a read before all of it was pending.
+            if whole && self.pending.find(slot).is_some() {
+                self.pending.get_mut(slot).sent = true;
+                end_if_over(&mut self.pending, slot, &mut self.ended);
             }
         }
         if !whole {
@@ -229,18 +237,18 @@ impl Line {
     }
 
     /// What ended since the last time.
-    pub(super) fn take_ended(&mut self) -> Vec<(Asked, Result<(), IoError>)> {
+    pub(super) fn take_ended(&mut self) -> Vec<(PendingRequest, Result<(), IoError>)> {
         std::mem::take(&mut self.ended)
     }
 
     /// Empties a connection that is broken, and returns what was under way on it.
-    pub(super) fn clear(&mut self, driver: &mut Driver) -> Vec<Asked> {
+    pub(super) fn clear(&mut self, driver: &mut Driver) -> Vec<PendingRequest> {
         for outgoing in self.outgoing.drain(..) {
             driver.buffers.release(outgoing.head);
         }
         (self.socket, self.closing) = (None, false);
-        let slots: Vec<u32> = self.asked.iter().map(|(slot, _)| slot).collect();
-        slots.into_iter().filter_map(|slot| self.asked.remove(slot)).collect()
+        let slots: Vec<u32> = self.pending.iter().map(|(slot, _)| slot).collect();
+        slots.into_iter().filter_map(|slot| self.pending.remove(slot)).collect()
     }
 
     /// Gives the memory of a connection that is over back.
@@ -269,12 +277,12 @@ impl Line {
     /// Takes the head of a reply; `None` if it makes no sense.
     fn on_head(&mut self, RawReply { error, cookie }: RawReply) -> Option<()> {
         let slot = cookie as u32;
-        let asked = self.asked.find(slot)?;
-        if asked.cookie != cookie || asked.reply.is_some() {
+        let pending = self.pending.find(slot)?;
+        if pending.cookie != cookie || pending.reply.is_some() {
             return None;
         }
-        match asked.ask.data {
-            Some(rest) if error == 0 && asked.ask.op == Op::Read => {
+        match pending.request.data {
+            Some(rest) if error == 0 && pending.request.op == Op::Read => {
                 self.expecting = Expecting::Data { slot, rest };
             }
             _ => self.reply(slot, if error == 0 { Ok(()) } else { Err(IoError::Medium) }),
@@ -293,8 +301,8 @@ impl Line {
     }
 
     fn reply(&mut self, slot: u32, result: Result<(), IoError>) {
-        self.asked.get_mut(slot).reply = Some(result);
-        end_if_over(&mut self.asked, slot, &mut self.ended);
+        self.pending.get_mut(slot).reply = Some(result);
+        end_if_over(&mut self.pending, slot, &mut self.ended);
     }
 
     /// Gives the connection up, if it is up.
@@ -307,8 +315,12 @@ impl Line {
 }
 
 /// Ends a request that is sent and replied to.
-fn end_if_over(asked: &mut Slab<Asked>, slot: u32, ended: &mut Vec<(Asked, Result<(), IoError>)>) {
-    let Asked { sent: true, reply: Some(result), .. } = *asked.get(slot) else { return };
-    let asked = asked.remove(slot).expect("it was there");
-    ended.push((asked, result));
+fn end_if_over(
+    pending: &mut Slab<PendingRequest>,
+    slot: u32,
+    ended: &mut Vec<(PendingRequest, Result<(), IoError>)>,
+) {
+    let PendingRequest { sent: true, reply: Some(result), .. } = *pending.get(slot) else { return };
+    let pending = pending.remove(slot).expect("it was there");
+    ended.push((pending, result));
 }

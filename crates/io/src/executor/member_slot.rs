@@ -10,11 +10,11 @@ use mirrorball_core::units::Nanos;
 const LOOK_INTERVAL: Nanos = Nanos::from_millis(1);
 
 /// See the page of this module.
-pub(super) struct Station {
+pub(super) struct MemberSlot {
     pub(super) config: MemberConfig,
     pub(super) store: Store,
     pub(super) stats: MemberStats,
-    /// Writes in flight, and whatever else is no read.
+    /// Writes in io, and whatever else is no read.
     pub(super) changes_in_flight: u32,
     /// Whether no discard failed, or was one that the file or device has no means for.
     pub(super) discards: bool,
@@ -22,10 +22,10 @@ pub(super) struct Station {
     whole_at: Option<Nanos>,
 }
 
-impl Station {
-    pub(super) fn new(config: MemberConfig, store: Store) -> Station {
+impl MemberSlot {
+    pub(super) fn new(config: MemberConfig, store: Store) -> MemberSlot {
         let stats = MemberStats::default();
-        Station { config, store, stats, changes_in_flight: 0, discards: true, whole_at: None }
+        MemberSlot { config, store, stats, changes_in_flight: 0, discards: true, whole_at: None }
     }
 
     /// Whether nobody cut its file short, as far as I/O that ended by `now` must know. What ended

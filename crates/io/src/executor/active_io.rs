@@ -1,16 +1,16 @@
-//! Member I/O in flight: launched, ended in parts, ended.
+//! Member I/O in io: launched, ended in parts, ended.
 //!
 //! I/O to a real member has one part, the file operation or the request to the other machine. I/O
 //! to an emulated one has the model's part, and that of its data where that takes time. Data in
 //! memory is moved at once: what is under way at the same time may come before or after, and a copy
 //! of a megabyte when the I/O is due would make it late.
 
-use super::station::Station;
-use super::{Executor, MemberStats, Order, TOKEN_OWNER, Target};
+use super::member_slot::MemberSlot;
+use super::{Executor, IoRequest, MemberStats, TOKEN_OWNER, Target};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Handle, Token};
 use crate::member::Store;
-use crate::member::remote::Ask;
+use crate::member::remote::RemoteRequest;
 use mirrorball_core::io::{IoError, IoId, Op, VolumeError};
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::slab::Slab;
@@ -23,15 +23,15 @@ pub(super) enum Origin {
     /// The volume, under this name.
     Volume(IoId),
     /// The request itself.
-    Order,
+    Direct,
 }
 
 /// One member I/O.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flight {
+pub(super) struct ActiveIo {
     pub(super) origin: Origin,
     /// The request whose buffer it uses.
-    pub(super) order: u32,
+    pub(super) request: u32,
     pub(super) member: MemberIndex,
     pub(super) op: Op,
     /// First byte, on the member.
@@ -50,105 +50,103 @@ pub(super) struct Flight {
 
 /// A read with a buffer of its own that brought what its request wants.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Won {
+pub(super) struct RaceWinner {
     pub(super) buffer: BufferKey,
-    pub(super) flight: Flight,
+    pub(super) io: ActiveIo,
 }
 
 impl Executor {
     /// Starts a member I/O.
-    pub(super) fn launch(&mut self, flight: Flight) {
-        let key = self.flights.insert(flight);
-        let station = &mut self.stations[flight.member.get()];
-        station.stats.in_flight += 1;
-        station.changes_in_flight += u32::from(flight.op != Op::Read);
-        let handle = match &mut station.store {
+    pub(super) fn launch(&mut self, io: ActiveIo) {
+        let key = self.active.insert(io);
+        let slot = &mut self.slots[io.member.get()];
+        slot.stats.in_flight += 1;
+        slot.changes_in_flight += u32::from(io.op != Op::Read);
+        let handle = match &mut slot.store {
             Store::Real { handle, begin_bytes, .. } => {
-                let (handle, offset) = (*handle, *begin_bytes + flight.offset);
-                return self.start_file_part(key, &Flight { offset, ..flight }, handle);
+                let (handle, offset) = (*handle, *begin_bytes + io.offset);
+                return self.start_file_part(key, &ActiveIo { offset, ..io }, handle);
             }
             Store::Remote(remote) => {
-                let moves = matches!(flight.op, Op::Read | Op::Write);
-                let data = moves.then(|| place(&self.orders, &flight));
-                let Flight { op, offset, length, .. } = flight;
-                let ask = Ask { key, op, offset, length, data };
-                self.flights.get_mut(key).parts_left += 1;
-                remote.start(ask, &mut self.driver, &mut self.remote_ended);
+                let moves = matches!(io.op, Op::Read | Op::Write);
+                let data = moves.then(|| place(&self.requests, &io));
+                let ActiveIo { op, offset, length, .. } = io;
+                let request = RemoteRequest { key, op, offset, length, data };
+                self.active.get_mut(key).parts_left += 1;
+                remote.start(request, &mut self.driver, &mut self.remote_ended);
                 return self.end_remote();
             }
             Store::Absent => {
-                self.flights.get_mut(key).parts_left += 1;
+                self.active.get_mut(key).parts_left += 1;
                 self.remote_ended.push((key, Err(IoError::Gone)));
                 return self.end_remote();
             }
             Store::EmulatedFile(handle) => Some(*handle),
             Store::EmulatedMemory(memory) => {
-                let (orders, buffers) = (&self.orders, &mut self.driver.buffers);
-                match flight.op {
-                    Op::Read => {
-                        memory.read(flight.offset, buffers.bytes_mut(place(orders, &flight)))
-                    }
-                    Op::Write => memory.write(flight.offset, buffers.bytes(place(orders, &flight))),
-                    Op::Discard => memory.discard(flight.offset, flight.length),
+                let (requests, buffers) = (&self.requests, &mut self.driver.buffers);
+                match io.op {
+                    Op::Read => memory.read(io.offset, buffers.bytes_mut(place(requests, &io))),
+                    Op::Write => memory.write(io.offset, buffers.bytes(place(requests, &io))),
+                    Op::Discard => memory.discard(io.offset, io.length),
                     Op::Flush => {}
                 }
                 None
             }
             Store::EmulatedNothing => {
-                if flight.op == Op::Read {
-                    self.driver.buffers.bytes_mut(place(&self.orders, &flight)).fill(0);
+                if io.op == Op::Read {
+                    self.driver.buffers.bytes_mut(place(&self.requests, &io)).fill(0);
                 }
                 None
             }
         };
         // A flush of the backing file would cost what the host's disk does, and say nothing about
         // the emulated one.
-        if let Some(handle) = handle.filter(|_| flight.op != Op::Flush) {
-            self.start_file_part(key, &flight, handle);
+        if let Some(handle) = handle.filter(|_| io.op != Op::Flush) {
+            self.start_file_part(key, &io, handle);
         }
-        let Flight { op, offset, length, submitted_at, .. } = flight;
-        self.flights.get_mut(key).parts_left += 1;
+        let ActiveIo { op, offset, length, submitted_at, .. } = io;
+        self.active.get_mut(key).parts_left += 1;
         let bank = self.bank.as_mut().expect("an emulated member has a model");
-        bank.submit(submitted_at, flight.member, DiskIo { tag: key.into(), op, offset, length });
+        bank.submit(submitted_at, io.member, DiskIo { tag: key.into(), op, offset, length });
     }
 
     /// One part of a member I/O ended; the I/O ends with its last part.
     pub(super) fn end_part(&mut self, key: u32, result: Result<(), IoError>) {
-        let flight = self.flights.get_mut(key);
-        flight.result = flight.result.and(result);
-        flight.parts_left -= 1;
-        if flight.parts_left > 0 {
+        let io = self.active.get_mut(key);
+        io.result = io.result.and(result);
+        io.parts_left -= 1;
+        if io.parts_left > 0 {
             return;
         }
-        let flight = self.flights.remove(key).expect("a member I/O ends once");
+        let io = self.active.remove(key).expect("a member I/O ends once");
         let now = self.now;
-        let station = &mut self.stations[flight.member.get()];
-        station.changes_in_flight -= u32::from(flight.op != Op::Read);
-        station.discards &= flight.op != Op::Discard || flight.result.is_ok();
-        count(&mut station.stats, &flight, now);
-        if let Some(due) = flight.due {
+        let slot = &mut self.slots[io.member.get()];
+        slot.changes_in_flight -= u32::from(io.op != Op::Read);
+        slot.discards &= io.op != Op::Discard || io.result.is_ok();
+        count(&mut slot.stats, &io, now);
+        if let Some(due) = io.due {
             // By a fresh look at the clock: what came before it in this turn made it late, too.
             let late = self.clock.now().saturating_sub(due);
-            station.stats.lateness.record(self.clock.real(late));
+            slot.stats.lateness.record(self.clock.real(late));
         }
-        match flight.origin {
+        match io.origin {
             Origin::Volume(id) => {
                 let volume = self.volume.as_mut().expect("the volume asked for it");
-                let (_, outcome) = volume.complete(id, flight.result, now);
+                let (_, outcome) = volume.complete(id, io.result, now);
                 let wanted = outcome.result.is_ok() && !outcome.lost;
-                match flight.own_buffer {
+                match io.own_buffer {
                     None => {}
                     // Other parts of the request may still be on their way into its buffer.
-                    Some(buffer) if wanted => self.won.push(Won { buffer, flight }),
+                    Some(buffer) if wanted => self.race_winners.push(RaceWinner { buffer, io }),
                     Some(buffer) => self.driver.buffers.release(buffer),
                 }
             }
-            Origin::Order => {
-                let error = match flight.op {
+            Origin::Direct => {
+                let error = match io.op {
                     Op::Read => VolumeError::Unreadable,
                     Op::Write | Op::Flush | Op::Discard => VolumeError::Unwritable,
                 };
-                self.end_order(flight.order, flight.result.map_err(|_| error));
+                self.end_request(io.request, io.result.map_err(|_| error));
             }
         }
     }
@@ -160,8 +158,8 @@ impl Executor {
     /// If the target is not there.
     pub fn discards_zero(&self, target: Target) -> bool {
         match target {
-            Target::Volume => self.stations.iter().all(Station::discards_zero),
-            Target::Member(member) => self.stations[member.get()].discards_zero(),
+            Target::Volume => self.slots.iter().all(MemberSlot::discards_zero),
+            Target::Member(member) => self.slots[member.get()].discards_zero(),
         }
     }
 
@@ -172,48 +170,48 @@ impl Executor {
         }
     }
 
-    fn start_file_part(&mut self, key: u32, flight: &Flight, file: Handle) {
+    fn start_file_part(&mut self, key: u32, io: &ActiveIo, file: Handle) {
         let token = Token::new(TOKEN_OWNER, key);
-        self.flights.get_mut(key).parts_left += 1;
-        match flight.op {
+        self.active.get_mut(key).parts_left += 1;
+        match io.op {
             Op::Read => {
-                self.driver.read(token, file, flight.offset, place(&self.orders, flight));
+                self.driver.read(token, file, io.offset, place(&self.requests, io));
             }
             Op::Write => {
-                self.driver.write(token, file, flight.offset, place(&self.orders, flight));
+                self.driver.write(token, file, io.offset, place(&self.requests, io));
             }
             Op::Flush => self.driver.sync(token, file),
-            Op::Discard => self.driver.discard(token, file, flight.offset, flight.length),
+            Op::Discard => self.driver.discard(token, file, io.offset, io.length),
         }
     }
 }
 
 /// Where the data of a member I/O is, or goes.
-fn place(orders: &Slab<Order>, flight: &Flight) -> Slice {
-    let length = flight.length as usize;
-    match flight.own_buffer {
+fn place(requests: &Slab<IoRequest>, io: &ActiveIo) -> Slice {
+    let length = io.length as usize;
+    match io.own_buffer {
         Some(buffer) => Slice::data(buffer, 0, length),
         None => {
-            let buffer = orders.get(flight.order).buffer.expect("data has a buffer");
-            Slice::data(buffer, flight.within, length)
+            let buffer = requests.get(io.request).buffer.expect("data has a buffer");
+            Slice::data(buffer, io.within, length)
         }
     }
 }
 
-fn count(stats: &mut MemberStats, flight: &Flight, now: Nanos) {
+fn count(stats: &mut MemberStats, io: &ActiveIo, now: Nanos) {
     stats.in_flight -= 1;
-    let wait = now - flight.submitted_at;
-    match (flight.result, flight.op) {
+    let wait = now - io.submitted_at;
+    match (io.result, io.op) {
         (Err(IoError::Cancelled), _) => {}
         (Err(_), _) => stats.errors += 1,
         (Ok(()), Op::Read) => {
             stats.reads += 1;
-            stats.read_bytes += flight.length;
+            stats.read_bytes += io.length;
             stats.read_wait.record(wait);
         }
         (Ok(()), Op::Write) => {
             stats.writes += 1;
-            stats.written_bytes += flight.length;
+            stats.written_bytes += io.length;
             stats.write_wait.record(wait);
         }
         (Ok(()), Op::Flush) => stats.flushes += 1,

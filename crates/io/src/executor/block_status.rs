@@ -1,0 +1,91 @@
+//! Which members a survey asks, and where.
+
+use super::{Executor, Target};
+use crate::block_status::{
+    FileSource, MEMORY_BYTES_MAX, MemorySource, SEGMENTS_MAX, StatusSegment,
+};
+use crate::member::Store;
+use mirrorball_core::policy::Mirror;
+
+/// A survey of a target from some offset on.
+pub(crate) enum StatusQuery<'a> {
+    /// That can be made at once.
+    Memory(Vec<StatusSegment<MemorySource<'a>>>),
+    /// That may have to wait for disks.
+    Files(Vec<StatusSegment<FileSource>>),
+}
+
+impl Executor {
+    /// A survey of a range that lies within the target, or of its beginning.
+    pub(crate) fn status_query(&self, target: Target, offset: u64, length: u64) -> StatusQuery<'_> {
+        let has_files =
+            |store: &Store| !matches!(store, Store::EmulatedMemory(_) | Store::EmulatedNothing);
+        match self.slots.iter().any(|slot| has_files(&slot.store)) {
+            true => StatusQuery::Files(
+                self.segments(target, offset, length, |source| self.file(source)),
+            ),
+            false => {
+                let length = length.min(MEMORY_BYTES_MAX);
+                StatusQuery::Memory(
+                    self.segments(target, offset, length, |source| self.memory(source)),
+                )
+            }
+        }
+    }
+
+    /// The parts of a range with their mirrors, each of which is found by `source`.
+    fn segments<P>(
+        &self,
+        target: Target,
+        offset: u64,
+        length: u64,
+        source: impl Fn(&Mirror) -> Option<Vec<P>>,
+    ) -> Vec<StatusSegment<P>> {
+        let all = |mirrors: &[Mirror]| -> Option<Vec<P>> {
+            let sources: Option<Vec<Vec<P>>> = mirrors.iter().map(&source).collect();
+            Some(sources?.into_iter().flatten().collect())
+        };
+        let volume = match (target, &self.volume) {
+            (Target::Volume, Some(volume)) => volume,
+            (Target::Volume, None) => return vec![StatusSegment { length, sources: None }],
+            (Target::Member(member), _) => {
+                let mirror = Mirror { member, offset, copy: 0 };
+                return vec![StatusSegment { length, sources: all(&[mirror]) }];
+            }
+        };
+        let (mut segments, mut done) = (Vec::new(), 0);
+        while done < length && segments.len() < SEGMENTS_MAX {
+            let extent = volume.map().map(offset + done, length - done);
+            let of = |mirror: &Mirror| &volume.members()[mirror.member];
+            // One that is being rebuilt may serve a part of it.
+            let serves = |mirror: &&Mirror| of(mirror).in_sync(mirror.offset, 1);
+            let serving: Vec<Mirror> = extent.mirrors().iter().filter(serves).copied().collect();
+            let whole = serving.iter().any(|it| of(it).in_sync(it.offset, extent.length));
+            let sources = if whole { all(&serving) } else { None };
+            segments.push(StatusSegment { length: extent.length, sources });
+            done += extent.length;
+        }
+        segments
+    }
+
+    /// A source in memory; none of a member that keeps nothing, and is a hole.
+    fn memory(&self, mirror: &Mirror) -> Option<Vec<MemorySource<'_>>> {
+        match &self.slots[mirror.member.get()].store {
+            Store::EmulatedMemory(store) => {
+                Some(vec![MemorySource { store, offset: mirror.offset }])
+            }
+            Store::EmulatedNothing => Some(Vec::new()),
+            _ => None,
+        }
+    }
+
+    fn file(&self, mirror: &Mirror) -> Option<Vec<FileSource>> {
+        let (handle, begin_bytes) = match &self.slots[mirror.member.get()].store {
+            Store::Real { handle, begin_bytes, .. } => (*handle, *begin_bytes),
+            Store::EmulatedFile(handle) => (*handle, 0),
+            _ => return None,
+        };
+        let file = self.driver.share(handle);
+        Some(vec![FileSource { file, offset: begin_bytes + mirror.offset }])
+    }
+}
