@@ -3,7 +3,7 @@
 use crate::ending::{Ending, Failure};
 use crate::serving::{self, Doors};
 use anyhow::anyhow;
-use mirrorball_core::nearest::nearest;
+use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::parse_bytes;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_disk::profile::ModelProfile;
@@ -107,7 +107,7 @@ fn may_be_array(what: &str) -> bool {
 
 fn unknown(what: &str) -> Failure {
     let models: Vec<&str> = ModelProfile::builtin_names().collect();
-    let hint = match nearest(what, models.iter().copied().chain(ArrayFile::builtin_names())) {
+    let hint = match closest_name(what, models.iter().copied().chain(ArrayFile::builtin_names())) {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("the models are {}; an array is a TOML file", models.join(", ")),
     };

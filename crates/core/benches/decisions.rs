@@ -8,7 +8,7 @@
 //! the run before; a table of all of them follows, made of the same samples.
 
 use criterion::{BenchmarkId, Criterion};
-use mirrorball_core::io::{IoId, Leg, MemberIo, Op, Outcome, Purpose, RequestId};
+use mirrorball_core::io::{IoId, MemberIo, Op, Outcome, Purpose, ReadRole, RequestId};
 use mirrorball_core::member::{MemberConfig, MemberIndex, Members};
 use mirrorball_core::policies::{Spec, all, modifiers};
 use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -167,7 +167,7 @@ impl Table {
             let wait = Nanos(4_000_000 + draw.below(1 << 22));
             let completed_at = Nanos::from_millis(900);
             let io = member_io(read, mirror, completed_at - wait);
-            let outcome = Outcome { result: Ok(()), completed_at, wait, lost: false };
+            let outcome = Outcome { result: Ok(()), completed_at, wait, superseded: false };
             self.policy.on_submit(&io, &mut Ctx { now: io.submitted_at, rng: &mut self.rng });
             let mut ctx = Ctx { now: completed_at, rng: &mut self.rng };
             self.policy.on_complete(&io, &outcome, &mut ctx);
@@ -216,7 +216,7 @@ fn member_io(read: &Read, mirror: &Mirror, now: Nanos) -> MemberIo {
         volume_offset: read.offset,
         stream: read.stream,
         background: read.background,
-        leg: Leg::Only,
+        role: ReadRole::Only,
         submitted_at: now,
     }
 }

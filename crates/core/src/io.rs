@@ -75,16 +75,16 @@ pub enum Purpose {
     Rebuild,
 }
 
-/// Whether other mirrors are read for the same data.
+/// The part that a read plays among several reads of the same data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Leg {
-    /// No other is: the executor may read straight into the buffer of the request.
+pub enum ReadRole {
+    /// No other mirror is read: the executor may read straight into the buffer of the request.
     #[default]
     Only,
-    /// It is the first, and others may be read while it is in flight.
+    /// The first read; others may be issued while it is in flight.
     First,
-    /// Others are in flight: an extra read.
-    Further,
+    /// A further read of data whose first read is in flight.
+    Extra,
 }
 
 /// One I/O to one member.
@@ -110,9 +110,10 @@ pub struct MemberIo {
     pub stream: u64,
     /// Whether nobody waits for it.
     pub background: bool,
-    /// Whether other mirrors are read for the same data. An executor gives each of these reads a
-    /// buffer of its own and keeps what the one brings that ends well and not [`Outcome::lost`].
-    pub leg: Leg,
+    /// The part of this read among several reads of the same data. If it is not
+    /// [`ReadRole::Only`], the executor reads into a separate buffer, and keeps the data of the
+    /// read that succeeds and is not [`Outcome::superseded`].
+    pub role: ReadRole,
     /// When it was handed to the member.
     pub submitted_at: Nanos,
 }
@@ -141,7 +142,7 @@ pub struct Outcome {
     /// Completion minus submission, queueing included.
     pub wait: Nanos,
     /// Whether another mirror had answered before, so that its data is not wanted any more.
-    pub lost: bool,
+    pub superseded: bool,
 }
 
 /// Why a request failed.

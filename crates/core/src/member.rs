@@ -138,7 +138,7 @@ impl Member {
 
     /// Whether `length` bytes at `offset` hold current data.
     #[inline]
-    pub fn in_sync(&self, offset: u64, length: u64) -> bool {
+    pub fn is_in_sync(&self, offset: u64, length: u64) -> bool {
         match self.state {
             MemberState::InSync => true,
             MemberState::Rebuilding { recovered_bytes } => offset + length <= recovered_bytes,

@@ -45,7 +45,7 @@ pub enum Choice {
     /// Cut the read into as many pieces as there are places and read one from each, in the order
     /// of the slice. Pieces are whole logical blocks; the last may be shorter, and a mirror for
     /// which none is left reads nothing.
-    Split(Places),
+    Split(MirrorSet),
     /// Read it from `first`; if that has not answered `after` this time, from `backup` as well.
     /// The first good answer counts, and the other read is cancelled.
     Hedge {
@@ -67,12 +67,12 @@ pub enum Choice {
         after: Nanos,
     },
     /// Read it from all of these at once. The first good answer counts; the other reads run on.
-    All(Places),
+    All(MirrorSet),
 }
 
 /// A set of places in a slice of mirrors; never empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Places(u16);
+pub struct MirrorSet(u16);
 
 impl Choice {
     /// The place of the mirror that is read whatever happens.
@@ -101,17 +101,17 @@ impl Choice {
     }
 }
 
-impl Places {
+impl MirrorSet {
     /// Every place of `mirrors`.
-    pub fn all(mirrors: &[Mirror]) -> Places {
+    pub fn all(mirrors: &[Mirror]) -> MirrorSet {
         assert!((1..=16).contains(&mirrors.len()), "{} mirrors do not fit", mirrors.len());
-        Places(u16::MAX >> (16 - mirrors.len()))
+        MirrorSet(u16::MAX >> (16 - mirrors.len()))
     }
 
     /// These two.
-    pub fn pair(first: usize, second: usize) -> Places {
+    pub fn pair(first: usize, second: usize) -> MirrorSet {
         assert!(first.max(second) < 16, "a slice of mirrors has at most 16 places");
-        Places(1 << first | 1 << second)
+        MirrorSet(1 << first | 1 << second)
     }
 
     /// The places, ascending.
@@ -123,8 +123,8 @@ impl Places {
         self.0.trailing_zeros() as usize
     }
 
-    fn translated(self, place_of: impl Fn(usize) -> usize) -> Places {
-        Places(self.iter().fold(0, |set, place| set | 1 << place_of(place)))
+    fn translated(self, place_of: impl Fn(usize) -> usize) -> MirrorSet {
+        MirrorSet(self.iter().fold(0, |set, place| set | 1 << place_of(place)))
     }
 }
 
@@ -149,40 +149,40 @@ pub struct Counter {
 
 /// Why a policy would take or leave one mirror: a score, and what that is made of.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Reason {
+pub struct MirrorScore {
     /// What the policy compares, the lowest being the best. Of equals a turn or chance decides, and
     /// a policy may take another for once, to learn about it.
-    pub score: Part,
+    pub score: ScoreTerm,
     /// What the score is made of or was decided by, in a fixed order; empty where it says it all.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ScoreTerm>,
 }
 
-/// A named number of a [`Reason`].
+/// A named number of a [`MirrorScore`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct ScoreTerm {
     /// What it is, with its unit where it has one (`mean_wait_ns`).
     pub name: &'static str,
     /// How much of it.
     pub value: i64,
 }
 
-impl Reason {
+impl MirrorScore {
     /// A score without parts.
-    pub fn new(name: &'static str, value: impl TryInto<i64>) -> Reason {
-        Reason { score: Part::new(name, value), parts: Vec::new() }
+    pub fn new(name: &'static str, value: impl TryInto<i64>) -> MirrorScore {
+        MirrorScore { score: ScoreTerm::new(name, value), parts: Vec::new() }
     }
 
     /// The same with one more part.
-    pub fn with(mut self, name: &'static str, value: impl TryInto<i64>) -> Reason {
-        self.parts.push(Part::new(name, value));
+    pub fn with(mut self, name: &'static str, value: impl TryInto<i64>) -> MirrorScore {
+        self.parts.push(ScoreTerm::new(name, value));
         self
     }
 }
 
-impl Part {
+impl ScoreTerm {
     /// A part; a value beyond the range is shown as the largest.
-    fn new(name: &'static str, value: impl TryInto<i64>) -> Part {
-        Part { name, value: value.try_into().unwrap_or(i64::MAX) }
+    fn new(name: &'static str, value: impl TryInto<i64>) -> ScoreTerm {
+        ScoreTerm { name, value: value.try_into().unwrap_or(i64::MAX) }
     }
 }
 
@@ -222,7 +222,7 @@ pub trait ReadPolicy: Send {
         _mirrors: &[Mirror],
         _members: &Members,
         _now: Nanos,
-    ) -> Vec<Reason> {
+    ) -> Vec<MirrorScore> {
         Vec::new()
     }
 }

@@ -185,7 +185,7 @@ fn read_profile(root: &Section<'_>) -> Result<Profile, ArrayError> {
     };
     written.value.parse().map_err(|unknown: UnknownProfile| {
         let message = format!("unknown profile `{}`", written.value);
-        let guess = unknown.nearest().map(|name| format!("; did you mean `{name}`?"));
+        let guess = unknown.suggestion().map(|name| format!("; did you mean `{name}`?"));
         let hint = format!("the profiles are {}{}", names.join(", "), guess.unwrap_or_default());
         root.source.error(written.start, message).with_hint(hint)
     })
@@ -252,7 +252,7 @@ fn parse_used(text: &str) -> Result<Used, String> {
 /// array with real members only their number can be judged here.
 fn check_geometry(root: &Section<'_>, spec: &ArraySpec) -> Result<(), ArrayError> {
     let members = spec.members.len();
-    if members < spec.profile.limits().members_min {
+    if members < spec.profile.rules().members_min {
         let error = GeometryError::TooFewMembers { profile: spec.profile, members };
         return Err(root.error_at("profile", error));
     }

@@ -33,7 +33,7 @@ use crate::delay::DelayParameters;
 use crate::hdd::HddParameters;
 use crate::model::Model;
 use crate::ssd::SsdParameters;
-use mirrorball_core::nearest::nearest;
+use mirrorball_core::suggest::closest_name;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -416,7 +416,7 @@ fn find<T>(
 }
 
 fn hint<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    nearest(word, candidates).map(|name| format!("did you mean `{name}`?"))
+    closest_name(word, candidates).map(|name| format!("did you mean `{name}`?"))
 }
 
 fn from_toml(text: &str, origin: &str, error: &toml::de::Error) -> ProfileError {

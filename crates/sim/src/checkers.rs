@@ -12,7 +12,7 @@
 //! - A flush is replied to only when every member that can be written was flushed since the flush
 //!   was submitted.
 
-use mirrorball_core::io::{Leg, MemberIo, Op, Outcome, Request, RequestId, RequestKind};
+use mirrorball_core::io::{MemberIo, Op, Outcome, ReadRole, Request, RequestId, RequestKind};
 use mirrorball_core::member::{MemberState, Members};
 use mirrorball_core::units::Nanos;
 use std::collections::BTreeMap;
@@ -73,14 +73,14 @@ impl Checkers {
         self.at(now);
         assert_eq!(io.submitted_at, now, "{io:?} carries another time of submission");
         let member = &members[io.member];
-        let readable = io.op != Op::Read || member.in_sync(io.offset, io.length);
+        let readable = io.op != Op::Read || member.is_in_sync(io.offset, io.length);
         assert!(readable, "{io:?} reads a member that is {:?}", member.state);
         assert!(member.state != MemberState::Failed, "{io:?} goes to a failed member");
         let before = self.ios.insert(io.id.0, *io);
         assert!(before.is_none(), "{:?} names two I/Os in flight", io.id);
         let watched = self.requests.get_mut(&io.request.0);
         let watched = watched.expect("member I/O serves a request not yet replied to");
-        watched.ios_in_flight += u32::from(io.leg == Leg::Only);
+        watched.ios_in_flight += u32::from(io.role == ReadRole::Only);
         self.in_flight[io.member.get()].add(io);
         self.check_books(io, members);
     }
@@ -97,10 +97,10 @@ impl Checkers {
         assert_eq!(known.as_ref(), Some(io), "an I/O completes once and comes back as it was");
         assert_eq!(outcome.completed_at, now, "{io:?} carries another time of completion");
         assert_eq!(io.submitted_at + outcome.wait, now, "{io:?} waited {}", outcome.wait);
-        if !outcome.lost {
+        if !outcome.superseded {
             let watched = self.requests.get_mut(&io.request.0);
             let watched = watched.expect("a request is replied to after its member I/O");
-            watched.ios_in_flight -= u32::from(io.leg == Leg::Only);
+            watched.ios_in_flight -= u32::from(io.role == ReadRole::Only);
             if io.op == Op::Read && outcome.result.is_ok() {
                 watched.bytes_read += io.length;
             }

@@ -13,7 +13,7 @@
 use crate::oracle;
 use mirrorball_core::io::{IoId, MemberIo, Op, Outcome, RequestId};
 use mirrorball_core::member::MemberIndex;
-use mirrorball_core::policy::{Read, Reason};
+use mirrorball_core::policy::{MirrorScore, Read};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::bank::Bank;
@@ -80,7 +80,7 @@ pub struct Candidate {
     /// What the member had in flight.
     pub in_flight: u32,
     /// What the policy told of it, if it tells.
-    pub reason: Option<Reason>,
+    pub reason: Option<MirrorScore>,
     /// How long it would have taken if nothing had come after it; none if for ever.
     pub foreseen: Option<Nanos>,
 }
@@ -147,7 +147,7 @@ impl Witness {
         let Some(choice) = volume.next_choice() else {
             return;
         };
-        let mut reasons = volume.reasons(&choice, now).into_iter();
+        let mut reasons = volume.explain_choice(&choice, now).into_iter();
         let mirrors = choice.mirrors.as_slice();
         let foreseen: Vec<Nanos> = oracle::completions(&choice, bank, now).collect();
         let members = volume.members();

@@ -286,7 +286,7 @@ impl Recorder {
                 member.reads += 1;
                 member.foreground_reads += u64::from(!io.background);
                 member.read_bytes += io.length;
-                member.extra_reads += u64::from(outcome.lost);
+                member.extra_reads += u64::from(outcome.superseded);
                 member.read_wait.record(outcome.wait);
                 member.wait += outcome.wait;
             }

@@ -20,7 +20,7 @@
 //! Source: `__btrfs_alloc_chunk` and its helpers, Linux 6.18 `fs/btrfs/volumes.c`.
 
 use super::map::Stripe;
-use super::{ARRAY_BYTES_MAX, GeometryError, Limits, Profile, RESERVED_BYTES, STRIP_BYTES};
+use super::{ARRAY_BYTES_MAX, GeometryError, Profile, ProfileRules, RESERVED_BYTES, STRIP_BYTES};
 use crate::member::{MemberConfig, MemberIndex};
 use crate::units::{GIB, MIB};
 use std::cmp::Reverse;
@@ -45,7 +45,7 @@ pub(super) struct Allocation {
 /// The state of an allocation in progress; yields one chunk after the other until the array is
 /// full.
 pub(super) struct Allocator {
-    limits: Limits,
+    rules: ProfileRules,
     chunk_bytes_max: u64,
     /// In the order of the last chunk's sort.
     rooms: Vec<Room>,
@@ -81,7 +81,7 @@ impl Allocator {
             end: config.size_bytes,
         });
         Ok(Allocator {
-            limits: narrowed(profile, stripe_width_max)?,
+            rules: narrowed(profile, stripe_width_max)?,
             chunk_bytes_max: CHUNK_BYTES_MAX.min(total_bytes / CHUNK_SHARE),
             rooms: rooms.collect(),
         })
@@ -90,7 +90,7 @@ impl Allocator {
     /// How long to make each stripe of a chunk of `width` stripes whose smallest hole has
     /// `hole_bytes`.
     fn stripe_bytes(&self, hole_bytes: u64, width: usize) -> u64 {
-        let data_stripes = (width / self.limits.copies) as u64;
+        let data_stripes = (width / self.rules.copies) as u64;
         let mut bytes = hole_bytes;
         if hole_bytes * data_stripes > self.chunk_bytes_max {
             let share_bytes = self.chunk_bytes_max / data_stripes;
@@ -108,11 +108,11 @@ impl Iterator for Allocator {
             (Reverse(room.hole_bytes()), Reverse(room.unallocated_bytes()), room.devid)
         });
         let candidates = self.rooms.partition_point(|room| room.hole_bytes() >= STRIP_BYTES);
-        let usable = candidates - candidates % self.limits.members_increment;
-        if usable < self.limits.members_min {
+        let usable = candidates - candidates % self.rules.members_increment;
+        if usable < self.rules.members_min {
             return None;
         }
-        let width = usable.min(self.limits.members_max);
+        let width = usable.min(self.rules.members_max);
         let stripe_bytes = self.stripe_bytes(self.rooms[width - 1].hole_bytes(), width);
         let take = |room: &mut Room| {
             let offset = room.offset;
@@ -137,7 +137,7 @@ impl Room {
 
 /// Checks number and sizes of the members, and sums the sizes up.
 fn check(profile: Profile, members: &[MemberConfig]) -> Result<u64, GeometryError> {
-    if members.len() < profile.limits().members_min {
+    if members.len() < profile.rules().members_min {
         return Err(GeometryError::TooFewMembers { profile, members: members.len() });
     }
     let small = |config: &&MemberConfig| config.size_bytes < RESERVED_BYTES + STRIP_BYTES;
@@ -152,14 +152,17 @@ fn check(profile: Profile, members: &[MemberConfig]) -> Result<u64, GeometryErro
     Ok(total_bytes)
 }
 
-/// The profile's limits with the widest chunk no wider than `stripe_width_max`.
-fn narrowed(profile: Profile, stripe_width_max: Option<usize>) -> Result<Limits, GeometryError> {
-    let mut limits = *profile.limits();
-    if let Some(stripe_width_max) = stripe_width_max.filter(|_| profile.striped()) {
-        limits.members_max = stripe_width_max - stripe_width_max % limits.members_increment;
-        if limits.members_max < limits.members_min {
+/// The profile's rules with the widest chunk no wider than `stripe_width_max`.
+fn narrowed(
+    profile: Profile,
+    stripe_width_max: Option<usize>,
+) -> Result<ProfileRules, GeometryError> {
+    let mut rules = *profile.rules();
+    if let Some(stripe_width_max) = stripe_width_max.filter(|_| profile.is_striped()) {
+        rules.members_max = stripe_width_max - stripe_width_max % rules.members_increment;
+        if rules.members_max < rules.members_min {
             return Err(GeometryError::StripeWidthTooSmall { profile, stripe_width_max });
         }
     }
-    Ok(limits)
+    Ok(rules)
 }

@@ -38,7 +38,7 @@ impl fmt::Display for GeometryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             GeometryError::TooFewMembers { profile, members } => {
-                let needed = profile.limits().members_min;
+                let needed = profile.rules().members_min;
                 write!(f, "profile {profile} needs at least {needed} {}", noun(needed))?;
                 write!(f, ", but the array has {members}")?;
                 match Profile::fitting(*members) {
@@ -56,7 +56,7 @@ impl fmt::Display for GeometryError {
                 write!(f, " at most {ARRAY_BYTES_MAX} (4 PiB); check the suffixes of their sizes")
             }
             GeometryError::StripeWidthTooSmall { profile, stripe_width_max } => {
-                let needed = profile.limits().members_min;
+                let needed = profile.rules().members_min;
                 write!(f, "stripe_width_max is {stripe_width_max}, but a chunk of profile")?;
                 write!(f, " {profile} spans at least {needed} {}; raise it", noun(needed))?;
                 write!(f, " or leave it out")

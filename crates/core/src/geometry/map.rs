@@ -62,7 +62,7 @@ pub struct Chunk<'a> {
 
 /// A range of the volume that is one piece on each of its mirrors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Extent {
+pub struct MappedRange {
     /// Number of bytes.
     pub length: u64,
     /// The first `copies` are the mirrors, each on another member, in the order of the chunk's
@@ -74,7 +74,7 @@ pub struct Extent {
 
 /// The volume's view of a byte of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Run {
+pub struct VolumeRange {
     /// The byte of the volume that the member holds there.
     pub volume_offset: u64,
     /// How many bytes from there on follow each other on the member and on the volume.
@@ -114,7 +114,7 @@ impl ChunkMap {
         let mut map = ChunkMap {
             profile,
             copies: profile.copies() as u32,
-            striped: profile.striped(),
+            striped: profile.is_striped(),
             capacity_bytes: 0,
             spans: Vec::new(),
             stripes: Vec::new(),
@@ -158,7 +158,7 @@ impl ChunkMap {
     /// # Panics
     /// If the range is empty or not within the volume.
     #[inline]
-    pub fn map(&self, offset: u64, length: u64) -> Extent {
+    pub fn map(&self, offset: u64, length: u64) -> MappedRange {
         let within_volume =
             offset < self.capacity_bytes && length <= self.capacity_bytes - offset && length > 0;
         assert!(within_volume, "{length} bytes at {offset} of {} bytes", self.capacity_bytes);
@@ -180,7 +180,7 @@ impl ChunkMap {
     ///
     /// # Panics
     /// If there is no such member.
-    pub fn locate(&self, member: MemberIndex, offset: u64) -> Option<Run> {
+    pub fn locate(&self, member: MemberIndex, offset: u64) -> Option<VolumeRange> {
         let shares = &self.shares[member.get()];
         let after = shares.partition_point(|share| share.offset <= offset);
         let share = &shares[after.checked_sub(1)?];
@@ -191,12 +191,12 @@ impl ChunkMap {
         }
         if !self.striped {
             let volume_offset = span.volume_offset + within;
-            return Some(Run { volume_offset, length: span.length - within });
+            return Some(VolumeRange { volume_offset, length: span.length - within });
         }
         let rest = within & (STRIP_BYTES - 1);
         let strip = (within >> STRIP_SHIFT) * u64::from(span.groups) + u64::from(share.group);
         let volume_offset = span.volume_offset + (strip << STRIP_SHIFT) + rest;
-        Some(Run { volume_offset, length: STRIP_BYTES - rest })
+        Some(VolumeRange { volume_offset, length: STRIP_BYTES - rest })
     }
 
     /// Where the allocated part of a member ends. It begins at [`RESERVED_BYTES`] and has no gap,
@@ -222,7 +222,7 @@ impl ChunkMap {
 
     /// The extent of a group that begins with stripe `first`.
     #[inline]
-    fn extent(&self, first: u32, stripe_offset: u64, length: u64) -> Extent {
+    fn extent(&self, first: u32, stripe_offset: u64, length: u64) -> MappedRange {
         let first = first as usize;
         let stripes = &self.stripes[first..first + self.copies as usize];
         let mirror = |copy: usize| {
@@ -237,7 +237,7 @@ impl ChunkMap {
         for (copy, slot) in mirrors.iter_mut().enumerate().take(stripes.len()).skip(1) {
             *slot = mirror(copy);
         }
-        Extent { length, mirrors, copies: self.copies as u8 }
+        MappedRange { length, mirrors, copies: self.copies as u8 }
     }
 
     /// Adds a chunk at the end of the volume.
@@ -262,7 +262,7 @@ impl ChunkMap {
     }
 }
 
-impl Extent {
+impl MappedRange {
     /// The mirrors, each on another member, in the order of the chunk's stripes.
     #[inline]
     pub fn mirrors(&self) -> &[Mirror] {

@@ -25,8 +25,8 @@ mod property_tests;
 mod tests;
 
 pub use error::GeometryError;
-pub use map::{Chunk, ChunkMap, Extent, Run, Stripe};
-pub use profile::{Limits, Profile, UnknownProfile};
+pub use map::{Chunk, ChunkMap, MappedRange, Stripe, VolumeRange};
+pub use profile::{Profile, ProfileRules, UnknownProfile};
 
 use crate::units::MIB;
 

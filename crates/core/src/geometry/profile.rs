@@ -5,7 +5,7 @@
 //!
 //! Source: `btrfs_raid_array` of Linux 6.18 `fs/btrfs/volumes.c`.
 
-use crate::nearest::nearest;
+use crate::suggest::closest_name;
 use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +29,7 @@ pub enum Profile {
 
 /// The rules of one profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct ProfileRules {
     /// As users write it.
     pub name: &'static str,
     /// Fewest members a chunk may span (`devs_min`).
@@ -53,25 +53,25 @@ pub struct UnknownProfile {
 }
 
 /// One row per profile, in the order of the enum.
-const TABLE: [Limits; 6] = [
-    limits("single", [1, 1, 1], [1, 1], 0),
-    limits("raid0", [1, usize::MAX, 1], [1, 1], 0),
-    limits("raid1", [2, 2, 2], [2, 1], 1),
-    limits("raid1c3", [3, 3, 3], [3, 1], 2),
-    limits("raid1c4", [4, 4, 4], [4, 1], 3),
-    limits("raid10", [2, usize::MAX, 2], [2, 2], 1),
+const TABLE: [ProfileRules; 6] = [
+    rules("single", [1, 1, 1], [1, 1], 0),
+    rules("raid0", [1, usize::MAX, 1], [1, 1], 0),
+    rules("raid1", [2, 2, 2], [2, 1], 1),
+    rules("raid1c3", [3, 3, 3], [3, 1], 2),
+    rules("raid1c4", [4, 4, 4], [4, 1], 3),
+    rules("raid10", [2, usize::MAX, 2], [2, 2], 1),
 ];
 
 /// A row of the table; `members` are min, max and increment, `stripes` are copies and sub-stripes.
-const fn limits(
+const fn rules(
     name: &'static str,
     members: [usize; 3],
     stripes: [usize; 2],
     tolerated_failures: usize,
-) -> Limits {
+) -> ProfileRules {
     let [members_min, members_max, members_increment] = members;
     let [copies, sub_stripes] = stripes;
-    Limits {
+    ProfileRules {
         name,
         members_min,
         members_max,
@@ -94,23 +94,23 @@ impl Profile {
     ];
 
     /// Its row of the table.
-    pub const fn limits(self) -> &'static Limits {
+    pub const fn rules(self) -> &'static ProfileRules {
         &TABLE[self as usize]
     }
 
     /// As users write it.
     pub const fn name(self) -> &'static str {
-        self.limits().name
+        self.rules().name
     }
 
     /// Copies of each byte.
     pub const fn copies(self) -> usize {
-        self.limits().copies
+        self.rules().copies
     }
 
     /// Whether its chunks are dealt out in strips, so that a request is cut at strip ends.
-    pub const fn striped(self) -> bool {
-        self.limits().members_max == usize::MAX
+    pub const fn is_striped(self) -> bool {
+        self.rules().members_max == usize::MAX
     }
 
     /// The profile with the most copies that `members` members can carry, the plainest of equals;
@@ -118,7 +118,7 @@ impl Profile {
     pub fn fitting(members: usize) -> Option<Profile> {
         Profile::ALL
             .into_iter()
-            .filter(|profile| profile.limits().members_min <= members && !profile.striped())
+            .filter(|profile| profile.rules().members_min <= members && !profile.is_striped())
             .max_by_key(|profile| profile.copies())
     }
 }
@@ -143,18 +143,18 @@ impl FromStr for Profile {
 impl UnknownProfile {
     /// The name nearest to what was written, if one is near. Of names equally near, the one that
     /// survives more failures: who wrote `raid5` does not want `raid0`.
-    pub fn nearest(&self) -> Option<&'static str> {
-        let mut limits: Vec<&Limits> = TABLE.iter().collect();
-        limits.sort_by_key(|limits| Reverse(limits.tolerated_failures));
-        nearest(&self.name, limits.into_iter().map(|limits| limits.name))
+    pub fn suggestion(&self) -> Option<&'static str> {
+        let mut rules: Vec<&ProfileRules> = TABLE.iter().collect();
+        rules.sort_by_key(|rules| Reverse(rules.tolerated_failures));
+        closest_name(&self.name, rules.into_iter().map(|rules| rules.name))
     }
 }
 
 impl fmt::Display for UnknownProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = TABLE.map(|limits| limits.name).join(", ");
+        let names = TABLE.map(|rules| rules.name).join(", ");
         write!(f, "unknown profile `{}`; the profiles are {names}", self.name)?;
-        match self.nearest() {
+        match self.suggestion() {
             Some(nearest) => write!(f, "; did you mean `{nearest}`?"),
             None => Ok(()),
         }
@@ -179,14 +179,14 @@ mod tests {
     #[test]
     fn the_columns_of_the_table_agree() {
         for profile in Profile::ALL {
-            let limits = profile.limits();
-            assert!((1..=MAX_COPIES).contains(&limits.copies), "{limits:?}");
-            assert_eq!(limits.tolerated_failures, limits.copies - 1, "{limits:?}");
-            assert_eq!(limits.members_min % limits.members_increment, 0, "{limits:?}");
+            let rules = profile.rules();
+            assert!((1..=MAX_COPIES).contains(&rules.copies), "{rules:?}");
+            assert_eq!(rules.tolerated_failures, rules.copies - 1, "{rules:?}");
+            assert_eq!(rules.members_min % rules.members_increment, 0, "{rules:?}");
             // A chunk divides into whole groups of copies, neighbours where it is striped.
-            assert_eq!(limits.members_increment, limits.copies, "{limits:?}");
-            let neighbours = if profile.striped() { limits.copies } else { 1 };
-            assert_eq!(limits.sub_stripes, neighbours, "{limits:?}");
+            assert_eq!(rules.members_increment, rules.copies, "{rules:?}");
+            let neighbours = if profile.is_striped() { rules.copies } else { 1 };
+            assert_eq!(rules.sub_stripes, neighbours, "{rules:?}");
         }
     }
 
@@ -201,7 +201,7 @@ mod tests {
             ("mirror", None),
         ] {
             let error = written.parse::<Profile>().unwrap_err();
-            assert_eq!(error.nearest(), nearest, "{written}");
+            assert_eq!(error.suggestion(), nearest, "{written}");
         }
         let listed = "the profiles are single, raid0, raid1, raid1c3, raid1c4, raid10";
         for (written, message) in [

@@ -108,7 +108,7 @@ fn check_every_byte(map: &ChunkMap, members: usize) {
             let end = &mut ends[mirror.member.get()];
             assert_eq!(mirror.offset, *end, "a gap or an overlap: {mirror:?}");
             *end += extent.length;
-            let run = Run { volume_offset: offset, length: extent.length };
+            let run = VolumeRange { volume_offset: offset, length: extent.length };
             assert_eq!(map.locate(mirror.member, mirror.offset), Some(run));
         }
         offset += extent.length;
@@ -164,7 +164,7 @@ proptest! {
             let length = length.min(map.capacity_bytes() - offset);
             let extent = map.map(offset, length);
             let chunk = map.chunks().find(|c| offset < c.volume_offset + c.length).unwrap();
-            let piece_end = match map.profile().striped() {
+            let piece_end = match map.profile().is_striped() {
                 true => offset / STRIP_BYTES * STRIP_BYTES + STRIP_BYTES,
                 false => chunk.volume_offset + chunk.length,
             };

@@ -155,7 +155,7 @@ fn stripe_width_max_narrows_striped_profiles_only() {
 #[test]
 fn members_know_what_they_hold() {
     let map = allocate(Profile::Raid10, &[12; 6]);
-    let run = |volume_offset, length| Some(Run { volume_offset, length });
+    let run = |volume_offset, length| Some(VolumeRange { volume_offset, length });
     let third = MemberIndex(2);
     assert_eq!(map.locate(third, MIB - 1), None, "the first MiB is reserved");
     assert_eq!(map.locate(third, MIB), run(64 * KIB, 64 * KIB));

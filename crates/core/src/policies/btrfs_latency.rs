@@ -29,7 +29,7 @@ use super::shared::averages::mean_wait_ns;
 use super::shared::smallest::first_smallest;
 use super::spec::PolicyError;
 use crate::member::Members;
-use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::Nanos;
 
 struct Latency;
@@ -59,11 +59,11 @@ impl ReadPolicy for Latency {
         mirrors: &[Mirror],
         members: &Members,
         _now: Nanos,
-    ) -> Vec<Reason> {
+    ) -> Vec<MirrorScore> {
         let reason = |mirror: &Mirror| {
             let member = &members[mirror.member];
             let mean_ns = mean_wait_ns(member.reads_completed, member.read_wait);
-            Reason::new("mean_wait_ns", mean_ns).with("reads", member.reads_completed)
+            MirrorScore::new("mean_wait_ns", mean_ns).with("reads", member.reads_completed)
         };
         mirrors.iter().map(reason).collect()
     }

@@ -23,7 +23,7 @@
 use super::Build;
 use super::spec::PolicyError;
 use crate::member::Members;
-use crate::policy::{Choice, Ctx, Mirror, Places, Read, ReadPolicy};
+use crate::policy::{Choice, Ctx, Mirror, MirrorSet, Read, ReadPolicy};
 
 struct ReadAllFirst;
 
@@ -40,6 +40,6 @@ impl ReadPolicy for ReadAllFirst {
         _members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        Choice::All(Places::all(mirrors))
+        Choice::All(MirrorSet::all(mirrors))
     }
 }

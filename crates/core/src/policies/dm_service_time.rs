@@ -25,7 +25,7 @@ use super::Build;
 use super::shared::path_list::PathList;
 use super::spec::PolicyError;
 use crate::member::Members;
-use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::Nanos;
 
 struct ServiceTime {
@@ -59,10 +59,10 @@ impl ReadPolicy for ServiceTime {
         mirrors: &[Mirror],
         members: &Members,
         _now: Nanos,
-    ) -> Vec<Reason> {
+    ) -> Vec<MirrorScore> {
         let reason = |mirror: &Mirror| {
             let member = &members[mirror.member];
-            Reason::new("bytes_in_flight", member.bytes_in_flight)
+            MirrorScore::new("bytes_in_flight", member.bytes_in_flight)
                 .with("in_flight", member.in_flight())
         };
         mirrors.iter().map(reason).collect()

@@ -30,7 +30,7 @@ use super::shared::list_order::ListOrder;
 use super::shared::smallest::first_smallest;
 use super::spec::PolicyError;
 use crate::member::{MemberIndex, Members};
-use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::Nanos;
 use std::cmp::Reverse;
 
@@ -92,11 +92,11 @@ impl ReadPolicy for Load {
         mirrors: &[Mirror],
         _members: &Members,
         _now: Nanos,
-    ) -> Vec<Reason> {
+    ) -> Vec<MirrorScore> {
         let reason = |mirror: &Mirror| {
             let disk = &self.disks[mirror.member.get()];
             let bonus = head_bonus(disk.last_end.abs_diff(mirror.offset));
-            Reason::new("score_256ths", disk.load - bonus)
+            MirrorScore::new("score_256ths", disk.load - bonus)
                 .with("load_256ths", disk.load)
                 .with("head_bonus_256ths", -bonus)
         };

@@ -27,7 +27,7 @@ use super::Build;
 use super::shared::list_order::ListPointer;
 use super::spec::PolicyError;
 use crate::member::Members;
-use crate::policy::{Choice, Ctx, Mirror, Places, Read, ReadPolicy};
+use crate::policy::{Choice, Ctx, Mirror, MirrorSet, Read, ReadPolicy};
 
 struct Split {
     pointer: ListPointer,
@@ -50,7 +50,7 @@ impl ReadPolicy for Split {
         if read.length <= self.slice_bytes {
             Choice::Mirror(self.pointer.next(mirrors))
         } else {
-            Choice::Split(Places::all(mirrors))
+            Choice::Split(MirrorSet::all(mirrors))
         }
     }
 

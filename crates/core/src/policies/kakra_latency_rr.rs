@@ -30,7 +30,7 @@ use super::shared::rotation::{Rotation, nth_by_devid};
 use super::spec::PolicyError;
 use crate::io::MemberIo;
 use crate::member::Members;
-use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::Nanos;
 
 struct LatencyRoundRobin {
@@ -93,13 +93,13 @@ impl ReadPolicy for LatencyRoundRobin {
         mirrors: &[Mirror],
         members: &Members,
         _now: Nanos,
-    ) -> Vec<Reason> {
+    ) -> Vec<MirrorScore> {
         let mut accounts = self.accounts.clone();
         accounts.begin_decision(mirrors, members);
         let limit_ns = limit_ns(&accounts, mirrors);
         let reason = |mirror: &Mirror| {
             let mean_ns = accounts.mean_ns(mirror);
-            Reason::new("beyond_limit_ns", mean_ns.saturating_sub(limit_ns))
+            MirrorScore::new("beyond_limit_ns", mean_ns.saturating_sub(limit_ns))
                 .with("mean_wait_ns", mean_ns)
         };
         mirrors.iter().map(reason).collect()

@@ -30,7 +30,7 @@ use super::Build;
 use super::shared::md_streams::Streams;
 use super::spec::PolicyError;
 use crate::member::{Member, Members};
-use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::Nanos;
 
 struct Raid1 {
@@ -63,7 +63,7 @@ impl ReadPolicy for Raid1 {
         mirrors: &[Mirror],
         members: &Members,
         _now: Nanos,
-    ) -> Vec<Reason> {
+    ) -> Vec<MirrorScore> {
         self.streams.reasons(mirrors, members, Member::in_flight)
     }
 }

@@ -47,7 +47,7 @@ use super::Build;
 use super::spec::PolicyError;
 use crate::io::{MemberIo, Op, Outcome, Purpose};
 use crate::member::{MemberState, Members};
-use crate::policy::{Choice, Ctx, Mirror, Places, Read, ReadPolicy, Reason};
+use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, Read, ReadPolicy};
 use crate::units::Nanos;
 
 struct Auto {
@@ -95,14 +95,14 @@ impl ReadPolicy for Auto {
         let due = self.note(place, alone.is_some(), read, mirrors, &view);
         if self.pays_to_split(place, mirrors, &view) {
             mirrors.iter().for_each(|mirror| self.members[mirror.member.get()].give(now));
-            return Choice::Split(Places::all(mirrors));
+            return Choice::Split(MirrorSet::all(mirrors));
         }
         match due {
             Some(probed) => {
                 let known = &mut self.members[mirrors[probed].member.get()];
                 known.give(now);
                 known.speed.forget();
-                Choice::All(Places::pair(place, probed))
+                Choice::All(MirrorSet::pair(place, probed))
             }
             None => Choice::Mirror(place),
         }
@@ -141,7 +141,7 @@ impl ReadPolicy for Auto {
         mirrors: &[Mirror],
         members: &Members,
         now: Nanos,
-    ) -> Vec<Reason> {
+    ) -> Vec<MirrorScore> {
         self.reasons(read, mirrors, members, now)
     }
 }

@@ -37,7 +37,7 @@ use super::spec::PolicyError;
 use crate::io::{IoId, MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
-use crate::recent::{RecentMedian, RecentQuantile};
+use crate::sliding_window::{WindowMedian, WindowQuantile};
 use crate::units::Nanos;
 use std::collections::VecDeque;
 
@@ -49,7 +49,7 @@ const DEPTHS: usize = 64;
 const FOUND_MAX: usize = 1024;
 
 struct Prequal {
-    usual: RecentQuantile,
+    usual: WindowQuantile,
     servers: Vec<Server>,
 }
 
@@ -59,19 +59,19 @@ struct Server {
     /// Reads in flight, oldest first, with what was in flight before each.
     found: VecDeque<(IoId, usize)>,
     /// By depth, in nanoseconds.
-    latency: [RecentMedian; DEPTHS],
+    latency: [WindowMedian; DEPTHS],
     sampled_at: Option<Nanos>,
 }
 
 /// Builds the policy; it takes no values.
 pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
-    let usual = RecentQuantile::new(HOT_ABOVE_PERMILLE);
+    let usual = WindowQuantile::new(HOT_ABOVE_PERMILLE);
     Ok(Box::new(Prequal { usual, servers: Vec::new() }))
 }
 
 impl Server {
     fn new() -> Server {
-        let latency = std::array::from_fn(|_| RecentMedian::default());
+        let latency = std::array::from_fn(|_| WindowMedian::default());
         Server { in_flight: 0, found: VecDeque::new(), latency, sampled_at: None }
     }
 
@@ -89,7 +89,7 @@ impl Server {
 
     fn learn(&mut self, depth: usize, wait_ns: u64, now: Nanos) {
         if !is_remembered(self.sampled_at, now) {
-            self.latency.fill(RecentMedian::default());
+            self.latency.fill(WindowMedian::default());
         }
         self.sampled_at = Some(now);
         self.latency[depth.min(DEPTHS - 1)].add(wait_ns);

@@ -9,8 +9,8 @@ pub use super::error::PolicyError;
 use super::modifiers::{self, ModifierInfo};
 use super::value::parse_value;
 use super::{Build, ParameterInfo, PolicyInfo, Unit, all, families, find, usage_of};
-use crate::nearest::nearest;
 use crate::policy::ReadPolicy;
+use crate::suggest::closest_name;
 use std::fmt;
 
 /// A policy, the modifiers around it, and the values they are to be built with.
@@ -146,7 +146,7 @@ impl ModifierSpec {
         }
         let unknown = || {
             let names = modifiers::ALL.iter().map(|info| info.name);
-            PolicyError::UnknownModifier(name.to_owned(), nearest(name, names))
+            PolicyError::UnknownModifier(name.to_owned(), closest_name(name, names))
         };
         let info = modifiers::find(name).ok_or_else(unknown)?;
         let values = parse_values(&format!("+{name}"), info.parameters, parts)?;
@@ -292,7 +292,7 @@ fn modify_all(specs: Vec<Spec>, modifiers: &str) -> Result<Vec<Spec>, PolicyErro
 fn parse_family(family: &str) -> Result<Vec<Spec>, PolicyError> {
     let rows: Vec<Spec> = all().filter(|info| info.family() == family).map(Spec::new).collect();
     if rows.is_empty() {
-        let nearest = nearest(family, families());
+        let nearest = closest_name(family, families());
         return Err(PolicyError::UnknownFamily(family.to_string(), nearest));
     }
     Ok(rows)
@@ -304,5 +304,5 @@ fn unknown_policy(name: &str) -> PolicyError {
     }
     let aliases = all().flat_map(|info| info.aliases.iter().copied());
     let names = all().map(|info| info.name);
-    PolicyError::UnknownPolicy(name.to_string(), nearest(name, names.chain(aliases)))
+    PolicyError::UnknownPolicy(name.to_string(), closest_name(name, names.chain(aliases)))
 }

@@ -30,7 +30,7 @@ use super::shared::equals::smallest_by_number;
 use super::shared::offset_turn::turn_at;
 use super::spec::PolicyError;
 use crate::member::{Member, Members};
-use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::{MIB, Nanos};
 
 /// What an I/O adds to the queue, by how far it lies from the last one submitted.
@@ -85,11 +85,11 @@ impl ReadPolicy for ZfsMirror {
         mirrors: &[Mirror],
         members: &Members,
         _now: Nanos,
-    ) -> Vec<Reason> {
+    ) -> Vec<MirrorScore> {
         let reason = |mirror: &Mirror| {
             let member = &members[mirror.member];
             let (queue, score) = (member.in_flight(), score(member, mirror.offset));
-            Reason::new("score", score).with("in_flight", queue).with("seek", score - queue)
+            MirrorScore::new("score", score).with("in_flight", queue).with("seek", score - queue)
         };
         mirrors.iter().map(reason).collect()
     }

@@ -36,7 +36,7 @@ impl Eligible {
     pub(super) fn among(piece: &Piece, members: &Members, backoffs: &[Backoff]) -> Eligible {
         let mut eligible = Eligible::all(piece.mirrors());
         eligible.count = retain(&mut eligible.list, eligible.count, |mirror| {
-            let in_sync = members[mirror.member].in_sync(mirror.offset, piece.length);
+            let in_sync = members[mirror.member].is_in_sync(mirror.offset, piece.length);
             in_sync && !piece.failed.contains(usize::from(mirror.copy))
         });
         eligible.prefer(|mirror| backoffs[mirror.member.get()].until().is_none());

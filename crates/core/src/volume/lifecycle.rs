@@ -2,8 +2,10 @@
 
 use super::piece::{CopySet, Piece};
 use super::{Step, Task, Volume};
-use crate::geometry::{Extent, MAX_COPIES, RESERVED_BYTES};
-use crate::io::{IoError, Leg, MemberIo, Op, Purpose, Reply, Request, RequestKind, VolumeError};
+use crate::geometry::{MAX_COPIES, MappedRange, RESERVED_BYTES};
+use crate::io::{
+    IoError, MemberIo, Op, Purpose, ReadRole, Reply, Request, RequestKind, VolumeError,
+};
 use crate::member::{MemberIndex, MemberState};
 use crate::policy::Mirror;
 use crate::units::BLOCK_BYTES;
@@ -38,7 +40,7 @@ impl Volume {
                 continue;
             }
             let mirror = Mirror { member, offset: 0, copy: 0 };
-            let extent = Extent { length: 0, mirrors: [mirror; MAX_COPIES], copies: 1 };
+            let extent = MappedRange { length: 0, mirrors: [mirror; MAX_COPIES], copies: 1 };
             self.add_piece(Piece::new(key, RequestKind::Flush, 0, &extent));
         }
         Ok(())
@@ -111,7 +113,7 @@ impl Volume {
         for mirror in piece.mirrors() {
             let member = &self.members[mirror.member];
             let takes = match op {
-                Op::Read => member.in_sync(mirror.offset, piece.length),
+                Op::Read => member.is_in_sync(mirror.offset, piece.length),
                 Op::Write | Op::Flush | Op::Discard => member.state != MemberState::Failed,
             };
             if takes {
@@ -125,7 +127,7 @@ impl Volume {
     fn issue_to(&mut self, key: u32, copies: CopySet, op: Op, purpose: Purpose) {
         for copy in copies.iter() {
             self.pieces.get_mut(key).pending += 1;
-            let task = Task { piece: key, copy: copy as u8, op, purpose, leg: Leg::Only };
+            let task = Task { piece: key, copy: copy as u8, op, purpose, role: ReadRole::Only };
             self.ready.push_back(Step::Issue(task));
         }
         if copies.is_empty() {
@@ -203,7 +205,7 @@ impl Volume {
     fn end_write(&mut self, key: u32) {
         let piece = self.pieces.get(key);
         let in_sync =
-            |mirror: &Mirror| self.members[mirror.member].in_sync(mirror.offset, piece.length);
+            |mirror: &Mirror| self.members[mirror.member].is_in_sync(mirror.offset, piece.length);
         let mut counts = piece.good.iter().any(|copy| in_sync(&piece.mirrors()[copy]));
         if counts && !piece.failed.is_empty() {
             let piece = *piece;

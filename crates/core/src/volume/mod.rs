@@ -35,10 +35,10 @@ mod tests;
 pub use eligibility::Eligible;
 
 use crate::geometry::ChunkMap;
-use crate::io::{IoError, IoId, Leg, MemberIo, Op, Outcome, Purpose, Reply};
+use crate::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose, ReadRole, Reply};
 use crate::io::{Request, RequestKind, VolumeError};
 use crate::member::{MemberIndex, MemberState, Members};
-use crate::policy::{Choice, Counter, Ctx, Mirror, Places, Read, ReadPolicy, Reason};
+use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, MirrorSet, Read, ReadPolicy};
 use crate::rng::Rng;
 use crate::slab::Slab;
 use crate::units::{BLOCK_BYTES, Nanos};
@@ -89,7 +89,7 @@ struct InFlight {
     piece: u32,
     copy: u8,
     /// Whether its race is over, and its piece perhaps gone.
-    lost: bool,
+    superseded: bool,
     /// The policy that was told of it.
     policy_number: u32,
 }
@@ -112,7 +112,7 @@ struct Task {
     copy: u8,
     op: Op,
     purpose: Purpose,
-    leg: Leg,
+    role: ReadRole,
 }
 
 /// A choice that the policy is about to be asked for.
@@ -238,7 +238,7 @@ impl Volume {
     }
 
     /// What the policy would go by in a choice that [`Volume::next_choice`] gave; nothing changes.
-    pub fn reasons(&self, choice: &NextChoice, now: Nanos) -> Vec<Reason> {
+    pub fn explain_choice(&self, choice: &NextChoice, now: Nanos) -> Vec<MirrorScore> {
         self.policy.explain(&choice.read, choice.mirrors.as_slice(), &self.members, now)
     }
 
@@ -252,10 +252,11 @@ impl Volume {
         result: Result<(), IoError>,
         now: Nanos,
     ) -> (MemberIo, Outcome) {
-        let InFlight { io, piece, copy, lost, policy_number } =
+        let InFlight { io, piece, copy, superseded, policy_number } =
             self.in_flight.remove(id.0 as u32).expect("a member I/O completes once");
         assert_eq!(io.id, id, "a member I/O completes once");
-        let outcome = Outcome { result, completed_at: now, wait: now - io.submitted_at, lost };
+        let outcome =
+            Outcome { result, completed_at: now, wait: now - io.submitted_at, superseded };
         self.members.get_mut(io.member).book_complete(&io, &outcome);
         if policy_number == self.policy_number {
             self.policy.on_complete(&io, &outcome, &mut Ctx { now, rng: &mut self.rng });
@@ -267,7 +268,7 @@ impl Volume {
         if !self.races.no_lines() {
             self.move_up(&io);
         }
-        if !lost {
+        if !superseded {
             self.on_piece_io(piece, usize::from(copy), &io, result);
         }
         (io, outcome)
@@ -341,7 +342,7 @@ impl Volume {
         let piece_read = self.pieces.get_mut(key);
         piece_read.pending = 1;
         let purpose = piece_read.read_purpose();
-        let task = Task { piece: key, copy, op: Op::Read, purpose, leg: Leg::Only };
+        let task = Task { piece: key, copy, op: Op::Read, purpose, role: ReadRole::Only };
         Some(self.issue(task, now))
     }
 
@@ -369,7 +370,7 @@ impl Volume {
 
     /// Cuts a piece into one part for each of `places`; the piece itself becomes the first part,
     /// the others are handed out next, in order.
-    fn split(&mut self, key: u32, mirrors: &[Mirror], places: Places) {
+    fn split(&mut self, key: u32, mirrors: &[Mirror], places: MirrorSet) {
         let whole = *self.pieces.get(key);
         let parts = places.iter().count();
         let share = whole.length.div_ceil(parts as u64).next_multiple_of(BLOCK_BYTES);
@@ -388,7 +389,7 @@ impl Volume {
             if whole.locked {
                 self.locked.push(piece);
             }
-            let task = Task { piece, copy: mirror.copy, op, purpose, leg: Leg::Only };
+            let task = Task { piece, copy: mirror.copy, op, purpose, role: ReadRole::Only };
             self.ready.push_front(Step::Issue(task));
         }
     }
@@ -396,7 +397,7 @@ impl Volume {
     /// Makes the member I/O, books it and tells the policy.
     #[inline]
     fn issue(&mut self, task: Task, now: Nanos) -> MemberIo {
-        let Task { piece: key, copy, op, purpose, leg } = task;
+        let Task { piece: key, copy, op, purpose, role } = task;
         let piece = self.pieces.get(key);
         let mirror = piece.mirrors()[usize::from(copy)];
         let request = &self.requests.get(piece.request).request;
@@ -415,10 +416,10 @@ impl Volume {
                 volume_offset: piece.offset,
                 stream: request.stream,
                 background: request.background,
-                leg,
+                role,
                 submitted_at: now,
             };
-            InFlight { io, piece: key, copy, lost: false, policy_number: self.policy_number }
+            InFlight { io, piece: key, copy, superseded: false, policy_number: self.policy_number }
         });
         let io = in_flight.io;
         self.members.get_mut(io.member).book_submit(&io);

@@ -1,6 +1,6 @@
 //! A piece: the part of a request that lies on one set of mirrors, and how far it has come.
 
-use crate::geometry::{Extent, MAX_COPIES};
+use crate::geometry::{MAX_COPIES, MappedRange};
 use crate::io::{Purpose, RequestKind, VolumeError};
 use crate::policy::Mirror;
 use crate::units::SECTOR_BYTES;
@@ -62,7 +62,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    pub(super) fn new(request: u32, kind: RequestKind, offset: u64, extent: &Extent) -> Piece {
+    pub(super) fn new(request: u32, kind: RequestKind, offset: u64, extent: &MappedRange) -> Piece {
         Piece {
             request,
             kind,
@@ -156,7 +156,7 @@ mod tests {
     fn halves_meet_at_the_edge_of_a_sector_wherever_there_is_one() {
         let mirror = Mirror { member: MemberIndex(0), offset: 0, copy: 0 };
         let halves = |offset, length| {
-            let extent = Extent { length, mirrors: [mirror; MAX_COPIES], copies: 1 };
+            let extent = MappedRange { length, mirrors: [mirror; MAX_COPIES], copies: 1 };
             let piece = Piece::new(0, RequestKind::Read, offset, &extent);
             piece.halves().map(|halves| halves.map(|half| (half.offset, half.length)))
         };

@@ -13,7 +13,7 @@
 
 use super::{InFlight, Step, Task, Volume};
 use crate::geometry::MAX_COPIES;
-use crate::io::{Leg, MemberIo, Op, Purpose};
+use crate::io::{MemberIo, Op, Purpose, ReadRole};
 use crate::member::MemberIndex;
 use crate::policy::{Choice, Mirror};
 use crate::slab::Slab;
@@ -180,7 +180,7 @@ impl Volume {
             (None, _) => {}
         }
         let copy = mirrors[choice.first()].copy;
-        self.run(race.key, copy, Leg::First, now)
+        self.run(race.key, copy, ReadRole::First, now)
     }
 
     /// Hands out a further read of a race, if that is still under way and the mirror can serve.
@@ -193,7 +193,7 @@ impl Volume {
         let given_up = found.kind != RaceKind::All && found.backup.take().is_none();
         let eligible = self.eligible(piece);
         let can_serve = eligible.as_slice().iter().any(|mirror| mirror.copy == copy);
-        (can_serve && !given_up).then(|| self.run(race.key, copy, Leg::Further, now))
+        (can_serve && !given_up).then(|| self.run(race.key, copy, ReadRole::Extra, now))
     }
 
     /// Queues the second reads that are due.
@@ -216,7 +216,7 @@ impl Volume {
         self.pieces.get_mut(ended.piece).race = None;
         for &runner in &ended.runners[..usize::from(ended.count)] {
             let loser = self.in_flight.get_mut(runner);
-            loser.lost = true;
+            loser.superseded = true;
             if ended.kind != RaceKind::All {
                 self.races.withdrawn.push_back(loser.io);
             }
@@ -245,10 +245,10 @@ impl Volume {
     }
 
     /// Hands out one read of a race.
-    fn run(&mut self, race: u32, copy: u8, leg: Leg, now: Nanos) -> MemberIo {
+    fn run(&mut self, race: u32, copy: u8, role: ReadRole, now: Nanos) -> MemberIo {
         let Race { piece, kind, .. } = *self.races.list.get(race);
         self.pieces.get_mut(piece).pending += 1;
-        let task = Task { piece, copy, op: Op::Read, purpose: Purpose::User, leg };
+        let task = Task { piece, copy, op: Op::Read, purpose: Purpose::User, role };
         let io = self.issue(task, now);
         let slot = io.id.0 as u32;
         let found = self.races.list.get_mut(race);

@@ -25,7 +25,7 @@ struct Splitter;
 
 impl ReadPolicy for Splitter {
     fn choose(&mut self, _: &Read, mirrors: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
-        Choice::Split(Places::all(mirrors))
+        Choice::Split(MirrorSet::all(mirrors))
     }
 }
 
@@ -39,8 +39,8 @@ impl ReadPolicy for Any {
         let other = (first + 1 + ctx.rng.below(number - 1) as usize) % mirrors.len();
         let after = Nanos(ctx.rng.below(2) * backoff::FIRST.0 / 2);
         match ctx.rng.below(8) {
-            0 => Choice::Split(Places::all(mirrors)),
-            1 => Choice::All(Places::all(mirrors)),
+            0 => Choice::Split(MirrorSet::all(mirrors)),
+            1 => Choice::All(MirrorSet::all(mirrors)),
             2..4 => Choice::Hedge { first, backup: other, after },
             4..6 => Choice::Tied { first, second: other, after },
             _ => Choice::Mirror(first),
@@ -122,7 +122,7 @@ impl World {
         let read = self.perform(&io);
         let result = read.as_ref().map(|_| ()).map_err(|error| *error);
         let (_, outcome) = self.volume.complete(io.id, result, self.now);
-        if !outcome.lost {
+        if !outcome.superseded {
             let buffer = self.buffers.get_mut(&io.request.0).unwrap();
             buffer.extend(read.unwrap_or_default());
         }

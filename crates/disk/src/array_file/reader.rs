@@ -5,7 +5,7 @@
 //! ours. Every value keeps its span; an error turns it into a line.
 
 use super::ArrayError;
-use mirrorball_core::nearest::nearest;
+use mirrorball_core::suggest::closest_name;
 use std::fmt::Display;
 use std::ops::Range;
 use toml::Spanned;
@@ -233,7 +233,7 @@ impl<'a> Section<'a> {
 impl ArrayError {
     /// Adds what was probably meant by `word`, or else all that it could have been.
     pub(super) fn with_nearest(mut self, word: &str, known: &[&str], listing: &str) -> ArrayError {
-        self.hint = Some(match nearest(word, known.iter().copied()) {
+        self.hint = Some(match closest_name(word, known.iter().copied()) {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("{listing} {}", known.join(", ")),
         });

@@ -133,7 +133,7 @@ impl Executor {
             Origin::Volume(id) => {
                 let volume = self.volume.as_mut().expect("the volume asked for it");
                 let (_, outcome) = volume.complete(id, io.result, now);
-                let wanted = outcome.result.is_ok() && !outcome.lost;
+                let wanted = outcome.result.is_ok() && !outcome.superseded;
                 match io.own_buffer {
                     None => {}
                     // Other parts of the request may still be on their way into its buffer.

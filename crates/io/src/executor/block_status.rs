@@ -58,9 +58,9 @@ impl Executor {
             let extent = volume.map().map(offset + done, length - done);
             let of = |mirror: &Mirror| &volume.members()[mirror.member];
             // One that is being rebuilt may serve a part of it.
-            let serves = |mirror: &&Mirror| of(mirror).in_sync(mirror.offset, 1);
+            let serves = |mirror: &&Mirror| of(mirror).is_in_sync(mirror.offset, 1);
             let serving: Vec<Mirror> = extent.mirrors().iter().filter(serves).copied().collect();
-            let whole = serving.iter().any(|it| of(it).in_sync(it.offset, extent.length));
+            let whole = serving.iter().any(|it| of(it).is_in_sync(it.offset, extent.length));
             let sources = if whole { all(&serving) } else { None };
             segments.push(StatusSegment { length: extent.length, sources });
             done += extent.length;

@@ -33,7 +33,7 @@ use active_io::{ActiveIo, Origin, RaceWinner};
 use member_slot::MemberSlot;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::{
-    IoError, Leg, MemberIo, Op, Request, RequestId, RequestKind, VolumeError,
+    IoError, MemberIo, Op, ReadRole, Request, RequestId, RequestKind, VolumeError,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::slab::Slab;
@@ -375,7 +375,7 @@ impl Executor {
     fn launch_for_volume(&mut self, io: &MemberIo) {
         let request = io.request.0 as u32;
         let within = self.place_in_buffer(io);
-        let races = io.op == Op::Read && io.leg != Leg::Only;
+        let races = io.op == Op::Read && io.role != ReadRole::Only;
         let own_buffer = races.then(|| self.driver.buffers.acquire(io.length as usize));
         self.launch(ActiveIo {
             origin: Origin::Volume(io.id),

@@ -29,7 +29,7 @@ pub use read::{Claim, Free, Process, Recipe, Row, Table};
 
 use anyhow::{Context, Result, bail};
 use builtin::BUILTINS;
-use mirrorball_core::nearest::nearest;
+use mirrorball_core::suggest::closest_name;
 use std::fs;
 use std::path::Path;
 
@@ -56,7 +56,7 @@ pub fn load(name: &str) -> Result<Recipe> {
         });
     }
     let Some(&(name, files)) = BUILTINS.iter().find(|(candidate, _)| *candidate == name) else {
-        match nearest(name, builtin_names()) {
+        match closest_name(name, builtin_names()) {
             Some(guess) => bail!("there is no recipe `{name}` (did you mean `{guess}`?)"),
             None => bail!(
                 "there is no recipe `{name}` (there are {})",

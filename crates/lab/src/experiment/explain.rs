@@ -15,7 +15,7 @@ use crate::experiment::inputs::Inputs;
 use crate::experiment::record::{ORACLE, PROGRAM_VERSION};
 use anyhow::{Result, anyhow, bail};
 use mirrorball_core::member::MemberState;
-use mirrorball_core::policy::{Part, Reason};
+use mirrorball_core::policy::{MirrorScore, ScoreTerm};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::MemberSpec;
 use mirrorball_sim::engine::{self, Contender, Run, Watch};
@@ -313,11 +313,11 @@ impl ChoiceMade {
 }
 
 impl Figure {
-    fn new(part: &Part) -> Figure {
+    fn new(part: &ScoreTerm) -> Figure {
         Figure { name: part.name, value: part.value }
     }
 
-    fn parts(reason: &Reason) -> Vec<Figure> {
+    fn parts(reason: &MirrorScore) -> Vec<Figure> {
         reason.parts.iter().map(Figure::new).collect()
     }
 

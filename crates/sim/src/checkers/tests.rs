@@ -1,7 +1,7 @@
 //! Each rule broken once: a checker that lets it pass is no checker.
 
 use super::*;
-use mirrorball_core::io::{IoError, IoId, Leg, Purpose};
+use mirrorball_core::io::{IoError, IoId, Purpose, ReadRole};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 
 /// Two members, the second failed or being rebuilt as the test has it, and a volume's events.
@@ -53,7 +53,7 @@ impl Script {
         member.bytes_in_flight -= io.length;
         let now = Nanos(now);
         let wait = now.saturating_sub(io.submitted_at);
-        let outcome = Outcome { result, completed_at: now, wait, lost };
+        let outcome = Outcome { result, completed_at: now, wait, superseded: lost };
         self.checkers.on_complete(io, &outcome, &self.members, now);
     }
 
@@ -74,7 +74,7 @@ fn io(id: u64, request: u64, op: Op, member: MemberIndex, now: u64) -> MemberIo 
         volume_offset: 0,
         stream: 0,
         background: false,
-        leg: Leg::Only,
+        role: ReadRole::Only,
         submitted_at: Nanos(now),
     }
 }
@@ -194,7 +194,7 @@ fn a_failed_flush_promises_nothing() {
     script.members.get_mut(SECOND).writes_in_flight -= 1;
     script.members.get_mut(SECOND).bytes_in_flight -= 4096;
     let result = Err(IoError::Transport);
-    let outcome = Outcome { result, completed_at: Nanos(20), wait: Nanos(10), lost: false };
+    let outcome = Outcome { result, completed_at: Nanos(20), wait: Nanos(10), superseded: false };
     script.checkers.on_complete(&flush, &outcome, &script.members, Nanos(20));
     script.checkers.on_reply(RequestId(1), false, &script.members, Nanos(20));
 }
@@ -228,8 +228,8 @@ fn a_read_that_was_cancelled_is_no_answer() {
 fn racing() -> (Script, MemberIo, MemberIo) {
     let mut script = Script::new();
     script.request(1, RequestKind::Read, 10);
-    let first = MemberIo { leg: Leg::First, ..io(1, 1, Op::Read, MemberIndex(0), 10) };
-    let further = MemberIo { leg: Leg::Further, ..io(2, 1, Op::Read, SECOND, 10) };
+    let first = MemberIo { role: ReadRole::First, ..io(1, 1, Op::Read, MemberIndex(0), 10) };
+    let further = MemberIo { role: ReadRole::Extra, ..io(2, 1, Op::Read, SECOND, 10) };
     script.submit(&first);
     script.submit(&further);
     (script, first, further)

@@ -9,7 +9,7 @@
 
 use super::error::Fault;
 use super::setters::{self, Setter};
-use mirrorball_core::nearest::nearest;
+use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::Nanos;
 
 /// Options that are treated alike.
@@ -38,7 +38,7 @@ pub(super) enum Support {
 pub(super) fn find(name: &str) -> Result<&'static Row, Fault> {
     ROWS.iter().find(|row| row.names.contains(&name)).ok_or_else(|| {
         let known = ROWS.iter().flat_map(|row| row.names).copied();
-        let hint = match nearest(name, known) {
+        let hint = match closest_name(name, known) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "fio 3.33 has no option of this name".to_owned(),
         };

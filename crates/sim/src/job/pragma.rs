@@ -4,7 +4,7 @@
 //! an idle run pass for a loaded one.
 
 use super::error::Fault;
-use mirrorball_core::nearest::nearest;
+use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::parse_rate;
 
 /// The kinds of work beside the jobs.
@@ -79,7 +79,7 @@ fn parse_devid(value: &str) -> Result<u64, Fault> {
 }
 
 fn unknown(what: &str, word: &str, known: &[&str]) -> Fault {
-    let hint = match nearest(word, known.iter().copied()) {
+    let hint = match closest_name(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known are {}", known.join(", ")),
     };

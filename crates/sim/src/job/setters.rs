@@ -4,7 +4,7 @@ use super::draft::{Draft, Engine};
 use super::error::Fault;
 use super::spec::{Access, Arrivals, Direction, Distribution, Extent, Mix, SizeShare, Zone};
 use super::value::{self, KbBase};
-use mirrorball_core::nearest::nearest;
+use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::Nanos;
 
 /// How an option takes its value, and what becomes of it.
@@ -312,7 +312,7 @@ fn rate_of(text: &str, base: KbBase) -> Result<Option<u64>, Fault> {
 }
 
 fn unknown(word: &str, known: &[&str]) -> Fault {
-    let hint = match nearest(word, known.iter().copied()) {
+    let hint = match closest_name(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("supported are {}", known.join(", ")),
     };

@@ -10,7 +10,7 @@ use super::runs::Run;
 use super::work::Busy;
 use super::{Auto, tenancy};
 use crate::member::Members;
-use crate::policy::{Mirror, Read, Reason};
+use crate::policy::{Mirror, MirrorScore, Read};
 use crate::units::Nanos;
 
 const IO_PER_WRITE_BEHIND: u64 = 4;
@@ -105,7 +105,7 @@ impl Auto {
         mirrors: &[Mirror],
         members: &Members,
         now: Nanos,
-    ) -> Vec<Reason> {
+    ) -> Vec<MirrorScore> {
         let run = self.runs.peek(read, mirrors, now);
         let busy = |mirror: &Mirror| self.known(mirror).speed.busy(&members[mirror.member]);
         let writes_least = mirrors.iter().map(|mirror| busy(mirror).writes).min().unwrap_or(0);
@@ -114,13 +114,13 @@ impl Auto {
         let part = self.with_first_part(mirrors, &view);
         let reason = |(place, mirror): (usize, &Mirror)| {
             if alone == Some(place) {
-                return Reason::new("cost_ns", 0).with("disk_to_itself", 1);
+                return MirrorScore::new("cost_ns", 0).with("disk_to_itself", 1);
             }
             if alone.is_none() && part == Some(place) {
-                return Reason::new("cost_ns", 0).with("part_of_request", 1);
+                return MirrorScore::new("cost_ns", 0).with("part_of_request", 1);
             }
             let cost = self.cost(mirror, busy(mirror), &view);
-            Reason::new("cost_ns", cost.total_ns())
+            MirrorScore::new("cost_ns", cost.total_ns())
                 .with("wait_ns", cost.wait_ns)
                 .with("seek_ns", cost.seek_ns)
                 .with("tenant_ns", cost.tenant_ns)

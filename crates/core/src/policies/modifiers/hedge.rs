@@ -27,7 +27,7 @@
 //! error, so that a member whose reads all take the same time is not hedged.
 
 use super::{Built, Modifier, around};
-use crate::io::{IoError, Leg, MemberIo, Op, Outcome, Purpose};
+use crate::io::{IoError, MemberIo, Op, Outcome, Purpose, ReadRole};
 use crate::member::Members;
 use crate::policies::Build;
 use crate::policies::shared::second_choice::shortest_of_others;
@@ -107,7 +107,7 @@ impl Modifier for Hedge {
     }
 
     fn on_submit(&mut self, io: &MemberIo, _ctx: &mut Ctx<'_>) {
-        if io.leg == Leg::Further {
+        if io.role == ReadRole::Extra {
             self.saved -= HEDGE_COST;
             self.hedges += 1;
         }
@@ -115,7 +115,8 @@ impl Modifier for Hedge {
 
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
         let class = &mut self.classes[class_of(io.length)];
-        let is_sample = io.op == Op::Read && io.purpose == Purpose::User && io.leg != Leg::Further;
+        let is_sample =
+            io.op == Op::Read && io.purpose == Purpose::User && io.role != ReadRole::Extra;
         match outcome.result {
             Ok(()) if is_sample => class.learn(outcome.wait.0, self.quantile_percent),
             // It would have waited longer than this, and that was too long already.

@@ -18,7 +18,7 @@ use super::{Build, Origin, ParameterInfo};
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
 use crate::policies::PolicyError;
-use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy, Reason};
+use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::Nanos;
 
 pub use table::ALL;
@@ -140,7 +140,7 @@ impl<M: Modifier> ReadPolicy for Modified<M> {
         mirrors: &[Mirror],
         members: &Members,
         now: Nanos,
-    ) -> Vec<Reason> {
+    ) -> Vec<MirrorScore> {
         self.inner.explain(read, mirrors, members, now)
     }
 }

@@ -6,7 +6,7 @@
 
 use super::slot_order::slot_order;
 use crate::member::{Member, MemberState, Members};
-use crate::policy::{Mirror, Read, Reason};
+use crate::policy::{Mirror, MirrorScore, Read};
 
 /// The streams that the members serve.
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ impl Streams {
         mirrors: &[Mirror],
         members: &Members,
         pending: impl Fn(&Member) -> u32,
-    ) -> Vec<Reason> {
+    ) -> Vec<MirrorScore> {
         let run_of = |mirror: &Mirror| {
             let (run, member) = (&self.runs[mirror.member.get()], &members[mirror.member]);
             let distance = mirror.offset.abs_diff(member.completed_end);
@@ -88,10 +88,12 @@ impl Streams {
         let reason = |mirror: &Mirror| {
             let (continues, may_move, distance) = run_of(mirror);
             let reason = match (continues, may_move) {
-                (true, false) => Reason::new("stream", -2),
-                (true, true) if !any_idle => Reason::new("stream", -1),
-                _ if self.any_non_rotational || any_idle => Reason::new("queue", queue(mirror)),
-                _ => Reason::new("distance_bytes", distance),
+                (true, false) => MirrorScore::new("stream", -2),
+                (true, true) if !any_idle => MirrorScore::new("stream", -1),
+                _ if self.any_non_rotational || any_idle => {
+                    MirrorScore::new("queue", queue(mirror))
+                }
+                _ => MirrorScore::new("distance_bytes", distance),
             };
             let in_flight = pending(&members[mirror.member]);
             reason.with("in_flight", in_flight).with("distance_bytes", distance)

@@ -1,7 +1,7 @@
 //! Decisions of modifiers, worked out by hand from their definitions.
 
 use super::script::{Script, Step, complete, follow, members, read, read_long};
-use crate::io::{Leg, MemberIo};
+use crate::io::{MemberIo, ReadRole};
 use crate::policies::Spec;
 use crate::policy::{Choice, Ctx};
 use crate::rng::Rng;
@@ -212,7 +212,7 @@ fn hedge_waits_for_its_quantile_and_keeps_its_budget() {
         let io = super::script::member_io(&read, &mirror, Nanos::ZERO);
         let mut rng = Rng::new(1);
         let mut ctx = Ctx { now: Nanos::ZERO, rng: &mut rng };
-        script.policy.on_submit(&MemberIo { leg: Leg::Further, ..io }, &mut ctx);
+        script.policy.on_submit(&MemberIo { role: ReadRole::Extra, ..io }, &mut ctx);
         hedged += 1;
     }
     assert_eq!((hedged, script.counter("hedges", None)), (7, 7));

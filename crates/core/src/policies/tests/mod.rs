@@ -21,7 +21,7 @@ mod script;
 
 use super::{MIRRORS_MAX, PolicyInfo, Spec, all, modifiers};
 use crate::member::{Member, MemberConfig, MemberIndex, Members};
-use crate::policy::{Choice, Ctx, Mirror, Read, Reason};
+use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read};
 use crate::rng::Rng;
 use crate::units::{GIB, MIB, Nanos};
 use proptest::prelude::*;
@@ -156,7 +156,7 @@ fn random_choices(spec: &Spec, seed: u64, reasons: Reasons) -> Vec<Choice> {
 }
 
 /// One for each mirror or none; and where the lowest score wins, it did.
-fn check_reasons(spec: &str, told: &[Reason], mirrors: usize, chosen: usize) {
+fn check_reasons(spec: &str, told: &[MirrorScore], mirrors: usize, chosen: usize) {
     assert!(told.is_empty() || told.len() == mirrors, "{spec}: {told:?}");
     if TAKE_THE_LOWEST.contains(&spec) {
         let lowest = told.iter().map(|reason| reason.score.value).min();

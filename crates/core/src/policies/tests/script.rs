@@ -4,7 +4,7 @@
 //! Members are called by their devid. A read's mirrors are the eligible members in stripe order,
 //! all at the volume's own offset.
 
-use crate::io::{IoError, IoId, Leg, MemberIo, Op, Outcome, Purpose, RequestId};
+use crate::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose, ReadRole, RequestId};
 use crate::member::{MemberConfig, MemberIndex, Members};
 use crate::policies::Spec;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -101,7 +101,7 @@ pub(super) fn member_io(read: &Read, mirror: &Mirror, now: Nanos) -> MemberIo {
         volume_offset: read.offset,
         stream: read.stream,
         background: read.background,
-        leg: Leg::Only,
+        role: ReadRole::Only,
         submitted_at: now,
     }
 }
@@ -240,7 +240,7 @@ impl Script {
     }
 
     fn end(&mut self, io: &MemberIo, result: Result<(), IoError>, wait: Nanos) {
-        let outcome = Outcome { result, completed_at: self.now, wait, lost: false };
+        let outcome = Outcome { result, completed_at: self.now, wait, superseded: false };
         self.members.get_mut(io.member).book_complete(io, &outcome);
         let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
         self.policy.on_complete(io, &outcome, &mut ctx);

@@ -184,7 +184,7 @@ impl Play {
         for (&block, &value) in &self.truth.settled {
             let extent = volume.map().map(block * BLOCK, BLOCK);
             for mirror in extent.mirrors() {
-                if volume.members()[mirror.member].in_sync(mirror.offset, BLOCK) {
+                if volume.members()[mirror.member].is_in_sync(mirror.offset, BLOCK) {
                     let held = self.world.disks.get(&(mirror.member.0, mirror.offset / BLOCK));
                     prop_assert_eq!(held, Some(&value), "block {} on {:?}", block, mirror);
                 }
@@ -217,7 +217,7 @@ fn may_be_lost(world: &World, io: &MemberIo) -> bool {
     let extent = world.volume.map().map(io.volume_offset, io.length);
     let can_serve = |mirror: &Mirror| {
         let member = &world.volume.members()[mirror.member];
-        mirror.member != io.member && member.in_sync(mirror.offset, io.length)
+        mirror.member != io.member && member.is_in_sync(mirror.offset, io.length)
     };
     io.op == Op::Read && world.bad.is_empty() && extent.mirrors().iter().any(can_serve)
 }

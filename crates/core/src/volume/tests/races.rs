@@ -16,7 +16,7 @@ struct Everything;
 
 impl ReadPolicy for Everything {
     fn choose(&mut self, _: &Read, mirrors: &[Mirror], _: &Members, _: &mut Ctx<'_>) -> Choice {
-        Choice::All(Places::all(mirrors))
+        Choice::All(MirrorSet::all(mirrors))
     }
 }
 
@@ -56,7 +56,7 @@ fn answered(world: &mut World, id: u64) {
 fn a_hedge_reads_once_where_the_first_answers_in_time() {
     let mut world = world(HEDGE);
     let first = ask(&mut world, 2);
-    assert_eq!(first.iter().map(|io| io.leg).collect::<Vec<_>>(), [Leg::First]);
+    assert_eq!(first.iter().map(|io| io.role).collect::<Vec<_>>(), [ReadRole::First]);
     assert_eq!(world.volume.poll_timeout(), Some(AFTER));
     world.complete(first[0]);
     answered(&mut world, 2);
@@ -70,9 +70,9 @@ fn a_hedge_reads_again_after_its_time_and_the_first_answer_counts() {
     let first = ask(&mut world, 2)[0];
     assert!(wait(&mut world, AFTER - Nanos(1)).is_empty(), "not yet");
     let second = wait(&mut world, Nanos(1))[0];
-    assert_eq!((second.leg, second.length), (Leg::Further, first.length));
+    assert_eq!((second.role, second.length), (ReadRole::Extra, first.length));
     assert_ne!(second.member, first.member);
-    assert!(!world.complete(second).lost);
+    assert!(!world.complete(second).superseded);
     answered(&mut world, 2);
     assert_eq!(world.volume.poll_cancel().map(|io| io.id), Some(first.id));
     assert_eq!(world.volume.poll_cancel(), None);
@@ -80,7 +80,7 @@ fn a_hedge_reads_again_after_its_time_and_the_first_answer_counts() {
     assert_eq!(world.volume.members()[first.member].reads_in_flight, 1, "but the books know it");
     // The executor was too late, or would not: it ends as ever.
     let outcome = world.complete(first);
-    assert!(outcome.lost && outcome.result.is_ok());
+    assert!(outcome.superseded && outcome.result.is_ok());
     assert_eq!(world.reply(), None);
 }
 
@@ -118,7 +118,10 @@ fn a_failed_first_read_is_repaired_with_what_is_read_under_the_lock() {
     world.complete(second);
     assert_eq!(world.reply(), None);
     let again = world.pump();
-    assert_eq!((again[0].op, again[0].leg, again[0].member), (Op::Read, Leg::Only, second.member));
+    assert_eq!(
+        (again[0].op, again[0].role, again[0].member),
+        (Op::Read, ReadRole::Only, second.member)
+    );
     world.complete(again[0]);
     let repair = world.pump();
     assert_eq!((repair[0].op, repair[0].member), (Op::Write, first.member));
@@ -134,7 +137,7 @@ fn a_first_read_that_fails_early_is_retried_at_once_and_once() {
     world.bad.push((first.member.0, first.offset / BLOCK));
     world.complete(first);
     let retry = world.pump();
-    assert_eq!((retry.len(), retry[0].leg), (1, Leg::Only));
+    assert_eq!((retry.len(), retry[0].role), (1, ReadRole::Only));
     assert!(wait(&mut world, AFTER).is_empty(), "the hedge is off");
     world.complete(retry[0]);
     world.settle();
@@ -158,12 +161,12 @@ fn everything_is_read_and_nothing_cancelled_if_all_is_chosen() {
     world.settle();
     world.reply();
     let reads = ask(&mut world, 2);
-    let legs: Vec<Leg> = reads.iter().map(|io| io.leg).collect();
-    assert_eq!(legs, [Leg::First, Leg::Further, Leg::Further]);
-    assert!(!world.complete(reads[1]).lost);
+    let roles: Vec<ReadRole> = reads.iter().map(|io| io.role).collect();
+    assert_eq!(roles, [ReadRole::First, ReadRole::Extra, ReadRole::Extra]);
+    assert!(!world.complete(reads[1]).superseded);
     answered(&mut world, 2);
     assert_eq!(world.volume.poll_cancel(), None);
-    assert!(world.complete(reads[0]).lost && world.complete(reads[2]).lost);
+    assert!(world.complete(reads[0]).superseded && world.complete(reads[2]).superseded);
     assert!(world.volume.is_idle());
 }
 
@@ -181,7 +184,7 @@ fn a_tie_of_a_busy_and_an_idle_member_is_the_idle_ones() {
     let mut world = world(TIE);
     ask(&mut world, 2);
     let [first, second] = ask(&mut world, 3)[..] else { panic!("one read each") };
-    assert_eq!((first.leg, second.leg), (Leg::First, Leg::Further));
+    assert_eq!((first.role, second.role), (ReadRole::First, ReadRole::Extra));
     assert_eq!(world.volume.poll_cancel().map(|io| io.id), Some(first.id));
     world.cancel(first);
     assert_eq!(world.reply(), None, "the other is still on its way");
@@ -219,11 +222,11 @@ fn a_tied_read_that_could_not_be_cancelled_may_still_answer_first() {
     let (mut world, ahead, [first, second]) = tied_behind_both();
     world.complete(ahead[0]);
     assert_eq!(world.volume.poll_cancel().map(|io| io.id), Some(second.id));
-    assert!(!world.complete(second).lost, "its member took it out of order");
+    assert!(!world.complete(second).superseded, "its member took it out of order");
     world.reply();
     answered(&mut world, 4);
     assert_eq!(world.volume.poll_cancel().map(|io| io.id), Some(first.id));
-    assert!(world.complete(first).lost);
+    assert!(world.complete(first).superseded);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::files;
 use crate::experiment::hash::stable_hash;
 use anyhow::{Result, bail};
-use mirrorball_core::nearest::nearest;
+use mirrorball_core::suggest::closest_name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -117,7 +117,7 @@ fn chosen(what: &str, names: &[&str], list: &str) -> Result<Vec<String>> {
         let before = chosen.len();
         chosen.extend(names.iter().filter(fits).map(|name| (*name).to_owned()));
         if chosen.len() == before {
-            match nearest(wanted, names.iter().copied()) {
+            match closest_name(wanted, names.iter().copied()) {
                 Some(guess) => {
                     bail!("the league has no {what} `{wanted}` (did you mean `{guess}`?)")
                 }

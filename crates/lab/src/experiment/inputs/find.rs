@@ -1,7 +1,7 @@
 //! Reading the text of an input, and what is said if there is none of its name.
 
 use anyhow::{Context, Error, Result, anyhow};
-use mirrorball_core::nearest::nearest;
+use mirrorball_core::suggest::closest_name;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
@@ -63,7 +63,7 @@ impl Kind {
         files.sort();
         let builtin = if name.contains('/') { Vec::new() } else { (self.builtin)() };
         let known = builtin.into_iter().chain(files.iter().map(String::as_str));
-        let found = nearest(path.file_name()?.to_str()?, known)?;
+        let found = closest_name(path.file_name()?.to_str()?, known)?;
         Some(folder.join(found).display().to_string())
     }
 }

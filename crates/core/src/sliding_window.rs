@@ -2,16 +2,16 @@
 //!
 //! Both hold a fixed number of samples, the newest in place of the oldest, and allocate nothing.
 
-/// How many samples a [`RecentQuantile`] holds.
+/// How many samples a [`WindowQuantile`] holds.
 const QUANTILE_SAMPLES: usize = 128;
 /// Samples are counted by value; a larger one counts as the largest.
 const VALUES: usize = 256;
-/// How many samples a [`RecentMedian`] holds: an odd number.
+/// How many samples a [`WindowMedian`] holds: an odd number.
 const MEDIAN_SAMPLES: usize = 9;
 
 /// A quantile of the last 128 samples, each from 0 to 255.
 #[derive(Clone, Debug)]
-pub struct RecentQuantile {
+pub struct WindowQuantile {
     permille: usize,
     ring: [u8; QUANTILE_SAMPLES],
     counts: [u8; VALUES],
@@ -23,20 +23,20 @@ pub struct RecentQuantile {
 
 /// The median of the last nine samples.
 #[derive(Clone, Debug, Default)]
-pub struct RecentMedian {
+pub struct WindowMedian {
     ring: [u64; MEDIAN_SAMPLES],
     added: usize,
     median: u64,
 }
 
-impl RecentQuantile {
+impl WindowQuantile {
     /// The smallest value that `permille` thousandths of the samples do not exceed.
     ///
     /// # Panics
     /// If `permille` is not from 1 to 1000.
-    pub fn new(permille: usize) -> RecentQuantile {
+    pub fn new(permille: usize) -> WindowQuantile {
         assert!((1..=1000).contains(&permille), "{permille} thousandths are no quantile");
-        RecentQuantile {
+        WindowQuantile {
             permille,
             ring: [0; QUANTILE_SAMPLES],
             counts: [0; VALUES],
@@ -83,7 +83,7 @@ impl RecentQuantile {
     }
 }
 
-impl RecentMedian {
+impl WindowMedian {
     /// Takes in a sample.
     pub fn add(&mut self, sample: u64) {
         self.ring[self.added % MEDIAN_SAMPLES] = sample;
@@ -108,13 +108,13 @@ mod tests {
 
     #[test]
     fn nothing_is_known_at_first() {
-        assert_eq!(RecentQuantile::new(840).get(), 0);
-        assert_eq!(RecentMedian::default().get(), None);
+        assert_eq!(WindowQuantile::new(840).get(), 0);
+        assert_eq!(WindowMedian::default().get(), None);
     }
 
     #[test]
     fn the_median_of_few() {
-        let mut median = RecentMedian::default();
+        let mut median = WindowMedian::default();
         for (sample, expected) in [(5, 5), (9, 5), (7, 7), (1, 5), (8, 7)] {
             median.add(sample);
             assert_eq!(median.get(), Some(expected), "after {sample}");
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn large_samples_count_as_the_largest() {
-        let mut quantile = RecentQuantile::new(1000);
+        let mut quantile = WindowQuantile::new(1000);
         quantile.add(1_000_000);
         assert_eq!(quantile.get(), 255);
     }
@@ -134,8 +134,8 @@ mod tests {
             samples in prop::collection::vec(0u32..300, 1..400),
             permille in 1usize..=1000,
         ) {
-            let mut quantile = RecentQuantile::new(permille);
-            let mut median = RecentMedian::default();
+            let mut quantile = WindowQuantile::new(permille);
+            let mut median = WindowMedian::default();
             for (index, &sample) in samples.iter().enumerate() {
                 quantile.add(sample);
                 median.add(u64::from(sample));

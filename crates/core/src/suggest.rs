@@ -8,7 +8,10 @@
 /// letters) is `word` with the rest left out, so it goes before any that is spelled otherwise, the
 /// shortest first. Else the fewest slips away, the first of equals, up to one slip in three
 /// letters. `None` if nothing is near.
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest_name<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let word = word.to_lowercase();
     let letters = word.chars().count();
     let mut best: Option<((Likeness, usize), &str)> = None;
@@ -101,7 +104,7 @@ mod tests {
             ("x", None),
             ("", None),
         ] {
-            assert_eq!(nearest(word, names), expected, "{word}");
+            assert_eq!(closest_name(word, names), expected, "{word}");
         }
     }
 
@@ -110,17 +113,17 @@ mod tests {
     fn a_beginning_goes_before_a_resemblance() {
         let models = ["hdd-15k", "hdd-5k4", "hdd-7k2-desktop", "hdd-7k2-ent"];
         assert_eq!(
-            nearest("hdd-7k2", models),
+            closest_name("hdd-7k2", models),
             Some("hdd-7k2-ent"),
             "the shortest that completes it"
         );
-        assert_eq!(nearest("HDD-7K2-D", models), Some("hdd-7k2-desktop"));
-        assert_eq!(nearest("hdd-5k2", models), Some("hdd-5k4"));
-        assert_eq!(nearest("hd", models), None, "too short to be a beginning");
+        assert_eq!(closest_name("HDD-7K2-D", models), Some("hdd-7k2-desktop"));
+        assert_eq!(closest_name("hdd-5k2", models), Some("hdd-5k4"));
+        assert_eq!(closest_name("hd", models), None, "too short to be a beginning");
     }
 
     #[test]
     fn the_first_of_equals_is_taken() {
-        assert_eq!(nearest("cat", ["bat", "rat"]), Some("bat"));
+        assert_eq!(closest_name("cat", ["bat", "rat"]), Some("bat"));
     }
 }
