@@ -1,17 +1,11 @@
 //! `mirrorball compare` as a user meets it: the program, files, exit codes and messages.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-#[path = "support/pair.rs"]
-mod pair;
-mod support;
-
-use pair::{ARRAY, JOB};
+use crate::common::samples::{ARRAY, JOB};
+use crate::common::{Folder, stderr, stdout};
 use std::fs;
 use std::ops::Deref;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-use support::{Folder, stderr, stdout};
 
 const COLUMNS: &str = "array,job,policy,seed,iops,mib_per_s,mean_us,p50_us,p99_us,p99_9_us,\
                        p99_99_us,share_by_devid,extra_reads";

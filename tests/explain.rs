@@ -1,15 +1,9 @@
 //! `mirrorball explain`: one choice after the other, in every form, and what it refuses.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-#[path = "support/pair.rs"]
-mod pair;
-mod support;
-
-use pair::{ARRAY, JOB};
+use crate::common::samples::{ARRAY, JOB};
+use crate::common::{Folder, stderr, stdout};
 use serde_json::Value;
 use std::fs;
-use support::{Folder, stderr, stdout};
 
 /// A folder with an array and a job.
 fn folder() -> Folder {

@@ -1,110 +1,34 @@
 //! `mirrorball emulate` as files in a folder and as loop devices, used by programs of others.
 //!
 //! Skipped, saying so, only where the kernel has no FUSE; the parts for loop devices also where
-//! nobody but root could have one. fio is skipped where it is not installed, unless `CI` is `true`.
+//! only root may make one.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-mod support;
-
+use crate::common::external::{self, skip_unless};
+use crate::common::service::Service;
+use crate::common::{Folder, noise};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use support::{Folder, stdout};
+use std::process::Command;
 
 const DISK: [&str; 7] =
     ["emulate", "ssd-sata-consumer", "--size", "64M", "--backing", "disk.img", "--export"];
 
-/// A server, and what it said before it was ready.
-struct Server {
-    process: Child,
-    lines: Vec<String>,
-}
-
-impl Server {
-    fn start(folder: &Folder, arguments: &[&str]) -> Server {
-        let mut process = folder.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let mut said: Vec<String> = Vec::new();
-        while said.last().is_none_or(|line| line != "ready") {
-            match lines.next() {
-                Some(line) => said.push(line.unwrap()),
-                None => panic!("{arguments:?} ended with {:?}: {said:?}", process.wait()),
-            }
-        }
-        // What it says later must have somewhere to go.
-        std::thread::spawn(move || lines.count());
-        Server { process, lines: said }
-    }
-
-    /// Sends it a signal and returns its exit code.
-    fn stop(mut self, signal: &str) -> Option<i32> {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
-        self.process.wait().unwrap().code()
-    }
-
-    /// The first loop device that it told of.
-    fn device(&self) -> &str {
-        let device = self.lines.iter().find_map(|line| line.split_once(" bytes at "));
-        device.expect("it says where").1
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // A test that fails unmounts, too; one that does not has waited for it already.
-        if self.process.try_wait().is_ok_and(|code| code.is_none()) {
-            let id = self.process.id().to_string();
-            let _ = Command::new("kill").args(["-TERM", &id]).status();
-            let _ = self.process.wait();
-        }
-    }
-}
-
 fn has_fuse() -> bool {
-    let found = Path::new("/dev/fuse").exists();
-    if !found {
-        eprintln!("skipped: this kernel has no /dev/fuse");
-    }
-    found
+    skip_unless(Path::new("/dev/fuse").exists(), "this kernel has no /dev/fuse")
 }
 
 fn has_loop_devices() -> bool {
-    let found = File::options().write(true).open("/dev/loop-control").is_ok();
-    if !found {
-        eprintln!("skipped: no right to make loop devices, or none in this kernel");
-    }
-    found && has_fuse()
+    let is_there = File::options().write(true).open("/dev/loop-control").is_ok();
+    skip_unless(is_there, "no right to make loop devices, or none in this kernel") && has_fuse()
 }
 
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 1u64;
-    let word = |_| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 56) as u8
-    };
-    (0..bytes).map(word).collect()
-}
-
-/// Whether fio wrote and read back 16 MiB with checksums; `false` if it is not installed.
-fn fio_verify(file: &Path, folder: &Folder) -> bool {
+/// Runs fio with checksums on a file or device; does nothing if fio is not installed.
+fn fio_verify(file: &Path, folder: &Folder) {
     let name = format!("--filename={}", file.display());
-    let job = ["--name=verify", "--rw=randwrite", "--bs=16k", "--size=16m", "--direct=1", &name];
-    let more = ["--ioengine=libaio", "--iodepth=16", "--verify=crc32c", "--verify_fatal=1"];
-    let mut command = Command::new("fio");
-    command.args(job).args(more).arg("--fsync=64").current_dir(folder.path("."));
-    let output = command.output();
-    let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-    let Ok(output) = output else {
-        assert!(!in_ci, "fio is missing: install it");
-        eprintln!("skipped: fio is missing");
-        return false;
-    };
-    assert!(stdout(&output).contains("err= 0"), "{}", stdout(&output));
-    true
+    let target = ["--ioengine=libaio", "--direct=1", "--size=16m", "--fsync=64", &name];
+    external::fio_verify(&folder.path("."), &target);
 }
 
 #[test]
@@ -114,7 +38,7 @@ fn a_file_keeps_its_data_over_fio_and_a_kill() {
     }
     let folder = Folder::new();
     let arguments = [&DISK[..], &["fuse:mount"]].concat();
-    let server = Server::start(&folder, &arguments);
+    let server = Service::start(&folder, &arguments);
     let path = folder.path("mount/volume");
     // `create` cuts files to nothing; not this one.
     let file = File::create(&path).unwrap();
@@ -148,7 +72,7 @@ fn a_file_keeps_its_data_over_fio_and_a_kill() {
     let dead = fs::read_dir(folder.path("mount")).unwrap_err().kind();
     assert_eq!(dead, ErrorKind::NotConnected, "nobody was left to tidy up");
 
-    let server = Server::start(&folder, &arguments);
+    let server = Service::start(&folder, &arguments);
     assert!(server.lines.iter().any(|line| line.contains("unmounted")), "{:?}", server.lines);
     let mut back = vec![9; data.len()];
     File::open(&path).unwrap().read_exact_at(&mut back, 1 << 20).unwrap();
@@ -165,12 +89,12 @@ fn a_loop_device_is_attached_and_detached_again() {
     }
     let folder = Folder::new();
     let arguments = [&DISK[..], &["fuse:mount", "--loop"]].concat();
-    let server = Server::start(&folder, &arguments);
+    let server = Service::start(&folder, &arguments);
     let first = server.device().to_owned();
     fio_verify(Path::new(&first), &folder);
     server.stop("-KILL");
 
-    let server = Server::start(&folder, &arguments);
+    let server = Service::start(&folder, &arguments);
     let says = |part: &str| server.lines.iter().any(|line| line.contains(part));
     assert!(says(&format!("detached {first}")) && says("unmounted"), "{:?}", server.lines);
     let data = noise(1 << 20);
@@ -198,16 +122,15 @@ fn a_hole_reads_as_zeroes_whatever_a_member_makes_of_discards() {
         return;
     }
     let folder = Folder::new();
-    let peer = Server::start(&folder, &[&DISK[..], &["nbd:unix:peer"]].concat());
+    let peer = Service::start(&folder, &[&DISK[..], &["nbd:unix:peer"]].concat());
     File::create(folder.path("local.img")).unwrap().set_len(64 << 20).unwrap();
-    let uri = format!("nbd+unix:///?socket={}", folder.path("peer").display());
+    let uri = folder.nbd_uri("peer");
     let members = format!("[[member]]\nuri = \"{uri}\"\n[[member]]\npath = \"local.img\"\n");
     fs::write(folder.path("pair.toml"), format!("profile = \"raid1\"\n{members}")).unwrap();
     let serve = ["serve", "pair.toml", "--control", "control", "--export", "fuse:mount"];
-    let server = Server::start(&folder, &serve);
+    let server = Service::start(&folder, &serve);
     let written = || {
-        let members = ["ctl", "--control", "control", "members", "--format", "json"];
-        let members = stdout(&folder.run(&members));
+        let members = folder.ctl(&["members", "--format", "json"]);
         let members: serde_json::Value = serde_json::from_str(&members).unwrap();
         members[0]["written_bytes"].as_u64().unwrap()
     };
@@ -242,7 +165,7 @@ fn each_member_is_a_file_and_wrong_use_is_told() {
         return;
     }
     folder.refuses(&with(&["fuse:full"]), &["not an empty folder"]);
-    let server = Server::start(&folder, &with(&["fuse:mount"]));
+    let server = Service::start(&folder, &with(&["fuse:mount"]));
     let entries = fs::read_dir(folder.path("mount")).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
     names.sort();

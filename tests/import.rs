@@ -1,14 +1,10 @@
 //! `mirrorball import fio` as a user meets it, from what fio 3.33 wrote to a report.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-mod support;
-
+use crate::common::{Folder, stderr, stdout};
 use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use support::{Folder, stderr, stdout};
 
 /// An empty folder beside which fio's files lie.
 struct Place {

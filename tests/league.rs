@@ -1,12 +1,8 @@
 //! `mirrorball league`, whole: a corner of the matrix, in every form.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-mod support;
-
+use crate::common::{Folder, stdout};
 use mirrorball_lab::evaluation::league::standings::{LEAST, TAIL_MOST};
 use std::fs;
-use support::{Folder, stdout};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// The league as it was played for the book.
@@ -116,7 +112,11 @@ fn the_readme_shows_the_league_that_was_played() {
         let text = format!("{before}{}\n{made}\n{}{after}", MARKS[0], MARKS[1]);
         fs::write(format!("{ROOT}/README.md"), text).unwrap();
     } else {
-        assert_eq!(shown.trim(), made.trim(), "UPDATE_README=1 cargo test --test league");
+        assert_eq!(
+            shown.trim(),
+            made.trim(),
+            "UPDATE_README=1 cargo test -p mirrorball --test program league"
+        );
     }
 }
 

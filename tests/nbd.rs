@@ -4,37 +4,32 @@
 //! A client that is not installed is skipped, saying so, unless `CI` is `true`; `./test` installs
 //! them.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-#[path = "nbd/holes.rs"]
 mod holes;
 
+use crate::common::service::Service;
+use crate::common::{Folder, external, noise};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use tempfile::TempDir;
+use std::process::Output;
 
 const PAIR: &str = "profile = \"raid1\"\n[[member]]\npath = \"a.img\"\n[[member]]\n\
                     path = \"b.img\"\n";
 /// The first bytes of a member hold nothing of the volume.
 const RESERVED_BYTES: u64 = 1 << 20;
 
-/// A folder, and a server that works in it.
+/// A folder, and the service that runs in it.
 struct Place {
-    folder: TempDir,
-    server: Option<Child>,
+    folder: Folder,
+    service: Option<Service>,
 }
 
 impl Place {
     fn new() -> Place {
-        // Not in the system's folder for temporary files, which may be memory.
-        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        Place { folder, server: None }
+        Place { folder: Folder::new(), service: None }
     }
 
-    /// A place with a pair of empty images and the array over them.
+    /// A place with two empty images and the array file `pair.toml` over them.
     fn with_pair() -> Place {
         let place = Place::new();
         fs::write(place.path("pair.toml"), PAIR).unwrap();
@@ -45,88 +40,52 @@ impl Place {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.path(name)
     }
 
-    fn mirrorball(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
-        command.args(arguments).current_dir(self.folder.path());
-        command
-    }
-
-    /// Starts a server, and waits until it is ready.
+    /// Starts a service that exports `socket`.
     fn start(&mut self, arguments: &[&str]) {
-        let usual = ["--export", "nbd:unix:socket", "--control", "control"];
-        let mut command = self.mirrorball(&[arguments, &usual].concat());
-        let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
-        let ready = lines.by_ref().map_while(Result::ok).any(|line| line == "ready");
-        assert!(ready, "{arguments:?} ended with {:?}", server.wait());
-        // What it says later must have somewhere to go.
-        std::thread::spawn(move || lines.count());
-        self.server = Some(server);
+        let common = ["--export", "nbd:unix:socket", "--control", "control"];
+        self.service = Some(Service::start(&self.folder, &[arguments, &common].concat()));
     }
 
     fn uri(&self) -> String {
-        format!("nbd+unix:///?socket={}", self.path("socket").display())
+        self.folder.nbd_uri("socket")
     }
 
     fn ctl(&self, arguments: &[&str]) -> String {
-        let output = self
-            .mirrorball(&[&["ctl", "--control", "control"], arguments].concat())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        self.folder.ctl(arguments)
     }
 
-    /// Sends the server a signal and returns its exit code.
     fn stop(&mut self, signal: &str) -> Option<i32> {
-        let mut server = self.server.take().unwrap();
-        let id = server.id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
-        server.wait().unwrap().code()
+        self.service.take().unwrap().stop(signal)
     }
 
-    /// Both images hold the same, where the volume lies.
+    /// Asserts that both images hold the same volume.
     fn assert_alike(&self) {
         let [first, second] = ["a.img", "b.img"].map(|name| fs::read(self.path(name)).unwrap());
         let begin = RESERVED_BYTES as usize;
         assert!(first[begin..] == second[begin..], "the mirrors differ");
     }
 
-    /// Runs a client to its end, or says that it is not installed.
     fn client(&self, program: &str, arguments: &[&str]) -> Option<String> {
-        let mut command = Command::new(program);
-        let output = command.args(arguments).current_dir(self.folder.path()).output();
-        let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-        let Ok(Output { status, stdout, stderr }) = output else {
-            assert!(!in_ci, "{program} is missing: install it");
-            eprintln!("skipped: {program} is missing");
-            return None;
-        };
-        let stderr = String::from_utf8_lossy(&stderr);
-        assert!(status.success(), "{program} {arguments:?}: {stderr}");
-        Some(String::from_utf8_lossy(&stdout).into_owned())
+        external::run(&self.folder.path("."), program, arguments)
+    }
+
+    /// Runs fio with checksums on the volume; returns false if fio is not installed.
+    fn fio_verify(&self) -> bool {
+        fio_verify(&self.folder.path("."), &self.uri())
     }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some(server) = &mut self.server {
-            let _ = server.kill();
-            let _ = server.wait();
-        }
-    }
+/// Writes pseudo-random bytes to `path`.
+fn write_noise(path: &Path, bytes: usize) {
+    fs::write(path, noise(bytes)).unwrap();
 }
 
-fn noise(path: &Path, bytes: usize) {
-    let mut state = 1u64;
-    let word = |_| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 56) as u8
-    };
-    fs::write(path, (0..bytes).map(word).collect::<Vec<u8>>()).unwrap();
+fn fio_verify(folder: &Path, uri: &str) -> bool {
+    let uri = format!("--uri={uri}");
+    external::fio_verify(folder, &["--ioengine=nbd", &uri, "--size=32m", "--fsync=64"])
 }
 
 #[test]
@@ -141,7 +100,7 @@ fn public_clients_copy_to_a_volume_and_back() {
         }
     }
     let size_bytes = 65_994_752;
-    noise(&place.path("noise.img"), size_bytes);
+    write_noise(&place.path("noise.img"), size_bytes);
     let copied = place.client("nbdcopy", &["--flush", "noise.img", &uri]);
     if copied.is_some() {
         place.client("nbdcopy", &[&uri, "back.img"]);
@@ -163,8 +122,7 @@ fn public_clients_copy_to_a_volume_and_back() {
 fn no_request_is_lost_while_the_policy_changes() {
     let mut place = Place::with_pair();
     place.start(&["serve", "pair.toml", "--buffered"]);
-    let uri = format!("--uri={}", place.uri());
-    let folder = place.folder.path().to_owned();
+    let (folder, uri) = (place.path("."), place.uri());
     let fio = std::thread::spawn(move || fio_verify(&folder, &uri));
     for policy in ["latency-rr", "round-robin:256K", "read-all-first", "pid"].repeat(10) {
         assert_eq!(place.ctl(&["policy", policy]), format!("{policy}\n"));
@@ -180,8 +138,7 @@ fn no_request_is_lost_while_the_policy_changes() {
 fn a_member_that_vanishes_under_load_harms_no_data() {
     let mut place = Place::with_pair();
     place.start(&["serve", "pair.toml", "--policy", "round-robin"]);
-    let uri = format!("--uri={}", place.uri());
-    let folder = place.folder.path().to_owned();
+    let (folder, uri) = (place.path("."), place.uri());
     let fio = std::thread::spawn(move || fio_verify(&folder, &uri));
     // Once something was written.
     while place.ctl(&["members"]).contains(" 0 writes") {
@@ -198,7 +155,7 @@ fn a_member_that_vanishes_under_load_harms_no_data() {
     // It comes back, empty, and is rebuilt while clients work on.
     File::options().write(true).open(place.path("b.img")).unwrap().set_len(64 << 20).unwrap();
     place.ctl(&["members", "rebuild", "2"]);
-    assert!(fio_verify(place.folder.path(), &format!("--uri={}", place.uri())));
+    assert!(place.fio_verify());
     while place.ctl(&["members"]).contains("rebuilding") {}
     assert!(place.ctl(&["status"]).contains("in sync"));
     assert_eq!(place.stop("-TERM"), Some(0));
@@ -217,27 +174,12 @@ fn members_that_differ_are_rebuilt_from_the_one_that_is_trusted() {
     assert_eq!(fs::read(place.path("a.img")).unwrap()[40 << 20..][..512], [1; 512]);
 }
 
-/// Writes 32 MiB in random order and reads it back; whether fio is there.
-fn fio_verify(folder: &Path, uri: &str) -> bool {
-    let job = ["--name=verify", "--ioengine=nbd", uri, "--rw=randwrite", "--bs=16k", "--size=32m"];
-    let more = ["--iodepth=16", "--verify=crc32c", "--verify_fatal=1", "--fsync=64"];
-    let output = Command::new("fio").args(job).args(more).current_dir(folder).output();
-    let Ok(output) = output else {
-        eprintln!("skipped: fio is missing");
-        return false;
-    };
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("err= 0"), "{text}");
-    true
-}
-
 #[test]
 fn an_emulated_disk_keeps_its_data_over_a_kill() {
     let mut place = Place::new();
     let disk = ["emulate", "ssd-sata-consumer", "--size", "64M", "--backing", "disk.img"];
     place.start(&disk);
-    noise(&place.path("noise.img"), 8 << 20);
+    write_noise(&place.path("noise.img"), 8 << 20);
     let copied = place.client("nbdcopy", &["noise.img", &place.uri()]).is_some();
     let stats = place.ctl(&["stats"]);
     assert!(!copied || stats.contains("lateness"), "{stats}");
@@ -260,11 +202,11 @@ fn figures_of_a_host_that_was_late_are_refused() {
     place.start(&["emulate", "delay", "--size", "64M", "--speed", "1000x", "--check"]);
     let check = |place: &Place| {
         let stats = ["ctl", "--control", "control", "stats", "--check"];
-        let output = place.mirrorball(&stats).output().unwrap();
+        let output = place.folder.command(&stats).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     assert_eq!(check(&place).0, Some(0));
-    noise(&place.path("noise.img"), 1 << 20);
+    write_noise(&place.path("noise.img"), 1 << 20);
     if place.client("nbdcopy", &["noise.img", &place.uri()]).is_none() {
         return;
     }
@@ -300,7 +242,7 @@ fn a_member_may_be_a_part_of_a_file() {
         + &["a.img", "b.img"].map(|name| format!("[[member]]\npath = \"{name}\"\n{part}")).concat();
     fs::write(place.path("parts.toml"), array).unwrap();
     place.start(&["serve", "parts.toml"]);
-    noise(&place.path("noise.img"), 1 << 20);
+    write_noise(&place.path("noise.img"), 1 << 20);
     let copied = place.client("nbdcopy", &["--flush", "noise.img", &place.uri()]).is_some();
     assert_eq!(place.stop("-TERM"), Some(0));
     let image = fs::read(place.path("b.img")).unwrap();
@@ -312,7 +254,8 @@ fn a_member_may_be_a_part_of_a_file() {
         "profile = \"single\"\n[[member]]\npath = \"a.img\"\nsize = \"1G\"\n",
     )
     .unwrap();
-    let output = place.mirrorball(&["serve", "short.toml", "-e", "nbd:unix:x"]).output().unwrap();
+    let output =
+        place.folder.command(&["serve", "short.toml", "-e", "nbd:unix:x"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("too few"), "{output:?}");
 }
@@ -321,7 +264,7 @@ fn a_member_may_be_a_part_of_a_file() {
 fn what_cannot_be_served_is_refused_with_a_hint() {
     let place = Place::with_pair();
     let refused = |arguments: &[&str], code, parts: &[&str]| {
-        let output = place.mirrorball(arguments).output().unwrap();
+        let output = place.folder.command(arguments).output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
         for part in parts {
@@ -350,7 +293,7 @@ fn what_cannot_be_served_is_refused_with_a_hint() {
 fn the_control_socket_may_be_named_before_and_behind_the_question() {
     let place = Place::new();
     let asked = |words: &[&str]| {
-        let Output { status, stderr, .. } = place.mirrorball(words).output().unwrap();
+        let Output { status, stderr, .. } = place.folder.command(words).output().unwrap();
         (status.code(), String::from_utf8(stderr).unwrap())
     };
     let nobody = (Some(1), "nobody answers at `v.ctl`");

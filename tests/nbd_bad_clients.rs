@@ -1,14 +1,13 @@
 //! Clients that send garbage, lie, vanish or come in crowds, against the whole program: whoever
 //! behaves beside them notices nothing.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-use std::io::{BufRead, BufReader, Read, Write};
+use crate::common::Folder;
+use crate::common::service::Service;
+use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
-use tempfile::TempDir;
 
 const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
 const READ: u16 = 0;
@@ -17,25 +16,20 @@ const COOKIE: u64 = 0x0123_4567_89ab_cdef;
 
 /// A mirrored volume with a good client, which wrote something and reads it again and again.
 struct Place {
-    folder: TempDir,
-    server: Child,
+    folder: Folder,
+    server: Service,
     good: Option<UnixStream>,
 }
 
 impl Place {
     fn new() -> Place {
-        let folder = TempDir::new().unwrap();
+        let folder = Folder::new();
         let pair =
             "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\nsize = \"64MiB\"\ncount = 2\n";
-        std::fs::write(folder.path().join("pair.toml"), pair).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
-        command.args(["emulate", "pair.toml", "--export", "nbd:unix:socket"]);
-        command.args(["--control", "control"]).current_dir(folder.path());
-        let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
-        assert!(lines.by_ref().map_while(Result::ok).any(|line| line == "ready"));
-        // What it says later must have somewhere to go.
-        std::thread::spawn(move || lines.count());
+        std::fs::write(folder.path("pair.toml"), pair).unwrap();
+        let emulate = ["emulate", "pair.toml", "--export", "nbd:unix:socket"];
+        let arguments = [&emulate[..], &["--control", "control"]].concat();
+        let server = Service::start(&folder, &arguments);
         let mut place = Place { folder, server, good: None };
         let mut good = place.client();
         good.write_all(&[&request(WRITE, 0, 4096)[..], &[7; 4096]].concat()).unwrap();
@@ -45,7 +39,7 @@ impl Place {
     }
 
     fn connect(&self) -> UnixStream {
-        UnixStream::connect(self.folder.path().join("socket")).unwrap()
+        UnixStream::connect(self.folder.path("socket")).unwrap()
     }
 
     /// A client past its handshake.
@@ -72,11 +66,7 @@ impl Place {
 
     /// What `ctl status` prints.
     fn status(&self, more: &[&str]) -> String {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
-        command.args(["ctl", "--control", "control", "status"]).args(more);
-        let output = command.current_dir(self.folder.path()).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        self.folder.ctl(&[&["status"], more].concat())
     }
 
     /// Ends the server, which must end in good order, with nothing amiss and nobody forgotten.
@@ -88,16 +78,7 @@ impl Place {
         let is_alone = |status: &str| status.contains("\"connections\": 0");
         let mut statuses = (0..100).map(|_| self.status(&["--format", "json"]));
         assert!(statuses.any(|status| is_alone(&status)), "{}", self.status(&[]));
-        let id = self.server.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-        assert_eq!(self.server.wait().unwrap().code(), Some(0));
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
+        self.server.terminate();
     }
 }
 
@@ -195,7 +176,7 @@ fn nobody_can_be_let_in_for_a_while() {
         let nofile = format!("--nofile={soft}:");
         assert!(Command::new("prlimit").args(["--pid", &id, &nofile]).status().unwrap().success());
     };
-    let control = || UnixStream::connect(place.folder.path().join("control")).unwrap();
+    let control = || UnixStream::connect(place.folder.path("control")).unwrap();
     let answers = |mut socket: UnixStream, ask: &[u8]| {
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         socket.write_all(ask).unwrap();

@@ -3,87 +3,17 @@
 //! `nbdkit` and `qemu-nbd` are skipped, saying so, where they are not installed, unless `CI` is
 //! `true`; `./test` installs them.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-#[path = "nbd_members/reopen.rs"]
 mod reopen;
-mod support;
-
+use crate::common::external::{self, External};
+use crate::common::service::{Service, wait_until};
+use crate::common::{Folder, stderr};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-use support::{Folder, stderr, stdout};
 
 const SIZE_BYTES: u64 = 64 << 20;
 /// The first bytes of a member hold nothing of the volume.
 const RESERVED_BYTES: usize = 1 << 20;
-const TOO_LONG: Duration = Duration::from_secs(60);
-
-/// A program that is ended with the test.
-struct Running(Child);
-
-impl Running {
-    /// Starts one of ours, and waits until it is ready; what it said until then comes with it.
-    fn ours(folder: &Folder, arguments: &[&str]) -> (Running, Vec<String>) {
-        let mut child = folder.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let said = lines.by_ref().map_while(Result::ok).take_while(|line| line != "ready");
-        let said: Vec<String> = said.collect();
-        assert!(child.try_wait().unwrap().is_none(), "{arguments:?}: {said:?}");
-        std::thread::spawn(move || lines.count());
-        (Running(child), said)
-    }
-
-    /// Starts one of others, and waits for its socket; `None` if it is not installed.
-    fn theirs(folder: &Folder, program: &str, arguments: &[&str], socket: &str) -> Option<Running> {
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(folder.path("."));
-        let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-        let Ok(child) = command.stdout(Stdio::null()).spawn() else {
-            assert!(!in_ci, "{program} is missing: install it");
-            eprintln!("skipped: {program} is missing");
-            return None;
-        };
-        let running = Running(child);
-        until(program, || folder.path(socket).exists());
-        Some(running)
-    }
-
-    /// Ends it as a crash would.
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-
-    fn signal(&self, signal: &str) {
-        let id = self.0.id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
-    }
-
-    fn stop(mut self) {
-        self.signal("-TERM");
-        assert_eq!(self.0.wait().unwrap().code(), Some(0));
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Waits until something is so.
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + TOO_LONG;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}: in vain");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// A folder with two images, and an array of the local one and of what listens at `socket`.
 fn place() -> Folder {
@@ -100,49 +30,31 @@ fn place() -> Folder {
     folder
 }
 
-fn serve(folder: &Folder) -> (Running, Vec<String>) {
+fn serve(folder: &Folder) -> Service {
     let arguments = ["serve", "pair.toml", "--policy", "round-robin", "--metrics", "0"];
     let places = ["--export", "nbd:unix:socket", "--control", "control"];
-    Running::ours(folder, &[&arguments[..], &places].concat())
+    Service::start(folder, &[&arguments[..], &places].concat())
 }
 
 /// The other machine: the second image, served by ourselves as a single member.
-fn peer(folder: &Folder) -> Running {
+fn peer(folder: &Folder) -> Service {
     let single = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nsize = \"64MiB\"\n";
     fs::write(folder.path("peer.toml"), single).unwrap();
     fs::create_dir_all(folder.path("disks")).unwrap();
     let emulate = ["emulate", "peer.toml", "--members", "--backing", "disks"];
-    Running::ours(folder, &[&emulate[..], &["--export", "nbd:unix:peer"]].concat()).0
+    Service::start(folder, &[&emulate[..], &["--export", "nbd:unix:peer"]].concat())
 }
 
-fn ctl(folder: &Folder, arguments: &[&str]) -> String {
-    stdout(&folder.run(&[&["ctl", "--control", "control"], arguments].concat()))
-}
-
-/// Writes 32 MiB in random order and reads it back; whether fio is there.
-fn fio_verify(folder: &Path, more: &[&str]) -> bool {
-    let uri = format!("--uri=nbd+unix:///?socket={}", folder.join("socket").display());
-    let job = ["--name=verify", "--ioengine=nbd", &uri, "--rw=randwrite", "--bs=16k"];
-    let verify = ["--size=32m", "--iodepth=16", "--verify=crc32c", "--verify_fatal=1"];
-    let output = Command::new("fio").args(job).args(verify).args(more).current_dir(folder).output();
-    let Ok(output) = output else {
-        eprintln!("skipped: fio is missing");
-        return false;
-    };
-    assert!(
-        output.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        stderr(&output)
-    );
-    true
+/// Runs fio with checksums on the volume; returns false if fio is not installed.
+fn fio_verify(folder: &Folder, more: &[&str]) -> bool {
+    let uri = format!("--uri={}", folder.nbd_uri("socket"));
+    let target = ["--ioengine=nbd", &uri, "--size=32m"];
+    external::fio_verify(&folder.path("."), &[&target[..], more].concat())
 }
 
 /// The value of a metric of the volume.
-fn metric(said: &[String], name: &str) -> u64 {
-    let place = said.iter().find_map(|line| line.strip_prefix("metrics: http://"));
-    let place = place.unwrap().strip_suffix("/metrics").unwrap();
-    let mut socket = TcpStream::connect(place).unwrap();
+fn metric(service: &Service, name: &str) -> u64 {
+    let mut socket = TcpStream::connect(service.metrics_address()).unwrap();
     socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
     let mut text = String::new();
     socket.read_to_string(&mut text).unwrap();
@@ -159,12 +71,15 @@ fn servers_of_others_hold_one_half_of_a_mirror() {
         let absolute = folder.path("peer").display().to_string();
         let arguments = arguments.iter().map(|&part| if part == "peer" { &absolute } else { part });
         let arguments: Vec<&str> = arguments.collect();
-        let Some(theirs) = Running::theirs(&folder, program, &arguments, "peer") else { continue };
-        let (ours, said) = serve(&folder);
-        if fio_verify(&folder.path("."), &["--fsync=64"]) {
-            assert!(metric(&said, "mirrorball_member_reads_total{devid=\"2\"}") > 100);
-            assert!(ctl(&folder, &["status"]).contains("in sync"), "{program}");
-            ours.stop();
+        let is_ready = || folder.path("peer").exists();
+        let Some(theirs) = External::start(&folder, program, &arguments, is_ready) else {
+            continue;
+        };
+        let ours = serve(&folder);
+        if fio_verify(&folder, &["--fsync=64"]) {
+            assert!(metric(&ours, "mirrorball_member_reads_total{devid=\"2\"}") > 100);
+            assert!(folder.ctl(&["status"]).contains("in sync"), "{program}");
+            ours.terminate();
             drop(theirs);
             let images = ["a.img", "b.img"].map(|name| fs::read(folder.path(name)).unwrap());
             let [first, second] = images.each_ref().map(|image| &image[RESERVED_BYTES..]);
@@ -180,37 +95,36 @@ fn servers_of_others_hold_one_half_of_a_mirror() {
 fn a_peer_that_is_killed_under_load_harms_no_data() {
     let folder = place();
     let other = peer(&folder);
-    let (ours, said) = serve(&folder);
+    let ours = serve(&folder);
     let written = "mirrorball_member_writes_total{devid=\"2\"}";
     std::thread::scope(|scope| {
-        let fio =
-            scope.spawn(|| fio_verify(&folder.path("."), &["--fsync=64", "--rate_iops=4000"]));
-        until("writes", || fio.is_finished() || metric(&said, written) > 100);
-        other.kill();
+        let fio = scope.spawn(|| fio_verify(&folder, &["--fsync=64", "--rate_iops=4000"]));
+        wait_until("writes", || fio.is_finished() || metric(&ours, written) > 100);
+        other.stop("-KILL");
         if !fio.join().unwrap() {
             return;
         }
-        assert!(ctl(&folder, &["status"]).contains("degraded"));
-        assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
+        assert!(folder.ctl(&["status"]).contains("degraded"));
+        assert!(folder.ctl(&["members"]).contains("devid 2: failed"));
         let rebuild = ["ctl", "--control", "control", "members", "rebuild", "2"];
         let absent = folder.run(&rebuild);
         assert!(stderr(&absent).contains("cannot attach"), "{}", stderr(&absent));
         let other = peer(&folder);
-        until("the peer is back", || {
+        wait_until("the peer is back", || {
             let slowly = [&rebuild[..], &["--rate", "1"]].concat();
             folder.run(&slowly).status.success()
         });
-        assert!(ctl(&folder, &["status"]).contains("rebuilding devid 2: "));
+        assert!(folder.ctl(&["status"]).contains("rebuilding devid 2: "));
         let read = "mirrorball_member_reads_total{devid=\"2\"}";
-        let before = metric(&said, read);
-        assert!(fio_verify(&folder.path("."), &[]), "it is written, and not read");
-        assert_eq!(metric(&said, read), before);
-        ctl(&folder, &["members", "rebuild", "2", "--rate", "1G"]);
-        until("the rebuild", || ctl(&folder, &["status"]).contains("in sync"));
-        assert!(fio_verify(&folder.path("."), &[]));
-        assert!(metric(&said, read) > before, "it is read again");
-        ours.stop();
-        other.stop();
+        let before = metric(&ours, read);
+        assert!(fio_verify(&folder, &[]), "it is written, and not read");
+        assert_eq!(metric(&ours, read), before);
+        folder.ctl(&["members", "rebuild", "2", "--rate", "1G"]);
+        wait_until("the rebuild", || folder.ctl(&["status"]).contains("in sync"));
+        assert!(fio_verify(&folder, &[]));
+        assert!(metric(&ours, read) > before, "it is read again");
+        ours.terminate();
+        other.terminate();
         let first = fs::read(folder.path("a.img")).unwrap();
         let second = fs::read(folder.path("disks/member-1.img")).unwrap();
         assert!(first[RESERVED_BYTES..] == second[RESERVED_BYTES..], "the mirrors differ");
@@ -222,25 +136,21 @@ fn a_peer_that_is_killed_under_load_harms_no_data() {
 fn a_peer_that_missed_nothing_is_read_again_when_it_returns() {
     let folder = place();
     let other = peer(&folder);
-    let (ours, said) = serve(&folder);
-    let uri = format!("nbd+unix:///?socket={}", folder.path("socket").display());
-    let copy = || {
-        let output = Command::new("nbdcopy").args([&uri, "null:"]).output();
-        output.map(|output| assert!(output.status.success(), "{}", stderr(&output))).is_ok()
-    };
+    let ours = serve(&folder);
+    let uri = folder.nbd_uri("socket");
+    let copy = || external::run(&folder.path("."), "nbdcopy", &[&uri, "null:"]).is_some();
     if !copy() {
-        eprintln!("skipped: nbdcopy is missing");
         return;
     }
-    other.kill();
+    other.stop("-KILL");
     assert!(copy(), "while it is away");
-    assert!(ctl(&folder, &["status"]).contains("in sync"), "{}", ctl(&folder, &["members"]));
+    assert!(folder.ctl(&["status"]).contains("in sync"), "{}", folder.ctl(&["members"]));
     let read = "mirrorball_member_reads_total{devid=\"2\"}";
-    let before = metric(&said, read);
+    let before = metric(&ours, read);
     let other = peer(&folder);
-    until("it is read", || copy() && metric(&said, read) > before);
-    ours.stop();
-    other.stop();
+    wait_until("it is read", || copy() && metric(&ours, read) > before);
+    ours.terminate();
+    other.terminate();
 }
 
 /// The peer is stopped, not killed: its connections stay, and nothing comes. The volume reads on
@@ -251,31 +161,26 @@ fn a_peer_that_goes_silent_holds_nobody_up() {
     let other = peer(&folder);
     let arguments = ["serve", "pair.toml", "--policy", "round-robin", "--metrics", "0"];
     let more = ["--export", "nbd:unix:socket", "--control", "control", "--peer-timeout", "500ms"];
-    let (ours, said) = Running::ours(&folder, &[&arguments[..], &more].concat());
-    let uri = format!("nbd+unix:///?socket={}", folder.path("socket").display());
-    let copy = || Command::new("nbdcopy").args([&uri, "null:"]).output();
-    if copy().is_err() {
-        eprintln!("skipped: nbdcopy is missing");
+    let ours = Service::start(&folder, &[&arguments[..], &more].concat());
+    let uri = folder.nbd_uri("socket");
+    let copy = || external::run(&folder.path("."), "nbdcopy", &[&uri, "null:"]).is_some();
+    if !copy() {
         return;
     }
-    let succeeds = || {
-        let output = copy().unwrap();
-        assert!(output.status.success(), "{}", stderr(&output));
-    };
     other.signal("-STOP");
-    succeeds();
-    assert!(ctl(&folder, &["status"]).contains("in sync"), "{}", ctl(&folder, &["members"]));
+    copy();
+    assert!(folder.ctl(&["status"]).contains("in sync"), "{}", folder.ctl(&["members"]));
     let errors = "mirrorball_member_errors_total{devid=\"2\"}";
-    assert!(metric(&said, errors) > 0, "it was asked");
+    assert!(metric(&ours, errors) > 0, "it was asked");
     other.signal("-CONT");
     let read = "mirrorball_member_reads_total{devid=\"2\"}";
-    let before = metric(&said, read);
-    until("it is read", || {
-        succeeds();
-        metric(&said, read) > before
+    let before = metric(&ours, read);
+    wait_until("it is read", || {
+        copy();
+        metric(&ours, read) > before
     });
-    ours.stop();
-    other.stop();
+    ours.terminate();
+    other.terminate();
 }
 
 #[test]

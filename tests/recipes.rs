@@ -1,10 +1,8 @@
 //! The recipes: they run, their order and tolerances hold, and the chapter of the book is theirs.
 
-mod support;
-
+use crate::common::{Folder, stdout};
 use mirrorball_lab::evaluation::recipe::compare::Repetition;
 use mirrorball_lab::evaluation::recipe::{builtin_names, load, markdown, run};
-use support::{Folder, stdout};
 
 const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recipes.md");
 

@@ -1,13 +1,9 @@
 //! `mirrorball report` as a page: what is in the file, and where it goes.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-mod support;
-
+use crate::common::{Folder, stderr, stdout};
 use std::fs;
 use std::ops::Deref;
 use std::process::Output;
-use support::{Folder, stderr, stdout};
 
 /// A folder with the results of a short comparison in `out`.
 struct Place {

@@ -1,12 +1,8 @@
 //! `mirrorball report` as a user meets it: saved results in, text out, exit codes and messages.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-mod support;
-
+use crate::common::{Folder, stderr, stdout};
 use std::fs;
 use std::ops::Deref;
-use support::{Folder, stderr, stdout};
 
 /// A folder with the results of a short comparison in `out`.
 struct Place {

@@ -4,16 +4,12 @@
 //! Where the kernel has no ublk driver the device itself is skipped, saying so;
 //! `benches/ublk-in-qemu.sh` shows it on a kernel that has.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-mod support;
-
+use crate::common::external::skip_unless;
+use crate::common::service::Service;
+use crate::common::{Folder, stderr, stdout};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use support::{Folder, stderr, stdout};
 
 const DISK: [&str; 8] =
     ["emulate", "ssd-sata-consumer", "--size", "64M", "--backing", "disk.img", "--export", "ublk"];
@@ -41,23 +37,19 @@ fn what_is_missing_is_told() {
 
 #[test]
 fn a_block_device_keeps_what_is_written() {
-    if !Path::new("/dev/ublk-control").exists() {
-        eprintln!("skipped: this kernel has no ublk driver (benches/ublk-in-qemu.sh brings one)");
+    let has_driver = Path::new("/dev/ublk-control").exists();
+    if !skip_unless(has_driver, "this kernel has no ublk driver (see benches/ublk-in-qemu.sh)") {
         return;
     }
     let folder = Folder::new();
-    let mut process = folder.command(&DISK).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-    let told = lines.find_map(|line| line.unwrap().split_once(" bytes at ").map(|it| it.1.into()));
-    let path: String = told.expect("it says where");
+    let service = Service::start(&folder, &DISK);
+    let path = service.device().to_owned();
     let device = File::options().read(true).write(true).open(&path).unwrap();
     device.write_all_at(&[0x5a; 1 << 20], 1 << 20).unwrap();
     device.sync_all().unwrap();
     drop(device);
     let image = std::fs::read(folder.path("disk.img")).unwrap();
     assert!(image[1 << 20..][..1 << 20].iter().all(|&byte| byte == 0x5a));
-    let id = process.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-    assert_eq!(process.wait().unwrap().code(), Some(0));
+    service.terminate();
     assert!(!Path::new(&path).exists(), "it tidies up");
 }

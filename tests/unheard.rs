@@ -1,13 +1,7 @@
 //! What the program says where nobody can hear it: it does its work all the same, ends as its exit
 //! codes promise, and obeys signals.
 
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
-
-#[path = "support/pair.rs"]
-mod pair;
-
-use pair::{ARRAY, JOB};
+use crate::common::samples::{ARRAY, JOB};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

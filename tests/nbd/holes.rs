@@ -1,6 +1,6 @@
 //! Block status: holes are told as such, and what was written never is.
 
-use crate::Place;
+use super::Place;
 use mirrorball_io::nbd_protocol::wire::{RawRequest, option, request, status_flag};
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -1,13 +1,13 @@
 //! Rebuilding a member whose file, or whose server, is another by now: what is on its address when
 //! the service ends is what was written.
 
-use crate::support::{Folder, stderr};
-use crate::{RESERVED_BYTES, Running, ctl, until};
+use super::RESERVED_BYTES;
+use crate::common::service::{Service, wait_until};
+use crate::common::{Folder, external, stderr};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::process::Command;
 
 const SIZE_BYTES: u64 = 16 << 20;
 
@@ -30,10 +30,10 @@ fn empty(folder: &Folder, name: &str, size_bytes: u64) {
     File::create(folder.path(name)).unwrap().set_len(size_bytes).unwrap();
 }
 
-fn serve(folder: &Folder, more: &[&str]) -> Running {
+fn serve(folder: &Folder, more: &[&str]) -> Service {
     let serve = ["serve", "pair.toml", "--policy", "first"];
     let places = ["--export", "nbd:unix:socket", "--control", "control"];
-    Running::ours(folder, &[&serve[..], &places, more].concat()).0
+    Service::start(folder, &[&serve[..], &places, more].concat())
 }
 
 /// What `members rebuild 2` is refused with.
@@ -44,7 +44,7 @@ fn refusal(folder: &Folder) -> String {
 }
 
 fn wait_until_in_sync(folder: &Folder) {
-    until("the rebuild", || ctl(folder, &["status"]).contains("in sync"));
+    wait_until("the rebuild", || folder.ctl(&["status"]).contains("in sync"));
 }
 
 /// One request to the volume, over a connection of its own; the data of a read.
@@ -101,7 +101,7 @@ fn a_failed_member_is_rebuilt_into_the_file_that_is_there_now() {
     let ours = serve(&folder, &[]);
     cut(&folder, "b.img", 0);
     write(&folder, 0, 0x11);
-    assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
+    assert!(folder.ctl(&["members"]).contains("devid 2: failed"));
     assert!(refusal(&folder).contains("bytes, and the member 16777216: too few"));
     fs::remove_file(folder.path("b.img")).unwrap();
     assert!(refusal(&folder).contains("b.img`: No such file"), "{}", refusal(&folder));
@@ -116,14 +116,14 @@ fn a_failed_member_is_rebuilt_into_the_file_that_is_there_now() {
     // Through all of that it serves on.
     write(&folder, 65536, 0x22);
     assert!(read(&folder, 65536).iter().all(|&byte| byte == 0x22));
-    assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
+    assert!(folder.ctl(&["members"]).contains("devid 2: failed"));
     replace(&folder, SIZE_BYTES);
-    assert!(ctl(&folder, &["members", "rebuild", "2"]).contains("opened again and being rebuilt"));
+    assert!(folder.ctl(&["members", "rebuild", "2"]).contains("opened again and being rebuilt"));
     wait_until_in_sync(&folder);
     write(&folder, 1 << 20, 0x77);
-    ours.stop();
+    ours.terminate();
     assert_alike(&folder, ["a.img", "b.img"]);
-    serve(&folder, &[]).stop();
+    serve(&folder, &[]).terminate();
 }
 
 #[test]
@@ -134,16 +134,17 @@ fn a_member_that_works_is_rebuilt_if_its_file_was_replaced() {
     fs::remove_file(folder.path("b.img")).unwrap();
     assert!(refusal(&folder).contains("there is nothing at"), "{}", refusal(&folder));
     assert!(
-        ctl(&folder, &["status"])
+        folder
+            .ctl(&["status"])
             .contains("devid 2: its file is gone from its path, where nothing is")
     );
     replace(&folder, SIZE_BYTES + 4096);
-    assert!(ctl(&folder, &["status"]).contains("where another file is"));
-    ctl(&folder, &["members", "rebuild", "2"]);
+    assert!(folder.ctl(&["status"]).contains("where another file is"));
+    folder.ctl(&["members", "rebuild", "2"]);
     write(&folder, 0, 0x77);
     wait_until_in_sync(&folder);
-    assert!(!ctl(&folder, &["status"]).contains("devid 2"));
-    ours.stop();
+    assert!(!folder.ctl(&["status"]).contains("devid 2"));
+    ours.terminate();
     // What it has beyond the member's size is nobody's.
     cut(&folder, "b.img", SIZE_BYTES);
     assert_alike(&folder, ["a.img", "b.img"]);
@@ -155,11 +156,11 @@ fn the_last_copy_is_not_given_up() {
     let ours = serve(&folder, &[]);
     cut(&folder, "a.img", 0);
     write(&folder, 0, 0x11);
-    assert!(ctl(&folder, &["members"]).contains("devid 1: failed"));
+    assert!(folder.ctl(&["members"]).contains("devid 1: failed"));
     replace(&folder, SIZE_BYTES);
     assert!(refusal(&folder).contains("while another member is not in sync"));
     assert!(read(&folder, 0).iter().all(|&byte| byte == 0x11));
-    ours.stop();
+    ours.terminate();
 }
 
 #[test]
@@ -169,16 +170,12 @@ fn what_nobody_holds_is_not_rebuilt() {
     for name in ["a.img", "b.img"] {
         cut(&folder, name, 0);
     }
-    let socket = folder.path("socket");
-    let uri = format!("nbd+unix:///?socket={}", socket.display());
-    let Ok(copied) = Command::new("nbdcopy").args([&uri, "null:"]).output() else {
-        eprintln!("skipped: nbdcopy is missing");
-        return;
-    };
+    let copy = ["--", &folder.nbd_uri("socket"), "null:"];
+    let Some(copied) = external::try_run(&folder.path("."), "nbdcopy", &copy) else { return };
     assert!(!copied.status.success());
-    assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
+    assert!(folder.ctl(&["members"]).contains("devid 2: failed"));
     assert!(refusal(&folder).contains("nothing to rebuild from"), "{}", refusal(&folder));
-    ours.stop();
+    ours.terminate();
 }
 
 /// The second server takes the address of the first, which is not gone, but silent.
@@ -198,37 +195,37 @@ fn a_peer_is_rebuilt_at_the_server_that_has_its_address_now() {
         fs::create_dir(folder.path(disks)).unwrap();
         let address = format!("nbd:unix:{socket}");
         let emulate = ["emulate", "peer.toml", "--members", "--backing", disks];
-        Running::ours(&folder, &[&emulate[..], &["--export", &address]].concat()).0
+        Service::start(&folder, &[&emulate[..], &["--export", &address]].concat())
     };
     let first = peer("first", "peer");
     let ours = serve(&folder, &["--peer-timeout", "500ms"]);
     first.signal("-STOP");
     write(&folder, 0, 0x11);
-    assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
+    assert!(folder.ctl(&["members"]).contains("devid 2: failed"));
     fs::remove_file(folder.path("peer")).unwrap();
     assert!(refusal(&folder).contains("cannot attach"), "{}", refusal(&folder));
     let second = peer("second", "other");
     fs::rename(folder.path("other"), folder.path("peer")).unwrap();
-    ctl(&folder, &["members", "rebuild", "2"]);
+    folder.ctl(&["members", "rebuild", "2"]);
     first.signal("-CONT");
     wait_until_in_sync(&folder);
     write(&folder, 1 << 20, 0x77);
-    ours.stop();
-    second.stop();
+    ours.terminate();
+    second.terminate();
     assert_alike(&folder, ["a.img", "second/member-1.img"]);
 }
 
 /// Nobody asks for anything after the peer is gone, and with it what it had not made durable.
 #[test]
 fn a_peer_that_takes_writes_with_it_is_failed_at_that_moment() {
-    let folder = crate::place();
-    let other = crate::peer(&folder);
-    let (ours, _) = crate::serve(&folder);
+    let folder = super::place();
+    let other = super::peer(&folder);
+    let ours = super::serve(&folder);
     write(&folder, 0, 0x11);
-    other.kill();
-    until("it is noticed", || ctl(&folder, &["status"]).contains("degraded"));
-    assert!(ctl(&folder, &["members"]).contains("devid 2: failed"));
-    ours.stop();
+    other.stop("-KILL");
+    wait_until("it is noticed", || folder.ctl(&["status"]).contains("degraded"));
+    assert!(folder.ctl(&["members"]).contains("devid 2: failed"));
+    ours.terminate();
 }
 
 /// A member that is a part of a file.
@@ -241,10 +238,10 @@ fn the_range_of_a_member_is_kept() {
     let ours = serve(&folder, &[]);
     replace(&folder, 16 << 20);
     File::options().write(true).open(folder.path("b.img")).unwrap().write_all_at(&[9], 0).unwrap();
-    ctl(&folder, &["members", "rebuild", "2"]);
+    folder.ctl(&["members", "rebuild", "2"]);
     wait_until_in_sync(&folder);
     write(&folder, 0, 0x77);
-    ours.stop();
+    ours.terminate();
     let [first, second] = ["a.img", "b.img"].map(|name| fs::read(folder.path(name)).unwrap());
     assert!(first[5 << 20..] == second[5 << 20..], "the mirrors differ");
     assert!(second[0] == 9 && second[1..4 << 20].iter().all(|&byte| byte == 0));

@@ -3,14 +3,10 @@
 //! Where Chromium and its driver are not installed the test says so and passes, unless `CI` is
 //! `true`; `./test` installs them.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
-
 mod driver;
-#[path = "../support/pair.rs"]
-mod pair;
-
+use crate::common::external::skip_missing;
+use crate::common::samples::{ARRAY, JOB};
 use driver::Browser;
-use pair::{ARRAY, JOB};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,10 +25,8 @@ const IS_TOLD: &str = "return !document.querySelector('.tip').hidden;";
 /// Whether the browser is there. In CI it has to be.
 fn has_browser() -> bool {
     let is_installed = driver::is_installed();
-    let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-    assert!(is_installed || !in_ci, "chromium is missing (apt-get install chromium-driver)");
     if !is_installed {
-        eprintln!("skipped: chromium is missing (apt-get install chromium chromium-driver)");
+        skip_missing("chromium (with chromedriver)");
     }
     is_installed
 }

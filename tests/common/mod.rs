@@ -1,27 +1,36 @@
-//! What tests of the whole program share: a folder to run it in, and what it answered.
+//! Shared by the tests of the whole program: a folder to run commands in, services of ours, and
+//! programs of other projects.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+pub(crate) mod external;
+pub(crate) mod samples;
+pub(crate) mod service;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// An empty folder that is gone when the test ends.
+/// A temporary folder that is removed when the test ends.
 pub(crate) struct Folder {
     folder: TempDir,
 }
 
 impl Folder {
+    /// A folder on the disk of the build: `/tmp` may be memory, which refuses `O_DIRECT`.
     pub(crate) fn new() -> Folder {
-        Folder { folder: TempDir::new().unwrap() }
+        Folder { folder: TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The program with these arguments, run in the folder.
+    /// URI of the NBD server that listens at the Unix socket `socket` of this folder.
+    pub(crate) fn nbd_uri(&self, socket: &str) -> String {
+        format!("nbd+unix:///?socket={}", self.path(socket).display())
+    }
+
+    /// The `mirrorball` command with these arguments, run in the folder.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
         command.args(arguments).current_dir(self.folder.path());
@@ -32,7 +41,12 @@ impl Folder {
         self.command(arguments).output().unwrap()
     }
 
-    /// Every file in a folder of it, with its bytes.
+    /// What `mirrorball ctl` prints about the service with the control socket `control`.
+    pub(crate) fn ctl(&self, arguments: &[&str]) -> String {
+        stdout(&self.run(&[&["ctl", "--control", "control"], arguments].concat()))
+    }
+
+    /// Every file below `folder`, with its bytes.
     pub(crate) fn contents(&self, folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = Vec::new();
         gather(&self.path(folder), &mut files);
@@ -40,7 +54,8 @@ impl Folder {
         files
     }
 
-    /// Runs what must be refused: exit code 2, one message that has all of `parts`, no new file.
+    /// Runs a command that must be refused: exit code 2, one message with all of `parts`, nothing
+    /// printed and no file written.
     pub(crate) fn refuses(&self, arguments: &[&str], parts: &[&str]) {
         let before = self.contents(".");
         let output = self.run(arguments);
@@ -66,13 +81,23 @@ fn gather(folder: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) {
     }
 }
 
-/// What a run that succeeded printed.
+/// Standard output of a run that succeeded.
 pub(crate) fn stdout(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What a run complained of.
+/// Standard error of a run.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Pseudo-random bytes, the same for every call.
+pub(crate) fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let byte = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..bytes).map(byte).collect()
 }

@@ -1,0 +1,26 @@
+//! Tests of the whole program: each module runs the `mirrorball` command as a user would.
+//!
+//! All modules are one test binary, so that it is linked once. `common` starts programs and skips
+//! tests whose requirements are missing. `tests/tidy` is a binary of its own: it reads the source
+//! tree and needs nothing built.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+mod common;
+mod compare;
+mod explain;
+mod fio;
+mod fuse;
+mod import;
+mod league;
+mod nbd;
+mod nbd_bad_clients;
+mod nbd_members;
+mod nbd_tls;
+mod policies;
+mod recipes;
+mod report;
+mod report_browser;
+mod report_text;
+mod ublk;
+mod unheard;
