@@ -56,10 +56,10 @@ pub use spec::{ArraySpec, ByteRange, Host, MemberSource, MemberSpec, Used};
 
 use crate::link::LinkParameters;
 use members::read_members;
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{GeometryError, Profile, UnknownProfile};
 use mirrorball_core::units::{Nanos, parse_bytes, parse_duration, parse_rate};
 use reader::{Section, Source};
-use std::fmt;
 use std::path::Path;
 use toml::de::DeTable;
 
@@ -72,33 +72,6 @@ pub struct ArrayFile {
     pub text: String,
     /// What it says.
     pub spec: ArraySpec,
-}
-
-/// What is wrong with an array file, where, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct ArrayError {
-    /// The file.
-    pub file: String,
-    /// The line in it, counted from 1, where one is to blame.
-    pub line: Option<usize>,
-    /// What is wrong.
-    pub message: String,
-    /// What to do, or what was probably meant.
-    pub hint: Option<String>,
-}
-
-impl fmt::Display for ArrayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        write!(f, ": {}", self.message)?;
-        match &self.hint {
-            Some(hint) => write!(f, " ({hint})"),
-            None => Ok(()),
-        }
-    }
 }
 
 /// The arrays compiled in, the default first.
@@ -125,17 +98,17 @@ impl ArrayFile {
     /// The array compiled in under `name`, with or without `arrays/` and `.toml` around it.
     ///
     /// # Errors
-    /// If there is none; the hint has the nearest name.
-    pub fn builtin(name: &str) -> Result<ArrayFile, ArrayError> {
+    /// If there is none; the help has the nearest name.
+    pub fn builtin(name: &str) -> Result<ArrayFile, Diagnostic> {
         let bare = name.strip_prefix("arrays/").unwrap_or(name);
         let bare = bare.strip_suffix(".toml").unwrap_or(bare);
         match BUILTINS.iter().find(|(candidate, _)| *candidate == bare) {
             Some((name, text)) => ArrayFile::parse(text, &format!("arrays/{name}.toml")),
             None => {
                 let known: Vec<&str> = ArrayFile::builtin_names().collect();
-                let message = "there is no built-in array of this name".to_owned();
-                let error = ArrayError { file: name.to_owned(), line: None, message, hint: None };
-                Err(error.with_nearest(bare, &known, "the built-in ones are"))
+                let error = Diagnostic::new("there is no built-in array of this name");
+                let error = error.in_file(name);
+                Err(error.with_suggestion(bare, &known, "the built-in ones are"))
             }
         }
     }
@@ -146,7 +119,7 @@ impl ArrayFile {
     /// # Errors
     /// If it is not TOML, a key is unknown or missing or has the wrong kind of value, a name means
     /// nothing, or the members do not make an array of the profile.
-    pub fn parse(text: &str, file_name: &str) -> Result<ArrayFile, ArrayError> {
+    pub fn parse(text: &str, file_name: &str) -> Result<ArrayFile, Diagnostic> {
         let source = Source { file: file_name, text };
         let table = DeTable::parse(text).map_err(|error| source.syntax_error(&error))?;
         let spec = read_array(&source.root(&table))?;
@@ -154,7 +127,7 @@ impl ArrayFile {
     }
 }
 
-fn read_array(root: &Section<'_>) -> Result<ArraySpec, ArrayError> {
+fn read_array(root: &Section<'_>) -> Result<ArraySpec, Diagnostic> {
     root.allow_only(&["name", "profile", "stripe_width_max", "used", "host", "link", "member"])?;
     let file_name = root.source.file;
     let name = match root.text("name")? {
@@ -177,21 +150,21 @@ fn read_array(root: &Section<'_>) -> Result<ArraySpec, ArrayError> {
     Ok(spec)
 }
 
-fn read_profile(root: &Section<'_>) -> Result<Profile, ArrayError> {
+fn read_profile(root: &Section<'_>) -> Result<Profile, Diagnostic> {
     let names = Profile::ALL.map(Profile::name);
     let Some(written) = root.text("profile")? else {
-        let hint = format!("give one of {}", names.join(", "));
-        return Err(root.error("the array has no `profile`").with_hint(hint));
+        let help = format!("give one of {}", names.join(", "));
+        return Err(root.error("the array has no `profile`").with_help(help));
     };
     written.value.parse().map_err(|unknown: UnknownProfile| {
         let message = format!("unknown profile `{}`", written.value);
         let guess = unknown.suggestion().map(|name| format!("; did you mean `{name}`?"));
-        let hint = format!("the profiles are {}{}", names.join(", "), guess.unwrap_or_default());
-        root.source.error(written.start, message).with_hint(hint)
+        let help = format!("the profiles are {}{}", names.join(", "), guess.unwrap_or_default());
+        root.source.error(written.start, message).with_help(help)
     })
 }
 
-fn read_host(root: &Section<'_>) -> Result<Host, ArrayError> {
+fn read_host(root: &Section<'_>) -> Result<Host, Diagnostic> {
     let default = Host::default();
     let Some(host) = root.table("host", "[host]")? else { return Ok(default) };
     host.allow_only(&["overhead", "read_ahead_kb", "cpus"])?;
@@ -206,7 +179,7 @@ fn read_host(root: &Section<'_>) -> Result<Host, ArrayError> {
     })
 }
 
-fn read_links(root: &Section<'_>) -> Result<Vec<LinkParameters>, ArrayError> {
+fn read_links(root: &Section<'_>) -> Result<Vec<LinkParameters>, Diagnostic> {
     let mut links: Vec<LinkParameters> = Vec::new();
     for section in root.tables("link", "[[link]]")? {
         section.allow_only(&["name", "read", "write", "latency", "jitter"])?;
@@ -220,7 +193,7 @@ fn read_links(root: &Section<'_>) -> Result<Vec<LinkParameters>, ArrayError> {
         let rate = |key| match section.quantity(key, parse_rate)? {
             Some(0) => {
                 let error = section.error_at(key, format!("`{key}` is 0: nothing would pass"));
-                Err(error.with_hint("leave it out for a link that never limits"))
+                Err(error.with_help("leave it out for a link that never limits"))
             }
             rate => Ok(rate),
         };
@@ -250,7 +223,7 @@ fn parse_used(text: &str) -> Result<Used, String> {
 
 /// Whether the members make an array of the profile, and leave room behind the older data. Of an
 /// array with real members only their number can be judged here.
-fn check_geometry(root: &Section<'_>, spec: &ArraySpec) -> Result<(), ArrayError> {
+fn check_geometry(root: &Section<'_>, spec: &ArraySpec) -> Result<(), Diagnostic> {
     let members = spec.members.len();
     if members < spec.profile.rules().members_min {
         let error = GeometryError::TooFewMembers { profile: spec.profile, members };
@@ -260,7 +233,10 @@ fn check_geometry(root: &Section<'_>, spec: &ArraySpec) -> Result<(), ArrayError
     let map = spec.allocate(&configs).map_err(|error| match error {
         GeometryError::MemberTooSmall { devid, .. } => {
             let culprit = spec.members.iter().find(|member| member.devid == devid);
-            ArrayError { line: culprit.map(|member| member.line), ..root.error(error) }
+            match culprit {
+                Some(member) => root.error(error).at_line(member.line),
+                None => root.error(error),
+            }
         }
         GeometryError::StripeWidthTooSmall { .. } => root.error_at("stripe_width_max", error),
         GeometryError::TooFewMembers { .. } | GeometryError::ArrayTooLarge { .. } => {

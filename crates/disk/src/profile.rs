@@ -33,7 +33,7 @@ use crate::delay::DelayParameters;
 use crate::hdd::HddParameters;
 use crate::model::Model;
 use crate::ssd::SsdParameters;
-use mirrorball_core::suggest::closest_name;
+use mirrorball_core::diagnostic::{Diagnostic, TextPosition};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -114,19 +114,6 @@ pub struct Distribution {
     pub quantiles: Vec<(f64, f64)>,
     /// Who published it.
     pub source: String,
-}
-
-/// A profile that could not be read, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct ProfileError {
-    /// The file, or whatever else the text came from.
-    pub origin: String,
-    /// The line in it, counted from 1, where one is to blame.
-    pub line: Option<usize>,
-    /// What is wrong.
-    pub message: String,
-    /// What was probably meant.
-    pub hint: Option<String>,
 }
 
 /// The built-in profiles, in the order of listings.
@@ -224,16 +211,14 @@ impl ModelProfile {
     ///
     /// # Errors
     /// If there is none; the hint has the nearest name.
-    pub fn builtin(name: &str) -> Result<ModelProfile, ProfileError> {
+    pub fn builtin(name: &str) -> Result<ModelProfile, Diagnostic> {
         match BUILTINS.iter().find(|(candidate, _)| *candidate == name) {
             Some((name, text)) => ModelProfile::parse(text, name),
-            None => Err(ProfileError {
-                origin: "model".into(),
-                line: None,
-                message: format!("there is no built-in model `{name}`"),
-                hint: hint(name, ModelProfile::builtin_names())
-                    .or_else(|| Some("`mirrorball models` lists them".into())),
-            }),
+            None => {
+                let error = Diagnostic::new(format!("there is no built-in model `{name}`"));
+                let names: Vec<&str> = ModelProfile::builtin_names().collect();
+                Err(error.with_suggestion(name, &names, "the built-in models are"))
+            }
         }
     }
 
@@ -242,29 +227,27 @@ impl ModelProfile {
     /// # Errors
     /// If it is not TOML, a key is missing, unknown or has the wrong kind of value, or the
     /// parameters make no disk.
-    pub fn parse(text: &str, origin: &str) -> Result<ModelProfile, ProfileError> {
+    pub fn parse(text: &str, origin: &str) -> Result<ModelProfile, Diagnostic> {
         let locate = |error: toml::de::Error| from_toml(text, origin, &error);
         let kind_name = toml::from_str::<KindOnly>(text).map_err(locate)?.kind;
         let kind = KINDS.iter().find(|kind| kind.name == kind_name.get_ref());
-        let kind = kind.ok_or_else(|| ProfileError {
-            origin: origin.into(),
-            line: Some(line_of(text, &kind_name.span())),
-            message: format!("there is no kind of model `{}`", kind_name.get_ref()),
-            hint: hint(kind_name.get_ref(), KINDS.iter().map(|kind| kind.name))
-                .or_else(|| Some(format!("the kinds are {}", KINDS.map(|k| k.name).join(", ")))),
+        let kind = kind.ok_or_else(|| {
+            let word = kind_name.get_ref();
+            let error = Diagnostic::new(format!("there is no kind of model `{word}`"));
+            let error = error.in_file(origin).at(position_of(text, &kind_name.span()));
+            error.with_suggestion(word, &KINDS.map(|kind| kind.name), "the kinds are")
         })?;
         let (file, parameters) = (kind.from_text)(text).map_err(locate)?;
-        parameters.check(file.capacity).map_err(|message| ProfileError {
-            origin: origin.into(),
-            line: line_of_key(text, &message),
-            message,
-            hint: None,
+        parameters.check(file.capacity).map_err(|message| {
+            let position = position_of_key(text, &message);
+            let error = Diagnostic::new(message).in_file(origin);
+            match position {
+                Some(position) => error.at(position),
+                None => error,
+            }
         })?;
-        let at = |span: Range<usize>, (message, hint): (String, Option<String>)| ProfileError {
-            origin: origin.into(),
-            line: Some(line_of(text, &span)),
-            message,
-            hint,
+        let at = |span: Range<usize>, fault: Diagnostic| {
+            fault.in_file(origin).at(position_of(text, &span))
         };
         let expectations = file.expect.into_iter().map(|row| {
             let span = row.span();
@@ -293,20 +276,17 @@ impl ModelProfile {
     ///
     /// # Errors
     /// If a parameter is unknown or its value does not fit.
-    pub fn with_overrides(mut self, overrides: toml::Table) -> Result<ModelProfile, ProfileError> {
+    pub fn with_overrides(mut self, overrides: toml::Table) -> Result<ModelProfile, Diagnostic> {
         if overrides.is_empty() {
             return Ok(self);
         }
         let origin = format!("set for model `{}`", self.name);
-        let fault =
-            |message, hint| ProfileError { origin: origin.clone(), line: None, message, hint };
         self.table.extend(overrides);
         let kind = KINDS.iter().find(|kind| kind.name == self.kind).expect("it was read by a kind");
-        self.parameters = (kind.from_table)(self.table.clone()).map_err(|error| {
-            let (message, hint) = explain(error.message());
-            fault(message, hint)
-        })?;
-        self.parameters.check(self.capacity_bytes).map_err(|message| fault(message, None))?;
+        self.parameters = (kind.from_table)(self.table.clone())
+            .map_err(|error| explain(error.message()).in_file(&origin))?;
+        let checked = self.parameters.check(self.capacity_bytes);
+        checked.map_err(|message| Diagnostic::new(message).in_file(&origin))?;
         self.expectations.clear();
         self.distributions.clear();
         Ok(self)
@@ -348,12 +328,13 @@ impl Kind {
 }
 
 impl ExpectRow {
-    fn check(self) -> Result<Expectation, (String, Option<String>)> {
+    fn check(self) -> Result<Expectation, Diagnostic> {
         let (workload, statistic) = self.what.split_once('/').unwrap_or((&self.what, ""));
         let statistic = find(Statistic::all(), |row| row.name, "statistic", statistic)?;
         let unit = find(Unit::all(), |row| row.name, "unit", &self.unit)?;
         if unit.dimension != statistic.dimension {
-            return Err((format!("`{}` is not counted in {}", self.what, self.unit), None));
+            let message = format!("`{}` is not counted in {}", self.what, self.unit);
+            return Err(Diagnostic::new(message));
         }
         Ok(Expectation {
             workload: find(Workload::all(), |row| row.name, "workload", workload)?,
@@ -368,14 +349,14 @@ impl ExpectRow {
 }
 
 impl DistributionRow {
-    fn check(self) -> Result<Distribution, (String, Option<String>)> {
+    fn check(self) -> Result<Distribution, Diagnostic> {
         let unit = find(Unit::all(), |row| row.name, "unit", &self.unit)?;
         let rising = self.quantiles.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1);
         let within = self.quantiles.iter().all(|&(fraction, _)| 0.0 < fraction && fraction < 1.0);
         if !rising || !within || self.quantiles.is_empty() {
             let message = "`quantiles` must be [fraction, latency] pairs, fractions rising from 0 \
                            to 1 and latencies not falling";
-            return Err((message.into(), None));
+            return Err(Diagnostic::new(message));
         }
         let scaled = self.quantiles.iter().map(|&(at, value)| (at, value * unit.scale)).collect();
         Ok(Distribution {
@@ -386,66 +367,55 @@ impl DistributionRow {
     }
 }
 
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.origin)?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        write!(f, ": {}", self.message)?;
-        match &self.hint {
-            Some(hint) => write!(f, " ({hint})"),
-            None => Ok(()),
-        }
-    }
-}
-
 /// The row of a constant table called `word`.
 fn find<T>(
     rows: &'static [T],
     name: fn(&T) -> &'static str,
     noun: &str,
     word: &str,
-) -> Result<&'static T, (String, Option<String>)> {
+) -> Result<&'static T, Diagnostic> {
     rows.iter().find(|row| name(row) == word).ok_or_else(|| {
-        let guess = hint(word, rows.iter().map(name));
-        let listing = || rows.iter().map(name).collect::<Vec<_>>().join(", ");
-        let guess = guess.unwrap_or_else(|| format!("one of {}", listing()));
-        (format!("there is no {noun} `{word}`"), Some(guess))
+        let names: Vec<&str> = rows.iter().map(name).collect();
+        let error = Diagnostic::new(format!("there is no {noun} `{word}`"));
+        error.with_suggestion(word, &names, "use one of")
     })
 }
 
-fn hint<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    closest_name(word, candidates).map(|name| format!("did you mean `{name}`?"))
-}
-
-fn from_toml(text: &str, origin: &str, error: &toml::de::Error) -> ProfileError {
-    let (message, hint) = explain(error.message());
-    let line = error.span().map(|span| line_of(text, &span));
-    ProfileError { origin: origin.into(), line, message, hint }
+fn from_toml(text: &str, origin: &str, error: &toml::de::Error) -> Diagnostic {
+    let diagnostic = explain(error.message()).in_file(origin);
+    match error.span() {
+        Some(span) => diagnostic.at(position_of(text, &span)),
+        None => diagnostic,
+    }
 }
 
 /// serde names an unknown field and the known ones between backticks: the first is what was
 /// written, and the nearest of the others is what was probably meant.
-fn explain(message: &str) -> (String, Option<String>) {
+fn explain(message: &str) -> Diagnostic {
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match names.split_first() {
         Some((word, known)) if message.starts_with("unknown field") => {
-            let guess = hint(word, known.iter().copied());
-            let listing = format!("the known ones are {}", known.join(", "));
-            (format!("unknown key `{word}`"), guess.or(Some(listing)))
+            let error = Diagnostic::new(format!("unknown key `{word}`"));
+            error.with_suggestion(word, known, "the known keys are")
         }
-        _ => (message.trim_end().to_owned(), None),
+        _ => Diagnostic::new(message.trim_end().replace('\n', ", ")),
     }
 }
 
-fn line_of(text: &str, span: &Range<usize>) -> usize {
-    text[..span.start.min(text.len())].matches('\n').count() + 1
+fn position_of(text: &str, span: &Range<usize>) -> TextPosition {
+    TextPosition::of_byte(text, span.start)
 }
 
 /// The line that sets the key named first in `message`, for faults found after parsing.
-fn line_of_key(text: &str, message: &str) -> Option<usize> {
+fn position_of_key(text: &str, message: &str) -> Option<TextPosition> {
     let key = message.split('`').nth(1)?;
-    let sets_key = |line: &str| line.split('=').next().is_some_and(|left| left.trim() == key);
-    text.lines().position(sets_key).map(|at| at + 1)
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        if line.split('=').next().is_some_and(|left| left.trim() == key) {
+            let indent = line.len() - line.trim_start().len();
+            return Some(TextPosition::of_byte(text, start + indent));
+        }
+        start += line.len();
+    }
+    None
 }

@@ -11,12 +11,13 @@ use crate::member::remote::client::ClientError;
 use crate::member::{NewMember, Source};
 use crate::mirror_check::{self, Difference};
 use crate::nbd_protocol::uri::{NbdUri, UriError};
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::units::{BLOCK_BYTES, Nanos};
 use mirrorball_core::volume::Volume;
-use mirrorball_disk::array_file::{ArrayError, ArraySpec, MemberSource};
+use mirrorball_disk::array_file::{ArraySpec, MemberSource};
 pub use open::MemberOpener;
 use open::Open;
 use rustix::fs::{Mode, OFlags, ftruncate, open};
@@ -97,7 +98,7 @@ pub struct Assembly {
 pub enum AssembleError {
     /// The array file says something that cannot be.
     #[error(transparent)]
-    Array(#[from] ArrayError),
+    Array(#[from] Diagnostic),
     /// A member cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),

@@ -6,10 +6,11 @@
 use crate::background::{Defrag, Pace, Rebuild, Scrub};
 use crate::client::Client;
 use crate::engine::Run;
-use crate::job::{Background, BackgroundKind, Job, JobError};
+use crate::job::{Background, BackgroundKind, Job};
 use crate::program::{Buffered, Direct};
 use crate::readahead;
 use crate::workload::{Placement, Workload};
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::member::{MemberIndex, MemberState, Members};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{GIB, Nanos};
@@ -70,7 +71,7 @@ impl<'a> Seating<'a> {
     }
 
     /// The work beside the jobs.
-    pub(crate) fn background(&self) -> Result<Vec<Seat>, JobError> {
+    pub(crate) fn background(&self) -> Result<Vec<Seat>, Diagnostic> {
         // Processes of their own: next to the jobs' streams, a single job and its background would
         // always have different parities, and `btrfs/pid` would keep them apart by luck.
         let mut rng = Rng::stream(self.run.seed, "background streams");
@@ -109,7 +110,7 @@ impl<'a> Seating<'a> {
         Box::new(Buffered::new(workload, job.depth, read_ahead_kib, file))
     }
 
-    fn worker(&self, work: &Background) -> Result<Box<dyn Client>, JobError> {
+    fn worker(&self, work: &Background) -> Result<Box<dyn Client>, Diagnostic> {
         let pace = Pace::new(work.rate_bytes_per_s);
         Ok(match work.kind {
             BackgroundKind::Scrub => Box::new(Scrub::new(self.volume.capacity_bytes(), pace)),
@@ -139,7 +140,7 @@ impl<'a> Seating<'a> {
         (run(half, three_quarters), run(three_quarters, capacity))
     }
 
-    fn rebuilding(&self, work: &Background) -> Result<(MemberIndex, readahead::Run), JobError> {
+    fn rebuilding(&self, work: &Background) -> Result<(MemberIndex, readahead::Run), Diagnostic> {
         let wanted = |devid| work.devid.is_none_or(|wanted| wanted == devid);
         let last = stale_runs(self.volume.members()).filter(|&(_, devid, _)| wanted(devid)).last();
         let Some((member, _, stale)) = last else {
@@ -152,9 +153,8 @@ impl<'a> Seating<'a> {
         Ok((member, stale))
     }
 
-    fn misfit(&self, work: &Background, message: String, hint: &str) -> JobError {
-        let file = self.run.jobs.file.clone();
-        JobError { file, line: work.line, message, hint: hint.to_owned() }
+    fn misfit(&self, work: &Background, message: String, help: &str) -> Diagnostic {
+        Diagnostic::new(message).with_help(help).in_file(&self.run.jobs.file).at_line(work.line)
     }
 }
 

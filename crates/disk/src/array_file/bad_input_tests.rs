@@ -5,7 +5,7 @@
 use super::*;
 use crate::profile::ModelProfile;
 
-/// The text of a file, and what is said of it.
+/// The text of a file, and the error: its line, its message and, in parentheses, its help.
 const WHOLE: &[(&str, &str)] = &[
     (
         "",
@@ -235,9 +235,13 @@ fn check(table: &[(&str, &str)], place: impl Fn(&str) -> String) {
     let models = ModelProfile::builtin_names().collect::<Vec<_>>().join(", ");
     for (written, expected) in table {
         let text = place(written);
-        let error = ArrayFile::parse(&text, "a.toml").expect_err(&text).to_string();
+        let error = ArrayFile::parse(&text, "a.toml").expect_err(&text);
+        assert_eq!(error.file.as_deref(), Some("a.toml"), "{text}");
+        let Diagnostic { message, help, .. } = &error;
+        let help = help.as_ref().map_or(String::new(), |help| format!(" ({help})"));
+        let line = error.line.expect("every mistake has a line");
         let expected = expected.replace("{models}", &models);
-        assert_eq!(error, format!("a.toml:{expected}"), "{text}");
+        assert_eq!(format!("{line}: {message}{help}"), expected, "{text}");
     }
 }
 
@@ -264,6 +268,20 @@ fn mistakes_in_a_member() {
 #[test]
 fn mistakes_in_a_fault() {
     check(FAULT, |fault| in_member(&format!("fault = [{{ {fault} }}]")));
+}
+
+#[test]
+fn a_mistake_is_reported_with_its_column() {
+    for (text, place) in [
+        ("  nmae = \"x\"", "a.toml:1:3: "),
+        ("profile = \"riad1\"", "a.toml:1:11: "),
+        ("profile = \"raid1\"\n[host]\ncpus = \"µ\"", "a.toml:3:8: "),
+        ("profile = \"single\"\nmember = [{ model = \"delay\" }, { count = 1 }]", "a.toml:2:32: "),
+        ("profile = ", "a.toml:1:11: "),
+    ] {
+        let error = ArrayFile::parse(text, "a.toml").expect_err(text).to_string();
+        assert!(error.starts_with(place), "{text}: {error}");
+    }
 }
 
 proptest::proptest! {

@@ -3,16 +3,16 @@
 //! Each entry is one fault, told apart by its first word: a table of the words and of what may
 //! stand beside each.
 
-use super::ArrayError;
 use super::reader::Section;
 use crate::fault::{Fault, Window};
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{parse_bytes, parse_duration};
 
 /// A word that opens a fault, the keys beside it, and how to read it.
 struct Kind {
     word: &'static str,
     beside: &'static [&'static str],
-    read: fn(&Section<'_>) -> Result<Fault, ArrayError>,
+    read: fn(&Section<'_>) -> Result<Fault, Diagnostic>,
 }
 
 const WINDOW: &[&str] = &["from", "until"];
@@ -26,7 +26,7 @@ const KINDS: [Kind; 5] = [
 ];
 
 /// Reads the faults of a member of `size_bytes` (unknown for a real one).
-pub(super) fn read_faults(member: &Section<'_>, size_bytes: u64) -> Result<Vec<Fault>, ArrayError> {
+pub(super) fn read_faults(member: &Section<'_>, size_bytes: u64) -> Result<Vec<Fault>, Diagnostic> {
     let mut faults = Vec::new();
     for entry in member.tables("fault", "a fault")? {
         let fault = read_fault(&entry)?;
@@ -42,39 +42,39 @@ pub(super) fn read_faults(member: &Section<'_>, size_bytes: u64) -> Result<Vec<F
     Ok(faults)
 }
 
-fn read_fault(entry: &Section<'_>) -> Result<Fault, ArrayError> {
+fn read_fault(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
     let words = KINDS.map(|kind| kind.word);
     let Some(word) = entry.one_of(&words)? else {
         // A mistyped word is more likely than an empty entry.
         let all: Vec<&str> = KINDS.iter().flat_map(|k| k.beside).copied().chain(words).collect();
         entry.allow_only(&all)?;
-        let hint = format!("give one of {}", words.join(", "));
-        return Err(entry.error("the fault does not say what is wrong").with_hint(hint));
+        let help = format!("give one of {}", words.join(", "));
+        return Err(entry.error("the fault does not say what is wrong").with_help(help));
     };
     let kind = KINDS.iter().find(|kind| kind.word == word).expect("a word of the table");
     entry.allow_only(&[&[kind.word], kind.beside].concat())?;
     (kind.read)(entry)
 }
 
-fn read_slow(entry: &Section<'_>) -> Result<Fault, ArrayError> {
+fn read_slow(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
     let factor = entry.number("slow")?.unwrap_or_default();
     if !(1.0..=1e6).contains(&factor) {
         let message = format!("`slow` is {factor}, but must be a factor from 1 to 1000000");
-        return Err(entry.error_at("slow", message).with_hint("4.0 takes four times as long"));
+        return Err(entry.error_at("slow", message).with_help("4.0 takes four times as long"));
     }
     Ok(Fault::Slow { factor_milli: (factor * 1000.0).round() as u64, during: read_window(entry)? })
 }
 
-fn read_stall(entry: &Section<'_>) -> Result<Fault, ArrayError> {
+fn read_stall(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
     let length = entry.quantity("stall", parse_duration)?.unwrap_or_default();
     let Some(at) = entry.quantity("at", parse_duration)? else {
-        let hint = "for example { stall = \"2s\", at = \"30s\" }";
-        return Err(entry.error("`stall` needs `at`, when it begins").with_hint(hint));
+        let help = "for example { stall = \"2s\", at = \"30s\" }";
+        return Err(entry.error("`stall` needs `at`, when it begins").with_help(help));
     };
     Ok(Fault::Stall { at, length })
 }
 
-fn read_errors(entry: &Section<'_>) -> Result<Fault, ArrayError> {
+fn read_errors(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
     let rate = entry.number("error_rate")?.unwrap_or_default();
     if !(0.0..=1.0).contains(&rate) {
         let message = format!("`error_rate` is {rate}, but must be a probability from 0 to 1");
@@ -83,7 +83,7 @@ fn read_errors(entry: &Section<'_>) -> Result<Fault, ArrayError> {
     Ok(Fault::Errors { rate, during: read_window(entry)? })
 }
 
-fn read_bad(entry: &Section<'_>) -> Result<Fault, ArrayError> {
+fn read_bad(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
     let range = entry.table("bad", "`bad`")?.expect("the key is there");
     range.allow_only(&["offset", "length"])?;
     let offset = range.quantity("offset", parse_bytes)?;
@@ -91,22 +91,22 @@ fn read_bad(entry: &Section<'_>) -> Result<Fault, ArrayError> {
     match (offset, length) {
         (Some(offset), Some(length)) => Ok(Fault::Bad { offset, length }),
         _ => {
-            let hint = "for example { bad = { offset = \"1GiB\", length = \"64K\" } }";
-            Err(range.error("`bad` needs `offset` and `length`").with_hint(hint))
+            let help = "for example { bad = { offset = \"1GiB\", length = \"64K\" } }";
+            Err(range.error("`bad` needs `offset` and `length`").with_help(help))
         }
     }
 }
 
-fn read_dead(entry: &Section<'_>) -> Result<Fault, ArrayError> {
+fn read_dead(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
     if entry.flag("dead")? != Some(true) {
         let error = entry.error_at("dead", "`dead` is false, which is no fault");
-        return Err(error.with_hint("leave the entry out"));
+        return Err(error.with_help("leave the entry out"));
     }
     Ok(Fault::Dead { during: read_window(entry)? })
 }
 
 /// `from` and `until`; from the start and for ever if not given.
-fn read_window(entry: &Section<'_>) -> Result<Window, ArrayError> {
+fn read_window(entry: &Section<'_>) -> Result<Window, Diagnostic> {
     let from = entry.quantity("from", parse_duration)?.unwrap_or(Window::ALWAYS.from);
     let until = entry.quantity("until", parse_duration)?.unwrap_or(Window::ALWAYS.until);
     if until <= from {

@@ -1,11 +1,11 @@
 //! The `[[member]]` tables of an array file.
 
-use super::ArrayError;
 use super::faults::read_faults;
 use super::reader::{At, Section};
 use super::spec::{ByteRange, MemberSource, MemberSpec};
 use crate::link::LinkParameters;
-use crate::profile::{ModelProfile, ProfileError};
+use crate::profile::ModelProfile;
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::member::{MemberConfig, MemberState};
 use mirrorball_core::units::{SECTOR_BYTES, parse_bytes};
 use std::path::Path;
@@ -32,7 +32,7 @@ const MEMBERS_MAX: usize = 1 << 16;
 pub(super) fn read_members(
     root: &Section<'_>,
     links: &[LinkParameters],
-) -> Result<Vec<MemberSpec>, ArrayError> {
+) -> Result<Vec<MemberSpec>, Diagnostic> {
     let mut members: Vec<MemberSpec> = Vec::new();
     for section in root.tables("member", "[[member]]")? {
         // As btrfs numbers them: one more than the highest so far.
@@ -46,8 +46,8 @@ pub(super) fn read_members(
         if let Some(other) = members.iter().find(|other| other.devid == first.devid) {
             let message =
                 format!("devid {} is taken by the member of line {}", first.devid, other.line);
-            let hint = "leave `devid` out to have the members numbered";
-            return Err(section.error_at("devid", message).with_hint(hint));
+            let help = "leave `devid` out to have the members numbered";
+            return Err(section.error_at("devid", message).with_help(help));
         }
         for devid in (first.devid..).take(count) {
             // Clones of one table differ in what is numbered by devid, and in nothing else.
@@ -61,7 +61,7 @@ pub(super) fn read_members(
     }
     if members.is_empty() {
         let error = root.error("the array has no [[member]]");
-        return Err(error.with_hint("for example [[member]] and, below it, model = \"hdd-5k4\""));
+        return Err(error.with_help("for example [[member]] and, below it, model = \"hdd-5k4\""));
     }
     Ok(members)
 }
@@ -71,7 +71,7 @@ fn read_member(
     section: &Section<'_>,
     links: &[LinkParameters],
     next_devid: u64,
-) -> Result<(MemberSpec, usize), ArrayError> {
+) -> Result<(MemberSpec, usize), Diagnostic> {
     allow_only_known(section)?;
     let source = read_source(section)?;
     let devid = section.integer("devid")?.unwrap_or(next_devid);
@@ -81,11 +81,11 @@ fn read_member(
     };
     let count = section.integer::<u16>("count")?.unwrap_or(1).into();
     if count == 0 {
-        return Err(section.error_at("count", "`count` is 0").with_hint("leave the member out"));
+        return Err(section.error_at("count", "`count` is 0").with_help("leave the member out"));
     }
     if count > 1 && section.has("devid") {
         let message = format!("`devid` names one member, but `count` is {count}");
-        return Err(section.error_at("devid", message).with_hint("write one [[member]] for each"));
+        return Err(section.error_at("devid", message).with_help("write one [[member]] for each"));
     }
     let config = MemberConfig::new(devid, size_bytes);
     let member = MemberSpec {
@@ -104,18 +104,18 @@ fn read_member(
     Ok((member, count))
 }
 
-fn allow_only_known(section: &Section<'_>) -> Result<(), ArrayError> {
+fn allow_only_known(section: &Section<'_>) -> Result<(), Diagnostic> {
     let known: Vec<&str> = MODELLED.iter().chain(&COMMON).copied().collect();
-    section.allow_only(&known).map_err(|error| match &error.hint {
-        Some(hint) if !hint.starts_with("did you mean") => {
-            let hint = format!("{hint}; parameters of the model go into set = {{ … }}");
-            error.with_hint(hint)
+    section.allow_only(&known).map_err(|error| match &error.help {
+        Some(help) if !help.starts_with("did you mean") => {
+            let help = format!("{help}; parameters of the model go into set = {{ … }}");
+            error.with_help(help)
         }
         _ => error,
     })
 }
 
-fn read_source(section: &Section<'_>) -> Result<MemberSource, ArrayError> {
+fn read_source(section: &Section<'_>) -> Result<MemberSource, Diagnostic> {
     match section.one_of(&["model", "path", "uri"])? {
         Some("model") => {
             let model = section.text("model")?.expect("the key is there");
@@ -126,7 +126,7 @@ fn read_source(section: &Section<'_>) -> Result<MemberSource, ArrayError> {
             if let Some(key) = MODELLED.iter().find(is_for_models) {
                 let message =
                     format!("`{key}` is for modelled members, and `{real}` names a real one");
-                return Err(section.error_at(key, message).with_hint("keep one of them"));
+                return Err(section.error_at(key, message).with_help("keep one of them"));
             }
             let value = section.text(real)?.expect("the key is there").value;
             match real {
@@ -136,17 +136,17 @@ fn read_source(section: &Section<'_>) -> Result<MemberSource, ArrayError> {
         }
         None => {
             let names: Vec<&str> = ModelProfile::builtin_names().collect();
-            let hint = format!("give it a `model`: a file, or one of {}", names.join(", "));
-            Err(section.error("the member does not say what it is").with_hint(hint))
+            let help = format!("give it a `model`: a file, or one of {}", names.join(", "));
+            Err(section.error("the member does not say what it is").with_help(help))
         }
     }
 }
 
 /// Which part of its file or device a real member is.
-fn read_range(section: &Section<'_>) -> Result<ByteRange, ArrayError> {
+fn read_range(section: &Section<'_>) -> Result<ByteRange, Diagnostic> {
     if section.has("begin") && !section.has("path") {
         let error = section.error_at("begin", "`begin` is for a member with a `path`");
-        return Err(error.with_hint("leave it out"));
+        return Err(error.with_help("leave it out"));
     }
     let range = ByteRange {
         begin_bytes: section.quantity("begin", parse_bytes)?.unwrap_or(0),
@@ -162,14 +162,14 @@ fn read_range(section: &Section<'_>) -> Result<ByteRange, ArrayError> {
 
 /// The model of a member: built in or a file beside the array file, with size and parameters
 /// overridden.
-fn read_model(section: &Section<'_>, model: At<&str>) -> Result<ModelProfile, ArrayError> {
+fn read_model(section: &Section<'_>, model: At<&str>) -> Result<ModelProfile, Diagnostic> {
     let mut profile = match is_file_name(model.value) {
         true => read_model_file(section, model)?,
         false => ModelProfile::builtin(model.value).map_err(|error| {
             let known: Vec<&str> = ModelProfile::builtin_names().collect();
             let listing = "a model is a path ending in .toml, or one of";
             let unknown = section.source.error(model.start, error.message);
-            unknown.with_nearest(model.value, &known, listing)
+            unknown.with_suggestion(model.value, &known, listing)
         })?,
     };
     let mut overrides = section.plain_table("set")?;
@@ -181,9 +181,9 @@ fn read_model(section: &Section<'_>, model: At<&str>) -> Result<ModelProfile, Ar
         }
     }
     let place = if section.has("set") { "set" } else { "size" };
-    profile.with_overrides(overrides).map_err(|ProfileError { message, hint, .. }| {
+    profile.with_overrides(overrides).map_err(|Diagnostic { message, help, .. }| {
         let error = section.error_at(place, format!("`{place}` of `{}`: {message}", model.value));
-        ArrayError { hint, ..error }
+        Diagnostic { help, ..error }
     })
 }
 
@@ -192,26 +192,21 @@ fn is_file_name(model: &str) -> bool {
     model.contains('/') || model.ends_with(".toml")
 }
 
-fn read_model_file(section: &Section<'_>, model: At<&str>) -> Result<ModelProfile, ArrayError> {
+fn read_model_file(section: &Section<'_>, model: At<&str>) -> Result<ModelProfile, Diagnostic> {
     let path = Path::new(section.source.file).with_file_name("").join(model.value);
     let text = std::fs::read_to_string(&path).map_err(|error| {
         let message = format!("cannot read the model file `{}`: {error}", path.display());
         let error = section.source.error(model.start, message);
-        error.with_hint("a path counts from the folder of the array file")
+        error.with_help("a path counts from the folder of the array file")
     })?;
     // What is wrong inside the file is reported at its place in that file.
-    ModelProfile::parse(&text, &path.display().to_string()).map_err(|error| ArrayError {
-        file: error.origin,
-        line: error.line,
-        message: error.message,
-        hint: error.hint,
-    })
+    ModelProfile::parse(&text, &path.display().to_string())
 }
 
 fn read_link_name(
     section: &Section<'_>,
     links: &[LinkParameters],
-) -> Result<Option<usize>, ArrayError> {
+) -> Result<Option<usize>, Diagnostic> {
     let Some(name) = section.text("link")? else { return Ok(None) };
     let known: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
     if let Some(index) = known.iter().position(|known| *known == name.value) {
@@ -219,12 +214,12 @@ fn read_link_name(
     }
     let error = section.source.error(name.start, format!("there is no link `{}`", name.value));
     Err(match known.is_empty() {
-        true => error.with_hint(format!("add [[link]] and, below it, name = \"{}\"", name.value)),
-        false => error.with_nearest(name.value, &known, "the links are"),
+        true => error.with_help(format!("add [[link]] and, below it, name = \"{}\"", name.value)),
+        false => error.with_suggestion(name.value, &known, "the links are"),
     })
 }
 
-fn read_state(section: &Section<'_>, size_bytes: u64) -> Result<MemberState, ArrayError> {
+fn read_state(section: &Section<'_>, size_bytes: u64) -> Result<MemberState, Diagnostic> {
     let failed = section.flag("failed")?.unwrap_or(false);
     match section.quantity("rebuilding", parse_bytes)? {
         Some(_) if failed => {
@@ -235,7 +230,7 @@ fn read_state(section: &Section<'_>, size_bytes: u64) -> Result<MemberState, Arr
                 format!("`rebuilding` is past the {size_bytes} bytes that the member has");
             Err(section
                 .error_at("rebuilding", message)
-                .with_hint("it is what was recovered so far"))
+                .with_help("it is what was recovered so far"))
         }
         Some(recovered_bytes) => Ok(MemberState::Rebuilding { recovered_bytes }),
         None if failed => Ok(MemberState::Failed),

@@ -4,8 +4,7 @@
 //! wrong across fields (a devid used twice, a link that is not there), and their wording is not
 //! ours. Every value keeps its span; an error turns it into a line.
 
-use super::ArrayError;
-use mirrorball_core::suggest::closest_name;
+use mirrorball_core::diagnostic::{Diagnostic, TextPosition};
 use std::fmt::Display;
 use std::ops::Range;
 use toml::Spanned;
@@ -37,23 +36,13 @@ pub(super) struct At<T> {
 
 impl<'a> Source<'a> {
     /// An error at a byte of the file.
-    pub(super) fn error(&self, start: usize, message: impl Display) -> ArrayError {
-        ArrayError {
-            file: self.file.to_owned(),
-            line: Some(self.line(start)),
-            message: message.to_string(),
-            hint: None,
-        }
-    }
-
-    /// The line of a byte, counted from 1.
-    fn line(&self, start: usize) -> usize {
-        self.text.as_bytes()[..start.min(self.text.len())].iter().filter(|b| **b == b'\n').count()
-            + 1
+    pub(super) fn error(&self, start: usize, message: impl Display) -> Diagnostic {
+        let position = TextPosition::of_byte(self.text, start);
+        Diagnostic::new(message.to_string()).in_file(self.file).at(position)
     }
 
     /// What the TOML parser complains of.
-    pub(super) fn syntax_error(&self, error: &toml::de::Error) -> ArrayError {
+    pub(super) fn syntax_error(&self, error: &toml::de::Error) -> Diagnostic {
         let start = error.span().map_or(0, |span: Range<usize>| span.start);
         let message = error.message().trim_end().replace('\n', ", ");
         self.error(start, format!("not valid TOML: {message}"))
@@ -67,18 +56,18 @@ impl<'a> Source<'a> {
 
 impl<'a> Section<'a> {
     /// An error about the table as a whole.
-    pub(super) fn error(&self, message: impl Display) -> ArrayError {
+    pub(super) fn error(&self, message: impl Display) -> Diagnostic {
         self.source.error(self.start, message)
     }
 
     /// An error about a key, at its value if it is there.
-    pub(super) fn error_at(&self, key: &str, message: impl Display) -> ArrayError {
+    pub(super) fn error_at(&self, key: &str, message: impl Display) -> Diagnostic {
         self.source.error(self.start_of(key), message)
     }
 
     /// The line the table begins at.
     pub(super) fn line(&self) -> usize {
-        self.source.line(self.start)
+        TextPosition::of_byte(self.source.text, self.start).line
     }
 
     /// Where the value of `key` stands, or the table if the key is not there.
@@ -92,17 +81,17 @@ impl<'a> Section<'a> {
     }
 
     /// Refuses the first key, in the order of the file, that is not among `known`.
-    pub(super) fn allow_only(&self, known: &[&str]) -> Result<(), ArrayError> {
+    pub(super) fn allow_only(&self, known: &[&str]) -> Result<(), Diagnostic> {
         let unknown = self.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
         let Some(key) = unknown.min_by_key(|key| key.span().start) else { return Ok(()) };
         let place = if self.name.is_empty() { String::new() } else { format!(" in {}", self.name) };
         let message = format!("unknown key `{}`{place}", key.get_ref());
         let error = self.source.error(key.span().start, message);
-        Err(error.with_nearest(key.get_ref(), known, "the known ones are"))
+        Err(error.with_suggestion(key.get_ref(), known, "the known ones are"))
     }
 
     /// Refuses a second of several keys that exclude each other, and returns the one that is there.
-    pub(super) fn one_of(&self, keys: &[&'static str]) -> Result<Option<&'static str>, ArrayError> {
+    pub(super) fn one_of(&self, keys: &[&'static str]) -> Result<Option<&'static str>, Diagnostic> {
         let mut present: Vec<&'static str> =
             keys.iter().copied().filter(|key| self.has(key)).collect();
         present.sort_by_key(|key| self.start_of(key));
@@ -116,12 +105,12 @@ impl<'a> Section<'a> {
     }
 
     /// A string.
-    pub(super) fn text(&self, key: &str) -> Result<Option<At<&'a str>>, ArrayError> {
+    pub(super) fn text(&self, key: &str) -> Result<Option<At<&'a str>>, Diagnostic> {
         self.read(key, "a string", |value| value.as_str())
     }
 
     /// A whole number that fits `T`.
-    pub(super) fn integer<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, ArrayError> {
+    pub(super) fn integer<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, Diagnostic> {
         // As TOML's own integers end at 2^63, the end of a u64 says nothing to anybody.
         let expected = match size_of::<T>() {
             8.. => "a whole number, at least 0".to_owned(),
@@ -136,7 +125,7 @@ impl<'a> Section<'a> {
     }
 
     /// A number.
-    pub(super) fn number(&self, key: &str) -> Result<Option<f64>, ArrayError> {
+    pub(super) fn number(&self, key: &str) -> Result<Option<f64>, Diagnostic> {
         let number = |value: &DeValue<'_>| match value {
             DeValue::Integer(integer) => integer.to_string().parse().ok(),
             DeValue::Float(float) => float.as_str().parse().ok(),
@@ -146,7 +135,7 @@ impl<'a> Section<'a> {
     }
 
     /// True or false.
-    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ArrayError> {
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Diagnostic> {
         Ok(self.read(key, "true or false", DeValue::as_bool)?.map(|at| at.value))
     }
 
@@ -155,7 +144,7 @@ impl<'a> Section<'a> {
         &self,
         key: &str,
         parse: fn(&str) -> Result<T, E>,
-    ) -> Result<Option<T>, ArrayError> {
+    ) -> Result<Option<T>, Diagnostic> {
         let written = |value: &DeValue<'_>| match value {
             DeValue::String(text) => Some(text.to_string()),
             DeValue::Integer(integer) => Some(integer.to_string()),
@@ -174,7 +163,7 @@ impl<'a> Section<'a> {
         &self,
         key: &str,
         name: &'static str,
-    ) -> Result<Option<Section<'a>>, ArrayError> {
+    ) -> Result<Option<Section<'a>>, Diagnostic> {
         let table = self.read(key, "a table", |value| value.as_table())?;
         Ok(table.map(|At { value: table, start }| Section {
             source: self.source,
@@ -189,7 +178,7 @@ impl<'a> Section<'a> {
         &self,
         key: &str,
         name: &'static str,
-    ) -> Result<Vec<Section<'a>>, ArrayError> {
+    ) -> Result<Vec<Section<'a>>, Diagnostic> {
         let list = self.read(key, "a list of tables", |value| value.as_array())?;
         let Some(list) = list else { return Ok(Vec::new()) };
         let section = |item: &'a Spanned<DeValue<'a>>| {
@@ -204,7 +193,7 @@ impl<'a> Section<'a> {
     }
 
     /// A table as plain values, for a reader of its own; empty if the key is not there.
-    pub(super) fn plain_table(&self, key: &str) -> Result<toml::Table, ArrayError> {
+    pub(super) fn plain_table(&self, key: &str) -> Result<toml::Table, Diagnostic> {
         self.read(key, "a table", |value| value.as_table())?;
         let Some(value) = self.table.get(key) else { return Ok(toml::Table::new()) };
         let deserializer = toml::de::ValueDeserializer::from(value.clone());
@@ -216,7 +205,7 @@ impl<'a> Section<'a> {
         key: &str,
         expected: &str,
         convert: impl FnOnce(&'a DeValue<'a>) -> Option<T>,
-    ) -> Result<Option<At<T>>, ArrayError> {
+    ) -> Result<Option<At<T>>, Diagnostic> {
         let Some(spanned) = self.table.get(key) else { return Ok(None) };
         let start = spanned.span().start;
         match convert(spanned.get_ref()) {
@@ -227,22 +216,5 @@ impl<'a> Section<'a> {
                 Err(self.source.error(start, message))
             }
         }
-    }
-}
-
-impl ArrayError {
-    /// Adds what was probably meant by `word`, or else all that it could have been.
-    pub(super) fn with_nearest(mut self, word: &str, known: &[&str], listing: &str) -> ArrayError {
-        self.hint = Some(match closest_name(word, known.iter().copied()) {
-            Some(name) => format!("did you mean `{name}`?"),
-            None => format!("{listing} {}", known.join(", ")),
-        });
-        self
-    }
-
-    /// Adds what to do.
-    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> ArrayError {
-        self.hint = Some(hint.into());
-        self
     }
 }

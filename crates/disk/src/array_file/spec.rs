@@ -1,10 +1,10 @@
 //! An array as its file describes it, resolved member by member: plain data that builds a bank.
 
-use super::ArrayError;
 use crate::bank::{Bank, BankMember};
 use crate::fault::{Fault, Faulty};
 use crate::link::{Link, LinkParameters};
 use crate::profile::ModelProfile;
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{ChunkMap, GeometryError, Profile};
 use mirrorball_core::member::{MemberConfig, MemberState};
 use mirrorball_core::rng::Rng;
@@ -111,7 +111,7 @@ impl ArraySpec {
     ///
     /// # Errors
     /// If a member is real.
-    pub fn member_configs(&self) -> Result<Vec<MemberConfig>, ArrayError> {
+    pub fn member_configs(&self) -> Result<Vec<MemberConfig>, Diagnostic> {
         self.modelled().map(|member| Ok(member?.0)).collect()
     }
 
@@ -119,7 +119,7 @@ impl ArraySpec {
     ///
     /// # Errors
     /// If a member is real, or the members do not fit the profile.
-    pub fn chunk_map(&self) -> Result<ChunkMap, ArrayError> {
+    pub fn chunk_map(&self) -> Result<ChunkMap, Diagnostic> {
         let configs = self.member_configs()?;
         self.allocate(&configs).map_err(|error| self.error(None, error.to_string()))
     }
@@ -129,7 +129,7 @@ impl ArraySpec {
     ///
     /// # Errors
     /// If a member is real.
-    pub fn bank(&self, seed: u64) -> Result<Bank, ArrayError> {
+    pub fn bank(&self, seed: u64) -> Result<Bank, Diagnostic> {
         let links = self.links.iter().map(|link| Link::new(link.clone(), seed)).collect();
         let members = self.modelled().map(|member| {
             let (config, member, profile) = member?;
@@ -141,7 +141,7 @@ impl ArraySpec {
             };
             Ok(BankMember { model, link: member.link })
         });
-        Ok(Bank::new(members.collect::<Result<_, ArrayError>>()?, links))
+        Ok(Bank::new(members.collect::<Result<_, Diagnostic>>()?, links))
     }
 
     /// Where jobs begin on a volume of this capacity: behind the older data, on a whole GiB, the
@@ -162,7 +162,7 @@ impl ArraySpec {
     /// Each member with its configuration and its model, or an error for a real one.
     fn modelled(
         &self,
-    ) -> impl Iterator<Item = Result<(MemberConfig, &MemberSpec, &ModelProfile), ArrayError>> {
+    ) -> impl Iterator<Item = Result<(MemberConfig, &MemberSpec, &ModelProfile), Diagnostic>> {
         self.members.iter().map(|member| match &member.source {
             MemberSource::Model(profile) => Ok((member.config(profile), member, profile.as_ref())),
             MemberSource::Path(path) => Err(self.not_modelled(member, &path.display())),
@@ -170,14 +170,18 @@ impl ArraySpec {
         })
     }
 
-    fn not_modelled(&self, member: &MemberSpec, real: &dyn fmt::Display) -> ArrayError {
+    fn not_modelled(&self, member: &MemberSpec, real: &dyn fmt::Display) -> Diagnostic {
         let message = format!("`{real}` is a real member, which cannot be simulated");
         let error = self.error(Some(member.line), message);
-        error.with_hint("give the member a `model` instead; `mirrorball serve` takes real ones")
+        error.with_help("give the member a `model` instead; `mirrorball serve` takes real ones")
     }
 
-    fn error(&self, line: Option<usize>, message: String) -> ArrayError {
-        ArrayError { file: self.file_name.clone(), line, message, hint: None }
+    fn error(&self, line: Option<usize>, message: String) -> Diagnostic {
+        let error = Diagnostic::new(message).in_file(&self.file_name);
+        match line {
+            Some(line) => error.at_line(line),
+            None => error,
+        }
     }
 }
 

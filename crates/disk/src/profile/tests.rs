@@ -76,7 +76,7 @@ fn a_profile_is_read() {
 
 /// What is changed in the profile, where the message has to point, and what it has to say.
 const MISTAKES: [(&str, &str, usize, &str); 17] = [
-    ("rpm = 6000", "rmp = 6000", 8, "unknown key `rmp` (did you mean `rpm`?)"),
+    ("rpm = 6000", "rmp = 6000", 8, "unknown key `rmp`\n  help: did you mean `rpm`?"),
     ("rpm = 6000", "", 7, "missing field `rpm`"),
     ("rpm = 6000", "rpm = \"fast\"", 8, "invalid type: string \"fast\", expected u64"),
     ("rpm = 6000", "rpm = 0", 8, "`rpm` must lie between 60 and 100000"),
@@ -87,35 +87,50 @@ const MISTAKES: [(&str, &str, usize, &str); 17] = [
     ("\"9ms\"", "\"0.9ms\"", 14, "`seek_average` is below `seek_track`"),
     ("write_cache = 0", "write_cache = \"1MiB\"", 25, "`write_window` is 0"),
     ("write_cache = 0", "write_cache = -1", 24, "invalid value: integer `-1`"),
-    ("\"hdd\"", "\"hd\"", 4, "there is no kind of model `hd` (did you mean `hdd`?)"),
+    ("\"hdd\"", "\"hd\"", 4, "there is no kind of model `hd`\n  help: did you mean `hdd`?"),
     ("\"10GB\"", "\"10G", 5, ""),
-    ("qd1/iops", "qd1/iop", 30, "there is no statistic `iop` (did you mean `iops`?)"),
+    ("qd1/iops", "qd1/iop", 30, "there is no statistic `iop`\n  help: did you mean `iops`?"),
     ("randread-qd1/iops", "randred-qd1/iops", 30, "did you mean `randread-qd1`?"),
     ("\"IOPS\"", "\"ms\"", 30, "`randread-qd1/iops` is not counted in ms"),
     ("[0.5, 14.0]", "[0.5, 44.0]", 36, "latencies not falling"),
 ];
 
 #[test]
-fn a_mistake_is_named_with_its_line_and_a_hint() {
+fn a_mistake_is_reported_with_its_line_and_help() {
     for (from, to, line, message) in MISTAKES {
         assert!(SMALL.contains(from), "{from}");
         let error = ModelProfile::parse(&SMALL.replacen(from, to, 1), "small.toml").unwrap_err();
         let shown = error.to_string();
-        assert!(shown.starts_with(&format!("small.toml:{line}: ")), "{to}: {shown}");
+        assert!(shown.starts_with(&format!("small.toml:{line}:")), "{to}: {shown}");
         assert!(shown.contains(message), "{to}: {shown}");
+    }
+}
+
+#[test]
+fn a_mistake_is_reported_with_its_column() {
+    for (from, to, column) in [
+        ("rpm = 6000", "  rmp = 6000", 3),
+        ("rpm = 6000", "rpm = \"fast\"", 7),
+        ("rpm = 6000", "  rpm = 0", 3),
+        ("\"hdd\"", "\"hd\"", 8),
+        ("qd1/iops", "qd1/iop", 1),
+    ] {
+        let error = ModelProfile::parse(&SMALL.replacen(from, to, 1), "small.toml").unwrap_err();
+        assert_eq!(error.column, Some(column), "{to}: {error}");
     }
 }
 
 #[test]
 fn an_unknown_name_gets_the_nearest() {
     let error = ModelProfile::builtin("hdd-7k2-desktp").unwrap_err().to_string();
-    let expected = "model: there is no built-in model `hdd-7k2-desktp` (did you mean \
-                    `hdd-7k2-desktop`?)";
+    let expected = "there is no built-in model `hdd-7k2-desktp`\n  help: did you mean \
+                    `hdd-7k2-desktop`?";
     assert_eq!(error, expected);
-    assert!(ModelProfile::builtin("zzz").unwrap_err().to_string().contains("mirrorball models"));
+    let error = ModelProfile::builtin("zzz").unwrap_err().to_string();
+    assert!(error.contains("the built-in models are hdd-15k, "), "{error}");
 }
 
-fn overrides(text: &str) -> Result<ModelProfile, ProfileError> {
+fn overrides(text: &str) -> Result<ModelProfile, Diagnostic> {
     let profile = ModelProfile::builtin("hdd-5k4").unwrap();
     profile.with_overrides(text.parse().unwrap())
 }
@@ -139,7 +154,7 @@ fn overrides_change_the_parameters_and_drop_what_was_expected() {
 #[test]
 fn a_wrong_override_is_refused() {
     let unknown = overrides("rmp = 4200").unwrap_err().to_string();
-    assert_eq!(unknown, "set for model `hdd-5k4`: unknown key `rmp` (did you mean `rpm`?)");
+    assert_eq!(unknown, "set for model `hdd-5k4`: unknown key `rmp`\n  help: did you mean `rpm`?");
     for (text, message) in [
         ("rpm = 1", "`rpm` must lie between"),
         ("rpm = \"4200\"", "invalid type"),

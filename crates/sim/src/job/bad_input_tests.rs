@@ -5,7 +5,7 @@ use super::{Environment, JobFile};
 use proptest::prelude::{any, prop};
 use proptest::{prop_assert, proptest};
 
-/// Text, line, message, hint.
+/// Text, line, message, help.
 const BAD: &[(&str, usize, &str, &str)] = &[
     ("", 1, "no job in this file", "add a section such as [random-reads]"),
     ("[global]\nbs=4k", 1, "no job in this file", "add a section such as [random-reads]"),
@@ -185,14 +185,14 @@ const BAD: &[(&str, usize, &str, &str)] = &[
 ];
 
 #[test]
-fn bad_input_is_told_with_line_and_hint() {
-    for &(text, line, message, hint) in BAD {
+fn bad_input_is_refused_with_line_and_help() {
+    for &(text, line, message, help) in BAD {
         let error = parse(text).expect_err(text);
-        let told = (error.line, error.message.as_str(), error.hint.as_str());
-        assert_eq!(told, (line, message, hint), "{text}");
+        let given = (error.line, error.message.as_str(), error.help.as_deref());
+        assert_eq!(given, (Some(line), message, Some(help)), "{text}");
     }
     let shown = parse("[a]\nio_depth=4").unwrap_err().to_string();
-    assert_eq!(shown, "test.fio:2: unknown option `io_depth`\n  hint: did you mean `iodepth`?");
+    assert_eq!(shown, "test.fio:2: unknown option `io_depth`\n  help: did you mean `iodepth`?");
 }
 
 const VALID: &str = "[global]\nioengine=libaio\ndirect=1\nbs=4k,8k\n[a]\nrw=randrw\nsize=50%\n\
@@ -222,7 +222,7 @@ proptest! {
         let environment = Environment { variable: &variable, include: &|_| Ok("bs=8k".to_owned()) };
         match JobFile::parse(&text, "test.fio", &environment) {
             Ok(file) => drop(file.validate_against(volume_bytes)),
-            Err(error) => prop_assert!(error.line >= 1 && !error.hint.is_empty()),
+            Err(error) => prop_assert!(error.line.is_some_and(|line| line >= 1) && error.help.is_some()),
         }
     }
 }

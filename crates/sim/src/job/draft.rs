@@ -1,11 +1,12 @@
 //! A job while its options are being applied: defaults, then `global`, then its own section.
 
 use super::Note;
-use super::error::Fault;
+use super::error::job_error;
 use super::spec::{
     Access, Arrivals, Direction, Distribution, Extent, Job, Mix, PerDirection, SizeShare,
 };
 use super::value::KbBase;
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 
 /// The option that says how many requests are in flight.
@@ -87,7 +88,7 @@ impl Draft {
         index: usize,
         group: usize,
         line: usize,
-    ) -> Result<(Job, Option<Note>), Fault> {
+    ) -> Result<(Job, Option<Note>), Diagnostic> {
         let (mut job, mut note) = (self.job, None);
         (job.index, job.group, job.line) = (index, group, line);
         if let Mix::ReadWrite { .. } = job.mix {
@@ -95,7 +96,7 @@ impl Draft {
         }
         if job.time_based && job.runtime.is_none() {
             let message = format!("job `{}` is time_based and has no runtime", job.name);
-            return Err(Fault::new(message, "add for example runtime=60"));
+            return Err(job_error(message, "add for example runtime=60"));
         }
         let open_loop = job.arrivals == Arrivals::Poisson;
         let rated = |&direction: &Direction| {
@@ -103,7 +104,7 @@ impl Draft {
         };
         if open_loop && !job.mix.directions().iter().all(rated) {
             let message = format!("job `{}` has rate_process=poisson and no rate", job.name);
-            return Err(Fault::new(message, "add for example rate_iops=200"));
+            return Err(job_error(message, "add for example rate_iops=200"));
         }
         if job.depth > 1 && !self.engine.keeps_depth(job.direct) {
             let why = match self.engine {

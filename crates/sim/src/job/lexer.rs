@@ -4,7 +4,8 @@
 //! before `=` do not count, and blanks *after* `=` do (fio takes `size= 4k` for 4 bytes), so they
 //! are an error here.
 
-use super::error::Fault;
+use super::error::job_error;
+use mirrorball_core::diagnostic::Diagnostic;
 
 /// What a line holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +35,7 @@ pub(super) const GLOBAL: &str = "global";
 const PRAGMA: &str = "mirrorball:";
 
 /// Reads one line, without its line end.
-pub(super) fn content(line: &str) -> Result<Content<'_>, Fault> {
+pub(super) fn content(line: &str) -> Result<Content<'_>, Diagnostic> {
     let line = line.trim();
     let (text, comment) = match line.find(COMMENT) {
         Some(at) => (line[..at].trim_end(), line[at..].trim_start_matches(COMMENT).trim_start()),
@@ -44,7 +45,7 @@ pub(super) fn content(line: &str) -> Result<Content<'_>, Fault> {
         return if text.is_empty() {
             Ok(Content::Pragma(words.trim()))
         } else {
-            Err(Fault::new("a `mirrorball:` comment behind an option", "give it its own line"))
+            Err(job_error("a `mirrorball:` comment behind an option", "give it its own line"))
         };
     }
     match text.as_bytes().first() {
@@ -54,19 +55,19 @@ pub(super) fn content(line: &str) -> Result<Content<'_>, Fault> {
     }
 }
 
-fn section(text: &str) -> Result<Content<'_>, Fault> {
+fn section(text: &str) -> Result<Content<'_>, Diagnostic> {
     match text[1..].strip_suffix(']').map(str::trim) {
-        Some(name) if name.starts_with(GLOBAL) && name != GLOBAL => Err(Fault::new(
+        Some(name) if name.starts_with(GLOBAL) && name != GLOBAL => Err(job_error(
             format!("fio takes [{name}] for defaults, because its name begins with `{GLOBAL}`"),
             "rename the section",
         )),
-        None => Err(Fault::new(format!("`{text}` lacks its `]`"), "write [name]")),
-        Some("") => Err(Fault::new("a section without a name", "write [name]")),
+        None => Err(job_error(format!("`{text}` lacks its `]`"), "write [name]")),
+        Some("") => Err(job_error("a section without a name", "write [name]")),
         Some(name) => Ok(Content::Section(name)),
     }
 }
 
-fn option(text: &str) -> Result<Content<'_>, Fault> {
+fn option(text: &str) -> Result<Content<'_>, Diagnostic> {
     let include = text.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t', '=']));
     if let Some(path) = include {
         return Ok(Content::Include(path.trim_start_matches('=').trim()));
@@ -76,7 +77,7 @@ fn option(text: &str) -> Result<Content<'_>, Fault> {
         None => (text, None),
     };
     if value.is_some_and(|value| value.starts_with(char::is_whitespace)) {
-        return Err(Fault::new(
+        return Err(job_error(
             format!("a blank after `{name}=`"),
             "remove it: fio takes the blank for part of the value",
         ));

@@ -30,7 +30,6 @@ mod bad_input_tests;
 #[cfg(test)]
 mod tests;
 
-pub use error::JobError;
 pub use pragma::{Background, BackgroundKind};
 pub use spec::{
     Access, Arrivals, Direction, Distribution, Extent, Job, Mix, PerDirection, Region, SizeShare,
@@ -38,8 +37,9 @@ pub use spec::{
 };
 
 use draft::Draft;
-use error::Fault;
+use error::job_error;
 use lexer::{Content, Line};
+use mirrorball_core::diagnostic::Diagnostic;
 use options::{Row, Support};
 
 /// Where a reader finds what lies outside the job file: variables and included files. Both are
@@ -110,7 +110,7 @@ impl JobFile {
         text: &str,
         file: &str,
         environment: &Environment<'_>,
-    ) -> Result<JobFile, JobError> {
+    ) -> Result<JobFile, Diagnostic> {
         let mut reader = Reader::new(file, environment);
         reader.read(text, file, 0)?;
         reader.finish_section()?;
@@ -122,11 +122,11 @@ impl JobFile {
     /// # Errors
     /// If a clone's region does not lie within `volume_bytes` or holds no whole block, with the
     /// numbers.
-    pub fn validate_against(&self, volume_bytes: u64) -> Result<(), JobError> {
+    pub fn validate_against(&self, volume_bytes: u64) -> Result<(), Diagnostic> {
         for job in &self.jobs {
             for clone in 0..job.clones {
                 if let Err(fault) = job.check_region(clone, volume_bytes) {
-                    return Err(JobError::new(&self.file, job.line, fault));
+                    return Err(fault.in_file(&self.file).at_line(job.line));
                 }
             }
         }
@@ -170,10 +170,10 @@ impl<'a> Reader<'a> {
         Reader { environment: *environment, defaults, section: None, group: 0, result }
     }
 
-    fn read(&mut self, text: &str, file: &str, depth: usize) -> Result<(), JobError> {
+    fn read(&mut self, text: &str, file: &str, depth: usize) -> Result<(), Diagnostic> {
         for (number, line) in text.lines().enumerate() {
             let (number, content) = (number + 1, lexer::content(line));
-            let fail = |fault| JobError::new(file, number, fault);
+            let fail = |fault: Diagnostic| fault.in_file(file).at_line(number);
             match content.map_err(fail)? {
                 Content::Nothing => {}
                 Content::Pragma(words) => {
@@ -205,13 +205,13 @@ impl<'a> Reader<'a> {
         from: &str,
         line: usize,
         depth: usize,
-    ) -> Result<(), JobError> {
-        let fail = |fault| JobError::new(from, line, fault);
+    ) -> Result<(), Diagnostic> {
+        let fail = |fault: Diagnostic| fault.in_file(from).at_line(line);
         if self.section.is_none() {
             return Err(fail(outside_section("include")));
         }
         if depth == INCLUDE_DEPTH_MAX {
-            return Err(fail(Fault::new(
+            return Err(fail(job_error(
                 format!("includes are nested deeper than {INCLUDE_DEPTH_MAX}"),
                 "a file that includes itself, perhaps through another?",
             )));
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
             None => path.to_owned(),
         };
         let text = (self.environment.include)(&path).map_err(|reason| {
-            fail(Fault::new(
+            fail(job_error(
                 format!("cannot include `{path}`: {reason}"),
                 "an include is looked for beside the file that names it",
             ))
@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Applies the options gathered so far: to the defaults for `global`, else to a new job.
-    fn finish_section(&mut self) -> Result<(), JobError> {
+    fn finish_section(&mut self) -> Result<(), Diagnostic> {
         let Some(section) = self.section.take() else {
             return Ok(());
         };
@@ -251,7 +251,7 @@ impl<'a> Reader<'a> {
         let (index, group) = (self.result.jobs.len(), self.group);
         let finished = draft.finish(index, group, section.line);
         let (job, note) =
-            finished.map_err(|fault| JobError::new(&self.result.file, section.line, fault))?;
+            finished.map_err(|fault| fault.in_file(&self.result.file).at_line(section.line))?;
         if let Some(Note { file, line, option, reason }) = note {
             self.note(&file, line, &option, &reason);
         }
@@ -259,18 +259,18 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn apply_all(&mut self, draft: &mut Draft, options: Vec<Pending>) -> Result<(), JobError> {
+    fn apply_all(&mut self, draft: &mut Draft, options: Vec<Pending>) -> Result<(), Diagnostic> {
         // The unit base counts for the whole section wherever it stands, as in fio.
         let (first, rest): (Vec<_>, Vec<_>) =
             options.into_iter().partition(|option| option.name == "kb_base");
         for option in first.into_iter().chain(rest) {
             self.apply(draft, &option)
-                .map_err(|fault| JobError::new(&option.file, option.line, fault))?;
+                .map_err(|fault| fault.in_file(&option.file).at_line(option.line))?;
         }
         Ok(())
     }
 
-    fn apply(&mut self, draft: &mut Draft, option: &Pending) -> Result<(), Fault> {
+    fn apply(&mut self, draft: &mut Draft, option: &Pending) -> Result<(), Diagnostic> {
         let row: &Row = options::find(&option.name)?;
         let value = option.value.as_deref();
         match row.support {
@@ -293,11 +293,11 @@ impl<'a> Reader<'a> {
                 if value.is_some_and(|value| unless.contains(&value)) {
                     return Ok(());
                 }
-                let hint = match unless.first() {
+                let help = match unless.first() {
                     Some(harmless) => format!("remove it, or write {}={harmless}", option.name),
                     None => "remove it".to_owned(),
                 };
-                Err(Fault::new(format!("`{}` is not supported: {reason}", option.name), hint))
+                Err(job_error(format!("`{}` is not supported: {reason}", option.name), help))
             }
         }
     }
@@ -305,7 +305,7 @@ impl<'a> Reader<'a> {
     /// Replaces `${NAME}`. fio takes a variable that is not set for the empty string, with which
     /// hardly any option makes sense; here it is an error, except in `filename`, which says where
     /// fio works and not what is done.
-    fn expand(&self, option: &str, text: &str) -> Result<String, Fault> {
+    fn expand(&self, option: &str, text: &str) -> Result<String, Diagnostic> {
         match value::expand(text, self.environment.variable) {
             Err(_) if option == "filename" => Ok(text.to_owned()),
             expanded => expanded,
@@ -319,19 +319,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn finish(self) -> Result<JobFile, JobError> {
+    fn finish(self) -> Result<JobFile, Diagnostic> {
         if self.result.jobs.is_empty() {
-            let fault = Fault::new("no job in this file", "add a section such as [random-reads]");
-            return Err(JobError::new(&self.result.file, 1, fault));
+            let fault = job_error("no job in this file", "add a section such as [random-reads]");
+            return Err(fault.in_file(&self.result.file).at_line(1));
         }
         Ok(self.result)
     }
 }
 
-fn section_in_include() -> Fault {
-    Fault::new("a section in an included file", "includes hold options only; move it to the job")
+fn section_in_include() -> Diagnostic {
+    job_error("a section in an included file", "includes hold options only; move it to the job")
 }
 
-fn outside_section(option: &str) -> Fault {
-    Fault::new(format!("`{option}` stands before the first section"), "put [global] above it")
+fn outside_section(option: &str) -> Diagnostic {
+    job_error(format!("`{option}` stands before the first section"), "put [global] above it")
 }

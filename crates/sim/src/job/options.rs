@@ -7,8 +7,9 @@
 //! Three ways: *takes* (it counts), *ignored* (it changes nothing in simulation, and the reader
 //! notes so), *refused* (it would change the result; the values listed would not, and pass).
 
-use super::error::Fault;
+use super::error::job_error;
 use super::setters::{self, Setter};
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::Nanos;
 
@@ -35,14 +36,14 @@ pub(super) enum Support {
 }
 
 /// The row of an option.
-pub(super) fn find(name: &str) -> Result<&'static Row, Fault> {
+pub(super) fn find(name: &str) -> Result<&'static Row, Diagnostic> {
     ROWS.iter().find(|row| row.names.contains(&name)).ok_or_else(|| {
         let known = ROWS.iter().flat_map(|row| row.names).copied();
-        let hint = match closest_name(name, known) {
+        let help = match closest_name(name, known) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "fio 3.33 has no option of this name".to_owned(),
         };
-        Fault::new(format!("unknown option `{name}`"), hint)
+        job_error(format!("unknown option `{name}`"), help)
     })
 }
 

@@ -3,7 +3,8 @@
 //! To fio they are comments. Here every word must be known: a mistyped one that vanished would make
 //! an idle run pass for a loaded one.
 
-use super::error::Fault;
+use super::error::job_error;
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::parse_rate;
 
@@ -40,7 +41,7 @@ const WORDS: [&str; 3] = ["background", "rate", "devid"];
 const EXAMPLE: &str = "write for example `; mirrorball: background=defrag rate=100MB/s`";
 
 /// Reads the words of a pragma.
-pub(super) fn parse(words: &str, line: usize) -> Result<Background, Fault> {
+pub(super) fn parse(words: &str, line: usize) -> Result<Background, Diagnostic> {
     let (mut kind, mut rate_bytes_per_s, mut devid) = (None, None, None);
     for word in words.split_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
@@ -51,37 +52,37 @@ pub(super) fn parse(words: &str, line: usize) -> Result<Background, Fault> {
             _ => return Err(unknown("word", key, &WORDS)),
         };
         if repeated {
-            return Err(Fault::new(format!("`{key}` stands twice"), "give each pragma one"));
+            return Err(job_error(format!("`{key}` stands twice"), "give each pragma one"));
         }
     }
-    let kind = kind.ok_or_else(|| Fault::new("a pragma without `background=`", EXAMPLE))?;
+    let kind = kind.ok_or_else(|| job_error("a pragma without `background=`", EXAMPLE))?;
     if devid.is_some() && kind != BackgroundKind::Rebuild {
-        return Err(Fault::new("`devid` is for a rebuild", "remove it"));
+        return Err(job_error("`devid` is for a rebuild", "remove it"));
     }
     Ok(Background { kind, rate_bytes_per_s, devid, line })
 }
 
-fn parse_kind(value: &str) -> Result<BackgroundKind, Fault> {
+fn parse_kind(value: &str) -> Result<BackgroundKind, Diagnostic> {
     let found = KINDS.iter().find(|(name, _)| *name == value).map(|&(_, kind)| kind);
     found.ok_or_else(|| unknown("background", value, &KINDS.map(|(name, _)| name)))
 }
 
-fn parse_rate_of(value: &str) -> Result<u64, Fault> {
-    let rate = parse_rate(value).map_err(|error| Fault::new(error.to_string(), EXAMPLE))?;
+fn parse_rate_of(value: &str) -> Result<u64, Diagnostic> {
+    let rate = parse_rate(value).map_err(|error| job_error(error.to_string(), EXAMPLE))?;
     if rate == 0 {
-        return Err(Fault::new("`rate` is zero", "leave it out for an unlimited rate"));
+        return Err(job_error("`rate` is zero", "leave it out for an unlimited rate"));
     }
     Ok(rate)
 }
 
-fn parse_devid(value: &str) -> Result<u64, Fault> {
-    value.parse().map_err(|_| Fault::new(format!("`{value}` is not a devid"), "write devid=2"))
+fn parse_devid(value: &str) -> Result<u64, Diagnostic> {
+    value.parse().map_err(|_| job_error(format!("`{value}` is not a devid"), "write devid=2"))
 }
 
-fn unknown(what: &str, word: &str, known: &[&str]) -> Fault {
-    let hint = match closest_name(word, known.iter().copied()) {
+fn unknown(what: &str, word: &str, known: &[&str]) -> Diagnostic {
+    let help = match closest_name(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known are {}", known.join(", ")),
     };
-    Fault::new(format!("unknown {what} `{word}` in a `mirrorball:` comment"), hint)
+    job_error(format!("unknown {what} `{word}` in a `mirrorball:` comment"), help)
 }

@@ -1,9 +1,10 @@
 //! What each supported option does to the job: one function per kind of value, few per option.
 
 use super::draft::{Draft, Engine};
-use super::error::Fault;
+use super::error::job_error;
 use super::spec::{Access, Arrivals, Direction, Distribution, Extent, Mix, SizeShare, Zone};
 use super::value::{self, KbBase};
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::Nanos;
 
@@ -19,7 +20,7 @@ pub(super) enum Setter {
     /// A time; a bare number counts in this unit.
     Time(Nanos, fn(&mut Draft, Nanos)),
     /// Anything else.
-    Text(fn(&mut Draft, &str) -> Result<(), Fault>),
+    Text(fn(&mut Draft, &str) -> Result<(), Diagnostic>),
 }
 
 const DIRECTIONS: [(&str, Mix, Access); 9] = [
@@ -66,14 +67,17 @@ impl Setter {
         draft: &mut Draft,
         option: &str,
         text: Option<&str>,
-    ) -> Result<(), Fault> {
-        let within = |fault: Fault| Fault::new(format!("{option}: {}", fault.message), fault.hint);
+    ) -> Result<(), Diagnostic> {
+        let within = |fault: Diagnostic| Diagnostic {
+            message: format!("{option}: {}", fault.message),
+            ..fault
+        };
         if let (Setter::Flag(set), None) = (self, text) {
             set(draft, true);
             return Ok(());
         }
         let Some(text) = text.filter(|text| !text.is_empty()) else {
-            return Err(Fault::new(format!("`{option}` has no value"), format!("{option}=…")));
+            return Err(job_error(format!("`{option}` has no value"), format!("{option}=…")));
         };
         let base = draft.kb_base;
         match self {
@@ -90,25 +94,25 @@ impl Setter {
     }
 }
 
-pub(super) fn name(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn name(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     draft.job.name = text.to_owned();
     Ok(())
 }
 
-pub(super) fn description(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn description(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     draft.job.description = Some(text.to_owned());
     Ok(())
 }
 
-pub(super) fn direction(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn direction(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let (name, modifier) = text.split_once(':').unwrap_or((text, ""));
     if !modifier.is_empty() {
-        let hint = "for runs within random requests use percentage_random";
-        return Err(Fault::new(format!("the modifier `:{modifier}` is not supported"), hint));
+        let help = "for runs within random requests use percentage_random";
+        return Err(job_error(format!("the modifier `:{modifier}` is not supported"), help));
     }
     if name.ends_with("trimwrite") {
-        let hint = "use two jobs, one of trims and one of writes";
-        return Err(Fault::new(format!("`{name}` is not supported"), hint));
+        let help = "use two jobs, one of trims and one of writes";
+        return Err(job_error(format!("`{name}` is not supported"), help));
     }
     let known = DIRECTIONS.map(|(name, ..)| name);
     let row = DIRECTIONS.iter().find(|row| row.0 == name);
@@ -117,39 +121,39 @@ pub(super) fn direction(draft: &mut Draft, text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(super) fn engine(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn engine(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let known = ENGINES.map(|(name, _)| name);
     let row = ENGINES.iter().find(|row| row.0 == text);
     draft.engine = row.ok_or_else(|| unknown(text, &known))?.1;
     Ok(())
 }
 
-pub(super) fn kb_base(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn kb_base(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     draft.kb_base = match text {
         "1000" => KbBase(1000),
         "1024" => KbBase(1024),
-        _ => return Err(Fault::new(format!("`{text}` is no base"), "write 1000 or 1024")),
+        _ => return Err(job_error(format!("`{text}` is no base"), "write 1000 or 1024")),
     };
     Ok(())
 }
 
-pub(super) fn filename(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn filename(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     if text.replace("\\:", "").contains(':') {
-        let hint = "give each file a job of its own";
-        return Err(Fault::new(format!("`{text}` names several files"), hint));
+        let help = "give each file a job of its own";
+        return Err(job_error(format!("`{text}` names several files"), help));
     }
     draft.job.filename = Some(text.to_owned());
     Ok(())
 }
 
-pub(super) fn block_size(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn block_size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     let one =
         |part: &str| value::block(part, base).map(|bytes| vec![SizeShare { bytes, percent: 100 }]);
     value::per_direction(text, &mut draft.job.sizes, one)
 }
 
-pub(super) fn block_split(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn block_split(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     value::per_direction(text, &mut draft.job.sizes, |part| {
         let shares = shares(part, |size| value::block(size, base))?;
@@ -157,46 +161,46 @@ pub(super) fn block_split(draft: &mut Draft, text: &str) -> Result<(), Fault> {
     })
 }
 
-pub(super) fn size(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     // Any size will do: what does not fill a block is left alone.
     let extent = value::extent(text, |text| value::integer(text, base))?;
     if matches!(extent, Extent::Bytes(0) | Extent::Percent(0)) {
-        return Err(Fault::new("a size of zero", "leave size out for the whole volume"));
+        return Err(job_error("a size of zero", "leave size out for the whole volume"));
     }
     draft.job.size = Some(extent);
     Ok(())
 }
 
-pub(super) fn offset(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn offset(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     draft.job.offset = value::extent(text, |text| value::sectors(text, base))?;
     Ok(())
 }
 
-pub(super) fn offset_increment(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn offset_increment(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     draft.job.offset_increment = value::extent(text, |text| value::sectors(text, base))?;
     Ok(())
 }
 
-pub(super) fn random_percent(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn random_percent(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     let one = |part: &str| value::integer_within(part, base, [0, 100]);
     value::per_direction(text, &mut draft.job.random_percent, one)
 }
 
-pub(super) fn rate(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn rate(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     value::per_direction(text, &mut draft.job.rate_bytes_per_s, |part| rate_of(part, base))
 }
 
-pub(super) fn rate_ios(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn rate_ios(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     value::per_direction(text, &mut draft.job.rate_ios_per_s, |part| rate_of(part, base))
 }
 
-pub(super) fn arrivals(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn arrivals(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     draft.job.arrivals = match text {
         "linear" => Arrivals::Linear,
         "poisson" => Arrivals::Poisson,
@@ -205,11 +209,11 @@ pub(super) fn arrivals(draft: &mut Draft, text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(super) fn distribution(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+pub(super) fn distribution(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
     if parameters.contains(',') {
-        let hint = "give one for all directions";
-        return Err(Fault::new(format!("`{text}` differs by direction"), hint));
+        let help = "give one for all directions";
+        return Err(job_error(format!("`{text}` differs by direction"), help));
     }
     draft.job.distribution = match name {
         "random" => Distribution::Uniform,
@@ -217,7 +221,7 @@ pub(super) fn distribution(draft: &mut Draft, text: &str) -> Result<(), Fault> {
             let (theta, center) = curve(parameters, ZIPF_THETA, [0.0, 100.0])?;
             if theta == 0.0 || theta == 1.0 {
                 let message = format!("zipf with a theta of {theta}");
-                return Err(Fault::new(message, "fio takes any above 0 but 1: try zipf:1.1"));
+                return Err(job_error(message, "fio takes any above 0 but 1: try zipf:1.1"));
             }
             Distribution::Zipf { theta, center }
         }
@@ -225,7 +229,7 @@ pub(super) fn distribution(draft: &mut Draft, text: &str) -> Result<(), Fault> {
             let (h, center) = curve(parameters, PARETO_H, [0.0, 1.0])?;
             if h == 0.0 || h == 1.0 {
                 let message = format!("pareto with a power of {h}");
-                return Err(Fault::new(message, "it lies between 0 and 1: try pareto:0.2"));
+                return Err(job_error(message, "it lies between 0 and 1: try pareto:0.2"));
             }
             Distribution::Pareto { h, center }
         }
@@ -235,8 +239,8 @@ pub(super) fn distribution(draft: &mut Draft, text: &str) -> Result<(), Fault> {
         }
         "zoned" => Distribution::Zoned(zones(parameters)?),
         "zoned_abs" => {
-            let hint = "write the sizes in percent: zoned:60/10:40/90";
-            return Err(Fault::new("`zoned_abs` is not supported", hint));
+            let help = "write the sizes in percent: zoned:60/10:40/90";
+            return Err(job_error("`zoned_abs` is not supported", help));
         }
         _ => return Err(unknown(name, &["random", "zipf", "pareto", "normal", "zoned"])),
     };
@@ -244,7 +248,7 @@ pub(super) fn distribution(draft: &mut Draft, text: &str) -> Result<(), Fault> {
 }
 
 /// `parameter[:center]`.
-fn curve(text: &str, default: f64, range: [f64; 2]) -> Result<(f64, Option<f64>), Fault> {
+fn curve(text: &str, default: f64, range: [f64; 2]) -> Result<(f64, Option<f64>), Diagnostic> {
     let (parameter, center) = text.split_once(':').unwrap_or((text, ""));
     let parameter = Some(parameter).filter(|parameter| !parameter.is_empty());
     let center = Some(center).filter(|center| !center.is_empty());
@@ -255,7 +259,7 @@ fn curve(text: &str, default: f64, range: [f64; 2]) -> Result<(f64, Option<f64>)
 }
 
 /// `access/size:access/size:…`, in percent.
-fn zones(text: &str) -> Result<Vec<Zone>, Fault> {
+fn zones(text: &str) -> Result<Vec<Zone>, Diagnostic> {
     let percent = |part: &str| value::integer_within(part, KbBase(1024), [0, 100]);
     let zones: Vec<Zone> = shares(text, percent)?
         .into_iter()
@@ -263,11 +267,11 @@ fn zones(text: &str) -> Result<Vec<Zone>, Fault> {
         .collect();
     let sum: u64 = zones.iter().map(|zone| zone.access_percent).sum();
     if sum != 100 {
-        let hint = "the first number of each pair is its share of the requests";
-        return Err(Fault::new(format!("the accesses add up to {sum} %, not 100"), hint));
+        let help = "the first number of each pair is its share of the requests";
+        return Err(job_error(format!("the accesses add up to {sum} %, not 100"), help));
     }
     if zones.iter().any(|zone| zone.access_percent > 0 && zone.size_percent == 0) {
-        return Err(Fault::new("a zone of size zero is accessed", "give it at least one percent"));
+        return Err(job_error("a zone of size zero is accessed", "give it at least one percent"));
     }
     Ok(zones)
 }
@@ -275,8 +279,8 @@ fn zones(text: &str) -> Result<Vec<Zone>, Fault> {
 /// `value/percent:value/percent:…`; shares left blank divide what remains evenly.
 fn shares(
     text: &str,
-    parse: impl Fn(&str) -> Result<u64, Fault>,
-) -> Result<Vec<(u64, u64)>, Fault> {
+    parse: impl Fn(&str) -> Result<u64, Diagnostic>,
+) -> Result<Vec<(u64, u64)>, Diagnostic> {
     let mut rows: Vec<(u64, Option<u64>)> = Vec::new();
     for part in text.split(':') {
         let (left, right) = part.split_once('/').unwrap_or((part, ""));
@@ -288,13 +292,13 @@ fn shares(
     }
     if rows.len() > SPLITS_MAX {
         let message = format!("{} shares", rows.len());
-        return Err(Fault::new(message, format!("fio takes {SPLITS_MAX} at most")));
+        return Err(job_error(message, format!("fio takes {SPLITS_MAX} at most")));
     }
     let given: u64 = rows.iter().filter_map(|row| row.1).sum();
     let blank = rows.iter().filter(|row| row.1.is_none()).count() as u64;
     if given > 100 || (blank == 0 && given != 100) {
-        let hint = "make them 100, or leave one blank";
-        return Err(Fault::new(format!("the percentages add up to {given}"), hint));
+        let help = "make them 100, or leave one blank";
+        return Err(job_error(format!("the percentages add up to {given}"), help));
     }
     let (mut left, mut blanks_left) = (100 - given, blank);
     let mut fill = || {
@@ -306,15 +310,15 @@ fn shares(
     Ok(rows.into_iter().map(|(value, share)| (value, share.unwrap_or_else(&mut fill))).collect())
 }
 
-fn rate_of(text: &str, base: KbBase) -> Result<Option<u64>, Fault> {
+fn rate_of(text: &str, base: KbBase) -> Result<Option<u64>, Diagnostic> {
     // Zero is fio's word for no limit.
     value::integer(text, base).map(|rate| Some(rate).filter(|&rate| rate > 0))
 }
 
-fn unknown(word: &str, known: &[&str]) -> Fault {
-    let hint = match closest_name(word, known.iter().copied()) {
+fn unknown(word: &str, known: &[&str]) -> Diagnostic {
+    let help = match closest_name(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("supported are {}", known.join(", ")),
     };
-    Fault::new(format!("`{word}` is not supported"), hint)
+    job_error(format!("`{word}` is not supported"), help)
 }

@@ -1,7 +1,8 @@
 //! A job as plain data: what the reader hands on and a [`Workload`](crate::workload::Workload) is
 //! made of.
 
-use super::error::Fault;
+use super::error::job_error;
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 use std::ops::{Index, IndexMut};
 
@@ -239,11 +240,11 @@ impl Job {
         }
     }
 
-    pub(super) fn check_region(&self, clone: u32, volume_bytes: u64) -> Result<(), Fault> {
+    pub(super) fn check_region(&self, clone: u32, volume_bytes: u64) -> Result<(), Diagnostic> {
         self.try_region(clone, volume_bytes).map(|_| ())
     }
 
-    fn try_region(&self, clone: u32, volume_bytes: u64) -> Result<Region, Fault> {
+    fn try_region(&self, clone: u32, volume_bytes: u64) -> Result<Region, Diagnostic> {
         let sizes = self.mix.directions().iter().map(|&direction| self.block_bytes(direction));
         let block_bytes = sizes.clone().min().unwrap_or(SECTOR_BYTES);
         let whole = |bytes: u64| bytes / block_bytes * block_bytes;
@@ -267,7 +268,7 @@ impl Job {
         let largest = sizes.max().unwrap_or(SECTOR_BYTES);
         if offset.saturating_add(bytes) > volume_bytes || offset == volume_bytes {
             let end = offset.saturating_add(bytes.max(block_bytes));
-            return Err(Fault::new(
+            return Err(job_error(
                 format!(
                     "job `{}` is larger than the volume: clone {} of {} ends at byte {end}, \
                      the volume has {volume_bytes}",
@@ -279,7 +280,7 @@ impl Job {
             ));
         }
         if whole(bytes) < largest {
-            return Err(Fault::new(
+            return Err(job_error(
                 format!("job `{}` has a region of {bytes} bytes and blocks larger", self.name),
                 format!("make size at least {largest}"),
             ));

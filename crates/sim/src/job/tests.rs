@@ -4,7 +4,7 @@ use super::value::{self, KbBase};
 use super::*;
 use mirrorball_core::units::{GIB, KIB, MIB, Nanos};
 
-pub(super) fn parse(text: &str) -> Result<JobFile, JobError> {
+pub(super) fn parse(text: &str) -> Result<JobFile, Diagnostic> {
     JobFile::parse(text, "test.fio", &Environment::empty())
 }
 
@@ -246,9 +246,15 @@ fn includes_are_relative_to_their_file_and_belong_to_the_section() {
         (error.file, error.line, error.message)
     };
     let bad = "bs: `8q` is not a size or number";
-    assert_eq!(place("[a]\ninclude sub/bad.fio"), ("jobs/sub/bad.fio".into(), 2, bad.into()));
+    assert_eq!(
+        place("[a]\ninclude sub/bad.fio"),
+        (Some("jobs/sub/bad.fio".into()), Some(2), bad.into())
+    );
     let missing = "cannot include `jobs/none.fio`: no such file";
-    assert_eq!(place("[a]\n\ninclude none.fio"), ("jobs/top.fio".into(), 3, missing.into()));
+    assert_eq!(
+        place("[a]\n\ninclude none.fio"),
+        (Some("jobs/top.fio".into()), Some(3), missing.into())
+    );
     assert!(place("[a]\ninclude loop.fio").2.contains("nested deeper than 16"));
     assert_eq!(place("[a]\ninclude section.fio").2, "a section in an included file");
 }
@@ -283,13 +289,13 @@ fn regions_are_resolved_and_held_against_the_volume() {
     assert_eq!(complaint("size=1g"), Ok(()));
     let too_large = "job `job` is larger than the volume: clone 1 of 1 ends at byte 2147483648, \
                      the volume has 1073741824";
-    assert_eq!(complaint("size=2g"), Err((2, too_large.to_owned())));
+    assert_eq!(complaint("size=2g"), Err((Some(2), too_large.to_owned())));
     let last_clone = "job `job` is larger than the volume: clone 3 of 3 ends at byte 1258291200, \
                       the volume has 1073741824";
     let steps = "size=400m\noffset_increment=400m\nnumjobs=3";
-    assert_eq!(complaint(steps), Err((2, last_clone.to_owned())));
+    assert_eq!(complaint(steps), Err((Some(2), last_clone.to_owned())));
     let small = "job `job` has a region of 4096 bytes and blocks larger";
-    assert_eq!(complaint("size=4k\nbs=8k"), Err((2, small.to_owned())));
+    assert_eq!(complaint("size=4k\nbs=8k"), Err((Some(2), small.to_owned())));
     assert!(complaint("offset=100%").is_err());
 }
 

@@ -5,8 +5,9 @@
 //! means what `k` means, whatever the HOWTO says: measured.) A bare time is in seconds or, for
 //! `thinktime`, in microseconds. What fio would misread without a word is refused.
 
-use super::error::Fault;
+use super::error::job_error;
 use super::spec::{Extent, PerDirection};
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 
 /// What `k` multiplies by, in sizes and counts.
@@ -37,7 +38,7 @@ const VALUE_MAX: u64 = u64::MAX / 2;
 pub(super) fn expand(
     text: &str,
     variable: impl Fn(&str) -> Option<String>,
-) -> Result<String, Fault> {
+) -> Result<String, Diagnostic> {
     let (mut expanded, mut rest) = (String::new(), text);
     while let Some(start) = rest.find("${") {
         let Some(length) = rest[start + 2..].find('}') else {
@@ -45,8 +46,8 @@ pub(super) fn expand(
         };
         let name = &rest[start + 2..start + 2 + length];
         let value = variable(name).ok_or_else(|| {
-            let hint = format!("set it: {name}=… before the command");
-            Fault::new(format!("the variable `{name}` is not set"), hint)
+            let help = format!("set it: {name}=… before the command");
+            job_error(format!("the variable `{name}` is not set"), help)
         })?;
         expanded.push_str(&rest[..start]);
         expanded.push_str(&value);
@@ -55,7 +56,7 @@ pub(super) fn expand(
     expanded.push_str(rest);
     let keyword = ["$pagesize", "$mb_memory", "$ncpus"].into_iter().find(|k| expanded.contains(k));
     match keyword {
-        Some(keyword) => Err(Fault::new(
+        Some(keyword) => Err(job_error(
             format!("`{keyword}` depends on the machine that fio runs on"),
             "write the number itself",
         )),
@@ -64,9 +65,9 @@ pub(super) fn expand(
 }
 
 /// A size or count.
-pub(super) fn integer(text: &str, base: KbBase) -> Result<u64, Fault> {
+pub(super) fn integer(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
     parse_integer(text, base).ok_or_else(|| {
-        let fault = |hint: &str| Fault::new(format!("`{text}` is not a size or number"), hint);
+        let fault = |help: &str| job_error(format!("`{text}` is not a size or number"), help);
         match text {
             text if text.contains('(') => fault("arithmetic is not supported: write the result"),
             text if text.contains('.') => fault("fio knows whole numbers only: 1536, not 1.5k"),
@@ -77,37 +78,37 @@ pub(super) fn integer(text: &str, base: KbBase) -> Result<u64, Fault> {
 }
 
 /// A number of at least `least` and at most `most`.
-pub(super) fn integer_within(text: &str, base: KbBase, range: [u64; 2]) -> Result<u64, Fault> {
+pub(super) fn integer_within(text: &str, base: KbBase, range: [u64; 2]) -> Result<u64, Diagnostic> {
     let [least, most] = range;
     let value = integer(text, base)?;
     if value < least {
-        return Err(Fault::new(format!("`{text}` is too small"), format!("the least is {least}")));
+        return Err(job_error(format!("`{text}` is too small"), format!("the least is {least}")));
     }
     if value > most {
-        return Err(Fault::new(format!("`{text}` is too large"), format!("the most is {most}")));
+        return Err(job_error(format!("`{text}` is too large"), format!("the most is {most}")));
     }
     Ok(value)
 }
 
 /// A size in whole sectors.
-pub(super) fn sectors(text: &str, base: KbBase) -> Result<u64, Fault> {
+pub(super) fn sectors(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
     let bytes = integer(text, base)?;
     if bytes.is_multiple_of(SECTOR_BYTES) {
         return Ok(bytes);
     }
     let lower = text.to_lowercase();
-    let hint = if lower.ends_with("ib") && base == KbBase(1024) {
+    let help = if lower.ends_with("ib") && base == KbBase(1024) {
         format!("to fio `{text}` is {bytes}: write {} or set kb_base=1000", &text[..text.len() - 2])
     } else {
         format!("a volume is read and written in sectors of {SECTOR_BYTES} bytes")
     };
-    Err(Fault::new(format!("`{text}` is not a whole number of sectors"), hint))
+    Err(job_error(format!("`{text}` is not a whole number of sectors"), help))
 }
 
 /// A size in whole sectors, not zero.
-pub(super) fn block(text: &str, base: KbBase) -> Result<u64, Fault> {
+pub(super) fn block(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
     match sectors(text, base)? {
-        0 => Err(Fault::new("a block size of zero", "write for example 4k")),
+        0 => Err(job_error("a block size of zero", "write for example 4k")),
         bytes => Ok(bytes),
     }
 }
@@ -115,20 +116,20 @@ pub(super) fn block(text: &str, base: KbBase) -> Result<u64, Fault> {
 /// A size in bytes, read by `bytes`, or as a percentage.
 pub(super) fn extent(
     text: &str,
-    bytes: impl Fn(&str) -> Result<u64, Fault>,
-) -> Result<Extent, Fault> {
+    bytes: impl Fn(&str) -> Result<u64, Diagnostic>,
+) -> Result<Extent, Diagnostic> {
     let Some(percent) = text.strip_suffix('%') else {
         return bytes(text).map(Extent::Bytes);
     };
     match percent.parse() {
         Ok(percent) if percent <= 100 => Ok(Extent::Percent(percent)),
-        _ => Err(Fault::new(format!("`{text}` is not a percentage"), "write 1% to 100%")),
+        _ => Err(job_error(format!("`{text}` is not a percentage"), "write 1% to 100%")),
     }
 }
 
 /// A time; a bare number counts in units of `unit`.
-pub(super) fn time(text: &str, unit: Nanos) -> Result<Nanos, Fault> {
-    let fault = || Fault::new(format!("`{text}` is not a time"), TIME_HINT);
+pub(super) fn time(text: &str, unit: Nanos) -> Result<Nanos, Diagnostic> {
+    let fault = || job_error(format!("`{text}` is not a time"), TIME_HINT);
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let suffix = text[end..].to_lowercase();
     let (_, scale) = TIME_UNITS.iter().find(|(name, _)| *name == suffix).ok_or_else(fault)?;
@@ -138,20 +139,20 @@ pub(super) fn time(text: &str, unit: Nanos) -> Result<Nanos, Fault> {
 }
 
 /// `1` or `0`; fio knows no other words for true and false.
-pub(super) fn truth(text: &str) -> Result<bool, Fault> {
+pub(super) fn truth(text: &str) -> Result<bool, Diagnostic> {
     match text {
         "1" => Ok(true),
         "0" => Ok(false),
-        _ => Err(Fault::new(format!("`{text}` is neither 0 nor 1"), "write 1 for yes, 0 for no")),
+        _ => Err(job_error(format!("`{text}` is neither 0 nor 1"), "write 1 for yes, 0 for no")),
     }
 }
 
 /// A real number within `range`, both ends included.
-pub(super) fn real(text: &str, range: [f64; 2]) -> Result<f64, Fault> {
+pub(super) fn real(text: &str, range: [f64; 2]) -> Result<f64, Diagnostic> {
     let [least, most] = range;
     match text.parse::<f64>() {
         Ok(value) if value >= least && value <= most => Ok(value),
-        _ => Err(Fault::new(
+        _ => Err(job_error(
             format!("`{text}` is not a number from {least} to {most}"),
             "write it with a point, such as 0.5",
         )),
@@ -163,12 +164,12 @@ pub(super) fn real(text: &str, range: [f64; 2]) -> Result<f64, Fault> {
 pub(super) fn per_direction<T: Clone>(
     text: &str,
     target: &mut PerDirection<T>,
-    parse: impl Fn(&str) -> Result<T, Fault>,
-) -> Result<(), Fault> {
+    parse: impl Fn(&str) -> Result<T, Diagnostic>,
+) -> Result<(), Diagnostic> {
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 3 {
-        let hint = "write up to three: reads,writes,trims";
-        return Err(Fault::new(format!("`{text}` has {} values", parts.len()), hint));
+        let help = "write up to three: reads,writes,trims";
+        return Err(job_error(format!("`{text}` has {} values", parts.len()), help));
     }
     for index in 0..3 {
         let part = parts.get(index).unwrap_or(&parts[parts.len() - 1]);
