@@ -193,6 +193,13 @@ const SIZE_UNITS: [(&str, f64); 15] = [
 /// If the number or the unit is missing or unknown, or the value is too large for a [`Nanos`].
 pub fn parse_duration(text: &str) -> Result<Nanos, UnitError> {
     let expected = "a duration such as 15us, 1.5ms, 10s or 2m";
+    let text = text.trim();
+    if text.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0) {
+        let forms = ["s", "m", "ms", "us"].map(|unit| format!("{text}{unit}"));
+        let [seconds, minutes, millis, micros] = forms;
+        let message = format!("missing unit: write {seconds}, {minutes}, {millis} or {micros}");
+        return Err(UnitError(message));
+    }
     parse_scaled(text, &DURATION_UNITS, expected).map(Nanos)
 }
 
@@ -263,7 +270,13 @@ mod tests {
             let error = parse_bytes(text).unwrap_err().to_string();
             assert!(error.contains("such as"), "{error}");
         }
-        assert!(parse_duration("15").is_err(), "a bare number has no unit of time");
+        let message = |text| parse_duration(text).unwrap_err().to_string();
+        for text in ["10", " 10 "] {
+            assert_eq!(message(text), "missing unit: write 10s, 10m, 10ms or 10us");
+        }
+        for text in ["", "s", "10x", "-1", "inf", "nan"] {
+            assert!(message(text).contains("is not a duration such as 15us"), "{text}");
+        }
         assert!(parse_rate("15MB").is_err());
     }
 

@@ -103,14 +103,8 @@ const TOP: &[(&str, &str)] = &[
     (r#"used = "lots%""#, "1: `used`: `lots%` is not a share such as 60%, or a size such as 500GB"),
     (r#"used = "900TB""#, "1: `used` leaves nothing of the volume's 1099510579200 bytes"),
     ("host = 3", "1: `host` must be a table, not `3`"),
-    (
-        r#"host = { overhead = "15" }"#,
-        "1: `overhead`: `15` is not a duration such as 15us, 1.5ms, 10s or 2m",
-    ),
-    (
-        "host = { overhead = 15 }",
-        "1: `overhead`: `15` is not a duration such as 15us, 1.5ms, 10s or 2m",
-    ),
+    (r#"host = { overhead = "15" }"#, "1: `overhead`: missing unit: write 15s, 15m, 15ms or 15us"),
+    ("host = { overhead = 15 }", "1: `overhead`: missing unit: write 15s, 15m, 15ms or 15us"),
     ("host = { cpus = 0 }", "1: `cpus` is 0, but somebody must issue the requests"),
     ("host = { cpu = 1 }", "1: unknown key `cpu` in [host] (did you mean `cpus`?)"),
     (r#"link = [{ read = "1GB/s" }]"#, "1: the link has no `name`, so no member can hang off it"),
@@ -175,10 +169,7 @@ const MEMBER: &[(&str, &str)] = &[
         r#"set = { servcie = "1ms" }"#,
         "4: `set` of `delay`: unknown key `servcie` (did you mean `service`?)",
     ),
-    (
-        r#"set = { service = "1" }"#,
-        "4: `set` of `delay`: `1` is not a duration such as 15us, 1.5ms, 10s or 2m",
-    ),
+    (r#"set = { service = "1" }"#, "4: `set` of `delay`: missing unit: write 1s, 1m, 1ms or 1us"),
     ("set = { servers = 0 }", "4: `set` of `delay`: `servers` is 0, but a disk needs at least one"),
     ("set = 3", "4: `set` must be a table, not `3`"),
     ("priority = -3", "4: `priority` must be a whole number from 0 to 4294967295, not `-3`"),
@@ -212,7 +203,7 @@ const FAULT: &[(&str, &str)] = &[
         r#"stall = "2s""#,
         r#"4: `stall` needs `at`, when it begins (for example { stall = "2s", at = "30s" })"#,
     ),
-    (r#"stall = 2, at = "1s""#, "4: `stall`: `2` is not a duration such as 15us, 1.5ms, 10s or 2m"),
+    (r#"stall = 2, at = "1s""#, "4: `stall`: missing unit: write 2s, 2m, 2ms or 2us"),
     ("error_rate = 1.5", "4: `error_rate` is 1.5, but must be a probability from 0 to 1"),
     (
         r#"bad = { offset = "1GiB" }"#,
