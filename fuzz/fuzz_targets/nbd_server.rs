@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_io::executor::Target;
 use mirrorball_io::export::Export;
-use mirrorball_io::export::nbd::command::{Verdict, judge};
+use mirrorball_io::export::nbd::command::{Validated, validate};
 use mirrorball_io::export::nbd::handshake::{Handshake, Step};
 use mirrorball_io::nbd_protocol::wire::{REQUEST_BYTES, RawRequest};
 
@@ -26,7 +26,7 @@ fuzz_target!(|input: &[u8]| {
     let Step::Agreed(agreed) = step else { return };
     for bytes in input[taken..].as_chunks::<REQUEST_BYTES>().0 {
         let Some(raw) = RawRequest::parse(bytes) else { return };
-        if let Verdict::Do(command) = judge(&raw, &exports[agreed.export], agreed.status) {
+        if let Validated::Accept(command) = validate(&raw, &exports[agreed.export], agreed.status) {
             assert!(command.offset + u64::from(command.length) <= SIZE_BYTES);
         }
     }

@@ -1,7 +1,7 @@
 //! `mirrorball emulate`: modelled disks as real block devices.
 
 use crate::ending::{Ending, Failure};
-use crate::serving::{self, Doors};
+use crate::serving::{self, ListenArgs};
 use anyhow::anyhow;
 use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::parse_bytes;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     size: Option<u64>,
 
     #[command(flatten)]
-    doors: Doors,
+    listen: ListenArgs,
 
     /// Serve each member of the array as a device of its own, instead of one volume
     #[arg(long)]
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let is_model = ModelProfile::builtin_names().any(|name| name == args.what);
     let array = match is_model {
         true => one_disk(&args.what, args.size)?,
-        false if !may_be_array(&args.what) => return Err(unknown(&args.what)),
+        false if !can_name_array(&args.what) => return Err(unknown(&args.what)),
         false if args.size.is_some() => {
             let text = "--size is for one model; an array file says how large its members are";
             return Err(Failure::WrongUse(anyhow!(text)));
@@ -88,19 +88,19 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         backing,
         speed: args.speed,
         seed: args.seed,
-        backend: args.doors.backend.map(serving::Backend::kind),
+        backend: args.listen.backend.map(serving::Backend::kind),
     };
     let assembly = assemble::emulate(emulation).map_err(|error| match error {
         error @ AssembleError::System(_) => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
     let policy = (shape == ExportMode::Volume).then_some(args.policy.as_str());
-    let refused = serving::run(&array, assembly, &args.doors, policy)?;
+    let refused = serving::run(&array, assembly, &args.listen, policy)?;
     Ok(if args.check && refused > 0 { Ending::FoundFailure } else { Ending::Done })
 }
 
 /// Whether this may name an array: a built-in one, or a file.
-fn may_be_array(what: &str) -> bool {
+fn can_name_array(what: &str) -> bool {
     let is_path = what.contains(['/', '.']) || Path::new(what).exists();
     is_path || ArrayFile::builtin(what).is_ok()
 }

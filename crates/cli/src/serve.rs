@@ -1,7 +1,7 @@
 //! `mirrorball serve`: a mirrored volume on real files and devices.
 
 use crate::ending::{Ending, Failure};
-use crate::serving::{self, Doors};
+use crate::serving::{self, ListenArgs};
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_io::assemble::{self, AssembleError, ServeOptions};
 use mirrorball_io::member::file::{Caching, Occupied, OpenOptions};
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     array: String,
 
     #[command(flatten)]
-    doors: Doors,
+    listen: ListenArgs,
 
     /// The read policy
     #[arg(short, long, default_value = "mirrorball/auto")]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     trust: Option<u64>,
 
     /// How long a member on another machine may owe a reply; then its connections count as broken
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = patience)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = peer_timeout)]
     peer_timeout: Nanos,
 
     /// Use block devices even if they are mounted or hold a filesystem
@@ -55,19 +55,19 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         options,
         peer_timeout: args.peer_timeout,
         trusted: args.trust,
-        backend: args.doors.backend.map(serving::Backend::kind),
+        backend: args.listen.backend.map(serving::Backend::kind),
     };
     let assembly = assemble::serve(serving).map_err(|error| match error {
         error @ AssembleError::System(_) => Failure::Fault(error.into()),
         error @ AssembleError::Differ(_) => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
-    serving::run(&array, assembly, &args.doors, Some(&args.policy))?;
+    serving::run(&array, assembly, &args.listen, Some(&args.policy))?;
     Ok(Ending::Done)
 }
 
 /// Reads how long to wait for a reply: a time in which one can come.
-fn patience(text: &str) -> Result<Nanos, String> {
+fn peer_timeout(text: &str) -> Result<Nanos, String> {
     match parse_duration(text) {
         Ok(time) if time >= Nanos::from_millis(10) => Ok(time),
         Ok(_) => Err("no reply comes so soon: give 10ms or more".to_owned()),

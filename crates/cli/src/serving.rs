@@ -11,17 +11,17 @@ use clap::ValueEnum;
 use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_disk::array_file::ArraySpec;
-use mirrorball_io::address::{Address, AddressError, Bound, Cover, Gate};
+use mirrorball_io::address::{AddressError, BoundSocket, ExportAddress, ListenAddress, Transport};
 use mirrorball_io::assemble::Assembly;
-use mirrorball_io::control::{Control, Door, Speaks};
+use mirrorball_io::control::{Control, Endpoint, Protocol};
 use mirrorball_io::driver::{BackendKind, Handle};
 use mirrorball_io::executor::Executor;
 use mirrorball_io::export::Export;
 use mirrorball_io::export::fuse::Fuse;
 use mirrorball_io::export::fuse::mount::{MountError, attach};
 use mirrorball_io::export::nbd::server::{ConnectionsMax, Server};
-use mirrorball_io::export::nbd::tls::porter::{Arrivals, Porter};
-use mirrorball_io::export::ublk::{Opener, Ublk, UblkError};
+use mirrorball_io::export::nbd::tls::acceptor::{AcceptedConnections, Acceptor};
+use mirrorball_io::export::ublk::{DeviceStarter, Ublk, UblkError};
 use mirrorball_io::lateness::{self, Lateness};
 use mirrorball_io::service::{Service, Stopper, raise_limits};
 use mirrorball_io::tls::ServerTls;
@@ -34,17 +34,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long clients behind TLS may take for the last answers.
-const FAREWELL_MAX: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where a service listens.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Doors {
+pub(crate) struct ListenArgs {
     /// Where clients find it: nbd:unix:PATH, nbd:tcp:PORT (this machine only),
     /// nbd:tcp:ADDRESS:PORT, fuse:DIR for a file in a folder, or ublk for a block device; may be
     /// given several times
     #[arg(short, long = "export", value_name = "ADDRESS", required = true,
-          value_parser = Gate::parse)]
-    exports: Vec<Gate>,
+          value_parser = ExportAddress::parse)]
+    exports: Vec<ExportAddress>,
 
     /// Speak TLS at nbd:tcp:, with ca-cert.pem, server-cert.pem and server-key.pem of this folder;
     /// clients show a certificate of that authority
@@ -101,48 +101,50 @@ pub(crate) fn policy(name: &str, array: &ArraySpec) -> Result<Box<dyn ReadPolicy
 pub(crate) fn run(
     array: &ArraySpec,
     assembly: Assembly,
-    doors: &Doors,
+    listen: &ListenArgs,
     policy: Option<&str>,
 ) -> Result<usize, Failure> {
     let Assembly { mut executor, exports, opener, notes } = assembly;
     let descriptors = raise_limits();
-    let (addresses, folder, devices) = doors.sorted()?;
+    let (addresses, folder, devices) = listen.addresses_by_kind()?;
     if devices {
         Ublk::check(&executor).map_err(device_refusal)?;
     }
-    let (listeners, porter) = doors.open(&addresses, &mut executor)?;
-    let control_address = doors.control.clone().map(Address::Unix);
-    let control = doors.control(array, policy, &mut executor)?;
-    tell(notes);
+    let (listeners, acceptor) = listen.open(&addresses, &mut executor)?;
+    let control_address = listen.control.clone().map(ListenAddress::Unix);
+    let control = listen.control(array, policy, &mut executor)?;
+    print_notes(notes);
     let fuse = folder.map(|folder| mount(folder, &exports, &mut executor)).transpose()?;
     for address in &addresses {
         for export in &exports {
-            let place = address.uri(export, doors.cover());
+            let place = address.uri(export, listen.transport());
             screen::say(format_args!("{}: {} bytes at {place}", export.name, export.size_bytes));
         }
     }
     let ublk = devices.then(|| add_devices(&exports, &mut executor)).transpose()?;
     let files = fuse.as_ref().map(Fuse::files).unwrap_or_default();
-    let openers = ublk.as_ref().map(Ublk::openers).unwrap_or_default();
+    let starters = ublk.as_ref().map(Ublk::starters).unwrap_or_default();
     // Members, listeners and the control socket want descriptors, too.
-    let connections_max = (descriptors / 2 / doors.descriptors_each()).clamp(16, 4096);
+    let connections_max = (descriptors / 2 / listen.descriptors_per_client()).clamp(16, 4096);
     let most = ConnectionsMax(connections_max);
     let mut server = Server::new(exports, listeners, most, &mut executor);
-    let porter = match porter {
-        Some((porter, arrivals)) => {
-            server = server.with_arrivals(arrivals, &mut executor).map_err(fault)?;
-            Some(porter)
+    let acceptor = match acceptor {
+        Some((acceptor, accepted)) => {
+            server = server.with_accepted(accepted, &mut executor).map_err(system_failure)?;
+            Some(acceptor)
         }
         None => None,
     };
-    let (service, stopper) = Service::new(executor, server, Some(control)).map_err(fault)?;
-    let mut service = service.with_opener(opener).map_err(fault)?.with_fuse(fuse).with_ublk(ublk);
+    let (service, stopper) =
+        Service::new(executor, server, Some(control)).map_err(system_failure)?;
+    let mut service =
+        service.with_opener(opener).map_err(system_failure)?.with_fuse(fuse).with_ublk(ublk);
     let stopper = Arc::new(stopper);
-    stop_at_signals(Arc::clone(&stopper)).map_err(fault)?;
+    stop_at_signals(Arc::clone(&stopper)).map_err(system_failure)?;
     // Block devices ask for something before they are there, so we must be serving by then.
     let (opened, result) = std::thread::scope(|scope| {
         let opening = scope.spawn(|| {
-            let opened = open(&files, doors.loops).and_then(|()| open_devices(&openers));
+            let opened = open(&files, listen.loops).and_then(|()| open_devices(&starters));
             match &opened {
                 Ok(()) => screen::say("ready"),
                 Err(_) => stopper.stop(),
@@ -152,17 +154,17 @@ pub(crate) fn run(
         let result = service.run().context("the service failed");
         (opening.join().expect("opening does not panic"), result)
     });
-    tell(service.last_notes());
+    print_notes(service.last_notes());
     let refused = lateness::refused(service.executor());
     for (devid, Lateness { p99, bound }) in &refused {
         screen::say(format_args!("devid {devid}: {}", refusal(*p99, *bound)));
     }
     drop(service);
-    if let Some(porter) = porter {
-        porter.close(FAREWELL_MAX);
+    if let Some(acceptor) = acceptor {
+        acceptor.close(CLOSE_TIMEOUT);
     }
     for address in addresses.iter().chain(control_address.iter()) {
-        address.clean_up();
+        address.remove_socket();
     }
     result.map_err(Failure::Fault)?;
     opened?;
@@ -170,30 +172,35 @@ pub(crate) fn run(
 }
 
 /// Listeners of the driver, and whoever stands at those behind TLS.
-type Opened = (Vec<Handle>, Option<(Porter, Arrivals)>);
+type Opened = (Vec<Handle>, Option<(Acceptor, AcceptedConnections)>);
 
-impl Doors {
+impl ListenArgs {
     /// Listens at these addresses.
-    fn open(&self, addresses: &[Address], executor: &mut Executor) -> Result<Opened, Failure> {
+    fn open(
+        &self,
+        addresses: &[ListenAddress],
+        executor: &mut Executor,
+    ) -> Result<Opened, Failure> {
         let tls = self.tls(addresses)?;
         let (mut plain, mut covered) = (Vec::new(), Vec::new());
         for address in addresses {
             let socket = bind(address)?;
             match (address, &tls) {
-                (Address::Tcp(_), Some(_)) => covered.push(socket.into()),
-                _ => plain.push(executor.driver.adopt(socket).map_err(fault)?),
+                (ListenAddress::Tcp(_), Some(_)) => covered.push(socket.into()),
+                _ => plain.push(executor.driver.adopt(socket).map_err(system_failure)?),
             }
         }
-        let porter = tls.map(|tls| Porter::new(tls, covered)).transpose().map_err(fault)?;
-        Ok((plain, porter))
+        let acceptor =
+            tls.map(|tls| Acceptor::new(tls, covered)).transpose().map_err(system_failure)?;
+        Ok((plain, acceptor))
     }
 
     /// What is needed for TLS, if it is wanted. Without it other machines are let in only if the
     /// user knows.
-    fn tls(&self, addresses: &[Address]) -> Result<Option<ServerTls>, Failure> {
+    fn tls(&self, addresses: &[ListenAddress]) -> Result<Option<ServerTls>, Failure> {
         let wrong = |text| Err(Failure::WrongUse(anyhow!("{text}")));
         if let Some(folder) = &self.tls_certificates {
-            if !addresses.iter().any(|address| matches!(address, Address::Tcp(_))) {
+            if !addresses.iter().any(|address| matches!(address, ListenAddress::Tcp(_))) {
                 return wrong(
                     "--tls-certificates is for TCP: give --export nbd:tcp:...".to_owned(),
                 );
@@ -201,7 +208,7 @@ impl Doors {
             let tls = ServerTls::load(folder).map_err(|error| Failure::WrongUse(error.into()))?;
             return Ok(Some(tls));
         }
-        let Some(open) = addresses.iter().find(|address| address.is_open()) else {
+        let Some(open) = addresses.iter().find(|address| address.accepts_remote()) else {
             return Ok(None);
         };
         if !self.without_tls {
@@ -210,16 +217,16 @@ impl Doors {
                  write: give --tls-certificates DIR, or --without-tls if that is how it should be"
             ));
         }
-        tell([format!("whoever can reach {open} can read and write: it is without TLS")]);
+        print_notes([format!("whoever can reach {open} can read and write: it is without TLS")]);
         Ok(None)
     }
 
-    fn cover(&self) -> Cover {
-        if self.tls_certificates.is_some() { Cover::Tls } else { Cover::None }
+    fn transport(&self) -> Transport {
+        if self.tls_certificates.is_some() { Transport::Tls } else { Transport::Plain }
     }
 
     /// How many descriptors a client takes: one behind TLS has two beside that of the server.
-    fn descriptors_each(&self) -> usize {
+    fn descriptors_per_client(&self) -> usize {
         if self.tls_certificates.is_some() { 3 } else { 1 }
     }
 
@@ -230,29 +237,29 @@ impl Doors {
         policy: Option<&str>,
         executor: &mut Executor,
     ) -> Result<Control, Failure> {
-        let mut doors = Vec::new();
+        let mut endpoints = Vec::new();
         if let Some(path) = &self.control {
-            let listener = listen(&Address::Unix(path.clone()), executor)?;
-            doors.push(Door { listener, speaks: Speaks::Lines });
+            let listener = listen(&ListenAddress::Unix(path.clone()), executor)?;
+            endpoints.push(Endpoint { listener, protocol: Protocol::JsonLines });
         }
         if let Some(address) = self.metrics {
             let listener = listen_for_metrics(address, executor).map_err(Failure::Fault)?;
-            doors.push(Door { listener, speaks: Speaks::Http });
+            endpoints.push(Endpoint { listener, protocol: Protocol::Http });
         }
-        Ok(Control::new(array.name.clone(), policy.map(str::to_owned), doors, executor))
+        Ok(Control::new(array.name.clone(), policy.map(str::to_owned), endpoints, executor))
     }
 
     /// The addresses of NBD servers, the folder for files, and whether there are to be ublk
     /// devices.
-    fn sorted(&self) -> Result<(Vec<Address>, Option<&Path>, bool), Failure> {
+    fn addresses_by_kind(&self) -> Result<(Vec<ListenAddress>, Option<&Path>, bool), Failure> {
         let mut addresses = Vec::new();
         let mut folders = Vec::new();
         let mut devices = 0;
         for gate in &self.exports {
             match gate {
-                Gate::Nbd(address) => addresses.push(address.clone()),
-                Gate::Fuse(folder) => folders.push(folder.as_path()),
-                Gate::Ublk => devices += 1,
+                ExportAddress::Nbd(address) => addresses.push(address.clone()),
+                ExportAddress::Fuse(folder) => folders.push(folder.as_path()),
+                ExportAddress::Ublk => devices += 1,
             }
         }
         let wrong = |text| Err(Failure::WrongUse(anyhow!("{text}")));
@@ -265,13 +272,13 @@ impl Doors {
     }
 }
 
-fn tell(notes: impl IntoIterator<Item = String>) {
+fn print_notes(notes: impl IntoIterator<Item = String>) {
     for note in notes {
         screen::say(format_args!("note: {note}"));
     }
 }
 
-fn fault(error: io::Error) -> Failure {
+fn system_failure(error: io::Error) -> Failure {
     Failure::Fault(error.into())
 }
 
@@ -281,13 +288,13 @@ fn mount(folder: &Path, exports: &[Export], executor: &mut Executor) -> Result<F
         error @ (MountError::System { .. } | MountError::Io(_)) => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
-    tell(notes);
+    print_notes(notes);
     Ok(fuse)
 }
 
 fn add_devices(exports: &[Export], executor: &mut Executor) -> Result<Ublk, Failure> {
     let (ublk, notes) = Ublk::add(exports.to_vec(), executor).map_err(device_refusal)?;
-    tell(notes);
+    print_notes(notes);
     Ok(ublk)
 }
 
@@ -300,8 +307,8 @@ fn device_refusal(error: UblkError) -> Failure {
 }
 
 /// Makes block devices, and says where.
-fn open_devices(openers: &[Opener]) -> Result<(), Failure> {
-    for opener in openers {
+fn open_devices(starters: &[DeviceStarter]) -> Result<(), Failure> {
+    for opener in starters {
         let device = opener.open().map_err(device_refusal)?;
         let Export { name, size_bytes, .. } = &opener.export;
         screen::say(format_args!("{name}: {size_bytes} bytes at {}", device.display()));
@@ -338,16 +345,16 @@ fn stop_at_signals(stopper: Arc<Stopper>) -> io::Result<()> {
     set.map_err(io::Error::other)
 }
 
-fn listen(address: &Address, executor: &mut Executor) -> Result<Handle, Failure> {
-    executor.driver.adopt(bind(address)?).map_err(fault)
+fn listen(address: &ListenAddress, executor: &mut Executor) -> Result<Handle, Failure> {
+    executor.driver.adopt(bind(address)?).map_err(system_failure)
 }
 
-fn bind(address: &Address) -> Result<OwnedFd, Failure> {
-    let Bound { socket, note } = address.bind().map_err(|error| match error {
+fn bind(address: &ListenAddress) -> Result<OwnedFd, Failure> {
+    let BoundSocket { socket, note } = address.bind().map_err(|error| match error {
         error @ AddressError::System { .. } => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
-    tell(note);
+    print_notes(note);
     Ok(socket)
 }
 

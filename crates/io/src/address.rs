@@ -16,35 +16,35 @@ use std::time::{Duration, Instant};
 
 /// Where clients find what is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Gate {
+pub enum ExportAddress {
     /// An NBD server.
-    Nbd(Address),
+    Nbd(ListenAddress),
     /// A folder with a file for each export.
     Fuse(PathBuf),
     /// A block device for each export.
     Ublk,
 }
 
-impl Gate {
+impl ExportAddress {
     /// Reads where.
     ///
     /// # Errors
     /// If it is not written as one.
-    pub fn parse(text: &str) -> Result<Gate, AddressError> {
+    pub fn parse(text: &str) -> Result<ExportAddress, AddressError> {
         if text == "ublk" {
-            return Ok(Gate::Ublk);
+            return Ok(ExportAddress::Ublk);
         }
         match text.strip_prefix("fuse:") {
             Some("") => Err(AddressError::Malformed(text.to_owned())),
-            Some(folder) => Ok(Gate::Fuse(folder.into())),
-            None => Address::parse(text).map(Gate::Nbd),
+            Some(folder) => Ok(ExportAddress::Fuse(folder.into())),
+            None => ListenAddress::parse(text).map(ExportAddress::Nbd),
         }
     }
 }
 
 /// Where an NBD server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub enum ListenAddress {
     /// A unix socket.
     Unix(PathBuf),
     /// A TCP port.
@@ -53,9 +53,9 @@ pub enum Address {
 
 /// What TCP goes through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cover {
+pub enum Transport {
     /// Nothing.
-    None,
+    Plain,
     /// TLS.
     Tls,
 }
@@ -79,7 +79,7 @@ pub enum AddressError {
     #[error("cannot listen on {address}: {error}")]
     System {
         /// Where.
-        address: Address,
+        address: ListenAddress,
         /// What it said.
         error: io::Error,
     },
@@ -87,26 +87,28 @@ pub enum AddressError {
 
 /// A socket that listens, and what its owner should be told.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundSocket {
     /// The socket.
     pub socket: OwnedFd,
     /// Something done on the way.
     pub note: Option<String>,
 }
 
-impl Address {
+impl ListenAddress {
     /// Reads an address.
     ///
     /// # Errors
     /// If it is not written as one.
-    pub fn parse(text: &str) -> Result<Address, AddressError> {
+    pub fn parse(text: &str) -> Result<ListenAddress, AddressError> {
         let malformed = || AddressError::Malformed(text.to_owned());
         let rest = text.strip_prefix("nbd:").ok_or_else(malformed)?;
         match rest.split_once(':') {
-            Some(("unix", path)) if !path.is_empty() => Ok(Address::Unix(path.into())),
+            Some(("unix", path)) if !path.is_empty() => Ok(ListenAddress::Unix(path.into())),
             Some(("tcp", place)) => match (place.parse(), place.parse()) {
-                (Ok(port), _) => Ok(Address::Tcp((IpAddr::V4(Ipv4Addr::LOCALHOST), port).into())),
-                (_, Ok(address)) => Ok(Address::Tcp(address)),
+                (Ok(port), _) => {
+                    Ok(ListenAddress::Tcp((IpAddr::V4(Ipv4Addr::LOCALHOST), port).into()))
+                }
+                (_, Ok(address)) => Ok(ListenAddress::Tcp(address)),
                 _ => Err(malformed()),
             },
             _ => Err(malformed()),
@@ -117,50 +119,50 @@ impl Address {
     ///
     /// # Errors
     /// If somebody else listens there, or the system refuses.
-    pub fn bind(&self) -> Result<Bound, AddressError> {
+    pub fn bind(&self) -> Result<BoundSocket, AddressError> {
         let system = |error| AddressError::System { address: self.clone(), error };
         match self {
-            Address::Unix(path) => bind_unix(path, system),
-            Address::Tcp(address) => {
+            ListenAddress::Unix(path) => bind_unix(path, system),
+            ListenAddress::Tcp(address) => {
                 let socket: OwnedFd = TcpListener::bind(address).map_err(system)?.into();
-                Ok(Bound { socket, note: None })
+                Ok(BoundSocket { socket, note: None })
             }
         }
     }
 
     /// Whether other machines can connect.
-    pub fn is_open(&self) -> bool {
+    pub fn accepts_remote(&self) -> bool {
         match self {
-            Address::Unix(_) => false,
-            Address::Tcp(address) => !address.ip().is_loopback(),
+            ListenAddress::Unix(_) => false,
+            ListenAddress::Tcp(address) => !address.ip().is_loopback(),
         }
     }
 
     /// How NBD clients call an export here.
-    pub fn uri(&self, export: &Export, cover: Cover) -> String {
+    pub fn uri(&self, export: &Export, cover: Transport) -> String {
         let name = &export.name;
         match self {
-            Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
-            Address::Tcp(address) => match cover {
-                Cover::None => format!("nbd://{address}/{name}"),
-                Cover::Tls => format!("nbds://{address}/{name}?tls-certificates=DIR"),
+            ListenAddress::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
+            ListenAddress::Tcp(address) => match cover {
+                Transport::Plain => format!("nbd://{address}/{name}"),
+                Transport::Tls => format!("nbds://{address}/{name}?tls-certificates=DIR"),
             },
         }
     }
 
     /// Removes what is left of it when nobody listens any more.
-    pub fn clean_up(&self) {
-        if let Address::Unix(path) = self {
+    pub fn remove_socket(&self) {
+        if let ListenAddress::Unix(path) = self {
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Unix(path) => write!(f, "nbd:unix:{}", path.display()),
-            Address::Tcp(address) => write!(f, "nbd:tcp:{address}"),
+            ListenAddress::Unix(path) => write!(f, "nbd:unix:{}", path.display()),
+            ListenAddress::Tcp(address) => write!(f, "nbd:tcp:{address}"),
         }
     }
 }
@@ -169,7 +171,7 @@ impl fmt::Display for Address {
 fn bind_unix(
     path: &Path,
     system: impl Fn(io::Error) -> AddressError,
-) -> Result<Bound, AddressError> {
+) -> Result<BoundSocket, AddressError> {
     let mut note = None;
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -187,7 +189,7 @@ fn bind_unix(
         }
     }
     let socket = UnixListener::bind(path).map_err(system)?.into();
-    Ok(Bound { socket, note })
+    Ok(BoundSocket { socket, note })
 }
 
 /// Whether somebody listens at a unix socket. The kernel closes those of a program that used
@@ -209,7 +211,7 @@ mod tests {
 
     #[test]
     fn addresses_are_read_and_a_port_alone_is_this_machine() {
-        let read = |text| Address::parse(text).map(|address| address.to_string());
+        let read = |text| ListenAddress::parse(text).map(|address| address.to_string());
         assert_eq!(read("nbd:unix:/tmp/a:b").unwrap(), "nbd:unix:/tmp/a:b");
         assert_eq!(read("nbd:tcp:10809").unwrap(), "nbd:tcp:127.0.0.1:10809");
         assert_eq!(read("nbd:tcp:0.0.0.0:1").unwrap(), "nbd:tcp:0.0.0.0:1");
@@ -218,7 +220,11 @@ mod tests {
             .into_iter()
             .chain([("tcp:0.0.0.0:1", true), ("tcp:[::]:1", true), ("tcp:10.0.0.1:1", true)])
         {
-            assert_eq!(Address::parse(&format!("nbd:{text}")).unwrap().is_open(), open, "{text}");
+            assert_eq!(
+                ListenAddress::parse(&format!("nbd:{text}")).unwrap().accepts_remote(),
+                open,
+                "{text}"
+            );
         }
         for text in ["", "unix:/a", "nbd:unix:", "nbd:tcp:", "nbd:tcp:host", "nbd:ucp:1"] {
             assert!(read(text).unwrap_err().to_string().contains("nbd:unix:PATH"), "{text}");
@@ -227,12 +233,15 @@ mod tests {
 
     #[test]
     fn folders_and_block_devices_are_exports_too() {
-        assert_eq!(Gate::parse("ublk").unwrap(), Gate::Ublk);
-        assert_eq!(Gate::parse("fuse:/a:b").unwrap(), Gate::Fuse("/a:b".into()));
-        let tcp = Address::parse("nbd:tcp:1").unwrap();
-        assert_eq!(Gate::parse("nbd:tcp:1").unwrap(), Gate::Nbd(tcp));
+        assert_eq!(ExportAddress::parse("ublk").unwrap(), ExportAddress::Ublk);
+        assert_eq!(ExportAddress::parse("fuse:/a:b").unwrap(), ExportAddress::Fuse("/a:b".into()));
+        let tcp = ListenAddress::parse("nbd:tcp:1").unwrap();
+        assert_eq!(ExportAddress::parse("nbd:tcp:1").unwrap(), ExportAddress::Nbd(tcp));
         for text in ["fuse:", "fuse", "ublk:/a"] {
-            assert!(Gate::parse(text).unwrap_err().to_string().contains("fuse:DIR"), "{text}");
+            assert!(
+                ExportAddress::parse(text).unwrap_err().to_string().contains("fuse:DIR"),
+                "{text}"
+            );
         }
     }
 
@@ -240,7 +249,7 @@ mod tests {
     fn a_dead_socket_is_replaced_and_a_live_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        let address = Address::Unix(path.clone());
+        let address = ListenAddress::Unix(path.clone());
         let first = address.bind().unwrap();
         assert!(first.note.is_none());
         assert!(matches!(address.bind(), Err(AddressError::Taken(_))));

@@ -52,12 +52,12 @@ pub struct Control {
     listeners: Vec<Listener>,
     clients: Slab<Client>,
     /// Listeners that could let nobody in.
-    retry: AcceptBackoff,
+    backoff: AcceptBackoff,
     stopping: bool,
 }
 
 /// The rest of a service, which questions are about.
-pub struct Parts<'a> {
+pub struct ServiceParts<'a> {
     /// The volume and its members.
     pub executor: &'a mut Executor,
     /// Who is connected to it.
@@ -68,51 +68,52 @@ pub struct Parts<'a> {
 
 /// A listening socket, and what is spoken there.
 #[derive(Clone, Copy, Debug)]
-pub struct Door {
+pub struct Endpoint {
     /// The socket.
     pub listener: Handle,
     /// What is spoken.
-    pub speaks: Speaks,
+    pub protocol: Protocol,
 }
 
 /// What is spoken with a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Speaks {
+pub enum Protocol {
     /// A line, and a line of JSON in answer.
-    Lines,
+    JsonLines,
     /// HTTP, to fetch metrics.
     Http,
 }
 
 struct Listener {
-    door: Door,
+    endpoint: Endpoint,
     accepting: bool,
 }
 
 struct Client {
     socket: Handle,
-    speaks: Speaks,
+    protocol: Protocol,
     /// The line, then the answer; nothing while that takes time.
     buffer: Option<BufferKey>,
     received: usize,
 }
 
 impl Control {
-    /// Answers at these doors, for the array called `name`; `policy` is what its
+    /// Answers at these endpoints, for the array called `name`; `policy` is what its
     /// volume starts with.
     pub fn new(
         name: String,
         policy: Option<String>,
-        doors: Vec<Door>,
+        endpoints: Vec<Endpoint>,
         executor: &mut Executor,
     ) -> Control {
-        let listeners = doors.into_iter().map(|door| Listener { door, accepting: false });
+        let listeners =
+            endpoints.into_iter().map(|endpoint| Listener { endpoint, accepting: false });
         let mut control = Control {
             name,
             policy,
             listeners: listeners.collect(),
             clients: Slab::default(),
-            retry: AcceptBackoff::default(),
+            backoff: AcceptBackoff::default(),
             stopping: false,
         };
         control.accept(executor);
@@ -120,7 +121,7 @@ impl Control {
     }
 
     /// The end of an operation whose token has one of [`TOKEN_OWNERS`].
-    pub fn on_event(&mut self, done: Event, parts: Parts<'_>) {
+    pub fn on_event(&mut self, done: Event, parts: ServiceParts<'_>) {
         let key = done.token.key();
         match (done.token.owner(), done.result) {
             (LISTENER, result) => {
@@ -128,11 +129,11 @@ impl Control {
                 listener.accepting = false;
                 match result {
                     Ok(Output::Connection(socket)) => {
-                        let speaks = listener.door.speaks;
-                        self.on_client(socket, speaks, parts.executor);
+                        let protocol = listener.endpoint.protocol;
+                        self.on_client(socket, protocol, parts.executor);
                         self.accept(parts.executor);
                     }
-                    _ => self.retry.later(),
+                    _ => self.backoff.later(),
                 }
             }
             (RECEIVE, Ok(Output::Bytes(bytes))) if bytes > 0 => {
@@ -145,17 +146,17 @@ impl Control {
     /// Has listeners that could let nobody in try again, and returns how long to wait if it is only
     /// not time yet.
     pub fn listen_again(&mut self, executor: &mut Executor) -> Option<Duration> {
-        if self.retry.is_due() {
+        if self.backoff.is_due() {
             self.accept(executor);
         }
-        self.retry.left()
+        self.backoff.left()
     }
 
     /// Takes no more questions.
     pub fn stop(&mut self, executor: &mut Executor) {
         self.stopping = true;
         for listener in &self.listeners {
-            executor.driver.close(listener.door.listener);
+            executor.driver.close(listener.endpoint.listener);
         }
     }
 
@@ -163,14 +164,15 @@ impl Control {
         for (key, listener) in (0..).zip(&mut self.listeners) {
             if !listener.accepting && !self.stopping && self.clients.len() < CLIENTS_MAX {
                 listener.accepting = true;
-                executor.driver.accept(Token::new(LISTENER, key), listener.door.listener);
+                executor.driver.accept(Token::new(LISTENER, key), listener.endpoint.listener);
             }
         }
     }
 
-    fn on_client(&mut self, socket: Handle, speaks: Speaks, executor: &mut Executor) {
+    fn on_client(&mut self, socket: Handle, protocol: Protocol, executor: &mut Executor) {
         let buffer = executor.driver.buffers.acquire(LINE_BYTES);
-        let key = self.clients.insert(Client { socket, speaks, buffer: Some(buffer), received: 0 });
+        let key =
+            self.clients.insert(Client { socket, protocol, buffer: Some(buffer), received: 0 });
         executor.driver.receive(
             Token::new(RECEIVE, key),
             socket,
@@ -178,16 +180,16 @@ impl Control {
         );
     }
 
-    fn on_received(&mut self, key: u32, bytes: usize, mut parts: Parts<'_>) {
+    fn on_received(&mut self, key: u32, bytes: usize, mut parts: ServiceParts<'_>) {
         let client = self.clients.get_mut(key);
         client.received += bytes;
-        let Client { socket, speaks, received, .. } = *client;
+        let Client { socket, protocol, received, .. } = *client;
         let buffer = client.buffer.expect("it was received into");
         let driver = &mut parts.executor.driver;
         let input = driver.buffers.bytes(Slice::data(buffer, 0, received));
-        let end = match speaks {
-            Speaks::Lines => input.iter().position(|&byte| byte == b'\n'),
-            Speaks::Http => input.windows(4).position(|bytes| bytes == b"\r\n\r\n"),
+        let end = match protocol {
+            Protocol::JsonLines => input.iter().position(|&byte| byte == b'\n'),
+            Protocol::Http => input.windows(4).position(|bytes| bytes == b"\r\n\r\n"),
         };
         let Some(end) = end else {
             if received == LINE_BYTES {
@@ -199,18 +201,18 @@ impl Control {
         let input = String::from_utf8_lossy(&input[..end]).into_owned();
         driver.buffers.release(buffer);
         client.buffer = None;
-        let text = match speaks {
-            Speaks::Lines => match answer::answer(self, key, &input, &mut parts) {
+        let text = match protocol {
+            Protocol::JsonLines => match answer::answer(self, key, &input, &mut parts) {
                 Some(answer) => line(&answer),
                 None => return,
             },
-            Speaks::Http => http::reply(self, &input, &parts),
+            Protocol::Http => http::reply(self, &input, &parts),
         };
         self.send(key, &text, parts.executor);
     }
 
     /// Answers a client whose question took time.
-    pub fn answer_late(
+    pub fn reply_later(
         &mut self,
         client: u32,
         result: Result<Vec<String>, RebuildError>,

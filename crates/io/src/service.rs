@@ -2,7 +2,7 @@
 //! in one thread.
 
 use crate::assemble::MemberOpener;
-use crate::control::{self, Control, Parts};
+use crate::control::{self, Control, ServiceParts};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Event, Handle, Token};
 use crate::executor::{self, Executor, IoReply};
@@ -102,8 +102,8 @@ impl Service {
 
     /// What the owner should be told of how it ended, a line each.
     pub fn last_notes(&self) -> Vec<String> {
-        let files = self.fuse.as_ref().and_then(Fuse::last_note);
-        let devices = self.ublk.as_ref().map(Ublk::last_notes).unwrap_or_default();
+        let files = self.fuse.as_ref().and_then(Fuse::teardown_note);
+        let devices = self.ublk.as_ref().map(Ublk::teardown_notes).unwrap_or_default();
         files.into_iter().chain(devices).collect()
     }
 
@@ -137,7 +137,7 @@ impl Service {
             if let Err(error) = self.executor.wait(patience, &mut done) {
                 // Nobody answers any more, and whoever waits for a file must not wait for ever.
                 if let Some(fuse) = &self.fuse {
-                    fuse.abandon();
+                    fuse.abort();
                 }
                 return Err(error);
             }
@@ -163,7 +163,7 @@ impl Service {
             }
         };
         while let Some((client, result)) = self.rebuild.poll_reply() {
-            asked(&mut self.control).answer_late(client, result, &mut self.executor);
+            asked(&mut self.control).reply_later(client, result, &mut self.executor);
         }
         self.server.flush(&mut self.executor);
         let executor = &mut self.executor;
@@ -193,7 +193,7 @@ impl Service {
         } else if control::TOKEN_OWNERS.contains(&owner) {
             let control = asked(&mut self.control);
             let (executor, server) = (&mut self.executor, &self.server);
-            control.on_event(done, Parts { executor, server, rebuild: &mut self.rebuild });
+            control.on_event(done, ServiceParts { executor, server, rebuild: &mut self.rebuild });
         } else if owner == reopen::BELL_OWNER {
             self.rebuild.on_bell(&mut self.executor.driver);
         } else if owner == fuse::BELL_OWNER {

@@ -1,6 +1,6 @@
 //! What the control socket answers.
 
-use super::{Control, Parts};
+use super::{Control, ServiceParts};
 use crate::executor::{Executor, MemberStats, Target};
 use crate::lateness::Lateness;
 use crate::rebuild::{RebuildError, RebuildRequest, RebuildStart};
@@ -20,7 +20,7 @@ pub(super) fn answer(
     control: &mut Control,
     client: u32,
     line: &str,
-    parts: &mut Parts<'_>,
+    parts: &mut ServiceParts<'_>,
 ) -> Option<Value> {
     let executor = &mut *parts.executor;
     let (command, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
@@ -67,8 +67,8 @@ fn reply(result: Result<Value, String>) -> Value {
     }
 }
 
-fn status(control: &Control, parts: &Parts<'_>) -> Value {
-    let Parts { executor, server, rebuild } = parts;
+fn status(control: &Control, parts: &ServiceParts<'_>) -> Value {
+    let ServiceParts { executor, server, rebuild } = parts;
     let states: Vec<MemberState> =
         executor.members().map(|(config, _)| state(executor, config)).collect();
     let exports = server.exports().iter().map(|export| {
@@ -112,7 +112,7 @@ fn set_policy(control: &mut Control, name: &str, executor: &mut Executor) -> Res
 }
 
 /// Has a member that failed rebuilt from its mirrors: a devid, and perhaps a rate.
-fn rebuild(order: &str, client: u32, parts: &mut Parts<'_>) -> Result<RebuildStart, String> {
+fn rebuild(order: &str, client: u32, parts: &mut ServiceParts<'_>) -> Result<RebuildStart, String> {
     let (devid, rate) = order.split_once(' ').map_or((order, None), |(a, b)| (a, Some(b)));
     let devid = devid.parse().map_err(|_| format!("`{devid}` is no devid"))?;
     let rate = rate.map(parse_bytes).transpose().map_err(|error| error.to_string())?;
@@ -125,7 +125,7 @@ fn rebuild(order: &str, client: u32, parts: &mut Parts<'_>) -> Result<RebuildSta
 
 /// Members that work and whose file is not the one at their path: what is written to them is lost
 /// when the service ends.
-fn misplaced(parts: &Parts<'_>) -> Value {
+fn misplaced(parts: &ServiceParts<'_>) -> Value {
     let Some(volume) = parts.executor.volume() else { return json!([]) };
     let working = volume.members().iter().filter(|(_, it)| it.state != MemberState::Failed);
     let misplaced = working.filter_map(|(index, member)| {

@@ -2,13 +2,13 @@
 //!
 //! Source: RFC 9110 and RFC 9112; the type of the contents is that of OpenMetrics 1.0.
 
-use super::{Control, Parts, metrics};
+use super::{Control, ServiceParts, metrics};
 
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT_TYPE: &str = "text/plain; charset=utf-8";
 
 /// The reply to a request, of which the head is given.
-pub(super) fn reply(control: &Control, head: &str, parts: &Parts<'_>) -> String {
+pub(super) fn reply(control: &Control, head: &str, parts: &ServiceParts<'_>) -> String {
     let line = head.lines().next().unwrap_or_default();
     let words: Vec<&str> = line.split(' ').collect();
     let (status, kind, body) = match words[..] {

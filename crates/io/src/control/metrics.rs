@@ -8,7 +8,7 @@
 //! Source of the format: OpenMetrics 1.0, through the crate `prometheus-client`.
 
 use super::answer::state;
-use super::{Control, Parts};
+use super::{Control, ServiceParts};
 use crate::executor::{Executor, MemberStats};
 use mirrorball_core::histogram::{Histogram, bin_middle};
 use mirrorball_core::member::{MemberConfig, MemberState};
@@ -117,7 +117,7 @@ impl Find {
 }
 
 /// All metrics, as text.
-pub(super) fn text(control: &Control, parts: &Parts<'_>) -> String {
+pub(super) fn text(control: &Control, parts: &ServiceParts<'_>) -> String {
     let mut registry = Registry::with_prefix("mirrorball");
     registry.register_collector(Box::new(Families(families(control, parts))));
     let mut text = String::new();
@@ -126,7 +126,7 @@ pub(super) fn text(control: &Control, parts: &Parts<'_>) -> String {
     text
 }
 
-fn families(control: &Control, parts: &Parts<'_>) -> Vec<Family> {
+fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
     let executor = &*parts.executor;
     let gauge = |name, help, samples| Family { name, help, kind: MetricType::Gauge, samples };
     let profile = executor.volume().map(|volume| volume.map().profile().name().to_owned());

@@ -1,7 +1,7 @@
 //! Questions and answers through a real socket, and a policy changed under load.
 
 use super::*;
-use crate::address::Address;
+use crate::address::ListenAddress;
 use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
 use crate::clock::Speed;
 use crate::export::nbd::server::ConnectionsMax;
@@ -26,14 +26,14 @@ fn service(path: PathBuf, metrics: TcpListener) -> Service {
         backend: None,
     };
     let Assembly { mut executor, exports, .. } = emulate(emulation).unwrap();
-    let listener = executor.driver.adopt(Address::Unix(path).bind().unwrap().socket).unwrap();
+    let listener = executor.driver.adopt(ListenAddress::Unix(path).bind().unwrap().socket).unwrap();
     let metrics = executor.driver.adopt(metrics.into()).unwrap();
     let (name, policy) = ("pair".to_owned(), Some("pid".to_owned()));
-    let doors = vec![
-        Door { listener, speaks: Speaks::Lines },
-        Door { listener: metrics, speaks: Speaks::Http },
+    let endpoints = vec![
+        Endpoint { listener, protocol: Protocol::JsonLines },
+        Endpoint { listener: metrics, protocol: Protocol::Http },
     ];
-    let control = Control::new(name, policy, doors, &mut executor);
+    let control = Control::new(name, policy, endpoints, &mut executor);
     let server = Server::new(exports, Vec::new(), ConnectionsMax(1), &mut executor);
     let (service, stopper) = Service::new(executor, server, Some(control)).unwrap();
     // The test's thread ends with it.

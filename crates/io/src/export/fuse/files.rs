@@ -3,9 +3,9 @@
 //! A file is like a block device: its size is fixed, and cutting it to nothing on opening changes
 //! nothing.
 //!
-//! What the volume or a member has to answer goes to the mailbox; the rest is answered here.
+//! What the volume or a member has to answer goes to the queue; the rest is answered here.
 
-use super::mailbox::{Ask, Call, Mailbox};
+use super::call_queue::{Call, CallKind, CallQueue};
 use crate::export::Durability;
 use crate::export::Export;
 use fuser::{
@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Number of the first file; those below belong to the folder and to nobody.
 const FIRST_FILE: u64 = 2;
 /// Nothing here ever changes but by the answer to a call, yet whether we live the kernel should
-/// ask us, not its memory.
+/// kind us, not its memory.
 const TTL: Duration = Duration::ZERO;
 /// The longest request; the kernel splits what is longer.
 const REQUEST_BYTES: u32 = 1 << 20;
@@ -32,7 +32,7 @@ const BACKGROUND_MAX: u16 = 1024;
 /// See the page of this module.
 pub(super) struct Files {
     pub(super) exports: Vec<Export>,
-    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) queue: Arc<CallQueue>,
     /// Who owns the files.
     pub(super) owner: (u32, u32),
 }
@@ -84,8 +84,8 @@ impl Files {
         }
     }
 
-    fn put(&self, request: &Request, file: usize, ask: Ask) {
-        self.mailbox.put(Call { file, stream: request.pid().into(), ask });
+    fn put(&self, request: &Request, file: usize, kind: CallKind) {
+        self.queue.put(Call { file, stream: request.pid().into(), kind });
     }
 }
 
@@ -167,7 +167,7 @@ impl Filesystem for Files {
             Ok((_, export)) if offset >= export.size_bytes || size == 0 => reply.data(&[]),
             Ok((file, export)) => {
                 let length = u64::from(size).min(export.size_bytes - offset);
-                self.put(request, file, Ask::Read { offset, length, reply });
+                self.put(request, file, CallKind::Read { offset, length, reply });
             }
         }
     }
@@ -194,20 +194,20 @@ impl Filesystem for Files {
                     0 => Durability::Later,
                     _ => Durability::AtReply,
                 };
-                let data = self.mailbox.copy_of(data);
-                self.put(request, file, Ask::Write { offset, data, durability, reply });
+                let data = self.queue.copy_into_spare(data);
+                self.put(request, file, CallKind::Write { offset, data, durability, reply });
             }
         }
     }
 
-    /// Closing a file makes nothing durable; the kernel does not ask again.
+    /// Closing a file makes nothing durable; the kernel does not kind again.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
 
     fn fsync(&self, request: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         match self.find(inode) {
-            Ok((file, _)) => self.put(request, file, Ask::Flush { reply }),
+            Ok((file, _)) => self.put(request, file, CallKind::Flush { reply }),
             Err(error) => reply.error(error),
         }
     }
@@ -232,7 +232,7 @@ impl Filesystem for Files {
             Ok(_) if [offset, length].iter().any(|number| !number.is_multiple_of(unit)) => {
                 reply.error(Errno::EINVAL);
             }
-            Ok(file) => self.put(request, file, Ask::Punch { offset, length, reply }),
+            Ok(file) => self.put(request, file, CallKind::Punch { offset, length, reply }),
             Err(error) => reply.error(error),
         }
     }

@@ -1,7 +1,7 @@
 //! A FUSE export: volumes and members as files in a folder, for whoever cannot speak NBD.
 //!
 //! The kernel's requests are read by threads of the `fuser` crate (`files.rs`), which leave them in
-//! a mailbox (`mailbox.rs`); the thread of the executor takes them from there, and replies to the
+//! a queue (`queue.rs`); the thread of the executor takes them from there, and replies to the
 //! kernel itself when they end. Data go past the page cache, many requests are in flight, and a
 //! loop device over such a file ([`mount`]) is a block device for any filesystem.
 //!
@@ -18,8 +18,8 @@
 //!
 //! Source: the Linux kernel's `Documentation/filesystems/fuse/` and `include/uapi/linux/fuse.h`.
 
+mod call_queue;
 mod files;
-mod mailbox;
 pub mod mount;
 #[cfg(test)]
 mod tests;
@@ -31,9 +31,9 @@ use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::export::Durability;
 use crate::export::Export;
 use crate::export::chunked_ops::{discard_step, zero_step, zeroes};
+use call_queue::{Call, CallKind, CallQueue};
 use files::Files;
 use fuser::Errno;
-use mailbox::{Ask, Call, Mailbox};
 use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::slab::Slab;
 use mount::{Mount, MountError};
@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 /// The owner of the tokens of orders.
 pub const ORDER_OWNER: u8 = 21;
-/// The owner of the token of the mailbox's bell.
+/// The owner of the token of the queue's bell.
 pub const BELL_OWNER: u8 = 20;
 
 /// Rings are swallowed so many at once.
@@ -54,10 +54,10 @@ const RINGS: usize = 64;
 /// See the page of this module.
 pub struct Fuse {
     exports: Vec<Export>,
-    mailbox: Arc<Mailbox>,
+    queue: Arc<CallQueue>,
     bell: Handle,
     bell_buffer: BufferKey,
-    jobs: Slab<Job>,
+    pending: Slab<PendingCall>,
     zeroes: BufferKey,
     taken: Vec<Call>,
     /// Jobs under way that change data.
@@ -65,15 +65,15 @@ pub struct Fuse {
     /// Whether one of them changes parts of blocks.
     patching: bool,
     /// Changes that wait for those.
-    held: VecDeque<Call>,
+    blocked: VecDeque<Call>,
     /// Mounted, until it is stopped.
     mount: Option<Mount>,
     /// Unmounts; what it brings is what the owner should be told.
-    farewell: Option<BackgroundTeardown<Option<String>>>,
+    teardown: Option<BackgroundTeardown<Option<String>>>,
 }
 
 /// A call under way.
-struct Job {
+struct PendingCall {
     call: Call,
     /// The whole blocks that it touches.
     span: Range<u64>,
@@ -109,11 +109,11 @@ impl Fuse {
         executor: &mut Executor,
     ) -> Result<(Fuse, Vec<String>), MountError> {
         let (ours, theirs) = UnixStream::pair()?;
-        let mailbox = Arc::new(Mailbox::new(theirs));
+        let queue = Arc::new(CallQueue::new(theirs));
         let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
         let files = Files {
             exports: exports.clone(),
-            mailbox: Arc::clone(&mailbox),
+            queue: Arc::clone(&queue),
             owner: (uid.as_raw(), gid.as_raw()),
         };
         let (mount, notes) = Mount::new(folder, files)?;
@@ -121,17 +121,17 @@ impl Fuse {
         let bell_buffer = executor.driver.buffers.acquire(RINGS);
         let fuse = Fuse {
             exports,
-            mailbox,
+            queue,
             bell,
             bell_buffer,
-            jobs: Slab::default(),
+            pending: Slab::default(),
             zeroes: zeroes(&mut executor.driver),
             taken: Vec::new(),
             changes: 0,
             patching: false,
-            held: VecDeque::new(),
+            blocked: VecDeque::new(),
             mount: Some(mount),
-            farewell: None,
+            teardown: None,
         };
         fuse.listen(executor);
         Ok((fuse, notes))
@@ -150,11 +150,11 @@ impl Fuse {
             self.listen(executor);
         }
         let mut taken = std::mem::take(&mut self.taken);
-        self.mailbox.take(&mut taken);
+        self.queue.take(&mut taken);
         for call in taken.drain(..) {
-            match self.may_begin(&call) && (self.held.is_empty() || !call.changes()) {
+            match self.may_begin(&call) && (self.blocked.is_empty() || !call.changes()) {
                 true => self.begin(call, executor),
-                false => self.held.push_back(call),
+                false => self.blocked.push_back(call),
             }
         }
         self.taken = taken;
@@ -163,25 +163,26 @@ impl Fuse {
     /// The end of an order whose token has the owner [`ORDER_OWNER`].
     pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
         let key = ended.token.key();
-        let job = self.jobs.get_mut(key);
-        if matches!(job.call.ask, Ask::Punch { .. }) {
+        let pending = self.pending.get_mut(key);
+        if matches!(pending.call.kind, CallKind::Punch { .. }) {
             return self.on_punched(key, ended.result, executor);
         }
-        if let (Ask::Write { offset, data, durability, .. }, Ok(())) = (&job.call.ask, ended.result)
+        if let (CallKind::Write { offset, data, durability, .. }, Ok(())) =
+            (&pending.call.kind, ended.result)
         {
-            let next = match job.stage {
+            let next = match pending.stage {
                 Stage::Fill => Some(Stage::Do),
                 Stage::Do => (*durability == Durability::AtReply).then_some(Stage::Flush),
                 Stage::Zero | Stage::Flush => None,
             };
             if let Some(stage) = next {
                 if stage == Stage::Do {
-                    let buffer = job.buffer.expect("a write has a buffer");
-                    let skip = (offset - job.span.start) as usize;
+                    let buffer = pending.buffer.expect("a write has a buffer");
+                    let skip = (offset - pending.span.start) as usize;
                     let place = Slice::data(buffer, skip, data.len());
                     executor.driver.buffers.bytes_mut(place).copy_from_slice(data);
                 }
-                job.stage = stage;
+                pending.stage = stage;
                 return self.order(key, executor);
             }
         }
@@ -190,15 +191,15 @@ impl Fuse {
 
     /// A piece of a hole ended.
     fn on_punched(&mut self, key: u32, result: Result<(), VolumeError>, executor: &mut Executor) {
-        let job = self.jobs.get_mut(key);
-        let target = self.exports[job.call.file].target;
-        if job.stage == Stage::Do && !executor.discards_zero(target) {
+        let pending = self.pending.get_mut(key);
+        let target = self.exports[pending.call.file].target;
+        if pending.stage == Stage::Do && !executor.discards_zero(target) {
             // This discard may have shown it.
-            job.stage = Stage::Zero;
+            pending.stage = Stage::Zero;
             return self.order(key, executor);
         }
-        job.punched += step(job, target);
-        if result.is_err() || job.punched == job.span.end - job.span.start {
+        pending.punched += step(pending, target);
+        if result.is_err() || pending.punched == pending.span.end - pending.span.start {
             return self.end(key, result, executor);
         }
         self.order(key, executor);
@@ -206,7 +207,8 @@ impl Fuse {
 
     /// Replies to a call, and lets begin what waited for it.
     fn end(&mut self, key: u32, result: Result<(), VolumeError>, executor: &mut Executor) {
-        let Job { call, span, buffer, .. } = self.jobs.remove(key).expect("a call ends once");
+        let PendingCall { call, span, buffer, .. } =
+            self.pending.remove(key).expect("a call ends once");
         if call.changes() {
             self.changes -= 1;
             self.patching = false;
@@ -215,28 +217,30 @@ impl Fuse {
             VolumeError::OutOfRange => Errno::EINVAL,
             _ => Errno::EIO,
         });
-        match (call.ask, result) {
-            (Ask::Read { offset, length, reply }, Ok(())) => {
+        match (call.kind, result) {
+            (CallKind::Read { offset, length, reply }, Ok(())) => {
                 let buffer = buffer.expect("a read has a buffer");
                 let slice = Slice::data(buffer, (offset - span.start) as usize, length as usize);
                 reply.data(executor.driver.buffers.bytes(slice));
             }
-            (Ask::Read { reply, .. }, Err(error)) => reply.error(error),
-            (Ask::Write { data, reply, .. }, result) => {
+            (CallKind::Read { reply, .. }, Err(error)) => reply.error(error),
+            (CallKind::Write { data, reply, .. }, result) => {
                 match result {
                     Ok(()) => reply.written(data.len() as u32),
                     Err(error) => reply.error(error),
                 }
-                self.mailbox.give_back(data);
+                self.queue.recycle(data);
             }
-            (Ask::Flush { reply } | Ask::Punch { reply, .. }, Ok(())) => reply.ok(),
-            (Ask::Flush { reply } | Ask::Punch { reply, .. }, Err(error)) => reply.error(error),
+            (CallKind::Flush { reply } | CallKind::Punch { reply, .. }, Ok(())) => reply.ok(),
+            (CallKind::Flush { reply } | CallKind::Punch { reply, .. }, Err(error)) => {
+                reply.error(error)
+            }
         }
         if let Some(buffer) = buffer {
             executor.driver.buffers.release(buffer);
         }
-        while self.held.front().is_some_and(|call| self.may_begin(call)) {
-            let call = self.held.pop_front().expect("it was looked at");
+        while self.blocked.front().is_some_and(|call| self.may_begin(call)) {
+            let call = self.blocked.pop_front().expect("it was looked at");
             self.begin(call, executor);
         }
     }
@@ -245,14 +249,17 @@ impl Fuse {
     /// thread does it.
     pub fn stop(&mut self) {
         if let Some(mount) = self.mount.take() {
-            let mailbox = Arc::clone(&self.mailbox);
-            self.farewell = Some(BackgroundTeardown::begin(|| mount.end(), move || mailbox.ring()));
+            let queue = Arc::clone(&self.queue);
+            self.teardown = Some(BackgroundTeardown::begin(
+                || mount.unmount_and_detach(),
+                move || queue.ring(),
+            ));
         }
     }
 
     /// Has whoever uses the files hear an error at once, since nobody is going to answer any more.
     /// Only root can; without root there are no loop devices that would wait.
-    pub fn abandon(&self) {
+    pub fn abort(&self) {
         if let Some(mount) = &self.mount {
             mount.abort();
         }
@@ -260,14 +267,14 @@ impl Fuse {
 
     /// Whether it is unmounted, and every call answered.
     pub fn is_over(&self) -> bool {
-        self.jobs.is_empty()
-            && self.held.is_empty()
-            && self.farewell.as_ref().is_some_and(BackgroundTeardown::is_over)
+        self.pending.is_empty()
+            && self.blocked.is_empty()
+            && self.teardown.as_ref().is_some_and(BackgroundTeardown::is_over)
     }
 
     /// What the owner should be told of the end, once it is over.
-    pub fn last_note(&self) -> Option<String> {
-        self.farewell.as_ref().and_then(BackgroundTeardown::told).flatten()
+    pub fn teardown_note(&self) -> Option<String> {
+        self.teardown.as_ref().and_then(BackgroundTeardown::told).flatten()
     }
 
     fn listen(&self, executor: &mut Executor) {
@@ -298,37 +305,37 @@ impl Fuse {
         self.patching |= patches;
         let buffers = &mut executor.driver.buffers;
         let bytes = (span.end - span.start) as usize;
-        let buffer = match &call.ask {
-            Ask::Read { .. } | Ask::Write { .. } => Some(buffers.acquire(bytes)),
-            Ask::Flush { .. } | Ask::Punch { .. } => None,
+        let buffer = match &call.kind {
+            CallKind::Read { .. } | CallKind::Write { .. } => Some(buffers.acquire(bytes)),
+            CallKind::Flush { .. } | CallKind::Punch { .. } => None,
         };
-        if let (Ask::Write { data, .. }, Some(buffer), false) = (&call.ask, buffer, patches) {
+        if let (CallKind::Write { data, .. }, Some(buffer), false) = (&call.kind, buffer, patches) {
             buffers.bytes_mut(Slice::data(buffer, 0, bytes)).copy_from_slice(data);
         }
         let discards_zero = executor.discards_zero(self.exports[call.file].target);
-        let stage = match &call.ask {
+        let stage = match &call.kind {
             _ if patches => Stage::Fill,
-            Ask::Punch { .. } if !discards_zero => Stage::Zero,
+            CallKind::Punch { .. } if !discards_zero => Stage::Zero,
             _ => Stage::Do,
         };
-        let key = self.jobs.insert(Job { call, span, buffer, stage, punched: 0 });
+        let key = self.pending.insert(PendingCall { call, span, buffer, stage, punched: 0 });
         self.order(key, executor);
     }
 
     fn order(&mut self, key: u32, executor: &mut Executor) {
-        let job = self.jobs.get(key);
-        let Job { call, span, buffer, stage, punched } = job;
+        let pending = self.pending.get(key);
+        let PendingCall { call, span, buffer, stage, punched } = pending;
         let target = self.exports[call.file].target;
-        let kind = match (&call.ask, stage) {
-            (_, Stage::Fill) | (Ask::Read { .. }, _) => RequestKind::Read,
-            (_, Stage::Flush) | (Ask::Flush { .. }, _) => RequestKind::Flush,
-            (Ask::Write { .. }, _) | (_, Stage::Zero) => RequestKind::Write,
-            (Ask::Punch { .. }, _) => RequestKind::Discard,
+        let kind = match (&call.kind, stage) {
+            (_, Stage::Fill) | (CallKind::Read { .. }, _) => RequestKind::Read,
+            (_, Stage::Flush) | (CallKind::Flush { .. }, _) => RequestKind::Flush,
+            (CallKind::Write { .. }, _) | (_, Stage::Zero) => RequestKind::Write,
+            (CallKind::Punch { .. }, _) => RequestKind::Discard,
         };
         let (offset, length, buffer) = match (kind, stage) {
             (RequestKind::Flush, _) => (0, 0, None),
-            (_, Stage::Zero) => (span.start + punched, step(job, target), Some(self.zeroes)),
-            _ => (span.start + punched, step(job, target), *buffer),
+            (_, Stage::Zero) => (span.start + punched, step(pending, target), Some(self.zeroes)),
+            _ => (span.start + punched, step(pending, target), *buffer),
         };
         executor.submit(IoRequest {
             token: Token::new(ORDER_OWNER, key),
@@ -343,11 +350,11 @@ impl Fuse {
 }
 
 /// How many bytes the next order has.
-fn step(job: &Job, target: Target) -> u64 {
-    let left = job.span.end - job.span.start - job.punched;
-    match (&job.call.ask, job.stage) {
+fn step(pending: &PendingCall, target: Target) -> u64 {
+    let left = pending.span.end - pending.span.start - pending.punched;
+    match (&pending.call.kind, pending.stage) {
         (_, Stage::Zero) => zero_step(left),
-        (Ask::Punch { .. }, _) => discard_step(target, left),
+        (CallKind::Punch { .. }, _) => discard_step(target, left),
         _ => left,
     }
 }

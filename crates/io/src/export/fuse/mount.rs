@@ -18,16 +18,16 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The source of mounts of this program in `/proc/self/mountinfo`.
-const SOURCE: &str = "mirrorball";
+const MOUNT_SOURCE: &str = "mirrorball";
 /// Threads that read from the kernel. The work is done elsewhere; two so that one can copy while
 /// the other waits.
 const THREADS: usize = 2;
 /// How long a mount may be busy before it is left to whoever uses it.
-const BUSY_PATIENCE: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the kernel may take to see that a server is gone.
-const DEATH_PATIENCE: Duration = Duration::from_millis(500);
+const DEATH_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often the system is asked whether something has changed.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Why files cannot be mounted, or made block devices.
 #[derive(Debug, thiserror::Error)]
@@ -85,14 +85,14 @@ impl Mount {
             };
             MountError::System { folder: folder.to_owned(), error, hint }
         };
-        let folder = resolve(folder).map_err(system)?;
-        let notes = clean_up(&folder)?;
+        let folder = canonical_folder(folder).map_err(system)?;
+        let notes = remove_stale_mounts(&folder)?;
         fs::create_dir_all(&folder).map_err(system)?;
         if fs::read_dir(&folder).map_err(system)?.next().is_some() {
             return Err(MountError::NotEmpty(folder));
         }
         let mut config = Config::default();
-        config.mount_options = vec![MountOption::FSName(SOURCE.to_owned())];
+        config.mount_options = vec![MountOption::FSName(MOUNT_SOURCE.to_owned())];
         config.n_threads = Some(THREADS);
         config.clone_fd = true;
         let session = Session::new(files, &folder, &config).map_err(system)?;
@@ -112,16 +112,16 @@ impl Mount {
 
     /// Detaches loop devices and unmounts. If somebody does not let go, the mount is left to them,
     /// and the note says so.
-    pub(super) fn end(self) -> Option<String> {
+    pub(super) fn unmount_and_detach(self) -> Option<String> {
         for device in loop_devices(&self.folder) {
             let _ = detach(&device);
         }
-        let deadline = Instant::now() + BUSY_PATIENCE;
+        let deadline = Instant::now() + BUSY_TIMEOUT;
         loop {
             match unmount(&self.folder, UnmountFlags::empty()) {
-                Err(Errno::BUSY) if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
+                Err(Errno::BUSY) if Instant::now() < deadline => std::thread::sleep(POLL_INTERVAL),
                 Err(Errno::BUSY) => break,
-                // Who may not unmount may ask fusermount, which fuser does.
+                // Who may not unmount may kind fusermount, which fuser does.
                 Err(Errno::PERM) => {
                     let unmounted = self.session.umount_and_join();
                     return unmounted.err().map(|error| format!("cannot unmount: {error}"));
@@ -177,7 +177,7 @@ fn loop_devices(folder: &Path) -> Vec<PathBuf> {
 
 /// The folder's one true path, even if the server that is mounted there is gone, which makes the
 /// folder itself unreadable.
-fn resolve(folder: &Path) -> io::Result<PathBuf> {
+fn canonical_folder(folder: &Path) -> io::Result<PathBuf> {
     if let Ok(path) = fs::canonicalize(folder) {
         return Ok(path);
     }
@@ -187,11 +187,11 @@ fn resolve(folder: &Path) -> io::Result<PathBuf> {
 }
 
 /// Takes away what servers that were killed left on a folder, and says so.
-fn clean_up(folder: &Path) -> Result<Vec<String>, MountError> {
+fn remove_stale_mounts(folder: &Path) -> Result<Vec<String>, MountError> {
     let mut notes = Vec::new();
     let left = "which a server that was killed left behind";
-    while let Some(kind) = kind_of_mount(&fs::read_to_string("/proc/self/mountinfo")?, folder) {
-        if kind != format!("fuse {SOURCE}") {
+    while let Some(kind) = mounted_kind(&fs::read_to_string("/proc/self/mountinfo")?, folder) {
+        if kind != format!("fuse {MOUNT_SOURCE}") {
             return Err(MountError::OtherMount { folder: folder.to_owned(), kind });
         }
         if is_alive(folder) {
@@ -216,19 +216,19 @@ fn clean_up(folder: &Path) -> Result<Vec<String>, MountError> {
 /// Whether somebody answers for a mounted folder. One who is being killed may seem to for a
 /// moment.
 fn is_alive(folder: &Path) -> bool {
-    let deadline = Instant::now() + DEATH_PATIENCE;
+    let deadline = Instant::now() + DEATH_TIMEOUT;
     while !matches!(rustix::fs::stat(folder), Err(Errno::NOTCONN | Errno::CONNABORTED)) {
         if Instant::now() > deadline {
             return true;
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
     false
 }
 
 /// Kind and source of the filesystem on top of those mounted on a folder, by the text of a
 /// mountinfo.
-fn kind_of_mount(mountinfo: &str, folder: &Path) -> Option<String> {
+fn mounted_kind(mountinfo: &str, folder: &Path) -> Option<String> {
     let kind = |line: &str| {
         let (before, after) = line.split_once(" - ")?;
         let place = unescape(before.split(' ').nth(4)?);
@@ -257,7 +257,7 @@ mod tests {
             22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
             36 22 0:30 / /mnt/a\\040b rw - tmpfs none rw\n\
             37 36 0:31 / /mnt/a\\040b rw shared:2 - fuse mirrorball rw,user_id=0\n";
-        let kind = |folder| kind_of_mount(mountinfo, Path::new(folder));
+        let kind = |folder| mounted_kind(mountinfo, Path::new(folder));
         assert_eq!(kind("/").as_deref(), Some("ext4 /dev/vda"));
         assert_eq!(kind("/mnt/a b").as_deref(), Some("fuse mirrorball"));
         assert_eq!(kind("/mnt/a"), None);
@@ -267,8 +267,11 @@ mod tests {
     fn a_folder_is_resolved_even_if_it_is_not_there() {
         let folder = tempfile::tempdir().unwrap();
         let truth = fs::canonicalize(folder.path()).unwrap();
-        assert_eq!(resolve(&folder.path().join("new")).unwrap(), truth.join("new"));
-        assert_eq!(resolve(&folder.path().join("../").join(".")).unwrap(), truth.parent().unwrap());
-        assert!(resolve(Path::new("/no/such/place")).is_err());
+        assert_eq!(canonical_folder(&folder.path().join("new")).unwrap(), truth.join("new"));
+        assert_eq!(
+            canonical_folder(&folder.path().join("../").join(".")).unwrap(),
+            truth.parent().unwrap()
+        );
+        assert!(canonical_folder(Path::new("/no/such/place")).is_err());
     }
 }

@@ -32,6 +32,6 @@ fn whoever_waits_for_a_file_that_is_abandoned_hears_an_error() {
     let (_, path) = fuse.files().swap_remove(0);
     let mut file = File::open(path).unwrap();
     let reader = std::thread::spawn(move || file.read(&mut [0; 4096]));
-    fuse.abandon();
+    fuse.abort();
     assert!(reader.join().unwrap().is_err());
 }

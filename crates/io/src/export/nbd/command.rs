@@ -1,6 +1,6 @@
 //! What a request asks, checked against its export.
 
-use super::status::EXTENTS_MAX;
+use super::status_request::EXTENTS_MAX;
 use crate::export::{Durability, Export};
 use crate::nbd_protocol::wire::{DATA_BYTES_MAX, RawRequest, WireError, request};
 
@@ -23,7 +23,7 @@ pub enum Action {
 
 /// A request that can be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Command {
+pub struct NbdCommand {
     /// What is asked.
     pub action: Action,
     /// Whether it is to be durable when replied to.
@@ -40,11 +40,11 @@ pub struct Command {
 
 /// What to do with a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum Validated {
     /// Do it.
-    Do(Command),
+    Accept(NbdCommand),
     /// Reply with this error, once the data that follow the request, if any do, are thrown away.
-    Refuse {
+    Reject {
         /// What to reply.
         error: WireError,
         /// Bytes that follow the request.
@@ -53,7 +53,7 @@ pub enum Verdict {
     /// The client is done.
     Disconnect,
     /// The client is out of its mind: nothing it sends from here on can be understood.
-    Broken,
+    ProtocolError,
 }
 
 /// A kind of request: its number, what it asks, and the flags it may have.
@@ -86,18 +86,18 @@ const KINDS: [Kind; 6] = [
 
 /// Judges a request to `export`. Block status needs `status_agreed`, a meta context chosen in the
 /// handshake.
-pub fn judge(raw: &RawRequest, export: &Export, status: StatusContext) -> Verdict {
+pub fn validate(raw: &RawRequest, export: &Export, status: StatusContext) -> Validated {
     if raw.kind == request::DISCONNECT {
-        return Verdict::Disconnect;
+        return Validated::Disconnect;
     }
     let data_bytes = if raw.kind == request::WRITE { raw.length } else { 0 };
     // So much is never sent on purpose, and there is no sense in waiting for it.
     if data_bytes > DATA_BYTES_MAX {
-        return Verdict::Broken;
+        return Validated::ProtocolError;
     }
     match check(raw, export, status) {
-        Ok(command) => Verdict::Do(command),
-        Err(error) => Verdict::Refuse { error, data_bytes },
+        Ok(command) => Validated::Accept(command),
+        Err(error) => Validated::Reject { error, data_bytes },
     }
 }
 
@@ -110,7 +110,11 @@ pub enum StatusContext {
     Allocation,
 }
 
-fn check(raw: &RawRequest, export: &Export, status: StatusContext) -> Result<Command, WireError> {
+fn check(
+    raw: &RawRequest,
+    export: &Export,
+    status: StatusContext,
+) -> Result<NbdCommand, WireError> {
     let kind = KINDS.iter().find(|kind| kind.number == raw.kind);
     let kind = kind.ok_or(WireError::Unsupported)?;
     let action = kind.action;
@@ -129,7 +133,7 @@ fn check(raw: &RawRequest, export: &Export, status: StatusContext) -> Result<Com
         && matches!(action, Action::Write | Action::Trim | Action::WriteZeroes);
     let durability = if at_reply { Durability::AtReply } else { Durability::Later };
     let extents_max = if raw.flags & request::FLAG_REQ_ONE != 0 { 1 } else { EXTENTS_MAX };
-    Ok(Command { action, durability, cookie: raw.cookie, offset, length, extents_max })
+    Ok(NbdCommand { action, durability, cookie: raw.cookie, offset, length, extents_max })
 }
 
 fn check_range(action: Action, offset: u64, length: u32, export: &Export) -> Result<(), WireError> {

@@ -33,9 +33,9 @@ pub(super) enum Expecting {
     /// A request, or an option.
     Header,
     /// Data of a write, into the buffer of this request.
-    Data { job: u32, slice: Slice },
+    Data { pending: u32, slice: Slice },
     /// Data of a request that was refused.
-    Waste { bytes: usize },
+    Discard { bytes: usize },
 }
 
 pub(super) struct Connection {
@@ -55,8 +55,8 @@ pub(super) struct Connection {
     /// How many of those at the front are on their way.
     sending: usize,
     /// Requests under way, and their bytes.
-    pub(super) jobs: usize,
-    pub(super) job_bytes: usize,
+    pub(super) pending: usize,
+    pub(super) pending_bytes: usize,
 }
 
 impl Connection {
@@ -73,8 +73,8 @@ impl Connection {
             outgoing: VecDeque::new(),
             outgoing_bytes: 0,
             sending: 0,
-            jobs: 0,
-            job_bytes: 0,
+            pending: 0,
+            pending_bytes: 0,
         }
     }
 
@@ -170,8 +170,8 @@ impl Connection {
 
     /// Whether so much of it is under way that its next request must wait.
     pub(super) fn is_full(&self) -> bool {
-        self.jobs + self.outgoing.len() >= REQUESTS_MAX
-            || self.job_bytes + self.outgoing_bytes >= BYTES_MAX
+        self.pending + self.outgoing.len() >= REQUESTS_MAX
+            || self.pending_bytes + self.outgoing_bytes >= BYTES_MAX
     }
 
     pub(super) fn has_outgoing(&self) -> bool {
@@ -181,12 +181,12 @@ impl Connection {
     /// Whether every request that came whole is answered.
     pub(super) fn is_answered(&self) -> bool {
         let unfinished = usize::from(matches!(self.expecting, Expecting::Data { .. }));
-        self.jobs == unfinished && self.outgoing.is_empty()
+        self.pending == unfinished && self.outgoing.is_empty()
     }
 
     /// Whether nothing of it is in flight any more.
     pub(super) fn is_over(&self) -> bool {
-        let quiet = !self.receiving && self.outgoing.is_empty() && self.jobs == 0;
+        let quiet = !self.receiving && self.outgoing.is_empty() && self.pending == 0;
         matches!(self.phase, Phase::Closed) && quiet
     }
 

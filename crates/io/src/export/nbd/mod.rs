@@ -18,11 +18,11 @@
 
 pub mod command;
 mod connection;
+mod external_connections;
 pub mod handshake;
-mod job;
+mod pending_request;
 pub mod server;
-mod side_door;
-mod status;
+mod status_request;
 #[cfg(test)]
 mod tests;
 pub mod tls;

@@ -9,12 +9,12 @@
 //! that sends nothing costs a descriptor and untouched memory; when there are too many, those that
 //! have not finished their handshake go first.
 
-use super::command::{Verdict, judge};
+use super::command::{Validated, validate};
 use super::connection::{Connection, Expecting, Phase};
+use super::external_connections::{BELL, ExternalConnections};
 use super::handshake::{Agreement, Step, greeting};
-use super::job::{JOB, Job};
-use super::side_door::{BELL, SideDoor};
-use super::status::{SURVEY, StatusWorker};
+use super::pending_request::{PENDING, PendingRequest};
+use super::status_request::{SURVEY, StatusWorker};
 use crate::accept_backoff::AcceptBackoff;
 use crate::driver::buffers::BufferKey;
 use crate::driver::{Event, Handle, Output, Token};
@@ -26,7 +26,7 @@ use mirrorball_core::slab::Slab;
 use std::time::Duration;
 
 /// The owners of the server's tokens.
-pub const TOKEN_OWNERS: [u8; 6] = [LISTENER, RECEIVE, SEND, JOB, BELL, SURVEY];
+pub const TOKEN_OWNERS: [u8; 6] = [LISTENER, RECEIVE, SEND, PENDING, BELL, SURVEY];
 const LISTENER: u8 = 1;
 const RECEIVE: u8 = 2;
 const SEND: u8 = 3;
@@ -43,10 +43,10 @@ pub struct Server {
     pub(super) exports: Vec<Export>,
     listeners: Vec<Listener>,
     /// Who comes by another way.
-    pub(super) side_door: Option<SideDoor>,
+    pub(super) external_connections: Option<ExternalConnections>,
     pub(super) connections: Slab<Connection>,
     connections_max: usize,
-    pub(super) jobs: Slab<Job>,
+    pub(super) pending: Slab<PendingRequest>,
     /// Where the answers to block status come from, once somebody asked.
     pub(super) status_worker: Option<StatusWorker>,
     pub(super) zeroes: BufferKey,
@@ -56,7 +56,7 @@ pub struct Server {
     over: Vec<u32>,
     next_stream: u64,
     /// Listeners that could let nobody in.
-    retry: AcceptBackoff,
+    backoff: AcceptBackoff,
     stopping: bool,
 }
 
@@ -82,16 +82,16 @@ impl Server {
         let mut server = Server {
             exports,
             listeners: listeners.map(|socket| Listener { socket, accepting: false }).collect(),
-            side_door: None,
+            external_connections: None,
             connections: Slab::default(),
             connections_max: connections_max.0,
-            jobs: Slab::default(),
+            pending: Slab::default(),
             status_worker: None,
             zeroes: zeroes(&mut executor.driver),
             dirty: Vec::new(),
             over: Vec::new(),
             next_stream: FIRST_STREAM,
-            retry: AcceptBackoff::default(),
+            backoff: AcceptBackoff::default(),
             stopping: false,
         };
         server.accept(executor);
@@ -120,7 +120,7 @@ impl Server {
             (LISTENER, _) => {
                 // Out of descriptors, most likely.
                 self.listeners[key as usize].accepting = false;
-                self.retry.later();
+                self.backoff.later();
             }
             (BELL, Ok(Output::Bytes(bytes))) if bytes > 0 => self.on_bell(executor),
             (BELL, _) => {}
@@ -164,10 +164,10 @@ impl Server {
     /// Has listeners that could let nobody in try again, and returns how long to wait if it is only
     /// not time yet.
     pub fn listen_again(&mut self, executor: &mut Executor) -> Option<Duration> {
-        if self.retry.is_due() {
+        if self.backoff.is_due() {
             self.accept(executor);
         }
-        self.retry.left()
+        self.backoff.left()
     }
 
     /// Takes no more connections and requests; what is under way is finished and answered.
@@ -176,7 +176,7 @@ impl Server {
         for listener in &self.listeners {
             executor.driver.close(listener.socket);
         }
-        if let Some(door) = &self.side_door {
+        if let Some(door) = &self.external_connections {
             executor.driver.close(door.bell);
         }
         let keys: Vec<u32> = self.connections.iter().map(|(key, _)| key).collect();
@@ -238,15 +238,15 @@ impl Server {
     fn on_received(&mut self, key: u32, bytes: usize, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
         match &mut connection.expecting {
-            Expecting::Data { job, slice } => {
+            Expecting::Data { pending, slice } => {
                 *slice = slice.after(bytes);
                 if slice.length == 0 {
-                    let job = *job;
+                    let pending = *pending;
                     connection.expecting = Expecting::Header;
-                    self.order(job, executor);
+                    self.order(pending, executor);
                 }
             }
-            Expecting::Header | Expecting::Waste { .. } => connection.on_input(bytes),
+            Expecting::Header | Expecting::Discard { .. } => connection.on_input(bytes),
         }
         self.go_on(key, executor);
     }
@@ -280,12 +280,12 @@ impl Server {
         if connection.receiving || connection.unread_bytes() == 0 {
             return false;
         }
-        if let Expecting::Waste { bytes } = connection.expecting {
+        if let Expecting::Discard { bytes } = connection.expecting {
             let taken = bytes.min(connection.unread_bytes());
             connection.take(taken);
             connection.expecting = match bytes - taken {
                 0 => Expecting::Header,
-                bytes => Expecting::Waste { bytes },
+                bytes => Expecting::Discard { bytes },
             };
             return true;
         }
@@ -326,14 +326,14 @@ impl Server {
         };
         let raw = RawRequest::parse(header);
         connection.take(REQUEST_BYTES);
-        let verdict = raw.map_or(Verdict::Broken, |raw| {
-            judge(&raw, &self.exports[agreement.export], agreement.status)
+        let verdict = raw.map_or(Validated::ProtocolError, |raw| {
+            validate(&raw, &self.exports[agreement.export], agreement.status)
         });
         match verdict {
-            Verdict::Do(command) => self.begin(key, agreement, command, executor),
-            Verdict::Refuse { error, data_bytes } => {
+            Validated::Accept(command) => self.begin(key, agreement, command, executor),
+            Validated::Reject { error, data_bytes } => {
                 if data_bytes > 0 {
-                    connection.expecting = Expecting::Waste { bytes: data_bytes as usize };
+                    connection.expecting = Expecting::Discard { bytes: data_bytes as usize };
                 }
                 let raw = raw.expect("what was judged was read");
                 let is_read = raw.kind == request::READ;
@@ -344,8 +344,8 @@ impl Server {
                     connection.queue_copy(&reply, &mut executor.driver);
                 }
             }
-            Verdict::Disconnect => self.drain(key, executor),
-            Verdict::Broken => self.close(key, executor),
+            Validated::Disconnect => self.drain(key, executor),
+            Validated::ProtocolError => self.close(key, executor),
         }
         true
     }
@@ -377,16 +377,16 @@ impl Server {
     /// Drops the write whose data the connection was waiting for.
     fn drop_unfinished(&mut self, key: u32, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
-        let Expecting::Data { job, .. } = connection.expecting else { return };
+        let Expecting::Data { pending, .. } = connection.expecting else { return };
         if connection.receiving {
             // The kernel may still write to its buffer; the end of that comes back here.
             return;
         }
         connection.expecting = Expecting::Header;
-        let job = self.jobs.remove(job).expect("its data never came");
-        connection.jobs -= 1;
-        connection.job_bytes -= job.command.length as usize;
-        executor.driver.buffers.release(job.buffer.expect("a write has a buffer"));
+        let pending = self.pending.remove(pending).expect("its data never came");
+        connection.pending -= 1;
+        connection.pending_bytes -= pending.command.length as usize;
+        executor.driver.buffers.release(pending.buffer.expect("a write has a buffer"));
     }
 
     /// Marks a connection to be forgotten at the end of the turn: whoever is at work on it now

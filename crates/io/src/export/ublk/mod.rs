@@ -2,13 +2,13 @@
 //!
 //! The driver hands the requests of a block device to a program, through io_uring: the program has
 //! a command waiting for each request that may be under way, the command ends when there is one,
-//! and the next command takes the answer back and waits again. Each has a buffer, into which the
+//! and the next command takes the reply back and waits again. Each has a buffer, into which the
 //! kernel copies the data of writes and out of which it takes those of reads. All that goes through
 //! the ring that the loop has anyway, so a request costs no switch to another thread and no
 //! system call of its own.
 //!
 //! Starting and stopping a device wait for requests to be answered, as a partition table is read
-//! and written data are flushed, so other threads do that ([`Opener`], [`Ublk::stop`]).
+//! and written data are flushed, so other threads do that ([`DeviceStarter`], [`Ublk::stop`]).
 //!
 //! **Why not the `libublk` crate.** It was looked at first (0.4.8). It makes a ring and a loop of
 //! its own for each queue, so every request would go to another thread and back, as FUSE's do,
@@ -21,10 +21,10 @@
 //!
 //! Source: the Linux kernel's `Documentation/block/ublk.rst`.
 
-mod control;
+mod ublk_driver;
 mod wire;
 
-pub use control::UblkError;
+pub use ublk_driver::UblkError;
 
 use crate::background_teardown::BackgroundTeardown;
 use crate::driver::buffers::{BufferKey, Slice};
@@ -34,7 +34,6 @@ use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::export::Durability;
 use crate::export::Export;
 use crate::export::chunked_ops::{discard_step, zero_step, zeroes};
-use control::{Added, Control, block_device, is_claimed};
 use mirrorball_core::io::{RequestKind, VolumeError};
 use rustix::io::Errno;
 use std::io::Write;
@@ -42,7 +41,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use wire::{Action, DEPTH, DESCRIPTION_WORDS, IO_BYTES, Request, code, io_head};
+use ublk_driver::{Added, UblkDriver, block_device, is_claimed};
+use wire::{DEPTH, DESCRIPTION_WORDS, DeviceAction, DeviceRequest, IO_BYTES, code, io_head};
 
 /// The owner of the tokens of commands that wait for requests.
 pub const COMMAND_OWNER: u8 = 22;
@@ -52,9 +52,9 @@ pub const ORDER_OWNER: u8 = 23;
 pub const BELL_OWNER: u8 = 24;
 
 /// How long a block device may be claimed before it is taken from whoever claims it.
-const CLAIM_PATIENCE: Duration = Duration::from_secs(5);
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the system is asked whether it still is.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// See the page of this module.
 pub struct Ublk {
@@ -67,7 +67,7 @@ pub struct Ublk {
     /// The other end of the bell, until a thread has it.
     rope: Option<UnixStream>,
     /// Takes the devices down; what it brings is what the owner should be told.
-    farewell: Option<BackgroundTeardown<Vec<String>>>,
+    teardown: Option<BackgroundTeardown<Vec<String>>>,
 }
 
 struct Device {
@@ -85,7 +85,7 @@ struct Device {
 #[derive(Clone, Copy)]
 struct Slot {
     buffer: BufferKey,
-    request: Request,
+    request: DeviceRequest,
     /// Bytes of it that are done.
     done: u64,
     /// Whether only the flush is left.
@@ -93,14 +93,14 @@ struct Slot {
 }
 
 /// Makes a device a block device, from another thread than that of the service.
-pub struct Opener {
+pub struct DeviceStarter {
     /// What it is.
     pub export: Export,
     number: u32,
     stopping: Arc<Mutex<bool>>,
 }
 
-impl Opener {
+impl DeviceStarter {
     /// Does it, and says where. The service must be running.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Opener {
         let stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
         match *stopping {
             true => Ok(block_device(self.number)),
-            false => Control::open()?.start(self.number),
+            false => UblkDriver::open()?.start(self.number),
         }
     }
 }
@@ -124,14 +124,14 @@ impl Ublk {
         if !cfg!(feature = "ublk") {
             return Err(UblkError::NotBuilt);
         }
-        Control::open()?;
+        UblkDriver::open()?;
         match executor.driver.backend() {
             BackendKind::Ring => Ok(()),
             BackendKind::Threads => Err(UblkError::NoRing("let the backend be uring")),
         }
     }
 
-    /// Adds devices for these exports; [`Opener`]s make them block devices. What a killed server
+    /// Adds devices for these exports; [`DeviceStarter`]s make them block devices. What a killed server
     /// left is removed; the second value says so, a line each.
     ///
     /// # Errors
@@ -142,8 +142,8 @@ impl Ublk {
     ) -> Result<(Ublk, Vec<String>), UblkError> {
         let system = |error| UblkError::System { doing: "serve", error, hint: "" };
         Ublk::check(executor)?;
-        let notes = control::clean_up()?;
-        let mut control = Control::open()?;
+        let notes = ublk_driver::clean_up()?;
+        let mut control = UblkDriver::open()?;
         let mut added = Vec::new();
         for export in exports {
             match control.add(&export) {
@@ -166,24 +166,28 @@ impl Ublk {
             bell,
             bell_buffer,
             rope: Some(theirs),
-            farewell: None,
+            teardown: None,
         };
         for (export, device) in added {
-            ublk.attend(export, device, executor).map_err(system)?;
+            ublk.serve_device(export, device, executor).map_err(system)?;
         }
         Ok((ublk, notes))
     }
 
     /// Waits for the requests of a device.
-    fn attend(
+    fn serve_device(
         &mut self,
         export: Export,
         Added { number, fd, descriptions }: Added,
         executor: &mut Executor,
     ) -> std::io::Result<()> {
         let handle = executor.driver.adopt(fd)?;
-        let none =
-            Request { action: Action::Flush, durability: Durability::Later, offset: 0, length: 0 };
+        let none = DeviceRequest {
+            action: DeviceAction::Flush,
+            durability: Durability::Later,
+            offset: 0,
+            length: 0,
+        };
         let slot = |_| {
             let buffer = executor.driver.buffers.acquire(IO_BYTES as usize);
             Slot { buffer, request: none, done: 0, flushing: false }
@@ -200,13 +204,13 @@ impl Ublk {
     }
 
     /// What makes the block devices.
-    pub fn openers(&self) -> Vec<Opener> {
-        let opener = |device: &Device| Opener {
+    pub fn starters(&self) -> Vec<DeviceStarter> {
+        let starter = |device: &Device| DeviceStarter {
             export: device.export.clone(),
             number: device.number,
             stopping: Arc::clone(&self.stopping),
         };
-        self.devices.iter().map(opener).collect()
+        self.devices.iter().map(starter).collect()
     }
 
     /// The end of an operation whose token has the owner [`COMMAND_OWNER`] or [`BELL_OWNER`].
@@ -230,12 +234,12 @@ impl Ublk {
         }
         let descriptions = device.descriptions.as_ref().expect("the device is still served");
         let words = descriptions.words(usize::from(tag) * DESCRIPTION_WORDS);
-        match Request::read(words) {
+        match DeviceRequest::read(words) {
             Some(request) => {
                 *slot = Slot { request, done: 0, flushing: false, ..*slot };
                 self.order(place, tag, executor);
             }
-            None => self.answer(place, tag, Err(Errno::OPNOTSUPP), executor),
+            None => self.reply(place, tag, Err(Errno::OPNOTSUPP), executor),
         }
     }
 
@@ -260,7 +264,7 @@ impl Ublk {
             VolumeError::OutOfRange => Errno::INVAL,
             _ => Errno::IO,
         });
-        self.answer(place, tag, result, executor);
+        self.reply(place, tag, result, executor);
     }
 
     /// Begins to take the devices down, which may bring a last few requests; another thread does
@@ -271,33 +275,33 @@ impl Ublk {
         let numbers: Vec<u32> = self.devices.iter().map(|device| device.number).collect();
         // If it cannot ring nobody is left to hear it.
         let ring = move || drop(rope.write(&[1]));
-        self.farewell =
+        self.teardown =
             Some(BackgroundTeardown::begin(move || take_down(&numbers, &stopping), ring));
     }
 
     /// Whether the devices are gone, and every request answered.
     pub fn is_over(&self) -> bool {
         self.devices.iter().all(|device| device.slots_open == 0)
-            && self.farewell.as_ref().is_some_and(BackgroundTeardown::is_over)
+            && self.teardown.as_ref().is_some_and(BackgroundTeardown::is_over)
     }
 
     /// What the owner should be told of the end, once it is over.
-    pub fn last_notes(&self) -> Vec<String> {
-        self.farewell.as_ref().and_then(BackgroundTeardown::told).unwrap_or_default()
+    pub fn teardown_notes(&self) -> Vec<String> {
+        self.teardown.as_ref().and_then(BackgroundTeardown::told).unwrap_or_default()
     }
 
     fn order(&mut self, place: usize, tag: u16, executor: &mut Executor) {
         let Device { export, number, slots, .. } = &self.devices[place];
         let slot = &slots[usize::from(tag)];
-        let Request { action, offset, .. } = slot.request;
+        let DeviceRequest { action, offset, .. } = slot.request;
         let (offset, length) = (offset + slot.done, step(slot, export.target));
         let (kind, (offset, length, buffer)) = match action {
             _ if slot.flushing => (RequestKind::Flush, (0, 0, None)),
-            Action::Read => (RequestKind::Read, (offset, length, Some(slot.buffer))),
-            Action::Write => (RequestKind::Write, (offset, length, Some(slot.buffer))),
-            Action::Discard => (RequestKind::Discard, (offset, length, None)),
-            Action::Flush => (RequestKind::Flush, (0, 0, None)),
-            Action::WriteZeroes => (RequestKind::Write, (offset, length, Some(self.zeroes))),
+            DeviceAction::Read => (RequestKind::Read, (offset, length, Some(slot.buffer))),
+            DeviceAction::Write => (RequestKind::Write, (offset, length, Some(slot.buffer))),
+            DeviceAction::Discard => (RequestKind::Discard, (offset, length, None)),
+            DeviceAction::Flush => (RequestKind::Flush, (0, 0, None)),
+            DeviceAction::WriteZeroes => (RequestKind::Write, (offset, length, Some(self.zeroes))),
         };
         executor.submit(IoRequest {
             token: token(ORDER_OWNER, place, tag),
@@ -312,10 +316,11 @@ impl Ublk {
     }
 
     /// Answers a request, and waits for the next.
-    fn answer(&self, place: usize, tag: u16, result: Result<(), Errno>, executor: &mut Executor) {
-        let Request { action, length, .. } = self.devices[place].slots[usize::from(tag)].request;
+    fn reply(&self, place: usize, tag: u16, result: Result<(), Errno>, executor: &mut Executor) {
+        let DeviceRequest { action, length, .. } =
+            self.devices[place].slots[usize::from(tag)].request;
         let result = match (result, action) {
-            (Ok(()), Action::Read | Action::Write) => length as i32,
+            (Ok(()), DeviceAction::Read | DeviceAction::Write) => length as i32,
             (Ok(()), _) => 0,
             (Err(errno), _) => -errno.raw_os_error(),
         };
@@ -335,19 +340,19 @@ impl Ublk {
 fn take_down(numbers: &[u32], stopping: &Mutex<bool>) -> Vec<String> {
     *stopping.lock().unwrap_or_else(PoisonError::into_inner) = true;
     let mut notes = Vec::new();
-    let deadline = Instant::now() + CLAIM_PATIENCE;
+    let deadline = Instant::now() + CLAIM_TIMEOUT;
     for &number in numbers {
         let path = block_device(number);
         let device = path.display();
         while is_claimed(number) && Instant::now() < deadline {
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
         if is_claimed(number) {
             notes.push(format!(
                 "{device} was still in use: whoever uses it will see errors from now on"
             ));
         }
-        let ended = Control::open().and_then(|mut control| {
+        let ended = UblkDriver::open().and_then(|mut control| {
             let system = |error| UblkError::System { doing: "remove", error, hint: "" };
             control.stop(number).map_err(system)?;
             control.remove(number).map_err(system)
@@ -361,7 +366,7 @@ fn take_down(numbers: &[u32], stopping: &Mutex<bool>) -> Vec<String> {
 fn remove_all(added: Vec<(Export, Added)>) {
     for (_, Added { number, fd, descriptions }) in added {
         drop((fd, descriptions));
-        let _ = Control::open().map(|control| control.remove(number));
+        let _ = UblkDriver::open().map(|control| control.remove(number));
     }
 }
 
@@ -378,8 +383,8 @@ fn split(token: Token) -> (usize, u16) {
 fn step(slot: &Slot, target: Target) -> u64 {
     let left = slot.request.length.saturating_sub(slot.done);
     match slot.request.action {
-        Action::WriteZeroes => zero_step(left),
-        Action::Discard => discard_step(target, left),
+        DeviceAction::WriteZeroes => zero_step(left),
+        DeviceAction::Discard => discard_step(target, left),
         _ => left,
     }
 }

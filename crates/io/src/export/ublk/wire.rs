@@ -127,7 +127,7 @@ pub(super) fn parameters(export: &Export) -> [u8; PARAMETERS_BYTES] {
 
 /// What a request asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Action {
+pub(super) enum DeviceAction {
     Read,
     Write,
     Flush,
@@ -137,8 +137,8 @@ pub(super) enum Action {
 
 /// A request of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Request {
-    pub(super) action: Action,
+pub(super) struct DeviceRequest {
+    pub(super) action: DeviceAction,
     /// Whether it is to be durable when it ends.
     pub(super) durability: Durability,
     /// First byte.
@@ -147,17 +147,19 @@ pub(super) struct Request {
     pub(super) length: u64,
 }
 
-impl Request {
+impl DeviceRequest {
     /// The request that the driver describes, if it is of a kind that we were asked to expect.
     #[inline]
-    pub(super) fn read([kind_and_sectors, start, _]: [u64; DESCRIPTION_WORDS]) -> Option<Request> {
-        const ACTIONS: [Option<Action>; 6] = [
-            Some(Action::Read),
-            Some(Action::Write),
-            Some(Action::Flush),
-            Some(Action::Discard),
+    pub(super) fn read(
+        [kind_and_sectors, start, _]: [u64; DESCRIPTION_WORDS],
+    ) -> Option<DeviceRequest> {
+        const ACTIONS: [Option<DeviceAction>; 6] = [
+            Some(DeviceAction::Read),
+            Some(DeviceAction::Write),
+            Some(DeviceAction::Flush),
+            Some(DeviceAction::Discard),
             None,
-            Some(Action::WriteZeroes),
+            Some(DeviceAction::WriteZeroes),
         ];
         const FUA: u32 = 1 << 13;
         let [kind, sectors] = halves(kind_and_sectors);
@@ -168,12 +170,12 @@ impl Request {
         };
         let (offset, length) = match action {
             // It has no range, whatever it says.
-            Action::Flush => (0, 0),
+            DeviceAction::Flush => (0, 0),
             _ => (start.checked_mul(SECTOR_BYTES)?, u64::from(sectors) * SECTOR_BYTES),
         };
-        let moves = matches!(action, Action::Read | Action::Write);
+        let moves = matches!(action, DeviceAction::Read | DeviceAction::Write);
         let fits = !moves || length <= IO_BYTES.into();
-        fits.then_some(Request { action, durability, offset, length })
+        fits.then_some(DeviceRequest { action, durability, offset, length })
     }
 }
 
@@ -212,20 +214,24 @@ mod tests {
 
     #[test]
     fn requests_are_read() {
-        let read = |kind, sectors, start| Request::read([word(kind, sectors), start, 77]);
+        let read = |kind, sectors, start| DeviceRequest::read([word(kind, sectors), start, 77]);
         let later = Durability::Later;
-        let expected =
-            Request { action: Action::Read, durability: later, offset: 5 << 9, length: 8 << 9 };
+        let expected = DeviceRequest {
+            action: DeviceAction::Read,
+            durability: later,
+            offset: 5 << 9,
+            length: 8 << 9,
+        };
         // Flags that only say how important it is change nothing.
         assert_eq!(read(1 << 8 | 1 << 11, 8, 5), Some(expected));
         let write = read(1 | 1 << 13, 1024, 0).unwrap();
-        assert_eq!((write.action, write.durability), (Action::Write, Durability::AtReply));
+        assert_eq!((write.action, write.durability), (DeviceAction::Write, Durability::AtReply));
         assert_eq!(write.length, u64::from(IO_BYTES));
         assert_eq!(read(1, 1025, 0), None, "more than a buffer has room for");
         let flush = read(2, 0, u64::MAX).unwrap();
-        assert_eq!((flush.action, flush.offset, flush.length), (Action::Flush, 0, 0));
-        assert_eq!(read(3, 1 << 21, 1).unwrap().action, Action::Discard);
-        assert_eq!(read(5, 1 << 16, 1).unwrap().action, Action::WriteZeroes);
+        assert_eq!((flush.action, flush.offset, flush.length), (DeviceAction::Flush, 0, 0));
+        assert_eq!(read(3, 1 << 21, 1).unwrap().action, DeviceAction::Discard);
+        assert_eq!(read(5, 1 << 16, 1).unwrap().action, DeviceAction::WriteZeroes);
         for kind in [4, 6, 15, 255] {
             assert_eq!(read(kind, 8, 0), None, "{kind}");
         }

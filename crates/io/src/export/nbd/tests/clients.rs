@@ -1,9 +1,9 @@
 //! A server and its clients, good and bad, over real sockets.
 
-use crate::address::Address;
+use crate::address::ListenAddress;
 use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
 use crate::clock::Speed;
-use crate::control::{Control, Door, Speaks, ask};
+use crate::control::{Control, Endpoint, Protocol, ask};
 use crate::driver::BackendKind;
 use crate::export::nbd::handshake::greeting;
 use crate::export::nbd::server::{ConnectionsMax, Server};
@@ -103,12 +103,13 @@ fn service(
     });
     let Assembly { mut executor, exports, .. } = assembly.unwrap();
     let control = path.with_extension("control");
-    let listener = executor.driver.adopt(Address::Unix(path).bind().unwrap().socket).unwrap();
-    let control = executor.driver.adopt(Address::Unix(control).bind().unwrap().socket).unwrap();
+    let listener = executor.driver.adopt(ListenAddress::Unix(path).bind().unwrap().socket).unwrap();
+    let control =
+        executor.driver.adopt(ListenAddress::Unix(control).bind().unwrap().socket).unwrap();
     let most = ConnectionsMax(connections_max);
     let server = Server::new(exports, vec![listener], most, &mut executor);
-    let doors = vec![Door { listener: control, speaks: Speaks::Lines }];
-    let control = Control::new("disk".to_owned(), None, doors, &mut executor);
+    let endpoints = vec![Endpoint { listener: control, protocol: Protocol::JsonLines }];
+    let control = Control::new("disk".to_owned(), None, endpoints, &mut executor);
     Service::new(executor, server, Some(control)).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use crate::executor::Target;
 use crate::export::Durability;
 use crate::export::Export;
-use crate::export::nbd::command::{Action, StatusContext, Verdict, judge};
+use crate::export::nbd::command::{Action, StatusContext, Validated, validate};
 use crate::export::nbd::handshake::{Handshake, Step};
 use crate::nbd_protocol::wire::{
     DATA_BYTES_MAX, OPTION_BYTES_MAX, OPTION_MAGIC, REQUEST_BYTES, REQUEST_MAGIC, RawRequest,
@@ -170,19 +170,19 @@ proptest! {
     ) {
         let raw = RawRequest { flags, kind, cookie: 7, offset, length };
         let export = &exports()[export];
-        match judge(&raw, export, StatusContext::None) {
-            Verdict::Do(command) => {
+        match validate(&raw, export, StatusContext::None) {
+            Validated::Accept(command) => {
                 prop_assert!(command.action != Action::BlockStatus, "no context was chosen");
                 prop_assert!(command.offset + u64::from(command.length) <= SIZE_BYTES);
                 prop_assert_eq!(command.length % export.block_bytes, 0);
                 prop_assert!(command.length > 0 || command.action == Action::Flush);
             }
-            Verdict::Refuse { data_bytes, .. } => {
+            Validated::Reject { data_bytes, .. } => {
                 let expected = if kind == request::WRITE { length } else { 0 };
                 prop_assert_eq!(data_bytes, expected, "what follows is thrown away");
             }
-            Verdict::Disconnect => prop_assert_eq!(kind, request::DISCONNECT),
-            Verdict::Broken => prop_assert!(length > DATA_BYTES_MAX),
+            Validated::Disconnect => prop_assert_eq!(kind, request::DISCONNECT),
+            Validated::ProtocolError => prop_assert!(length > DATA_BYTES_MAX),
         }
     }
 
@@ -197,7 +197,7 @@ proptest! {
 fn the_last_block_is_the_last() {
     let read = |offset, length| {
         let raw = RawRequest { flags: 0, kind: request::READ, cookie: 7, offset, length };
-        matches!(judge(&raw, &exports()[0], StatusContext::None), Verdict::Do(_))
+        matches!(validate(&raw, &exports()[0], StatusContext::None), Validated::Accept(_))
     };
     assert!(read(SIZE_BYTES - 512, 512) && read(0, SIZE_BYTES as u32));
     assert!(!read(SIZE_BYTES - 512, 1024) && !read(SIZE_BYTES, 512));
@@ -213,7 +213,7 @@ fn durable_writes_are_told_from_others() {
         (request::FLAG_FUA | request::FLAG_NO_HOLE, request::WRITE_ZEROES, Durability::AtReply),
         (request::FLAG_FUA, request::READ, Durability::Later),
     ] {
-        let verdict = judge(&raw(flags, kind), &exports()[0], StatusContext::None);
-        assert!(matches!(verdict, Verdict::Do(command) if command.durability == durability));
+        let verdict = validate(&raw(flags, kind), &exports()[0], StatusContext::None);
+        assert!(matches!(verdict, Validated::Accept(command) if command.durability == durability));
     }
 }

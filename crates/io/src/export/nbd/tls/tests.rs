@@ -1,6 +1,6 @@
 //! TLS over real sockets, with certificates made for the test: bytes arrive, and so does the end.
 
-use super::porter::{Arrivals, Porter};
+use super::acceptor::{AcceptedConnections, Acceptor};
 use super::prelude;
 use crate::export::nbd::handshake::greeting;
 use crate::member::remote::tls as caller;
@@ -159,7 +159,7 @@ fn nothing_is_told_before_tls() {
     assert_eq!(result.unwrap(), [0, 0, 0, 3]);
     let acknowledged = [option_reply::ERR_INVALID, option_reply::ACK];
     assert_eq!(kinds, [&[REFUSED; 3], &acknowledged[..]].concat());
-    assert_eq!(unread, 16 + 6, "what comes behind STARTTLS is for TLS to judge");
+    assert_eq!(unread, 16 + 6, "what comes behind STARTTLS is for TLS to validate");
     let (result, kinds, _) = prelude(&[(option::EXPORT_NAME, b"disk")]);
     assert!(result.is_err() && kinds.is_empty());
     let (result, kinds, _) = prelude(&[(option::ABORT, b"")]);
@@ -185,12 +185,12 @@ proptest! {
 }
 
 /// A door, whom it lets in, and where it is.
-fn door(folder: &Path) -> (Porter, Arrivals, TcpStream, u16) {
+fn door(folder: &Path) -> (Acceptor, AcceptedConnections, TcpStream, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let tls = ServerTls::load(folder).unwrap();
-    let (porter, arrivals) = Porter::new(tls, vec![listener]).unwrap();
-    (porter, arrivals, TcpStream::connect(("127.0.0.1", port)).unwrap(), port)
+    let (acceptor, accepted) = Acceptor::new(tls, vec![listener]).unwrap();
+    (acceptor, accepted, TcpStream::connect(("127.0.0.1", port)).unwrap(), port)
 }
 
 fn attach_to(socket: TcpStream, folder: &Path) -> Result<(), String> {
@@ -201,11 +201,11 @@ fn attach_to(socket: TcpStream, folder: &Path) -> Result<(), String> {
 #[test]
 fn the_door_opens_for_certificates_of_its_authority_only() {
     let (ours, theirs) = (certificates(), certificates());
-    let (porter, arrivals, socket, port) = door(ours.path());
+    let (acceptor, accepted, socket, port) = door(ours.path());
     let folder = ours.path().to_owned();
     let client = std::thread::spawn(move || attach_to(socket, &folder));
     // It is let in, and hung up on by what plays the server here.
-    let arrived = arrivals.receiver.recv().unwrap();
+    let arrived = accepted.receiver.recv().unwrap();
     (&arrived).write_all(&greeting()).unwrap();
     let mut heard = [0; 4 + 16];
     (&arrived).read_exact(&mut heard).unwrap();
@@ -222,24 +222,24 @@ fn the_door_opens_for_certificates_of_its_authority_only() {
     }
     let refusal = attach_to(connect(), ours.path()).unwrap_err();
     assert!(refusal.contains("UnknownCA") || refusal.contains("DecryptError"), "{refusal}");
-    assert!(arrivals.receiver.try_recv().is_err(), "nobody else was let in");
-    porter.close(Duration::from_secs(10));
+    assert!(accepted.receiver.try_recv().is_err(), "nobody else was let in");
+    acceptor.close(Duration::from_secs(10));
 }
 
 #[test]
 fn silent_strangers_keep_nobody_out() {
     let folder = certificates();
-    let (porter, arrivals, first, port) = door(folder.path());
+    let (acceptor, accepted, first, port) = door(folder.path());
     let connect = || TcpStream::connect(("127.0.0.1", port)).unwrap();
     let silent: Vec<TcpStream> = (0..300).map(|_| connect()).collect();
     // The first had to go for those that came later.
     (&first).read_to_end(&mut Vec::new()).unwrap();
     let (socket, path) = (connect(), folder.path().to_owned());
     let client = std::thread::spawn(move || attach_to(socket, &path));
-    let arrived = arrivals.receiver.recv().unwrap();
+    let arrived = accepted.receiver.recv().unwrap();
     drop(arrived);
     assert!(client.join().unwrap().is_err());
-    porter.close(Duration::from_secs(10));
+    acceptor.close(Duration::from_secs(10));
     for mut socket in silent {
         let _ = socket.read_to_end(&mut Vec::new());
     }

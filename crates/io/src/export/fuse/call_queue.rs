@@ -1,6 +1,6 @@
 //! Where the threads that read from the kernel leave calls for the thread that answers them.
 //!
-//! The bell is a byte on a socket that the driver listens to, rung when the mailbox was empty: a
+//! The bell is a byte on a socket that the driver listens to, rung when the queue was empty: a
 //! burst of calls costs one wake-up. Memory for the data of writes goes back and forth, so none is
 //! allocated once the busiest moment was seen.
 
@@ -18,11 +18,11 @@ pub(super) struct Call {
     /// The process that asks.
     pub(super) stream: u64,
     /// What it asks.
-    pub(super) ask: Ask,
+    pub(super) kind: CallKind,
 }
 
 /// What is asked, and who hears the answer.
-pub(super) enum Ask {
+pub(super) enum CallKind {
     /// Bytes; they may begin and end anywhere in the file.
     Read { offset: u64, length: u64, reply: ReplyData },
     /// Data for anywhere in the file.
@@ -36,32 +36,32 @@ pub(super) enum Ask {
 impl Call {
     /// The bytes that it is about.
     pub(super) fn range(&self) -> Range<u64> {
-        match &self.ask {
-            Ask::Read { offset, length, .. } | Ask::Punch { offset, length, .. } => {
+        match &self.kind {
+            CallKind::Read { offset, length, .. } | CallKind::Punch { offset, length, .. } => {
                 *offset..offset + length
             }
-            Ask::Write { offset, data, .. } => *offset..offset + data.len() as u64,
-            Ask::Flush { .. } => 0..0,
+            CallKind::Write { offset, data, .. } => *offset..offset + data.len() as u64,
+            CallKind::Flush { .. } => 0..0,
         }
     }
 
     /// Whether it changes them.
     pub(super) fn changes(&self) -> bool {
-        matches!(self.ask, Ask::Write { .. } | Ask::Punch { .. })
+        matches!(self.kind, CallKind::Write { .. } | CallKind::Punch { .. })
     }
 }
 
 /// See the page of this module.
-pub(super) struct Mailbox {
+pub(super) struct CallQueue {
     calls: Mutex<Vec<Call>>,
     spare: Mutex<Vec<Vec<u8>>>,
     bell: UnixStream,
 }
 
-impl Mailbox {
-    /// A mailbox that rings at the other end of `bell`.
-    pub(super) fn new(bell: UnixStream) -> Mailbox {
-        Mailbox { calls: Mutex::default(), spare: Mutex::default(), bell }
+impl CallQueue {
+    /// A queue that rings at the other end of `bell`.
+    pub(super) fn new(bell: UnixStream) -> CallQueue {
+        CallQueue { calls: Mutex::default(), spare: Mutex::default(), bell }
     }
 
     /// Leaves a call.
@@ -87,7 +87,7 @@ impl Mailbox {
     }
 
     /// A copy of `data` in memory that was used before, where there is some.
-    pub(super) fn copy_of(&self, data: &[u8]) -> Vec<u8> {
+    pub(super) fn copy_into_spare(&self, data: &[u8]) -> Vec<u8> {
         let mut copy = lock(&self.spare).pop().unwrap_or_default();
         copy.clear();
         copy.extend_from_slice(data);
@@ -95,7 +95,7 @@ impl Mailbox {
     }
 
     /// Gives the memory of a copy back.
-    pub(super) fn give_back(&self, copy: Vec<u8>) {
+    pub(super) fn recycle(&self, copy: Vec<u8>) {
         lock(&self.spare).push(copy);
     }
 }

@@ -3,7 +3,7 @@
 //! Most requests are one order. Zeroes are written, and a volume discarded, step by step, and what
 //! is to be durable when it is replied to is followed by a flush.
 
-use super::command::{Action, Command};
+use super::command::{Action, NbdCommand};
 use super::connection::{Expecting, Phase};
 use super::handshake::Agreement;
 use super::server::Server;
@@ -16,12 +16,12 @@ use crate::nbd_protocol::wire::{WireError, data_chunk, error_chunk, simple_reply
 use mirrorball_core::io::{RequestKind, VolumeError};
 
 /// The owner of the tokens of orders.
-pub(super) const JOB: u8 = 4;
+pub(super) const PENDING: u8 = 4;
 
 /// A client's request under way.
-pub(super) struct Job {
+pub(super) struct PendingRequest {
     pub(super) connection: u32,
-    pub(super) command: Command,
+    pub(super) command: NbdCommand,
     agreement: Agreement,
     /// Its data.
     pub(super) buffer: Option<BufferKey>,
@@ -31,14 +31,14 @@ pub(super) struct Job {
     flushing: bool,
 }
 
-impl Job {
+impl PendingRequest {
     pub(super) fn new(
         connection: u32,
-        command: Command,
+        command: NbdCommand,
         agreement: Agreement,
         buffer: Option<BufferKey>,
-    ) -> Job {
-        Job { connection, command, agreement, buffer, done: 0, flushing: false }
+    ) -> PendingRequest {
+        PendingRequest { connection, command, agreement, buffer, done: 0, flushing: false }
     }
 }
 
@@ -46,22 +46,22 @@ impl Server {
     /// The end of an order whose token has one of [`super::server::TOKEN_OWNERS`].
     pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
         let key = ended.token.key();
-        let job = self.jobs.get_mut(key);
-        if ended.result.is_ok() && !job.flushing {
-            job.done += step(job, self.exports[job.agreement.export].target);
-            if job.done < u64::from(job.command.length) {
+        let pending = self.pending.get_mut(key);
+        if ended.result.is_ok() && !pending.flushing {
+            pending.done += step(pending, self.exports[pending.agreement.export].target);
+            if pending.done < u64::from(pending.command.length) {
                 return self.order(key, executor);
             }
-            if job.command.durability == Durability::AtReply {
-                job.flushing = true;
+            if pending.command.durability == Durability::AtReply {
+                pending.flushing = true;
                 return self.order(key, executor);
             }
         }
-        let result = ended.result.map_err(|error| match (error, job.command.action) {
+        let result = ended.result.map_err(|error| match (error, pending.command.action) {
             (VolumeError::OutOfRange, _) => WireError::Invalid,
             _ => WireError::Io,
         });
-        self.end_job(key, result, executor);
+        self.reply_to(key, result, executor);
     }
 
     /// Starts a request.
@@ -69,7 +69,7 @@ impl Server {
         &mut self,
         key: u32,
         agreement: Agreement,
-        command: Command,
+        command: NbdCommand,
         executor: &mut Executor,
     ) {
         let connection = self.connections.get_mut(key);
@@ -80,29 +80,29 @@ impl Server {
         }
         let has_data = matches!(command.action, Action::Read | Action::Write);
         let buffer = has_data.then(|| driver.buffers.acquire(length));
-        connection.jobs += 1;
-        connection.job_bytes += if has_data { length } else { 0 };
-        let job = self.jobs.insert(Job::new(key, command, agreement, buffer));
+        connection.pending += 1;
+        connection.pending_bytes += if has_data { length } else { 0 };
+        let pending = self.pending.insert(PendingRequest::new(key, command, agreement, buffer));
         if let (Action::Write, Some(buffer)) = (command.action, buffer) {
             let here = connection.unread_bytes().min(length);
             let data = Slice::data(buffer, 0, length);
             connection.take_into(Slice { length: here, ..data }, driver);
             if here < length {
-                connection.expecting = Expecting::Data { job, slice: data.after(here) };
+                connection.expecting = Expecting::Data { pending, slice: data.after(here) };
                 return;
             }
         }
-        self.order(job, executor);
+        self.order(pending, executor);
     }
 
     /// Sends the next order of a request to the executor.
     pub(super) fn order(&mut self, key: u32, executor: &mut Executor) {
-        let job = self.jobs.get(key);
-        let Command { action, offset, .. } = job.command;
-        let target = self.exports[job.agreement.export].target;
-        let next = (offset + job.done, step(job, target), job.buffer);
+        let pending = self.pending.get(key);
+        let NbdCommand { action, offset, .. } = pending.command;
+        let target = self.exports[pending.agreement.export].target;
+        let next = (offset + pending.done, step(pending, target), pending.buffer);
         let (kind, (offset, length, buffer)) = match action {
-            _ if job.flushing => (RequestKind::Flush, (0, 0, None)),
+            _ if pending.flushing => (RequestKind::Flush, (0, 0, None)),
             Action::Read => (RequestKind::Read, next),
             Action::Write => (RequestKind::Write, next),
             Action::Trim => (RequestKind::Discard, next),
@@ -111,25 +111,25 @@ impl Server {
             Action::BlockStatus => unreachable!("it is surveyed, not ordered"),
         };
         executor.submit(IoRequest {
-            token: Token::new(JOB, key),
+            token: Token::new(PENDING, key),
             target,
             kind,
             offset,
             length,
             buffer,
-            stream: self.connections.get(job.connection).stream,
+            stream: self.connections.get(pending.connection).stream,
         });
     }
 
     /// Replies to a request, and forgets it.
-    fn end_job(&mut self, key: u32, result: Result<(), WireError>, executor: &mut Executor) {
-        let Job { connection: connection_key, command, agreement, buffer, .. } =
-            self.jobs.remove(key).expect("a request ends once");
+    fn reply_to(&mut self, key: u32, result: Result<(), WireError>, executor: &mut Executor) {
+        let PendingRequest { connection: connection_key, command, agreement, buffer, .. } =
+            self.pending.remove(key).expect("a request ends once");
         let connection = self.connections.get_mut(connection_key);
         let was_full = connection.is_full();
-        connection.jobs -= 1;
+        connection.pending -= 1;
         if buffer.is_some() {
-            connection.job_bytes -= command.length as usize;
+            connection.pending_bytes -= command.length as usize;
         }
         let driver = &mut executor.driver;
         if matches!(connection.phase, Phase::Closed) {
@@ -166,9 +166,9 @@ impl Server {
 }
 
 /// How many bytes the next order has.
-fn step(job: &Job, target: Target) -> u64 {
-    let left = u64::from(job.command.length) - job.done;
-    match job.command.action {
+fn step(pending: &PendingRequest, target: Target) -> u64 {
+    let left = u64::from(pending.command.length) - pending.done;
+    match pending.command.action {
         Action::WriteZeroes => zero_step(left),
         Action::Trim => discard_step(target, left),
         _ => left,

@@ -3,10 +3,10 @@
 //! A hole is told as one that reads as zeroes ([`crate::block_status`]). What a survey of memory finds is
 //! told at once; one of files is an errand, so that neither the loop nor other clients wait for it.
 
-use super::command::Command;
+use super::command::NbdCommand;
 use super::connection::Phase;
 use super::handshake::{ALLOCATION_ID, Agreement};
-use super::job::Job;
+use super::pending_request::PendingRequest;
 use super::server::Server;
 use crate::block_status::{ExtentKind, StatusExtent, StatusLimits, find_extents};
 use crate::blocking_worker::BlockingWorker;
@@ -31,11 +31,11 @@ impl Server {
         &mut self,
         key: u32,
         agreement: Agreement,
-        command: Command,
+        command: NbdCommand,
         executor: &mut Executor,
     ) {
         let export = &self.exports[agreement.export];
-        let Command { offset, length, extents_max, .. } = command;
+        let NbdCommand { offset, length, extents_max, .. } = command;
         let limits = StatusLimits { extents_max, block_bytes: export.block_bytes.into() };
         let connection = self.connections.get_mut(key);
         let segments = match executor.status_query(export.target, offset, length.into()) {
@@ -45,22 +45,24 @@ impl Server {
             }
             StatusQuery::Files(segments) => segments,
         };
-        connection.jobs += 1;
-        let job = self.jobs.insert(Job::new(key, command, agreement, None));
-        let errand = move || (job, find_extents(&segments, limits));
+        connection.pending += 1;
+        let pending = self.pending.insert(PendingRequest::new(key, command, agreement, None));
+        let errand = move || (pending, find_extents(&segments, limits));
         let begun =
             self.status_worker(executor).and_then(|status_worker| status_worker.run(errand));
         if begun.is_err() {
             // Without a thread nothing is known.
             let length = length.into();
-            self.end_status(job, &[StatusExtent { length, kind: ExtentKind::Data }], executor);
+            self.end_status(pending, &[StatusExtent { length, kind: ExtentKind::Data }], executor);
         }
     }
 
     /// The bell of status_worker rang.
     pub(super) fn on_surveyed(&mut self, executor: &mut Executor) {
-        while let Some((job, extents)) = self.status_worker.as_ref().and_then(StatusWorker::poll) {
-            self.end_status(job, &extents, executor);
+        while let Some((pending, extents)) =
+            self.status_worker.as_ref().and_then(StatusWorker::poll)
+        {
+            self.end_status(pending, &extents, executor);
         }
         if let Some(status_worker) = &self.status_worker {
             status_worker.listen(&mut executor.driver);
@@ -75,12 +77,12 @@ impl Server {
         Ok(self.status_worker.insert(status_worker))
     }
 
-    fn end_status(&mut self, job: u32, extents: &[StatusExtent], executor: &mut Executor) {
-        let Job { connection: key, command, .. } =
-            self.jobs.remove(job).expect("a request ends once");
+    fn end_status(&mut self, pending: u32, extents: &[StatusExtent], executor: &mut Executor) {
+        let PendingRequest { connection: key, command, .. } =
+            self.pending.remove(pending).expect("a request ends once");
         let connection = self.connections.get_mut(key);
         let was_full = connection.is_full();
-        connection.jobs -= 1;
+        connection.pending -= 1;
         if matches!(connection.phase, Phase::Closed) {
             return self.forget_if_over(key);
         }
@@ -92,7 +94,7 @@ impl Server {
     }
 }
 
-fn chunk(command: &Command, extents: &[StatusExtent]) -> Vec<u8> {
+fn chunk(command: &NbdCommand, extents: &[StatusExtent]) -> Vec<u8> {
     let extents = extents.iter().map(|extent| {
         let flags = match extent.kind {
             ExtentKind::Data => 0,

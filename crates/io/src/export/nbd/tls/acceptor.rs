@@ -20,22 +20,22 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How many clients may be at the door without having shown a certificate.
-const STRANGERS_MAX: usize = 64;
+const PENDING_HANDSHAKES_MAX: usize = 64;
 /// How long a stranger may be silent.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait when there are no descriptors for another connection.
-const REST: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// See the page of this module.
 #[derive(Debug)]
-pub struct Porter {
+pub struct Acceptor {
     shared: Arc<Shared>,
     listeners: Vec<TcpListener>,
 }
 
-/// Whom a porter let in, as plain connections.
+/// Whom a acceptor let in, as plain connections.
 #[derive(Debug)]
-pub struct Arrivals {
+pub struct AcceptedConnections {
     /// The connections.
     pub(in crate::export::nbd) receiver: Receiver<UnixStream>,
     /// A byte comes here with each.
@@ -47,7 +47,7 @@ struct Shared {
     tls: ServerTls,
     sender: Sender<UnixStream>,
     mouth: UnixStream,
-    strangers: Mutex<Strangers>,
+    pending_handshakes: Mutex<PendingHandshakes>,
     /// Threads that have a connection.
     connections: AtomicUsize,
     stopping: AtomicBool,
@@ -55,33 +55,36 @@ struct Shared {
 
 /// Connections that have shown no certificate, in the order in which they came.
 #[derive(Debug, Default)]
-struct Strangers {
+struct PendingHandshakes {
     next: u64,
     sockets: BTreeMap<u64, TcpStream>,
 }
 
-impl Porter {
+impl Acceptor {
     /// Opens the door on these listeners. What is let in is for
-    /// [`crate::export::nbd::server::Server::with_arrivals`].
+    /// [`crate::export::nbd::server::Server::with_accepted`].
     ///
     /// # Errors
     /// If the system has no socket or thread to spare.
-    pub fn new(tls: ServerTls, listeners: Vec<TcpListener>) -> io::Result<(Porter, Arrivals)> {
+    pub fn new(
+        tls: ServerTls,
+        listeners: Vec<TcpListener>,
+    ) -> io::Result<(Acceptor, AcceptedConnections)> {
         let (bell, mouth) = UnixStream::pair()?;
         let (sender, receiver) = channel();
         let shared = Arc::new(Shared {
             tls,
             sender,
             mouth,
-            strangers: Mutex::default(),
+            pending_handshakes: Mutex::default(),
             connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
         });
         for listener in &listeners {
             let (listener, shared) = (listener.try_clone()?, Arc::clone(&shared));
-            std::thread::Builder::new().spawn(move || take_connections(&listener, &shared))?;
+            std::thread::Builder::new().spawn(move || accept_connections(&listener, &shared))?;
         }
-        Ok((Porter { shared, listeners }, Arrivals { receiver, bell }))
+        Ok((Acceptor { shared, listeners }, AcceptedConnections { receiver, bell }))
     }
 
     /// Lets nobody in any more, and waits until whoever is in has what the server said to them, but
@@ -91,7 +94,7 @@ impl Porter {
         for listener in &self.listeners {
             let _ = shutdown(listener, Shutdown::Both);
         }
-        for socket in self.shared.strangers().sockets.values() {
+        for socket in self.shared.pending_handshakes().sockets.values() {
             let _ = shutdown(socket, Shutdown::Both);
         }
         let deadline = Instant::now() + patience;
@@ -102,57 +105,57 @@ impl Porter {
 }
 
 impl Shared {
-    fn strangers(&self) -> MutexGuard<'_, Strangers> {
-        self.strangers.lock().expect("nobody panics while holding it")
+    fn pending_handshakes(&self) -> MutexGuard<'_, PendingHandshakes> {
+        self.pending_handshakes.lock().expect("nobody panics while holding it")
     }
 }
 
-fn take_connections(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept_connections(listener: &TcpListener, shared: &Arc<Shared>) {
     while !shared.stopping.load(Ordering::Relaxed) {
-        if listener.accept().and_then(|(socket, _)| welcome(socket, shared)).is_err() {
+        if listener.accept().and_then(|(socket, _)| start_handshake(socket, shared)).is_err() {
             // Out of descriptors or threads, most likely.
-            std::thread::sleep(REST);
+            std::thread::sleep(ACCEPT_PAUSE);
         }
     }
 }
 
 /// Sets out to ask a stranger who it is.
-fn welcome(socket: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
-    let mut strangers = shared.strangers();
-    let number = strangers.next;
-    strangers.next += 1;
-    strangers.sockets.insert(number, socket.try_clone()?);
-    if strangers.sockets.len() > STRANGERS_MAX
-        && let Some((_, oldest)) = strangers.sockets.pop_first()
+fn start_handshake(socket: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
+    let mut pending_handshakes = shared.pending_handshakes();
+    let number = pending_handshakes.next;
+    pending_handshakes.next += 1;
+    pending_handshakes.sockets.insert(number, socket.try_clone()?);
+    if pending_handshakes.sockets.len() > PENDING_HANDSHAKES_MAX
+        && let Some((_, oldest)) = pending_handshakes.sockets.pop_first()
     {
         let _ = shutdown(oldest, Shutdown::Both);
     }
-    drop(strangers);
+    drop(pending_handshakes);
     let thread = std::thread::Builder::new().name("tls".to_owned()).stack_size(pump::STACK_BYTES);
     shared.connections.fetch_add(1, Ordering::Relaxed);
     let theirs = Arc::clone(shared);
     let spawned = thread.spawn(move || {
-        let let_in = introduce(socket, &theirs);
-        theirs.strangers().sockets.remove(&number);
+        let let_in = perform_handshake(socket, &theirs);
+        theirs.pending_handshakes().sockets.remove(&number);
         if let Ok((tls, socket, flags)) = let_in {
             let _ = serve(tls, socket, flags, &theirs);
         }
         theirs.connections.fetch_sub(1, Ordering::Release);
     });
     if spawned.is_err() {
-        shared.strangers().sockets.remove(&number);
+        shared.pending_handshakes().sockets.remove(&number);
         shared.connections.fetch_sub(1, Ordering::Release);
     }
     spawned.map(drop)
 }
 
 /// Has a stranger show its certificate.
-fn introduce(
+fn perform_handshake(
     mut socket: TcpStream,
     shared: &Shared,
 ) -> io::Result<(ServerConnection, TcpStream, Flags)> {
-    socket.set_read_timeout(Some(SILENCE_MAX))?;
-    socket.set_write_timeout(Some(SILENCE_MAX))?;
+    socket.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
+    socket.set_write_timeout(Some(HANDSHAKE_TIMEOUT))?;
     socket.set_nodelay(true)?;
     sockopt::set_socket_keepalive(&socket, true)?;
     let flags = await_tls(&mut socket)?;
@@ -177,7 +180,7 @@ fn serve(
     shared.sender.send(ours).map_err(gone)?;
     (&shared.mouth).write_all(&[1])?;
     // The server greets as ever; that and the client's answer are behind us already.
-    theirs.set_read_timeout(Some(SILENCE_MAX))?;
+    theirs.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
     theirs.read_exact(&mut greeting())?;
     theirs.write_all(&flags)?;
     pump::pump(Connection::Server(tls), socket.into(), theirs);

@@ -1,7 +1,7 @@
-//! Connections that did not come through a listener of the server: a porter let them in.
+//! Connections that did not come through a listener of the server: a acceptor let them in.
 
 use super::server::Server;
-use super::tls::porter::Arrivals;
+use super::tls::acceptor::AcceptedConnections;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Handle, Token};
 use crate::executor::Executor;
@@ -13,7 +13,7 @@ use std::sync::mpsc::Receiver;
 pub(super) const BELL: u8 = 10;
 
 /// Where a server hears of them.
-pub(super) struct SideDoor {
+pub(super) struct ExternalConnections {
     receiver: Receiver<UnixStream>,
     pub(super) bell: Handle,
     buffer: BufferKey,
@@ -24,22 +24,22 @@ impl Server {
     ///
     /// # Errors
     /// If the driver cannot listen to the bell.
-    pub fn with_arrivals(
+    pub fn with_accepted(
         mut self,
-        arrivals: Arrivals,
+        accepted: AcceptedConnections,
         executor: &mut Executor,
     ) -> io::Result<Server> {
-        let Arrivals { receiver, bell } = arrivals;
+        let AcceptedConnections { receiver, bell } = accepted;
         let bell = executor.driver.adopt(bell.into())?;
         let buffer = executor.driver.buffers.acquire(1);
-        self.side_door = Some(SideDoor { receiver, bell, buffer });
+        self.external_connections = Some(ExternalConnections { receiver, bell, buffer });
         self.listen(executor);
         Ok(self)
     }
 
     /// The bell rang.
     pub(super) fn on_bell(&mut self, executor: &mut Executor) {
-        while let Some(door) = &self.side_door
+        while let Some(door) = &self.external_connections
             && let Ok(socket) = door.receiver.try_recv()
         {
             // Without a descriptor to spare it is hung up on, as at any other door.
@@ -53,7 +53,9 @@ impl Server {
     }
 
     fn listen(&self, executor: &mut Executor) {
-        let Some(SideDoor { bell, buffer, .. }) = &self.side_door else { return };
+        let Some(ExternalConnections { bell, buffer, .. }) = &self.external_connections else {
+            return;
+        };
         executor.driver.receive(Token::new(BELL, 0), *bell, Slice::data(*buffer, 0, 1));
     }
 }

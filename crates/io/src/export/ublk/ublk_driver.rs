@@ -23,10 +23,10 @@ const CONTROL: &str = "/dev/ublk-control";
 /// Where the kernel lists its devices, as `ublkcN`.
 const LIST: &str = "/sys/class/ublk-char";
 /// What our devices carry.
-const MARK: u64 = u64::from_be_bytes(*b"mirrorbl");
+const OWNER_MARK: u64 = u64::from_be_bytes(*b"mirrorbl");
 /// How long the driver may take to forget a device. It does when nobody uses it any more, and
 /// needs no one to wait for that.
-const FORGET_PATIENCE: Duration = Duration::from_secs(1);
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why there is no block device.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ pub enum UblkError {
 }
 
 /// The driver.
-pub(super) struct Control(ControlDevice);
+pub(super) struct UblkDriver(ControlDevice);
 
 /// A device that was added.
 pub(super) struct Added {
@@ -66,10 +66,10 @@ pub(super) struct Added {
     pub(super) descriptions: SharedMemory,
 }
 
-impl Control {
-    pub(super) fn open() -> Result<Control, UblkError> {
+impl UblkDriver {
+    pub(super) fn open() -> Result<UblkDriver, UblkError> {
         match ControlDevice::open(Path::new(CONTROL)) {
-            Ok(device) => Ok(Control(device)),
+            Ok(device) => Ok(UblkDriver(device)),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(UblkError::NoDriver),
             Err(error) => Err(refused("open the driver of", error)),
         }
@@ -79,7 +79,7 @@ impl Control {
     pub(super) fn add(&mut self, export: &Export) -> Result<Added, UblkError> {
         let doing = "add";
         let process = rustix::process::getpid().as_raw_pid();
-        let mut info = Info { device: ANY_DEVICE, process, mark: MARK }.bytes();
+        let mut info = Info { device: ANY_DEVICE, process, mark: OWNER_MARK }.bytes();
         self.ask(code::ADD, ANY_DEVICE, &mut info).map_err(|error| refused(doing, error))?;
         let number = Info::read(&info).device;
         let opened = self.open_device(number, export);
@@ -117,7 +117,7 @@ impl Control {
     pub(super) fn remove(self, number: u32) -> io::Result<()> {
         let head = control_head(number, 0);
         let question = Question { code: code::DELETE, head, number: 0 };
-        match self.0.ask_within(&question, FORGET_PATIENCE) {
+        match self.0.ask_within(&question, REMOVE_TIMEOUT) {
             Err(error) if error.kind() == ErrorKind::TimedOut => Ok(()),
             result => result,
         }
@@ -150,12 +150,12 @@ pub(super) fn clean_up() -> Result<Vec<String>, UblkError> {
     numbers.sort_unstable();
     let mut notes = Vec::new();
     for number in numbers {
-        let mut control = Control::open()?;
+        let mut control = UblkDriver::open()?;
         let mut bytes = [0; INFO_BYTES];
         // One that another server removes right now.
         let Ok(()) = control.ask(code::GET_INFO, number, &mut bytes) else { continue };
         let info = Info::read(&bytes);
-        if info.mark != MARK || is_alive(info.process) {
+        if info.mark != OWNER_MARK || is_alive(info.process) {
             continue;
         }
         control.remove(number).map_err(|error| refused("remove", error))?;
