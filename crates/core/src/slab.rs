@@ -1,23 +1,73 @@
-//! A vector with holes: what is in flight, found by a small number and reused without allocation.
+//! A slab: a vector whose slots are reused, so that objects in flight are found by a small number.
+//!
+//! Each slab has a key type of its own, declared by [`slab_key!`](crate::slab_key): a key of one
+//! slab does not compile as a key of another. Slots are reused without allocation. A key is valid
+//! until its value is removed; afterwards the same key may name another value.
 
-/// Values kept under keys that are reused once their value is removed.
-#[derive(Clone, Debug)]
-pub struct Slab<T> {
-    slots: Vec<Option<T>>,
-    free: Vec<u32>,
+use std::marker::PhantomData;
+
+/// The key of a [`Slab`]: a slot number in a type of its own.
+pub trait SlabKey: Copy {
+    /// The key of the slot with this number.
+    fn from_slot(slot: u32) -> Self;
+
+    /// The number of the slot.
+    fn slot(self) -> u32;
 }
 
-impl<T> Default for Slab<T> {
-    fn default() -> Slab<T> {
-        Slab { slots: Vec::new(), free: Vec::new() }
+/// Declares the key type of a slab: `slab_key! { /// Names a client. pub(crate) struct ClientKey; }`
+#[macro_export]
+macro_rules! slab_key {
+    ($(#[$attribute:meta])* $visibility:vis struct $name:ident;) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        $visibility struct $name(u32);
+
+        impl $crate::slab::SlabKey for $name {
+            #[inline]
+            fn from_slot(slot: u32) -> $name {
+                $name(slot)
+            }
+
+            #[inline]
+            fn slot(self) -> u32 {
+                self.0
+            }
+        }
+    };
+}
+
+/// Values stored under keys of type `K`. A slot is reused once its value is removed.
+#[derive(Clone, Debug)]
+pub struct Slab<K, V> {
+    slots: Vec<Option<V>>,
+    free: Vec<u32>,
+    keys: PhantomData<fn() -> K>,
+}
+
+impl<K, V> Default for Slab<K, V> {
+    fn default() -> Slab<K, V> {
+        Slab { slots: Vec::new(), free: Vec::new(), keys: PhantomData }
     }
 }
 
-impl<T> Slab<T> {
-    /// Keeps `value` and returns its key.
+impl SlabKey for u32 {
     #[inline]
-    pub fn insert(&mut self, value: T) -> u32 {
-        let mut inserted = 0;
+    fn from_slot(slot: u32) -> u32 {
+        slot
+    }
+
+    #[inline]
+    fn slot(self) -> u32 {
+        self
+    }
+}
+
+impl<K: SlabKey, V> Slab<K, V> {
+    /// Stores `value` and returns its key.
+    #[inline]
+    pub fn insert(&mut self, value: V) -> K {
+        let mut inserted = K::from_slot(0);
         self.insert_with(|key| {
             inserted = key;
             value
@@ -25,69 +75,70 @@ impl<T> Slab<T> {
         inserted
     }
 
-    /// Keeps the value that `make` makes for the key it will have, and returns a view of it.
+    /// Stores the value that `make` returns for its future key, and returns a reference to it.
     #[inline]
-    pub fn insert_with(&mut self, make: impl FnOnce(u32) -> T) -> &mut T {
-        let key = match self.free.pop() {
-            Some(key) => key,
+    pub fn insert_with(&mut self, make: impl FnOnce(K) -> V) -> &mut V {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
             None => {
                 self.slots.push(None);
                 (self.slots.len() - 1) as u32
             }
         };
-        self.slots[key as usize].insert(make(key))
+        self.slots[slot as usize].insert(make(K::from_slot(slot)))
     }
 
-    /// Removes the value under `key`, or returns `None` where there is none.
+    /// Removes and returns the value under `key`, or returns `None` if there is none.
     #[inline]
-    pub fn remove(&mut self, key: u32) -> Option<T> {
-        let value = self.slots.get_mut(key as usize)?.take();
+    pub fn remove(&mut self, key: K) -> Option<V> {
+        let value = self.slots.get_mut(key.slot() as usize)?.take();
         if value.is_some() {
-            self.free.push(key);
+            self.free.push(key.slot());
         }
         value
     }
 
-    /// The value under `key`, or `None` where there is none.
-    pub fn find(&self, key: u32) -> Option<&T> {
-        self.slots.get(key as usize)?.as_ref()
+    /// The value under `key`, or `None` if there is none.
+    pub fn find(&self, key: K) -> Option<&V> {
+        self.slots.get(key.slot() as usize)?.as_ref()
     }
 
     /// The value under `key`.
     ///
     /// # Panics
-    /// If there is none: keys come from [`Slab::insert`].
+    /// If the value was removed.
     #[inline]
-    pub fn get_mut(&mut self, key: u32) -> &mut T {
-        self.slots[key as usize].as_mut().expect("the key of a value that was not removed")
+    pub fn get_mut(&mut self, key: K) -> &mut V {
+        self.slots[key.slot() as usize].as_mut().expect("the value of this key was not removed")
     }
 
     /// The value under `key`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the value was removed.
     #[inline]
-    pub fn get(&self, key: u32) -> &T {
-        self.slots[key as usize].as_ref().expect("the key of a value that was not removed")
+    pub fn get(&self, key: K) -> &V {
+        self.slots[key.slot() as usize].as_ref().expect("the value of this key was not removed")
     }
 
-    /// Every key with its value, in the order of keys.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        let occupied = |(key, slot): (usize, _)| Option::map(slot, |value| (key as u32, value));
-        self.slots.iter().map(Option::as_ref).enumerate().filter_map(occupied)
+    /// Each key with its value, in the order of keys.
+    pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
+        (0..)
+            .zip(&self.slots)
+            .filter_map(|(slot, value)| Some((K::from_slot(slot), value.as_ref()?)))
     }
 
-    /// As [`Slab::iter`], to change the values.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    /// The values, in the order of keys.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.slots.iter_mut().flatten()
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the slab holds no value.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -97,16 +148,21 @@ impl<T> Slab<T> {
 mod tests {
     use super::*;
 
+    crate::slab_key! {
+        /// Names a letter.
+        struct LetterKey;
+    }
+
     #[test]
-    fn keys_are_reused_and_holes_skipped() {
-        let mut slab = Slab::default();
+    fn keys_are_reused_and_free_slots_skipped() {
+        let mut slab = Slab::<LetterKey, &str>::default();
         let keys = ["a", "b", "c"].map(|value| slab.insert(value));
         assert_eq!(slab.remove(keys[1]), Some("b"));
-        assert_eq!(slab.remove(keys[1]), None, "removed once");
+        assert_eq!(slab.remove(keys[1]), None, "it was removed before");
         assert_eq!(slab.iter().map(|(_, value)| *value).collect::<String>(), "ac");
         assert_eq!((slab.insert("d"), slab.len()), (keys[1], 3));
         assert_eq!(*slab.get(keys[1]), "d");
-        let mut given = 0;
+        let mut given = keys[0];
         *slab.insert_with(|key| {
             given = key;
             "e"

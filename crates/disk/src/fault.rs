@@ -23,7 +23,7 @@ use bad_ranges::BadRanges;
 use clock::{DiskClock, Pace, Stretch};
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::rng::Rng;
-use mirrorball_core::slab::Slab;
+use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use std::collections::VecDeque;
 
@@ -95,7 +95,7 @@ pub struct Faulty {
     deaths: Vec<Window>,
     deaths_struck: usize,
     rng: Rng,
-    in_flight: Slab<InFlight>,
+    in_flight: Slab<InFlightKey, InFlight>,
     /// How many of them have not been answered yet.
     unanswered: usize,
     sequence: u64,
@@ -104,6 +104,11 @@ pub struct Faulty {
     /// What has completed and was not handed out yet.
     ready: VecDeque<Completion>,
     inner_completions: Vec<Completion>,
+}
+
+mirrorball_core::slab_key! {
+    /// Names an I/O in flight; its slot is the tag that the inner model sees.
+    struct InFlightKey;
 }
 
 struct InFlight {
@@ -197,7 +202,7 @@ impl Faulty {
         let at = self.inner.next_event().expect("the event that is due");
         self.inner.advance(at, &mut self.inner_completions);
         for completion in self.inner_completions.drain(..) {
-            let entry = self.in_flight.remove(completion.tag as u32);
+            let entry = self.in_flight.remove(InFlightKey::from_slot(completion.tag as u32));
             let InFlight { io, result, answered, .. } = entry.expect("an I/O completes once");
             if answered {
                 continue;
@@ -219,7 +224,7 @@ impl Faulty {
         self.deaths_struck += 1;
         self.unanswered = 0;
         let unanswered = self.in_flight.iter().filter(|(_, entry)| !entry.answered);
-        let mut victims: Vec<(u64, u32)> =
+        let mut victims: Vec<(u64, InFlightKey)> =
             unanswered.map(|(key, entry)| (entry.sequence, key)).collect();
         victims.sort_unstable();
         for (_, key) in victims {
@@ -260,7 +265,7 @@ impl Model for Faulty {
         let entry = InFlight { io, sequence: self.sequence, result, answered: false };
         self.sequence += 1;
         self.unanswered += 1;
-        let tag = u64::from(self.in_flight.insert(entry));
+        let tag = u64::from(self.in_flight.insert(entry).slot());
         self.inner.submit(self.clock.disk_time(now), DiskIo { tag, ..io });
     }
 
@@ -283,11 +288,11 @@ impl Model for Faulty {
         self.run_until(now);
         self.now = now;
         // A disk that died may still be at an earlier I/O of the same tag.
-        let wanted = |(_, entry): &(u32, &InFlight)| entry.io.tag == tag && !entry.answered;
+        let wanted = |(_, entry): &(InFlightKey, &InFlight)| entry.io.tag == tag && !entry.answered;
         let Some(key) = self.in_flight.iter().find(wanted).map(|(key, _)| key) else {
             return false;
         };
-        if !self.inner.cancel(self.clock.disk_time(now), u64::from(key)) {
+        if !self.inner.cancel(self.clock.disk_time(now), u64::from(key.slot())) {
             return false;
         }
         self.in_flight.remove(key);

@@ -50,7 +50,7 @@ pub struct Control {
     /// The policy of the volume, as it was written; `None` without a volume.
     policy: Option<String>,
     listeners: Vec<Listener>,
-    clients: Slab<Client>,
+    clients: Slab<u32, Client>,
     /// Listeners that could let nobody in.
     backoff: AcceptBackoff,
     stopping: bool,

@@ -20,7 +20,7 @@ use crate::seats::{Seat, Seating};
 use mirrorball_core::io::{IoError, IoId, MemberIo, Request, RequestId, RequestKind};
 use mirrorball_core::member::{MemberIndex, Members};
 use mirrorball_core::policy::ReadPolicy;
-use mirrorball_core::slab::Slab;
+use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::ArraySpec;
@@ -95,6 +95,11 @@ pub fn explain(run: &Run<'_>, window: Window) -> Result<Explanation, SimError> {
     Ok(witness.finish(&engine.volume, engine.now))
 }
 
+mirrorball_core::slab_key! {
+    /// Names an order under way; its slot is the number of its request.
+    struct FlightKey;
+}
+
 /// An order under way.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
@@ -129,7 +134,7 @@ struct Engine {
     seats: Vec<Seat>,
     /// Clones that have not ended, or still have requests in flight.
     foreground_left: usize,
-    flights: Slab<Flight>,
+    flights: Slab<FlightKey, Flight>,
     deliveries: VecDeque<Delivery>,
     /// Sleeping clients: when, in which order they went to sleep, who.
     timers: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
@@ -320,7 +325,7 @@ impl Engine {
             if let Some(checkers) = &mut self.checkers {
                 checkers.on_reply(reply.request, ok, self.volume.members(), self.now);
             }
-            let flight = self.flights.remove(reply.request.0 as u32);
+            let flight = self.flights.remove(FlightKey::from_slot(reply.request.0 as u32));
             let flight = flight.expect("the volume replies to what was submitted");
             let ending = if ok { Ending::Done } else { Ending::Failed };
             self.deliver_later(flight, ending);
@@ -433,7 +438,7 @@ impl Engine {
             _ => submitter.base,
         };
         let request = Request {
-            id: RequestId(u64::from(key)),
+            id: RequestId(u64::from(key.slot())),
             kind: order.kind,
             offset: base + order.offset,
             length: order.length,

@@ -1,7 +1,7 @@
 //! The life of a request and its pieces: cut, started, locked, rewritten, ended.
 
-use super::piece::{CopySet, Piece};
-use super::{Step, Task, Volume};
+use super::piece::{CopySet, Piece, PieceKey, RequestKey};
+use super::{IoKey, Step, Task, Volume};
 use crate::geometry::{MAX_COPIES, MappedRange, RESERVED_BYTES};
 use crate::io::{
     IoError, MemberIo, Op, Purpose, ReadRole, Reply, Request, RequestKind, VolumeError,
@@ -12,7 +12,7 @@ use crate::units::BLOCK_BYTES;
 
 impl Volume {
     /// Cuts a request into pieces and starts them.
-    pub(super) fn cut(&mut self, key: u32, request: &Request) -> Result<(), VolumeError> {
+    pub(super) fn cut(&mut self, key: RequestKey, request: &Request) -> Result<(), VolumeError> {
         match request.kind {
             RequestKind::Flush => self.cut_flush(key)?,
             RequestKind::Rebuild(member) => self.cut_rebuild(key, request, member)?,
@@ -30,7 +30,7 @@ impl Volume {
     }
 
     /// A flush is one piece a member. Where none is in sync, what was written is lost.
-    fn cut_flush(&mut self, key: u32) -> Result<(), VolumeError> {
+    fn cut_flush(&mut self, key: RequestKey) -> Result<(), VolumeError> {
         if self.members.iter().all(|(_, member)| member.state != MemberState::InSync) {
             return Err(VolumeError::Unwritable);
         }
@@ -49,7 +49,7 @@ impl Volume {
     /// A rebuild skips what holds no chunk, at both ends: nothing was ever written there.
     fn cut_rebuild(
         &mut self,
-        key: u32,
+        key: RequestKey,
         request: &Request,
         member: MemberIndex,
     ) -> Result<(), VolumeError> {
@@ -81,7 +81,7 @@ impl Volume {
     }
 
     /// Sets a piece going, or lets it wait for an overlapping one.
-    fn start(&mut self, key: u32) {
+    fn start(&mut self, key: PieceKey) {
         let piece = self.pieces.get(key);
         let kind = piece.kind;
         match kind {
@@ -107,7 +107,7 @@ impl Volume {
     }
 
     /// Queues an I/O for every copy whose member can take it: reads need it in sync.
-    fn issue_to_all(&mut self, key: u32, op: Op, purpose: Purpose) {
+    fn issue_to_all(&mut self, key: PieceKey, op: Op, purpose: Purpose) {
         let piece = *self.pieces.get(key);
         let mut copies = CopySet::default();
         for mirror in piece.mirrors() {
@@ -124,7 +124,7 @@ impl Volume {
     }
 
     /// Queues an I/O for each of `copies`, or ends the piece where there are none.
-    fn issue_to(&mut self, key: u32, copies: CopySet, op: Op, purpose: Purpose) {
+    fn issue_to(&mut self, key: PieceKey, copies: CopySet, op: Op, purpose: Purpose) {
         for copy in copies.iter() {
             self.pieces.get_mut(key).pending += 1;
             let task = Task { piece: key, copy: copy as u8, op, purpose, role: ReadRole::Only };
@@ -139,7 +139,7 @@ impl Volume {
     #[inline]
     pub(super) fn on_piece_io(
         &mut self,
-        key: u32,
+        key: PieceKey,
         copy: usize,
         io: &MemberIo,
         result: Result<(), IoError>,
@@ -147,7 +147,7 @@ impl Volume {
         let redundant = io.op == Op::Flush && self.can_lose(io.member);
         let spare = result.is_err() && self.can_spare(io.member);
         let race = self.pieces.get(key).race;
-        let left = race.map(|race| self.on_runner(race, io.id.0 as u32, result.is_ok()));
+        let left = race.map(|race| self.on_runner(race, IoKey::of(io.id), result.is_ok()));
         let piece = self.pieces.get_mut(key);
         piece.pending = left.unwrap_or(piece.pending - 1);
         match result {
@@ -175,7 +175,7 @@ impl Volume {
     }
 
     /// Everything that a piece had pending has ended: what comes next?
-    fn step_on(&mut self, key: u32) {
+    fn step_on(&mut self, key: PieceKey) {
         let piece = self.pieces.get(key);
         let read_well = !piece.good.is_empty();
         let to_rewrite = !piece.spoiled.is_empty() || piece.target.is_some();
@@ -202,7 +202,7 @@ impl Volume {
 
     /// A write counts if it can be read back and every copy that missed it is given up, with its
     /// member. Where the volume cannot do without that member, the write has failed instead.
-    fn end_write(&mut self, key: u32) {
+    fn end_write(&mut self, key: PieceKey) {
         let piece = self.pieces.get(key);
         let in_sync =
             |mirror: &Mirror| self.members[mirror.member].is_in_sync(mirror.offset, piece.length);
@@ -225,7 +225,7 @@ impl Volume {
 
     /// No copy of the piece could be read whole. Its halves may still be: bad spots of different
     /// copies seldom coincide.
-    pub(super) fn give_up(&mut self, key: u32) {
+    pub(super) fn give_up(&mut self, key: PieceKey) {
         let piece = *self.pieces.get(key);
         let may_help = !piece.spoiled.is_empty() && piece.good.is_empty();
         let halves = if may_help { piece.halves() } else { None };
@@ -247,7 +247,7 @@ impl Volume {
     }
 
     /// Writes what was read to the copies whose medium failed and to the one being rebuilt.
-    fn rewrite(&mut self, key: u32) {
+    fn rewrite(&mut self, key: PieceKey) {
         let piece = self.pieces.get_mut(key);
         piece.rewriting = true;
         let piece = *piece;
@@ -267,7 +267,7 @@ impl Volume {
 
     /// Ends a piece.
     #[inline]
-    pub(super) fn finish(&mut self, key: u32) {
+    pub(super) fn finish(&mut self, key: PieceKey) {
         // Only what is needed is copied out: a piece is large, and every read ends here.
         let piece = self.pieces.get(key);
         assert_eq!(piece.pending, 0, "a piece ends when nothing of it is in flight");
@@ -281,7 +281,7 @@ impl Volume {
     }
 
     /// Starts anew what waited for the piece that had this key.
-    fn free_others(&mut self, key: u32) {
+    fn free_others(&mut self, key: PieceKey) {
         self.locked.retain(|&locked| locked != key);
         for waiting in std::mem::take(&mut self.waiting) {
             self.start(waiting);
@@ -290,7 +290,7 @@ impl Volume {
 
     /// Counts a piece of a request as ended, and replies when it was the last.
     #[inline]
-    pub(super) fn end_piece_of(&mut self, request: u32, result: Result<(), VolumeError>) {
+    pub(super) fn end_piece_of(&mut self, request: RequestKey, result: Result<(), VolumeError>) {
         let pending = self.requests.get_mut(request);
         pending.pieces_left -= 1;
         pending.result = pending.result.and(result);
@@ -323,7 +323,7 @@ impl Volume {
     }
 
     /// Locks the range of a piece, unless a write or discard that overlaps it is on its way.
-    fn lock(&mut self, key: u32) -> bool {
+    fn lock(&mut self, key: PieceKey) -> bool {
         let piece = *self.pieces.get(key);
         let changes = |other: &Piece| other.changes_data() && other.pending > 0;
         if self.pieces.iter().any(|(_, other)| changes(other) && other.overlaps(&piece)) {

@@ -40,13 +40,25 @@ use crate::io::{Request, RequestKind, VolumeError};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, MirrorSet, Read, ReadPolicy};
 use crate::rng::Rng;
-use crate::slab::Slab;
+use crate::slab::{Slab, SlabKey};
 use crate::units::{BLOCK_BYTES, Nanos};
 use backoff::Backoff;
-use piece::Piece;
+use piece::{Piece, PieceKey, RequestKey};
 use race::{RaceId, Races};
 use rebuild::Progress;
 use std::collections::VecDeque;
+
+crate::slab_key! {
+    /// Names a member I/O in flight: the lower half of its [`IoId`].
+    struct IoKey;
+}
+
+impl IoKey {
+    #[inline]
+    fn of(id: IoId) -> IoKey {
+        IoKey::from_slot(id.0 as u32)
+    }
+}
 
 /// A mirrored volume over an array of members.
 pub struct Volume {
@@ -61,15 +73,15 @@ pub struct Volume {
     /// of, or what it counts itself would go below nothing.
     policy_number: u32,
     rng: Rng,
-    requests: Slab<Pending>,
-    pieces: Slab<Piece>,
-    in_flight: Slab<InFlight>,
+    requests: Slab<RequestKey, Pending>,
+    pieces: Slab<PieceKey, Piece>,
+    in_flight: Slab<IoKey, InFlight>,
     ios_issued: u32,
     ready: VecDeque<Step>,
     /// Pieces that wait for overlapping ones: writes for locks, locks for writes.
-    waiting: Vec<u32>,
+    waiting: Vec<PieceKey>,
     /// Pieces that hold a lock on their range.
-    locked: Vec<u32>,
+    locked: Vec<PieceKey>,
     races: Races,
     replies: VecDeque<Reply>,
 }
@@ -86,7 +98,7 @@ struct Pending {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     io: MemberIo,
-    piece: u32,
+    piece: PieceKey,
     copy: u8,
     /// Whether its race is over, and its piece perhaps gone.
     superseded: bool,
@@ -98,7 +110,7 @@ struct InFlight {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// Read this piece from the mirror that the policy chooses.
-    Decide(u32),
+    Decide(PieceKey),
     /// Do this.
     Issue(Task),
     /// Read this copy as well, if the race is still under way.
@@ -108,7 +120,7 @@ enum Step {
 /// Something to be done to one copy of a piece.
 #[derive(Clone, Copy, Debug)]
 struct Task {
-    piece: u32,
+    piece: PieceKey,
     copy: u8,
     op: Op,
     purpose: Purpose,
@@ -253,7 +265,7 @@ impl Volume {
         now: Nanos,
     ) -> (MemberIo, Outcome) {
         let InFlight { io, piece, copy, superseded, policy_number } =
-            self.in_flight.remove(id.0 as u32).expect("a member I/O completes once");
+            self.in_flight.remove(IoKey::of(id)).expect("a member I/O completes once");
         assert_eq!(io.id, id, "a member I/O completes once");
         let outcome =
             Outcome { result, completed_at: now, wait: now - io.submitted_at, superseded };
@@ -301,7 +313,7 @@ impl Volume {
 
     /// Hands out a read of the piece, by the policy's choice; `None` if no mirror can serve it.
     #[inline]
-    fn decide(&mut self, key: u32, now: Nanos) -> Option<MemberIo> {
+    fn decide(&mut self, key: PieceKey, now: Nanos) -> Option<MemberIo> {
         let read = self.read_of(key);
         let piece = self.pieces.get(key);
         let tiered;
@@ -347,7 +359,7 @@ impl Volume {
     }
 
     #[inline]
-    fn eligible(&self, key: u32) -> Eligible {
+    fn eligible(&self, key: PieceKey) -> Eligible {
         let piece = self.pieces.get(key);
         if self.plain && piece.failed.is_empty() {
             return Eligible::all(piece.mirrors());
@@ -355,7 +367,7 @@ impl Volume {
         Eligible::among(piece, &self.members, &self.backoffs)
     }
 
-    fn read_of(&self, key: u32) -> Read {
+    fn read_of(&self, key: PieceKey) -> Read {
         let piece = self.pieces.get(key);
         let request = &self.requests.get(piece.request).request;
         Read {
@@ -370,7 +382,7 @@ impl Volume {
 
     /// Cuts a piece into one part for each of `places`; the piece itself becomes the first part,
     /// the others are handed out next, in order.
-    fn split(&mut self, key: u32, mirrors: &[Mirror], places: MirrorSet) {
+    fn split(&mut self, key: PieceKey, mirrors: &[Mirror], places: MirrorSet) {
         let whole = *self.pieces.get(key);
         let parts = places.iter().count();
         let share = whole.length.div_ceil(parts as u64).next_multiple_of(BLOCK_BYTES);
@@ -406,7 +418,7 @@ impl Volume {
         let count = u64::from(self.ios_issued) << 32;
         let in_flight = self.in_flight.insert_with(|slot| {
             let io = MemberIo {
-                id: IoId(count | u64::from(slot)),
+                id: IoId(count | u64::from(slot.slot())),
                 request: request.id,
                 member: mirror.member,
                 op,

@@ -1,9 +1,20 @@
 //! A piece: the part of a request that lies on one set of mirrors, and how far it has come.
 
+use super::race::RaceKey;
 use crate::geometry::{MAX_COPIES, MappedRange};
 use crate::io::{Purpose, RequestKind, VolumeError};
 use crate::policy::Mirror;
 use crate::units::SECTOR_BYTES;
+
+crate::slab_key! {
+    /// Names a request not yet replied to.
+    pub(super) struct RequestKey;
+}
+
+crate::slab_key! {
+    /// Names a piece of a request.
+    pub(super) struct PieceKey;
+}
 
 /// A set of copies of one piece, as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,7 +42,7 @@ impl CopySet {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     /// Key of the request.
-    pub(super) request: u32,
+    pub(super) request: RequestKey,
     /// What the request asks.
     pub(super) kind: RequestKind,
     /// First byte on the volume.
@@ -58,11 +69,16 @@ pub(super) struct Piece {
     /// Whether overlapping writes wait for it.
     pub(super) locked: bool,
     /// The race that its reads run.
-    pub(super) race: Option<u32>,
+    pub(super) race: Option<RaceKey>,
 }
 
 impl Piece {
-    pub(super) fn new(request: u32, kind: RequestKind, offset: u64, extent: &MappedRange) -> Piece {
+    pub(super) fn new(
+        request: RequestKey,
+        kind: RequestKind,
+        offset: u64,
+        extent: &MappedRange,
+    ) -> Piece {
         Piece {
             request,
             kind,
@@ -151,13 +167,14 @@ impl Piece {
 mod tests {
     use super::*;
     use crate::member::MemberIndex;
+    use crate::slab::SlabKey;
 
     #[test]
     fn halves_meet_at_the_edge_of_a_sector_wherever_there_is_one() {
         let mirror = Mirror { member: MemberIndex(0), offset: 0, copy: 0 };
         let halves = |offset, length| {
             let extent = MappedRange { length, mirrors: [mirror; MAX_COPIES], copies: 1 };
-            let piece = Piece::new(0, RequestKind::Read, offset, &extent);
+            let piece = Piece::new(RequestKey::from_slot(0), RequestKind::Read, offset, &extent);
             piece.halves().map(|halves| halves.map(|half| (half.offset, half.length)))
         };
         assert_eq!(halves(0, 4096), None, "a sector is not cut");

@@ -11,27 +11,33 @@
 //! member before it is in flight any more. On a member that takes its queue in order that is when
 //! it begins; one that reorders may begin it earlier, never later.
 
-use super::{InFlight, Step, Task, Volume};
+use super::piece::PieceKey;
+use super::{InFlight, IoKey, Step, Task, Volume};
 use crate::geometry::MAX_COPIES;
 use crate::io::{MemberIo, Op, Purpose, ReadRole};
 use crate::member::MemberIndex;
 use crate::policy::{Choice, Mirror};
-use crate::slab::Slab;
+use crate::slab::{Slab, SlabKey};
 use crate::units::Nanos;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+
+crate::slab_key! {
+    /// Names a race while it is under way.
+    pub(super) struct RaceKey;
+}
 
 /// Names a race; the number tells it from a later one under the same key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct RaceId {
     number: u64,
-    key: u32,
+    key: RaceKey,
 }
 
 /// All races of a volume.
 #[derive(Debug, Default)]
 pub(super) struct Races {
-    list: Slab<Race>,
+    list: Slab<RaceKey, Race>,
     begun: u64,
     /// Second reads to come: when, and of which race. The earliest is always of a race under way.
     timers: BinaryHeap<Reverse<(Nanos, RaceId)>>,
@@ -45,12 +51,12 @@ pub(super) struct Races {
 #[derive(Clone, Copy, Debug)]
 struct Race {
     number: u64,
-    piece: u32,
+    piece: PieceKey,
     kind: RaceKind,
     /// The copy of the second read, until it is handed out or given up.
     backup: Option<u8>,
     /// Reads in flight, by their slots.
-    runners: [u32; MAX_COPIES],
+    runners: [IoKey; MAX_COPIES],
     count: u8,
 }
 
@@ -64,8 +70,8 @@ enum RaceKind {
 /// A read in line behind others on its member.
 #[derive(Clone, Copy, Debug)]
 struct Line {
-    race: u32,
-    slot: u32,
+    race: RaceKey,
+    slot: IoKey,
     member: MemberIndex,
     /// In which place it was issued.
     issued: u32,
@@ -96,10 +102,17 @@ impl Races {
         self.lines.is_empty()
     }
 
-    fn begin(&mut self, piece: u32, kind: RaceKind, backup: Option<u8>) -> RaceId {
+    fn begin(&mut self, piece: PieceKey, kind: RaceKind, backup: Option<u8>) -> RaceId {
         self.begun += 1;
         let number = self.begun;
-        let race = Race { number, piece, kind, backup, runners: [0; MAX_COPIES], count: 0 };
+        let race = Race {
+            number,
+            piece,
+            kind,
+            backup,
+            runners: [IoKey::from_slot(0); MAX_COPIES],
+            count: 0,
+        };
         RaceId { number, key: self.list.insert(race) }
     }
 
@@ -118,7 +131,7 @@ impl Races {
     }
 
     /// Takes a read out of its race; says whether it was the last.
-    fn leave(&mut self, race: u32, slot: u32) -> bool {
+    fn leave(&mut self, race: RaceKey, slot: IoKey) -> bool {
         self.lines.retain(|line| line.slot != slot);
         let race = self.list.get_mut(race);
         let runners = &mut race.runners[..usize::from(race.count)];
@@ -129,7 +142,7 @@ impl Races {
     }
 
     /// Ends a race; its second read is given up, its lines dissolve.
-    fn end(&mut self, key: u32) -> Race {
+    fn end(&mut self, key: RaceKey) -> Race {
         let race = self.list.remove(key).expect("a race ends once");
         self.lines.retain(|line| line.race != key);
         self.drop_stale_timers();
@@ -143,7 +156,7 @@ impl Volume {
     /// [`IoError::Cancelled`](crate::io::IoError::Cancelled).
     pub fn poll_cancel(&mut self) -> Option<MemberIo> {
         while let Some(io) = self.races.withdrawn.pop_front() {
-            let in_flight = self.in_flight.find(io.id.0 as u32);
+            let in_flight = self.in_flight.find(IoKey::of(io.id));
             if in_flight.is_some_and(|found| found.io.id == io.id) {
                 return Some(io);
             }
@@ -154,7 +167,7 @@ impl Volume {
     /// Begins the race that the policy chose, and hands out its first read.
     pub(super) fn race(
         &mut self,
-        key: u32,
+        key: PieceKey,
         choice: Choice,
         mirrors: &[Mirror],
         now: Nanos,
@@ -207,7 +220,7 @@ impl Volume {
 
     /// A read of a race that was not over ended, well or not: those that now lost are withdrawn.
     /// Gives the number of reads of the piece that still count.
-    pub(super) fn on_runner(&mut self, race: u32, slot: u32, answered: bool) -> u8 {
+    pub(super) fn on_runner(&mut self, race: RaceKey, slot: IoKey, answered: bool) -> u8 {
         let last = self.races.leave(race, slot);
         if !answered && !last {
             return self.races.list.get(race).count;
@@ -245,12 +258,12 @@ impl Volume {
     }
 
     /// Hands out one read of a race.
-    fn run(&mut self, race: u32, copy: u8, role: ReadRole, now: Nanos) -> MemberIo {
+    fn run(&mut self, race: RaceKey, copy: u8, role: ReadRole, now: Nanos) -> MemberIo {
         let Race { piece, kind, .. } = *self.races.list.get(race);
         self.pieces.get_mut(piece).pending += 1;
         let task = Task { piece, copy, op: Op::Read, purpose: Purpose::User, role };
         let io = self.issue(task, now);
-        let slot = io.id.0 as u32;
+        let slot = IoKey::of(io.id);
         let found = self.races.list.get_mut(race);
         found.runners[usize::from(found.count)] = slot;
         found.count += 1;
@@ -260,8 +273,8 @@ impl Volume {
         io
     }
 
-    fn stand_in_line(&mut self, race: u32, io: &MemberIo) {
-        let slot = io.id.0 as u32;
+    fn stand_in_line(&mut self, race: RaceKey, io: &MemberIo) {
+        let slot = IoKey::of(io.id);
         let ahead = self.members[io.member].in_flight() - 1;
         if ahead == 0 {
             return self.win_line(race, slot);
@@ -272,7 +285,7 @@ impl Volume {
 
     /// A read of a tie is next in line: the others of its race are withdrawn, or never sent. They
     /// still count where they cannot be cancelled.
-    fn win_line(&mut self, race: u32, slot: u32) {
+    fn win_line(&mut self, race: RaceKey, slot: IoKey) {
         self.races.lines.retain(|line| line.race != race);
         let found = self.races.list.get_mut(race);
         found.backup = None;

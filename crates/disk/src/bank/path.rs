@@ -7,8 +7,13 @@ use crate::link::{Direction, Link};
 use crate::model::{Completion, DiskIo, Model};
 use crate::time_queue::TimeQueue;
 use mirrorball_core::io::Op;
-use mirrorball_core::slab::Slab;
+use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
+
+mirrorball_core::slab_key! {
+    /// Names an I/O at the disk; its slot is the tag that the disk sees.
+    struct AtDisk;
+}
 
 /// One member's end of a link.
 #[derive(Default)]
@@ -16,7 +21,7 @@ pub(super) struct Path {
     /// Which link of the bank.
     pub(super) link: usize,
     towards_disk: TimeQueue<DiskIo>,
-    at_disk: Slab<DiskIo>,
+    at_disk: Slab<AtDisk, DiskIo>,
     towards_host: TimeQueue<Completion>,
     disk_completions: Vec<Completion>,
 }
@@ -54,14 +59,15 @@ impl Path {
         }
         disk.advance(now, &mut self.disk_completions);
         for Completion { tag, at, result } in self.disk_completions.drain(..) {
-            let io = self.at_disk.remove(tag as u32).expect("an I/O completes once");
+            let io =
+                self.at_disk.remove(AtDisk::from_slot(tag as u32)).expect("an I/O completes once");
             // A failed read has no data to bring.
             let bytes = if result.is_ok() { data(&io, Op::Read) } else { 0 };
             let arrival = link.carry(Direction::ToHost, at, bytes);
             self.towards_host.push(arrival, Completion { tag: io.tag, at: arrival, result });
         }
         while let Some((at, io)) = self.towards_disk.pop_due(now) {
-            let tag = u64::from(self.at_disk.insert(io));
+            let tag = u64::from(self.at_disk.insert(io).slot());
             disk.submit(at, DiskIo { tag, ..io });
         }
     }
@@ -72,12 +78,12 @@ impl Path {
         if self.towards_disk.take(|_, io| io.tag == tag).is_some() {
             return true;
         }
-        let Some((slot, _)) = self.at_disk.iter().find(|(_, io)| io.tag == tag) else {
+        let Some((key, _)) = self.at_disk.iter().find(|(_, io)| io.tag == tag) else {
             return false;
         };
-        let taken_back = disk.cancel(now, u64::from(slot));
+        let taken_back = disk.cancel(now, u64::from(key.slot()));
         if taken_back {
-            self.at_disk.remove(slot);
+            self.at_disk.remove(key);
         }
         taken_back
     }

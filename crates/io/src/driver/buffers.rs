@@ -97,7 +97,7 @@ struct Buffer {
 /// All buffers of a driver.
 #[derive(Default)]
 pub struct Buffers {
-    slab: Slab<Buffer>,
+    slab: Slab<u32, Buffer>,
     free: [Vec<Memory>; CLASSES],
 }
 

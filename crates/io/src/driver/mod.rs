@@ -161,8 +161,8 @@ enum Backend {
 pub struct Driver {
     /// The memory of operations.
     pub buffers: Buffers,
-    descriptors: Slab<Descriptor>,
-    operations: Slab<Operation>,
+    descriptors: Slab<u32, Descriptor>,
+    operations: Slab<u32, Operation>,
     backend: Backend,
     /// What ended when it was started, until the next wait.
     ended: Vec<(u32, Result<usize, Errno>)>,

@@ -187,7 +187,7 @@ impl Executor {
 }
 
 /// Where the data of a member I/O is, or goes.
-fn place(requests: &Slab<IoRequest>, io: &ActiveIo) -> Slice {
+fn place(requests: &Slab<u32, IoRequest>, io: &ActiveIo) -> Slice {
     let length = io.length as usize;
     match io.own_buffer {
         Some(buffer) => Slice::data(buffer, 0, length),

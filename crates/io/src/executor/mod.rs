@@ -131,8 +131,8 @@ pub struct Executor {
     volume: Option<Volume>,
     slots: Vec<MemberSlot>,
     bank: Option<Bank>,
-    requests: Slab<IoRequest>,
-    active: Slab<ActiveIo>,
+    requests: Slab<u32, IoRequest>,
+    active: Slab<u32, ActiveIo>,
     /// Reads that brought what their requests want, until those end.
     race_winners: Vec<RaceWinner>,
     ended: VecDeque<IoReply>,

@@ -57,7 +57,7 @@ pub struct Fuse {
     queue: Arc<CallQueue>,
     bell: Handle,
     bell_buffer: BufferKey,
-    pending: Slab<PendingCall>,
+    pending: Slab<u32, PendingCall>,
     zeroes: BufferKey,
     taken: Vec<Call>,
     /// Jobs under way that change data.

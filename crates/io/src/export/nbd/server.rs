@@ -44,9 +44,9 @@ pub struct Server {
     listeners: Vec<Listener>,
     /// Who comes by another way.
     pub(super) external_connections: Option<ExternalConnections>,
-    pub(super) connections: Slab<Connection>,
+    pub(super) connections: Slab<u32, Connection>,
     connections_max: usize,
-    pub(super) pending: Slab<PendingRequest>,
+    pub(super) pending: Slab<u32, PendingRequest>,
     /// Where the answers to block status come from, once somebody asked.
     pub(super) status_worker: Option<StatusWorker>,
     pub(super) zeroes: BufferKey,

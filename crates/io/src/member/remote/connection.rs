@@ -61,7 +61,7 @@ pub(super) struct PeerConnection {
     input: Option<BufferKey>,
     /// How many bytes of the input are the beginning of a head.
     here: usize,
-    pending: Slab<PendingRequest>,
+    pending: Slab<u32, PendingRequest>,
     cookies: u32,
     outgoing: VecDeque<Outgoing>,
     /// How many of those are on their way.
@@ -316,7 +316,7 @@ impl PeerConnection {
 
 /// Ends a request that is sent and replied to.
 fn end_if_over(
-    pending: &mut Slab<PendingRequest>,
+    pending: &mut Slab<u32, PendingRequest>,
     slot: u32,
     ended: &mut Vec<(PendingRequest, Result<(), IoError>)>,
 ) {
