@@ -7,7 +7,7 @@
 
 use crate::common::external::skip_missing;
 use mirrorball_disk::array_file::ArrayFile;
-use mirrorball_lab::experiment::import::About;
+use mirrorball_lab::experiment::import::ImportLabels;
 use mirrorball_lab::experiment::import::fio::cell;
 use mirrorball_sim::engine::{Contender, Run, Watch, run};
 use mirrorball_sim::job::{Environment, JobFile};
@@ -56,7 +56,7 @@ fn what_fio_writes_is_imported() {
         .output()
         .expect("fio was there a moment ago");
     let (array, policy) = ("array".to_owned(), "fio".to_owned());
-    let about = About { array, array_text: String::new(), policy, job: None };
+    let about = ImportLabels { array, array_text: String::new(), policy, job: None };
     let record = cell(&output.stdout, &[], &about).expect("fio wrote it");
     let text = String::from_utf8_lossy(&output.stdout);
     let document = &text[text.find("\n{").expect("fio prints JSON")..];

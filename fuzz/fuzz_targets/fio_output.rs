@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mirrorball_lab::experiment::import::About;
+use mirrorball_lab::experiment::import::ImportLabels;
 use mirrorball_lab::experiment::import::fio::{Log, cell};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let result = parts.next().unwrap_or_default();
     let log = String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
     let logs = [Log::new("fuzz_lat.1.log", log).expect("the name is that of a log")];
-    let about = About {
+    let about = ImportLabels {
         array: "fuzz".to_owned(),
         array_text: String::new(),
         policy: "fuzz".to_owned(),

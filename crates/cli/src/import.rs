@@ -7,7 +7,7 @@ use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
 use mirrorball_core::policies::Spec;
 use mirrorball_lab::experiment::import::fio::{Log, cell};
-use mirrorball_lab::experiment::import::{self, About};
+use mirrorball_lab::experiment::import::{self, ImportLabels};
 use mirrorball_lab::experiment::inputs::load_array;
 use mirrorball_lab::experiment::record::{CellRecord, ORACLE};
 use std::fs;
@@ -87,12 +87,12 @@ fn run_fio(args: &FioArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-fn about(args: &FioArgs) -> Result<About> {
+fn about(args: &FioArgs) -> Result<ImportLabels> {
     let (array, array_text) = array(&args.array)?;
-    Ok(About { array, array_text, policy: policy(&args.policy)?, job: args.job.clone() })
+    Ok(ImportLabels { array, array_text, policy: policy(&args.policy)?, job: args.job.clone() })
 }
 
-fn fio_records(args: &FioArgs, about: &About) -> Result<Vec<CellRecord>> {
+fn fio_records(args: &FioArgs, about: &ImportLabels) -> Result<Vec<CellRecord>> {
     if args.files.len() > 1 && !args.logs.is_empty() {
         bail!("--log: whose logs are they? Name one RESULT.json with its logs");
     }

@@ -9,9 +9,9 @@ use mirrorball_core::policies::parse_list;
 use mirrorball_lab::evaluation::league::ablation::variants;
 use mirrorball_lab::evaluation::league::matrix::{Half, Matrix};
 use mirrorball_lab::evaluation::league::standings::Standings;
-use mirrorball_lab::evaluation::league::text::{Room, markdown, text};
+use mirrorball_lab::evaluation::league::text::{Detail, markdown, text};
 use mirrorball_lab::evaluation::league::{
-    self, Asked, Outcome, QUICK_RIVALS, all_rivals, csv, page,
+    self, LeagueOutcome, LeagueRequest, QUICK_RIVALS, all_rivals, csv, page,
 };
 use mirrorball_lab::experiment::run::RunOptions;
 use std::num::NonZeroUsize;
@@ -106,8 +106,8 @@ enum Format {
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let asked = asked(args).map_err(Failure::WrongUse)?;
     match play(args, &asked).map_err(Failure::Fault)? {
-        Outcome::Interrupted => Ok(Ending::Interrupted),
-        Outcome::Complete(standings) => {
+        LeagueOutcome::Interrupted => Ok(Ending::Interrupted),
+        LeagueOutcome::Complete(standings) => {
             screen::print(&rendered(args, &standings))?;
             if args.report {
                 // Every league overwrites it, as every run of `compare --report` does its own.
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
 }
 
-fn asked(args: &Args) -> Result<Asked> {
+fn asked(args: &Args) -> Result<LeagueRequest> {
     let matrix = Matrix::builtin().only(args.arrays.as_deref(), args.jobs.as_deref())?;
     let subjects = listed("--subject", &args.subject)?;
     let subjects = if args.ablation { variants(&subjects[0])? } else { subjects };
@@ -132,7 +132,7 @@ fn asked(args: &Args) -> Result<Asked> {
     let rivals: Vec<String> =
         rivals.into_iter().filter(|rival| !subjects.contains(rival)).collect();
     ensure!(!rivals.is_empty(), "no rival is left (name some with --policy)");
-    let asked = Asked {
+    let asked = LeagueRequest {
         matrix,
         subjects,
         rivals,
@@ -160,7 +160,7 @@ fn listed(option: &str, list: &str) -> Result<Vec<String>> {
     Ok(specs.iter().map(ToString::to_string).collect())
 }
 
-fn play(args: &Args, asked: &Asked) -> Result<Outcome> {
+fn play(args: &Args, asked: &LeagueRequest) -> Result<LeagueOutcome> {
     static STOP: AtomicBool = AtomicBool::new(false);
     ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::Relaxed) {
@@ -180,10 +180,10 @@ fn play(args: &Args, asked: &Asked) -> Result<Outcome> {
 }
 
 fn rendered(args: &Args, standings: &Standings) -> String {
-    let room = if args.all { Room::All } else { Room::Screen };
+    let detail = if args.all { Detail::All } else { Detail::Screen };
     match args.format {
-        Format::Table => text(standings, room, screen::style()),
-        Format::Markdown => markdown(standings, room),
+        Format::Table => text(standings, detail, screen::style()),
+        Format::Markdown => markdown(standings, detail),
         Format::Csv => csv::render(standings),
         Format::Json => {
             let text = serde_json::to_string_pretty(standings).expect("standings are plain data");

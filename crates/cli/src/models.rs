@@ -43,7 +43,7 @@ enum Format {
 }
 
 /// A profile with everything that was found out about it.
-struct Sheet {
+struct TitledTable {
     profile: ModelProfile,
     comparisons: Vec<Comparison>,
     demerits: Vec<(&'static Workload, Demerit, String)>,
@@ -56,10 +56,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             vec![ModelProfile::builtin(name).map_err(|error| Failure::WrongUse(error.into()))?]
         }
     };
-    let sheets: Vec<Sheet> = profiles.into_iter().map(Sheet::new).collect();
+    let sheets: Vec<TitledTable> = profiles.into_iter().map(TitledTable::new).collect();
     let text = match args.format {
         Format::Json => {
-            let values: Vec<Value> = sheets.iter().map(Sheet::json).collect();
+            let values: Vec<Value> = sheets.iter().map(TitledTable::json).collect();
             format!("{:#}\n", Value::Array(values))
         }
         Format::Table => {
@@ -73,15 +73,15 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(if all_hold { Ending::Done } else { Ending::FoundFailure })
 }
 
-impl Sheet {
-    fn new(profile: ModelProfile) -> Sheet {
+impl TitledTable {
+    fn new(profile: ModelProfile) -> TitledTable {
         let demerits = profile.distributions.iter().map(|published| {
             let seen = observe(&profile, published.workload, SEED);
             let figure = demerit(&published.quantiles, &seen.latencies);
             (published.workload, figure, published.source.clone())
         });
         let demerits = demerits.collect();
-        Sheet { comparisons: compare(&profile, SEED), demerits, profile }
+        TitledTable { comparisons: compare(&profile, SEED), demerits, profile }
     }
 
     fn table(&self, detailed: bool) -> String {

@@ -2,7 +2,7 @@
 
 use crate::ending::Failure;
 use anyhow::Context;
-use mirrorball_lab::report::{Ink, Style};
+use mirrorball_lab::report::{ColourMode, Style};
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use terminal_size::terminal_size_of;
@@ -17,7 +17,7 @@ pub(crate) fn style() -> Style {
     let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
     let has_colours = stdout().is_terminal() && !refused && !dumb;
     Style {
-        ink: if has_colours { Ink::Coloured } else { Ink::Plain },
+        ink: if has_colours { ColourMode::Coloured } else { ColourMode::Plain },
         width_columns: width_columns().unwrap_or(Style::FILE.width_columns),
     }
 }

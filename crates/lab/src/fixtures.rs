@@ -157,7 +157,7 @@ impl Executor for MockExecutor {
     fn run(&self, cell: &Cell<'_>) -> Result<Record> {
         self.runs.lock().unwrap().push(cell.file_name());
         if Some(cell.policy) == self.failing_policy {
-            bail!("the mock was told to fail");
+            bail!("the mock fails as configured");
         }
         let reads = 400 + 100 * cell.policy.len() as u64 + cell.seed;
         Ok(record(Achieved::reads(reads)))

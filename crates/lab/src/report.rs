@@ -1,9 +1,9 @@
-//! Studies in words and numbers: one small file per format over shared tables.
+//! Reports: one small file per format over shared tables.
 //!
-//! A format is a row of [`FORMATS`]: a name and a function from [`Findings`] to text. `sheets`
-//! decides what is shown and how figures are written, `grid` lays a table out; `table` and
-//! `markdown` only differ in the drawing. A report never measures and never computes what the
-//! study does not hold. **Adding a format is one file and one row.**
+//! A format is a row of [`FORMATS`]: a name and a function from [`Findings`] to text.
+//! [`titled_tables`] decides what is shown and how figures are written, `grid` lays a table out;
+//! `table` and `markdown` only differ in the drawing. A report never measures and never computes
+//! what the study does not hold. **Adding a format is one file and one row.**
 
 mod csv;
 pub mod explain;
@@ -13,11 +13,11 @@ mod json;
 mod mail;
 pub(crate) mod markdown;
 pub(crate) mod page;
-mod sheets;
 mod table;
 pub(crate) mod text;
+mod titled_tables;
 
-pub use grid::{Align, Column, Emphasis, Grid, GridRow, Layout, Room};
+pub use grid::{Align, Column, Emphasis, Grid, GridRow, Layout, TableLimits};
 pub use table::draw;
 pub use text::wrapped;
 
@@ -36,7 +36,7 @@ pub struct Findings<'a> {
     pub comparison: Option<Comparison>,
 }
 
-/// A study and what it is called beside others.
+/// A study with its label.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Labelled<'a> {
     /// Its name.
@@ -50,37 +50,37 @@ pub struct Labelled<'a> {
 pub struct Format {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is good for, in a line.
+    /// One-line description.
     pub summary: &'static str,
     /// Writes findings.
     pub render: fn(&Findings<'_>, Style) -> String,
 }
 
-/// How text for people is drawn.
+/// How text output is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Whether it may carry colours.
-    pub ink: Ink,
-    /// Characters in a line, in formats that do not set that themselves.
+    /// Whether colours are used.
+    pub ink: ColourMode,
+    /// Line width in characters, for formats without a width of their own.
     pub width_columns: usize,
 }
 
-/// Whether text may carry colours.
+/// Whether text uses colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ink {
-    /// Characters only.
+pub enum ColourMode {
+    /// No colours.
     Plain,
-    /// With the colours of a terminal, in formats meant for one.
+    /// Terminal colours, in formats for terminals.
     Coloured,
 }
 
 impl Style {
-    /// Text for a file: no colours, and as wide as tables usually are.
-    pub const FILE: Style = Style { ink: Ink::Plain, width_columns: 120 };
+    /// Text for a file: no colours, 120 columns.
+    pub const FILE: Style = Style { ink: ColourMode::Plain, width_columns: 120 };
 }
 
 impl<'a> Findings<'a> {
-    /// One study by itself.
+    /// One study.
     pub fn of_study(study: &'a Study) -> Findings<'a> {
         Findings { sets: vec![Labelled::new("", study)], comparison: None }
     }
@@ -108,7 +108,7 @@ impl<'a> Labelled<'a> {
     }
 }
 
-/// Every format; the first is what people get unless they ask for another.
+/// Every format; the first is the default.
 pub const FORMATS: &[Format] = &[
     Format { name: "table", summary: "tables for a terminal", render: table::render },
     Format { name: "json", summary: "the whole study for machines", render: json::render },

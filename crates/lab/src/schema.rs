@@ -1,7 +1,7 @@
 //! The published schema of everything that is saved or printed as JSON.
 //!
-//! `docs/result-schema.json` is generated from the types, and a test holds it to them. To write it
-//! anew after a change: `UPDATE_SCHEMA=1 cargo test -p mirrorball-lab schema`.
+//! `docs/result-schema.json` is generated from the types, and a test holds it to them. To update
+//! it after a change: `UPDATE_SCHEMA=1 cargo test -p mirrorball-lab schema`.
 
 use crate::evaluation::recipe::compare::Repetition;
 use crate::experiment::plan::Plan;
@@ -47,7 +47,7 @@ mod tests {
         let published = fs::read_to_string(path).unwrap_or_default();
         assert!(
             published == schema_text(),
-            "docs/result-schema.json is stale; write it anew with\n    \
+            "docs/result-schema.json is stale; update it with\n    \
              UPDATE_SCHEMA=1 cargo test -p mirrorball-lab schema\n\
              and raise SCHEMA_VERSION if a field changed its meaning or went"
         );

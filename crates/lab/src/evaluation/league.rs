@@ -1,13 +1,13 @@
-//! The league: the matrix of arrays and jobs on which policies are judged.
+//! The league: a matrix of arrays and jobs on which policies are compared.
 //!
-//! Every job runs on every array (a *pairing*), under every policy and the oracle. [`matrix`] knows
-//! the arrays and jobs, `prepare` sets rates and lengths by a few runs of their own, the plan,
-//! the run and the study are those of every experiment (one plan an array), and [`standings`] makes
-//! one table of the studies.
+//! Every job runs on every array (a *pairing*), under every policy and the oracle. [`matrix`] lists
+//! the arrays and jobs, `prepare` sets rates and lengths by a few calibration runs, each array is
+//! one plan that is run and studied like any experiment, and [`standings`] makes one table of the
+//! studies.
 //!
-//! Honesty while a policy is being developed: half of the pairings, by a fixed hash of their names,
-//! are for design; the other half is looked at only for the final table, with seeds that no design
-//! saw, and both are told apart.
+//! Half of the pairings, by a fixed hash of their names, are the *design half*: policies may be
+//! tuned on them. The *held-out half* is run only for the final table, with other seeds, and is
+//! shown in a table of its own.
 
 pub mod ablation;
 pub mod csv;
@@ -28,11 +28,11 @@ use matrix::{ArrayEntry, Half, Matrix};
 use mirrorball_core::policies::{self, Spec};
 use standings::Standings;
 
-/// Policies that are instruments or candidates and no rivals: our own.
+/// Family of policies that are not rivals: this project's own.
 const OWN_FAMILY: &str = "mirrorball";
 
-/// The rivals of a quick league: a dozen of which the best comes within 5 % of the best of all,
-/// under every pairing of the design half.
+/// The rivals of a quick league. In every pairing of the design half the best of them is within
+/// 5 % of the best of all rivals.
 pub const QUICK_RIVALS: [&str; 12] = [
     "btrfs/pid",
     "btrfs/rostecki",
@@ -48,12 +48,12 @@ pub const QUICK_RIVALS: [&str; 12] = [
     "solaris/geometric",
 ];
 
-/// How much shorter the runs of a quick league are.
+/// Length of a quick league's runs, as a fraction of the full length.
 const QUICK_LENGTH: f64 = 0.4;
 
-/// What a league is asked for.
+/// The options of a league.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct LeagueRequest {
     /// Which pairings.
     pub matrix: Matrix,
     /// Canonical strings of the policies to be judged.
@@ -64,20 +64,20 @@ pub struct Asked {
     pub halves: Vec<Half>,
     /// How often each cell is run.
     pub repeats: u32,
-    /// What the seeds of all arrays are made from.
+    /// Base of the seeds of all arrays.
     pub seed: u64,
     /// Whether runs are short.
     pub quick: bool,
-    /// A command that runs it again.
+    /// The command that repeats it.
     pub command: String,
 }
 
 /// How a league ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum LeagueOutcome {
     /// Every cell is done.
     Complete(Standings),
-    /// It was told to stop.
+    /// It was interrupted.
     Interrupted,
 }
 
@@ -87,7 +87,7 @@ pub fn all_rivals() -> Vec<String> {
     rivals.map(|info| Spec::new(info).to_string()).collect()
 }
 
-impl Asked {
+impl LeagueRequest {
     /// How many cells will be run, the oracle's among them.
     pub fn cell_count(&self) -> usize {
         let pairings: usize =
@@ -116,7 +116,7 @@ impl Asked {
 ///
 /// # Errors
 /// If a cell cannot be run.
-pub fn run(asked: &Asked, options: &RunOptions<'_>) -> Result<Outcome> {
+pub fn run(asked: &LeagueRequest, options: &RunOptions<'_>) -> Result<LeagueOutcome> {
     let mut pairings = Vec::new();
     for array in &asked.matrix.arrays {
         let jobs: Vec<&matrix::JobEntry> = asked.jobs_of(array).collect();
@@ -138,10 +138,10 @@ pub fn run(asked: &Asked, options: &RunOptions<'_>) -> Result<Outcome> {
                 let study = Study::new(plan, summaries);
                 pairings.extend(standings::pairings(&study, &asked.rivals));
             }
-            Ending::Interrupted { .. } => return Ok(Outcome::Interrupted),
+            Ending::Interrupted { .. } => return Ok(LeagueOutcome::Interrupted),
         }
     }
-    Ok(Outcome::Complete(Standings::new(asked, pairings)))
+    Ok(LeagueOutcome::Complete(Standings::new(asked, pairings)))
 }
 
 /// The seed of an array's first repeat: the last digits of a hash, for the last bytes that go into

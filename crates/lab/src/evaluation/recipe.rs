@@ -1,9 +1,9 @@
-//! Recipes: published experiments, repeated, with the published number beside ours.
+//! Recipes: published experiments, repeated; published and simulated figures side by side.
 //!
 //! A recipe is data: a folder with `recipe.toml`, arrays and fio job files. `recipe.toml` names the
 //! source, states every parameter that the source leaves free and how it was chosen, and holds the
-//! published values as they were printed. [`run::run`] simulates each row; [`compare`] says how far
-//! ours agree: the ratio of each value, Kendall's tau of the order of the rows, and how far the
+//! published values as they were printed. [`run::run`] simulates each row; [`compare`] computes how
+//! far ours agree: the ratio of each value, Kendall's tau of the order of the rows, and how far the
 //! ratios between rows are off. The forms for people are [`text`], [`markdown`] and [`page`].
 //!
 //! The built-in recipes are compiled in, as arrays and jobs are. A folder of one's own works too.
@@ -25,7 +25,7 @@ pub mod text;
 pub use measure::{MEASURES, Measure};
 pub use picture::{Dot, Picture, Step};
 pub use published::Published;
-pub use read::{Claim, Free, Process, Recipe, Row, Table};
+pub use read::{Claim, FreeParameter, Process, Recipe, RecipeRow, RecipeTable};
 
 use anyhow::{Context, Result, bail};
 use builtin::BUILTINS;

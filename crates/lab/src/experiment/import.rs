@@ -1,9 +1,9 @@
-//! Results that other programs measured, as saved cells: one file of theirs is one cell of ours.
+//! Imports results of other programs as saved cells: one file is one cell.
 //!
 //! An import folder holds cells without a plan. Files may be added to it one by one, policy by
 //! policy; the plan is what the cells agree on when they are reported. A file that is there already
 //! is known by its contents and not added twice. What a cell needs and the other program does not
-//! say (array, policy) is [`About`].
+//! say (array, policy) is [`ImportLabels`].
 
 pub mod fio;
 
@@ -13,9 +13,9 @@ use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the other program does not say.
+/// Labels that the other program's output does not contain.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct ImportLabels {
     /// Name of the array.
     pub array: String,
     /// The array file; empty if there is none.
@@ -39,8 +39,8 @@ pub struct Added {
 /// cells.
 ///
 /// # Errors
-/// If it holds something else; the message says what and what to do.
-pub fn check_folder(folder: &Path, about: &About) -> Result<()> {
+/// If the folder has other contents; the message lists them and says what to do.
+pub fn check_folder(folder: &Path, about: &ImportLabels) -> Result<()> {
     let hint = "choose another folder with -o";
     let shown = folder.display();
     if folder.join(PLAN_FILE).exists() {

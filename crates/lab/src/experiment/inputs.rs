@@ -11,15 +11,16 @@ use crate::experiment::hash::stable_hash;
 use crate::experiment::plan::{JobSource, Pace, Source};
 use crate::experiment::study;
 use anyhow::{Result, bail};
-use find::Kind;
+use find::InputKind;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource};
 use mirrorball_sim::engine;
 use mirrorball_sim::job::{Direction, Environment, Job, JobFile, Note};
 use std::path::Path;
 
-const ARRAY: Kind =
-    Kind { name: "array", ending: ".toml", builtin: || ArrayFile::builtin_names().collect() };
-const JOB: Kind = Kind { name: "job", ending: ".fio", builtin: || builtin_job_names().collect() };
+const ARRAY: InputKind =
+    InputKind { name: "array", ending: ".toml", builtin: || ArrayFile::builtin_names().collect() };
+const JOB: InputKind =
+    InputKind { name: "job", ending: ".fio", builtin: || builtin_job_names().collect() };
 
 /// The jobs compiled in, by name.
 const BUILTIN_JOBS: [(&str, &str); 12] = [

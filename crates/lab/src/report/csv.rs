@@ -1,10 +1,10 @@
 //! One line per cell, for spreadsheets and plots.
 //!
-//! Rates and latencies are those of all the job's reads (of its writes, if it reads nothing).
-//! Where several sets stand side by side, a column `set` in front names each. `share_by_devid` is
-//! `devid:fraction` for each member, joined by semicolons. `extra_reads` counts member reads in
-//! vain, because another mirror had answered before. Quoting follows RFC 4180; lines end in a bare
-//! newline, as tools on Unix expect.
+//! Rates and latencies are those of all the job's reads (of its writes, if it reads nothing). With
+//! several sets, the first column `set` names each. `share_by_devid` is `devid:fraction` for each
+//! member, joined by semicolons. `extra_reads` counts redundant member reads, whose answer came
+//! after another mirror's. Quoting follows RFC 4180; lines end in a bare newline, as tools on Unix
+//! expect.
 
 use super::{Findings, Style};
 use crate::experiment::study::CellSummary;

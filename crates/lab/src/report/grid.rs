@@ -1,7 +1,7 @@
-//! A table before it is drawn: columns, rows, and what stands out. Other listings of the program
-//! are drawn with it too.
+//! A table before it is drawn: columns, rows and emphasis. Other listings of the program use it
+//! too.
 
-/// Room for the mark in front of a row and the blank after it.
+/// Width of the mark in front of a row and the blank after it.
 const MARK: usize = 2;
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -24,11 +24,11 @@ pub struct Column {
     pub title: String,
     /// A heading shared with its neighbours, above their own.
     pub group: String,
-    /// Where its texts stand.
+    /// Alignment of its texts.
     pub align: Align,
-    /// Where there is no room for all columns, those with the highest rank go first, together;
-    /// a column of rank zero stays.
-    pub spare_rank: u8,
+    /// Columns with the highest drop order are left out first, together, if the table is too wide;
+    /// a column of order zero stays.
+    pub drop_order: u8,
 }
 
 /// How a table is drawn, as far as that decides its width.
@@ -40,16 +40,16 @@ pub enum Layout {
     Ruled,
 }
 
-/// The room that tables have.
+/// The space that a table may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct TableLimits {
     /// Characters in a line.
     pub columns: usize,
     /// How tables are drawn.
     pub layout: Layout,
 }
 
-/// Where a column's text stands.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// Names.
@@ -61,30 +61,30 @@ pub enum Align {
 /// One row: as many texts as there are columns.
 #[derive(Debug)]
 pub struct GridRow {
-    /// What it is, for the eye.
+    /// How it is marked.
     pub emphasis: Emphasis,
     /// One text per column.
     pub texts: Vec<String>,
 }
 
-/// What a row is, for the eye.
+/// How a row is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emphasis {
-    /// One among others.
+    /// Not marked.
     None,
     /// The best of its table.
     Best,
-    /// Not to be told from the best.
+    /// Tied with the best.
     Tied,
-    /// Beside the others, for comparison.
+    /// A reference that is not ranked.
     Reference,
     /// Faster than what it is compared with.
     Faster,
     /// Slower than what it is compared with.
     Slower,
-    /// Different, perhaps by chance.
+    /// Different, but not testable.
     Unsure,
-    /// Not as it should be.
+    /// A warning.
     Wrong,
 }
 
@@ -106,7 +106,7 @@ impl Emphasis {
 impl Column {
     /// A column of names.
     pub fn left(title: impl Into<String>) -> Column {
-        Column { title: title.into(), group: String::new(), align: Align::Left, spare_rank: 0 }
+        Column { title: title.into(), group: String::new(), align: Align::Left, drop_order: 0 }
     }
 
     /// A column of numbers.
@@ -119,15 +119,15 @@ impl Column {
         Column { group: group.into(), ..self }
     }
 
-    /// The same column, which may be left out.
-    pub fn spare(self, spare_rank: u8) -> Column {
-        Column { spare_rank, ..self }
+    /// The same column, which may be left out of a narrow table.
+    pub fn droppable(self, drop_order: u8) -> Column {
+        Column { drop_order, ..self }
     }
 }
 
 impl Grid {
     /// The width of each column: that of its widest text, counted in characters. The first column
-    /// of a group is widened until the group's heading has room.
+    /// of a group is widened until the group's heading fits.
     pub fn widths(&self) -> Vec<usize> {
         let width = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
         let of_column = |(index, column): (usize, &Column)| {
@@ -155,17 +155,17 @@ impl Grid {
         }
     }
 
-    /// The table without the spare columns that `room` is too narrow for, and the titles of those.
-    pub fn fitted(mut self, room: Room) -> (Grid, Vec<String>) {
+    /// The table without the droppable columns that do not fit, and the titles of those.
+    pub fn fitted(mut self, limits: TableLimits) -> (Grid, Vec<String>) {
         let mut left_out = Vec::new();
-        while self.width(room.layout) > room.columns {
-            let rank = self.columns.iter().map(|column| column.spare_rank).max().unwrap_or(0);
+        while self.width(limits.layout) > limits.columns {
+            let rank = self.columns.iter().map(|column| column.drop_order).max().unwrap_or(0);
             if rank == 0 {
                 break;
             }
             let (mut going, mut titles) = (Vec::new(), Vec::new());
             for (index, column) in self.columns.iter().enumerate() {
-                if column.spare_rank == rank {
+                if column.drop_order == rank {
                     going.push(index);
                     titles.push(if column.group.is_empty() {
                         &column.title
@@ -191,7 +191,7 @@ impl Grid {
         }
     }
 
-    /// The blanks before each column; columns of one group stand closer.
+    /// Blanks before each column; fewer within a group.
     pub fn gaps(&self) -> Vec<usize> {
         let is_joined =
             |pair: &[Column]| !pair[0].group.is_empty() && pair[0].group == pair[1].group;

@@ -1,15 +1,15 @@
 //! The report as one HTML file: why a policy wins, in pictures.
 //!
-//! The file needs nothing else: no network, no font, no library. Charts are drawn here as SVG; a
+//! The file is self-contained: no network, no font, no library. Charts are drawn here as SVG; a
 //! small script adds hovering, zooming and the choice of policies, and paints the dots of one
 //! picture on a canvas. Everything shown comes from saved results.
 //!
 //! `gather` puts the repeats of each policy on one grid of time; `chart` holds geometry; each
 //! figure of the page is a file; `page` puts them in order. Texts from files (names, job and array
-//! texts) are escaped by `maud`, which escapes everything that it is not told to leave alone; only
-//! the style sheet, the script and packed parcels are.
+//! texts) are escaped by `maud`, which escapes everything except the style sheet, the script and
+//! the packed panels.
 //!
-//! Non-goals: to choose what is true (that is the study's), and to look the same everywhere.
+//! Non-goals: statistics (the study computes them), and the same look in every browser.
 
 mod appendix;
 mod chart;
@@ -21,6 +21,7 @@ mod figures;
 mod gather;
 mod grid;
 mod heat;
+mod lazy_panels;
 mod matrix;
 mod members;
 mod offsets;
@@ -28,16 +29,15 @@ mod overlay;
 mod page;
 mod panels;
 mod rates;
-mod roster;
 mod series;
-mod stash;
+mod series_styles;
 mod verdict;
 
 use crate::experiment::results::ResultSet;
 use crate::experiment::study::{Comparison, Study};
 use gather::JobView;
 use maud::{Markup, html};
-use roster::Roster;
+use series_styles::SeriesStyles;
 
 /// The page for one set of results or several side by side.
 ///
@@ -45,18 +45,18 @@ use roster::Roster;
 /// If there is none.
 pub fn render(parts: &[ResultSet]) -> String {
     assert!(!parts.is_empty(), "a report about nothing");
-    let roster = Roster::new(parts);
-    let jobs = gather::jobs(parts, &roster);
+    let styles = SeriesStyles::new(parts);
+    let jobs = gather::jobs(parts, &styles);
     let studies: Vec<(&str, &Study)> =
         parts.iter().map(|set| (set.label.as_str(), &set.study)).collect();
     let comparison = Comparison::new(&studies);
-    page::draw(&View { parts, roster, jobs, comparison }).into_string()
+    page::draw(&View { parts, styles, jobs, comparison }).into_string()
 }
 
 /// Everything that a figure may draw on.
 struct View<'a> {
     parts: &'a [ResultSet],
-    roster: Roster,
+    styles: SeriesStyles,
     jobs: Vec<JobView<'a>>,
     comparison: Option<Comparison>,
 }

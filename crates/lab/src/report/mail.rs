@@ -3,9 +3,9 @@
 //! The form is that of the tables in "raid1 balancing methods" (Anand Jain, linux-btrfs, 11 October
 //! 2024), which is how people on kernel lists show such figures to each other.
 
-use super::grid::{Align, Grid, Layout, Room};
-use super::sheets::{self, Sheet};
+use super::grid::{Align, Grid, Layout, TableLimits};
 use super::text::{wrapped, wrapped_command};
+use super::titled_tables::{self, TitledTable};
 use super::{Findings, Style};
 use crate::experiment::study::{Comparison, Study};
 
@@ -31,20 +31,20 @@ fn underlined(heading: &str) -> String {
 }
 
 fn study_part(study: &Study) -> String {
-    let mut text = wrapped(&sheets::title(study), WIDTH) + "\n";
+    let mut text = wrapped(&titled_tables::title(study), WIDTH) + "\n";
     if !study.plan.command.is_empty() {
         let command = wrapped_command(&study.plan.command, WIDTH - 4);
         text += &format!("\n  $ {}\n", command.replace('\n', "\n    "));
     }
-    text += &tables(&sheets::all(study, room()));
-    text += &legend(&sheets::legend(study));
+    text += &tables(&titled_tables::all(study, limits()));
+    text += &legend(&titled_tables::legend(study));
     text + "\n" + &wrapped(&study.verdict.sentence, WIDTH) + "\n"
 }
 
 fn comparison_part(comparison: &Comparison) -> String {
     let mut text = underlined(&comparison.labels.join(" / "));
-    text += tables(&sheets::comparisons(comparison, room())).trim_start();
-    text += &legend(&sheets::comparison_legend());
+    text += tables(&titled_tables::comparisons(comparison, limits())).trim_start();
+    text += &legend(&titled_tables::comparison_legend());
     for remark in &comparison.remarks {
         text += &(wrapped(&format!("! {remark}"), WIDTH) + "\n");
     }
@@ -54,9 +54,9 @@ fn comparison_part(comparison: &Comparison) -> String {
     text
 }
 
-fn tables(sheets: &[Sheet]) -> String {
+fn tables(titled: &[TitledTable]) -> String {
     let mut text = String::new();
-    for Sheet { heading, grid, notes, remarks, .. } in sheets {
+    for TitledTable { heading, grid, notes, remarks, .. } in titled {
         text += &format!("\n{}\n\n{}", wrapped(&format!("{heading}:"), WIDTH), draw(grid));
         for note in notes {
             text += &(wrapped(&format!("! {note}"), WIDTH) + "\n");
@@ -72,9 +72,9 @@ fn legend(lines: &[Vec<&str>]) -> String {
     lines.iter().flatten().map(|remark| wrapped(remark, WIDTH) + "\n").collect()
 }
 
-fn room() -> Room {
-    // The mark and its blank stand within the first column.
-    Room { columns: WIDTH - 2, layout: Layout::Ruled }
+fn limits() -> TableLimits {
+    // The mark and its blank are part of the first column.
+    TableLimits { columns: WIDTH - 2, layout: Layout::Ruled }
 }
 
 fn draw(grid: &Grid) -> String {

@@ -1,12 +1,12 @@
 //! Tables for a page, in GitHub's dialect of Markdown.
 
-use super::grid::{Align, Column, Emphasis, Grid, Layout, Room};
-use super::sheets::{self, Sheet};
+use super::grid::{Align, Column, Emphasis, Grid, Layout, TableLimits};
+use super::titled_tables::{self, TitledTable};
 use super::{Findings, Style};
 use crate::experiment::study::{Comparison, Study};
 
 /// A page scrolls, so nothing is left out.
-const ROOM: Room = Room { columns: usize::MAX, layout: Layout::Ruled };
+const LIMITS: TableLimits = TableLimits { columns: usize::MAX, layout: Layout::Ruled };
 
 pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
     let mut parts: Vec<String> = findings
@@ -21,19 +21,19 @@ pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
 }
 
 fn study_part(study: &Study) -> String {
-    let mut text = format!("{}\n", escaped(&sheets::title(study)));
+    let mut text = format!("{}\n", escaped(&titled_tables::title(study)));
     if !study.plan.command.is_empty() {
         text += &format!("\n```sh\n{}\n```\n", study.plan.command);
     }
-    text += &tables(&sheets::all(study, ROOM));
-    text += &legend(&sheets::legend(study));
+    text += &tables(&titled_tables::all(study, LIMITS));
+    text += &legend(&titled_tables::legend(study));
     text + "\n**" + &escaped(&study.verdict.sentence) + "**\n"
 }
 
 fn comparison_part(comparison: &Comparison) -> String {
     let mut text = format!("# {}\n", escaped(&comparison.labels.join(" / ")));
-    text += &tables(&sheets::comparisons(comparison, ROOM));
-    text += &legend(&sheets::comparison_legend());
+    text += &tables(&titled_tables::comparisons(comparison, LIMITS));
+    text += &legend(&titled_tables::comparison_legend());
     for remark in &comparison.remarks {
         text += &format!("\n> {}\n", escaped(remark));
     }
@@ -43,9 +43,9 @@ fn comparison_part(comparison: &Comparison) -> String {
     text
 }
 
-fn tables(sheets: &[Sheet]) -> String {
+fn tables(titled: &[TitledTable]) -> String {
     let mut text = String::new();
-    for Sheet { heading, grid, notes, remarks, .. } in sheets {
+    for TitledTable { heading, grid, notes, remarks, .. } in titled {
         text += &format!("\n## {}\n\n{}", escaped(heading), draw(grid));
         for note in notes.iter().chain(remarks) {
             text += &format!("\n> {}\n", escaped(note));

@@ -1,9 +1,9 @@
 //! Tables for a terminal, as wide as it is.
 
-use super::grid::{Align, Emphasis, Grid, Layout, Room};
-use super::sheets::{self, Sheet};
+use super::grid::{Align, Emphasis, Grid, Layout, TableLimits};
 use super::text::wrapped;
-use super::{Findings, Ink, Style};
+use super::titled_tables::{self, TitledTable};
+use super::{ColourMode, Findings, Style};
 use crate::experiment::study::{Comparison, Study};
 
 /// Width of running text where the terminal is wider.
@@ -25,18 +25,19 @@ pub(super) fn render(findings: &Findings<'_>, style: Style) -> String {
 }
 
 fn study_part(study: &Study, style: Style) -> String {
-    let sheets = sheets::all(study, room(style));
-    let mut text = running(&sheets::title(study), style) + "\n" + &tables(&sheets, style) + "\n";
-    text += &legend(&sheets::legend(study), style);
-    text += &left_out(&sheets, style);
+    let titled = titled_tables::all(study, limits(style));
+    let mut text =
+        running(&titled_tables::title(study), style) + "\n" + &tables(&titled, style) + "\n";
+    text += &legend(&titled_tables::legend(study), style);
+    text += &left_out(&titled, style);
     text + "\n" + &painted(&running(&study.verdict.sentence, style), "1", style) + "\n"
 }
 
 fn comparison_part(comparison: &Comparison, style: Style) -> String {
-    let sheets = sheets::comparisons(comparison, room(style));
-    let mut text = tables(&sheets, style) + "\n";
-    text += &legend(&sheets::comparison_legend(), style);
-    text += &left_out(&sheets, style);
+    let titled = titled_tables::comparisons(comparison, limits(style));
+    let mut text = tables(&titled, style) + "\n";
+    text += &legend(&titled_tables::comparison_legend(), style);
+    text += &left_out(&titled, style);
     for remark in &comparison.remarks {
         text += &(running(&format!("! {remark}"), style) + "\n");
     }
@@ -46,9 +47,9 @@ fn comparison_part(comparison: &Comparison, style: Style) -> String {
     text
 }
 
-fn tables(sheets: &[Sheet], style: Style) -> String {
+fn tables(titled: &[TitledTable], style: Style) -> String {
     let mut text = String::new();
-    for Sheet { heading, grid, notes, remarks, .. } in sheets {
+    for TitledTable { heading, grid, notes, remarks, .. } in titled {
         text += &format!("\n{}\n{}", painted(heading, "1", style), draw(grid, style));
         for note in notes {
             text += &format!("  ! {note}\n");
@@ -60,8 +61,8 @@ fn tables(sheets: &[Sheet], style: Style) -> String {
     text
 }
 
-fn room(style: Style) -> Room {
-    Room { columns: style.width_columns, layout: Layout::Open }
+fn limits(style: Style) -> TableLimits {
+    TableLimits { columns: style.width_columns, layout: Layout::Open }
 }
 
 /// Running text, wrapped.
@@ -83,8 +84,8 @@ fn legend(lines: &[Vec<&str>], style: Style) -> String {
     text
 }
 
-fn left_out(sheets: &[Sheet], style: Style) -> String {
-    let titles = sheets::left_out(sheets);
+fn left_out(titled: &[TitledTable], style: Style) -> String {
+    let titles = titled_tables::left_out(titled);
     if titles.is_empty() {
         return String::new();
     }
@@ -98,11 +99,11 @@ fn left_out(sheets: &[Sheet], style: Style) -> String {
 
 /// A table for a terminal.
 pub fn draw(grid: &Grid, style: Style) -> String {
-    let places: Vec<Place> = grid
+    let places: Vec<ColumnSpan> = grid
         .gaps()
         .into_iter()
         .zip(grid.widths())
-        .map(|(gap, width)| Place { gap, width })
+        .map(|(gap, width)| ColumnSpan { gap, width })
         .collect();
     let mut lines = heading_lines(grid, &places);
     for row in &grid.rows {
@@ -114,15 +115,15 @@ pub fn draw(grid: &Grid, style: Style) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Where a column stands.
-struct Place {
+/// Position of a column.
+struct ColumnSpan {
     gap: usize,
     width: usize,
 }
 
-impl Place {
+impl ColumnSpan {
     fn pad(&self, text: &str, align: Align) -> String {
-        let &Place { gap, width } = self;
+        let &ColumnSpan { gap, width } = self;
         match align {
             Align::Left => format!("{:gap$}{text:<width$}", ""),
             Align::Right => format!("{:gap$}{text:>width$}", ""),
@@ -130,8 +131,8 @@ impl Place {
     }
 }
 
-/// Titles stand on their last line, group headings above them at the end of their columns.
-fn heading_lines(grid: &Grid, places: &[Place]) -> Vec<String> {
+/// Titles are aligned to their last line; group headings are above them, right-aligned.
+fn heading_lines(grid: &Grid, places: &[ColumnSpan]) -> Vec<String> {
     let mut lines = Vec::new();
     if grid.columns.iter().any(|column| !column.group.is_empty()) {
         lines.push(group_line(grid, places));
@@ -150,7 +151,7 @@ fn heading_lines(grid: &Grid, places: &[Place]) -> Vec<String> {
     lines
 }
 
-fn group_line(grid: &Grid, places: &[Place]) -> String {
+fn group_line(grid: &Grid, places: &[ColumnSpan]) -> String {
     let mut line = String::new();
     let mut end = 2;
     let mut columns = grid.columns.iter().zip(places).peekable();
@@ -180,9 +181,9 @@ fn colour(emphasis: Emphasis) -> &'static str {
 /// `text` between the codes of ECMA-48 (select graphic rendition), if colours are wanted.
 fn painted(text: &str, code: &str, style: Style) -> String {
     match style.ink {
-        Ink::Coloured if !code.is_empty() && !text.is_empty() => {
+        ColourMode::Coloured if !code.is_empty() && !text.is_empty() => {
             format!("\x1b[{code}m{text}\x1b[0m")
         }
-        Ink::Coloured | Ink::Plain => text.to_owned(),
+        ColourMode::Coloured | ColourMode::Plain => text.to_owned(),
     }
 }

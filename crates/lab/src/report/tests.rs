@@ -6,7 +6,7 @@ use crate::fixtures::{Achieved, plan, study};
 use proptest::prelude::*;
 
 const PLAIN: Style = Style::FILE;
-const COLOURED: Style = Style { ink: Ink::Coloured, ..Style::FILE };
+const COLOURED: Style = Style { ink: ColourMode::Coloured, ..Style::FILE };
 
 fn render(name: &str, study: &Study, style: Style) -> String {
     let format = FORMATS.iter().find(|format| format.name == name).unwrap();
@@ -157,7 +157,7 @@ fn tables_fit_the_terminal_and_say_what_is_left_out() {
     let policies = ["research/peak-ewma", "btrfs/round-robin:262144", "btrfs/pid"];
     let study = study(&plan(&jobs, &policies, 3), made_up);
     for width_columns in [60, 72, 80, 100, 140] {
-        let style = Style { ink: Ink::Plain, width_columns };
+        let style = Style { ink: ColourMode::Plain, width_columns };
         let text = render("table", &study, style);
         for line in text.lines() {
             assert!(line.chars().count() <= width_columns, "{width_columns}: {line}");

@@ -1,21 +1,24 @@
-//! A policy without each of its ingredients, so that every ingredient earns its place.
+//! Ablation: a policy without each of its components, to measure what each component gains.
 //!
-//! A policy that can be taken apart has as its first parameter one called `without`, whose words
-//! name its ingredients; the first word is the default and leaves nothing out.
+//! A policy that supports ablation has as its first parameter one called `without`, whose words
+//! name its components; the first word is the default and leaves nothing out.
 
 use anyhow::{Result, anyhow};
 use mirrorball_core::policies::{ParameterInfo, Spec, Unit};
 
 const PARAMETER: &str = "without";
 
-/// The policy, and then the same without each of its ingredients.
+/// The policy, and then the same policy without each of its components.
 ///
 /// # Errors
-/// If it is no policy, or has no ingredients to leave out.
+/// If the name is not a policy, or the policy has no components to leave out.
 pub fn variants(policy: &str) -> Result<Vec<String>> {
     let info = Spec::parse(policy)?.info();
     let left_out = ingredients(info.parameters).ok_or_else(|| {
-        anyhow!("`{}` has no parameter `{PARAMETER}`, so nothing can be left out", info.name)
+        anyhow!(
+            "`{}` has no parameter `{PARAMETER}`, so it has no components to leave out",
+            info.name
+        )
     })?;
     let without = |word: &&str| Spec::parse(&format!("{}:{word}", info.name));
     let whole = Ok(Spec::new(info));

@@ -1,6 +1,6 @@
 //! The files of the league compiled in: its list, its arrays and its jobs.
 
-/// The list: what is judged on what, and for how long.
+/// The list of arrays and jobs, and the length of their runs.
 pub(super) const LIST: &str = include_str!("../../../../../league/league.toml");
 
 /// The arrays by name, in the order of the list.
@@ -57,7 +57,7 @@ pub(super) const JOBS: [(&str, &str); 27] = [
 /// The text of one of them.
 ///
 /// # Panics
-/// If there is none of that name: the list names only what is there, which a test sees to.
+/// If no file has that name; a test checks that every name of the list has one.
 pub(super) fn text(files: &[(&str, &'static str)], name: &str) -> &'static str {
     let found = files.iter().find(|(known, _)| *known == name);
     found.expect("the list names what is compiled in").1

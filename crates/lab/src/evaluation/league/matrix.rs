@@ -1,4 +1,4 @@
-//! The arrays and jobs of the league, as its list has them, and the two halves of their pairings.
+//! The arrays and jobs of the league, and the two halves of their pairings.
 
 use super::files;
 use crate::experiment::hash::stable_hash;
@@ -7,7 +7,7 @@ use mirrorball_core::suggest::closest_name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is judged on what.
+/// The arrays and jobs of a league.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Matrix {
     /// The arrays, in the order of the list.
@@ -24,13 +24,13 @@ pub struct Matrix {
 pub struct ArrayEntry {
     /// Its name, and its file's.
     pub name: String,
-    /// How many requests a run is to measure.
+    /// Number of requests that a run measures.
     pub reads: u64,
-    /// The rate of work beside a job, as a pragma has it.
+    /// Rate of background work, as written in a pragma.
     pub background: String,
-    /// The rate of a rebuild beside every job.
+    /// Rate of the rebuild that runs in the background of every job.
     pub rebuild: Option<String>,
-    /// How long every run is, where that is no choice.
+    /// Fixed length of every run, if the array needs one.
     pub run: Option<String>,
 }
 
@@ -51,9 +51,9 @@ pub struct JobEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Half {
-    /// Looked at while a policy is made.
+    /// Shown while a policy is being developed.
     Design,
-    /// Looked at when it is done.
+    /// Shown by `--final` only.
     Judged,
 }
 
@@ -65,7 +65,7 @@ impl Half {
     /// Both.
     pub const ALL: [Half; 2] = [Half::Design, Half::Judged];
 
-    /// The half of a pairing: a matter of its names, so that nobody chooses.
+    /// The half of a pairing, from a hash of its names, so that it is not chosen by hand.
     pub fn of(array: &str, job: &str) -> Half {
         let hash = stable_hash(["half", array, job]);
         let last = hash.bytes().last().expect("32 digits");
@@ -87,11 +87,11 @@ impl Matrix {
         toml::from_str(files::LIST).expect("the list is tested")
     }
 
-    /// Those whose names are listed, separated by commas; a name that ends in `*` stands for all
-    /// that begin so.
+    /// Keeps the arrays and jobs whose names are listed, separated by commas. `seq-*` keeps every
+    /// name that starts with `seq-`.
     ///
     /// # Errors
-    /// If a name is none; the nearest is told.
+    /// If a name does not exist; the message suggests a similar one.
     pub fn only(mut self, arrays: Option<&str>, jobs: Option<&str>) -> Result<Matrix> {
         if let Some(list) = arrays {
             let names: Vec<&str> = self.arrays.iter().map(|array| &*array.name).collect();

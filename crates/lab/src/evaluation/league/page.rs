@@ -1,8 +1,8 @@
 //! Standings as one HTML file that needs nothing else: the league with a bar for each policy, and
-//! for each subject a map of arrays and jobs, whose cells tell their figures when pointed at.
+//! for each subject a map of arrays and jobs, whose cells show their figures on hovering.
 
-use super::standings::{Pairing, Standing, Standings, Table};
-use super::text::{Room, shown, summary, title};
+use super::standings::{LeagueRow, LeagueTable, Pairing, Standings};
+use super::text::{Detail, shown, summary, title};
 use crate::report::Emphasis;
 use crate::report::page::page;
 use maud::{Markup, html};
@@ -30,7 +30,7 @@ pub fn render(standings: &Standings) -> String {
     page("League of read policies", STYLE, &body)
 }
 
-fn part(standings: &Standings, table: &Table) -> Markup {
+fn part(standings: &Standings, table: &LeagueTable) -> Markup {
     html! {
         h2 { (title(standings, table)) }
         ul { @for subject in &standings.subjects { li { (summary(standings, table, subject)) } } }
@@ -39,7 +39,7 @@ fn part(standings: &Standings, table: &Table) -> Markup {
                 th { "policy" } th { "geo. mean" } th {} th { "of oracle" } th { "wins" }
                 th { "worst" } th style="text-align:left" { "on" }
             }
-            @for (emphasis, row) in shown(standings, table, Room::All) { (standing(emphasis, row)) }
+            @for (emphasis, row) in shown(standings, table, Detail::All) { (standing(emphasis, row)) }
         }
         @for subject in &standings.subjects {
             h3 { (subject) ", ratio to the best rival" }
@@ -48,7 +48,7 @@ fn part(standings: &Standings, table: &Table) -> Markup {
     }
 }
 
-fn standing(emphasis: Emphasis, row: &Standing) -> Markup {
+fn standing(emphasis: Emphasis, row: &LeagueRow) -> Markup {
     let class = match emphasis {
         Emphasis::Best => "subject",
         Emphasis::Reference => "reference",
@@ -69,7 +69,7 @@ fn standing(emphasis: Emphasis, row: &Standing) -> Markup {
     }
 }
 
-/// Arrays down, jobs across; what was not played stays empty.
+/// Arrays down, jobs across; a pairing that was not run is empty.
 fn map(pairings: &[&Pairing], subject: &str) -> Markup {
     let arrays = distinct(pairings, |pairing| &pairing.array);
     let jobs = distinct(pairings, |pairing| &pairing.job);
@@ -96,7 +96,7 @@ fn map(pairings: &[&Pairing], subject: &str) -> Markup {
 
 fn square(pairing: &Pairing, subject: &str) -> Markup {
     let entry = pairing.entry(subject);
-    let told = format!(
+    let figures = format!(
         "{}, {}: best rival {} with {}; of the oracle {:.2}; p99.9 {:.2} of the rival's",
         pairing.array,
         pairing.job,
@@ -106,7 +106,7 @@ fn square(pairing: &Pairing, subject: &str) -> Markup {
         entry.p99_9_ratio
     );
     html! {
-        td title=(told) style=(format!("background:{}", colour(entry.ratio))) {
+        td title=(figures) style=(format!("background:{}", colour(entry.ratio))) {
             (format!("{:.2}", entry.ratio))
         }
     }

@@ -1,8 +1,8 @@
 //! Sets the rates and lengths of an array's jobs.
 //!
-//! A run should measure about so many requests as the list says, on a fast array as on a slow one.
-//! So each job is first run once under one policy until it has made them, and the time that took is
-//! the time that every policy gets. Under a job that sets its own pace, the pace is a part of the
+//! A run should measure about as many requests as the list sets, on a fast array as on a slow one.
+//! So each job is first run under one policy until it has made them; every policy then runs for the
+//! same time. Under a job that sets its own pace, the pace is a part of the
 //! array's *capacity*: the most IOPS that any of a few policies gets out of it with 32 random reads
 //! in flight. Both are simulated with fixed seeds, so they are the same in every league.
 
@@ -35,7 +35,7 @@ const RAMP_SHARE: u64 = 4;
 /// The same where the length of the run is given.
 const RAMP_SHARE_OF_RUN: u64 = 10;
 
-/// What stands for the variables of a job.
+/// Values of the variables of a job file.
 struct Variables<'a> {
     ramp: Nanos,
     runtime: Nanos,
@@ -112,7 +112,7 @@ fn sized_job(
     Ok((JobSource { source, pace: inputs::pace(&file) }, file))
 }
 
-/// How long a job takes for so many requests, in whole milliseconds.
+/// How long a job takes for `reads` requests, in whole milliseconds.
 fn time_of(spec: &ArraySpec, file: &JobFile, reads: u64) -> Result<Nanos> {
     let mut file = file.clone();
     let clones: u64 = file.jobs.iter().map(|job| u64::from(job.clones)).sum();
@@ -137,7 +137,7 @@ fn simulate(spec: &ArraySpec, jobs: &JobFile, policy: &str) -> Result<Record> {
     engine::run(&run).with_context(|| format!("`{policy}` on {}", spec.name))
 }
 
-/// The job's text with every variable filled in, and what it says.
+/// The job's text with every variable filled in, and the parsed job.
 fn parsed(
     array: &ArrayEntry,
     job: &JobEntry,
@@ -155,7 +155,7 @@ fn parsed(
     Ok((text, file))
 }
 
-/// The job beside the array's rebuild, if it has one.
+/// The job with the array's rebuild in the background, if it has one.
 fn with_rebuild(text: &str, array: &ArrayEntry) -> String {
     match &array.rebuild {
         Some(rate) => format!("; mirrorball: background=rebuild rate={rate}\n{text}"),

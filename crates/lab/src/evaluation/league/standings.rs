@@ -1,8 +1,8 @@
 //! From studies to standings: every policy against the best rival of each pairing.
 //!
-//! - The *score* of a policy is that of [`crate::experiment::study`]: IOPS, or one over the mean latency where
-//!   the job sets its own pace. Reads and writes of a job that does both keep their proportion, so
-//!   its reads stand for both.
+//! - The *score* of a policy is that of [`crate::experiment::study`]: IOPS, or one over the mean
+//!   latency where the job sets its own pace. Reads and writes of a job that does both keep their
+//!   proportion, so its reads stand for both.
 //! - Its *ratio* is its score over that of the best rival. Rivals only: so the ratio of one subject
 //!   does not depend on which others are judged, and a subject may have more than one.
 //! - A *win* is a ratio of at least [`WIN`].
@@ -10,7 +10,7 @@
 //! - The ratio to the oracle, and that of the 99.9th percentiles of the latency to the best
 //!   rival's, stand beside it. The oracle is greedy and can be beaten.
 
-use super::Asked;
+use super::LeagueRequest;
 use super::matrix::Half;
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::statistics::geometric_mean;
@@ -18,11 +18,11 @@ use crate::experiment::study::{JobStudy, Row, Study, Yardstick};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A policy within so much of the best rival shares its win.
+/// Ratio to the best rival from which on a policy shares its win.
 pub const WIN: f64 = 0.99;
-/// A subject with less is behind; with no more than one over it, it ties.
+/// Below this ratio a subject is behind; from it to its inverse, the subject ties.
 pub const LEAST: f64 = 0.97;
-/// Of a tie, the most that the 99.9th percentile may be over the best rival's.
+/// Greatest ratio of the 99.9th percentile to the best rival's that a tie may have.
 pub const TAIL_MOST: f64 = 1.1;
 
 /// One job on one array, under every policy.
@@ -39,12 +39,12 @@ pub struct Pairing {
     /// The rival with the highest score.
     pub best: String,
     /// The subjects and then the rivals, in the order they were asked for; last, the oracle.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<PairingEntry>,
 }
 
 /// One policy under one pairing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Entry {
+pub struct PairingEntry {
     /// The policy.
     pub policy: String,
     /// Requests a second.
@@ -63,10 +63,10 @@ pub struct Entry {
     pub of_oracle: f64,
 }
 
-/// A league, played.
+/// The result of a league.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Standings {
-    /// A command that plays it again.
+    /// The command that repeats it.
     pub command: String,
     /// The policies that are judged.
     pub subjects: Vec<String>,
@@ -74,30 +74,30 @@ pub struct Standings {
     pub rivals: usize,
     /// How often each cell was run.
     pub repeats: u32,
-    /// What the seeds are made from.
+    /// Base of the seeds.
     pub seed: u64,
     /// Whether runs were short.
     pub quick: bool,
-    /// One for each half that was played.
-    pub tables: Vec<Table>,
+    /// One for each half that was run.
+    pub tables: Vec<LeagueTable>,
     /// Every pairing, array by array.
     pub pairings: Vec<Pairing>,
 }
 
 /// Every policy over one half.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Table {
+pub struct LeagueTable {
     /// Which half.
     pub half: Half,
     /// How many pairings it has.
     pub pairings: usize,
     /// The policies, the highest geometric mean first; the oracle among them.
-    pub rows: Vec<Standing>,
+    pub rows: Vec<LeagueRow>,
 }
 
 /// One policy over one half.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Standing {
+pub struct LeagueRow {
     /// The policy.
     pub policy: String,
     /// Geometric mean of its ratios.
@@ -114,7 +114,7 @@ pub struct Standing {
     pub of_oracle: f64,
 }
 
-/// How a subject does by what it is held to.
+/// How a subject meets its targets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Held {
     /// Geometric mean of its ratios.
@@ -149,7 +149,7 @@ pub struct Versus {
 
 /// The first subject under all jobs on one array, or on all arrays under one job.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct Breakdown {
     /// The array or the job.
     pub name: String,
     /// How many pairings that is.
@@ -177,12 +177,12 @@ fn pairing(array: &str, job: &JobStudy, rivals: &[String]) -> Pairing {
         .rows
         .iter()
         .filter(|row| rivals.contains(&row.policy))
-        // `max_by` takes the last of equals; the first in the plan shall stand.
+        // `max_by` takes the last of equals; the first in the plan is wanted.
         .rev()
         .max_by(|left, right| score(left).total_cmp(&score(right)))
         .expect("a league has a rival");
     let oracle = job.rows.iter().find(|row| row.policy == ORACLE).expect("it takes part");
-    let entry = |row: &Row| Entry {
+    let entry = |row: &Row| PairingEntry {
         policy: row.policy.clone(),
         iops: row.figures.iops.value,
         mib_per_s: row.figures.mib_per_s.value,
@@ -202,17 +202,17 @@ fn pairing(array: &str, job: &JobStudy, rivals: &[String]) -> Pairing {
     }
 }
 
-/// Where nothing was achieved at all, nobody is ahead.
+/// `of / to`; 1 if both are zero, so that neither policy is ahead.
 fn ratio(of: f64, to: f64) -> f64 {
     if to > 0.0 { of / to } else { 1.0 }
 }
 
 impl Standings {
     /// The standings of a league from its pairings.
-    pub(super) fn new(asked: &Asked, pairings: Vec<Pairing>) -> Standings {
+    pub(super) fn new(asked: &LeagueRequest, pairings: Vec<Pairing>) -> Standings {
         let of_half = |half: Half| {
             let of: Vec<&Pairing> = pairings.iter().filter(|it| it.half == half).collect();
-            (!of.is_empty()).then(|| Table::new(half, &of))
+            (!of.is_empty()).then(|| LeagueTable::new(half, &of))
         };
         Standings {
             command: asked.command.clone(),
@@ -229,16 +229,17 @@ impl Standings {
 
 impl Standings {
     /// The pairings of a table.
-    pub fn of(&self, table: &Table) -> Vec<&Pairing> {
+    pub fn of(&self, table: &LeagueTable) -> Vec<&Pairing> {
         self.pairings.iter().filter(|pairing| pairing.half == table.half).collect()
     }
 
-    /// How a subject does by what it is held to.
-    pub fn held(&self, table: &Table, subject: &str) -> Held {
+    /// How a subject meets its targets.
+    pub fn held(&self, table: &LeagueTable, subject: &str) -> Held {
         let pairings = self.of(table);
-        let entries: Vec<&Entry> = pairings.iter().map(|it| it.entry(subject)).collect();
-        let count = |fits: &dyn Fn(&Entry) -> bool| entries.iter().filter(|it| fits(it)).count();
-        let is_tie = |entry: &Entry| (LEAST..=1.0 / LEAST).contains(&entry.ratio);
+        let entries: Vec<&PairingEntry> = pairings.iter().map(|it| it.entry(subject)).collect();
+        let count =
+            |fits: &dyn Fn(&PairingEntry) -> bool| entries.iter().filter(|it| fits(it)).count();
+        let is_tie = |entry: &PairingEntry| (LEAST..=1.0 / LEAST).contains(&entry.ratio);
         let ratios: Vec<f64> = entries.iter().map(|entry| entry.ratio).collect();
         Held {
             geometric_mean: geometric_mean(&ratios),
@@ -249,7 +250,7 @@ impl Standings {
     }
 
     /// A subject against the first.
-    pub fn versus(&self, table: &Table, subject: &str) -> Versus {
+    pub fn versus(&self, table: &LeagueTable, subject: &str) -> Versus {
         let first = &self.subjects[0];
         let reached = |pairing: &&Pairing| Reached {
             ratio: ratio(pairing.entry(subject).ratio, pairing.entry(first).ratio),
@@ -262,16 +263,16 @@ impl Standings {
     }
 
     /// The first subject, array by array.
-    pub fn by_array(&self, table: &Table) -> Vec<Part> {
+    pub fn by_array(&self, table: &LeagueTable) -> Vec<Breakdown> {
         self.parts(table, |pairing| &pairing.array)
     }
 
     /// The first subject, job by job.
-    pub fn by_job(&self, table: &Table) -> Vec<Part> {
+    pub fn by_job(&self, table: &LeagueTable) -> Vec<Breakdown> {
         self.parts(table, |pairing| &pairing.job)
     }
 
-    fn parts(&self, table: &Table, name: fn(&Pairing) -> &str) -> Vec<Part> {
+    fn parts(&self, table: &LeagueTable, name: fn(&Pairing) -> &str) -> Vec<Breakdown> {
         let all = self.of(table);
         let mut names: Vec<&str> = Vec::new();
         for pairing in &all {
@@ -282,14 +283,14 @@ impl Standings {
         let first = &self.subjects[0];
         let part = |part: &str| {
             let own: Vec<&&Pairing> = all.iter().filter(|pairing| name(pairing) == part).collect();
-            let mean = |pick: fn(&Entry) -> f64| {
+            let mean = |pick: fn(&PairingEntry) -> f64| {
                 geometric_mean(&own.iter().map(|it| pick(it.entry(first))).collect::<Vec<f64>>())
             };
             let reached: Vec<Reached> = own
                 .iter()
                 .map(|it| Reached { ratio: it.entry(first).ratio, on: it.on() })
                 .collect();
-            Part {
+            Breakdown {
                 name: part.to_owned(),
                 pairings: own.len(),
                 geometric_mean: mean(|entry| entry.ratio),
@@ -312,33 +313,34 @@ fn extreme(all: &[Reached], is_further: fn(&f64, &f64) -> bool) -> Reached {
     extreme.clone()
 }
 
-impl Table {
-    fn new(half: Half, pairings: &[&Pairing]) -> Table {
+impl LeagueTable {
+    fn new(half: Half, pairings: &[&Pairing]) -> LeagueTable {
         let count = pairings[0].entries.len();
-        let mut rows: Vec<Standing> =
-            (0..count).map(|index| Standing::new(index, pairings)).collect();
+        let mut rows: Vec<LeagueRow> =
+            (0..count).map(|index| LeagueRow::new(index, pairings)).collect();
         rows.sort_by(|left, right| right.geometric_mean.total_cmp(&left.geometric_mean));
-        Table { half, pairings: pairings.len(), rows }
+        LeagueTable { half, pairings: pairings.len(), rows }
     }
 
     /// The rival with the highest geometric mean.
-    pub fn best_rival(&self, subjects: &[String]) -> &Standing {
-        let is_rival = |row: &&Standing| row.policy != ORACLE && !subjects.contains(&row.policy);
+    pub fn best_rival(&self, subjects: &[String]) -> &LeagueRow {
+        let is_rival = |row: &&LeagueRow| row.policy != ORACLE && !subjects.contains(&row.policy);
         self.rows.iter().find(is_rival).expect("a league has a rival")
     }
 }
 
-impl Standing {
+impl LeagueRow {
     /// Of the policy with this place in every pairing.
-    fn new(index: usize, pairings: &[&Pairing]) -> Standing {
+    fn new(index: usize, pairings: &[&Pairing]) -> LeagueRow {
         let entries = || pairings.iter().map(|pairing| &pairing.entries[index]);
-        let mean =
-            |pick: fn(&Entry) -> f64| geometric_mean(&entries().map(pick).collect::<Vec<_>>());
+        let mean = |pick: fn(&PairingEntry) -> f64| {
+            geometric_mean(&entries().map(pick).collect::<Vec<_>>())
+        };
         let worst = pairings
             .iter()
             .min_by(|left, right| left.entries[index].ratio.total_cmp(&right.entries[index].ratio))
             .expect("a half that is played has pairings");
-        Standing {
+        LeagueRow {
             policy: worst.entries[index].policy.clone(),
             geometric_mean: mean(|entry| entry.ratio),
             worst: worst.entries[index].ratio,
@@ -355,7 +357,7 @@ impl Pairing {
     ///
     /// # Panics
     /// If it takes no part.
-    pub fn entry(&self, policy: &str) -> &Entry {
+    pub fn entry(&self, policy: &str) -> &PairingEntry {
         let found = self.entries.iter().find(|entry| entry.policy == policy);
         found.expect("a policy that takes part is in every pairing")
     }

@@ -2,17 +2,17 @@
 
 use super::matrix::{Half, Matrix};
 use super::standings::{Standings, pairings};
-use super::text::{Room, markdown, text};
-use super::{Asked, QUICK_RIVALS, all_rivals, csv, files, page, prepare};
+use super::text::{Detail, markdown, text};
+use super::{LeagueRequest, QUICK_RIVALS, all_rivals, csv, files, page, prepare};
 use crate::experiment::plan::{Cell, Pace};
 use crate::experiment::record::ORACLE;
 use crate::fixtures::{Achieved, plan, study};
-use crate::report::{Ink, Style};
+use crate::report::{ColourMode, Style};
 use std::collections::BTreeSet;
 
-fn asked(subjects: &[&str], rivals: &[&str]) -> Asked {
+fn asked(subjects: &[&str], rivals: &[&str]) -> LeagueRequest {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    Asked {
+    LeagueRequest {
         matrix: Matrix::builtin(),
         subjects: names(subjects),
         rivals: names(rivals),
@@ -172,7 +172,8 @@ fn every_form_holds_every_pairing() {
     assert_eq!(csv::render(&standings).lines().count(), 1 + 4 * 5);
     let page = page::render(&standings);
     assert_eq!(page.matches("best rival a/x with").count(), 4 * 2, "a map for each subject");
-    let on_screen = text(&standings, Room::All, Style { ink: Ink::Plain, width_columns: 160 });
+    let on_screen =
+        text(&standings, Detail::All, Style { ink: ColourMode::Plain, width_columns: 160 });
     insta::assert_snapshot!("text", on_screen);
-    insta::assert_snapshot!("markdown", markdown(&standings, Room::Screen));
+    insta::assert_snapshot!("markdown", markdown(&standings, Detail::Screen));
 }

@@ -1,13 +1,13 @@
 //! Standings for a terminal and as Markdown.
 
-use super::standings::{LEAST, Part, Standing, Standings, TAIL_MOST, Table, WIN};
+use super::standings::{Breakdown, LEAST, LeagueRow, LeagueTable, Standings, TAIL_MOST, WIN};
 use crate::experiment::record::ORACLE;
 use crate::report::text::wrapped;
 use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, markdown};
 
 /// What is left out unless everything is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum Detail {
     /// The best rivals, and the pairings where the first subject is worst.
     Screen,
     /// Everything, by array and by job too.
@@ -28,19 +28,19 @@ struct Pen<'a> {
 }
 
 /// For a terminal.
-pub fn text(standings: &Standings, room: Room, style: Style) -> String {
-    written(standings, room, &Pen { heading: "", item: "", draw: &|grid| draw(grid, style) })
+pub fn text(standings: &Standings, detail: Detail, style: Style) -> String {
+    written(standings, detail, &Pen { heading: "", item: "", draw: &|grid| draw(grid, style) })
 }
 
 /// For a web page.
-pub fn markdown(standings: &Standings, room: Room) -> String {
+pub fn markdown(standings: &Standings, detail: Detail) -> String {
     let draw = |grid: &Grid| format!("\n{}\n", markdown::draw(grid));
     let made = format!("Made by `{}`; do not edit.", standings.command);
     let head = format!("# The league, played\n\n{}\n\n", wrapped(&made, TEXT_WIDTH));
-    head + &written(standings, room, &Pen { heading: "## ", item: "- ", draw: &draw })
+    head + &written(standings, detail, &Pen { heading: "## ", item: "- ", draw: &draw })
 }
 
-fn written(standings: &Standings, room: Room, pen: &Pen<'_>) -> String {
+fn written(standings: &Standings, detail: Detail, pen: &Pen<'_>) -> String {
     let Pen { heading, item, draw } = pen;
     let first = &standings.subjects[0];
     let mut text = String::new();
@@ -49,7 +49,7 @@ fn written(standings: &Standings, room: Room, pen: &Pen<'_>) -> String {
         text += &format!(
             "{heading}{}\n{}",
             title(standings, table),
-            draw(&league(standings, table, room))
+            draw(&league(standings, table, detail))
         );
         for subject in &standings.subjects {
             let line = format!("{item}{}", summary(standings, table, subject));
@@ -57,9 +57,9 @@ fn written(standings: &Standings, room: Room, pen: &Pen<'_>) -> String {
         }
         if standings.subjects.len() > 1 {
             text += &format!("\n{heading}Beside {first}, {half} half\n");
-            text += &draw(&beside(standings, table));
+            text += &draw(&versus_first(standings, table));
         }
-        if room == Room::All {
+        if detail == Detail::All {
             for (by, parts) in
                 [("array", standings.by_array(table)), ("job", standings.by_job(table))]
             {
@@ -68,7 +68,7 @@ fn written(standings: &Standings, room: Room, pen: &Pen<'_>) -> String {
             }
         }
         text += &format!("\n{heading}Where {first} is worst, {half} half\n");
-        text += &draw(&pairings(standings, table, room));
+        text += &draw(&pairings(standings, table, detail));
         text += "\n";
     }
     let legend = format!(
@@ -80,7 +80,7 @@ fn written(standings: &Standings, room: Room, pen: &Pen<'_>) -> String {
 }
 
 /// What a table is of.
-pub(super) fn title(standings: &Standings, table: &Table) -> String {
+pub(super) fn title(standings: &Standings, table: &LeagueTable) -> String {
     let Standings { rivals, repeats, seed, quick, .. } = standings;
     format!(
         "League, {} half: {} pairings, {rivals} rivals, runs per cell: {repeats}, seed {seed}{}",
@@ -93,9 +93,9 @@ pub(super) fn title(standings: &Standings, table: &Table) -> String {
 /// The rows of a league that are shown: all subjects, the oracle, and the best rivals.
 pub(super) fn shown<'a>(
     standings: &'a Standings,
-    table: &'a Table,
-    room: Room,
-) -> impl Iterator<Item = (Emphasis, &'a Standing)> {
+    table: &'a LeagueTable,
+    detail: Detail,
+) -> impl Iterator<Item = (Emphasis, &'a LeagueRow)> {
     let mut rivals = 0;
     table.rows.iter().filter_map(move |row| {
         let emphasis = match &*row.policy {
@@ -104,12 +104,12 @@ pub(super) fn shown<'a>(
             _ => Emphasis::None,
         };
         rivals += usize::from(emphasis == Emphasis::None);
-        let has_room = rivals <= SCREEN.0 || room == Room::All;
+        let has_room = rivals <= SCREEN.0 || detail == Detail::All;
         (has_room || emphasis != Emphasis::None).then_some((emphasis, row))
     })
 }
 
-fn league(standings: &Standings, table: &Table, room: Room) -> Grid {
+fn league(standings: &Standings, table: &LeagueTable, detail: Detail) -> Grid {
     let columns = vec![
         Column::left("policy"),
         Column::right("geo. mean"),
@@ -118,7 +118,7 @@ fn league(standings: &Standings, table: &Table, room: Room) -> Grid {
         Column::right("worst"),
         Column::left("on"),
     ];
-    let row = |(emphasis, row): (Emphasis, &Standing)| {
+    let row = |(emphasis, row): (Emphasis, &LeagueRow)| {
         let texts = vec![
             row.policy.clone(),
             format!("{:.3}", row.geometric_mean),
@@ -129,11 +129,11 @@ fn league(standings: &Standings, table: &Table, room: Room) -> Grid {
         ];
         GridRow { emphasis, texts }
     };
-    Grid { columns, rows: shown(standings, table, room).map(row).collect() }
+    Grid { columns, rows: shown(standings, table, detail).map(row).collect() }
 }
 
 /// What a subject is held to.
-pub(super) fn summary(standings: &Standings, table: &Table, subject: &str) -> String {
+pub(super) fn summary(standings: &Standings, table: &LeagueTable, subject: &str) -> String {
     let held = standings.held(table, subject);
     let rival = table.best_rival(&standings.subjects);
     format!(
@@ -148,7 +148,7 @@ pub(super) fn summary(standings: &Standings, table: &Table, subject: &str) -> St
     )
 }
 
-fn beside(standings: &Standings, table: &Table) -> Grid {
+fn versus_first(standings: &Standings, table: &LeagueTable) -> Grid {
     let columns = vec![
         Column::left("subject"),
         Column::right("geo. mean"),
@@ -172,7 +172,7 @@ fn beside(standings: &Standings, table: &Table) -> Grid {
     Grid { columns, rows: standings.subjects[1..].iter().map(row).collect() }
 }
 
-fn by_part(by: &str, parts: &[Part]) -> Grid {
+fn by_part(by: &str, parts: &[Breakdown]) -> Grid {
     let columns = vec![
         Column::left(by),
         Column::right("pairings"),
@@ -181,7 +181,7 @@ fn by_part(by: &str, parts: &[Part]) -> Grid {
         Column::right("worst"),
         Column::left("on"),
     ];
-    let row = |part: &Part| {
+    let row = |part: &Breakdown| {
         let texts = vec![
             part.name.clone(),
             part.pairings.to_string(),
@@ -195,14 +195,14 @@ fn by_part(by: &str, parts: &[Part]) -> Grid {
     Grid { columns, rows: parts.iter().map(row).collect() }
 }
 
-fn pairings(standings: &Standings, table: &Table, room: Room) -> Grid {
+fn pairings(standings: &Standings, table: &LeagueTable, detail: Detail) -> Grid {
     let mut columns = vec![
         Column::left("array"),
         Column::left("job"),
         Column::left("best rival"),
         Column::right("its figure"),
     ];
-    // Beside many others a subject has room for one figure.
+    // Beside many others a subject has detail for one figure.
     let titles = match standings.subjects.len() {
         1 | 2 => &["ratio", "oracle", "p99.9"][..],
         _ => &["ratio"],
@@ -215,7 +215,7 @@ fn pairings(standings: &Standings, table: &Table, room: Room) -> Grid {
     let ratio = |pairing: &super::standings::Pairing| pairing.entries[0].ratio;
     // A stable sort: equals stay in the order of the list.
     pairings.sort_by(|left, right| ratio(left).total_cmp(&ratio(right)));
-    let count = if room == Room::All { usize::MAX } else { SCREEN.1 };
+    let count = if detail == Detail::All { usize::MAX } else { SCREEN.1 };
     let rows = pairings.into_iter().take(count).map(|pairing| {
         let (array, job) = (pairing.array.clone(), pairing.job.clone());
         let mut texts = vec![array, job, pairing.best.clone(), pairing.best_figure()];

@@ -190,13 +190,13 @@ pub(super) const BUILTINS: [(&str, &[Named]); 12] = [
 pub(super) const NOT_REPEATED: [(&str, &str); 5] = [
     (
         "Titovets, patch V9 of May 2019: 18.9 to 26.5 MiB/s on RAID1, 30.7 to 30.7 on RAID10",
-        "neither the disks nor the job is told where we could read it: no size of the requests, no \
+        "the source describes neither the disks nor the job: no size of the requests, no \
          depth, and no number of readers, on which a rule with a threshold of 8 requests depends",
     ),
     (
         "Jain, v4 of January 2021: 744 to 2072 MiB/s at random and 809 to 2008 in order, on an \
          NVMe and an SSD",
-        "the job and the devices are not told where we could read it; with these figures alone any \
+        "the source describes neither the job nor the devices; with these figures alone any \
          pair of devices and rates could be fitted to the only two policies",
     ),
     (

@@ -10,7 +10,7 @@
 
 use super::picture::Picture;
 use super::published::Published;
-use super::read::{Claim, Free, Recipe, Row, Table, TableColumn};
+use super::read::{Claim, FreeParameter, Recipe, RecipeRow, RecipeTable, TableColumn};
 use super::run::Runs;
 use crate::experiment::record::{PROGRAM_VERSION, SCHEMA_VERSION};
 use schemars::JsonSchema;
@@ -25,7 +25,7 @@ pub const TIED: f64 = 1.01;
 /// A tau is a fraction of few pairs, written with two digits in a recipe.
 const ROUNDING: f64 = 0.005;
 
-/// A recipe, ours beside the published.
+/// A recipe with published and simulated values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Repetition {
     /// Version of this structure, that of everything saved.
@@ -41,14 +41,14 @@ pub struct Repetition {
     /// What was measured and how we repeat it.
     pub about: String,
     /// What the sources leave free.
-    pub free: Vec<Free>,
+    pub free: Vec<FreeParameter>,
     /// What does not match, and the reason found.
     pub mismatch: String,
     /// Its tables.
     pub tables: Vec<TableComparison>,
 }
 
-/// One table, ours beside the published.
+/// One table with published and simulated values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableComparison {
     /// What it shows.
@@ -59,7 +59,7 @@ pub struct TableComparison {
     pub columns: Vec<ColumnHead>,
     /// Its rows.
     pub rows: Vec<RowComparison>,
-    /// What the text says, and whether it holds here.
+    /// The claims of the source, and whether they hold here.
     pub claims: Vec<ClaimComparison>,
     /// How well the order of its rows agrees; none if nothing is ranked.
     pub agreement: Option<Agreement>,
@@ -110,10 +110,10 @@ pub struct CellComparison {
     pub within: Option<bool>,
 }
 
-/// Something that the text says, and whether it holds here.
+/// A claim of the source, and whether it holds here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimComparison {
-    /// What is said.
+    /// The words of the source.
     pub says: String,
     /// Our values: the one said to be higher, then the other.
     pub ours: [f64; 2],
@@ -170,7 +170,7 @@ impl TableComparison {
 }
 
 impl Repetition {
-    /// Sets the runs of a recipe beside what was published.
+    /// Compares the runs of a recipe with the published values.
     pub fn new(recipe: &Recipe, runs: &Runs<'_>) -> Repetition {
         Repetition {
             schema_version: SCHEMA_VERSION,
@@ -186,8 +186,8 @@ impl Repetition {
     }
 }
 
-fn compare_table(table: &Table, runs: &Runs<'_>) -> TableComparison {
-    let row = |row: &Row| RowComparison {
+fn compare_table(table: &RecipeTable, runs: &Runs<'_>) -> TableComparison {
+    let row = |row: &RecipeRow| RowComparison {
         name: row.name.clone(),
         policy: row.policy.clone(),
         cells: compare_row(table, row, runs),
@@ -217,12 +217,12 @@ fn compare_table(table: &Table, runs: &Runs<'_>) -> TableComparison {
     }
 }
 
-fn pictures(table: &Table, runs: &Runs<'_>) -> Vec<Picture> {
+fn pictures(table: &RecipeTable, runs: &Runs<'_>) -> Vec<Picture> {
     let rows = table.rows.iter().filter(|_| table.pictures);
     rows.map(|row| Picture::new(&row.name, runs.first(row))).collect()
 }
 
-fn compare_row(table: &Table, row: &Row, runs: &Runs<'_>) -> Vec<CellComparison> {
+fn compare_row(table: &RecipeTable, row: &RecipeRow, runs: &Runs<'_>) -> Vec<CellComparison> {
     let pool = runs.pool(table, row);
     let cell = |(column, &published): (&TableColumn, &Option<Published>)| {
         let ours = (column.measure.take)(&pool, column.devid.or(row.devid).unwrap_or(0));
@@ -244,21 +244,25 @@ fn compare_row(table: &Table, row: &Row, runs: &Runs<'_>) -> Vec<CellComparison>
 
 fn compare_claim(claim: &Claim, columns: &[ColumnHead], rows: &[RowComparison]) -> ClaimComparison {
     let column = columns.iter().position(|column| column.name == claim.column);
-    let column = column.expect("the reader knows the columns of claims");
+    let column = column.expect("the reader checks the columns of claims");
     let of = |name: &str| {
         let row = rows.iter().find(|row| row.name == name);
-        row.expect("the reader knows the rows of claims").cells[column].ours
+        row.expect("the reader checks the rows of claims").cells[column].ours
     };
     let ours = [of(&claim.more), of(&claim.less)];
     ClaimComparison { says: claim.says.clone(), ours, holds: ours[0] > ours[1] * TIED }
 }
 
-fn alternatives(table: &Table, columns: &[ColumnHead], rows: &[RowComparison]) -> Vec<Alternative> {
-    let swapped = |(number, row): (usize, &Row)| {
+fn alternatives(
+    table: &RecipeTable,
+    columns: &[ColumnHead],
+    rows: &[RowComparison],
+) -> Vec<Alternative> {
+    let swapped = |(number, row): (usize, &RecipeRow)| {
         let instead_of = row.instead_of.clone()?;
         let mut rows = rows.to_vec();
         let place = rows.iter().position(|row| row.name == instead_of);
-        let place = place.expect("the reader knows the rows that are replaced");
+        let place = place.expect("the reader checks the rows that are replaced");
         for index in 0..columns.len() {
             rows[place].cells[index].ours = rows[number].cells[index].ours;
         }

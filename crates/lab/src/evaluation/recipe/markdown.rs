@@ -1,4 +1,4 @@
-//! The page of the book on recipes: each with its source, its tables and what does not match.
+//! The generated chapter on recipes: each with its source, its tables and its mismatches.
 
 use super::builtin::NOT_REPEATED;
 use super::compare::{Alternative, Repetition, TableComparison};
@@ -10,7 +10,7 @@ use crate::report::{Column, Emphasis, Grid, GridRow};
 /// Characters in a line of running text.
 const WIDTH: usize = 98;
 
-/// What stands before the recipes.
+/// Introduction of the chapter.
 const PREFACE: &[&str] = &[
     "Made by `mirrorball recipe --all --format markdown`; do not edit.",
     "Each recipe repeats an experiment that somebody else measured on real disks, on an \
@@ -25,7 +25,7 @@ const PREFACE: &[&str] = &[
      ours divided by the published value, and 1.00 where ours lies in a published range.",
 ];
 
-/// The page: what holds for all, how well each agrees, then a section each.
+/// The chapter: the introduction, the agreement of each recipe, then a section for each.
 pub fn page(repetitions: &[Repetition]) -> String {
     let mut page = "# Published experiments, repeated\n\n".to_owned();
     for text in PREFACE {
@@ -110,7 +110,7 @@ fn running(lead: &str, text: &str) -> String {
     format!("{lead}{}\n", lines.replace('\n', &indent))
 }
 
-/// A text of a recipe on one line: where its lines end says nothing.
+/// A text of a recipe on one line: its line ends have no meaning.
 fn paragraph(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! What can be measured of a row: one table, so that a recipe can only ask for what is here.
+//! The measures of a row: one table, which lists everything that a recipe may ask for.
 //!
 //! A measure sees all repeats of a row at once. Rates are means over the repeats; percentiles are
 //! read off the merged histograms. A measure of a member takes its devid from the column

@@ -1,5 +1,5 @@
-//! Repetitions as one HTML file that needs nothing else: a bar of ours beside one of the published
-//! value in every cell of a ranked column, and the same tables and remarks as the other forms.
+//! Repeated recipes as one self-contained HTML file: in every cell of a ranked column a bar of the
+//! published value and a bar of ours, and the same tables and remarks as the other formats.
 
 use super::compare::{CellComparison, ColumnHead, Repetition, TableComparison};
 use super::markdown::overview;
@@ -72,7 +72,7 @@ fn section(repetition: &Repetition) -> Markup {
     }
 }
 
-/// The pictures of a recipe's runs beside what the text says that they show.
+/// The pictures of a recipe's runs, with the claims of the source about them.
 fn pictures(repetition: &Repetition) -> Markup {
     let pictures = || repetition.tables.iter().flat_map(|table| &table.pictures);
     let ends = Ends::of(pictures());
@@ -81,14 +81,14 @@ fn pictures(repetition: &Repetition) -> Markup {
             div.beside {
                 div { @for picture in pictures() { (picture.draw(ends)) } }
                 div.says {
-                    h3 { "What the text says" }
+                    h3 { "Claims of the source" }
                     ul {
                         @for table in &repetition.tables {
                             @for claim in &table.claims { li { (in_words(claim)) } }
                         }
                     }
-                    p { "Dots are reads, by disk; steps are what each disk read and wrote. Steps "
-                        "without dots are writes." }
+                    p { "Dots are reads, coloured by disk. Steps are the bytes that each disk read and "
+                        "wrote; steps without dots are writes." }
                 }
             }
         }

@@ -11,7 +11,7 @@ use mirrorball_sim::record::Record;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// More dots than this say no more.
+/// Most dots in a picture; more would not be distinguishable.
 const DOTS_MAX: usize = 600;
 /// Width of both panes.
 const WIDTH: f64 = 560.0;
@@ -141,7 +141,7 @@ impl Picture {
     }
 }
 
-/// Where the axes of pictures that stand together end.
+/// Common ends of the axes of pictures shown together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     seconds: f64,

@@ -1,7 +1,7 @@
-//! A value as somebody published it: a number, or a range where the words give no more.
+//! A published value: a number, or a range where the source gives no number.
 //!
-//! In `recipe.toml` a number stands as it was printed, and a range as `[0, 21]`; `[900, inf]` is
-//! "more than 900". What lies within a range agrees with it.
+//! In `recipe.toml` a number is written as it was printed, and a range as `[0, 21]`; `[900, inf]`
+//! is "more than 900". A value within a range agrees with it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

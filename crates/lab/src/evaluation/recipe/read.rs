@@ -1,7 +1,7 @@
-//! Reads `recipe.toml` and the files that it names, and refuses what it cannot understand.
+//! Reads `recipe.toml` and the files that it names, and rejects everything invalid.
 //!
-//! Everything is checked before anything is run: unknown keys, columns that are no measure,
-//! policies, arrays, jobs that do not fit their array, and claims about rows that are not there.
+//! Everything is checked before anything is run: unknown keys, columns that are not measures,
+//! policies, arrays, jobs that do not fit their array, and claims about missing rows.
 
 use super::RECIPE_FILE;
 use super::measure::{self, Measure};
@@ -28,11 +28,11 @@ pub struct Recipe {
     /// What was measured and how we repeat it.
     pub about: String,
     /// What the sources leave free.
-    pub free: Vec<Free>,
+    pub free: Vec<FreeParameter>,
     /// What does not match, and the reason found.
     pub mismatch: String,
     /// Its tables.
-    pub tables: Vec<Table>,
+    pub tables: Vec<RecipeTable>,
     /// The arrays that its rows name, by file name.
     pub arrays: BTreeMap<String, ArraySpec>,
     /// The jobs that its rows name, by file name.
@@ -42,7 +42,7 @@ pub struct Recipe {
 /// A parameter that the source does not give.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Free {
+pub struct FreeParameter {
     /// Which.
     pub parameter: String,
     /// What it was set to.
@@ -51,7 +51,7 @@ pub struct Free {
     pub chosen: String,
 }
 
-/// Whether the number of the process that reads is even or odd: `btrfs/pid` goes by nothing else.
+/// Parity of the reading process's id, by which alone `btrfs/pid` decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Process {
@@ -63,7 +63,7 @@ pub enum Process {
 
 /// One published table.
 #[derive(Debug)]
-pub struct Table {
+pub struct RecipeTable {
     /// What it shows.
     pub title: String,
     /// What heads the names of the rows.
@@ -73,8 +73,8 @@ pub struct Table {
     /// Its columns.
     pub columns: Vec<TableColumn>,
     /// Its rows.
-    pub rows: Vec<Row>,
-    /// What the text says of it.
+    pub rows: Vec<RecipeRow>,
+    /// What the source claims about it in words.
     pub claims: Vec<Claim>,
     /// The rank agreement that a test holds it to; none where nothing is ranked.
     pub tau_at_least: Option<f64>,
@@ -91,7 +91,7 @@ pub struct TableColumn {
     pub name: String,
     /// What it shows.
     pub measure: &'static Measure,
-    /// Of which member, if the name says so; else the row does.
+    /// The member, if the column's name gives it; else the row's.
     pub devid: Option<u64>,
     /// Whether the rows are ranked by it.
     pub ranked: bool,
@@ -101,7 +101,7 @@ pub struct TableColumn {
 
 /// One row: a cell with its repeats, and what was published of it.
 #[derive(Debug)]
-pub struct Row {
+pub struct RecipeRow {
     /// What it is called.
     pub name: String,
     /// The policy, canonical.
@@ -122,11 +122,11 @@ pub struct Row {
     pub published: Vec<Option<Published>>,
 }
 
-/// Something that the text says and no figure: one row is above another in a column.
+/// A claim in words, without a figure: one row is above another in a column.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// What is said.
+    /// The words of the source.
     pub says: String,
     /// The column.
     pub column: String,
@@ -145,7 +145,7 @@ struct RecipeText {
     about: String,
     mismatch: String,
     #[serde(default)]
-    free: Vec<Free>,
+    free: Vec<FreeParameter>,
     #[serde(default = "one")]
     repeats: u64,
     process: Option<Process>,
@@ -238,9 +238,9 @@ impl Recipe {
     }
 }
 
-fn read_table(text: TableText, repeats: u64, process: Option<Process>) -> Result<Table> {
+fn read_table(text: TableText, repeats: u64, process: Option<Process>) -> Result<RecipeTable> {
     for name in text.ranked.iter().chain(text.tolerance.keys()) {
-        ensure!(text.columns.contains(name), "`{name}` is none of its columns");
+        ensure!(text.columns.contains(name), "`{name}` is not one of its columns");
     }
     let columns = text.columns.iter().map(|name| {
         let (measure, devid) = measure::find(name).ok_or_else(|| unknown_measure(name))?;
@@ -252,17 +252,24 @@ fn read_table(text: TableText, repeats: u64, process: Option<Process>) -> Result
     let repeats = text.repeats.unwrap_or(repeats);
     let defaults = Defaults { array: text.array, job: text.job, repeats, process };
     let rows = text.row.into_iter().map(|row| read_row(row, &columns, &defaults));
-    let rows: Vec<Row> = rows.collect::<Result<_>>()?;
+    let rows: Vec<RecipeRow> = rows.collect::<Result<_>>()?;
     for claim in &text.claim {
         let named = |name: &String| rows.iter().any(|row| row.name == *name);
-        ensure!(named(&claim.more), "a claim names `{}`, which is no row", claim.more);
-        ensure!(named(&claim.less), "a claim names `{}`, which is no row", claim.less);
-        ensure!(text.columns.contains(&claim.column), "`{}` is no column", claim.column);
+        ensure!(named(&claim.more), "a claim names the row `{}`, which does not exist", claim.more);
+        ensure!(named(&claim.less), "a claim names the row `{}`, which does not exist", claim.less);
+        ensure!(
+            text.columns.contains(&claim.column),
+            "a claim names the column `{}`, which does not exist",
+            claim.column
+        );
     }
     for of in rows.iter().filter_map(|row| row.instead_of.as_ref()) {
-        ensure!(rows.iter().any(|row| row.name == *of), "a row is instead of `{of}`, no row");
+        ensure!(
+            rows.iter().any(|row| row.name == *of),
+            "`instead_of` names the row `{of}`, which does not exist"
+        );
     }
-    Ok(Table {
+    Ok(RecipeTable {
         title: text.title,
         of: text.of,
         section: text.section,
@@ -283,7 +290,11 @@ struct Defaults {
     process: Option<Process>,
 }
 
-fn read_row(mut row: toml::Table, columns: &[TableColumn], defaults: &Defaults) -> Result<Row> {
+fn read_row(
+    mut row: toml::Table,
+    columns: &[TableColumn],
+    defaults: &Defaults,
+) -> Result<RecipeRow> {
     let policy = take_text(&mut row, "policy")?.ok_or_else(|| anyhow!("a row has no `policy`"))?;
     let policy = Spec::parse(&policy)?.to_string();
     let name = take_text(&mut row, "name")?.unwrap_or_else(|| policy.clone());
@@ -304,14 +315,14 @@ fn read_row(mut row: toml::Table, columns: &[TableColumn], defaults: &Defaults) 
         ensure!(!is_whole, "row `{name}` has no `devid` for the column `{}`", column.name);
         let value = row.remove(&column.name).map(|value| {
             Published::from_toml(&value)
-                .ok_or_else(|| anyhow!("row `{name}`: `{value}` is no number and no range"))
+                .ok_or_else(|| anyhow!("row `{name}`: `{value}` is neither a number nor a range"))
         });
         published.push(value.transpose()?);
     }
     if let Some(key) = row.keys().next() {
-        bail!("row `{name}`: `{key}` is none of the table's columns");
+        bail!("row `{name}`: `{key}` is not one of the table's columns");
     }
-    Ok(Row { name, policy, array, job, seeds, devid, instead_of, explained, published })
+    Ok(RecipeRow { name, policy, array, job, seeds, devid, instead_of, explained, published })
 }
 
 /// The first seeds whose runs are by a process of this parity.
@@ -342,5 +353,5 @@ fn take_number(row: &mut toml::Table, key: &str) -> Result<Option<u64>> {
 
 fn unknown_measure(name: &str) -> anyhow::Error {
     let known: Vec<&str> = measure::MEASURES.iter().map(|measure| measure.name).collect();
-    anyhow!("`{name}` is no measure (there are {})", known.join(", "))
+    anyhow!("`{name}` is not a measure (the measures are {})", known.join(", "))
 }

@@ -3,7 +3,7 @@
 //! Rows that share array, job, policy and seeds share their runs: `iostat` shows one run in a row
 //! per disk. Nothing is saved: all recipes together take less time than a cup of tea.
 
-use super::read::{Recipe, Row, Table};
+use super::read::{Recipe, RecipeRow, RecipeTable};
 use anyhow::{Context, Result};
 use mirrorball_core::histogram::Histogram;
 use mirrorball_sim::engine::{self, Contender, Run, Watch};
@@ -31,7 +31,7 @@ pub fn count(recipe: &Recipe) -> usize {
     keys(recipe).len()
 }
 
-/// Runs a recipe; `on_run` is told after each run.
+/// Runs a recipe and calls `on_run` after each run.
 ///
 /// # Errors
 /// If a run cannot start; the message names it.
@@ -69,19 +69,19 @@ fn keys(recipe: &Recipe) -> Vec<Key<'_>> {
     keys
 }
 
-fn row_keys(row: &Row) -> impl Iterator<Item = Key<'_>> {
+fn row_keys(row: &RecipeRow) -> impl Iterator<Item = Key<'_>> {
     row.seeds.iter().map(|&seed| (&*row.array, &*row.job, &*row.policy, seed))
 }
 
 impl Runs<'_> {
     /// The first repeat of a row.
-    pub(super) fn first(&self, row: &Row) -> &Record {
+    pub(super) fn first(&self, row: &RecipeRow) -> &Record {
         let key = row_keys(row).next().expect("a row has a repeat");
         let found = self.records.iter().find(|(known, _)| **known == key);
         found.expect("every row of the recipe was run").1
     }
 
-    pub(super) fn pool<'b>(&'b self, table: &'b Table, row: &'b Row) -> Pool<'b> {
+    pub(super) fn pool<'b>(&'b self, table: &'b RecipeTable, row: &'b RecipeRow) -> Pool<'b> {
         let records = row_keys(row).map(|key| {
             let found = self.records.iter().find(|(known, _)| **known == key);
             found.expect("every row of the recipe was run").1

@@ -1,4 +1,5 @@
-//! Recipes are read whole or refused with a reason, and what is built in is what the folder has.
+//! Recipes are read completely or rejected with a reason, and the built-in ones are those of the
+//! folder.
 
 use super::*;
 
@@ -31,7 +32,7 @@ fn every_built_in_recipe_is_understood_and_uses_all_its_files() {
     }
 }
 
-/// A recipe that is right, for what is wrong to be put into.
+/// A valid recipe, into which the tests put errors.
 const RECIPE: &str = r#"
 title = "a"
 sources = ["b"]
@@ -63,14 +64,14 @@ fn what_is_wrong_is_named() {
     read(RECIPE).unwrap();
     for (right, wrong, message) in [
         ("\"share_1\"]", "\"share\"]", "no `devid` for the column `share`"),
-        ("\"share_1\"]", "\"shre_1\"]", "`shre_1` is no measure"),
-        ("share_1 = [0, 50]", "share_2 = 3", "`share_2` is none of the table's columns"),
-        ("[0, 50]", "[50, 0]", "no number and no range"),
-        ("ranked = [\"read_iops\"]", "ranked = [\"x\"]", "`x` is none of its columns"),
+        ("\"share_1\"]", "\"shre_1\"]", "`shre_1` is not a measure"),
+        ("share_1 = [0, 50]", "share_2 = 3", "`share_2` is not one of the table's columns"),
+        ("[0, 50]", "[50, 0]", "neither a number nor a range"),
+        ("ranked = [\"read_iops\"]", "ranked = [\"x\"]", "`x` is not one of its columns"),
         ("policy = \"pid\"", "policy = \"pdi\"", "did you mean `pid`"),
         ("job = \"job.fio\"", "job = \"other.fio\"", "no file other.fio"),
         ("share_1 = [0, 50]", "process = \"both\"", "`process` is \"even\" or \"odd\""),
-        ("share_1 = [0, 50]", "instead_of = \"x\"", "instead of `x`, no row"),
+        ("share_1 = [0, 50]", "instead_of = \"x\"", "`instead_of` names the row `x`"),
     ] {
         let text = RECIPE.replace(right, wrong);
         assert_ne!(text, RECIPE, "{right}");
@@ -80,7 +81,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn a_run_is_set_beside_what_was_published() {
+fn a_run_is_compared_with_the_published_value() {
     let recipe = read(RECIPE).unwrap();
     let runs = run::run(&recipe, &|| ()).unwrap();
     let repetition = compare::Repetition::new(&recipe, &runs);

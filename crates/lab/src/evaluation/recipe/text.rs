@@ -1,4 +1,4 @@
-//! A repetition for a terminal: table by table, published and ours side by side.
+//! A repeated recipe for a terminal: table by table, published and simulated values side by side.
 
 use super::compare::{
     Agreement, Alternative, ClaimComparison, Repetition, RowComparison, TableComparison,
@@ -62,7 +62,7 @@ fn grid_row(table: &TableComparison, row: &RowComparison) -> GridRow {
     GridRow { emphasis, texts }
 }
 
-/// What stands below a table: how well it agrees, what the text says, what is explained.
+/// Remarks below a table: the agreement, the claims of the source, the explained differences.
 pub(super) fn remarks(table: &TableComparison) -> Vec<String> {
     let mut lines: Vec<String> = table.agreement.iter().map(agreement).collect();
     lines.extend(table.alternatives.iter().map(alternative));
@@ -99,7 +99,7 @@ fn alternative(alternative: &Alternative) -> String {
     format!("tau with {row:?} in the place of {instead_of:?}: {tau}")
 }
 
-/// What is said and whether it holds, in a line.
+/// A claim and whether it holds, in one line.
 pub(super) fn claim(claim: &ClaimComparison) -> String {
     let [more, less] = claim.ours.map(figure);
     let verdict = if claim.holds { "so it is here" } else { "not so here" };
@@ -118,7 +118,7 @@ pub(super) fn figure(value: f64) -> String {
 }
 
 fn wrapped(text: &str, width: usize) -> String {
-    // Texts of a recipe are written on several lines; where these end says nothing.
+    // Texts of a recipe are written on several lines; line ends have no meaning.
     let words: Vec<&str> = text.split_whitespace().collect();
     report::text::wrapped(&words.join(" "), width) + "\n"
 }

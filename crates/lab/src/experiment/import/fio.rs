@@ -20,7 +20,7 @@ mod sections;
 
 pub use logs::{Log, LogKind};
 
-use super::About;
+use super::ImportLabels;
 use crate::experiment::environment::Environment;
 use crate::experiment::hash::stable_hash;
 use crate::experiment::record::{
@@ -41,7 +41,7 @@ const SECTOR_BYTES: u64 = 512;
 /// # Errors
 /// If the text holds no output of fio 3, or one without latencies; the message follows the name of
 /// the file.
-pub fn cell(text: &[u8], logs: &[Log], about: &About) -> Result<CellRecord> {
+pub fn cell(text: &[u8], logs: &[Log], about: &ImportLabels) -> Result<CellRecord> {
     let document = Document::read(text)?;
     let sections = Sections::new(&document)?;
     let job = about.job.clone().unwrap_or_else(|| sections.joined_names());
@@ -85,8 +85,8 @@ pub fn cell(text: &[u8], logs: &[Log], about: &About) -> Result<CellRecord> {
 }
 
 /// The same files with the same names give the same key.
-fn key(text: &[u8], logs: &[Log], about: &About, job: &str) -> String {
-    let About { array, array_text, policy, .. } = about;
+fn key(text: &[u8], logs: &[Log], about: &ImportLabels, job: &str) -> String {
+    let ImportLabels { array, array_text, policy, .. } = about;
     let names = [array.as_str(), array_text, policy, job];
     let text = String::from_utf8_lossy(text);
     let logs = logs.iter().map(|log| log.text.as_str());

@@ -1,4 +1,4 @@
-//! Reading the text of an input, and what is said if there is none of its name.
+//! Reads the text of an input, and suggests a similar name if it does not exist.
 
 use anyhow::{Context, Error, Result, anyhow};
 use mirrorball_core::suggest::closest_name;
@@ -6,11 +6,11 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-/// No array and no job is larger than this; what has no end, such as `/dev/zero`, is.
+/// Largest array or job file, so that endless files such as `/dev/zero` are rejected.
 const BYTES_MAX: u64 = 4 << 20;
 
 /// A kind of input.
-pub(super) struct Kind {
+pub(super) struct InputKind {
     /// What messages call it.
     pub(super) name: &'static str,
     /// How its files end.
@@ -19,8 +19,8 @@ pub(super) struct Kind {
     pub(super) builtin: fn() -> Vec<&'static str>,
 }
 
-impl Kind {
-    /// Whether a name is meant as that of a file, be it there or not.
+impl InputKind {
+    /// True if a name is a path, whether or not the file exists.
     pub(super) fn is_path(&self, name: &str) -> bool {
         Path::new(name).exists() || name.contains('/') || name.ends_with(self.ending)
     }
@@ -28,7 +28,7 @@ impl Kind {
     /// The text of a file.
     ///
     /// # Errors
-    /// If it cannot be read; a near name is told if it is not there.
+    /// If it cannot be read; the message suggests a similar name if the file does not exist.
     pub(super) fn read(&self, path: &str) -> Result<String> {
         read_text(path).or_else(|error| {
             let guess = match error.kind() {
@@ -41,7 +41,7 @@ impl Kind {
         })
     }
 
-    /// That nothing has this name, neither a file nor what is compiled in.
+    /// The error for a name that is neither a file nor built in.
     pub(super) fn unknown(&self, name: &str) -> Error {
         let kind = self.name;
         let hint = match self.nearest(name) {
@@ -51,15 +51,15 @@ impl Kind {
         anyhow!("there is no file and no built-in {kind} `{name}` ({hint})")
     }
 
-    /// What is most like a name: a file in its folder, or what is compiled in.
+    /// The most similar name: a file in the same folder, or a built-in one.
     fn nearest(&self, name: &str) -> Option<String> {
         let path = Path::new(name);
         let folder = path.parent()?;
-        let beside = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        let entries = fs::read_dir(beside).into_iter().flatten().flatten();
+        let searched = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let entries = fs::read_dir(searched).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let mut files: Vec<String> = names.filter(|name| name.ends_with(self.ending)).collect();
-        // Folders have no order, and the first of equals is told.
+        // Folders have no order, and the first of equals is suggested.
         files.sort();
         let builtin = if name.contains('/') { Vec::new() } else { (self.builtin)() };
         let known = builtin.into_iter().chain(files.iter().map(String::as_str));
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// Reads a file; one of another kind, such as a pipe, as far as it could be an input.
+/// Reads a file, up to the largest size of an input.
 fn read_text(path: &str) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;

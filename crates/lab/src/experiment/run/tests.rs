@@ -137,7 +137,7 @@ fn a_failing_cell_ends_the_run_and_keeps_what_is_done() {
     let folder = TempDir::new().unwrap();
     let failing = MockExecutor { failing_policy: Some("b/y"), ..MockExecutor::default() };
     let error = run_all(&plan, folder.path(), 1, &failing).unwrap_err();
-    assert!(error.to_string().contains("told to fail"), "{error}");
+    assert!(error.to_string().contains("fails as configured"), "{error}");
     assert_eq!(failing.run_count(), 2, "the oracle is not started any more");
     let again = MockExecutor::default();
     run_all(&plan, folder.path(), 1, &again).unwrap();

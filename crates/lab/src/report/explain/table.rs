@@ -5,15 +5,15 @@ use crate::experiment::explain::{
     ChoiceMade, Explained, Figure, MemberShare, MirrorShown, READS_MAX, Taken, shown_bytes,
 };
 use crate::report::text::wrapped;
-use crate::report::{Column, Emphasis, Grid, GridRow, Layout, Room, Style, draw};
+use crate::report::{Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw};
 use mirrorball_core::units::Nanos;
 
 /// Width of running text where the terminal is wider.
 const TEXT_WIDTH_MAX: usize = 100;
 /// The least rank of a column of parts; the last part is left out first.
-const PARTS_RANK: u8 = 1;
+const PARTS_DROP_ORDER: u8 = 1;
 /// A score and its parts are what people came for: who read is left out before.
-const STREAM_RANK: u8 = u8::MAX;
+const STREAM_DROP_ORDER: u8 = u8::MAX;
 
 const LEGEND: [&str; 3] = [
     "* chosen, and the oracle could not have done better",
@@ -23,8 +23,8 @@ const LEGEND: [&str; 3] = [
 
 pub(super) fn render(explained: &Explained, style: Style) -> String {
     let width = style.width_columns.min(TEXT_WIDTH_MAX);
-    let room = Room { columns: style.width_columns, layout: Layout::Open };
-    let (grid, left_out) = choices(explained).fitted(room);
+    let limits = TableLimits { columns: style.width_columns, layout: Layout::Open };
+    let (grid, left_out) = choices(explained).fitted(limits);
     let mut text = wrapped(&explained.title(), width) + "\n\n" + &draw(&grid, style) + "\n";
     let legend = LEGEND.map(str::to_owned);
     for line in legend.into_iter().chain(remarks(explained, &left_out)) {
@@ -59,7 +59,7 @@ fn choices(explained: &Explained) -> Grid {
     let parts = explained.part_names();
     let mut columns = vec![
         Column::right("at s"),
-        Column::right("stream").spare(STREAM_RANK),
+        Column::right("stream").droppable(STREAM_DROP_ORDER),
         Column::right("offset"),
         Column::right("size"),
         Column::right("devid"),
@@ -68,9 +68,9 @@ fn choices(explained: &Explained) -> Grid {
     if explained.tells() {
         columns.push(Column::right(score.map_or("score".to_owned(), stacked)));
     }
-    let ranks = PARTS_RANK..;
+    let ranks = PARTS_DROP_ORDER..;
     columns.extend(
-        parts.iter().zip(ranks).map(|(part, rank)| Column::right(stacked(part)).spare(rank)),
+        parts.iter().zip(ranks).map(|(part, rank)| Column::right(stacked(part)).droppable(rank)),
     );
     columns.extend([Column::right("fore-\nseen"), Column::right("took")]);
     let rows = explained.choices.iter().flat_map(|choice| {

@@ -6,13 +6,13 @@ use crate::experiment::explain::{
 };
 use crate::experiment::inputs::Inputs;
 use crate::experiment::record::{ORACLE, PROGRAM_VERSION};
-use crate::report::Ink;
+use crate::report::ColourMode;
 use crate::report::html::decisions;
 use mirrorball_core::units::Nanos;
 use std::fs;
 use tempfile::TempDir;
 
-const STYLE: Style = Style { ink: Ink::Plain, width_columns: 80 };
+const STYLE: Style = Style { ink: ColourMode::Plain, width_columns: 80 };
 
 /// Two members that take 2 ms and 1 ms, one at a time each, under four readers.
 fn unequal(profile: &str) -> Inputs {

@@ -1,8 +1,8 @@
 //! What every chart is made of: scales, ticks, paths, colours, numbers, and the frame around.
 //!
 //! Geometry is pure: values in, places and path texts out, so that it is tested without a browser.
-//! A plot is a square of [`SIDE`] units that the page stretches to whatever room there is; strokes
-//! do not scale with it and every text stands outside of it in HTML, so a chart is as legible on a
+//! A plot is a square of [`SIDE`] units that the page stretches to the space available; strokes do
+//! not scale with it and every text is outside of it in HTML, so a chart is as legible on a
 //! phone as on a wall.
 
 pub(super) mod frame;

@@ -1,4 +1,4 @@
-//! The policy's own counters: what they stand at, and how they came there.
+//! Counters of the policy: final values, and their course over time.
 
 use super::View;
 use super::chart::scale::Scale;

@@ -55,7 +55,7 @@ fn body(explained: &Explained) -> Markup {
         h2 { "Members" }
         (members(explained))
         h2 { "Choices" }
-        @if !explained.tells() { p.tells { (explained.policy) " does not tell its reasons." } }
+        @if !explained.tells() { p.description { (explained.policy) " does not tell its reasons." } }
         @if explained.choices.len() > LISTED_MAX {
             p.note { "The first " (LISTED_MAX) " of " (explained.choices.len()) "; all are in "
                 "the CSV and JSON forms." }
@@ -72,7 +72,7 @@ fn legend() -> Markup {
             span { span."swatch key instead" {} "what it would have read instead, until when" }
             span { span."swatch key further" {} "read as well" }
         }
-        p.tells {
+        p.description {
             "Hindsight is choice by choice: what the disk would have done with what it held then, "
             "if nothing had come after. Hover over a bar for its figures."
         }
@@ -121,7 +121,7 @@ fn picture(explained: &Explained) -> Markup {
     };
     let lane_of = |devid: u64| devids.iter().position(|&it| it == devid).unwrap_or(0) as f64;
     let outline = |bar: &Bar| {
-        // A tenth of the lane stays free, so that lanes are told apart.
+        // A tenth of each lane stays free, as a gap between lanes.
         let row_height = 0.9 / lanes / rows as f64;
         let upper = 1.0 - (lane_of(bar.devid) + 0.05) / lanes - bar.row as f64 * row_height;
         let (left, right) = (x.place(millis(bar.from_ns)), x.place(millis(bar.until_ns)));

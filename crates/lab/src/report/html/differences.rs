@@ -12,7 +12,7 @@ use super::figures::whisker;
 use crate::experiment::study::{Change, ComparisonRow, JobComparison, Significance, Yardstick};
 use maud::{Markup, html};
 
-/// The axis reaches at least to so many times as fast.
+/// The axis reaches at least to this speed-up.
 const REACH_MIN: f64 = 1.25;
 /// And at most: longer bars are cut.
 const REACH_MAX: f64 = 32.0;
@@ -90,8 +90,8 @@ fn line(
     row: &ComparisonRow,
     change: &Change,
 ) -> Markup {
-    let number = view.roster.number(&row.policy);
-    let entry = view.roster.get(number);
+    let number = view.styles.number(&row.policy);
+    let entry = view.styles.get(number);
     let write = |value: f64| match yardstick {
         Yardstick::Iops => format!("{} IOPS", plain(value)),
         Yardstick::MeanLatency => duration(value),
@@ -102,7 +102,7 @@ fn line(
     let (class, words) = match change.significance {
         Significance::Faster => ("better", "faster"),
         Significance::Slower => ("worse", "slower"),
-        Significance::Tied => ("", "not to be told from equal"),
+        Significance::Tied => ("", "tied: the interval contains equality"),
         Significance::Unknown => ("", "one repeat: perhaps by chance"),
     };
     html! {

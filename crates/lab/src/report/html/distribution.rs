@@ -2,8 +2,8 @@
 //!
 //! It is the cumulative distribution on its side: along the bottom the part of requests that were
 //! at least so fast, each further nine as wide as the one before, upwards the latency on a
-//! logarithmic axis. On it the slowest request in ten thousand has as much room as the median, and
-//! lines end at the right, where their names stand. (The form is that of HdrHistogram's percentile
+//! logarithmic axis. On it the slowest request in ten thousand is as wide as the median, and lines
+//! end at the right, next to their names. (The form is that of HdrHistogram's percentile
 //! plots.)
 
 use super::View;
@@ -11,7 +11,7 @@ use super::chart::frame::{Axis, Frame, Steps, Unit, values};
 use super::chart::scale::{Scale, WIDE};
 use super::chart::{number, path};
 use super::gather::{JobSet, JobView, PolicyRun};
-use super::overlay::{Line, Overlay};
+use super::overlay::{Overlay, PolicyLine};
 use maud::html;
 use mirrorball_core::histogram::Histogram;
 
@@ -27,7 +27,7 @@ pub(super) fn chart(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Ove
     let nines = nines(job.most(|run| run.latency.count() as f64));
     let fractions = fractions(nines);
     let tail = Scale::Tail { nines };
-    let shown = job.runs().filter(|run| view.roster.get(run.policy).is_shown);
+    let shown = job.runs().filter(|run| view.styles.get(run.policy).is_shown);
     let least = micros(shown.map(floor_ns).min().unwrap_or(0));
     let most = job.most(|run| micros(run.latency.max().unwrap_or_default().0));
     let y = Scale::around(least, most);
@@ -53,21 +53,21 @@ pub(super) fn chart(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Ove
         let path = path::line(places);
         let shapes = html! {
             g data-policy=(run.policy) data-values=(values(line)) {
-                path class={ "line " (view.roster.get(run.policy).classes) } d=(path) {}
+                path class={ "line " (view.styles.get(run.policy).classes) } d=(path) {}
             }
         };
-        Some(Line { policy: run.policy, shapes, end })
+        Some(PolicyLine { policy: run.policy, shapes, end })
     };
     Overlay { frame, lines: set.runs.iter().filter_map(line).collect() }
 }
 
-/// The hundredth part of requests: below it a line says little and would take half the axis. A
-/// policy that is not shown from the start may begin lower, on the axis itself.
+/// The first percentile: lower latencies would take half the axis. A policy that is not shown
+/// initially may begin lower, on the axis itself.
 fn floor_ns(run: &PolicyRun<'_>) -> u64 {
     if run.latency.count() == 0 { u64::MAX } else { run.latency.quantile(0.01).0 }
 }
 
-/// How many nines the longest run knows: one request lies beyond the last.
+/// Number of nines that the longest run can show: one request is slower than the last.
 fn nines(count: f64) -> f64 {
     count.max(1.0).log10().clamp(NINES_MIN, NINES_MAX)
 }
@@ -87,7 +87,7 @@ fn latencies(histogram: &Histogram, fractions: &[f64]) -> Vec<Option<f64>> {
     fractions.iter().map(latency).collect()
 }
 
-/// A fraction as a percentile: with as many digits as tell it from the next.
+/// A fraction as a percentile, with enough digits to differ from the next.
 fn percentile(fraction: f64) -> String {
     let rest = 100.0 * (1.0 - fraction);
     let decimals = (1.0 - rest.log10()).ceil().clamp(0.0, 6.0) as usize;

@@ -14,20 +14,20 @@ use crate::experiment::study::{Direction, Estimate, JobStudy, RowFigures, Standi
 use maud::{Markup, html};
 
 /// A column of the table.
-struct Column {
+struct FigureColumn {
     heading: &'static str,
     pick: fn(&RowFigures) -> Estimate,
     write: fn(f64) -> String,
 }
 
-const COLUMNS: [Column; 7] = [
-    Column { heading: "IOPS", pick: |figures| figures.iops, write: plain },
-    Column { heading: "MiB/s", pick: |figures| figures.mib_per_s, write: plain },
-    Column { heading: "mean", pick: |figures| figures.mean_us, write: duration },
-    Column { heading: "p50", pick: |figures| figures.p50_us, write: duration },
-    Column { heading: "p99", pick: |figures| figures.p99_us, write: duration },
-    Column { heading: "p99.9", pick: |figures| figures.p99_9_us, write: duration },
-    Column { heading: "p99.99", pick: |figures| figures.p99_99_us, write: duration },
+const COLUMNS: [FigureColumn; 7] = [
+    FigureColumn { heading: "IOPS", pick: |figures| figures.iops, write: plain },
+    FigureColumn { heading: "MiB/s", pick: |figures| figures.mib_per_s, write: plain },
+    FigureColumn { heading: "mean", pick: |figures| figures.mean_us, write: duration },
+    FigureColumn { heading: "p50", pick: |figures| figures.p50_us, write: duration },
+    FigureColumn { heading: "p99", pick: |figures| figures.p99_us, write: duration },
+    FigureColumn { heading: "p99.9", pick: |figures| figures.p99_9_us, write: duration },
+    FigureColumn { heading: "p99.99", pick: |figures| figures.p99_99_us, write: duration },
 ];
 
 /// The table of one set.
@@ -62,7 +62,7 @@ pub(super) fn draw(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Mark
 }
 
 fn row(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>, run: &PolicyRun<'_>) -> Markup {
-    let entry = view.roster.get(run.policy);
+    let entry = view.styles.get(run.policy);
     let figures = &run.row.figures;
     html! {
         tr data-policy=(run.policy) {

@@ -1,14 +1,14 @@
-//! From records to what is drawn: repeats together, on one grid of time per job.
+//! Prepares records for drawing: merges repeats, with one time grid per job.
 //!
 //! Every chart of a job shares its scales, whichever policy or set it shows; otherwise they could
 //! not be compared at a glance. Counts are spread over the columns of the grid that an interval
-//! covers; rates of a column are the mean over repeats, with the least and the most beside it.
+//! covers; rates of a column are the mean over repeats, with the minimum and the maximum.
 
 use super::chart::scale::Scale;
 use super::grid::TimeGrid;
 use super::heat::heat_scale;
-use super::roster::Roster;
 use super::series::Series;
+use super::series_styles::SeriesStyles;
 use crate::experiment::record::CellRecord;
 use crate::experiment::results::ResultSet;
 use crate::experiment::study::{Direction, JobStudy, Row};
@@ -57,19 +57,19 @@ pub(super) struct PolicyRun<'a> {
 }
 
 /// The jobs of all sets, in the order in which they first appear.
-pub(super) fn jobs<'a>(parts: &'a [ResultSet], roster: &Roster) -> Vec<JobView<'a>> {
+pub(super) fn jobs<'a>(parts: &'a [ResultSet], styles: &SeriesStyles) -> Vec<JobView<'a>> {
     let mut names: Vec<&'a str> = Vec::new();
     for job in parts.iter().flat_map(|part| &part.study.jobs) {
         if !names.contains(&job.job.as_str()) {
             names.push(&job.job);
         }
     }
-    names.iter().enumerate().map(|(number, name)| job_view(parts, roster, number, name)).collect()
+    names.iter().enumerate().map(|(number, name)| job_view(parts, styles, number, name)).collect()
 }
 
 fn job_view<'a>(
     parts: &'a [ResultSet],
-    roster: &Roster,
+    styles: &SeriesStyles,
     number: usize,
     name: &'a str,
 ) -> JobView<'a> {
@@ -82,7 +82,7 @@ fn job_view<'a>(
     devids.dedup();
     let job_set = |(part, set): (usize, &'a ResultSet)| {
         let study = set.study.jobs.iter().find(|job| job.job == name)?;
-        let run = |row| policy_run(set, study, row, roster, &grid);
+        let run = |row| policy_run(set, study, row, styles, &grid);
         Some(JobSet { part, study, runs: study.rows.iter().map(run).collect() })
     };
     let sets: Vec<JobSet<'a>> = parts.iter().enumerate().filter_map(job_set).collect();
@@ -102,7 +102,7 @@ fn policy_run<'a>(
     set: &'a ResultSet,
     study: &'a JobStudy,
     row: &'a Row,
-    roster: &Roster,
+    styles: &SeriesStyles,
     grid: &TimeGrid,
 ) -> PolicyRun<'a> {
     let mut latency = Histogram::default();
@@ -117,7 +117,7 @@ fn policy_run<'a>(
         .filter(|record| record.cell.job == study.job && record.cell.policy == row.policy)
         .collect();
     let series = Series::new(&repeats, grid, study.judged_by);
-    PolicyRun { policy: roster.number(&row.policy), row, latency, series }
+    PolicyRun { policy: styles.number(&row.policy), row, latency, series }
 }
 
 impl<'a> JobView<'a> {

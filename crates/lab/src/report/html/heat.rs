@@ -13,7 +13,7 @@ use maud::{Markup, html};
 /// Colours of heat in the style sheet, `h0` (fast) and so on.
 const LEVELS: usize = 9;
 
-/// The heat map of one policy; none if no read is known over time.
+/// The heat map of one policy; none without latencies over time.
 pub(super) fn panel(view: &View<'_>, subject: &Subject<'_, '_>) -> Option<Markup> {
     let Subject { job, run, .. } = subject;
     let columns_known = &run.series.percentiles;

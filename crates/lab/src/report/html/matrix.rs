@@ -1,7 +1,7 @@
 //! Policies against jobs as a heat map, which is also where policies are chosen.
 //!
-//! A cell is a policy's speed in percent of the best of the job; the mark says whether it is the
-//! best or cannot be told from it. The figure behind it and its interval appear on hovering.
+//! A cell is a policy's speed in percent of the best of the job; a mark shows the best and its
+//! ties. The figure and its interval appear on hovering.
 
 use super::View;
 use super::chart::number::{duration, percent, plain};
@@ -30,7 +30,7 @@ pub(super) fn draw(view: &View<'_>, part: usize) -> Markup {
                 }
                 tbody {
                     @for row in &study.matrix.rows {
-                        @let number = view.roster.number(&row.policy);
+                        @let number = view.styles.number(&row.policy);
                         tr data-row=(number) {
                             th scope="row" { (chooser(view, number)) }
                             td class={ "number " (level(row.geometric_mean)) } {
@@ -50,7 +50,7 @@ pub(super) fn draw(view: &View<'_>, part: usize) -> Markup {
 
 /// The box that shows or hides a policy on the whole page.
 fn chooser(view: &View<'_>, number: usize) -> Markup {
-    let entry = view.roster.get(number);
+    let entry = view.styles.get(number);
     html! {
         label {
             input type="checkbox" data-choose=(number) checked[entry.is_shown]
@@ -88,7 +88,7 @@ fn in_words(job: &JobStudy, row: &Row) -> String {
     };
     let standing = match standing {
         Standing::Best => ", the best",
-        Standing::Tied => ", cannot be told from the best",
+        Standing::Tied => ", tied with the best",
         Standing::Behind => "",
         Standing::Reference => ", for reference",
     };
@@ -107,18 +107,17 @@ pub(super) fn mark(standing: Standing) -> &'static str {
 /// What the marks and colours mean.
 pub(super) fn legend(view: &View<'_>) -> Markup {
     let one_repeat = view.parts.iter().all(|part| part.study.plan.seeds.len() < 2);
-    let has_oracle = view.roster.all().any(|(_, entry)| entry.name == ORACLE);
+    let has_oracle = view.styles.all().any(|(_, entry)| entry.name == ORACLE);
     html! {
-        p.tells {
+        p.description {
             "★ best of the job. "
             @if one_repeat {
-                "With one repeat there is no interval, and no tie can be told. "
+                "With one repeat there is no interval, and ties cannot be tested. "
             } @else {
-                "= cannot be told from the best: the 95 % interval of the paired differences holds \
-                 zero. "
+                "= tied with the best: the 95 % interval of the paired differences contains zero. "
             }
             @if has_oracle {
-                "The oracle sees which disk will answer first and takes no part. "
+                "The oracle reads from the disk that will answer first; it is not ranked. "
             }
             "Hover over a cell for its figure and interval; tick a policy to see it below."
         }

@@ -7,7 +7,7 @@ use super::chart::{number, path};
 use super::gather::{JobView, PolicyRun};
 use super::panels::Subject;
 use super::rates::{columns, time_axis};
-use super::series::MemberSeries;
+use super::series::MemberCurves;
 use maud::{Markup, html};
 
 /// Colours of members in the style sheet, `m0` and so on, dark to light.
@@ -47,10 +47,10 @@ pub(super) fn share(view: &View<'_>, subject: &Subject<'_, '_>) -> Option<Markup
 }
 
 /// Where each member's share lies in the pile, column by column.
-pub(super) fn piles(members: &[MemberSeries]) -> Vec<Vec<Option<(f64, f64)>>> {
+pub(super) fn piles(members: &[MemberCurves]) -> Vec<Vec<Option<(f64, f64)>>> {
     let columns = members.first().map_or(0, |member| member.share.len());
     let mut below = vec![0.0; columns];
-    let mut pile = |member: &MemberSeries| {
+    let mut pile = |member: &MemberCurves| {
         let spans = member.share.iter().zip(&mut below).map(|(share, below)| {
             let span = (*below, *below + (*share)?);
             *below = span.1;
@@ -81,12 +81,12 @@ pub(super) struct Lines {
     /// As in [`Frame`].
     pub(super) unit: &'static str,
     /// What is drawn.
-    pub(super) pick: fn(&MemberSeries) -> &Vec<Option<f64>>,
+    pub(super) pick: fn(&MemberCurves) -> &Vec<Option<f64>>,
 }
 
-/// A line per member; none if nothing is known of them. All panels share the scale of the policies
-/// that are shown from the start; one that goes beyond has its own and says so, since a single
-/// policy with thousands of I/O in flight would flatten everything else.
+/// A line per member; none without data. All panels share the scale of the policies that are shown
+/// initially. A panel that exceeds it gets its own scale and a remark, since one policy with
+/// thousands of I/O in flight would flatten all other lines.
 pub(super) fn lines(view: &View<'_>, subject: &Subject<'_, '_>, what: &Lines) -> Option<Markup> {
     let Subject { job, run, .. } = subject;
     if run.series.members.is_empty() {
@@ -96,7 +96,7 @@ pub(super) fn lines(view: &View<'_>, subject: &Subject<'_, '_>, what: &Lines) ->
         let all = run.series.members.iter().flat_map(|member| (what.pick)(member)).flatten();
         all.copied().fold(0.0, f64::max)
     };
-    let shown = job.runs().filter(|run| view.roster.get(run.policy).is_shown);
+    let shown = job.runs().filter(|run| view.styles.get(run.policy).is_shown);
     let usual = shown.map(most).fold(0.0, f64::max);
     let has_own_scale = most(run) > usual;
     let y = Scale::up_to_a_tick(if has_own_scale { most(run) } else { usual }, SMALL);
@@ -106,13 +106,13 @@ pub(super) fn lines(view: &View<'_>, subject: &Subject<'_, '_>, what: &Lines) ->
         part: subject.set.part,
         policy: Some(run.policy),
         label: subject.label(view, what.label),
-        caption: html! { @if has_own_scale { span.unit { "on a scale of its own" } } },
+        caption: html! { @if has_own_scale { span.unit { "different scale" } } },
         x: time_axis(job),
         y: Axis::new(y, SMALL, number::short),
         steps: columns(job),
         unit: Unit::Word(what.unit),
     };
-    let line = |member: &MemberSeries| {
+    let line = |member: &MemberCurves| {
         let line = (what.pick)(member);
         let middle = |column: usize| (column as f64 + 0.5) / line.len() as f64;
         let places = line.iter().enumerate();

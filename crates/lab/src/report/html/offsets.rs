@@ -93,7 +93,7 @@ fn heat_ends(job: &JobView<'_>) -> String {
     format!("{},{}", number::bare(from), number::bare(to))
 }
 
-/// What is shown anyway; the rest would only take room.
+/// Rounds to three digits, which is all that is shown, to keep the page small.
 fn three_digits(value: u64) -> u64 {
     let unit = 10u64.pow(value.max(1).ilog10().saturating_sub(2));
     (value + unit / 2) / unit * unit

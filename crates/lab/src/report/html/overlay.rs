@@ -1,4 +1,4 @@
-//! A chart with a line per policy: drawn for those shown from the start, packed for the others.
+//! A chart with a line per policy: drawn for those shown initially, packed for the others.
 
 use super::View;
 use super::chart::frame::{EndLabel, Frame, end_label};
@@ -9,11 +9,11 @@ pub(super) struct Overlay {
     /// Everything but the lines.
     pub(super) frame: Frame,
     /// A line per policy.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<PolicyLine>,
 }
 
 /// One policy's line.
-pub(super) struct Line {
+pub(super) struct PolicyLine {
     /// The policy.
     pub(super) policy: usize,
     /// Its shapes, in one group that names the policy.
@@ -25,7 +25,7 @@ pub(super) struct Line {
 impl Overlay {
     /// The chart with the lines that are shown from the start.
     pub(super) fn draw(&self, view: &View<'_>) -> Markup {
-        let shown = || self.lines.iter().filter(|line| view.roster.get(line.policy).is_shown);
+        let shown = || self.lines.iter().filter(|line| view.styles.get(line.policy).is_shown);
         self.frame.draw_with(
             &html! { @for line in shown() { (line.shapes) } },
             None,
@@ -33,7 +33,7 @@ impl Overlay {
         )
     }
 
-    /// The line of one policy, saying where it belongs, for its parcel.
+    /// The line of one policy with its slot, for the packed block.
     pub(super) fn rest(&self, view: &View<'_>, policy: usize) -> Markup {
         let line = self.lines.iter().find(|line| line.policy == policy);
         html! {
@@ -49,10 +49,10 @@ impl Overlay {
     }
 }
 
-impl Line {
+impl PolicyLine {
     /// The policy's name at the end of its line.
     fn name(&self, view: &View<'_>) -> Markup {
-        let entry = view.roster.get(self.policy);
+        let entry = view.styles.get(self.policy);
         end_label(&EndLabel {
             policy: self.policy,
             place: self.end,

@@ -1,10 +1,10 @@
-//! The page: what stands where.
+//! The order of figures on the report page.
 
 use super::chart::number::counted;
 use super::gather::JobView;
+use super::lazy_panels::packed;
 use super::overlay::Overlay;
 use super::panels;
-use super::stash::parcel;
 use super::{View, appendix, differences, distribution, figures, matrix, rates, verdict};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -44,8 +44,8 @@ pub(super) fn draw(view: &View<'_>) -> Markup {
                     }
                 }
                 div.tip role="status" aria-live="polite" hidden {}
-                @for (number, entry) in view.roster.all() {
-                    @if !entry.is_shown { (parcel(number, &rest(number))) }
+                @for (number, entry) in view.styles.all() {
+                    @if !entry.is_shown { (packed(number, &rest(number))) }
                 }
                 script { (PreEscaped(SCRIPT)) }
             }
@@ -64,9 +64,9 @@ fn title(view: &View<'_>) -> String {
     names.join(" and ")
 }
 
-/// The rule that hides what is not chosen: one style sheet hides a policy everywhere.
+/// The CSS rule that hides the policies that are not chosen, everywhere on the page.
 fn hidden(view: &View<'_>) -> String {
-    let hidden = view.roster.all().filter(|(_, entry)| !entry.is_shown);
+    let hidden = view.styles.all().filter(|(_, entry)| !entry.is_shown);
     let selectors: Vec<String> =
         hidden.map(|(number, _)| format!("[data-policy=\"{number}\"]")).collect();
     if selectors.is_empty() {
@@ -82,7 +82,7 @@ fn head(view: &View<'_>) -> Markup {
         header.bar {
             a.name href="#top" { "Mirrorball" }
             ul.legend aria-label="policies shown" {
-                @for (number, entry) in view.roster.all() {
+                @for (number, entry) in view.styles.all() {
                     li data-policy=(number) {
                         button type="button" data-hide=(number)
                             title={ "hide " (entry.name) }
@@ -133,9 +133,9 @@ fn summary(view: &View<'_>) -> Markup {
                 label { input type="checkbox" data-only; " only rows that are shown" }
             }
             @for place in 0..view.parts.len() { (matrix::draw(view, place)) }
-            p.tells.keys {
-                "In every chart: hover or use ← → for figures, drag or press + − to zoom, double \
-                 click or press 0 to see it whole again."
+            p.description.keys {
+                "In every chart: hover or press ← → for figures; drag or press + − to zoom; double \
+                 click or press 0 to reset the zoom."
             }
         }
     }
@@ -147,7 +147,7 @@ fn overlays(view: &View<'_>, job: &JobView<'_>) -> Vec<Overlay> {
     distributions.chain(rates::charts(view, job)).collect()
 }
 
-/// Which charts stand side by side: those of one kind; with a single set, all rates.
+/// Groups the charts that are side by side: those of one kind; with a single set, all rates.
 fn rows(charts: &[Overlay], sets: usize) -> impl Iterator<Item = &[Overlay]> {
     let kind = |chart: &Overlay| chart.frame.kind;
     charts.chunk_by(move |left, right| match sets {

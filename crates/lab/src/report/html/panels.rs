@@ -1,6 +1,6 @@
-//! What is drawn for each policy by itself, side by side for the policies that are shown.
+//! Charts of one policy each, side by side for the policies that are shown.
 //!
-//! A kind of panel is a row of [`KINDS`]: a heading, what it tells, a legend, and a function that
+//! A kind of panel is a row of [`KINDS`]: a heading, a description, a legend, and a function that
 //! draws one policy. **Adding a kind is one file and one row.** All panels of a kind under one job
 //! share their scales.
 
@@ -10,16 +10,16 @@ use super::{counters, heat, members, offsets};
 use maud::{Markup, html};
 
 /// One kind of panel.
-pub(super) struct Kind {
+pub(super) struct PanelKind {
     /// Its name for the script and tests.
     pub(super) name: &'static str,
     heading: &'static str,
-    tells: &'static str,
+    description: &'static str,
     legend: fn(&JobView<'_>) -> Markup,
     draw: fn(&View<'_>, &Subject<'_, '_>) -> Option<Markup>,
 }
 
-/// Whose panel is drawn.
+/// The policy, job and set that a panel shows.
 pub(super) struct Subject<'v, 'a> {
     /// The job.
     pub(super) job: &'v JobView<'a>,
@@ -30,40 +30,42 @@ pub(super) struct Subject<'v, 'a> {
 }
 
 /// Every kind, in the order of the page.
-pub(super) const KINDS: [Kind; 5] = [
-    Kind {
+pub(super) const KINDS: [PanelKind; 5] = [
+    PanelKind {
         name: "heat",
         heading: "Percentiles of read latency over time",
-        tells: "Strong colour is a moment in which reads were slow; in the upper rows only a few.",
+        description: "Strong colour: reads were slow at that time. The upper rows show the slowest \
+                      few of them.",
         legend: heat::legend,
         draw: heat::panel,
     },
-    Kind {
+    PanelKind {
         name: "share",
         heading: "Share of reads per member over time",
-        tells: "How the policy spreads reads; background reads included.",
+        description: "How the policy spreads reads over members, background reads included.",
         legend: members::legend,
         draw: members::share,
     },
-    Kind {
+    PanelKind {
         name: "queue",
         heading: "Queue depth per member over time",
-        tells: "I/O in flight on average. A line far above the others is a member that holds up.",
+        description: "Mean I/O in flight. A line far above the others is a member that delays requests.",
         legend: members::legend,
         draw: members::queue,
     },
-    Kind {
+    PanelKind {
         name: "offsets",
         heading: "Offset over time per member, and seeks",
-        tells: "Where sampled reads of the job went, coloured by how long they took. Slopes are \
-                streams, clouds are random; seeks count each I/O that does not follow the last.",
+        description: "Position of sampled reads of the job, coloured by latency. Sequential streams \
+                      are slopes, random reads are clouds. A seek is an I/O that does not start \
+                      where the previous one ended.",
         legend: offsets::legend,
         draw: offsets::panel,
     },
-    Kind {
+    PanelKind {
         name: "counters",
-        heading: "The policy's own counters",
-        tells: "At the end of the first repeat, and their course.",
+        heading: "Counters of the policy",
+        description: "Values at the end of the first repeat, with their course over time.",
         legend: |_| html! {},
         draw: counters::panel,
     },
@@ -71,8 +73,8 @@ pub(super) const KINDS: [Kind; 5] = [
 
 /// The panels of the policies that are shown from the start, kind by kind.
 pub(super) fn draw(view: &View<'_>, job: &JobView<'_>) -> Markup {
-    let of_kind = |kind: &Kind| {
-        let shown = |run: &PolicyRun<'_>| view.roster.get(run.policy).is_shown;
+    let of_kind = |kind: &PanelKind| {
+        let shown = |run: &PolicyRun<'_>| view.styles.get(run.policy).is_shown;
         let mut subjects_shown: Vec<Subject<'_, '_>> =
             subjects(job).filter(|subject| shown(subject.run)).collect();
         subjects_shown.sort_by_key(|subject| (subject.run.policy, subject.set.part));
@@ -84,7 +86,7 @@ pub(super) fn draw(view: &View<'_>, job: &JobView<'_>) -> Markup {
             @if has_any {
                 section.kind {
                     h4 { (kind.heading) }
-                    p.tells { (kind.tells) }
+                    p.description { (kind.description) }
                     ((kind.legend)(job))
                     div.multiples data-slot={ (kind.name) "-" (job.number) } {
                         @for panel in panels { (panel) }
@@ -96,8 +98,8 @@ pub(super) fn draw(view: &View<'_>, job: &JobView<'_>) -> Markup {
     html! { @for kind in &KINDS { (of_kind(kind)) } }
 }
 
-/// Every panel of one policy, each saying where it belongs: what the script puts in when the
-/// reader chooses the policy.
+/// Every panel of one policy, each naming its slot: the script inserts them when the reader chooses
+/// the policy.
 pub(super) fn of_policy(view: &View<'_>, policy: usize) -> String {
     let mut text = String::new();
     for job in &view.jobs {
@@ -114,9 +116,9 @@ fn subjects<'v, 'a>(job: &'v JobView<'a>) -> impl Iterator<Item = Subject<'v, 'a
     job.sets.iter().flat_map(move |set| set.runs.iter().map(move |run| Subject { job, set, run }))
 }
 
-fn panel(view: &View<'_>, kind: &Kind, subject: &Subject<'_, '_>) -> Option<Markup> {
+fn panel(view: &View<'_>, kind: &PanelKind, subject: &Subject<'_, '_>) -> Option<Markup> {
     let drawn = (kind.draw)(view, subject)?;
-    let entry = view.roster.get(subject.run.policy);
+    let entry = view.styles.get(subject.run.policy);
     Some(html! {
         div.panel data-policy=(subject.run.policy) data-part=(subject.set.part)
             data-for={ (kind.name) "-" (subject.job.number) }
@@ -131,9 +133,9 @@ fn panel(view: &View<'_>, kind: &Kind, subject: &Subject<'_, '_>) -> Option<Mark
 }
 
 impl Subject<'_, '_> {
-    /// What a chart shows, for those who do not see it.
+    /// Text alternative of a chart.
     pub(super) fn label(&self, view: &View<'_>, what: &str) -> String {
-        let (name, job) = (&view.roster.get(self.run.policy).name, self.job.name);
+        let (name, job) = (&view.styles.get(self.run.policy).name, self.job.name);
         format!("{what}: {name} under {job}{}", view.of_set(self.set.part))
     }
 }

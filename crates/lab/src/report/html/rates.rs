@@ -8,8 +8,8 @@ use super::chart::number;
 use super::chart::path;
 use super::chart::scale::{Scale, WIDE};
 use super::gather::{JobSet, JobView, PolicyRun};
-use super::overlay::{Line, Overlay};
-use super::series::{Range, Series};
+use super::overlay::{Overlay, PolicyLine};
+use super::series::{RateRange, Series};
 use crate::experiment::study::Direction;
 use maud::{Markup, html};
 
@@ -18,10 +18,10 @@ struct Rate {
     kind: &'static str,
     unit: &'static str,
     caption: [&'static str; 2],
-    pick: fn(&Series) -> &[Option<Range>],
+    pick: fn(&Series) -> &[Option<RateRange>],
 }
 
-/// What is drawn: of writes, only those to members are known over time.
+/// The charts of rates. Writes over time are recorded per member only.
 const RATES: [Rate; 2] = [
     Rate {
         kind: "iops",
@@ -37,7 +37,7 @@ const RATES: [Rate; 2] = [
     },
 ];
 
-/// The charts of each quantity, set by set; none of what is not known over time.
+/// The charts of each quantity, set by set; quantities without data over time have none.
 pub(super) fn charts(view: &View<'_>, job: &JobView<'_>) -> Vec<Overlay> {
     let has_any = |rate: &&Rate| job.most(|run| most(run, rate)) > 0.0;
     let of_sets = |rate| job.sets.iter().map(move |set| chart(view, job, set, rate));
@@ -67,13 +67,13 @@ fn chart(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>, rate: &Rate) -> O
     let line = |run: &PolicyRun<'_>| {
         let ranges = (rate.pick)(&run.series);
         let end = y.place(ranges.iter().flatten().last()?.mean);
-        let shapes = shapes(run, ranges, y, &view.roster.get(run.policy).classes);
-        Some(Line { policy: run.policy, shapes, end })
+        let shapes = shapes(run, ranges, y, &view.styles.get(run.policy).classes);
+        Some(PolicyLine { policy: run.policy, shapes, end })
     };
     Overlay { frame, lines: set.runs.iter().filter_map(line).collect() }
 }
 
-fn shapes(run: &PolicyRun<'_>, ranges: &[Option<Range>], y: Scale, classes: &str) -> Markup {
+fn shapes(run: &PolicyRun<'_>, ranges: &[Option<RateRange>], y: Scale, classes: &str) -> Markup {
     let middle = |column: usize| (column as f64 + 0.5) / ranges.len() as f64;
     let places = ranges.iter().enumerate();
     let means = places.clone().map(|(at, range)| Some((middle(at), y.place((*range)?.mean))));

@@ -17,12 +17,12 @@
   const shown = new Set(start);
   let unpacking = Promise.resolve();
 
-  // Panels of a policy that was hidden from the start wait in a parcel.
+  // Panels of a policy that was hidden from the start wait in a packed.
   async function unpack(policy) {
-    const parcel = document.querySelector(`[data-parcel="${policy}"]`);
-    if (!parcel) return;
-    const bytes = Uint8Array.from(atob(parcel.textContent), (letter) => letter.charCodeAt(0));
-    parcel.remove();
+    const packed = document.querySelector(`[data-lazy="${policy}"]`);
+    if (!packed) return;
+    const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
+    packed.remove();
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     const template = document.createElement("template");
     template.innerHTML = await new Response(stream).text();

@@ -21,15 +21,15 @@ const DOTS_MAX: usize = 300;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Series {
     /// Requests per second.
-    pub(super) iops: Vec<Option<Range>>,
+    pub(super) iops: Vec<Option<RateRange>>,
     /// MiB per second.
-    pub(super) mib_per_s: Vec<Option<Range>>,
+    pub(super) mib_per_s: Vec<Option<RateRange>>,
     /// Latencies in microseconds, one for each of [`HEAT_ROWS`].
     pub(super) percentiles: Vec<Option<[f64; 5]>>,
     /// Whether those are percentiles of means, as an imported log may have them.
     pub(super) is_of_means: bool,
     /// One per member.
-    pub(super) members: Vec<MemberSeries>,
+    pub(super) members: Vec<MemberCurves>,
     /// Sampled reads.
     pub(super) dots: Vec<Dot>,
     /// The policy's counters in the first repeat, as they were saved.
@@ -38,7 +38,7 @@ pub(super) struct Series {
 
 /// The mean over repeats, and the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Range {
+pub(super) struct RateRange {
     /// The least of any repeat.
     pub(super) least: f64,
     /// The mean.
@@ -49,10 +49,10 @@ pub(super) struct Range {
 
 /// One member.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct MemberSeries {
+pub(super) struct MemberCurves {
     /// Its devid.
     pub(super) devid: u64,
-    /// Its part of all members' reads, 0 to 1; none while nobody reads.
+    /// Its part of all members' reads, 0 to 1; none while there are no reads.
     pub(super) share: Vec<Option<f64>>,
     /// I/O in flight, on average.
     pub(super) queue: Vec<Option<f64>>,
@@ -96,7 +96,7 @@ impl Series {
                     (time[column] >= least).then(|| amount[column] / time[column])
                 })
             };
-            (0..grid.count).map(|column| Range::of(pairs(column).flatten().collect())).collect()
+            (0..grid.count).map(|column| RateRange::of(pairs(column).flatten().collect())).collect()
         };
         Series {
             iops: rate(requests),
@@ -110,13 +110,13 @@ impl Series {
     }
 }
 
-impl Range {
+impl RateRange {
     /// The range of some rates; none if there are none.
-    fn of(rates: Vec<f64>) -> Option<Range> {
+    fn of(rates: Vec<f64>) -> Option<RateRange> {
         let mean = rates.iter().sum::<f64>() / rates.len() as f64;
         let least = rates.iter().copied().reduce(f64::min)?;
         let most = rates.iter().copied().reduce(f64::max)?;
-        Some(Range { least, mean, most })
+        Some(RateRange { least, mean, most })
     }
 }
 
@@ -207,7 +207,7 @@ fn quantiles(mut bins: Vec<(u32, u64)>) -> Option<[f64; 5]> {
     Some([a?, b?, c?, d?, e?])
 }
 
-fn members(repeats: &[&CellRecord], grid: &TimeGrid, seconds: &[Vec<f64>]) -> Vec<MemberSeries> {
+fn members(repeats: &[&CellRecord], grid: &TimeGrid, seconds: &[Vec<f64>]) -> Vec<MemberCurves> {
     let first = &repeats[0].intervals.members;
     let summed = |place: usize, pick: fn(&crate::experiment::record::MemberSeries) -> &Vec<u64>| {
         let mut sum = vec![0.0; grid.count];
@@ -232,7 +232,7 @@ fn members(repeats: &[&CellRecord], grid: &TimeGrid, seconds: &[Vec<f64>]) -> Ve
     first
         .iter()
         .enumerate()
-        .map(|(place, member)| MemberSeries {
+        .map(|(place, member)| MemberCurves {
             devid: member.devid,
             share: over(&reads[place], &all, 1.0),
             queue: over(&summed(place, |m| &m.wait_us), &time, 1e-6),

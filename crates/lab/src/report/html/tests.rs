@@ -127,7 +127,7 @@ fn many_policies_are_packed_and_few_are_shown() {
     policies.push("btrfs/pid");
     let page = render(&[result_set("out", plan(&["job"], &policies, 2), made_up)]);
     let page = body(&page);
-    assert_eq!(page.matches("data-parcel=").count(), 14 - 4, "the best three and the baseline");
+    assert_eq!(page.matches("data-lazy=").count(), 14 - 4, "the best three and the baseline");
     assert_eq!(page.matches(" checked").count(), 4);
     assert_eq!(page.matches("<figure class=\"chart\" data-kind=\"heat\"").count(), 4);
     let colours: Vec<&str> = page

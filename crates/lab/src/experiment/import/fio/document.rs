@@ -27,14 +27,14 @@ pub(super) struct Document {
     pub(super) global_options: Options,
     /// One per job, clone or group, depending on `group_reporting`.
     #[serde(alias = "client_stats", default)]
-    pub(super) jobs: Vec<Job>,
+    pub(super) jobs: Vec<FioJob>,
     #[serde(default)]
     disk_util: Vec<Disk>,
 }
 
 /// One job, or several that are reported together.
 #[derive(Debug, Deserialize)]
-pub(super) struct Job {
+pub(super) struct FioJob {
     pub(super) jobname: String,
     #[serde(default, deserialize_with = "amount")]
     pub(super) groupid: u64,
@@ -106,7 +106,7 @@ pub(super) struct Disk {
     pub(super) read_ios: u64,
     #[serde(default, deserialize_with = "amount")]
     pub(super) write_ios: u64,
-    /// Only newer versions tell.
+    /// Printed by newer versions only.
     #[serde(default, deserialize_with = "amount")]
     pub(super) read_sectors: u64,
     #[serde(default, deserialize_with = "amount")]
@@ -169,9 +169,9 @@ impl Document {
     }
 }
 
-/// A number of things, from whatever kind of number stands for it.
+/// A count, from any kind of JSON number.
 fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let number = serde_json::Number::deserialize(deserializer)?;
-    // A float becomes the nearest amount; what is negative counts nothing.
+    // A float is rounded; a negative number counts as zero.
     Ok(number.as_u64().unwrap_or_else(|| number.as_f64().unwrap_or(0.0) as u64))
 }

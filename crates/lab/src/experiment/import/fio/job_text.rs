@@ -7,7 +7,7 @@
 use super::document::{Document, Options};
 use serde_json::Value;
 
-/// Options that say where things lie and what is written down, not what is done.
+/// Options for file locations and logs, which do not change the workload.
 const ABOUT_PLACE: [&str; 11] = [
     "name",
     "filename",

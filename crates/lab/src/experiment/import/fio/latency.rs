@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use mirrorball_core::histogram::{Histogram, bin_middle, bin_of};
 use mirrorball_core::units::Nanos;
 
-/// More than anybody counts, and few enough to add up many files.
+/// Larger than any real count, and small enough to add up many files.
 const COUNT_MAX: u128 = 1 << 48;
 
 /// The latencies of a direction that has some, and where they come from: the best there is.

@@ -1,8 +1,8 @@
 //! fio's logs (`write_bw_log`, `write_iops_log`, `write_lat_log`) as intervals.
 //!
 //! A line is `time in ms, value, direction, block size, …` (fio's HOWTO, "Log File Formats"). With
-//! `log_avg_msec` a line stands for the window since the line before, its value is a mean and its
-//! block size is zero; otherwise it stands for one request. Only reads (direction 0) are drawn.
+//! `log_avg_msec` a line is the window since the line before, its value is a mean and its
+//! block size is zero; otherwise it is one request. Only reads (direction 0) are drawn.
 //! Times of a job's log count from the start of that job.
 //!
 //! Bandwidth comes from the bandwidth logs, else from single requests in latency logs, else from
@@ -54,7 +54,7 @@ impl Log {
     /// A log by its file's name, `PREFIX_KIND.NUMBER.log` or `PREFIX_KIND.log`, and its text.
     ///
     /// # Errors
-    /// If the name does not say what the values are.
+    /// If the name does not contain the kind of log.
     pub fn new(name: &str, text: String) -> Result<Log> {
         let stem = name.strip_suffix(".log").unwrap_or(name);
         let (stem, number) = match stem.rsplit_once('.') {
@@ -68,7 +68,7 @@ impl Log {
                 Ok(Log { kind, number, name: name.to_owned(), text })
             }
             _ => Err(anyhow!(
-                "{name}: its name does not say what it logs (fio calls logs NAME_bw.1.log, \
+                "{name}: unknown kind of log (fio names logs NAME_bw.1.log, \
                  NAME_iops.1.log, NAME_lat.1.log or NAME_clat.1.log)"
             )),
         }
@@ -111,7 +111,7 @@ struct Entry {
     from_ns: u64,
     until_ns: u64,
     value: u64,
-    /// None if the line stands for a window.
+    /// None if the line is a window.
     size_bytes: Option<u64>,
 }
 

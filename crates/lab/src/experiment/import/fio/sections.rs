@@ -5,7 +5,7 @@
 //! groups nearly always (`new_group` without it would have them run at once).
 
 use super::NS_PER_MS;
-use super::document::{Direction, Document, Job};
+use super::document::{Direction, Document, FioJob};
 use super::latency::histogram;
 use crate::experiment::record::{
     DirectionRecord, LatencyRecord, LatencySource, Percentiles, SectionRecord, per_second,
@@ -35,7 +35,7 @@ impl Sections {
         let mut sections: Vec<Section> = Vec::new();
         let mut group = document.jobs[0].groupid;
         let (mut group_from_ns, mut group_until_ns) = (0, 0);
-        let are_clones = |left: &Job, right: &Job| {
+        let are_clones = |left: &FioJob, right: &FioJob| {
             (&left.jobname, left.groupid) == (&right.jobname, right.groupid)
         };
         for clones in document.jobs.chunk_by(are_clones) {
@@ -54,7 +54,7 @@ impl Sections {
         Ok(Sections { sections })
     }
 
-    /// What the run is called if nobody says: the names of its jobs.
+    /// Default name of the run: the names of its jobs.
     pub(super) fn joined_names(&self) -> String {
         let names: Vec<&str> =
             self.sections.iter().map(|section| section.record.name.as_str()).collect();
@@ -100,25 +100,27 @@ impl Sections {
 }
 
 impl Section {
-    fn new(clones: &[Job], from_ns: u64) -> Result<Section> {
+    fn new(clones: &[FioJob], from_ns: u64) -> Result<Section> {
         let name = clones[0].jobname.clone();
         let is_split = clones.iter().all(|job| {
             let kinds = [&job.read, &job.write, &job.trim];
             job.mixed.is_none() || kinds.iter().any(|direction| direction.total_ios > 0)
         });
         if !is_split {
-            bail!("job `{name}` does not tell reads from writes (drop unified_rw_reporting)");
+            bail!(
+                "job `{name}` has joint figures of reads and writes (run fio without unified_rw_reporting)"
+            );
         }
-        // Where it was told to go on after errors it counts them.
+        // With `continue_on_error` fio counts errors.
         if let Some(job) = clones.iter().find(|job| job.error != 0 && job.total_err == 0) {
             let error = std::io::Error::from_raw_os_error(job.error.min(4_095) as i32);
             bail!("job `{name}` ended before its time: {error}");
         }
-        let runtime = |job: &Job| job.read.runtime.max(job.write.runtime).max(job.trim.runtime);
+        let runtime = |job: &FioJob| job.read.runtime.max(job.write.runtime).max(job.trim.runtime);
         let runtime_ms = clones.iter().map(runtime).max().unwrap_or(0);
         let measured_ns = runtime_ms.saturating_mul(NS_PER_MS);
         let mut latency = LatencySource::TotalBins;
-        let mut direction = |pick: fn(&Job) -> &Direction| -> Result<Option<DirectionRecord>> {
+        let mut direction = |pick: fn(&FioJob) -> &Direction| -> Result<Option<DirectionRecord>> {
             let all: Vec<&Direction> = clones.iter().map(pick).collect();
             let (record, source) =
                 combined(&all, measured_ns).map_err(|error| anyhow!("job `{name}` {error:#}"))?;
@@ -144,7 +146,7 @@ impl Section {
 }
 
 /// As many as fio reports, or as `numjobs` says if it reports them together.
-fn clone_count(clones: &[Job]) -> u64 {
+fn clone_count(clones: &[FioJob]) -> u64 {
     let option = clones[0].options.get("numjobs").and_then(|value| value.as_str()?.parse().ok());
     (clones.len() as u64).max(option.unwrap_or(1))
 }

@@ -34,8 +34,8 @@ const GROUPS_LOGS: [(&str, &str); 6] = [
 ];
 const SINGLE_LOG: &str = include_str!("fixtures/single_lat.1.log");
 
-fn about() -> About {
-    About {
+fn about() -> ImportLabels {
+    ImportLabels {
         array: "pair".to_owned(),
         array_text: String::new(),
         policy: "btrfs/pid".to_owned(),
@@ -253,7 +253,7 @@ fn what_is_no_output_of_fio_is_told_apart() {
 #[test]
 fn logs_that_are_none_are_refused() {
     let error = Log::new("run_hist.1.log", String::new()).unwrap_err().to_string();
-    assert!(error.starts_with("run_hist.1.log: its name does not say what it logs"), "{error}");
+    assert!(error.starts_with("run_hist.1.log: unknown kind of log"), "{error}");
     let with = |text: &str| {
         let log = Log::new("x_lat.1.log", text.to_owned()).unwrap();
         cell(SINGLE.as_bytes(), &[log], &about()).unwrap_err().to_string()
@@ -287,7 +287,7 @@ fn files_are_repeats_and_are_added_once() {
 #[test]
 fn repeats_are_counted_over_everything_that_is_there() {
     let folder = TempDir::new().unwrap();
-    let other = About { policy: "kakra/queue".to_owned(), ..about() };
+    let other = ImportLabels { policy: "kakra/queue".to_owned(), ..about() };
     let of_other = cell(SINGLE.as_bytes(), &[], &other).unwrap();
     add(folder.path(), vec![imported(GROUPS), imported(SINGLE), of_other]).unwrap();
     let again = cell(GROUPS.as_bytes(), &[], &other).unwrap();
@@ -298,13 +298,14 @@ fn repeats_are_counted_over_everything_that_is_there() {
 #[test]
 fn a_folder_of_something_else_is_refused() {
     let folder = TempDir::new().unwrap();
-    let refusal = |about: &About| check_folder(folder.path(), about).unwrap_err().to_string();
+    let refusal =
+        |about: &ImportLabels| check_folder(folder.path(), about).unwrap_err().to_string();
     check_folder(folder.path(), &about()).unwrap();
     add(folder.path(), vec![imported(SINGLE)]).unwrap();
     check_folder(folder.path(), &about()).unwrap();
-    let elsewhere = About { array: "six".to_owned(), ..about() };
+    let elsewhere = ImportLabels { array: "six".to_owned(), ..about() };
     assert!(refusal(&elsewhere).contains("`six` here, pair there"), "{}", refusal(&elsewhere));
-    let changed = About { array_text: "profile".to_owned(), ..about() };
+    let changed = ImportLabels { array_text: "profile".to_owned(), ..about() };
     assert!(refusal(&changed).contains("another array of that name there"));
     std::fs::write(folder.path().join("plan.json"), "{}").unwrap();
     assert!(refusal(&about()).contains("holds the results of a run"), "{}", refusal(&about()));

@@ -9,7 +9,7 @@ use super::scale::{Rank, Scale, Tick};
 use super::{SIDE, path};
 use maud::{Markup, html};
 
-/// What a chart is, besides its shapes.
+/// A chart without its shapes.
 pub(in crate::report::html) struct Frame {
     /// Its kind, as the script and tests call it.
     pub(in crate::report::html) kind: &'static str,
@@ -19,9 +19,9 @@ pub(in crate::report::html) struct Frame {
     pub(in crate::report::html) part: usize,
     /// The policy it is about, if about one.
     pub(in crate::report::html) policy: Option<usize>,
-    /// What it shows, for those who do not see it.
+    /// Text alternative.
     pub(in crate::report::html) label: String,
-    /// What stands above it.
+    /// Caption above the chart.
     pub(in crate::report::html) caption: Markup,
     /// The horizontal axis.
     pub(in crate::report::html) x: Axis,
@@ -42,7 +42,7 @@ pub(in crate::report::html) struct Axis {
 
 /// What hovering goes through, left to right.
 pub(in crate::report::html) enum Steps {
-    /// So many columns of so many seconds.
+    /// Number of columns, and the seconds of each.
     Columns { count: usize, seconds: f64 },
     /// Named places, each as (place, name).
     Places(Vec<(f64, String)>),
@@ -133,7 +133,7 @@ pub(in crate::report::html) fn values(values: impl IntoIterator<Item = Option<f6
 }
 
 impl Axis {
-    /// The axis of a scale with about so many steps; `write` names its ticks.
+    /// The axis of a scale with about `steps` steps; `write` names its ticks.
     pub(in crate::report::html) fn new(scale: Scale, steps: f64, write: fn(f64) -> String) -> Axis {
         let ticks = scale.ticks(steps).into_iter().map(|tick| (tick, write(tick.value))).collect();
         Axis { ticks, has_rules: true, title: "" }

@@ -82,7 +82,7 @@ fn trimmed(value: f64) -> String {
     trimmed_to(value, 3)
 }
 
-/// With at most so many decimals, and no more than needed.
+/// With at most `decimals` decimals, and no more than needed.
 fn trimmed_to(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     if text.contains('.') {

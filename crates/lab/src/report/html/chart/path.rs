@@ -7,7 +7,7 @@ use super::SIDE;
 use std::fmt::Write;
 
 /// A point as fractions of the plot, the second one upwards.
-pub(in crate::report::html) type Place = (f64, f64);
+pub(in crate::report::html) type Point = (f64, f64);
 
 /// A path under construction.
 #[derive(Default)]
@@ -18,7 +18,7 @@ struct Pen {
 }
 
 /// A line through `places`, broken where there is none.
-pub(in crate::report::html) fn line(places: impl IntoIterator<Item = Option<Place>>) -> String {
+pub(in crate::report::html) fn line(places: impl IntoIterator<Item = Option<Point>>) -> String {
     let mut pen = Pen::default();
     let mut draws = false;
     for place in places {
@@ -97,14 +97,14 @@ pub(in crate::report::html) fn rules(places: impl IntoIterator<Item = f64>) -> S
 }
 
 impl Pen {
-    fn move_to(&mut self, place: Place) {
+    fn move_to(&mut self, place: Point) {
         let (x, y) = units(place);
         let _ = write!(self.text, "M{x} {y}");
         self.at = (x, y);
         self.command = 'M';
     }
 
-    fn line_to(&mut self, place: Place) {
+    fn line_to(&mut self, place: Point) {
         let (x, y) = units(place);
         let (right, down) = (x - self.at.0, y - self.at.1);
         self.at = (x, y);
@@ -138,6 +138,6 @@ impl Pen {
 }
 
 /// In units of the plot, downwards as SVG counts.
-fn units((x, y): Place) -> (i64, i64) {
+fn units((x, y): Point) -> (i64, i64) {
     ((x * SIDE).round() as i64, ((1.0 - y) * SIDE).round() as i64)
 }

@@ -1,4 +1,4 @@
-//! From values to places on an axis, and the ticks beside it.
+//! Maps values to positions on an axis, and computes its ticks.
 //!
 //! A place is a fraction of the axis, 0 at its start. Three kinds of axis are enough: linear,
 //! logarithmic, and the stretched tail of a distribution, on which each further nine (90 %, 99 %,
@@ -8,7 +8,7 @@
 pub(in crate::report::html) const WIDE: f64 = 4.0;
 /// Steps that the upright axis of a small chart aims at.
 pub(in crate::report::html) const SMALL: f64 = 2.0;
-/// Decades up to which a logarithmic axis has room to name 2 and 5 between the powers of ten.
+/// Most decades of a logarithmic axis that also labels 2 and 5 between the powers of ten.
 const DECADES_WITH_HALVES: f64 = 2.5;
 
 /// An axis.
@@ -18,7 +18,7 @@ pub(in crate::report::html) enum Scale {
     Linear { from: f64, to: f64 },
     /// Equal factors.
     Log { from: f64, to: f64 },
-    /// Fractions of a distribution, from none to so many nines.
+    /// Fractions of a distribution, from zero to `nines` nines.
     Tail { nines: f64 },
 }
 
@@ -27,7 +27,7 @@ pub(in crate::report::html) enum Scale {
 pub(in crate::report::html) struct Tick {
     /// The value it marks.
     pub(in crate::report::html) value: f64,
-    /// Where it stands, 0 to 1.
+    /// Position on the axis, 0 to 1.
     pub(in crate::report::html) place: f64,
     /// When it is shown.
     pub(in crate::report::html) rank: Rank,
@@ -38,7 +38,7 @@ pub(in crate::report::html) struct Tick {
 pub(in crate::report::html) enum Rank {
     /// Always.
     Main,
-    /// Where there is room for every tick.
+    /// On axes wide enough for every tick.
     Other,
     /// Only when the axis is magnified.
     Fine,
@@ -54,7 +54,7 @@ impl Scale {
     pub(in crate::report::html) fn up_to_a_tick(to: f64, steps: f64) -> Scale {
         let to = if to > 0.0 { to } else { 1.0 };
         let step = step(to, steps);
-        // A hair of rounding shall not add a step.
+        // A rounding error must not add a step.
         Scale::Linear { from: 0.0, to: (to / step - 1e-9).ceil().max(1.0) * step }
     }
 
@@ -68,7 +68,7 @@ impl Scale {
         Scale::Log { from: from / 1.08, to: to * 1.08 }
     }
 
-    /// Where `value` stands, held within the axis.
+    /// Position of `value`, clamped to the axis.
     pub(in crate::report::html) fn place(&self, value: f64) -> f64 {
         let place = match *self {
             Scale::Linear { from, to } => (value - from) / (to - from),
@@ -116,7 +116,7 @@ impl Scale {
                 }
             }
         }
-        // An axis within one decade has nothing but halves to go by.
+        // An axis within one decade has no other ticks than halves.
         if ticks.iter().filter(|tick| tick.rank == Rank::Main).count() < 2 {
             let halves = ticks.iter_mut().filter(|tick| tick.rank == Rank::Other);
             halves.for_each(|tick| tick.rank = Rank::Main);
@@ -141,7 +141,7 @@ impl Scale {
     }
 }
 
-/// A step of 1, 2 or 5 times a power of ten, about so many of which make `span`.
+/// A step of 1, 2 or 5 times a power of ten; about `steps` of them make `span`.
 fn step(span: f64, steps: f64) -> f64 {
     let rough = span / steps;
     let power = 10f64.powf(rough.log10().floor());

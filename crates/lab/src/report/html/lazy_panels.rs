@@ -1,20 +1,21 @@
-//! What is not shown from the start, packed small: one parcel per policy.
+//! Lazy panels: the charts of policies that are not shown initially, compressed, one block per
+//! policy.
 //!
 //! Panels for dozens of policies would make the page several times larger and slow to open, though
-//! few are ever looked at. They are drawn all the same, deflated (zlib, RFC 1950) and written in
-//! base64 (RFC 4648); the script unpacks a parcel when its policy is chosen.
+//! a reader opens few of them. They are compressed (zlib, RFC 1950) and encoded in base64 (RFC
+//! 4648); the script unpacks a block when the reader chooses its policy.
 
 use maud::{Markup, PreEscaped, html};
 
-/// The smallest that zlib's levels reach: a page is made once and sent around.
+/// The highest compression level: a page is written once and read often.
 const LEVEL: u8 = 9;
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// A parcel of HTML for the script.
-pub(super) fn parcel(policy: usize, html: &str) -> Markup {
+/// A compressed block of HTML, which the script unpacks.
+pub(super) fn packed(policy: usize, html: &str) -> Markup {
     let packed = miniz_oxide::deflate::compress_to_vec_zlib(html.as_bytes(), LEVEL);
     html! {
-        script type="application/zlib+base64" data-parcel=(policy) {
+        script type="application/zlib+base64" data-lazy=(policy) {
             (PreEscaped(base64(&packed)))
         }
     }
@@ -49,9 +50,9 @@ mod tests {
     }
 
     #[test]
-    fn a_parcel_unpacks_to_what_went_in() {
+    fn packed_html_unpacks_unchanged() {
         let html = "<p>✓</p>".repeat(100);
-        let text = parcel(7, &html).into_string();
+        let text = packed(7, &html).into_string();
         let coded = text.split_once('>').unwrap().1.split_once('<').unwrap().0;
         assert!(coded.len() < html.len() / 4);
         let digit = |c: u8| DIGITS.iter().position(|&digit| digit == c).unwrap_or(0) as u32;

@@ -1,39 +1,47 @@
 //! The table of policies against jobs.
 //!
-//! As many jobs as fit stand beside each other, their names folded more tightly if that helps; the
-//! rest is continued below. What a policy's worst job is goes first where room is short.
+//! As many jobs as fit are columns of one table, their names folded more tightly if that helps;
+//! further jobs follow in further tables. The column of the worst job is dropped first.
 
 use super::job::NAME_MAX;
-use super::{Sheet, clipped, percent};
+use super::{TitledTable, clipped, percent};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::{Matrix, MatrixRow};
-use crate::report::grid::{Column, Emphasis, Grid, GridRow, Room};
+use crate::report::grid::{Column, Emphasis, Grid, GridRow, TableLimits};
 
-/// Jobs beside each other; more are continued below.
+/// Most jobs in one table; further jobs follow in further tables.
 const COLUMNS_MAX: usize = 7;
 /// Widths at which names of jobs are folded in a heading: the first that fits is taken.
 const FOLDED_WIDTHS: [usize; 2] = [9, 6];
 
-pub(super) fn sheets(matrix: &Matrix, room: Room) -> Vec<Sheet> {
+pub(super) fn tables(matrix: &Matrix, limits: TableLimits) -> Vec<TitledTable> {
     let places: Vec<usize> = (0..matrix.jobs.len()).collect();
-    let is_narrow =
-        |sheets: &[Sheet]| sheets.iter().all(|sheet| sheet.grid.width(room.layout) <= room.columns);
-    let mut sheets = Vec::new();
+    let is_narrow = |tables: &[TitledTable]| {
+        tables.iter().all(|table| table.grid.width(limits.layout) <= limits.columns)
+    };
+    let mut tables = Vec::new();
     for count in (1..=COLUMNS_MAX.min(places.len())).rev() {
         for fold in FOLDED_WIDTHS {
             let parts = places.chunks(count).enumerate();
-            sheets = parts.map(|(part, places)| sheet(matrix, places, part, fold, room)).collect();
-            let is_whole = sheets.iter().all(|sheet: &Sheet| sheet.left_out.is_empty());
-            if is_narrow(&sheets) && (is_whole || fold == FOLDED_WIDTHS[1]) {
-                return sheets;
+            tables =
+                parts.map(|(part, places)| table(matrix, places, part, fold, limits)).collect();
+            let is_whole = tables.iter().all(|table: &TitledTable| table.left_out.is_empty());
+            if is_narrow(&tables) && (is_whole || fold == FOLDED_WIDTHS[1]) {
+                return tables;
             }
         }
     }
     // Nothing is narrow enough: a job to a table is as narrow as it gets.
-    sheets
+    tables
 }
 
-fn sheet(matrix: &Matrix, places: &[usize], part: usize, fold: usize, room: Room) -> Sheet {
+fn table(
+    matrix: &Matrix,
+    places: &[usize],
+    part: usize,
+    fold: usize,
+    limits: TableLimits,
+) -> TitledTable {
     let is_first = part == 0;
     let mut columns = vec![Column::left("policy")];
     if is_first {
@@ -41,7 +49,7 @@ fn sheet(matrix: &Matrix, places: &[usize], part: usize, fold: usize, room: Room
     }
     columns.extend(places.iter().map(|&place| Column::right(folded(&matrix.jobs[place], fold))));
     if is_first {
-        columns.extend([Column::right("worst").spare(1), Column::left("under").spare(2)]);
+        columns.extend([Column::right("worst").droppable(1), Column::left("under").droppable(2)]);
     }
     let row = |row: &MatrixRow| {
         let mut texts = vec![clipped(&row.policy, NAME_MAX)];
@@ -62,7 +70,7 @@ fn sheet(matrix: &Matrix, places: &[usize], part: usize, fold: usize, room: Room
     }
     let continued = if is_first { "" } else { ", continued" };
     let heading = format!("speed in % of the best policy{continued}");
-    Sheet::fitted(heading, Grid { columns, rows }, room)
+    TitledTable::fitted(heading, Grid { columns, rows }, limits)
 }
 
 /// A long name on several lines of about `width`, broken behind its hyphens; a part that is far

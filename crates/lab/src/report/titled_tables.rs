@@ -2,7 +2,7 @@
 //!
 //! A block per job with a row per policy, the best first and the oracle last (`job`); then the
 //! policies against the jobs (`matrix`). Several sets are compared in tables of their own
-//! (`comparison`). A table that is too wide for its room loses its spare columns.
+//! (`comparison`). A table that is too wide loses its droppable columns.
 
 mod comparison;
 mod job;
@@ -10,32 +10,32 @@ mod matrix;
 
 pub(super) use comparison::{all as comparisons, legend as comparison_legend};
 
-use super::grid::{Grid, Room};
+use super::grid::{Grid, TableLimits};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::Study;
 use mirrorball_core::units::Nanos;
 
 /// A table with its heading and remarks.
-pub(super) struct Sheet {
+pub(super) struct TitledTable {
     pub(super) heading: String,
     pub(super) grid: Grid,
-    /// What is not as it should be.
+    /// Warnings, for example failed requests.
     pub(super) notes: Vec<String>,
-    /// What else belongs to the table.
+    /// Further remarks about the table.
     pub(super) remarks: Vec<String>,
-    /// Titles of columns that there was no room for.
+    /// Titles of the columns that did not fit.
     pub(super) left_out: Vec<String>,
 }
 
-impl Sheet {
-    /// A sheet whose table has lost what `room` is too narrow for.
-    fn fitted(heading: String, grid: Grid, room: Room) -> Sheet {
-        let (grid, left_out) = grid.fitted(room);
-        Sheet { heading, grid, notes: Vec::new(), remarks: Vec::new(), left_out }
+impl TitledTable {
+    /// A table without the columns that do not fit into `limits`.
+    fn fitted(heading: String, grid: Grid, limits: TableLimits) -> TitledTable {
+        let (grid, left_out) = grid.fitted(limits);
+        TitledTable { heading, grid, notes: Vec::new(), remarks: Vec::new(), left_out }
     }
 }
 
-/// One line: what was compared.
+/// One line: the array and the numbers of policies, jobs and repeats.
 pub(super) fn title(study: &Study) -> String {
     let plan = &study.plan;
     let seeds: Vec<String> = plan.seeds.iter().map(u64::to_string).collect();
@@ -50,41 +50,42 @@ pub(super) fn title(study: &Study) -> String {
 }
 
 /// Every table of a study.
-pub(super) fn all(study: &Study, room: Room) -> Vec<Sheet> {
-    let mut sheets: Vec<Sheet> = study.jobs.iter().map(|job| job::sheet(job, room)).collect();
-    sheets.extend(matrix::sheets(&study.matrix, room));
-    sheets
+pub(super) fn all(study: &Study, limits: TableLimits) -> Vec<TitledTable> {
+    let mut tables: Vec<TitledTable> =
+        study.jobs.iter().map(|job| job::table(job, limits)).collect();
+    tables.extend(matrix::tables(&study.matrix, limits));
+    tables
 }
 
-/// What the marks and columns mean: lines of remarks that may stand beside each other.
+/// The legend of marks and columns: lines of remarks that may be printed on one line.
 pub(super) fn legend(study: &Study) -> Vec<Vec<&'static str>> {
     let ties = match study.plan.seeds.len() {
-        1 => "one repeat: no interval, and no tie can be told",
-        _ => "= not to be told from it (the 95 % interval of the difference holds zero)",
+        1 => "one repeat: no interval, ties cannot be tested",
+        _ => "= tied with it (the 95 % interval of the difference contains zero)",
     };
-    let merged = "latencies: all repeats' bins together";
+    let merged = "latencies: from the merged histograms of all repeats";
     let mut lines = vec![
         vec!["* best of the job", ties],
         vec!["± half the 95 % interval of IOPS over repeats", merged],
     ];
     if study.jobs.iter().flat_map(|job| &job.rows).any(|row| row.extra_per_read > 0.0) {
-        lines.push(vec!["extra reads: those that another mirror's answer made useless"]);
+        lines.push(vec!["extra reads: redundant reads whose answer came after another mirror's"]);
     }
     if study.jobs.iter().flat_map(|job| &job.rows).any(|row| row.withdrawn_per_read > 0.0) {
-        lines.push(vec!["withdrawn reads: those taken back before a member began them"]);
+        lines.push(vec!["withdrawn reads: redundant reads cancelled before a member began them"]);
     }
     if study.plan.contenders().any(|policy| policy == ORACLE) {
         lines.push(vec![
-            "oracle: asks the disks which mirror will finish first; greedy, so not a strict bound",
+            "oracle: reads the mirror that will finish first; greedy, so not a strict bound",
         ]);
     }
     lines
 }
 
 /// The titles of all columns that were left out of some table, each once.
-pub(super) fn left_out(sheets: &[Sheet]) -> Vec<String> {
+pub(super) fn left_out(tables: &[TitledTable]) -> Vec<String> {
     let mut titles: Vec<String> = Vec::new();
-    for title in sheets.iter().flat_map(|sheet| &sheet.left_out) {
+    for title in tables.iter().flat_map(|table| &table.left_out) {
         if !titles.contains(title) {
             titles.push(title.clone());
         }

@@ -1,8 +1,8 @@
 //! The table of one job: a row per policy, the best first and the oracle last.
 
-use super::{Sheet, clipped, counted, micros, number};
+use super::{TitledTable, clipped, counted, micros, number};
 use crate::experiment::study::{Direction, JobStudy, Row, RowFigures, Standing, Yardstick};
-use crate::report::grid::{Column, Emphasis, Grid, GridRow, Layout, Room};
+use crate::report::grid::{Column, Emphasis, Grid, GridRow, Layout, TableLimits};
 use std::cmp::Reverse;
 
 /// Members beyond which single shares are not shown, only the largest.
@@ -10,9 +10,9 @@ const SHARE_COLUMNS_MAX: usize = 10;
 /// Characters of a policy's name that are shown; the built-in ones are shorter.
 pub(super) const NAME_MAX: usize = 30;
 
-pub(super) fn sheet(job: &JobStudy, room: Room) -> Sheet {
+pub(super) fn table(job: &JobStudy, limits: TableLimits) -> TitledTable {
     let judged = judged(job);
-    let shown = Shown::new(job, room);
+    let shown = Shown::new(job, limits);
     let mut rows: Vec<&Row> = job.rows.iter().collect();
     rows.sort_by(|left, right| {
         let is_oracle = |row: &Row| row.standing == Standing::Reference;
@@ -25,10 +25,10 @@ pub(super) fn sheet(job: &JobStudy, room: Room) -> Sheet {
     let grid_rows = rows.iter().map(|row| shown.row(row)).collect();
     let grid = Grid { columns: shown.columns(), rows: grid_rows };
     let notes = rows.iter().filter_map(|row| failures(row)).collect();
-    Sheet { notes, ..Sheet::fitted(format!("{}{judged}", job.job), grid, room) }
+    TitledTable { notes, ..TitledTable::fitted(format!("{}{judged}", job.job), grid, limits) }
 }
 
-/// What stands behind the name of a job: how it is judged, and what it asks for.
+/// Suffix of a job's heading: how the job is judged, and the rate it asks for.
 fn judged(job: &JobStudy) -> String {
     let rate = match job.asked_iops {
         Some(asked) => format!("asks for {} IOPS", number(asked)),
@@ -44,7 +44,7 @@ fn judged(job: &JobStudy) -> String {
     }
 }
 
-/// Which columns a table has besides those that every table has.
+/// Optional columns that a table has.
 struct Shown {
     writes: bool,
     extra_reads: bool,
@@ -55,7 +55,7 @@ struct Shown {
 
 /// How the members' shares of the reads are shown.
 enum Shares {
-    /// Not at all: nobody knows them.
+    /// Not shown: an imported result does not have them.
     Nothing,
     /// A column for each of these devids.
     Columns(Vec<u64>),
@@ -66,14 +66,14 @@ enum Shares {
 }
 
 impl Shown {
-    fn new(job: &JobStudy, room: Room) -> Shown {
+    fn new(job: &JobStudy, limits: TableLimits) -> Shown {
         let devids: Vec<u64> = job.rows[0].shares.iter().map(|share| share.devid).collect();
         Shown {
             writes: job.rows.iter().any(|row| row.writes.is_some()),
             extra_reads: job.rows.iter().any(|row| row.extra_per_read > 0.0),
             withdrawn_reads: job.rows.iter().any(|row| row.withdrawn_per_read > 0.0),
             oracle: job.rows.iter().any(|row| row.standing == Standing::Reference),
-            shares: match (devids.len(), room.layout) {
+            shares: match (devids.len(), limits.layout) {
                 (0, _) => Shares::Nothing,
                 (count, _) if count > SHARE_COLUMNS_MAX => Shares::Largest,
                 (_, Layout::Open) => Shares::Columns(devids),
@@ -87,35 +87,35 @@ impl Shown {
             Column::left("policy"),
             Column::right("IOPS"),
             Column::right("±"),
-            Column::right("MiB/s").spare(7),
-            Column::right("p50").spare(5),
+            Column::right("MiB/s").droppable(7),
+            Column::right("p50").droppable(5),
             Column::right("p99"),
-            Column::right("p99.9").spare(6),
-            Column::right("p99.99").spare(3),
+            Column::right("p99.9").droppable(6),
+            Column::right("p99.99").droppable(3),
         ];
         if self.writes {
-            let column = |title| Column::right(title).under("writes").spare(1);
+            let column = |title| Column::right(title).under("writes").droppable(1);
             columns.extend(["IOPS", "p99"].map(column));
         }
         match &self.shares {
             Shares::Nothing => {}
             Shares::Columns(devids) => {
                 let column = |devid: &u64| Column::right(devid.to_string());
-                let share = |devid| column(devid).under("reads by devid, %").spare(2);
+                let share = |devid| column(devid).under("reads by devid, %").droppable(2);
                 columns.extend(devids.iter().map(share));
             }
-            Shares::Joined => columns.push(Column::right("reads by\ndevid, %").spare(2)),
-            Shares::Largest => columns.push(Column::right("most reads by devid, %").spare(2)),
+            Shares::Joined => columns.push(Column::right("reads by\ndevid, %").droppable(2)),
+            Shares::Largest => columns.push(Column::right("most reads by devid, %").droppable(2)),
         }
         if self.extra_reads {
-            // What a policy that reads twice costs: never left out.
+            // The cost of redundant reads is never left out.
             columns.push(Column::right("reads, %").under("extra"));
         }
         if self.withdrawn_reads {
-            columns.push(Column::right("reads, %").under("withdrawn").spare(8));
+            columns.push(Column::right("reads, %").under("withdrawn").droppable(8));
         }
         if self.oracle {
-            columns.push(Column::right("oracle").under("% of").spare(4));
+            columns.push(Column::right("oracle").under("% of").droppable(4));
         }
         columns
     }

@@ -1,9 +1,8 @@
-//! Who takes part: every policy of the report, with the colour it has on the whole page.
+//! Colour and dash of every policy, the same on the whole page.
 //!
-//! Policies stand in the order of the first set's matrix, the oracle last. The few that a reader
-//! wants to see first (the best and the kernel's default) are shown from the start; they take the
-//! first colours, so that their lines differ by colour alone. From the ninth on, colours come again
-//! with another dash.
+//! Policies stand in the order of the first set's matrix, the oracle last. The best
+//! policies and the baseline are shown initially; they take the first colours, so that their lines
+//! differ by colour alone. From the ninth policy on, colours repeat with another dash.
 
 use crate::experiment::record::ORACLE;
 use crate::experiment::results::ResultSet;
@@ -18,30 +17,30 @@ const SHOWN_ALL_MAX: usize = 5;
 /// Of more policies, how many of the best are shown from the start.
 const SHOWN_BEST: usize = 3;
 
-/// The policies of a report.
-pub(super) struct Roster {
-    entries: Vec<Entry>,
+/// The styles of all policies of a report.
+pub(super) struct SeriesStyles {
+    styles: Vec<SeriesStyle>,
 }
 
-/// One policy.
-pub(super) struct Entry {
+/// The style of one policy.
+pub(super) struct SeriesStyle {
     /// Canonical policy string, or `oracle`.
     pub(super) name: String,
     /// Its classes in the style sheet: colour and dash.
     pub(super) classes: String,
-    /// Whether it is shown until the reader chooses.
+    /// True if it is shown until the reader chooses other policies.
     pub(super) is_shown: bool,
 }
 
-impl Roster {
-    pub(super) fn new(parts: &[ResultSet]) -> Roster {
+impl SeriesStyles {
+    pub(super) fn new(parts: &[ResultSet]) -> SeriesStyles {
         let mut names: Vec<&str> = Vec::new();
         for row in parts.iter().flat_map(|part| &part.study.matrix.rows) {
             if !names.contains(&row.policy.as_str()) {
                 names.push(&row.policy);
             }
         }
-        // A stable sort: whoever else there is stays in order.
+        // A stable sort: all other policies stay in order.
         names.sort_by_key(|name| *name == ORACLE);
         let is_shown = shown(&names);
         let mut order: Vec<usize> = (0..names.len()).filter(|&place| is_shown[place]).collect();
@@ -53,22 +52,22 @@ impl Roster {
                 _ => format!("c{} d{}", turn % COLOURS, turn / COLOURS % DASHES),
             }
         };
-        let entry = |(place, name): (usize, &&str)| Entry {
+        let style = |(place, name): (usize, &&str)| SeriesStyle {
             name: (*name).to_owned(),
             classes: classes(place),
             is_shown: is_shown[place],
         };
-        Roster { entries: names.iter().enumerate().map(entry).collect() }
+        SeriesStyles { styles: names.iter().enumerate().map(style).collect() }
     }
 
     /// Every policy with its number on this page.
-    pub(super) fn all(&self) -> impl Iterator<Item = (usize, &Entry)> {
-        self.entries.iter().enumerate()
+    pub(super) fn all(&self) -> impl Iterator<Item = (usize, &SeriesStyle)> {
+        self.styles.iter().enumerate()
     }
 
     /// The policy of that number.
-    pub(super) fn get(&self, number: usize) -> &Entry {
-        &self.entries[number]
+    pub(super) fn get(&self, number: usize) -> &SeriesStyle {
+        &self.styles[number]
     }
 
     /// The number of a policy.
@@ -76,12 +75,12 @@ impl Roster {
     /// # Panics
     /// If no set has it in its matrix.
     pub(super) fn number(&self, name: &str) -> usize {
-        let found = self.entries.iter().position(|entry| entry.name == name);
+        let found = self.styles.iter().position(|style| style.name == name);
         found.expect("every policy of a study is in its matrix")
     }
 }
 
-/// Which are shown from the start: all of a few, else the best and the baseline.
+/// Which are shown initially: all of a few, else the best and the baseline.
 fn shown(names: &[&str]) -> Vec<bool> {
     let contenders = names.iter().filter(|name| **name != ORACLE).count();
     let is_shown = |(place, name): (usize, &&str)| {

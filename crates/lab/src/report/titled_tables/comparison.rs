@@ -1,21 +1,21 @@
-//! The tables that set a further set of results beside the first: one per job and further set.
+//! The tables that compare further sets of results with the first: one per job and further set.
 
 use super::job::NAME_MAX;
-use super::{Sheet, clipped, micros, number};
+use super::{TitledTable, clipped, micros, number};
 use crate::experiment::study::{
     Change, Comparison, ComparisonRow, Estimate, JobComparison, Significance, Yardstick,
 };
-use crate::report::grid::{Column, Emphasis, Grid, GridRow, Room};
+use crate::report::grid::{Column, Emphasis, Grid, GridRow, TableLimits};
 
-/// Characters of a label that are shown above a column.
+/// Longest label above a column, in characters.
 const LABEL_MAX: usize = 14;
 
 /// Every table of a comparison.
-pub(in crate::report) fn all(comparison: &Comparison, room: Room) -> Vec<Sheet> {
+pub(in crate::report) fn all(comparison: &Comparison, limits: TableLimits) -> Vec<TitledTable> {
     let places = 0..comparison.overall.len();
     let of_set = |place| {
         let jobs = comparison.jobs.iter();
-        jobs.filter_map(move |job| sheet(comparison, job, place, room))
+        jobs.filter_map(move |job| table(comparison, job, place, limits))
     };
     places.flat_map(of_set).collect()
 }
@@ -23,16 +23,18 @@ pub(in crate::report) fn all(comparison: &Comparison, room: Room) -> Vec<Sheet> 
 /// What the marks mean.
 pub(in crate::report) fn legend() -> Vec<Vec<&'static str>> {
     vec![
-        vec![
-            "+ faster, - slower (the 95 % interval of the difference does not hold zero)",
-            "= not to be told apart",
-        ],
-        vec!["? a single repeat: nobody knows by chance or not", "± half that interval"],
+        vec!["+ faster, - slower (the 95 % interval of the difference excludes zero)", "= tied"],
+        vec!["? not testable: one repeat only", "± half that interval"],
     ]
 }
 
 /// `None` if the set shares no policy under the job.
-fn sheet(comparison: &Comparison, job: &JobComparison, place: usize, room: Room) -> Option<Sheet> {
+fn table(
+    comparison: &Comparison,
+    job: &JobComparison,
+    place: usize,
+    limits: TableLimits,
+) -> Option<TitledTable> {
     let (first, other) = (&comparison.labels[0], &comparison.labels[place + 1]);
     let what = match job.yardstick {
         Yardstick::Iops => "IOPS",
@@ -42,11 +44,11 @@ fn sheet(comparison: &Comparison, job: &JobComparison, place: usize, room: Room)
     let columns = vec![
         Column::left("policy"),
         figure(first),
-        Column::right("±").under(clipped(first, LABEL_MAX)).spare(2),
+        Column::right("±").under(clipped(first, LABEL_MAX)).droppable(2),
         figure(other),
-        Column::right("±").under(clipped(other, LABEL_MAX)).spare(2),
+        Column::right("±").under(clipped(other, LABEL_MAX)).droppable(2),
         Column::right("speed"),
-        Column::right("±").spare(1),
+        Column::right("±").droppable(1),
     ];
     let changes = job.rows.iter().filter_map(|row| Some((row, row.changes[place].as_ref()?)));
     let rows: Vec<GridRow> =
@@ -55,11 +57,11 @@ fn sheet(comparison: &Comparison, job: &JobComparison, place: usize, room: Room)
         return None;
     }
     let heading = format!("{}, {other} against {first}", job.job);
-    let mut sheet = Sheet::fitted(heading, Grid { columns, rows }, room);
-    sheet.remarks.extend(job.rank_agreement[place].map(|tau| {
+    let mut table = TitledTable::fitted(heading, Grid { columns, rows }, limits);
+    table.remarks.extend(job.rank_agreement[place].map(|tau| {
         format!("order of the policies: Kendall's tau {tau:.2} (1 the same, -1 the reverse)")
     }));
-    Some(sheet)
+    Some(table)
 }
 
 fn row(row: &ComparisonRow, change: &Change, yardstick: Yardstick) -> GridRow {
