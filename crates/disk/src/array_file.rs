@@ -6,7 +6,7 @@
 //! stripe_width_max = 4         # how many members a chunk of raid0 or raid10 spans
 //! used = "60%"                 # of the volume, or a size: older data, before what jobs see
 //! [host]                       # what the machine around the disks costs
-//! overhead = "15us"            # per request, submission to completion, outside the device
+//! overhead = { mean = "15us", jitter = "10%" } # per request, outside the device; or "15us"
 //! read_ahead_kb = 128
 //! cpus = 8
 //! [[link]]
@@ -52,7 +52,7 @@ mod members;
 mod reader;
 mod spec;
 
-pub use spec::{ArraySpec, ByteRange, Host, MemberSource, MemberSpec, Used};
+pub use spec::{ArraySpec, ByteRange, Host, HostOverhead, MemberSource, MemberSpec, Used};
 
 use crate::link::LinkParameters;
 use members::read_members;
@@ -173,10 +173,35 @@ fn read_host(root: &Section<'_>) -> Result<Host, Diagnostic> {
         return Err(host.error_at("cpus", "`cpus` is 0, but somebody must issue the requests"));
     }
     Ok(Host {
-        overhead: host.quantity("overhead", parse_duration)?.unwrap_or(default.overhead),
+        overhead: read_host_overhead(&host)?.unwrap_or(default.overhead),
         read_ahead_kb: host.integer("read_ahead_kb")?.unwrap_or(default.read_ahead_kb),
         cpus,
     })
+}
+
+/// Reads `overhead`: a duration, or a table with `mean` and `jitter`.
+fn read_host_overhead(host: &Section<'_>) -> Result<Option<HostOverhead>, Diagnostic> {
+    if !host.has_table("overhead") {
+        let mean = host.quantity("overhead", parse_duration)?;
+        return Ok(mean.map(HostOverhead::with_default_jitter));
+    }
+    let Some(overhead) = host.table("overhead", "`overhead`")? else { return Ok(None) };
+    overhead.allow_only(&["mean", "jitter"])?;
+    let Some(mean) = overhead.quantity("mean", parse_duration)? else {
+        let help = "for example overhead = { mean = \"15us\", jitter = \"20%\" }";
+        return Err(overhead.error("`overhead` has no `mean`").with_help(help));
+    };
+    let jitter = overhead.quantity("jitter", parse_jitter)?;
+    Ok(Some(HostOverhead { mean, jitter: jitter.unwrap_or(HostOverhead::JITTER_DEFAULT) }))
+}
+
+/// Reads a jitter as a fraction of the mean: `20%`.
+fn parse_jitter(text: &str) -> Result<f64, String> {
+    let percent = text.trim().strip_suffix('%').and_then(|number| number.trim().parse().ok());
+    match percent {
+        Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err(format!("`{text}` is not a percentage from 0% to 100%")),
+    }
 }
 
 fn read_links(root: &Section<'_>) -> Result<Vec<LinkParameters>, Diagnostic> {

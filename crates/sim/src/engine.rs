@@ -170,7 +170,7 @@ impl Engine {
         run.jobs.validate_against(free_bytes)?;
         let mut engine = Engine {
             now: Nanos::ZERO,
-            host_overhead: run.array.host.overhead.max(OVERHEAD_MIN),
+            host_overhead: run.array.host.overhead.mean.max(OVERHEAD_MIN),
             volume: Volume::new(map, members, policy, run.seed),
             bank: run.array.bank(run.seed)?,
             seats: Vec::new(),

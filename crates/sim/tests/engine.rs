@@ -1,7 +1,7 @@
 //! The engine against closed forms: on disks of fixed service time every answer is known.
 
 use mirrorball_core::units::Nanos;
-use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
+use mirrorball_disk::array_file::{ArrayFile, ArraySpec, HostOverhead};
 use mirrorball_sim::engine::{Contender, Run, Watch, run};
 use mirrorball_sim::job::{Environment, JobFile};
 use mirrorball_sim::record::{INTERVALS_MAX, MemberRecord, Record, SAMPLES_MAX};
@@ -61,7 +61,7 @@ fn one_server_serves_one_at_a_time_whatever_the_depth() {
 #[test]
 fn the_host_costs_its_overhead_once_a_request() {
     let mut array = delays("single", &["2ms"]);
-    array.host.overhead = Nanos::from_micros(400);
+    array.host.overhead = HostOverhead::constant(Nanos::from_micros(400));
     let record = simulate(&array, &jobs("rw=randread"), "first");
     assert_near(iops(&record), 1.0 / 0.0024, 0.002);
 }

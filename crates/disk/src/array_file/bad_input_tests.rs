@@ -105,6 +105,22 @@ const TOP: &[(&str, &str)] = &[
     ("host = 3", "1: `host` must be a table, not `3`"),
     (r#"host = { overhead = "15" }"#, "1: `overhead`: missing unit: write 15s, 15m, 15ms or 15us"),
     ("host = { overhead = 15 }", "1: `overhead`: missing unit: write 15s, 15m, 15ms or 15us"),
+    (
+        r#"host = { overhead = { jitter = "10%" } }"#,
+        "1: `overhead` has no `mean` (for example overhead = { mean = \"15us\", jitter = \"20%\" })",
+    ),
+    (
+        r#"host = { overhead = { mean = "15us", jitter = "101%" } }"#,
+        "1: `jitter`: `101%` is not a percentage from 0% to 100%",
+    ),
+    (
+        r#"host = { overhead = { mean = "15us", jitter = 0.1 } }"#,
+        "1: `jitter`: `0.1` is not a percentage from 0% to 100%",
+    ),
+    (
+        r#"host = { overhead = { mean = "15us", jiter = "1%" } }"#,
+        "1: unknown key `jiter` in `overhead` (did you mean `jitter`?)",
+    ),
     ("host = { cpus = 0 }", "1: `cpus` is 0, but somebody must issue the requests"),
     ("host = { cpu = 1 }", "1: unknown key `cpu` in [host] (did you mean `cpus`?)"),
     (r#"link = [{ read = "1GB/s" }]"#, "1: the link has no `name`, so no member can hang off it"),

@@ -80,6 +80,11 @@ impl<'a> Section<'a> {
         self.table.contains_key(key)
     }
 
+    /// Returns true if the value of the key is a table.
+    pub(super) fn has_table(&self, key: &str) -> bool {
+        self.table.get(key).is_some_and(|value| value.get_ref().is_table())
+    }
+
     /// Refuses the first key, in the order of the file, that is not among `known`.
     pub(super) fn allow_only(&self, known: &[&str]) -> Result<(), Diagnostic> {
         let unknown = self.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));

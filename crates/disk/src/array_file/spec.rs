@@ -43,14 +43,24 @@ pub enum Used {
 }
 
 /// What the machine around the disks costs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Host {
     /// Per request, from submission to completion, outside the device.
-    pub overhead: Nanos,
+    pub overhead: HostOverhead,
     /// The read-ahead window of buffered readers, in KiB, as in `read_ahead_kb` of the block queue.
     pub read_ahead_kb: u64,
     /// How many CPUs issue requests.
     pub cpus: u32,
+}
+
+/// The time that a request spends in the host, outside the device.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct HostOverhead {
+    /// The mean over requests.
+    pub mean: Nanos,
+    /// The largest deviation of one request from the mean, as a fraction of the mean: 0.1 spreads
+    /// requests evenly from 0.9 to 1.1 times the mean. At least 0, at most 1.
+    pub jitter: f64,
 }
 
 /// One member.
@@ -102,7 +112,27 @@ pub enum MemberSource {
 
 impl Default for Host {
     fn default() -> Host {
-        Host { overhead: Nanos::from_micros(15), read_ahead_kb: 128, cpus: 8 }
+        Host {
+            overhead: HostOverhead::with_default_jitter(Nanos::from_micros(15)),
+            read_ahead_kb: 128,
+            cpus: 8,
+        }
+    }
+}
+
+impl HostOverhead {
+    /// The jitter if an array gives none. A constant overhead would keep requests in lockstep: all
+    /// that complete at one instant are issued again at one instant, which no kernel does.
+    pub const JITTER_DEFAULT: f64 = 0.1;
+
+    /// An overhead of this mean with the default jitter.
+    pub const fn with_default_jitter(mean: Nanos) -> HostOverhead {
+        HostOverhead { mean, jitter: HostOverhead::JITTER_DEFAULT }
+    }
+
+    /// The same overhead for every request.
+    pub const fn constant(mean: Nanos) -> HostOverhead {
+        HostOverhead { mean, jitter: 0.0 }
     }
 }
 

@@ -118,7 +118,8 @@ fn every_key_is_read() {
     assert_eq!((spec.name.as_str(), spec.file_name.as_str()), ("all of it", "folder/test.toml"));
     assert_eq!((spec.profile, spec.stripe_width_max), (Profile::Raid10, Some(4)));
     assert_eq!((spec.used, spec.used_bytes(1 << 40)), (Used::Bytes(10_000_000_000), 9 << 30));
-    let host = Host { overhead: Nanos::from_micros(20), read_ahead_kb: 4096, cpus: 2 };
+    let overhead = HostOverhead { mean: Nanos::from_micros(20), jitter: 0.1 };
+    let host = Host { overhead, read_ahead_kb: 4096, cpus: 2 };
     assert_eq!(spec.host, host);
     let link = LinkParameters {
         name: "b".to_owned(),
@@ -168,7 +169,8 @@ fn members_know_how_deep_a_queue_their_model_takes() {
 fn what_is_left_out_has_a_default() {
     let spec = parse("profile = \"single\"\n[[member]]\nmodel = \"delay\"");
     assert_eq!((spec.name.as_str(), spec.used, spec.links.len()), ("test", Used::Bytes(0), 0));
-    let host = Host { overhead: Nanos::from_micros(15), read_ahead_kb: 128, cpus: 8 };
+    let overhead = HostOverhead { mean: Nanos::from_micros(15), jitter: 0.1 };
+    let host = Host { overhead, read_ahead_kb: 128, cpus: 8 };
     assert_eq!(spec.host, host);
     let config = &spec.member_configs().unwrap()[0];
     assert_eq!((config.devid, config.priority, config.state), (1, 0, MemberState::InSync));
@@ -205,6 +207,23 @@ fn a_member_behaves_the_same_beside_others() {
     assert_eq!(waits(alone, 0, 5), waits(among, 2, 5));
     assert_ne!(waits(alone, 0, 5), waits(alone, 0, 6));
     assert_ne!(waits(among, 0, 5), waits(among, 1, 5), "twins do not share their chance");
+}
+
+#[test]
+fn the_jitter_of_the_host_overhead_is_ten_percent_unless_given() {
+    let overhead = |written: &str| {
+        let host = format!("[host]\n{written}\n");
+        parse(&format!("profile = \"single\"\n{host}[[member]]\nmodel = \"delay\"")).host.overhead
+    };
+    let (mean, other) = (Nanos::from_micros(20), Nanos::from_micros(15));
+    assert_eq!(overhead("overhead = \"20us\""), HostOverhead { mean, jitter: 0.1 });
+    assert_eq!(overhead("overhead = { mean = \"20us\" }"), HostOverhead { mean, jitter: 0.1 });
+    assert_eq!(overhead(""), HostOverhead { mean: other, jitter: 0.1 });
+    let jitter =
+        |percent| overhead(&format!("overhead = {{ mean = \"20us\", jitter = \"{percent}\" }}"));
+    assert_eq!(jitter("0%"), HostOverhead::constant(mean));
+    assert_eq!(jitter("12.5 %"), HostOverhead { mean, jitter: 0.125 });
+    assert_eq!(jitter("100%"), HostOverhead { mean, jitter: 1.0 });
 }
 
 #[test]
