@@ -1,7 +1,7 @@
 //! Tests of the whole program: each module runs the `mirrorball` command as a user would.
 //!
 //! All modules are one test binary, so that it is linked once. `common` starts programs and skips
-//! tests whose requirements are missing. `tests/tidy` is a binary of its own: it reads the source
+//! tests whose requirements are missing. `tests/tidy` is a package of its own: it reads the source
 //! tree and needs nothing built.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]

@@ -84,4 +84,4 @@ fn main() -> ExitCode {
 }
 
 #[cfg(test)]
-mod examples;
+mod examples_tests;
