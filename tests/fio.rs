@@ -9,7 +9,7 @@ use crate::common::external::skip_missing;
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_lab::experiment::import::ImportLabels;
 use mirrorball_lab::experiment::import::fio::cell;
-use mirrorball_sim::engine::{Contender, Run, Watch, run};
+use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
 use mirrorball_sim::job::{Environment, JobFile};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -131,14 +131,14 @@ fn simulate(path: &Path, text: &str) -> Counts {
     let name = path.display().to_string();
     let jobs = JobFile::parse(text, &name, &Environment::empty()).expect("fio accepts it too");
     let array = ArrayFile::builtin("two-delays-raid1").expect("the array is built in");
-    let record = run(&Run {
+    let record = run(&Simulation {
         array: &array.spec,
-        jobs: &jobs,
-        contender: Contender::Policy("first"),
+        job: &jobs,
+        policy: PolicyUnderTest::Policy("first"),
         seed: 1,
         duration: None,
-        watch: Watch::Checked,
+        checks: Checks::On,
     });
-    let counts = record.expect("the job fits the array").jobs.into_iter();
+    let counts = record.expect("the job fits the array").sections.into_iter();
     counts.map(|job| (job.name, job.read.latency.count() + job.write.latency.count())).collect()
 }

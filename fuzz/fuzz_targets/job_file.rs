@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use mirrorball_core::units::{GIB, Nanos};
 use mirrorball_sim::job::{Environment, JobFile};
-use mirrorball_sim::workload::{Next, Placement, Workload};
+use mirrorball_sim::workload::{CloneSpec, Next, Workload};
 
 fuzz_target!(|text: &str| {
     let (main, included) = text.split_once('\0').unwrap_or((text, ""));
@@ -20,10 +20,10 @@ fuzz_target!(|text: &str| {
     if file.validate_against(64 * GIB).is_err() {
         return;
     }
-    for job in &file.jobs {
-        let placement =
-            Placement { clone: 0, volume_bytes: 64 * GIB, group_start: Nanos::ZERO, seed: 1 };
-        let mut workload = Workload::new(job, placement);
+    for job in &file.sections {
+        let clone_spec =
+            CloneSpec { clone: 0, volume_bytes: 64 * GIB, group_start: Nanos::ZERO, seed: 1 };
+        let mut workload = Workload::new(job, clone_spec);
         let mut now = Nanos::ZERO;
         for _ in 0..100 {
             match workload.next(now) {

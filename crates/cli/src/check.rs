@@ -11,7 +11,7 @@ use mirrorball_core::member::MemberState;
 use mirrorball_core::units::{GIB, MIB, Nanos, TIB};
 use mirrorball_disk::array_file::{ArraySpec, MemberSource, MemberSpec};
 use mirrorball_lab::experiment::inputs::{check_fit, load_array, load_job};
-use mirrorball_sim::job::{Access, Background, Direction, Extent, Job, JobFile, Mix};
+use mirrorball_sim::job::{Access, Background, Direction, JobFile, Mix, Section, SizeOrPercent};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
@@ -162,9 +162,9 @@ fn size_of(path: &Path) -> std::io::Result<u64> {
 }
 
 fn job_file(file: &JobFile) -> String {
-    let (jobs, background) = (file.jobs.len(), file.background.len());
+    let (jobs, background) = (file.sections.len(), file.background.len());
     let mut text = format!("jobs: {jobs}, beside them: {background}\n");
-    for job in &file.jobs {
+    for job in &file.sections {
         text += &format!("  [{}] {}\n", job.name, job_line(job));
     }
     for Background { kind, rate_bytes_per_s, .. } in &file.background {
@@ -178,7 +178,7 @@ fn job_file(file: &JobFile) -> String {
     text
 }
 
-fn job_line(job: &Job) -> String {
+fn job_line(job: &Section) -> String {
     let access = match job.access {
         Access::Sequential => "sequential",
         Access::Random => "random",
@@ -193,8 +193,8 @@ fn job_line(job: &Job) -> String {
     let sizes: Vec<String> = sizes.iter().map(|share| size(share.bytes)).collect();
     let region = match job.size {
         None => "the whole volume".to_owned(),
-        Some(Extent::Bytes(bytes)) => size(bytes),
-        Some(Extent::Percent(percent)) => format!("{percent} % of the volume"),
+        Some(SizeOrPercent::Bytes(bytes)) => size(bytes),
+        Some(SizeOrPercent::Percent(percent)) => format!("{percent} % of the volume"),
     };
     let clones = if job.clones == 1 { String::new() } else { format!(", {} clones", job.clones) };
     let cache = if job.direct { "" } else { ", through the page cache" };

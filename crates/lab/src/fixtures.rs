@@ -11,7 +11,7 @@ use mirrorball_core::member::MemberIndex;
 use mirrorball_core::policy::Counter;
 use mirrorball_core::units::Nanos;
 use mirrorball_sim::record::{
-    DirectionRecord, Interval, JobRecord, MemberInterval, MemberRecord, Record, Sample,
+    DirectionResult, Interval, MemberInterval, MemberResult, RunRecord, Sample, SectionResult,
 };
 use std::sync::Mutex;
 
@@ -75,15 +75,15 @@ fn latencies(count: u64, latency_us: u64) -> Histogram {
     histogram
 }
 
-pub(crate) fn record(achieved: Achieved) -> Record {
+pub(crate) fn record(achieved: Achieved) -> RunRecord {
     let Achieved { reads, latency_us, first_percent, writes, errors } = achieved;
     let measured = Nanos::from_secs(10);
-    let direction = |count, errors| DirectionRecord {
+    let direction = |count, errors| DirectionResult {
         bytes: count * 4096,
         errors,
         latency: latencies(count, latency_us),
     };
-    let member = |devid, reads| MemberRecord {
+    let member = |devid, reads| MemberResult {
         devid,
         foreground_reads: reads,
         reads,
@@ -114,12 +114,12 @@ pub(crate) fn record(achieved: Achieved) -> Record {
         length: 4096,
         wait: Nanos::from_micros(latency_us),
     };
-    let mut job = JobRecord { name: "reader".to_owned(), measured, ..JobRecord::default() };
+    let mut job = SectionResult { name: "reader".to_owned(), measured, ..SectionResult::default() };
     job.read = direction(reads, errors);
     job.write = direction(writes, 0);
-    Record {
+    RunRecord {
         measured,
-        jobs: vec![job],
+        sections: vec![job],
         members: vec![member(1, first), member(4, reads - first)],
         intervals: vec![interval(0, 3), interval(5, 7)],
         samples: (0..reads.min(2048)).map(sample).collect(),
@@ -154,7 +154,7 @@ impl MockExecutor {
 }
 
 impl Executor for MockExecutor {
-    fn run(&self, cell: &Cell<'_>) -> Result<Record> {
+    fn run(&self, cell: &Cell<'_>) -> Result<RunRecord> {
         self.runs.lock().unwrap().push(cell.file_name());
         if Some(cell.policy) == self.failing_policy {
             bail!("the mock fails as configured");

@@ -5,7 +5,7 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
-use mirrorball_sim::engine::{Contender, Run, Watch, run};
+use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
 use mirrorball_sim::job::{Environment, JobFile};
 use std::time::{Duration, Instant};
 
@@ -58,10 +58,11 @@ fn job(case: &Case) -> JobFile {
 }
 
 fn simulate(array: &ArraySpec, jobs: &JobFile, case: &Case, policy: &str) -> u64 {
-    let (contender, duration) = (Contender::Policy(policy), Some(case.simulated));
-    let watch = Watch::Unchecked;
-    let record = run(&Run { array, jobs, contender, seed: 1, duration, watch }).expect("it runs");
-    record.jobs[0].read.latency.count()
+    let (policy, duration) = (PolicyUnderTest::Policy(policy), Some(case.simulated));
+    let checks = Checks::Off;
+    let record =
+        run(&Simulation { array, job: jobs, policy, seed: 1, duration, checks }).expect("it runs");
+    record.sections[0].read.latency.count()
 }
 
 fn bench(criterion: &mut Criterion) {

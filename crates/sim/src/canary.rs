@@ -1,14 +1,14 @@
-//! The canary: a policy that breaks the rules, to prove that the rules are watched.
+//! The canary: a policy that breaks the rules, to prove that the checks work.
 //!
-//! It behaves like `mirrorball/first` until its hundredth choice, for which it names a mirror that
-//! is not there. A run with it must not end well.
+//! It chooses mirror 0 until its hundredth choice, for which it names a mirror that does not exist.
+//! A run with it must panic.
 
 use mirrorball_core::member::Members;
 use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-const LAWFUL_CHOICES: u32 = 99;
+const VALID_CHOICES: u32 = 99;
 
-/// The policy that breaks the rules.
+/// A policy that breaks the rules.
 #[derive(Default)]
 pub(crate) struct Canary {
     choices: u32,
@@ -23,6 +23,6 @@ impl ReadPolicy for Canary {
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
         self.choices += 1;
-        Choice::Mirror(if self.choices > LAWFUL_CHOICES { mirrors.len() } else { 0 })
+        Choice::Mirror(if self.choices > VALID_CHOICES { mirrors.len() } else { 0 })
     }
 }

@@ -1,62 +1,69 @@
-//! What the engine asks of whoever makes requests: a clone of a job, or background work.
+//! The interface between the engine and its clients: clones of a job's sections, and background
+//! work.
 
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::units::Nanos;
 
-/// A request that a client wants made.
+/// A request that a client submits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Order {
+pub(crate) struct ClientRequest {
     pub(crate) kind: RequestKind,
-    pub(crate) role: Role,
+    pub(crate) origin: Origin,
     /// First byte: of the volume, or of the member for a rebuild.
     pub(crate) offset: u64,
     /// Number of bytes.
     pub(crate) length: u64,
-    /// When it was meant to start: latency counts from here.
+    /// Intended start: latency counts from here.
     pub(crate) intended: Nanos,
 }
 
-/// Whose an order is.
+/// The part of a client that made a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Role {
-    /// A request of the program or the worker itself.
-    Request,
-    /// A window that the page cache reads for it.
-    Window,
+pub(crate) enum Origin {
+    /// The application, or the background worker itself.
+    Application,
+    /// The page cache, which reads a read-ahead window.
+    ReadAhead,
 }
 
-/// How an order ended.
+/// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ending {
-    /// The volume did it.
+pub(crate) enum RequestEnd {
+    /// The volume completed it.
     Done,
-    /// The volume could not.
+    /// The volume failed it.
     Failed,
-    /// Memory had it: the reply to [`Turn::Answer`].
-    Answered,
+    /// The page cache answered it: the reply to [`Action::AnswerFromCache`].
+    CacheHit,
 }
 
-/// What a client does when it is asked.
+/// What a client does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
-    /// Submits a request, and would be asked again.
-    Submit(Order),
-    /// Has a request answered from memory, at the cost of the host alone, and would be asked again.
-    Answer(Order),
-    /// Has nothing to do before this time, unless a reply comes.
+pub(crate) enum Action {
+    /// Submits a request; the engine asks for the next action at once.
+    Submit(ClientRequest),
+    /// Reads from the page cache, which costs host time only; the engine asks for the next action
+    /// at once.
+    AnswerFromCache(ClientRequest),
+    /// Does nothing before this time, unless a reply arrives.
     Sleep(Nanos),
-    /// Has nothing to do until a reply comes.
+    /// Does nothing until a reply arrives.
     Wait,
-    /// Will never submit again.
+    /// Submits no further request.
     End,
 }
 
-/// Whoever makes requests.
+/// A source of requests.
 pub(crate) trait Client {
-    /// Asks what it does now.
-    fn turn(&mut self, now: Nanos) -> Turn;
+    /// Returns the client's next action at `now`.
+    fn next_action(&mut self, now: Nanos) -> Action;
 
-    /// One of its orders ended. Returns the request that ended with it, as the program that it
-    /// stands for sees it: often the order itself, sometimes one that waited for several.
-    fn on_reply(&mut self, order: &Order, ending: Ending, now: Nanos) -> Option<Order>;
+    /// Reports the end of a request of this client. Returns the application's request that ended
+    /// with it: the request itself, a read that waited for several read-ahead windows, or none.
+    fn on_reply(
+        &mut self,
+        request: &ClientRequest,
+        end: RequestEnd,
+        now: Nanos,
+    ) -> Option<ClientRequest>;
 }

@@ -1,22 +1,22 @@
-//! The engine: one run of one policy, on a virtual clock.
+//! The engine: runs one simulation on a virtual clock.
 //!
-//! Clients (the clones of jobs, and background work) submit requests to a [`Volume`], which hands
-//! member I/O to a [`Bank`] of modelled disks. Time jumps from event to event; what happens at one
-//! instant happens in a fixed order: completions by member, then replies in the order in which the
-//! volume gave them, then clients that wake, in the order in which they went to sleep. A reply
-//! reaches its client after the host's overhead.
+//! Clients (clones of job sections, and background work) submit requests to a [`Volume`], which
+//! hands member I/O to a [`Bank`] of modelled disks. The clock jumps from event to event. Events of
+//! one instant are handled in a fixed order: completions by member, then replies in the order in
+//! which the volume gave them, then clients that wake, in the order in which they went to sleep. A
+//! reply reaches its client after the host's overhead.
 //!
-//! A run ends when its jobs have ended; background work is left where it is.
+//! A run ends when all its sections have ended; background work is abandoned at that point.
 
 use crate::canary::Canary;
 use crate::checkers::Checkers;
-use crate::client::{Ending, Order, Turn};
+use crate::client::{Action, ClientRequest, RequestEnd};
+use crate::client_slot::{ClientFactory, ClientSlot};
 use crate::error::SimError;
-use crate::explain::{Explanation, Window, Witness};
-use crate::job::{Job, JobFile};
-use crate::oracle::Foresight;
-use crate::record::{JobRecord, Record, Recorder};
-use crate::seats::{Seat, Seating};
+use crate::explain::{DecisionTrace, Explanation, TraceWindow};
+use crate::job::{JobFile, Section};
+use crate::oracle::CompletionForecast;
+use crate::record::{Recorder, RunRecord, SectionResult};
 use mirrorball_core::io::{IoError, IoId, MemberIo, Request, RequestId, RequestKind};
 use mirrorball_core::member::{MemberIndex, Members};
 use mirrorball_core::policy::ReadPolicy;
@@ -29,101 +29,78 @@ use mirrorball_disk::model::{Completion, DiskIo};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-pub use crate::contender::Contender;
+pub use crate::policy_under_test::PolicyUnderTest;
+pub use crate::simulation::{Checks, Simulation};
 
-/// One run: what, on what, by which policy.
-#[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
-    /// The array.
-    pub array: &'a ArraySpec,
-    /// The jobs and the background work.
-    pub jobs: &'a JobFile,
-    /// Who chooses mirrors.
-    pub contender: Contender<'a>,
-    /// Everything random in the run comes from here.
-    pub seed: u64,
-    /// Makes every job time-based with this runtime.
-    pub duration: Option<Nanos>,
-    /// Whether the checkers watch.
-    pub watch: Watch,
-}
-
-/// Whether a run could start, whoever chooses mirrors.
+/// Checks that a job file can run on an array, under any policy.
 ///
 /// # Errors
 /// As [`run`], but for the policy.
-pub fn check(array: &ArraySpec, jobs: &JobFile) -> Result<(), SimError> {
-    let (contender, watch) = (Contender::Canary, Watch::Unchecked);
-    let run = Run { array, jobs, contender, seed: 0, duration: None, watch };
+pub fn check(array: &ArraySpec, job: &JobFile) -> Result<(), SimError> {
+    let (policy, checks) = (PolicyUnderTest::Canary, Checks::Off);
+    let run = Simulation { array, job, policy, seed: 0, duration: None, checks };
     Engine::new(&run, Box::new(Canary::default()), None).map(|_| ())
 }
 
-/// Whether the checkers watch a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Watch {
-    /// They do, which costs about half of the speed.
-    Checked,
-    /// They do not.
-    Unchecked,
-}
-
-/// Runs it.
+/// Runs a simulation to its end.
 ///
 /// # Errors
-/// If the policy, a job or the background work does not fit the array.
+/// If the policy, a section or the background work does not fit the array.
 ///
 /// # Panics
-/// If a checker or an assertion of the volume catches a bug.
-pub fn run(run: &Run<'_>) -> Result<Record, SimError> {
-    let mut engine = Engine::with_contender(run)?;
-    engine.run_jobs(run);
+/// If a checker or an assertion of the volume finds a bug.
+pub fn run(run: &Simulation<'_>) -> Result<RunRecord, SimError> {
+    let mut engine = Engine::with_policy(run)?;
+    engine.run_sections(run);
     Ok(engine.finish())
 }
 
-/// Runs it up to the end of a window, and tells what was decided within.
+/// Runs a simulation to the end of a window, and returns the choices made within the window.
 ///
 /// # Errors
 /// As [`run`].
 ///
 /// # Panics
 /// As [`run`].
-pub fn explain(run: &Run<'_>, window: Window) -> Result<Explanation, SimError> {
-    let mut engine = Engine::with_contender(run)?;
-    engine.witness = Some(Witness::new(window));
-    engine.run_jobs(run);
-    let witness = engine.witness.take().expect("nobody else takes it");
-    Ok(witness.finish(&engine.volume, engine.now))
+pub fn explain(run: &Simulation<'_>, window: TraceWindow) -> Result<Explanation, SimError> {
+    let mut engine = Engine::with_policy(run)?;
+    engine.trace = Some(DecisionTrace::new(window));
+    engine.run_sections(run);
+    let trace = engine.trace.take().expect("it was set above");
+    Ok(trace.finish(&engine.volume, engine.now))
 }
 
 mirrorball_core::slab_key! {
-    /// Names an order under way; its slot is the number of its request.
-    struct FlightKey;
+    /// Key of a pending request; its slot is the number of the volume's request.
+    struct PendingKey;
 }
 
-/// An order under way.
+/// A request of a client that has not been replied to.
 #[derive(Clone, Copy, Debug)]
-struct Flight {
-    seat: u32,
-    order: Order,
+struct PendingRequest {
+    slot: u32,
+    request: ClientRequest,
 }
 
-/// Something on its way to a client through the host.
+/// A reply that reaches its client at `at`, after the host's overhead.
 #[derive(Clone, Copy, Debug)]
-struct Delivery {
+struct PendingReply {
     at: Nanos,
-    flight: Flight,
-    ending: Ending,
+    pending: PendingRequest,
+    end: RequestEnd,
 }
 
-/// How a job stands.
-struct JobProgress {
-    record: JobRecord,
+/// The results of a section so far.
+struct SectionProgress {
+    result: SectionResult,
+    /// The last completion.
     last: Nanos,
-    /// When its runtime would be over, if it has one.
+    /// The end of its runtime, if it has one.
     planned_end: Option<Nanos>,
 }
 
-/// Time passes with every request, or a client whose requests fail at once would hold it still.
+/// A request takes at least this long. Otherwise a client whose requests fail at once would submit
+/// them for ever without the clock moving.
 const OVERHEAD_MIN: Nanos = Nanos(1);
 
 struct Engine {
@@ -131,145 +108,145 @@ struct Engine {
     host_overhead: Nanos,
     volume: Volume,
     bank: Bank,
-    seats: Vec<Seat>,
-    /// Clones that have not ended, or still have requests in flight.
+    slots: Vec<ClientSlot>,
+    /// Clones that have not ended, or have requests in flight.
     foreground_left: usize,
-    flights: Slab<FlightKey, Flight>,
-    deliveries: VecDeque<Delivery>,
-    /// Sleeping clients: when, in which order they went to sleep, who.
+    pending: Slab<PendingKey, PendingRequest>,
+    replies: VecDeque<PendingReply>,
+    /// Sleeping clients: wake-up time, order in which they went to sleep, slot.
     timers: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     sleeps: u64,
     completions: Vec<(MemberIndex, Completion)>,
-    jobs: Vec<JobProgress>,
+    sections: Vec<SectionProgress>,
     recorder: Recorder,
-    foresight: Option<Foresight>,
+    forecast: Option<CompletionForecast>,
     checkers: Option<Checkers>,
-    witness: Option<Witness>,
+    trace: Option<DecisionTrace>,
 }
 
 impl Engine {
-    /// An engine whose volume is read by the run's contender.
-    fn with_contender(run: &Run<'_>) -> Result<Engine, SimError> {
+    /// An engine with the policy of the run.
+    fn with_policy(run: &Simulation<'_>) -> Result<Engine, SimError> {
         let devids: Vec<u64> = run.array.members.iter().map(|member| member.devid).collect();
-        let (policy, foresight) = run.contender.build(&devids)?;
-        Engine::new(run, policy, foresight)
+        let (policy, forecast) = run.policy.build(&devids)?;
+        Engine::new(run, policy, forecast)
     }
 
     fn new(
-        run: &Run<'_>,
+        run: &Simulation<'_>,
         policy: Box<dyn ReadPolicy>,
-        foresight: Option<Foresight>,
+        forecast: Option<CompletionForecast>,
     ) -> Result<Engine, SimError> {
         let members = Members::new(run.array.member_configs()?);
-        let first_group = run.jobs.jobs.iter().take_while(|job| job.group == 0);
-        let measure_from = first_group.map(|job| job.start_delay + job.ramp).min();
-        let checkers = (run.watch == Watch::Checked).then(|| Checkers::new(&members));
+        let first_group = run.job.sections.iter().take_while(|section| section.group == 0);
+        let measure_from = first_group.map(|section| section.start_delay + section.ramp).min();
+        let checkers = (run.checks == Checks::On).then(|| Checkers::new(&members));
         let recorder = Recorder::new(&members, measure_from.unwrap_or_default());
         let map = run.array.chunk_map()?;
         let free_bytes = map.capacity_bytes() - run.array.used_bytes(map.capacity_bytes());
-        run.jobs.validate_against(free_bytes)?;
+        run.job.validate_against(free_bytes)?;
         let mut engine = Engine {
             now: Nanos::ZERO,
             host_overhead: run.array.host.overhead.mean.max(OVERHEAD_MIN),
             volume: Volume::new(map, members, policy, run.seed),
             bank: run.array.bank(run.seed)?,
-            seats: Vec::new(),
+            slots: Vec::new(),
             foreground_left: 0,
-            flights: Slab::default(),
-            deliveries: VecDeque::new(),
+            pending: Slab::default(),
+            replies: VecDeque::new(),
             timers: BinaryHeap::new(),
             sleeps: 0,
             completions: Vec::new(),
-            jobs: Vec::new(),
+            sections: Vec::new(),
             recorder,
-            foresight,
+            forecast,
             checkers,
-            witness: None,
+            trace: None,
         };
-        let workers = Seating::new(run, &engine.volume).background()?;
-        for seat in workers {
-            engine.sit_down(seat);
+        let workers = ClientFactory::new(run, &engine.volume).background()?;
+        for slot in workers {
+            engine.add_client(slot);
         }
         Ok(engine)
     }
 
-    /// Seats the clones of a group of jobs, which start now.
-    fn start_group(&mut self, run: &Run<'_>, jobs: &[Job]) {
-        for job in jobs {
-            let from = self.now.max(job.start_delay).saturating_add(job.ramp);
-            let runtime = run.duration.or(job.runtime);
-            self.jobs.push(JobProgress {
-                record: JobRecord { name: job.name.clone(), from, ..JobRecord::default() },
+    /// Adds the clones of a group of sections, which start now.
+    fn start_group(&mut self, run: &Simulation<'_>, sections: &[Section]) {
+        for section in sections {
+            let from = self.now.max(section.start_delay).saturating_add(section.ramp);
+            let runtime = run.duration.or(section.runtime);
+            let name = section.name.clone();
+            self.sections.push(SectionProgress {
+                result: SectionResult { name, from, ..SectionResult::default() },
                 last: self.now,
                 planned_end: runtime.map(|runtime| from.saturating_add(runtime)),
             });
-            let seats = Seating::new(run, &self.volume).clones(job, self.now);
-            for seat in seats {
+            let slots = ClientFactory::new(run, &self.volume).clones(section, self.now);
+            for slot in slots {
                 self.foreground_left += 1;
-                self.sit_down(seat);
+                self.add_client(slot);
             }
         }
     }
 
-    fn sit_down(&mut self, seat: Seat) {
-        self.seats.push(seat);
-        self.ask(self.seats.len() as u32 - 1);
+    fn add_client(&mut self, slot: ClientSlot) {
+        self.slots.push(slot);
+        self.run_client(self.slots.len() as u32 - 1);
     }
 
-    fn run_jobs(&mut self, run: &Run<'_>) {
-        for jobs in run.jobs.jobs.chunk_by(|job, next| job.group == next.group) {
-            if self.is_under_way() {
-                self.start_group(run, jobs);
+    fn run_sections(&mut self, run: &Simulation<'_>) {
+        for group in run.job.sections.chunk_by(|section, next| section.group == next.group) {
+            if self.is_running() {
+                self.start_group(run, group);
                 self.run_group();
             }
         }
     }
 
-    /// Whether somebody still wants to see how it goes on.
+    /// Whether the run continues: a traced one stops when its trace is complete.
     #[inline]
-    fn is_under_way(&self) -> bool {
-        self.witness.as_ref().is_none_or(|witness| !witness.is_done(self.now))
+    fn is_running(&self) -> bool {
+        self.trace.as_ref().is_none_or(|trace| !trace.is_done(self.now))
     }
 
-    /// Runs until every clone of the jobs seated has ended.
+    /// Runs until every clone of the current group has ended.
     fn run_group(&mut self) {
-        self.hand_out();
-        while self.foreground_left > 0 && self.is_under_way() {
-            let next = self.next_event().expect("clients that have not ended wait for something");
+        self.submit_member_io();
+        while self.foreground_left > 0 && self.is_running() {
+            let next = self.next_event().expect("clients that have not ended wait for an event");
             self.now = next;
-            if self.recorder.is_turn_due(next) {
-                self.recorder.turn(next, &self.volume.counters());
+            if self.recorder.is_interval_over(next) {
+                self.recorder.close_intervals(next, &self.volume.counters());
             }
             if self.volume.poll_timeout().is_some_and(|at| at <= next) {
                 self.volume.on_timeout(next);
             }
-            // Most events are of one kind only, and asking is cheaper than doing nothing.
+            // Most events are of one kind only, and testing is cheaper than an empty `complete`.
             if self.bank.next_event().is_some_and(|at| at <= next) {
                 self.complete();
             }
             self.deliver();
             self.wake();
-            self.hand_out();
+            self.submit_member_io();
         }
     }
 
-    fn finish(self) -> Record {
-        let until = self.jobs.iter().map(|job| job.last).max().unwrap_or(self.now);
+    fn finish(self) -> RunRecord {
+        let until = self.sections.iter().map(|section| section.last).max().unwrap_or(self.now);
         let counters = self.volume.counters();
-        let jobs = self.jobs.into_iter().map(|mut job| {
-            job.record.measured = job.last.saturating_sub(job.record.from);
-            job.record
+        let sections = self.sections.into_iter().map(|mut section| {
+            section.result.measured = section.last.saturating_sub(section.result.from);
+            section.result
         });
-        self.recorder.finish(until, jobs.collect(), counters)
+        self.recorder.finish(until, sections.collect(), counters)
     }
 
     #[inline]
     fn next_event(&self) -> Option<Nanos> {
-        // A chain of comparisons: this runs once an event, and an iterator over options costs more
-        // than what it finds.
+        // A chain of comparisons: this runs once per event, and an iterator over options is slower.
         let mut next = self.bank.next_event().unwrap_or(Nanos::MAX);
-        if let Some(delivery) = self.deliveries.front() {
-            next = next.min(delivery.at);
+        if let Some(reply) = self.replies.front() {
+            next = next.min(reply.at);
         }
         if let Some(Reverse((at, _, _))) = self.timers.peek() {
             next = next.min(*at);
@@ -280,7 +257,7 @@ impl Engine {
         (next < Nanos::MAX).then_some(next)
     }
 
-    /// Member I/O that completes now goes back to the volume, and replies start on their way.
+    /// Returns completed member I/O to the volume, and queues the replies that follow from it.
     #[inline]
     fn complete(&mut self) {
         let mut completions = std::mem::take(&mut self.completions);
@@ -296,17 +273,18 @@ impl Engine {
     fn end_io(&mut self, id: IoId, result: Result<(), IoError>) {
         let (io, outcome) = self.volume.complete(id, result, self.now);
         self.recorder.on_complete(&io, &outcome);
-        if let Some(witness) = &mut self.witness {
-            witness.on_complete(&io, &outcome);
+        if let Some(trace) = &mut self.trace {
+            trace.on_complete(&io, &outcome);
         }
         if let Some(checkers) = &mut self.checkers {
             checkers.on_complete(&io, &outcome, self.volume.members(), self.now);
         }
     }
 
-    /// Takes back what the volume names, where the disk has not begun it; says whether it could.
+    /// Cancels the I/O that the volume no longer needs and the disk has not begun. Returns whether
+    /// any was cancelled.
     #[inline]
-    fn withdraw(&mut self) -> bool {
+    fn cancel_member_io(&mut self) -> bool {
         let mut any = false;
         while let Some(io) = self.volume.poll_cancel() {
             if self.bank.cancel(self.now, io.member, io.id.0) {
@@ -317,7 +295,7 @@ impl Engine {
         any
     }
 
-    /// Replies go to their clients by way of the host.
+    /// Queues the volume's replies, which reach their clients after the host's overhead.
     #[inline]
     fn take_replies(&mut self) {
         while let Some(reply) = self.volume.poll_reply() {
@@ -325,126 +303,126 @@ impl Engine {
             if let Some(checkers) = &mut self.checkers {
                 checkers.on_reply(reply.request, ok, self.volume.members(), self.now);
             }
-            let flight = self.flights.remove(FlightKey::from_slot(reply.request.0 as u32));
-            let flight = flight.expect("the volume replies to what was submitted");
-            let ending = if ok { Ending::Done } else { Ending::Failed };
-            self.deliver_later(flight, ending);
+            let pending = self.pending.remove(PendingKey::from_slot(reply.request.0 as u32));
+            let pending = pending.expect("the volume replies to submitted requests");
+            let end = if ok { RequestEnd::Done } else { RequestEnd::Failed };
+            self.queue_reply(pending, end);
         }
     }
 
-    /// Hands replies that are due to their clients, and asks these what comes next.
+    /// Delivers the replies that are due, and runs their clients.
     #[inline]
     fn deliver(&mut self) {
-        while let Some(&Delivery { at, flight, ending }) = self.deliveries.front() {
+        while let Some(&PendingReply { at, pending, end }) = self.replies.front() {
             if at > self.now {
                 return;
             }
-            self.deliveries.pop_front();
-            let seat = &mut self.seats[flight.seat as usize];
-            seat.in_flight -= 1;
-            let ended = seat.client.on_reply(&flight.order, ending, self.now);
-            if let (Some(job), Some(order)) = (seat.job, ended) {
-                self.measure(job, &order, ending);
+            self.replies.pop_front();
+            let slot = &mut self.slots[pending.slot as usize];
+            slot.in_flight -= 1;
+            let ended = slot.client.on_reply(&pending.request, end, self.now);
+            if let (Some(section), Some(request)) = (slot.section, ended) {
+                self.measure(section, &request, end);
             }
-            self.ask(flight.seat);
+            self.run_client(pending.slot);
         }
     }
 
     #[inline]
-    fn deliver_later(&mut self, flight: Flight, ending: Ending) {
+    fn queue_reply(&mut self, pending: PendingRequest, end: RequestEnd) {
         let at = self.now + self.host_overhead;
-        self.deliveries.push_back(Delivery { at, flight, ending });
+        self.replies.push_back(PendingReply { at, pending, end });
     }
 
     #[inline]
-    fn measure(&mut self, job: usize, order: &Order, ending: Ending) {
-        let latency = self.now - order.intended;
-        let ok = ending != Ending::Failed;
-        if order.kind == RequestKind::Read && ok {
-            self.recorder.on_read_reply(order.length, latency);
+    fn measure(&mut self, section: usize, request: &ClientRequest, end: RequestEnd) {
+        let latency = self.now - request.intended;
+        let ok = end != RequestEnd::Failed;
+        if request.kind == RequestKind::Read && ok {
+            self.recorder.on_read_reply(request.length, latency);
         }
-        let progress = &mut self.jobs[job];
+        let progress = &mut self.sections[section];
         progress.last = progress.last.max(self.now);
         if !ok {
             progress.last = progress.last.max(progress.planned_end.unwrap_or_default());
         }
-        if self.now < progress.record.from {
+        if self.now < progress.result.from {
             return;
         }
-        let direction = progress.record.direction_mut(order.kind);
+        let direction = progress.result.direction_mut(request.kind);
         if ok {
-            direction.bytes += order.length;
+            direction.bytes += request.length;
             direction.latency.record(latency);
         } else {
             direction.errors += 1;
         }
     }
 
-    /// Asks the clients whose sleep is over.
+    /// Runs the clients whose sleep is over.
     #[inline]
     fn wake(&mut self) {
-        while let Some(&Reverse((at, _, seat))) = self.timers.peek() {
+        while let Some(&Reverse((at, _, slot))) = self.timers.peek() {
             if at > self.now {
                 return;
             }
             self.timers.pop();
-            let sleeper = &mut self.seats[seat as usize];
+            let sleeper = &mut self.slots[slot as usize];
             if sleeper.wakes_at == Some(at) {
                 sleeper.wakes_at = None;
-                self.ask(seat);
+                self.run_client(slot);
             }
         }
     }
 
-    /// Asks a client what it does, until it has nothing more to do now.
+    /// Performs a client's actions until it has none left for now.
     #[inline]
-    fn ask(&mut self, seat: u32) {
+    fn run_client(&mut self, slot: u32) {
         loop {
-            let asked = &mut self.seats[seat as usize];
-            if asked.ended {
+            let client_slot = &mut self.slots[slot as usize];
+            if client_slot.ended {
                 break;
             }
-            match asked.client.turn(self.now) {
-                Turn::Submit(order) => self.submit(seat, order),
-                Turn::Answer(order) => {
-                    asked.in_flight += 1;
-                    self.deliver_later(Flight { seat, order }, Ending::Answered);
+            match client_slot.client.next_action(self.now) {
+                Action::Submit(request) => self.submit(slot, request),
+                Action::AnswerFromCache(request) => {
+                    client_slot.in_flight += 1;
+                    self.queue_reply(PendingRequest { slot, request }, RequestEnd::CacheHit);
                 }
-                Turn::Sleep(until) => {
-                    if asked.wakes_at != Some(until) {
-                        asked.wakes_at = Some(until);
+                Action::Sleep(until) => {
+                    if client_slot.wakes_at != Some(until) {
+                        client_slot.wakes_at = Some(until);
                         self.sleeps += 1;
-                        self.timers.push(Reverse((until, self.sleeps, seat)));
+                        self.timers.push(Reverse((until, self.sleeps, slot)));
                     }
                     return;
                 }
-                Turn::Wait => return,
-                Turn::End => asked.ended = true,
+                Action::Wait => return,
+                Action::End => client_slot.ended = true,
             }
         }
-        let asked = &mut self.seats[seat as usize];
-        if asked.in_flight == 0 && asked.job.take().is_some() {
+        let client_slot = &mut self.slots[slot as usize];
+        if client_slot.in_flight == 0 && client_slot.section.take().is_some() {
             self.foreground_left -= 1;
         }
     }
 
     #[inline]
-    fn submit(&mut self, seat: u32, order: Order) {
-        let key = self.flights.insert(Flight { seat, order });
-        let submitter = &mut self.seats[seat as usize];
+    fn submit(&mut self, slot: u32, request: ClientRequest) {
+        let key = self.pending.insert(PendingRequest { slot, request });
+        let submitter = &mut self.slots[slot as usize];
         submitter.in_flight += 1;
-        let base = match order.kind {
+        let base = match request.kind {
             RequestKind::Rebuild(_) => 0,
             _ => submitter.base,
         };
         let request = Request {
             id: RequestId(u64::from(key.slot())),
-            kind: order.kind,
-            offset: base + order.offset,
-            length: order.length,
+            kind: request.kind,
+            offset: base + request.offset,
+            length: request.length,
             stream: submitter.stream,
             cpu: submitter.cpu,
-            background: submitter.job.is_none(),
+            background: submitter.section.is_none(),
         };
         if let Some(checkers) = &mut self.checkers {
             checkers.on_request(&request, self.now);
@@ -452,12 +430,12 @@ impl Engine {
         self.volume.submit(request);
     }
 
-    /// Hands to the members what the volume has for them, until nothing follows from that.
+    /// Submits the volume's member I/O to the disks, until the volume has no more.
     #[inline]
-    fn hand_out(&mut self) {
+    fn submit_member_io(&mut self) {
         loop {
-            self.hand_out_io();
-            if !self.withdraw() {
+            self.poll_member_io();
+            if !self.cancel_member_io() {
                 break;
             }
         }
@@ -465,20 +443,20 @@ impl Engine {
     }
 
     #[inline]
-    fn hand_out_io(&mut self) {
+    fn poll_member_io(&mut self) {
         loop {
-            if let Some(foresight) = &self.foresight {
-                foresight.look_ahead(&mut self.volume, &self.bank, self.now);
+            if let Some(forecast) = &self.forecast {
+                forecast.update(&mut self.volume, &self.bank, self.now);
             }
-            if let Some(witness) = &mut self.witness {
-                witness.before_io(&mut self.volume, &self.bank, self.now);
+            if let Some(trace) = &mut self.trace {
+                trace.before_io(&mut self.volume, &self.bank, self.now);
             }
             let Some(io) = self.volume.poll_io(self.now) else {
                 break;
             };
             self.recorder.on_submit(&io);
-            if let Some(witness) = &mut self.witness {
-                witness.on_submit(&io);
+            if let Some(trace) = &mut self.trace {
+                trace.on_submit(&io);
             }
             if let Some(checkers) = &mut self.checkers {
                 checkers.on_submit(&io, self.volume.members(), self.now);

@@ -1,9 +1,9 @@
-//! Why a run cannot start.
+//! Reasons why a run cannot start.
 
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::spec::PolicyError;
 
-/// Why a run cannot start: its text is meant for the user.
+/// Why a run cannot start; the text is meant for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
     /// The array cannot be simulated, or a job or its background load does not fit the array.

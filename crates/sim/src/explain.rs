@@ -1,14 +1,13 @@
-//! What a policy decided within a window of simulated time, why, and what else was possible.
+//! Decision trace: the choices of a policy within a window of simulated time.
 //!
-//! A witness stands beside the engine. Before each choice it writes down the eligible mirrors, the
-//! reasons that the policy tells, and when the models say that each mirror would have the data;
-//! then which mirror is read, and when the answer came. It changes nothing: the run is the one that
-//! the same seed gives without a witness, up to the end of the window.
+//! Before each choice the trace records the eligible mirrors, the policy's reasons, and the
+//! expected completion on each mirror by the models; then the mirror that was read, and the
+//! completion. It does not change the run: up to the end of the window, the same seed without a
+//! trace gives the same events.
 //!
-//! What a model foresees is exact for what its disk holds at that moment and knows nothing of what
-//! comes after, so a read may take longer or shorter than was foreseen for its mirror. The
-//! hindsight is that of the greedy oracle, one choice at a time: it does not follow what would have
-//! become of the reads after it.
+//! An expected completion is exact for the requests that the disk has at that moment, and ignores
+//! later requests, so the read may take a different time. The comparison with the oracle covers one
+//! choice at a time: it does not simulate how the reads after that choice would have changed.
 
 use crate::oracle;
 use mirrorball_core::io::{IoId, MemberIo, Op, Outcome, RequestId};
@@ -18,88 +17,88 @@ use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::bank::Bank;
 
-/// Which choices are written down: those from a moment on, until one of two ends.
+/// The window of choices to record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Window {
-    /// Choices before this are not.
+pub struct TraceWindow {
+    /// Earlier choices are not recorded.
     pub from: Nanos,
-    /// Nor are those at or after this.
+    /// Choices at or after this time are not recorded.
     pub until: Nanos,
-    /// Nor are more than so many.
+    /// Maximum number of choices.
     pub reads_max: usize,
 }
 
-/// What was decided within a window.
+/// The choices made within a window.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Explanation {
     /// The choices, in the order in which they were made.
     pub decisions: Vec<Decision>,
     /// The devids of all members, in their order.
     pub devids: Vec<u64>,
-    /// When the run ended: at the end of the window, or with its jobs.
+    /// When the run ended: at the end of the window, or with its last section.
     pub ended: Nanos,
 }
 
-/// One choice among mirrors. Reads with a single eligible mirror are none.
+/// One choice among mirrors. A read with a single eligible mirror is not a choice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// When it was made.
+    /// Time of the choice.
     pub at: Nanos,
-    /// The read that wanted a mirror.
+    /// The read.
     pub read: Read,
-    /// The eligible mirrors, in the order in which the policy was shown them.
+    /// The eligible mirrors, in the order given to the policy.
     pub candidates: Vec<Candidate>,
-    /// Place of the mirror that was read first.
+    /// Index of the mirror that was read first.
     pub chosen: usize,
-    /// What was read as well: other parts of a split, or second reads.
-    pub further: Vec<Further>,
-    /// Place of the mirror that the oracle would have read.
+    /// Further reads: other parts of a split, or second reads of a race.
+    pub extra_reads: Vec<ExtraRead>,
+    /// Index of the mirror that the oracle would have read.
     pub oracle: usize,
-    /// From the choice to the data; none if the read failed, or was under way when the jobs ended.
+    /// Time from the choice to the data; none if the read failed, or had not ended with the run.
     pub wait: Option<Nanos>,
 }
 
-/// A mirror that was read beside the first.
+/// A further read for a choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Further {
-    /// Its place.
-    pub place: usize,
-    /// How long after the choice.
+pub struct ExtraRead {
+    /// Index of the mirror.
+    pub mirror: usize,
+    /// Time since the choice.
     pub after: Nanos,
-    /// How much of the read.
+    /// Bytes read.
     pub length: u64,
 }
 
 /// One eligible mirror of a choice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Candidate {
-    /// The member that holds it.
+    /// The member.
     pub member: MemberIndex,
-    /// Its first byte on that member.
+    /// First byte on the member.
     pub offset: u64,
-    /// What the member had in flight.
+    /// Number of I/Os that the member had in flight.
     pub in_flight: u32,
-    /// What the policy told of it, if it tells.
+    /// The policy's reason, if the policy gives reasons.
     pub reason: Option<MirrorScore>,
-    /// How long it would have taken if nothing had come after it; none if for ever.
-    pub foreseen: Option<Nanos>,
+    /// Expected time to the data if no other request followed; none if the disk never answers.
+    pub expected: Option<Nanos>,
 }
 
 impl Decision {
-    /// Whether the oracle could not have done better.
+    /// Whether the chosen mirror was as good as the one of the oracle.
     pub fn agrees(&self) -> bool {
         self.chosen == self.oracle || self.cost() == Some(Nanos::ZERO)
     }
 
-    /// How much later than the oracle's mirror the chosen one was foreseen to have the data; none
-    /// if it would never have had it. Where several were read at once the first to have it counts.
-    /// A split is taken as if its first mirror were to give it all.
+    /// Expected completion on the chosen mirror minus that on the oracle's mirror; none if the
+    /// chosen mirror never answers. If several mirrors are read at once, the earliest counts. A
+    /// split counts as if its first mirror served the whole read.
     pub fn cost(&self) -> Option<Nanos> {
-        let foreseen = |place: usize| self.candidates[place].foreseen;
-        let is_rival = |it: &&Further| it.after == Nanos::ZERO && it.length == self.read.length;
-        let rivals = self.further.iter().filter(is_rival).map(|it| it.place);
-        let chosen = rivals.chain([self.chosen]).filter_map(foreseen).min();
-        match (chosen, foreseen(self.oracle)) {
+        let expected = |mirror: usize| self.candidates[mirror].expected;
+        let is_rival = |it: &&ExtraRead| it.after == Nanos::ZERO && it.length == self.read.length;
+        let rivals = self.extra_reads.iter().filter(is_rival).map(|it| it.mirror);
+        let chosen = rivals.chain([self.chosen]).filter_map(expected).min();
+        match (chosen, expected(self.oracle)) {
             (Some(chosen), Some(oracle)) => Some(chosen.saturating_sub(oracle)),
             (None, Some(_)) => None,
             (_, None) => Some(Nanos::ZERO),
@@ -107,31 +106,31 @@ impl Decision {
     }
 }
 
-/// Writes down what is decided within a window.
-pub(crate) struct Witness {
-    window: Window,
+/// Records the choices within a window.
+pub(crate) struct DecisionTrace {
+    window: TraceWindow,
     decisions: Vec<Decision>,
-    open: Vec<Open>,
-    /// The choice that the next I/O answers.
-    asked: Option<Decision>,
+    unfinished: Vec<Unfinished>,
+    /// The choice whose I/O comes next.
+    next: Option<Decision>,
 }
 
 /// A decision whose read has not ended.
-struct Open {
+struct Unfinished {
     decision: usize,
     request: RequestId,
     bytes_left: u64,
     in_flight: Vec<IoId>,
 }
 
-impl Witness {
-    pub(crate) fn new(window: Window) -> Witness {
-        Witness { window, decisions: Vec::new(), open: Vec::new(), asked: None }
+impl DecisionTrace {
+    pub(crate) fn new(window: TraceWindow) -> DecisionTrace {
+        DecisionTrace { window, decisions: Vec::new(), unfinished: Vec::new(), next: None }
     }
 
-    /// Whether nothing more is to be seen.
+    /// Whether the window is over and all its reads have ended.
     pub(crate) fn is_done(&self, now: Nanos) -> bool {
-        !self.is_watching(now.max(self.window.from)) && self.open.is_empty()
+        !self.is_recording(now.max(self.window.from)) && self.unfinished.is_empty()
     }
 
     pub(crate) fn finish(self, volume: &Volume, ended: Nanos) -> Explanation {
@@ -139,9 +138,9 @@ impl Witness {
         Explanation { decisions: self.decisions, devids, ended }
     }
 
-    /// Before the volume hands out its next I/O: is there a choice, and what is to be said of it?
+    /// Records the next choice, if the next member I/O of the volume needs one.
     pub(crate) fn before_io(&mut self, volume: &mut Volume, bank: &Bank, now: Nanos) {
-        if !self.is_watching(now) {
+        if !self.is_recording(now) {
             return;
         }
         let Some(choice) = volume.next_choice() else {
@@ -149,31 +148,31 @@ impl Witness {
         };
         let mut reasons = volume.explain_choice(&choice, now).into_iter();
         let mirrors = choice.mirrors.as_slice();
-        let foreseen: Vec<Nanos> = oracle::completions(&choice, bank, now).collect();
+        let expected: Vec<Nanos> = oracle::completions(&choice, bank, now).collect();
         let members = volume.members();
-        let candidates = mirrors.iter().zip(&foreseen).map(|(mirror, &at)| Candidate {
+        let candidates = mirrors.iter().zip(&expected).map(|(mirror, &at)| Candidate {
             member: mirror.member,
             offset: mirror.offset,
             in_flight: members[mirror.member].in_flight(),
             reason: reasons.next(),
-            foreseen: (at < Nanos::MAX).then(|| at - now),
+            expected: (at < Nanos::MAX).then(|| at - now),
         });
-        self.asked = Some(Decision {
+        self.next = Some(Decision {
             at: now,
             read: choice.read,
             candidates: candidates.collect(),
             chosen: 0,
-            further: Vec::new(),
-            oracle: oracle::earliest(&foreseen, mirrors, members),
+            extra_reads: Vec::new(),
+            oracle: oracle::earliest(&expected, mirrors, members),
             wait: None,
         });
     }
 
-    /// An I/O was handed out.
+    /// Reports that a member I/O was submitted.
     pub(crate) fn on_submit(&mut self, io: &MemberIo) {
-        if let Some(mut decision) = self.asked.take() {
-            decision.chosen = place_of(&decision, io).expect("what is chosen is eligible");
-            self.open.push(Open {
+        if let Some(mut decision) = self.next.take() {
+            decision.chosen = mirror_of(&decision, io).expect("the chosen mirror is eligible");
+            self.unfinished.push(Unfinished {
                 decision: self.decisions.len(),
                 request: io.request,
                 bytes_left: decision.read.length,
@@ -182,46 +181,48 @@ impl Witness {
             self.decisions.push(decision);
             return;
         }
-        let of_request = |open: &&mut Open| open.request == io.request && io.op == Op::Read;
-        for open in self.open.iter_mut().filter(of_request) {
-            let decision = &mut self.decisions[open.decision];
+        let is_of_request = |it: &&mut Unfinished| it.request == io.request && io.op == Op::Read;
+        for unfinished in self.unfinished.iter_mut().filter(is_of_request) {
+            let decision = &mut self.decisions[unfinished.decision];
             let read = decision.read.offset..decision.read.offset + decision.read.length;
-            if let Some(place) = place_of(decision, io).filter(|_| read.contains(&io.volume_offset))
+            if let Some(mirror) =
+                mirror_of(decision, io).filter(|_| read.contains(&io.volume_offset))
             {
                 let after = io.submitted_at - decision.at;
-                decision.further.push(Further { place, after, length: io.length });
-                open.in_flight.push(io.id);
+                decision.extra_reads.push(ExtraRead { mirror, after, length: io.length });
+                unfinished.in_flight.push(io.id);
             }
         }
     }
 
-    /// An I/O ended.
+    /// Reports that a member I/O ended.
     pub(crate) fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome) {
-        let Some(index) = self.open.iter().position(|open| open.in_flight.contains(&io.id)) else {
+        let Some(index) = self.unfinished.iter().position(|it| it.in_flight.contains(&io.id))
+        else {
             return;
         };
-        let open = &mut self.open[index];
-        open.in_flight.retain(|&id| id != io.id);
+        let unfinished = &mut self.unfinished[index];
+        unfinished.in_flight.retain(|&id| id != io.id);
         if outcome.result.is_ok() {
-            open.bytes_left = open.bytes_left.saturating_sub(io.length);
+            unfinished.bytes_left = unfinished.bytes_left.saturating_sub(io.length);
         }
-        if open.bytes_left == 0 {
-            let decision = &mut self.decisions[open.decision];
+        if unfinished.bytes_left == 0 {
+            let decision = &mut self.decisions[unfinished.decision];
             decision.wait = Some(outcome.completed_at - decision.at);
         }
-        if open.bytes_left == 0 || open.in_flight.is_empty() {
-            self.open.remove(index);
+        if unfinished.bytes_left == 0 || unfinished.in_flight.is_empty() {
+            self.unfinished.remove(index);
         }
     }
 
-    fn is_watching(&self, now: Nanos) -> bool {
-        let Window { from, until, reads_max } = self.window;
+    fn is_recording(&self, now: Nanos) -> bool {
+        let TraceWindow { from, until, reads_max } = self.window;
         (from..until).contains(&now) && self.decisions.len() < reads_max
     }
 }
 
-/// The place of the mirror that an I/O goes to.
-fn place_of(decision: &Decision, io: &MemberIo) -> Option<usize> {
+/// Index of the mirror that an I/O reads.
+fn mirror_of(decision: &Decision, io: &MemberIo) -> Option<usize> {
     decision.candidates.iter().position(|candidate| candidate.member == io.member)
 }
 

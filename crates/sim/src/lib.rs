@@ -1,23 +1,26 @@
 //! The simulator: jobs against a volume on modelled disks, on a virtual clock.
 //!
-//! [`engine::run`] takes an array, a job file and a policy, and gives back a [`record::Record`].
-//! Equal inputs and seeds give equal records, bit for bit. Nothing here does real I/O.
+//! [`engine::run`] takes a [`Simulation`] (an array, a job file, a policy and a seed) and returns a
+//! [`record::RunRecord`]. Equal inputs and seeds give equal records, bit for bit. The simulator
+//! does no real I/O.
 
 mod background;
 mod canary;
 mod checkers;
 mod client;
-mod contender;
+mod client_slot;
 pub mod engine;
 mod error;
 pub mod explain;
 pub mod job;
+mod job_client;
 mod oracle;
-mod program;
-mod readahead;
+mod policy_under_test;
+mod read_ahead;
 pub mod record;
-mod seats;
+mod simulation;
 pub mod workload;
 
+pub use client_slot::first_stream;
 pub use error::SimError;
-pub use seats::first_stream;
+pub use simulation::Simulation;

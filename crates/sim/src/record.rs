@@ -1,9 +1,9 @@
-//! What a run leaves behind: everything that a table or a picture is drawn from.
+//! The record of a run: the data of every table and chart.
 //!
 //! Memory is constant in simulated time. Intervals start narrow; when their number reaches
 //! [`INTERVALS_MAX`], neighbours are merged and the width doubles. Samples are every n-th read;
-//! when they reach [`SAMPLES_MAX`], every other one is dropped and n doubles, so what remains is
-//! spread evenly over the run and does not depend on its length.
+//! when their number reaches [`SAMPLES_MAX`], every other sample is dropped and n doubles, so
+//! samples are spread evenly over a run of any length.
 
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::{IoError, MemberIo, Op, Outcome, RequestKind};
@@ -11,71 +11,71 @@ use mirrorball_core::member::{MemberIndex, Members};
 use mirrorball_core::policy::Counter;
 use mirrorball_core::units::Nanos;
 
-/// Intervals in a record, at most.
+/// Maximum number of intervals in a record.
 pub const INTERVALS_MAX: usize = 96;
 /// Width of an interval at the start of a run.
 pub const INTERVAL_MIN: Nanos = Nanos::from_millis(250);
-/// Samples in a record, at most.
+/// Maximum number of samples in a record.
 pub const SAMPLES_MAX: usize = 2048;
 
-/// The record of one run of one policy.
+/// The results of one run of one policy.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct RunRecord {
     /// Length of the measured window: from the end of the ramp to the last foreground completion.
     pub measured: Nanos,
-    /// One per job section, its clones together, in the order of the file.
-    pub jobs: Vec<JobRecord>,
+    /// One per section, its clones joined, in the order of the file.
+    pub sections: Vec<SectionResult>,
     /// One per member.
-    pub members: Vec<MemberRecord>,
-    /// The run in equal intervals, ramp included.
+    pub members: Vec<MemberResult>,
+    /// The run in equal intervals, including the ramp.
     pub intervals: Vec<Interval>,
-    /// Reads by foreground jobs, evenly thinned.
+    /// Every n-th read of the sections.
     pub samples: Vec<Sample>,
     /// The policy's counters at the end.
     pub counters: Vec<Counter>,
     /// Bytes that background work moved, reads and writes together.
     pub background_bytes: u64,
-    /// Member I/O of the whole run: the simulator's own measure of work done.
+    /// Number of member I/Os of the whole run: a measure of the simulator's work.
     pub member_ios: u64,
 }
 
-/// What one job achieved within the measured window.
+/// The results of one section within its measured window.
 #[derive(Clone, Debug, Default)]
-pub struct JobRecord {
-    /// Its section's name.
+pub struct SectionResult {
+    /// Name of the section.
     pub name: String,
-    /// When its measured window begins: the end of its ramp.
+    /// Start of the measured window: the end of the ramp.
     pub from: Nanos,
-    /// How long that is: to its last completion, or over the whole of its runtime if it ended
-    /// early because a request failed, so that what it did not do counts.
+    /// Length of the measured window: to the last completion, or the whole runtime if the section
+    /// ended early because a request failed, so that the requests it did not make lower its rate.
     pub measured: Nanos,
     /// Reads.
-    pub read: DirectionRecord,
+    pub read: DirectionResult,
     /// Writes.
-    pub write: DirectionRecord,
+    pub write: DirectionResult,
     /// Trims.
-    pub trim: DirectionRecord,
+    pub trim: DirectionResult,
     /// Flushes (fsync and fdatasync).
-    pub flush: DirectionRecord,
+    pub flush: DirectionResult,
 }
 
 /// Requests of one kind within the measured window.
 #[derive(Clone, Debug, Default)]
-pub struct DirectionRecord {
+pub struct DirectionResult {
     /// Bytes of the requests that succeeded.
     pub bytes: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// Latency of those that succeeded, from the intended start to the completion.
+    /// Latencies of the requests that succeeded, from intended start to completion.
     pub latency: Histogram,
 }
 
-/// One member over the measured window.
+/// The results of one member within the measured window.
 #[derive(Clone, Debug)]
-pub struct MemberRecord {
-    /// Its devid.
+pub struct MemberResult {
+    /// Devid of the member.
     pub devid: u64,
-    /// Reads for foreground requests.
+    /// Reads for requests of sections, not of background work.
     pub foreground_reads: u64,
     /// All reads.
     pub reads: u64,
@@ -85,34 +85,34 @@ pub struct MemberRecord {
     pub read_bytes: u64,
     /// Bytes of all writes.
     pub written_bytes: u64,
-    /// I/O that failed.
+    /// I/Os that failed.
     pub errors: u64,
-    /// Reads of a policy that reads twice whose data was not wanted any more: what that costs.
+    /// Second reads (of a race) whose data was not used: the cost of reading twice.
     pub extra_reads: u64,
-    /// Reads that were withdrawn before the member began them.
+    /// Reads cancelled before the member began them.
     pub cancelled_reads: u64,
     /// Waits of all reads.
     pub read_wait: Histogram,
     /// Sum of the waits of all reads and writes.
     pub wait: Nanos,
-    /// How long it had I/O in flight.
+    /// Time with I/O in flight.
     pub busy: Nanos,
 }
 
 /// One interval of a run.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// When it starts.
+    /// Start of the interval.
     pub from: Nanos,
-    /// How long it is; the last one may be shorter than the others.
+    /// Length of the interval; the last one may be shorter than the others.
     pub width: Nanos,
-    /// Bytes read by foreground jobs.
+    /// Bytes read by sections.
     pub read_bytes: u64,
-    /// Latencies of reads by foreground jobs that completed in it.
+    /// Latencies of the sections' reads that completed in the interval.
     pub read_latency: Histogram,
     /// One per member.
     pub members: Vec<MemberInterval>,
-    /// The policy's counters when it ended.
+    /// The policy's counters at the end of the interval.
     pub counters: Vec<Counter>,
 }
 
@@ -125,16 +125,16 @@ pub struct MemberInterval {
     pub writes: u64,
     /// Bytes of both.
     pub bytes: u64,
-    /// I/O whose offset is not the end of the one submitted before.
+    /// I/Os that do not start where the previously submitted one ends.
     pub seeks: u64,
-    /// Sum of the waits of what completed, reads and writes.
+    /// Sum of the waits of completed reads and writes.
     pub wait: Nanos,
 }
 
-/// One read, for pictures of offset over time.
+/// One read, for charts of offset over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When it was submitted to the member.
+    /// Time of submission to the member.
     pub at: Nanos,
     /// The member.
     pub member: MemberIndex,
@@ -146,32 +146,32 @@ pub struct Sample {
     pub wait: Nanos,
 }
 
-impl JobRecord {
-    /// The record of one kind of request; rebuilds and scrubs are no job's.
-    pub fn direction_mut(&mut self, kind: RequestKind) -> &mut DirectionRecord {
+impl SectionResult {
+    /// The results of one kind of request. Sections never scrub or rebuild.
+    pub fn direction_mut(&mut self, kind: RequestKind) -> &mut DirectionResult {
         match kind {
             RequestKind::Read => &mut self.read,
             RequestKind::Write => &mut self.write,
             RequestKind::Discard => &mut self.trim,
             RequestKind::Flush => &mut self.flush,
             RequestKind::Scrub | RequestKind::Rebuild(_) => {
-                unreachable!("jobs do not scrub or rebuild")
+                unreachable!("sections do not scrub or rebuild")
             }
         }
     }
 }
 
-/// Collects a [`Record`] while a run goes on.
+/// Collects a [`RunRecord`] while a run goes on.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// Measuring starts here; what completes earlier only shows in the intervals.
+    /// Start of the measured window; earlier completions count in the intervals only.
     measure_from: Nanos,
-    members: Vec<MemberRecord>,
+    members: Vec<MemberResult>,
     intervals: Vec<Interval>,
     interval_width: Nanos,
     interval_end: Nanos,
     member_ends: Vec<u64>,
-    /// Per member the I/O in flight, and since when there has been some.
+    /// Per member: the number of I/Os in flight, and since when it has been above zero.
     busy_since: Vec<(u32, Nanos)>,
     samples: Vec<Sample>,
     sample_stride: u64,
@@ -182,7 +182,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(members: &Members, measure_from: Nanos) -> Recorder {
-        let member_record = |devid| MemberRecord {
+        let member_record = |devid| MemberResult {
             devid,
             foreground_reads: 0,
             reads: 0,
@@ -214,15 +214,15 @@ impl Recorder {
         recorder
     }
 
-    /// Whether `now` lies past the current interval, so that [`Recorder::turn`] is due.
+    /// Whether `now` is past the current interval: then [`Recorder::close_intervals`] is due.
     #[inline]
-    pub(crate) fn is_turn_due(&self, now: Nanos) -> bool {
+    pub(crate) fn is_interval_over(&self, now: Nanos) -> bool {
         now >= self.interval_end
     }
 
-    /// Closes intervals up to `now`, with the policy's counters as they stand.
-    pub(crate) fn turn(&mut self, now: Nanos, counters: &[Counter]) {
-        while self.is_turn_due(now) {
+    /// Closes all intervals that end at or before `now`, with the policy's current counters.
+    pub(crate) fn close_intervals(&mut self, now: Nanos, counters: &[Counter]) {
+        while self.is_interval_over(now) {
             self.current().counters = counters.to_vec();
             if self.intervals.len() == INTERVALS_MAX {
                 self.halve_intervals();
@@ -299,7 +299,7 @@ impl Recorder {
         }
     }
 
-    /// A read request of a foreground job ended well.
+    /// Counts a section's read request that succeeded.
     #[inline]
     pub(crate) fn on_read_reply(&mut self, bytes: u64, latency: Nanos) {
         let interval = self.current();
@@ -310,15 +310,15 @@ impl Recorder {
     pub(crate) fn finish(
         mut self,
         until: Nanos,
-        jobs: Vec<JobRecord>,
+        sections: Vec<SectionResult>,
         counters: Vec<Counter>,
-    ) -> Record {
+    ) -> RunRecord {
         let last = self.current();
         last.width = until.saturating_sub(last.from);
         last.counters.clone_from(&counters);
-        Record {
+        RunRecord {
             measured: until.saturating_sub(self.measure_from),
-            jobs,
+            sections,
             members: self.members,
             intervals: self.intervals,
             samples: self.samples,
@@ -383,7 +383,7 @@ impl Recorder {
 }
 
 impl Interval {
-    /// Takes in the interval that follows.
+    /// Merges the interval that follows into this one.
     fn absorb(&mut self, next: Interval) {
         self.width += next.width;
         self.read_bytes += next.read_bytes;

@@ -3,9 +3,9 @@
 //! read.
 
 use mirrorball_disk::array_file::ArrayFile;
-use mirrorball_sim::engine::{Contender, Run, Watch, run};
+use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
 use mirrorball_sim::job::{Environment, JobFile};
-use mirrorball_sim::record::Record;
+use mirrorball_sim::record::RunRecord;
 
 /// The second of two equal disks is slow from 10 s to 20 s.
 const ARRAY: &str = r#"
@@ -34,27 +34,27 @@ model = "ssd-sata-plp"
 link = "network"
 "#;
 
-fn play(array: &str, depth: u32, seconds: u32) -> Record {
+fn play(array: &str, depth: u32, seconds: u32) -> RunRecord {
     let array = ArrayFile::parse(array, "one.toml").expect("a valid array").spec;
     let job = format!(
         "[random]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nnorandommap\n\
          time_based\nruntime={seconds}\niodepth={depth}\n"
     );
     let jobs = JobFile::parse(&job, "random.fio", &Environment::empty()).expect("valid jobs");
-    let contender = Contender::Policy("mirrorball/auto");
-    let run = run(&Run {
+    let policy = PolicyUnderTest::Policy("mirrorball/auto");
+    let run = run(&Simulation {
         array: &array,
-        jobs: &jobs,
-        contender,
+        job: &jobs,
+        policy,
         seed: 11,
         duration: None,
-        watch: Watch::Checked,
+        checks: Checks::On,
     });
     run.expect("it runs")
 }
 
 /// Reads given to both members from one second to another.
-fn reads(record: &Record, from_s: u64, to_s: u64) -> [u64; 2] {
+fn reads(record: &RunRecord, from_s: u64, to_s: u64) -> [u64; 2] {
     let inside = record.intervals.iter().filter(|interval| {
         let begin_ms = interval.from.0 / 1_000_000;
         (from_s * 1000..to_s * 1000).contains(&begin_ms)
@@ -62,7 +62,7 @@ fn reads(record: &Record, from_s: u64, to_s: u64) -> [u64; 2] {
     inside.fold([0; 2], |[one, two], it| [one + it.members[0].reads, two + it.members[1].reads])
 }
 
-fn share(record: &Record, from_s: u64, to_s: u64) -> f64 {
+fn share(record: &RunRecord, from_s: u64, to_s: u64) -> f64 {
     let [one, two] = reads(record, from_s, to_s);
     two as f64 / (one + two) as f64
 }

@@ -2,9 +2,9 @@
 
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, HostOverhead};
-use mirrorball_sim::engine::{Contender, Run, Watch, run};
+use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
 use mirrorball_sim::job::{Environment, JobFile};
-use mirrorball_sim::record::{INTERVALS_MAX, MemberRecord, Record, SAMPLES_MAX};
+use mirrorball_sim::record::{INTERVALS_MAX, MemberResult, RunRecord, SAMPLES_MAX};
 
 /// Members with one server each, of these service times, on a host that costs nothing.
 fn delays(profile: &str, services: &[&str]) -> ArraySpec {
@@ -25,18 +25,18 @@ fn jobs(options: &str) -> JobFile {
     JobFile::parse(&text, "test.fio", &Environment::empty()).expect("a valid job")
 }
 
-fn simulate(array: &ArraySpec, jobs: &JobFile, policy: &str) -> Record {
-    let contender = Contender::Policy(policy);
-    let watch = Watch::Checked;
-    run(&Run { array, jobs, contender, seed: 1, duration: None, watch }).expect("it runs")
+fn simulate(array: &ArraySpec, jobs: &JobFile, policy: &str) -> RunRecord {
+    let policy = PolicyUnderTest::Policy(policy);
+    let checks = Checks::On;
+    run(&Simulation { array, job: jobs, policy, seed: 1, duration: None, checks }).expect("it runs")
 }
 
-fn iops(record: &Record) -> f64 {
-    let reads: u64 = record.jobs.iter().map(|job| job.read.latency.count()).sum();
+fn iops(record: &RunRecord) -> f64 {
+    let reads: u64 = record.sections.iter().map(|job| job.read.latency.count()).sum();
     reads as f64 / record.measured.as_secs_f64()
 }
 
-fn member_reads(record: &Record) -> Vec<u64> {
+fn member_reads(record: &RunRecord) -> Vec<u64> {
     record.members.iter().map(|member| member.foreground_reads).collect()
 }
 
@@ -53,7 +53,7 @@ fn one_server_serves_one_at_a_time_whatever_the_depth() {
         let record = simulate(&array, &jobs(&format!("rw=randread\niodepth={depth}")), "first");
         assert_near(iops(&record), 500.0, 0.002);
         // Little's law: with nothing else to wait for, latency is depth times service.
-        let mean = record.jobs[0].read.latency.mean();
+        let mean = record.sections[0].read.latency.mean();
         assert_near(mean.as_secs_f64(), 0.002 * f64::from(depth), 0.01);
     }
 }
@@ -119,10 +119,10 @@ fn pid_sends_each_clone_to_a_mirror_of_its_own() {
 fn the_oracle_finds_the_earliest_completion() {
     let array = delays("raid1", &["2ms", "6ms"]);
     let jobs = jobs("rw=randread\niodepth=4");
-    let contender = Contender::Oracle;
-    let watch = Watch::Checked;
+    let policy = PolicyUnderTest::Oracle;
+    let checks = Checks::On;
     let record =
-        run(&Run { array: &array, jobs: &jobs, contender, seed: 1, duration: None, watch });
+        run(&Simulation { array: &array, job: &jobs, policy, seed: 1, duration: None, checks });
     // Four in flight: three on the fast member end after 6 ms, as does one on the slow.
     assert_near(iops(&record.expect("it runs")), 500.0 + 1000.0 / 6.0, 0.01);
 }
@@ -132,9 +132,9 @@ fn the_oracle_finds_the_earliest_completion() {
 fn the_canary_does_not_get_away() {
     let array = delays("raid1", &["1ms", "1ms"]);
     let jobs = jobs("rw=randread");
-    let contender = Contender::Canary;
-    let watch = Watch::Checked;
-    let _ = run(&Run { array: &array, jobs: &jobs, contender, seed: 1, duration: None, watch });
+    let policy = PolicyUnderTest::Canary;
+    let checks = Checks::On;
+    let _ = run(&Simulation { array: &array, job: &jobs, policy, seed: 1, duration: None, checks });
 }
 
 #[test]
@@ -142,10 +142,10 @@ fn equal_seeds_give_equal_records_and_others_do_not() {
     let array = ArrayFile::builtin("hetero-hdd-raid1").expect("it is built in").spec;
     let jobs = jobs("rw=randrw\niodepth=8");
     let records = [1, 1, 2].map(|seed| {
-        let contender = Contender::Policy("random");
-        let watch = Watch::Unchecked;
+        let policy = PolicyUnderTest::Policy("random");
+        let checks = Checks::Off;
         let record =
-            run(&Run { array: &array, jobs: &jobs, contender, seed, duration: None, watch });
+            run(&Simulation { array: &array, job: &jobs, policy, seed, duration: None, checks });
         format!("{:?}", record.expect("it runs"))
     });
     assert_eq!(records[0], records[1]);
@@ -159,7 +159,7 @@ fn a_record_does_not_grow_with_the_run() {
     assert!(long.intervals.len() <= INTERVALS_MAX && long.samples.len() <= SAMPLES_MAX);
     assert!(long.intervals.len() * 2 >= INTERVALS_MAX && long.samples.len() * 2 >= SAMPLES_MAX);
     let in_intervals: u64 = long.intervals.iter().map(|i| i.read_latency.count()).sum();
-    assert_eq!(in_intervals, long.jobs[0].read.latency.count());
+    assert_eq!(in_intervals, long.sections[0].read.latency.count());
     let widths: Nanos = long.intervals.iter().fold(Nanos::ZERO, |sum, i| sum + i.width);
     assert_eq!(widths, long.measured);
 }
@@ -169,8 +169,8 @@ fn stonewall_runs_groups_one_after_the_other() {
     let array = delays("single", &["2ms"]);
     let jobs = jobs("rw=randread\n[second]\nstonewall\nrw=randread\niodepth=4");
     let record = simulate(&array, &jobs, "first");
-    assert_eq!(record.jobs.len(), 2);
-    for job in &record.jobs {
+    assert_eq!(record.sections.len(), 2);
+    for job in &record.sections {
         assert_near(job.measured.as_secs_f64(), 10.0, 0.01);
         assert_near(job.read.latency.count() as f64, 5000.0, 0.01);
     }
@@ -180,8 +180,8 @@ fn stonewall_runs_groups_one_after_the_other() {
 fn a_ramp_is_run_but_not_measured() {
     let array = delays("single", &["2ms"]);
     let record = simulate(&array, &jobs("rw=randread\nramp_time=5"), "first");
-    assert_near(record.jobs[0].measured.as_secs_f64(), 10.0, 0.01);
-    assert_near(record.jobs[0].read.latency.count() as f64, 5000.0, 0.01);
+    assert_near(record.sections[0].measured.as_secs_f64(), 10.0, 0.01);
+    assert_near(record.sections[0].read.latency.count() as f64, 5000.0, 0.01);
     let all: u64 = record.intervals.iter().map(|i| i.read_latency.count()).sum();
     assert_near(all as f64, 7500.0, 0.01);
 }
@@ -236,9 +236,9 @@ fn second_reads_shorten_the_tail_and_are_counted() {
     let text = "[a]\nioengine=io_uring\ndirect=1\nsize=4G\nrw=randread\nbs=4k\niodepth=4\n\
         rate_iops=100\nramp_time=2\nruntime=18\ntime_based\n";
     let jobs = JobFile::parse(text, "hedge.fio", &Environment::empty()).expect("a valid job");
-    let of = |record: &Record| {
-        let sum = |pick: fn(&MemberRecord) -> u64| record.members.iter().map(pick).sum::<u64>();
-        let p999 = record.jobs[0].read.latency.quantile(0.999);
+    let of = |record: &RunRecord| {
+        let sum = |pick: fn(&MemberResult) -> u64| record.members.iter().map(pick).sum::<u64>();
+        let p999 = record.sections[0].read.latency.quantile(0.999);
         (p999, sum(|it| it.extra_reads), sum(|it| it.cancelled_reads), sum(|it| it.reads))
     };
     let ssd = array("model = \"ssd-sata-consumer\"");
@@ -258,7 +258,7 @@ fn second_reads_shorten_the_tail_and_are_counted() {
     assert_eq!(extra, 0, "all reads take the same time");
     // A queue of the host's, from which all is withdrawn that was not begun.
     let queue = array("model = \"delay\"\nset = { service = \"8ms\" }");
-    let mean = |record: &Record| record.jobs[0].read.latency.mean();
+    let mean = |record: &RunRecord| record.sections[0].read.latency.mean();
     let plain = simulate(&queue, &jobs, "random");
     let tied = simulate(&queue, &jobs, "random+tied");
     assert!(mean(&tied) < mean(&plain), "{} tied, {} plain", mean(&tied), mean(&plain));
@@ -282,7 +282,7 @@ fn members_that_fail_return_and_are_rebuilt_keep_every_rule() {
         runtime=10\ntime_based\n[a]\nrw=randrw\niodepth=8\n";
     let jobs = JobFile::parse(text, "faults.fio", &Environment::empty()).expect("a valid job");
     let record = simulate(&array, &jobs, "random");
-    assert_eq!(record.jobs[0].read.errors, 0, "there is always another copy");
+    assert_eq!(record.sections[0].read.errors, 0, "there is always another copy");
     assert!(record.members[1].errors > 0 && record.members[2].errors > 0);
     assert!(record.background_bytes > 0);
 }
@@ -291,15 +291,15 @@ fn members_that_fail_return_and_are_rebuilt_keep_every_rule() {
 fn a_delayed_start_is_not_measured_and_a_failed_job_is_measured_to_its_planned_end() {
     let array = delays("single", &["1ms"]);
     let record = simulate(&array, &jobs("rw=randread\nstartdelay=5"), "first");
-    assert_eq!(record.jobs[0].from, Nanos::from_secs(5));
-    assert_near(record.jobs[0].measured.as_secs_f64(), 10.0, 0.001);
-    assert_near(record.jobs[0].read.latency.count() as f64, 10_000.0, 0.001);
+    assert_eq!(record.sections[0].from, Nanos::from_secs(5));
+    assert_near(record.sections[0].measured.as_secs_f64(), 10.0, 0.001);
+    assert_near(record.sections[0].read.latency.count() as f64, 10_000.0, 0.001);
     let text = "name = \"dies\"\nprofile = \"single\"\n[[member]]\nmodel = \"delay\"\n\
         size = \"64GiB\"\nset = { service = \"1ms\" }\nfault = [{ dead = true, from = \"2s\" }]\n";
     let array = ArrayFile::parse(text, "dies.toml").expect("a valid array").spec;
     let record = simulate(&array, &jobs("rw=randread"), "first");
-    assert_eq!(record.jobs[0].read.errors, 1, "a clone ends at its first failed request");
-    assert_eq!(record.jobs[0].measured, Nanos::from_secs(10), "what it did not do counts");
+    assert_eq!(record.sections[0].read.errors, 1, "a clone ends at its first failed request");
+    assert_eq!(record.sections[0].measured, Nanos::from_secs(10), "what it did not do counts");
 }
 
 #[test]
@@ -309,5 +309,5 @@ fn a_deep_buffered_reader_loses_no_read_at_its_end() {
     let text = "[a]\nioengine=io_uring\ndirect=0\nrw=read\nbs=4k\niodepth=16\nsize=1m\n";
     let jobs = JobFile::parse(text, "deep.fio", &Environment::empty()).expect("a valid job");
     let record = simulate(&array, &jobs, "first");
-    assert_eq!(record.jobs[0].read.latency.count(), 256);
+    assert_eq!(record.sections[0].read.latency.count(), 256);
 }

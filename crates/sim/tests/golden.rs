@@ -6,7 +6,7 @@
 //! difference and accept it with `cargo insta review`, or by `INSTA_UPDATE=always cargo test`.
 
 use mirrorball_disk::array_file::ArrayFile;
-use mirrorball_sim::engine::{Contender, Run, Watch, run};
+use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
 use mirrorball_sim::job::{Environment, JobFile};
 use std::fmt::Write;
 
@@ -61,17 +61,18 @@ fn one_small_run_of_every_policy() {
     let mut table =
         String::from("policy               reads by devid 1, 2, 3     mean latency, us\n");
     for policy in mirrorball_core::policies::all() {
-        let contender = Contender::Policy(policy.name);
-        let watch = Watch::Checked;
+        let name = policy.name;
+        let policy = PolicyUnderTest::Policy(name);
+        let checks = Checks::On;
         let run =
-            run(&Run { array: &array, jobs: &jobs, contender, seed: 7, duration: None, watch });
+            run(&Simulation { array: &array, job: &jobs, policy, seed: 7, duration: None, checks });
         let record = run.expect("it runs");
-        write!(table, "{:20}", policy.name).expect("a string takes text");
+        write!(table, "{name:20}").expect("a string takes text");
         for member in &record.members {
             write!(table, " {:6}", member.foreground_reads).expect("a string takes text");
         }
         write!(table, "    ").expect("a string takes text");
-        for job in &record.jobs {
+        for job in &record.sections {
             let read = &job.read.latency;
             let direction = if read.count() > 0 { read } else { &job.write.latency };
             write!(table, " {:7.0}", direction.mean().as_micros_f64())

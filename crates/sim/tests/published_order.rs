@@ -13,7 +13,7 @@
 
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
-use mirrorball_sim::engine::{Contender, Run, Watch, run};
+use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
 use mirrorball_sim::job::{Environment, JobFile};
 
 const SEEDS: u64 = 6;
@@ -21,10 +21,11 @@ const SEEDS: u64 = 6;
 /// Mean IOPS of one policy and one job over the seeds.
 fn mean_iops(array: &ArraySpec, jobs: &JobFile, policy: &str) -> f64 {
     let iops = |seed| {
-        let contender = Contender::Policy(policy);
-        let (duration, watch) = (Some(Nanos::from_secs(30)), Watch::Unchecked);
-        let record = run(&Run { array, jobs, contender, seed, duration, watch }).expect("it runs");
-        record.jobs[0].read.latency.count() as f64 / record.measured.as_secs_f64()
+        let policy = PolicyUnderTest::Policy(policy);
+        let (duration, checks) = (Some(Nanos::from_secs(30)), Checks::Off);
+        let record =
+            run(&Simulation { array, job: jobs, policy, seed, duration, checks }).expect("it runs");
+        record.sections[0].read.latency.count() as f64 / record.measured.as_secs_f64()
     };
     (1..=SEEDS).map(iops).sum::<f64>() / SEEDS as f64
 }

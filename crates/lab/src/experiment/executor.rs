@@ -5,7 +5,7 @@
 
 use crate::experiment::plan::Cell;
 use anyhow::Result;
-use mirrorball_sim::record::Record;
+use mirrorball_sim::record::RunRecord;
 
 /// Runs cells, several at a time.
 pub trait Executor: Sync {
@@ -13,5 +13,5 @@ pub trait Executor: Sync {
     ///
     /// # Errors
     /// If the cell cannot be run, or the simulation broke one of its own rules.
-    fn run(&self, cell: &Cell<'_>) -> Result<Record>;
+    fn run(&self, cell: &Cell<'_>) -> Result<RunRecord>;
 }

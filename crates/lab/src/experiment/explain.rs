@@ -18,8 +18,8 @@ use mirrorball_core::member::MemberState;
 use mirrorball_core::policy::{MirrorScore, ScoreTerm};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::MemberSpec;
-use mirrorball_sim::engine::{self, Contender, Run, Watch};
-use mirrorball_sim::explain::{Candidate, Decision, Explanation, Window};
+use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
+use mirrorball_sim::explain::{Candidate, Decision, Explanation, TraceWindow};
 use mirrorball_sim::job::Direction;
 use serde::Serialize;
 
@@ -152,23 +152,23 @@ pub fn explain(inputs: &Inputs, question: &Question<'_>) -> Result<Explained> {
     let ([jobs], [job]) = (&inputs.jobs[..], &inputs.job_sources[..]) else {
         panic!("one job is explained at a time");
     };
-    let contender = match question.policy {
-        ORACLE => Contender::Oracle,
-        policy => Contender::Policy(policy),
+    let policy = match question.policy {
+        ORACLE => PolicyUnderTest::Oracle,
+        policy => PolicyUnderTest::Policy(policy),
     };
     let (until, reads) = match question.extent {
         Extent::Reads(reads) => (Nanos::MAX, reads.min(READS_MAX)),
         // One more shows that there were more.
         Extent::Time(time) => (question.from.saturating_add(time), READS_MAX + 1),
     };
-    let window = Window { from: question.from, until, reads_max: reads };
-    let run = Run {
+    let window = TraceWindow { from: question.from, until, reads_max: reads };
+    let run = Simulation {
         array: &inputs.array,
-        jobs,
-        contender,
+        job: jobs,
+        policy,
         seed: question.seed,
         duration: question.duration,
-        watch: Watch::Unchecked,
+        checks: Checks::Off,
     };
     let mut explanation = engine::explain(&run, window)?;
     if explanation.decisions.is_empty() {
@@ -206,7 +206,7 @@ fn nothing_decided(explanation: &Explanation, inputs: &Inputs, from: Nanos) -> a
         let name = profile.name();
         return anyhow!("{none}: {name} keeps one copy\n  hint: raid1 and raid10 keep more");
     }
-    let mut directions = inputs.jobs.iter().flat_map(|file| &file.jobs).map(|job| job.mix);
+    let mut directions = inputs.jobs.iter().flat_map(|file| &file.sections).map(|job| job.mix);
     if !directions.any(|mix| mix.directions().contains(&Direction::Read)) {
         return anyhow!("{none}: the job does not read\n  hint: rw=randread is one that does");
     }
@@ -268,11 +268,11 @@ impl Explained {
 
 impl ChoiceMade {
     fn new(decision: &Decision, devids: &[u64]) -> ChoiceMade {
-        let Decision { at, read, candidates, chosen, further, oracle, wait } = decision;
+        let Decision { at, read, candidates, chosen, extra_reads, oracle, wait } = decision;
         let mirror = |(place, candidate): (usize, &Candidate)| {
             let taken = match place {
                 place if place == *chosen => Taken::First,
-                place if further.iter().any(|it| it.place == place) => Taken::Further,
+                place if extra_reads.iter().any(|it| it.mirror == place) => Taken::Further,
                 _ => Taken::No,
             };
             let reason = candidate.reason.as_ref();
@@ -282,7 +282,7 @@ impl ChoiceMade {
                 in_flight: candidate.in_flight,
                 score: reason.map(|reason| Figure::new(&reason.score)),
                 parts: reason.map_or(Vec::new(), Figure::parts),
-                foreseen_ns: candidate.foreseen.map(|foreseen| foreseen.0),
+                foreseen_ns: candidate.expected.map(|foreseen| foreseen.0),
                 taken,
                 oracle: place == *oracle,
             }

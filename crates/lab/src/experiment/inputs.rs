@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use find::InputKind;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource};
 use mirrorball_sim::engine;
-use mirrorball_sim::job::{Direction, Environment, Job, JobFile, Note};
+use mirrorball_sim::job::{Direction, Environment, JobFile, Note, Section};
 use std::path::Path;
 
 const ARRAY: InputKind =
@@ -167,7 +167,7 @@ pub fn load_job(name: &str) -> Result<(Source, JobFile)> {
         _ => return Err(JOB.unknown(name)),
     };
     let job = JobFile::parse(&text, &file_name, &Environment::process())?;
-    let meaning = format!("{:?} {:?}", job.jobs, job.background);
+    let meaning = format!("{:?} {:?}", job.sections, job.background);
     Ok((Source { name: stem(name), text, fingerprint: stable_hash([&*meaning]) }, job))
 }
 
@@ -180,14 +180,14 @@ pub(crate) fn pace_of_text(text: &str) -> Pace {
 /// The job sets the pace if every section that its figures count has a rate: those that read, or
 /// all if none does.
 pub(crate) fn pace(file: &JobFile) -> Pace {
-    let reads = |job: &&Job| job.mix.directions().contains(&Direction::Read);
-    let has_rate = |job: &Job, direction| {
+    let reads = |job: &&Section| job.mix.directions().contains(&Direction::Read);
+    let has_rate = |job: &Section, direction| {
         job.rate_bytes_per_s[direction].is_some() || job.rate_ios_per_s[direction].is_some()
     };
-    let is_paced = |job: &Job| job.mix.directions().iter().all(|&way| has_rate(job, way));
-    let readers: Vec<&Job> = file.jobs.iter().filter(reads).collect();
+    let is_paced = |job: &Section| job.mix.directions().iter().all(|&way| has_rate(job, way));
+    let readers: Vec<&Section> = file.sections.iter().filter(reads).collect();
     let all_paced = match readers[..] {
-        [] => file.jobs.iter().all(is_paced),
+        [] => file.sections.iter().all(is_paced),
         _ => readers.iter().all(|job| has_rate(job, Direction::Read)),
     };
     if all_paced { Pace::Job } else { Pace::Array }
@@ -201,10 +201,10 @@ pub(crate) fn asked_iops_of_text(text: &str, judged: study::Direction) -> Option
         study::Direction::Write => Direction::Write,
     };
     let file = JobFile::parse(text, "", &Environment::empty()).ok()?;
-    if file.jobs.iter().any(|job| job.group != file.jobs[0].group) {
+    if file.sections.iter().any(|job| job.group != file.sections[0].group) {
         return None;
     }
-    let asking = file.jobs.iter().filter(|job| job.mix.directions().contains(&direction));
+    let asking = file.sections.iter().filter(|job| job.mix.directions().contains(&direction));
     let rates = asking.map(|job| {
         let of_bytes = || match (job.rate_bytes_per_s[direction], &job.sizes[direction][..]) {
             (Some(rate), [size]) => Some(rate as f64 / size.bytes as f64),

@@ -6,8 +6,8 @@ use crate::experiment::plan::Cell;
 use crate::experiment::record::ORACLE;
 use anyhow::{Context, Result};
 use mirrorball_core::units::Nanos;
-use mirrorball_sim::engine::{self, Contender, Run, Watch};
-use mirrorball_sim::record::Record;
+use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
+use mirrorball_sim::record::RunRecord;
 
 /// Simulates each cell on a virtual clock.
 #[derive(Debug)]
@@ -17,19 +17,19 @@ pub struct SimExecutor<'a> {
 }
 
 impl Executor for SimExecutor<'_> {
-    fn run(&self, cell: &Cell<'_>) -> Result<Record> {
-        let contender = match cell.policy {
-            ORACLE => Contender::Oracle,
-            policy => Contender::Policy(policy),
+    fn run(&self, cell: &Cell<'_>) -> Result<RunRecord> {
+        let policy_under_test = match cell.policy {
+            ORACLE => PolicyUnderTest::Oracle,
+            policy => PolicyUnderTest::Policy(policy),
         };
-        let run = Run {
+        let run = Simulation {
             array: &self.inputs.array,
-            jobs: &self.inputs.jobs[cell.job_index],
-            contender,
+            job: &self.inputs.jobs[cell.job_index],
+            policy: policy_under_test,
             seed: cell.seed,
             duration: cell.plan.duration_ns.map(Nanos),
             // The checkers have watched every policy in the simulator's own tests.
-            watch: Watch::Unchecked,
+            checks: Checks::Off,
         };
         engine::run(&run).with_context(|| {
             format!("job `{}`, policy `{}`, seed {}", cell.job().name, cell.policy, cell.seed)

@@ -1,10 +1,10 @@
-//! Each rule broken once: a checker that lets it pass is no checker.
+//! Breaks each rule once; the checkers must panic.
 
 use super::*;
 use mirrorball_core::io::{IoError, IoId, Purpose, ReadRole};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 
-/// Two members, the second failed or being rebuilt as the test has it, and a volume's events.
+/// Two members, and the events of a volume. Tests change the state of the second member.
 struct Script {
     checkers: Checkers,
     members: Members,
@@ -39,7 +39,7 @@ impl Script {
         self.finish(io, Ok(()), now, false);
     }
 
-    /// A read that is not wanted any more ends.
+    /// A read of a race ends after another one answered.
     fn end(&mut self, io: &MemberIo, result: Result<(), IoError>, now: u64) {
         self.finish(io, result, now, result.is_ok());
     }
@@ -89,7 +89,7 @@ fn reading() -> (Script, MemberIo) {
 }
 
 #[test]
-fn what_is_lawful_passes() {
+fn valid_events_pass() {
     let (mut script, read) = reading();
     script.complete(&read, 20);
     script.reply(1, 20);
@@ -102,7 +102,7 @@ fn what_is_lawful_passes() {
 
 #[test]
 #[should_panic(expected = "time went back")]
-fn a_completion_before_its_submission() {
+fn completion_before_its_submission() {
     let (mut script, read) = reading();
     script.complete(&read, 5);
 }
@@ -135,7 +135,7 @@ fn a_reply_with_member_io_in_flight() {
 
 #[test]
 #[should_panic(expected = "reads a member that is")]
-fn a_read_of_what_is_stale() {
+fn read_of_a_stale_range() {
     let mut script = Script::new();
     script.members.get_mut(SECOND).state = MemberState::Rebuilding { recovered_bytes: 8191 };
     script.request(1, RequestKind::Read, 10);
@@ -152,8 +152,8 @@ fn a_write_to_a_failed_member() {
 }
 
 #[test]
-#[should_panic(expected = "the books of")]
-fn books_that_do_not_balance() {
+#[should_panic(expected = "the in-flight counts of")]
+fn wrong_in_flight_counts() {
     let (mut script, read) = reading();
     script.members.get_mut(SECOND).reads_in_flight += 1;
     script.complete(&read, 20);
@@ -161,7 +161,7 @@ fn books_that_do_not_balance() {
 
 #[test]
 #[should_panic(expected = "before member 0 was flushed")]
-fn a_flush_that_leaves_a_member_out() {
+fn flush_that_skips_a_member() {
     let mut script = Script::new();
     script.request(1, RequestKind::Flush, 10);
     let flush = io(1, 1, Op::Flush, SECOND, 10);
@@ -172,7 +172,7 @@ fn a_flush_that_leaves_a_member_out() {
 
 #[test]
 #[should_panic(expected = "before member 1 was flushed")]
-fn a_flush_from_before_does_not_count() {
+fn flush_before_the_request_does_not_count() {
     let mut script = Script::new();
     script.request(1, RequestKind::Flush, 10);
     let early = io(1, 1, Op::Flush, SECOND, 10);
@@ -186,7 +186,7 @@ fn a_flush_from_before_does_not_count() {
 }
 
 #[test]
-fn a_failed_flush_promises_nothing() {
+fn failed_flush_need_not_reach_all_members() {
     let mut script = Script::new();
     script.request(1, RequestKind::Flush, 10);
     let flush = io(1, 1, Op::Flush, SECOND, 10);
@@ -200,7 +200,7 @@ fn a_failed_flush_promises_nothing() {
 }
 
 #[test]
-fn a_read_may_be_answered_while_another_mirror_is_still_read() {
+fn reply_to_a_race_while_the_other_read_is_in_flight() {
     let (mut script, answer, loser) = racing();
     script.complete(&answer, 20);
     script.reply(1, 20);
@@ -210,7 +210,7 @@ fn a_read_may_be_answered_while_another_mirror_is_still_read() {
 
 #[test]
 #[should_panic(expected = "answered with 0 bytes")]
-fn a_read_that_only_a_loser_could_answer() {
+fn reply_from_a_lost_read() {
     let (mut script, _, loser) = racing();
     script.end(&loser, Ok(()), 20);
     script.reply(1, 20);
@@ -218,7 +218,7 @@ fn a_read_that_only_a_loser_could_answer() {
 
 #[test]
 #[should_panic(expected = "answered with 0 bytes")]
-fn a_read_that_was_cancelled_is_no_answer() {
+fn reply_from_a_cancelled_read() {
     let (mut script, answer, _) = racing();
     script.end(&answer, Err(IoError::Cancelled), 20);
     script.reply(1, 20);
@@ -229,8 +229,8 @@ fn racing() -> (Script, MemberIo, MemberIo) {
     let mut script = Script::new();
     script.request(1, RequestKind::Read, 10);
     let first = MemberIo { role: ReadRole::First, ..io(1, 1, Op::Read, MemberIndex(0), 10) };
-    let further = MemberIo { role: ReadRole::Extra, ..io(2, 1, Op::Read, SECOND, 10) };
+    let extra_reads = MemberIo { role: ReadRole::Extra, ..io(2, 1, Op::Read, SECOND, 10) };
     script.submit(&first);
-    script.submit(&further);
-    (script, first, further)
+    script.submit(&extra_reads);
+    (script, first, extra_reads)
 }

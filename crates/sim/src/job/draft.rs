@@ -3,7 +3,7 @@
 use super::Note;
 use super::error::job_error;
 use super::spec::{
-    Access, Arrivals, Direction, Distribution, Extent, Job, Mix, PerDirection, SizeShare,
+    Access, Arrivals, Direction, Distribution, Mix, PerDirection, Section, SizeOrPercent, SizeShare,
 };
 use super::value::KbBase;
 use mirrorball_core::diagnostic::Diagnostic;
@@ -26,7 +26,7 @@ pub(super) enum Engine {
 /// A job in the making.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
-    pub(super) job: Job,
+    pub(super) job: Section,
     pub(super) kb_base: KbBase,
     pub(super) stonewall: bool,
     pub(super) engine: Engine,
@@ -39,7 +39,7 @@ pub(super) struct Draft {
 impl Default for Draft {
     fn default() -> Draft {
         let sizes = vec![SizeShare { bytes: 4096, percent: 100 }];
-        let job = Job {
+        let job = Section {
             name: String::new(),
             line: 0,
             index: 0,
@@ -50,8 +50,8 @@ impl Default for Draft {
             access: Access::Sequential,
             sizes: PerDirection([sizes.clone(), sizes.clone(), sizes]),
             size: None,
-            offset: Extent::Bytes(0),
-            offset_increment: Extent::Bytes(0),
+            offset: SizeOrPercent::Bytes(0),
+            offset_increment: SizeOrPercent::Bytes(0),
             io_bytes: None,
             number_ios: None,
             loops: 1,
@@ -88,7 +88,7 @@ impl Draft {
         index: usize,
         group: usize,
         line: usize,
-    ) -> Result<(Job, Option<Note>), Diagnostic> {
+    ) -> Result<(Section, Option<Note>), Diagnostic> {
         let (mut job, mut note) = (self.job, None);
         (job.index, job.group, job.line) = (index, group, line);
         if let Mix::ReadWrite { .. } = job.mix {

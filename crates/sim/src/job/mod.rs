@@ -32,8 +32,8 @@ mod tests;
 
 pub use pragma::{Background, BackgroundKind};
 pub use spec::{
-    Access, Arrivals, Direction, Distribution, Extent, Job, Mix, PerDirection, Region, SizeShare,
-    Zone,
+    Access, Arrivals, Direction, Distribution, Mix, PerDirection, Region, Section, SizeOrPercent,
+    SizeShare, Zone,
 };
 
 use draft::Draft;
@@ -72,9 +72,9 @@ pub struct Note {
 pub struct JobFile {
     /// Its name, as given by the caller.
     pub file: String,
-    /// Its jobs in the order of the file, at least one. Those with equal [`Job::group`] run
+    /// Its jobs in the order of the file, at least one. Those with equal [`Section::group`] run
     /// together; a group starts when the one before it has ended.
-    pub jobs: Vec<Job>,
+    pub sections: Vec<Section>,
     /// Work beside the jobs, from the pragmas, in the order of the file.
     pub background: Vec<Background>,
     /// What was accepted and changes nothing, each option once.
@@ -123,7 +123,7 @@ impl JobFile {
     /// If a clone's region does not lie within `volume_bytes` or holds no whole block, with the
     /// numbers.
     pub fn validate_against(&self, volume_bytes: u64) -> Result<(), Diagnostic> {
-        for job in &self.jobs {
+        for job in &self.sections {
             for clone in 0..job.clones {
                 if let Err(fault) = job.check_region(clone, volume_bytes) {
                     return Err(fault.in_file(&self.file).at_line(job.line));
@@ -143,7 +143,7 @@ struct Pending {
 }
 
 /// A section whose options are being gathered.
-struct Section {
+struct OpenSection {
     name: String,
     line: usize,
     options: Vec<Pending>,
@@ -153,7 +153,7 @@ struct Section {
 struct Reader<'a> {
     environment: Environment<'a>,
     defaults: Draft,
-    section: Option<Section>,
+    section: Option<OpenSection>,
     group: usize,
     result: JobFile,
 }
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
     fn new(file: &str, environment: &Environment<'a>) -> Reader<'a> {
         let result = JobFile {
             file: file.to_owned(),
-            jobs: Vec::new(),
+            sections: Vec::new(),
             background: Vec::new(),
             notes: Vec::new(),
         };
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
                 Content::Section(name) => {
                     self.finish_section()?;
                     let name = name.to_owned();
-                    self.section = Some(Section { name, line: number, options: Vec::new() });
+                    self.section = Some(OpenSection { name, line: number, options: Vec::new() });
                 }
                 Content::Include(path) => self.include(path, file, number, depth)?,
                 Content::Option(Line { name, value }) => {
@@ -245,17 +245,17 @@ impl<'a> Reader<'a> {
             self.defaults = draft;
             return Ok(());
         }
-        if draft.stonewall && !self.result.jobs.is_empty() {
+        if draft.stonewall && !self.result.sections.is_empty() {
             self.group += 1;
         }
-        let (index, group) = (self.result.jobs.len(), self.group);
+        let (index, group) = (self.result.sections.len(), self.group);
         let finished = draft.finish(index, group, section.line);
         let (job, note) =
             finished.map_err(|fault| fault.in_file(&self.result.file).at_line(section.line))?;
         if let Some(Note { file, line, option, reason }) = note {
             self.note(&file, line, &option, &reason);
         }
-        self.result.jobs.push(job);
+        self.result.sections.push(job);
         Ok(())
     }
 
@@ -320,7 +320,7 @@ impl<'a> Reader<'a> {
     }
 
     fn finish(self) -> Result<JobFile, Diagnostic> {
-        if self.result.jobs.is_empty() {
+        if self.result.sections.is_empty() {
             let fault = job_error("no job in this file", "add a section such as [random-reads]");
             return Err(fault.in_file(&self.result.file).at_line(1));
         }

@@ -2,7 +2,7 @@
 
 use super::draft::{Draft, Engine};
 use super::error::job_error;
-use super::spec::{Access, Arrivals, Direction, Distribution, Extent, Mix, SizeShare, Zone};
+use super::spec::{Access, Arrivals, Direction, Distribution, Mix, SizeOrPercent, SizeShare, Zone};
 use super::value::{self, KbBase};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::suggest::closest_name;
@@ -165,7 +165,7 @@ pub(super) fn size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
     // Any size will do: what does not fill a block is left alone.
     let extent = value::extent(text, |text| value::integer(text, base))?;
-    if matches!(extent, Extent::Bytes(0) | Extent::Percent(0)) {
+    if matches!(extent, SizeOrPercent::Bytes(0) | SizeOrPercent::Percent(0)) {
         return Err(job_error("a size of zero", "leave size out for the whole volume"));
     }
     draft.job.size = Some(extent);

@@ -38,13 +38,13 @@ pub enum Mix {
 pub enum Access {
     /// Each request starts where the one before it in its direction ended.
     Sequential,
-    /// By [`Job::distribution`].
+    /// By [`Section::distribution`].
     Random,
 }
 
 /// A size, absolute or relative to the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Extent {
+pub enum SizeOrPercent {
     /// So many bytes.
     Bytes(u64),
     /// So many percent of the volume, in whole blocks.
@@ -111,7 +111,7 @@ pub enum Arrivals {
 
 /// One job section, with its defaults from `global` resolved.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Job {
+pub struct Section {
     /// The section's name, or `name=`.
     pub name: String,
     /// Line of its section header, from one.
@@ -131,11 +131,11 @@ pub struct Job {
     /// Request sizes, never empty.
     pub sizes: PerDirection<Vec<SizeShare>>,
     /// Size of the region; the rest of the volume if `None`.
-    pub size: Option<Extent>,
+    pub size: Option<SizeOrPercent>,
     /// Where the region of the first clone starts.
-    pub offset: Extent,
+    pub offset: SizeOrPercent,
     /// How much further that of each next clone starts.
-    pub offset_increment: Extent,
+    pub offset_increment: SizeOrPercent,
     /// How many bytes to move in all, if not the region's size.
     pub io_bytes: Option<u64>,
     /// How many requests to make at most, per loop.
@@ -146,9 +146,9 @@ pub struct Job {
     pub depth: u32,
     /// How many clones run.
     pub clones: u32,
-    /// When to stop, counted from the start of the clone plus [`Job::ramp`].
+    /// When to stop, counted from the start of the clone plus [`Section::ramp`].
     pub runtime: Option<Nanos>,
-    /// Whether to go on until [`Job::runtime`] whatever was done.
+    /// Whether to go on until [`Section::runtime`] whatever was done.
     pub time_based: bool,
     /// How long to run before anything is measured.
     pub ramp: Nanos,
@@ -168,15 +168,15 @@ pub struct Job {
     pub rate_ios_per_s: PerDirection<Option<u64>>,
     /// How a rate is kept.
     pub arrivals: Arrivals,
-    /// How long to pause after every [`Job::think_ios`] requests, once they have completed.
+    /// How long to pause after every [`Section::think_ios`] requests, once they have completed.
     pub think_time: Nanos,
-    /// See [`Job::think_time`]; at least 1.
+    /// See [`Section::think_time`]; at least 1.
     pub think_ios: u64,
     /// Whether requests bypass the page cache.
     pub direct: bool,
     /// A flush after every so many writes; zero for never.
     pub fsync: u64,
-    /// The same as [`Job::fsync`], and beside it: simulation knows no metadata to leave out.
+    /// The same as [`Section::fsync`], and beside it: simulation knows no metadata to leave out.
     pub fdatasync: u64,
     /// Whether a flush follows the last write.
     pub final_flush: bool,
@@ -220,7 +220,7 @@ impl Mix {
     }
 }
 
-impl Job {
+impl Section {
     /// The smallest request of a direction: the block that addresses are counted in.
     pub fn block_bytes(&self, direction: Direction) -> u64 {
         let sizes = self.sizes[direction].iter().map(|size| size.bytes);
@@ -250,8 +250,8 @@ impl Job {
         let whole = |bytes: u64| bytes / block_bytes * block_bytes;
         // fio rounds a relative offset up to whole blocks, and a relative size down.
         let start_of = |extent| match extent {
-            Extent::Bytes(bytes) => bytes,
-            Extent::Percent(percent) => {
+            SizeOrPercent::Bytes(bytes) => bytes,
+            SizeOrPercent::Percent(percent) => {
                 whole(part(volume_bytes, percent).saturating_add(block_bytes - 1))
             }
         };
@@ -259,9 +259,9 @@ impl Job {
         let offset = start_of(self.offset).saturating_add(step);
         let bytes = match self.size {
             None => volume_bytes.saturating_sub(offset),
-            Some(Extent::Bytes(bytes)) => bytes,
+            Some(SizeOrPercent::Bytes(bytes)) => bytes,
             // A relative offset was rounded up, so the last of several clones may lack a block.
-            Some(Extent::Percent(percent)) => {
+            Some(SizeOrPercent::Percent(percent)) => {
                 part(volume_bytes, percent).min(volume_bytes.saturating_sub(offset))
             }
         };

@@ -9,9 +9,9 @@ pub(super) fn parse(text: &str) -> Result<JobFile, Diagnostic> {
 }
 
 /// The one job with these options.
-fn job(options: &str) -> Job {
+fn job(options: &str) -> Section {
     let file = parse(&format!("[job]\n{options}")).unwrap_or_else(|error| panic!("{error}"));
-    file.jobs.into_iter().next().unwrap()
+    file.sections.into_iter().next().unwrap()
 }
 
 /// Measured with `fio --parse-only --debug=parse`, fio 3.33.
@@ -127,14 +127,17 @@ direct=0
 fsync=8
 ";
     let file = parse(text).unwrap();
-    let [first, second] = &file.jobs[..] else { panic!("two jobs") };
+    let [first, second] = &file.sections[..] else { panic!("two jobs") };
     assert_eq!((first.name.as_str(), first.line, first.index, first.group), ("first", 8, 0, 0));
     assert_eq!(first.mix, Mix::ReadWrite { read_percent: 70 });
     assert_eq!(first.access, Access::Random);
     let bytes = first.sizes.0.each_ref().map(|sizes| sizes[0].bytes);
     assert_eq!(bytes, [4 * KIB, 8 * KIB, 64 * KIB]);
-    assert_eq!(first.size, Some(Extent::Percent(50)));
-    assert_eq!((first.offset, first.offset_increment), (Extent::Bytes(GIB), Extent::Percent(10)));
+    assert_eq!(first.size, Some(SizeOrPercent::Percent(50)));
+    assert_eq!(
+        (first.offset, first.offset_increment),
+        (SizeOrPercent::Bytes(GIB), SizeOrPercent::Percent(10))
+    );
     assert_eq!((first.depth, first.clones), (16, 4));
     assert_eq!((first.runtime, first.time_based), (Some(Nanos::from_secs(30)), true));
     assert_eq!((first.ramp, first.direct), (Nanos::ZERO, true), "a global counts below it only");
@@ -197,7 +200,7 @@ fn a_depth_counts_only_where_fio_would_reach_it() {
         ("ioengine=io_uring", 32),
     ] {
         let file = parse(&format!("[job]\niodepth=32\n{options}")).unwrap();
-        assert_eq!(file.jobs[0].depth, depth, "{options}");
+        assert_eq!(file.sections[0].depth, depth, "{options}");
         let noted = file.notes.iter().any(|note| note.option == "iodepth");
         assert_eq!(noted, depth == 1, "{options}");
     }
@@ -239,8 +242,8 @@ fn includes_are_relative_to_their_file_and_belong_to_the_section() {
     let parse = |text: &str| JobFile::parse(text, "jobs/top.fio", &environment);
     let text = "[a]\nioengine=io_uring\ninclude sub/a.fio\n[b]\nrw=read\n";
     let file = parse(text).unwrap();
-    assert_eq!((file.jobs[0].block_bytes(Direction::Read), file.jobs[0].depth), (8192, 4));
-    assert_eq!((file.jobs[1].block_bytes(Direction::Read), file.jobs[1].depth), (4096, 1));
+    assert_eq!((file.sections[0].block_bytes(Direction::Read), file.sections[0].depth), (8192, 4));
+    assert_eq!((file.sections[1].block_bytes(Direction::Read), file.sections[1].depth), (4096, 1));
     let place = |text: &str| {
         let error = parse(text).unwrap_err();
         (error.file, error.line, error.message)
@@ -264,7 +267,7 @@ fn variables_are_replaced() {
     let variable = |name: &str| (name == "BS").then(|| "8k".to_owned());
     let environment = Environment { variable: &variable, include: &|_| Err(String::new()) };
     let text = "[a]\nbs=${BS},2${BS}\nfilename=${TARGET}\nwrite_bw_log=${LOG}\n";
-    let job = JobFile::parse(text, "test.fio", &environment).unwrap().jobs.remove(0);
+    let job = JobFile::parse(text, "test.fio", &environment).unwrap().sections.remove(0);
     assert_eq!(job.block_bytes(Direction::Read), 8 * KIB);
     assert_eq!(job.block_bytes(Direction::Write), 28 * KIB);
     assert_eq!(job.filename.as_deref(), Some("${TARGET}"), "unset, and of no account");
@@ -310,7 +313,7 @@ fn the_jobs_beside_the_crates_are_read() {
         file.validate_against(100 * GIB).unwrap();
         let defrag = path.to_str().unwrap().contains("defrag");
         assert_eq!(file.background.len(), usize::from(defrag), "{}", path.display());
-        assert!(file.jobs.iter().all(|job| job.runtime == Some(Nanos::from_secs(60))));
+        assert!(file.sections.iter().all(|job| job.runtime == Some(Nanos::from_secs(60))));
         count += 1;
     }
     assert!(count >= 12, "{count} jobs");

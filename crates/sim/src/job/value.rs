@@ -6,7 +6,7 @@
 //! `thinktime`, in microseconds. What fio would misread without a word is refused.
 
 use super::error::job_error;
-use super::spec::{Extent, PerDirection};
+use super::spec::{PerDirection, SizeOrPercent};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 
@@ -117,12 +117,12 @@ pub(super) fn block(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
 pub(super) fn extent(
     text: &str,
     bytes: impl Fn(&str) -> Result<u64, Diagnostic>,
-) -> Result<Extent, Diagnostic> {
+) -> Result<SizeOrPercent, Diagnostic> {
     let Some(percent) = text.strip_suffix('%') else {
-        return bytes(text).map(Extent::Bytes);
+        return bytes(text).map(SizeOrPercent::Bytes);
     };
     match percent.parse() {
-        Ok(percent) if percent <= 100 => Ok(Extent::Percent(percent)),
+        Ok(percent) if percent <= 100 => Ok(SizeOrPercent::Percent(percent)),
         _ => Err(job_error(format!("`{text}` is not a percentage"), "write 1% to 100%")),
     }
 }

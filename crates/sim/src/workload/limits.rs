@@ -1,6 +1,6 @@
 //! What ends a workload and what makes it pause: bytes, requests, passes; flushes and think time.
 
-use crate::job::{Access, Direction, Job, Mix, Region};
+use crate::job::{Access, Direction, Mix, Region, Section};
 use mirrorball_core::units::Nanos;
 
 /// What is left to do. A time-based job is never through.
@@ -36,7 +36,7 @@ pub(super) struct Pauses {
 }
 
 impl Budget {
-    pub(super) fn new(job: &Job, region: Region) -> Budget {
+    pub(super) fn new(job: &Section, region: Region) -> Budget {
         let io_bytes = job.io_bytes.unwrap_or(0);
         let mixed = matches!(job.mix, Mix::ReadWrite { .. });
         // fio lets a mixed sequential job go round within one pass until io_size is reached.
@@ -88,7 +88,7 @@ impl Budget {
 }
 
 impl Pauses {
-    pub(super) fn new(job: &Job) -> Pauses {
+    pub(super) fn new(job: &Section) -> Pauses {
         Pauses {
             fsync: job.fsync,
             fdatasync: job.fdatasync,

@@ -1,6 +1,6 @@
 //! Workloads: the requests of one clone of a job, one after the other, with fio's semantics.
 //!
-//! The engine keeps [`Job::depth`] requests in flight: while there is room it asks
+//! The engine keeps [`Section::depth`] requests in flight: while there is room it asks
 //! [`Workload::next`], and it tells of every completion. The state is of constant size, whatever
 //! the size of the job and however long it runs.
 //!
@@ -25,24 +25,24 @@
 //! own, named by the job's place in the file, the clone and, where given, `randseed`. Asking before
 //! it is time draws nothing, so the sequence does not depend on how often the engine asks.
 
-mod lane;
+mod arrivals;
+mod block_source;
+mod direction_stream;
 mod limits;
-mod pace;
 mod permutation;
-mod place;
 
 #[cfg(test)]
 mod distribution_tests;
 #[cfg(test)]
 mod tests;
 
-use crate::job::{Direction, Job};
-use lane::{Lane, Map, Pick};
+use crate::job::{Direction, Section};
+use arrivals::ArrivalSchedule;
+use direction_stream::{DirectionDraw, DirectionStream, Map};
 use limits::{Budget, Pauses};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
-use pace::Pace;
 
 /// A request of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +72,7 @@ pub enum Next {
 
 /// Where and when a clone runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Placement {
+pub struct CloneSpec {
     /// Which clone of the job, from zero.
     pub clone: u32,
     /// Size of the volume in bytes.
@@ -87,10 +87,10 @@ pub struct Placement {
 #[derive(Clone, Debug)]
 pub struct Workload {
     region_offset: u64,
-    pick: Pick,
-    lanes: [Lane; 3],
+    pick: DirectionDraw,
+    streams: [DirectionStream; 3],
     maps: Vec<Map>,
-    paces: [Pace; 3],
+    schedules: [ArrivalSchedule; 3],
     rng: Rng,
     /// The direction drawn for the next request, if it had to wait.
     drawn: Option<Direction>,
@@ -106,28 +106,28 @@ pub struct Workload {
 const DIRECTIONS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
 
 impl Workload {
-    /// Clone number `placement.clone` of `job`.
+    /// Clone number `clone_spec.clone` of `job`.
     ///
     /// # Panics
     /// If its region does not fit the volume: see
     /// [`JobFile::validate_against`](crate::job::JobFile::validate_against).
-    pub fn new(job: &Job, placement: Placement) -> Workload {
+    pub fn new(job: &Section, clone_spec: CloneSpec) -> Workload {
         let seed = job.random_seed.map_or(String::new(), |seed| format!(" randseed {seed}"));
-        let label = format!("job {} clone {}{seed}", job.index, placement.clone);
-        let mut rng = Rng::stream(placement.seed, &label);
-        let region = job.region(placement.clone, placement.volume_bytes);
+        let label = format!("job {} clone {}{seed}", job.index, clone_spec.clone);
+        let mut rng = Rng::stream(clone_spec.seed, &label);
+        let region = job.region(clone_spec.clone, clone_spec.volume_bytes);
         let mut maps = Vec::new();
-        let lanes =
-            DIRECTIONS.map(|direction| Lane::new(job, direction, region, &mut maps, &mut rng));
-        let start = placement.group_start.max(job.start_delay);
+        let streams = DIRECTIONS
+            .map(|direction| DirectionStream::new(job, direction, region, &mut maps, &mut rng));
+        let start = clone_spec.group_start.max(job.start_delay);
         let stop_after = |runtime| start.saturating_add(job.ramp).saturating_add(runtime);
-        let paces = DIRECTIONS.map(|direction| Pace::new(job, direction, start));
-        let rated = job.mix.directions().iter().any(|&d| paces[d as usize].is_rated());
+        let schedules = DIRECTIONS.map(|direction| ArrivalSchedule::new(job, direction, start));
+        let rated = job.mix.directions().iter().any(|&d| schedules[d as usize].is_rated());
         let pauses = Pauses::new(job);
         Workload {
             region_offset: region.offset,
-            pick: Pick::new(job.mix),
-            lanes,
+            pick: DirectionDraw::new(job.mix),
+            streams,
             maps,
             rng,
             drawn: None,
@@ -135,7 +135,7 @@ impl Workload {
             stop: job.runtime.map_or(Nanos::MAX, stop_after),
             budget: Budget::new(job, region),
             gated: rated || pauses.any() || start > Nanos::ZERO,
-            paces,
+            schedules,
             pauses,
             in_flight: 0,
         }
@@ -147,7 +147,7 @@ impl Workload {
     }
 
     /// What it does at `now`, which is never earlier than any time passed before. Ask only while
-    /// fewer than [`Job::depth`] of its requests are in flight.
+    /// fewer than [`Section::depth`] of its requests are in flight.
     #[inline]
     pub fn next(&mut self, now: Nanos) -> Next {
         if now >= self.stop || (self.budget.is_spent() && !self.begin_pass()) {
@@ -162,14 +162,14 @@ impl Workload {
             Some(direction) => direction,
             None => self.pick.draw(&mut self.rng),
         };
-        let lane = &mut self.lanes[direction as usize];
-        let target = lane.next(&mut self.maps, &mut self.rng);
+        let direction_stream = &mut self.streams[direction as usize];
+        let target = direction_stream.next(&mut self.maps, &mut self.rng);
         self.budget.spend(target.length);
         let mut intended = now;
         if self.gated {
             self.pauses.issued(direction);
-            let pace = &mut self.paces[direction as usize];
-            intended = pace.take(now, target.length, &mut self.rng);
+            let arrivals = &mut self.schedules[direction as usize];
+            intended = arrivals.take(now, target.length, &mut self.rng);
         }
         let kind = match direction {
             Direction::Read => RequestKind::Read,
@@ -220,12 +220,12 @@ impl Workload {
             Some(direction) => direction,
             None => self.pick.draw(&mut self.rng),
         };
-        let mut due = self.paces[direction as usize].due();
+        let mut due = self.schedules[direction as usize].due();
         if due > now
             && let Some(other) = self.pick.other(direction)
         {
             // A direction that is ahead of its rate leaves its turn to the other, as in fio.
-            let due_other = self.paces[other as usize].due();
+            let due_other = self.schedules[other as usize].due();
             if due_other < due {
                 (direction, due) = (other, due_other);
             }
@@ -258,7 +258,7 @@ impl Workload {
         if !self.budget.begin_pass() {
             return false;
         }
-        self.lanes.iter_mut().for_each(Lane::restart);
+        self.streams.iter_mut().for_each(DirectionStream::restart);
         for (_, map) in &mut self.maps {
             map.restart(&mut self.rng);
         }

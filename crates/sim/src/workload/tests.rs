@@ -6,15 +6,15 @@ use mirrorball_core::units::{GIB, KIB, MIB};
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
 /// The first job of a file with these options.
-pub(super) fn job(options: &str) -> Job {
+pub(super) fn job(options: &str) -> Section {
     let text = format!("[job]\nioengine=io_uring\n{options}");
     let file = JobFile::parse(&text, "test.fio", &Environment::empty());
-    file.unwrap_or_else(|error| panic!("{error}")).jobs.remove(0)
+    file.unwrap_or_else(|error| panic!("{error}")).sections.remove(0)
 }
 
-pub(super) fn clone_of(job: &Job, clone: u32, seed: u64) -> Workload {
+pub(super) fn clone_of(job: &Section, clone: u32, seed: u64) -> Workload {
     let volume_bytes = GIB;
-    Workload::new(job, Placement { clone, volume_bytes, group_start: Nanos::ZERO, seed })
+    Workload::new(job, CloneSpec { clone, volume_bytes, group_start: Nanos::ZERO, seed })
 }
 
 /// The first requests of a job on a device that answers at once.
@@ -149,8 +149,8 @@ fn a_clone_runs_from_its_delay_to_its_runtime() {
     assert_eq!(workload.next(Nanos::from_secs(17)), Next::Done);
     // A group that starts later than the delay does not wait again.
     let group_start = Nanos::from_secs(60);
-    let placement = Placement { clone: 0, volume_bytes: GIB, group_start, seed: 1 };
-    let late = Workload::new(&job(options), placement);
+    let clone_spec = CloneSpec { clone: 0, volume_bytes: GIB, group_start, seed: 1 };
+    let late = Workload::new(&job(options), clone_spec);
     assert_eq!(late.start(), group_start);
 }
 

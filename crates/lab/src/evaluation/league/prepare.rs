@@ -14,9 +14,9 @@ use crate::experiment::plan::{JobSource, Source};
 use anyhow::{Context, Result};
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
-use mirrorball_sim::engine::{self, Contender, Run, Watch};
+use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
 use mirrorball_sim::job::{Environment, JobFile};
-use mirrorball_sim::record::Record;
+use mirrorball_sim::record::RunRecord;
 use rayon::prelude::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
 /// The policy under which lengths are measured: a good one nearly everywhere.
@@ -71,10 +71,10 @@ pub(super) fn inputs(array: &ArrayEntry, jobs: &[&JobEntry], length: f64) -> Res
 fn capacity(spec: &ArraySpec, array: &ArrayEntry) -> Result<f64> {
     let text = with_rebuild(CAPACITY_JOB, array);
     let mut job = JobFile::parse(&text, "capacity.fio", &Environment::empty())?;
-    job.jobs[0].number_ios = Some(array.reads);
+    job.sections[0].number_ios = Some(array.reads);
     let rates = CAPACITY_POLICIES.into_par_iter().map(|policy| {
         let record = simulate(spec, &job, policy)?;
-        Ok(record.jobs[0].read.latency.count() as f64 / record.measured.as_secs_f64())
+        Ok(record.sections[0].read.latency.count() as f64 / record.measured.as_secs_f64())
     });
     Ok(rates.collect::<Result<Vec<f64>>>()?.into_iter().fold(0.0, f64::max))
 }
@@ -107,7 +107,7 @@ fn sized_job(
     };
     let (text, file) = parsed(array, job, &variables)?;
     inputs::check_fit(spec, &file)?;
-    let fingerprint = stable_hash([&*format!("{:?} {:?}", file.jobs, file.background)]);
+    let fingerprint = stable_hash([&*format!("{:?} {:?}", file.sections, file.background)]);
     let source = Source { name: job.name.clone(), text, fingerprint };
     Ok((JobSource { source, pace: inputs::pace(&file) }, file))
 }
@@ -115,8 +115,8 @@ fn sized_job(
 /// How long a job takes for `reads` requests, in whole milliseconds.
 fn time_of(spec: &ArraySpec, file: &JobFile, reads: u64) -> Result<Nanos> {
     let mut file = file.clone();
-    let clones: u64 = file.jobs.iter().map(|job| u64::from(job.clones)).sum();
-    for job in &mut file.jobs {
+    let clones: u64 = file.sections.iter().map(|job| u64::from(job.clones)).sum();
+    for job in &mut file.sections {
         job.number_ios = Some(reads.div_ceil(clones));
         // Or it would go on for its runtime whatever it has done.
         job.time_based = false;
@@ -125,14 +125,14 @@ fn time_of(spec: &ArraySpec, file: &JobFile, reads: u64) -> Result<Nanos> {
     Ok(Nanos::from_millis(took.0.div_ceil(1_000_000)).max(MEASURED_MIN))
 }
 
-fn simulate(spec: &ArraySpec, jobs: &JobFile, policy: &str) -> Result<Record> {
-    let run = Run {
+fn simulate(spec: &ArraySpec, jobs: &JobFile, policy: &str) -> Result<RunRecord> {
+    let run = Simulation {
         array: spec,
-        jobs,
-        contender: Contender::Policy(policy),
+        job: jobs,
+        policy: PolicyUnderTest::Policy(policy),
         seed: CAPACITY_SEED,
         duration: None,
-        watch: Watch::Unchecked,
+        checks: Checks::Off,
     };
     engine::run(&run).with_context(|| format!("`{policy}` on {}", spec.name))
 }

@@ -7,7 +7,7 @@
 
 use maud::{Markup, html};
 use mirrorball_core::units::Nanos;
-use mirrorball_sim::record::Record;
+use mirrorball_sim::record::RunRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ pub struct Step {
 
 impl Picture {
     /// The picture of a run that is shown in `row`.
-    pub(super) fn new(row: &str, record: &Record) -> Picture {
+    pub(super) fn new(row: &str, record: &RunRecord) -> Picture {
         let seconds = |at: Nanos| at.as_secs_f64();
         let stride = record.samples.len().div_ceil(DOTS_MAX).max(1);
         let dots = record.samples.iter().step_by(stride).map(|sample| Dot {

@@ -6,8 +6,8 @@
 use super::read::{Recipe, RecipeRow, RecipeTable};
 use anyhow::{Context, Result};
 use mirrorball_core::histogram::Histogram;
-use mirrorball_sim::engine::{self, Contender, Run, Watch};
-use mirrorball_sim::record::{JobRecord, MemberRecord, Record};
+use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
+use mirrorball_sim::record::{MemberResult, RunRecord, SectionResult};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ type Key<'a> = (&'a str, &'a str, &'a str, u64);
 /// The runs of a recipe.
 #[derive(Debug)]
 pub struct Runs<'a> {
-    records: BTreeMap<Key<'a>, Record>,
+    records: BTreeMap<Key<'a>, RunRecord>,
 }
 
 /// The repeats of one row, and which section of the job is measured.
 pub(super) struct Pool<'a> {
-    records: Vec<&'a Record>,
+    records: Vec<&'a RunRecord>,
     section: Option<&'a str>,
 }
 
@@ -40,13 +40,13 @@ pub fn run<'a>(recipe: &'a Recipe, on_run: &(dyn Fn() + Sync)) -> Result<Runs<'a
     let drawn: Vec<Key<'_>> = pictured.flat_map(|table| &table.rows).flat_map(row_keys).collect();
     let records = keys(recipe).into_par_iter().map(|key| {
         let (array, job, policy, seed) = key;
-        let run = Run {
+        let run = Simulation {
             array: &recipe.arrays[array],
-            jobs: &recipe.jobs[job],
-            contender: Contender::Policy(policy),
+            job: &recipe.jobs[job],
+            policy: PolicyUnderTest::Policy(policy),
             seed,
             duration: None,
-            watch: Watch::Unchecked,
+            checks: Checks::Off,
         };
         let record = engine::run(&run);
         let mut record = record.with_context(|| format!("{array}, {job}, {policy}"))?;
@@ -75,7 +75,7 @@ fn row_keys(row: &RecipeRow) -> impl Iterator<Item = Key<'_>> {
 
 impl Runs<'_> {
     /// The first repeat of a row.
-    pub(super) fn first(&self, row: &RecipeRow) -> &Record {
+    pub(super) fn first(&self, row: &RecipeRow) -> &RunRecord {
         let key = row_keys(row).next().expect("a row has a repeat");
         let found = self.records.iter().find(|(known, _)| **known == key);
         found.expect("every row of the recipe was run").1
@@ -91,19 +91,19 @@ impl Runs<'_> {
 }
 
 impl Pool<'_> {
-    fn jobs<'b>(&'b self, record: &'b Record) -> impl Iterator<Item = &'b JobRecord> {
-        let wanted = |job: &&JobRecord| self.section.is_none_or(|name| job.name == name);
-        record.jobs.iter().filter(wanted)
+    fn jobs<'b>(&'b self, record: &'b RunRecord) -> impl Iterator<Item = &'b SectionResult> {
+        let wanted = |job: &&SectionResult| self.section.is_none_or(|name| job.name == name);
+        record.sections.iter().filter(wanted)
     }
 
     /// The mean over the repeats of something in each.
-    fn mean(&self, of: impl Fn(&Record) -> f64) -> f64 {
+    fn mean(&self, of: impl Fn(&RunRecord) -> f64) -> f64 {
         self.records.iter().map(|record| of(record)).sum::<f64>() / self.records.len() as f64
     }
 
     /// What the measured sections count in a second, together.
-    pub(super) fn job_rate(&self, count: impl Fn(&JobRecord) -> u64) -> f64 {
-        let rate = |job: &JobRecord| count(job) as f64 / job.measured.as_secs_f64().max(1e-9);
+    pub(super) fn job_rate(&self, count: impl Fn(&SectionResult) -> u64) -> f64 {
+        let rate = |job: &SectionResult| count(job) as f64 / job.measured.as_secs_f64().max(1e-9);
         self.mean(|record| self.jobs(record).map(rate).sum())
     }
 
@@ -124,7 +124,7 @@ impl Pool<'_> {
     }
 
     /// Something of one member.
-    pub(super) fn member(&self, devid: u64, of: impl Fn(&MemberRecord) -> u64) -> f64 {
+    pub(super) fn member(&self, devid: u64, of: impl Fn(&MemberResult) -> u64) -> f64 {
         self.mean(|record| {
             let member = record.members.iter().find(|member| member.devid == devid);
             member.map_or(f64::NAN, |member| of(member) as f64)
@@ -132,12 +132,12 @@ impl Pool<'_> {
     }
 
     /// The same in a second.
-    pub(super) fn member_rate(&self, devid: u64, of: impl Fn(&MemberRecord) -> u64) -> f64 {
+    pub(super) fn member_rate(&self, devid: u64, of: impl Fn(&MemberResult) -> u64) -> f64 {
         self.member(devid, of) / self.mean(|record| record.measured.as_secs_f64())
     }
 
     /// Something of all members together.
-    pub(super) fn all_members(&self, of: impl Fn(&MemberRecord) -> u64) -> f64 {
+    pub(super) fn all_members(&self, of: impl Fn(&MemberResult) -> u64) -> f64 {
         self.mean(|record| record.members.iter().map(|member| of(member) as f64).sum())
     }
 

@@ -16,7 +16,7 @@ const SAMPLES_KEPT: usize = 384;
 
 impl CellRecord {
     /// The record of `cell`.
-    pub fn new(cell: &Cell<'_>, run: &simulated::Record) -> CellRecord {
+    pub fn new(cell: &Cell<'_>, run: &simulated::RunRecord) -> CellRecord {
         let devids: Vec<u64> = run.members.iter().map(|member| member.devid).collect();
         CellRecord {
             schema_version: SCHEMA_VERSION,
@@ -27,7 +27,7 @@ impl CellRecord {
             array_text: cell.plan.array.text.clone(),
             job_text: cell.job().text.clone(),
             measured_ns: run.measured.0,
-            sections: run.jobs.iter().map(section).collect(),
+            sections: run.sections.iter().map(section).collect(),
             members: members(&run.members),
             intervals: intervals(&run.intervals, &devids),
             samples: samples(&run.samples, &devids),
@@ -39,7 +39,7 @@ impl CellRecord {
     }
 }
 
-fn section(job: &simulated::JobRecord) -> SectionRecord {
+fn section(job: &simulated::SectionResult) -> SectionRecord {
     let direction = |record| direction(record, job.measured);
     SectionRecord {
         name: job.name.clone(),
@@ -53,7 +53,7 @@ fn section(job: &simulated::JobRecord) -> SectionRecord {
 }
 
 /// `None` if nothing of the kind was asked.
-fn direction(record: &simulated::DirectionRecord, measured: Nanos) -> Option<DirectionRecord> {
+fn direction(record: &simulated::DirectionResult, measured: Nanos) -> Option<DirectionRecord> {
     let ios = record.latency.count();
     if ios == 0 && record.errors == 0 {
         return None;
@@ -74,7 +74,7 @@ pub(crate) fn per_second(amount: f64, measured_ns: u64) -> f64 {
     if measured_ns == 0 { 0.0 } else { amount / Nanos(measured_ns).as_secs_f64() }
 }
 
-fn members(members: &[simulated::MemberRecord]) -> Vec<MemberRecord> {
+fn members(members: &[simulated::MemberResult]) -> Vec<MemberRecord> {
     let all: u64 = members.iter().map(|member| member.foreground_reads).sum();
     members
         .iter()

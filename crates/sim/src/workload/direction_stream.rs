@@ -1,13 +1,13 @@
 //! One direction of a workload: which sizes its requests have and where they go.
 
+use super::block_source::BlockSource;
 use super::permutation::Coverage;
-use super::place::Place;
-use crate::job::{Access, Direction, Distribution, Job, Mix, Region};
+use crate::job::{Access, Direction, Distribution, Mix, Region, Section};
 use mirrorball_core::rng::Rng;
 
 /// The draw of a direction.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Pick {
+pub(super) enum DirectionDraw {
     /// Always the same.
     Only(Direction),
     /// A read if 64 random bits are below this, else a write.
@@ -19,10 +19,10 @@ pub(super) type Map = (u64, Coverage);
 
 /// The sizes and addresses of one direction. Addresses count from the region's start.
 #[derive(Clone, Debug)]
-pub(super) struct Lane {
+pub(super) struct DirectionStream {
     block_bytes: u64,
     region_bytes: u64,
-    place: Place,
+    place: BlockSource,
     random_percent: u64,
     /// Where its last request ended.
     position: u64,
@@ -39,55 +39,55 @@ pub(super) struct Target {
     pub(super) length: u64,
 }
 
-impl Pick {
-    pub(super) fn new(mix: Mix) -> Pick {
+impl DirectionDraw {
+    pub(super) fn new(mix: Mix) -> DirectionDraw {
         match (mix.directions(), mix) {
-            (&[direction], _) => Pick::Only(direction),
+            (&[direction], _) => DirectionDraw::Only(direction),
             (_, Mix::ReadWrite { read_percent }) => {
-                Pick::ReadBelow(((u128::from(read_percent) << 64) / 100) as u64)
+                DirectionDraw::ReadBelow(((u128::from(read_percent) << 64) / 100) as u64)
             }
-            (_, Mix::Only(direction)) => Pick::Only(direction),
+            (_, Mix::Only(direction)) => DirectionDraw::Only(direction),
         }
     }
 
     #[inline]
     pub(super) fn draw(self, rng: &mut Rng) -> Direction {
         match self {
-            Pick::Only(direction) => direction,
-            Pick::ReadBelow(bound) if rng.next_u64() < bound => Direction::Read,
-            Pick::ReadBelow(_) => Direction::Write,
+            DirectionDraw::Only(direction) => direction,
+            DirectionDraw::ReadBelow(bound) if rng.next_u64() < bound => Direction::Read,
+            DirectionDraw::ReadBelow(_) => Direction::Write,
         }
     }
 
     /// The other direction of a mix.
     pub(super) fn other(self, than: Direction) -> Option<Direction> {
         match (self, than) {
-            (Pick::Only(_), _) => None,
-            (Pick::ReadBelow(_), Direction::Read) => Some(Direction::Write),
-            (Pick::ReadBelow(_), _) => Some(Direction::Read),
+            (DirectionDraw::Only(_), _) => None,
+            (DirectionDraw::ReadBelow(_), Direction::Read) => Some(Direction::Write),
+            (DirectionDraw::ReadBelow(_), _) => Some(Direction::Read),
         }
     }
 }
 
-impl Lane {
-    /// The lane of `direction`. Uniform random addresses are mapped unless the job says otherwise;
-    /// directions with blocks of one size share a map, so that a pass visits a block once.
+impl DirectionStream {
+    /// The requests of `direction`. Uniform random addresses are mapped unless `norandommap` is
+    /// set. Directions with blocks of one size share a map, so that a pass visits a block once.
     pub(super) fn new(
-        job: &Job,
+        job: &Section,
         direction: Direction,
         region: Region,
         maps: &mut Vec<Map>,
         rng: &mut Rng,
-    ) -> Lane {
+    ) -> DirectionStream {
         let block_bytes = job.block_bytes(direction);
         let count = (region.bytes / block_bytes).max(1);
         let used = job.access == Access::Random && job.mix.directions().contains(&direction);
         let place = match &job.distribution {
             Distribution::Uniform if used && job.random_map => {
-                Place::Map(map_of(maps, block_bytes, count, rng))
+                BlockSource::Map(map_of(maps, block_bytes, count, rng))
             }
-            skewed if used => Place::new(skewed, count, rng),
-            _ => Place::Uniform { count },
+            skewed if used => BlockSource::new(skewed, count, rng),
+            _ => BlockSource::Uniform { count },
         };
         let mut end = 0;
         let shares = job.sizes[direction].iter().map(|share| {
@@ -100,7 +100,15 @@ impl Lane {
         let random_percent =
             if job.access == Access::Random { job.random_percent[direction] } else { 0 };
         let region_bytes = region.bytes;
-        Lane { block_bytes, region_bytes, place, random_percent, position: 0, fixed_bytes, sizes }
+        DirectionStream {
+            block_bytes,
+            region_bytes,
+            place,
+            random_percent,
+            position: 0,
+            fixed_bytes,
+            sizes,
+        }
     }
 
     /// Draws the next request.

@@ -16,14 +16,14 @@
 //!   it equals but for tails beyond three of its deviations, and draw again what falls outside.
 //! - **zoned**: uniform within a zone. As for the others, no random map is kept.
 
-use super::lane::Map;
+use super::direction_stream::Map;
 use super::permutation::Permutation;
 use crate::job::{Distribution, Zone};
 use mirrorball_core::rng::Rng;
 
 /// A source of block numbers below a count.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum BlockSource {
     /// All alike.
     Uniform { count: u64 },
     /// Each once before any comes again: which of the workload's maps.
@@ -68,15 +68,15 @@ pub(super) struct Zipf {
     sure: f64,
 }
 
-impl Place {
+impl BlockSource {
     /// The source for `count` blocks. A uniform one is not mapped; the caller may do that.
-    pub(super) fn new(distribution: &Distribution, count: u64, rng: &mut Rng) -> Place {
-        let scattered = |rank, top, center, rng: &mut Rng| Place::Skewed {
+    pub(super) fn new(distribution: &Distribution, count: u64, rng: &mut Rng) -> BlockSource {
+        let scattered = |rank, top, center, rng: &mut Rng| BlockSource::Skewed {
             rank,
             scatter: Scatter::new(count, top, center, rng),
         };
         match *distribution {
-            Distribution::Uniform => Place::Uniform { count },
+            Distribution::Uniform => BlockSource::Uniform { count },
             Distribution::Zipf { theta, center } => {
                 scattered(Rank::Zipf(Zipf::new(count, theta)), 0, center, rng)
             }
@@ -88,7 +88,7 @@ impl Place {
                 let width = deviation.min(50.0) / 100.0;
                 scattered(Rank::Bell { count, width }, count / 2, center, rng)
             }
-            Distribution::Zoned(ref zones) => Place::Zoned(spans(zones, count)),
+            Distribution::Zoned(ref zones) => BlockSource::Zoned(spans(zones, count)),
         }
     }
 
@@ -96,10 +96,10 @@ impl Place {
     #[inline]
     pub(super) fn draw(&self, maps: &mut [Map], rng: &mut Rng) -> u64 {
         match self {
-            Place::Uniform { count } => rng.below(*count),
-            Place::Map(index) => maps[*index].1.next(rng),
-            Place::Skewed { rank, scatter } => scatter.at(rank.draw(rng)),
-            Place::Zoned(spans) => {
+            BlockSource::Uniform { count } => rng.below(*count),
+            BlockSource::Map(index) => maps[*index].1.next(rng),
+            BlockSource::Skewed { rank, scatter } => scatter.at(rank.draw(rng)),
+            BlockSource::Zoned(spans) => {
                 let access = rng.below(100);
                 let span = spans.iter().find(|span| access < span.access_end);
                 let span = span.expect("the accesses of all zones add up to 100");
@@ -218,7 +218,7 @@ mod tests {
                 laws.push(Distribution::Zipf { theta, center: None });
             }
             for law in laws {
-                let place = Place::new(&law, count, &mut rng);
+                let place = BlockSource::new(&law, count, &mut rng);
                 let worst = (0..2000).map(|_| place.draw(&mut [], &mut rng)).max();
                 assert!(worst < Some(count), "{law:?} on {count}: {worst:?}");
             }

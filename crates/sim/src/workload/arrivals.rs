@@ -6,13 +6,13 @@
 //! was meant to start. (fio 3.33 also drains the queue whenever it is ahead of its rate; an open
 //! loop must not, and ours does not.)
 
-use crate::job::{Arrivals, Direction, Job};
+use crate::job::{Arrivals, Direction, Section};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 
 /// The arrivals of one direction.
 #[derive(Clone, Debug)]
-pub(super) struct Pace {
+pub(super) struct ArrivalSchedule {
     rule: Rule,
     start: Nanos,
     due: Nanos,
@@ -26,9 +26,9 @@ enum Rule {
     Poisson { mean_ns: f64 },
 }
 
-impl Pace {
+impl ArrivalSchedule {
     /// The arrivals of `direction` from `start` on.
-    pub(super) fn new(job: &Job, direction: Direction, start: Nanos) -> Pace {
+    pub(super) fn new(job: &Section, direction: Direction, start: Nanos) -> ArrivalSchedule {
         let (bytes, ios) = (job.rate_bytes_per_s[direction], job.rate_ios_per_s[direction]);
         let block_bytes = job.block_bytes(direction) as f64;
         let rule = match (bytes, ios, job.arrivals) {
@@ -41,7 +41,7 @@ impl Pace {
             }
             (None, Some(per_s), Arrivals::Poisson) => Rule::Poisson { mean_ns: 1e9 / per_s as f64 },
         };
-        Pace { rule, start, due: start }
+        ArrivalSchedule { rule, start, due: start }
     }
 
     /// Whether there is a rate to keep.

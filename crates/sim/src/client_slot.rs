@@ -1,0 +1,177 @@
+//! The clients of a run: clones of job sections, and background work.
+//!
+//! Sections work on the part of the volume behind the array's older data. Defrag reads the older
+//! data, or the third quarter of a volume without any, and writes to the second half of the free
+//! part.
+
+use crate::background::{Defrag, RateLimit, Rebuild, Scrub};
+use crate::client::Client;
+use crate::job::{Background, BackgroundKind, Section};
+use crate::job_client::{BufferedClient, DirectClient};
+use crate::read_ahead::IoRange;
+use crate::simulation::Simulation;
+use crate::workload::{CloneSpec, Workload};
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::member::{MemberIndex, MemberState, Members};
+use mirrorball_core::rng::Rng;
+use mirrorball_core::units::{GIB, Nanos};
+use mirrorball_core::volume::Volume;
+
+/// A client with its state in the engine.
+pub(crate) struct ClientSlot {
+    pub(crate) client: Box<dyn Client>,
+    /// Index of the section it is a clone of; `None` for background work, and for a clone that has
+    /// ended.
+    pub(crate) section: Option<usize>,
+    /// Stream id of its requests: what a kernel would see as the pid.
+    pub(crate) stream: u64,
+    pub(crate) cpu: u32,
+    /// Added to the offsets of its requests on the volume.
+    pub(crate) base: u64,
+    pub(crate) in_flight: u32,
+    pub(crate) wakes_at: Option<Nanos>,
+    pub(crate) ended: bool,
+}
+
+/// The stream id of the first clone of a run; the other clones count on from it. It is at least
+/// 1000, so that it is never mistaken for an index, and its parity is random, as that of a process
+/// id is.
+pub fn first_stream(seed: u64) -> u64 {
+    1000 + Rng::stream(seed, "streams").below(30_000)
+}
+
+/// Builds the clients of a run.
+pub(crate) struct ClientFactory<'a> {
+    run: &'a Simulation<'a>,
+    volume: &'a Volume,
+    used_bytes: u64,
+}
+
+impl<'a> ClientFactory<'a> {
+    pub(crate) fn new(run: &'a Simulation<'a>, volume: &'a Volume) -> ClientFactory<'a> {
+        let used_bytes = run.array.used_bytes(volume.capacity_bytes());
+        ClientFactory { run, volume, used_bytes }
+    }
+
+    /// The clones of a section that starts at `now`.
+    pub(crate) fn clones(&self, section: &Section, now: Nanos) -> Vec<ClientSlot> {
+        let mut section = section.clone();
+        if let Some(duration) = self.run.duration {
+            section.runtime = Some(duration);
+            section.time_based = true;
+        }
+        let earlier = &self.run.job.sections[..section.index];
+        let before: u32 = earlier.iter().map(|section| section.clones).sum();
+        let first_stream = first_stream(self.run.seed);
+        let slot = |clone| {
+            let number = before + clone;
+            let stream = first_stream + u64::from(number);
+            let mut slot = self.slot(self.clone_of(&section, clone, now), stream, number);
+            slot.section = Some(section.index);
+            slot.base = self.used_bytes;
+            slot
+        };
+        (0..section.clones).map(slot).collect()
+    }
+
+    /// The clients of the background work.
+    pub(crate) fn background(&self) -> Result<Vec<ClientSlot>, Diagnostic> {
+        // Background work gets stream ids of its own. If they followed the sections' ids, a single
+        // clone and its background would always differ in parity, and `btrfs/pid` would always
+        // keep them on different members.
+        let mut rng = Rng::stream(self.run.seed, "background streams");
+        let work = self.run.job.background.iter().enumerate();
+        work.map(|(number, work)| {
+            let stream = 40_000 + rng.below(20_000);
+            Ok(self.slot(self.worker(work)?, stream, number as u32))
+        })
+        .collect()
+    }
+
+    fn slot(&self, client: Box<dyn Client>, stream: u64, number: u32) -> ClientSlot {
+        ClientSlot {
+            client,
+            section: None,
+            stream,
+            cpu: number % self.run.array.host.cpus,
+            base: 0,
+            in_flight: 0,
+            wakes_at: None,
+            ended: false,
+        }
+    }
+
+    fn clone_of(&self, section: &Section, clone: u32, now: Nanos) -> Box<dyn Client> {
+        let free_bytes = self.volume.capacity_bytes() - self.used_bytes;
+        let seed = self.run.seed;
+        let clone_spec = CloneSpec { clone, volume_bytes: free_bytes, group_start: now, seed };
+        let workload = Workload::new(section, clone_spec);
+        if section.direct {
+            return Box::new(DirectClient::new(workload, section.depth));
+        }
+        let region = section.region(clone, free_bytes);
+        let file = IoRange { offset: region.offset, length: region.bytes };
+        let read_ahead_kib = self.run.array.host.read_ahead_kb;
+        Box::new(BufferedClient::new(workload, section.depth, read_ahead_kib, file))
+    }
+
+    fn worker(&self, work: &Background) -> Result<Box<dyn Client>, Diagnostic> {
+        let rate_limit = RateLimit::new(work.rate_bytes_per_s);
+        Ok(match work.kind {
+            BackgroundKind::Scrub => Box::new(Scrub::new(self.volume.capacity_bytes(), rate_limit)),
+            BackgroundKind::Defrag => {
+                let (source, target) = self.defrag_ranges();
+                if target.length < GIB || source.length < GIB {
+                    let message = "the volume is too small for `background=defrag`".to_owned();
+                    return Err(self.misfit(work, message, "use members of 16 GiB or more"));
+                }
+                Box::new(Defrag::new(source, target, rate_limit, self.run.seed))
+            }
+            BackgroundKind::Rebuild => {
+                let (member, stale) = self.rebuild_target(work)?;
+                Box::new(Rebuild::new(member, stale, rate_limit))
+            }
+        })
+    }
+
+    /// The ranges that defrag reads and writes.
+    fn defrag_ranges(&self) -> (IoRange, IoRange) {
+        let capacity = self.volume.capacity_bytes();
+        let range = |offset, end| IoRange { offset, length: end - offset };
+        let half = self.used_bytes + (capacity - self.used_bytes) / 2;
+        if self.used_bytes > 0 {
+            return (range(0, self.used_bytes), range(half, capacity));
+        }
+        let three_quarters = half + (capacity - half) / 2;
+        (range(half, three_quarters), range(three_quarters, capacity))
+    }
+
+    /// The member that `work` rebuilds, and its stale range.
+    fn rebuild_target(&self, work: &Background) -> Result<(MemberIndex, IoRange), Diagnostic> {
+        let wanted = |devid| work.devid.is_none_or(|wanted| wanted == devid);
+        let stale = stale_ranges(self.volume.members());
+        let Some((member, _, stale)) = stale.filter(|&(_, devid, _)| wanted(devid)).last() else {
+            let which = work
+                .devid
+                .map_or("no member".to_owned(), |devid| format!("no member with devid {devid}"));
+            let message = format!("`background=rebuild`, but {which} of the array is rebuilding");
+            return Err(self.misfit(work, message, "give a member `rebuilding = \"0\"`"));
+        };
+        Ok((member, stale))
+    }
+
+    fn misfit(&self, work: &Background, message: String, help: &str) -> Diagnostic {
+        Diagnostic::new(message).with_help(help).in_file(&self.run.job.file).at_line(work.line)
+    }
+}
+
+/// Each rebuilding member, with its devid and its stale range.
+fn stale_ranges(members: &Members) -> impl Iterator<Item = (MemberIndex, u64, IoRange)> {
+    members.iter().filter_map(|(index, member)| {
+        let MemberState::Rebuilding { recovered_bytes } = member.state else {
+            return None;
+        };
+        let length = member.config.size_bytes.saturating_sub(recovered_bytes);
+        Some((index, member.config.devid, IoRange { offset: recovered_bytes, length }))
+    })
+}
