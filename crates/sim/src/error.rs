@@ -1,7 +1,7 @@
 //! Reasons why a run cannot start.
 
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::policies::spec::PolicyError;
+use mirrorball_core::policies::PolicyError;
 
 /// Why a run cannot start; the text is meant for the user.
 #[derive(Debug, thiserror::Error)]

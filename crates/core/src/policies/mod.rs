@@ -65,8 +65,7 @@ mod research_sed;
 mod shared;
 mod solaris_geometric;
 mod spdk_raid1;
-pub mod spec;
-pub mod sysfs;
+mod spec;
 mod table;
 #[cfg(test)]
 mod tests;

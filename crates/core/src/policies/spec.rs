@@ -1,8 +1,7 @@
 //! Policies as people write them: `round-robin:256K`, `zfs/mirror+hedge`, `btrfs/*`, `all`.
 //!
 //! A [`Spec`] is a row of the table and the values written after its name, and the same of each
-//! modifier around it. The sysfs file of btrfs reads its values with the same code (see
-//! [`super::sysfs`]). What is wrong is answered with the nearest name, or with the parameter and
+//! modifier around it. What is wrong is answered with the nearest name, or with the parameter and
 //! its range.
 
 pub use super::error::PolicyError;
@@ -33,12 +32,7 @@ struct ModifierSpec {
 impl Spec {
     /// A policy with its default values.
     pub fn new(info: &'static PolicyInfo) -> Spec {
-        Spec::with_values(info, Vec::new())
-    }
-
-    /// A policy with values that are known to lie in their ranges.
-    pub(super) fn with_values(info: &'static PolicyInfo, values: Vec<u64>) -> Spec {
-        Spec { info, values, modifiers: Vec::new() }
+        Spec { info, values: Vec::new(), modifiers: Vec::new() }
     }
 
     /// Reads `name`, `name:value` or `name:value:value`, the name canonical or an alias, and behind
@@ -57,7 +51,7 @@ impl Spec {
         let (name, value) = respelled(name);
         let info = find(name).ok_or_else(|| unknown_policy(name))?;
         let values = parse_values(info.name, info.parameters, value.into_iter().chain(parts))?;
-        let spec = Spec::with_values(info, values);
+        let spec = Spec { values, ..Spec::new(info) };
         if text.contains('+') { spec.modified(modifiers) } else { Ok(spec) }
     }
 
