@@ -1,79 +1,65 @@
 //! # Idea
-//! Each read goes where it costs least, by what each member was seen to do. Flash costs its
-//! unloaded latency and, for what it has in flight, twice the wait that this adds: for the read and
-//! for those that it will hold up. A disk costs its access time for each I/O in flight and for the
-//! read itself, more the further that lies from what the disk reads most: so the disks of a mirror
-//! share out the addresses. A disk that one sequential reader has to itself is left to it.
+//! Each read goes to the mirror where it costs least, by estimates learned from completed I/O.
+//! Flash costs its unloaded latency and, for each I/O in flight, twice the wait that this adds: for
+//! the read itself and for the reads that it will delay. A disk costs its access time for each I/O
+//! in flight and for the read itself, and more the further the read lies from the addresses that
+//! the disk reads most. So the disks of a mirror divide the addresses among them. A disk on which
+//! one sequential reader is alone is dedicated to that reader.
 //!
 //! # State
-//! Per member some 20 words: what it costs, where it reads, who has it to itself, when it was last
-//! read. For all: 256 runs of consecutive reads.
+//! Per member some 20 words: its costs, the centre of its addresses, the stream to which it is
+//! dedicated, the time of its last read. For the volume: 256 sequential runs.
 //!
 //! # Cost
-//! A hash, and a few additions and multiplications a mirror. A division when a read ends.
+//! A hash, and a few additions and multiplications per mirror. A division when a read completes.
 //!
 //! # Good at
-//! Unequal members at any depth, random reads on disks, several streams, readers beside writers,
-//! a member that slows and recovers: one that was not read for long is read as well, by the way.
+//! Unequal members at any depth, random reads on disks, several streams, reads mixed with writes.
+//! A member that slows down and recovers: a member that was not read for long gets a copy of a
+//! read as a probe.
 //!
 //! # Bad at
-//! Stalls: reads that met one wait (`+hedge` reads them again). Fairness between streams: one that
-//! has a disk to itself keeps it while others share the rest.
+//! Stalls: a read that meets one waits until it ends (`+hedge` reads it again elsewhere). Fairness
+//! between streams: the owner of a disk keeps it while others share the rest.
 //!
 //! # Origin
-//! Ours. Shortest expected delay is IPVS's `sed`; marginal cost instead of mean wait is what makes
-//! greedy choices best for all; serving an area each is RAIDframe's `Partition`, here with a border
-//! that moves; keeping a stream on its disk is md's. `docs/auto.md` has more.
+//! Ours. Shortest expected delay is IPVS's `sed`. Greedy choices by marginal cost, instead of by
+//! the read's own wait, minimise the mean wait of all reads. An address range per disk is
+//! RAIDframe's `Partition`, here with a border that moves. Keeping a stream on its disk is md's
+//! rule. `docs/auto.md` explains the details.
 
-mod cost;
-mod disk;
-mod flash;
-pub(super) mod ingredients;
-mod known;
-mod learning;
-mod probes;
+pub(super) mod components;
+mod cost_model;
+mod estimators;
+mod load;
+mod locality;
+mod member_model;
+mod placement;
+mod read_cost;
 mod runs;
-mod speed;
 mod split;
-mod tenancy;
-mod territory;
-mod work;
+mod stream_affinity;
 
-use self::cost::View;
-use self::ingredients::Ingredient;
-use self::known::Known;
-use self::runs::Runs;
+use self::components::Components;
+use self::member_model::{MemberModels, ReadContext};
+use self::runs::RunTable;
 use super::Build;
 use super::spec::PolicyError;
-use crate::io::{MemberIo, Op, Outcome, Purpose};
-use crate::member::{MemberState, Members};
+use crate::io::{MemberIo, Outcome};
+use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, Read, ReadPolicy};
 use crate::units::Nanos;
 
 struct Auto {
-    /// The number of the ingredient that is left out.
-    without: u64,
     turn: usize,
-    runs: Runs,
-    members: Vec<Known>,
+    runs: RunTable,
+    models: MemberModels,
 }
 
-/// Builds the policy; its value is the place of what to leave out.
+/// Builds the policy from the index of the component to leave out.
 pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
-    let without = build.values[0];
-    Ok(Box::new(Auto { without, turn: 0, runs: Runs::default(), members: Vec::new() }))
-}
-
-impl Auto {
-    #[inline]
-    fn has(&self, ingredient: Ingredient) -> bool {
-        self.without != ingredient as u64
-    }
-
-    #[inline]
-    fn known(&self, mirror: &Mirror) -> &Known {
-        &self.members[mirror.member.get()]
-    }
+    let models = MemberModels::new(Components::without(build.values[0]));
+    Ok(Box::new(Auto { turn: 0, runs: RunTable::default(), models }))
 }
 
 impl ReadPolicy for Auto {
@@ -86,22 +72,23 @@ impl ReadPolicy for Auto {
     ) -> Choice {
         let now = ctx.now;
         let run = self.runs.take(read, mirrors, now);
-        let alone = self.disk_alone(&run, read, mirrors, now);
-        let writes_least = self.see(mirrors, members, now);
-        let view = View { run: &run, length: read.length, now, writes_least };
-        let place = alone.unwrap_or_else(|| self.cheapest(mirrors, &view));
+        let dedicated = self.models.dedicated_disk(&run, read, mirrors, now);
+        let writes_least = self.models.update_loads(mirrors, members, now);
+        let context = ReadContext { run: &run, length: read.length, now, writes_least };
+        let place = dedicated
+            .or_else(|| self.models.disk_of_strip(mirrors, &context))
+            .unwrap_or_else(|| self.models.cheapest(mirrors, self.turn, &context));
         self.turn = if self.turn + 1 < mirrors.len() { self.turn + 1 } else { 0 };
         self.runs.put(&run, mirrors, place);
-        let due = self.note(place, alone.is_some(), read, mirrors, &view);
-        if self.pays_to_split(place, mirrors, &view) {
-            mirrors.iter().for_each(|mirror| self.members[mirror.member.get()].give(now));
+        let is_owner = dedicated.is_some();
+        let probe = self.models.record_choice(place, is_owner, read, mirrors, &context);
+        if self.models.pays_to_split(place, mirrors, &context) {
+            self.models.record_split(mirrors, now);
             return Choice::Split(MirrorSet::all(mirrors));
         }
-        match due {
+        match probe {
             Some(probed) => {
-                let known = &mut self.members[mirrors[probed].member.get()];
-                known.give(now);
-                known.speed.forget();
+                self.models.record_probe(&mirrors[probed], now);
                 Choice::All(MirrorSet::pair(place, probed))
             }
             None => Choice::Mirror(place),
@@ -109,30 +96,17 @@ impl ReadPolicy for Auto {
     }
 
     fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
-        let known = &mut self.members[io.member.get()];
-        let was_chosen = known.read_at == ctx.now;
-        if io.op == Op::Read && io.purpose == Purpose::User && !was_chosen {
-            known.serve(io.offset, ctx.now);
-        }
+        self.models.on_submit(io, ctx.now);
     }
 
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
         if outcome.result.is_ok() {
-            let known = &mut self.members[io.member.get()];
-            let is_tenant = known.tenancy.extend(io.stream, outcome.completed_at);
-            known.speed.learn(io, outcome, is_tenant);
+            self.models.on_complete(io, outcome);
         }
     }
 
     fn on_members_change(&mut self, members: &Members) {
-        for (index, member) in members.iter() {
-            let known = Known::new(&member.config);
-            match self.members.get_mut(index.get()) {
-                None => self.members.push(known),
-                Some(old) if member.state == MemberState::Failed => *old = known,
-                Some(_) => {}
-            }
-        }
+        self.models.on_members_change(members);
     }
 
     fn explain(
@@ -142,6 +116,21 @@ impl ReadPolicy for Auto {
         members: &Members,
         now: Nanos,
     ) -> Vec<MirrorScore> {
-        self.reasons(read, mirrors, members, now)
+        let run = self.runs.peek(read, mirrors, now);
+        let load = |mirror: &Mirror| self.models.of(mirror).cost.load_of(&members[mirror.member]);
+        let writes_least = mirrors.iter().map(|mirror| load(mirror).writes).min().unwrap_or(0);
+        let context = ReadContext { run: &run, length: read.length, now, writes_least };
+        let dedicated = self.models.dedicated_disk(&run, read, mirrors, now);
+        let strip = self.models.disk_of_strip(mirrors, &context);
+        let reason = |(place, mirror): (usize, &Mirror)| {
+            if dedicated == Some(place) {
+                return MirrorScore::new("cost_ns", 0).with("dedicated_disk", 1);
+            }
+            if dedicated.is_none() && strip == Some(place) {
+                return MirrorScore::new("cost_ns", 0).with("strip_of_request", 1);
+            }
+            self.models.cost(mirror, load(mirror), &context).reason()
+        };
+        mirrors.iter().enumerate().map(reason).collect()
     }
 }

@@ -1,38 +1,35 @@
-//! Runs of reads that each begin where one before it ended.
+//! Sequential runs: reads of the volume of which each begins where the one before it ended.
 //!
-//! A table by where the next read of a run would begin, so a read finds its run with one look, in
-//! whatever order many readers come. A random read leaves an entry behind as well; it may push out
-//! another of its kind, but a run only when that has not gone on for a second.
+//! The table is indexed by the offset at which the next read of a run would begin, so one look-up
+//! finds the run of a read, in whatever order many readers come. A random read leaves an entry too.
+//! That entry may replace another random read, but a run only if it had no read for one second.
 //!
-//! A raid10 cuts a large request into strips and asks for each, all at the same time. These are
-//! parts of one read, however long the request: else a single request would pass for a reader. They
-//! are told from the reads of one who asks for several at once by the mirrors: the next strip lies
-//! on others. Those that lie one after the other on a disk are read from that one, for two disks
-//! would both seek.
+//! A raid10 splits a large request into strips and asks for each, all at the same time. The strips
+//! count as one read; otherwise a single long request would look like a sequential reader. They
+//! differ from the reads of a client with several requests in flight by their mirrors: the next
+//! strip lies on other members.
 
-use super::Auto;
-use super::cost::View;
 use crate::member::MemberIndex;
 use crate::policy::{Mirror, Read};
 use crate::units::Nanos;
 
 const SETS: usize = 128;
-/// From this many reads on a run counts as a sequential reader.
+/// A run of this many reads is a sequential reader.
 const READER_READS: u32 = 4;
 const STALE: Nanos = Nanos::from_secs(1);
 
 /// Reads in a row.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Run {
-    /// Names it; zero for none.
+pub(super) struct SequentialRun {
+    /// Identifies the run; zero for none. A run that began earlier has a smaller number.
     pub(super) id: u64,
-    /// How many reads it has; the parts of a request are one.
+    /// Number of reads; the strips of a request count as one.
     pub(super) reads: u32,
-    /// Whether its last two reads are parts of one request.
-    pub(super) is_part: bool,
-    /// A bit for each member that of its mirrors was the last to be read.
+    /// True if its last two reads are strips of one request.
+    pub(super) is_strip: bool,
+    /// One bit per member: set if the member served the last read among its mirrors.
     members: u64,
-    /// Who served the last one.
+    /// Member that served the last read.
     last: MemberIndex,
     next: u64,
     read_at: Nanos,
@@ -40,58 +37,59 @@ pub(super) struct Run {
 
 /// The runs of a volume.
 #[derive(Debug)]
-pub(super) struct Runs {
-    sets: Box<[[Run; 2]; SETS]>,
+pub(super) struct RunTable {
+    sets: Box<[[SequentialRun; 2]; SETS]>,
     last_id: u64,
 }
 
-impl Default for Runs {
-    fn default() -> Runs {
-        Runs { sets: Box::new([[Run::default(); 2]; SETS]), last_id: 0 }
+impl Default for RunTable {
+    fn default() -> RunTable {
+        RunTable { sets: Box::new([[SequentialRun::default(); 2]; SETS]), last_id: 0 }
     }
 }
 
-impl Run {
-    /// Whether it is long enough to be a sequential reader.
+impl SequentialRun {
+    /// True if the run is long enough to be a sequential reader.
     #[inline]
     pub(super) fn is_reader(&self) -> bool {
         self.reads >= READER_READS
     }
 
-    /// Whether its last read from this member or a copy of it was from this one.
+    /// True if this member, and none of its mirrors, served the last read that it could serve.
     #[inline]
     pub(super) fn was_at(&self, member: MemberIndex) -> bool {
         self.members & bit_of(member) != 0
     }
 
-    /// The same with one more read.
+    /// The run with one more read.
     #[inline]
-    fn extended(&self, read: &Read, mirrors: &[Mirror], now: Nanos) -> Run {
-        let is_part = self.reads > 0
+    fn extended(&self, read: &Read, mirrors: &[Mirror], now: Nanos) -> SequentialRun {
+        let is_strip = self.reads > 0
             && self.read_at == now
             && mirrors.iter().all(|mirror| mirror.member != self.last);
-        let reads = self.reads.saturating_add(u32::from(!is_part));
-        Run { reads, is_part, next: read.offset + read.length, read_at: now, ..*self }
+        let reads = self.reads.saturating_add(u32::from(!is_strip));
+        SequentialRun { reads, is_strip, next: read.offset + read.length, read_at: now, ..*self }
     }
 }
 
-impl Runs {
-    /// The run that this read goes on with, or its own; the read counts in it. To be put back.
+impl RunTable {
+    /// Removes the run that this read continues, or starts one, and adds the read to it. The caller
+    /// puts it back with [`RunTable::put`].
     #[inline]
-    pub(super) fn take(&mut self, read: &Read, mirrors: &[Mirror], now: Nanos) -> Run {
+    pub(super) fn take(&mut self, read: &Read, mirrors: &[Mirror], now: Nanos) -> SequentialRun {
         let set = &mut self.sets[set_of(read.offset)];
         let found = set.iter_mut().find(|run| run.next == read.offset && run.id != 0);
         let before = found.map(std::mem::take).unwrap_or_else(|| {
             self.last_id += 1;
-            Run { id: self.last_id, ..Run::default() }
+            SequentialRun { id: self.last_id, ..SequentialRun::default() }
         });
         before.extended(read, mirrors, now)
     }
 
-    /// Keeps a run whose read went to this place.
+    /// Stores a run whose last read was given to the mirror at `place`.
     #[inline]
-    pub(super) fn put(&mut self, run: &Run, mirrors: &[Mirror], place: usize) {
-        let worth = |old: &Run| {
+    pub(super) fn put(&mut self, run: &SequentialRun, mirrors: &[Mirror], place: usize) {
+        let worth = |old: &SequentialRun| {
             let is_live = old.is_reader() && run.read_at.saturating_sub(old.read_at) < STALE;
             (is_live, old.read_at)
         };
@@ -99,32 +97,18 @@ impl Runs {
         let old = usize::from(worth(&set[1]) < worth(&set[0]));
         let here = mirrors.iter().fold(0, |bits, mirror| bits | bit_of(mirror.member));
         let members = run.members & !here | bit_of(mirrors[place].member);
-        set[old] = Run { members, last: mirrors[place].member, ..*run };
+        set[old] = SequentialRun { members, last: mirrors[place].member, ..*run };
     }
 
-    /// The run that such a read would be part of, if there is one, as it would then be.
-    pub(super) fn peek(&self, read: &Read, mirrors: &[Mirror], now: Nanos) -> Run {
+    /// The run that this read would continue, with the read added; the default if there is none.
+    pub(super) fn peek(&self, read: &Read, mirrors: &[Mirror], now: Nanos) -> SequentialRun {
         let set = &self.sets[set_of(read.offset)];
         let found = set.iter().find(|run| run.next == read.offset && run.id != 0);
         found.map(|run| run.extended(read, mirrors, now)).unwrap_or_default()
     }
 }
 
-impl Auto {
-    /// The disk that has just been given the part of the same request that lies before this one.
-    #[inline]
-    pub(super) fn with_first_part(&self, mirrors: &[Mirror], view: &View<'_>) -> Option<usize> {
-        if !view.run.is_part {
-            return None;
-        }
-        mirrors.iter().position(|mirror| {
-            let known = self.known(mirror);
-            known.speed.is_disk && known.read_at == view.now && view.run.was_at(mirror.member)
-        })
-    }
-}
-
-/// Of more than 64 members some share a bit.
+/// Bit of a member; with more than 64 members, some share a bit.
 #[inline]
 fn bit_of(member: MemberIndex) -> u64 {
     1 << (member.get() % u64::BITS as usize)

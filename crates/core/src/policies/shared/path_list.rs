@@ -34,7 +34,7 @@ impl PathList {
         place
     }
 
-    /// Places in `mirrors`, from the head of the list to its tail.
+    /// MirrorSet in `mirrors`, from the head of the list to its tail.
     #[inline]
     pub(crate) fn head_first(&self, mirrors: &[Mirror]) -> impl Iterator<Item = usize> {
         order_by(mirrors, |mirror| self.rank(mirror))

@@ -7,7 +7,7 @@
 use crate::policies::MIRRORS_MAX;
 use crate::policy::Mirror;
 
-/// Places in `mirrors`, ordered by member index. Allocates nothing.
+/// MirrorSet in `mirrors`, ordered by member index. Allocates nothing.
 ///
 /// # Panics
 /// If there are more than [`MIRRORS_MAX`].
@@ -16,7 +16,7 @@ pub(crate) fn slot_order(mirrors: &[Mirror]) -> impl Iterator<Item = usize> + us
     order_by(mirrors, |mirror| mirror.member)
 }
 
-/// Places in `mirrors`, the smallest key first; equals in the order of the slice.
+/// MirrorSet in `mirrors`, the smallest key first; equals in the order of the slice.
 ///
 /// # Panics
 /// If there are more than [`MIRRORS_MAX`].

@@ -1,6 +1,6 @@
 //! Parameters that policies and modifiers take.
 
-use crate::policies::mirrorball_auto::ingredients::INGREDIENTS;
+use crate::policies::mirrorball_auto::components::COMPONENTS;
 use crate::policies::{ParameterInfo, Unit};
 use crate::units::{KIB, MIB, SECTOR_BYTES};
 
@@ -70,9 +70,9 @@ pub(super) const THRESHOLD_MULTIPLIER: ParameterInfo = ParameterInfo {
 
 pub(super) const WITHOUT: ParameterInfo = ParameterInfo {
     name: "without",
-    unit: Unit::Word(INGREDIENTS),
+    unit: Unit::Word(COMPONENTS),
     default: Some(0),
-    range: 0..=INGREDIENTS.len() as u64 - 1,
+    range: 0..=COMPONENTS.len() as u64 - 1,
     multiple_of: 1,
-    meaning: "which of its ingredients to leave out, to see what that one is worth",
+    meaning: "component to leave out, to measure what it is worth",
 };

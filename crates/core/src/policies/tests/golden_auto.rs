@@ -1,4 +1,4 @@
-//! What `mirrorball/auto` does in the situations that its ingredients are for, and at the edges.
+//! Golden decisions of `mirrorball/auto`: what each component is for, and edge cases.
 
 use super::script::{Script, Step, complete, members, wait};
 use crate::member::MemberConfig;
@@ -14,26 +14,26 @@ fn disk(config: &mut MemberConfig) {
     config.size_bytes = 1024 * GIB;
 }
 
-/// Time passes, and the member's oldest read ends.
+/// Waits, then completes the member's oldest read.
 fn end(script: &mut Script, devid: u64, wait_ms: u64) {
     script.play(&wait(wait_ms));
     script.play(&complete(devid, wait_ms));
 }
 
-/// A read that ends before the next begins; the devid that served it.
+/// Plays a read that completes before the next begins; returns the devid that served it.
 fn read_and_end(script: &mut Script, offset: u64, wait_ms: impl Fn(u64) -> u64) -> u64 {
     let devid = script.read(offset, 4096, 0);
     end(script, devid, wait_ms(devid));
     devid
 }
 
-/// Low and high addresses by turns, never one after the other.
+/// A low and a high address; no two numbers give consecutive addresses.
 fn low_and_high(number: u64) -> (u64, u64) {
     (number % 61 * GIB + 7 * MIB, (900 + number % 53) * GIB)
 }
 
 #[test]
-fn disks_share_out_the_addresses() {
+fn disks_divide_the_addresses() {
     let mut script = Script::new("mirrorball/auto", members(2, disk));
     for number in 0..40 {
         let (low, high) = low_and_high(number);
@@ -52,8 +52,8 @@ fn disks_share_out_the_addresses() {
 }
 
 #[test]
-fn without_territory_they_do_not() {
-    let mut script = Script::new("mirrorball/auto:territory", members(2, disk));
+fn disks_do_not_divide_the_addresses_without_locality() {
+    let mut script = Script::new("mirrorball/auto:locality", members(2, disk));
     let mut of_low = [0; 3];
     for number in 0..60 {
         let (low, high) = low_and_high(number);
@@ -65,7 +65,7 @@ fn without_territory_they_do_not() {
 }
 
 #[test]
-fn slow_flash_is_left_alone_and_asked_again_when_it_has_rested() {
+fn slow_flash_is_avoided_and_probed_after_a_minute() {
     let mut script = Script::new("mirrorball/auto", members(2, flash));
     let slow_second = |devid| if devid == 2 { 40 } else { 2 };
     for number in 0..20 {
@@ -76,11 +76,11 @@ fn slow_flash_is_left_alone_and_asked_again_when_it_has_rested() {
     }
     script.play(&wait(60_000));
     let (_, choice) = script.choose(GIB, 4096, 0);
-    assert!(matches!(choice, Choice::All(_)), "a probe beside the read: {choice:?}");
+    assert!(matches!(choice, Choice::All(_)), "the read and a probe: {choice:?}");
 }
 
 #[test]
-fn a_disk_keeps_to_what_only_it_has() {
+fn reads_that_only_one_disk_can_serve_move_its_locality() {
     for (of_low, of_high) in [(1, 2), (2, 1)] {
         let mut script = Script::new("mirrorball/auto", members(2, disk));
         for _ in 0..40 {
@@ -96,34 +96,34 @@ fn a_disk_keeps_to_what_only_it_has() {
 }
 
 #[test]
-fn a_stream_keeps_a_disk_to_itself() {
+fn a_disk_is_dedicated_to_a_stream() {
     let mut script = Script::new("mirrorball/auto", members(2, disk));
-    let mut home = 0;
+    let mut own = 0;
     for number in 0..12 {
-        home = script.read(500 * GIB + number * 128 * KIB, 128 * KIB, 1);
-        end(&mut script, home, 1);
+        own = script.read(500 * GIB + number * 128 * KIB, 128 * KIB, 1);
+        end(&mut script, own, 1);
     }
     for number in 12..24 {
         let served = script.read(500 * GIB + number * 128 * KIB, 128 * KIB, 1);
-        assert_eq!(served, home, "it goes on where it is");
+        assert_eq!(served, own, "the stream stays on its disk");
         let random = script.read(500 * GIB + number * 77 * MIB, 4096, 2);
-        assert_ne!(random, home, "nobody disturbs it, however long the other queue");
-        end(&mut script, home, 1);
+        assert_ne!(random, own, "other reads avoid the disk, however long the other queue");
+        end(&mut script, own, 1);
     }
 }
 
 #[test]
 fn a_second_stream_gets_the_other_disk() {
     let mut script = Script::new("mirrorball/auto", members(2, disk));
-    let mut homes = [0; 2];
+    let mut disks = [0; 2];
     for number in 0..16 {
-        for (stream, home) in homes.iter_mut().enumerate() {
+        for (stream, disk) in disks.iter_mut().enumerate() {
             let offset = stream as u64 * 300 * GIB + number * 128 * KIB;
-            *home = script.read(offset, 128 * KIB, stream as u64);
-            end(&mut script, *home, 1);
+            *disk = script.read(offset, 128 * KIB, stream as u64);
+            end(&mut script, *disk, 1);
         }
     }
-    assert_ne!(homes[0], homes[1]);
+    assert_ne!(disks[0], disks[1]);
 }
 
 #[test]
@@ -141,11 +141,11 @@ fn the_strips_of_a_request_are_one_read_from_one_disk_of_each_pair() {
     assert_eq!(first, [first[0], first[1]].repeat(4));
     first.iter().for_each(|&devid| end(&mut script, devid, 1));
     let second = strips(&mut script, 501 * GIB, 2);
-    assert_eq!(second, first, "it reads there; one request makes no tenant that keeps it out");
+    assert_eq!(second, first, "the disks serve another stream: one request does not make an owner");
 }
 
 #[test]
-fn large_reads_are_cut_on_idle_flash_only() {
+fn large_reads_are_split_on_idle_flash_only() {
     let mut script = Script::new("mirrorball/auto", members(2, flash));
     assert!(matches!(script.choose(0, MIB, 0).1, Choice::Split(_)));
     assert!(matches!(script.choose(8 * MIB, 4096, 0).1, Choice::Mirror(_)), "too small");
@@ -156,13 +156,16 @@ fn large_reads_are_cut_on_idle_flash_only() {
 }
 
 #[test]
-fn a_lone_reader_has_a_window_cut_beside_the_one_in_flight() {
+fn a_lone_reader_has_a_window_split_while_one_is_in_flight() {
     let mut script = Script::new("mirrorball/auto", members(2, flash));
     let window = |number: u64| (number * 128 * KIB, 128 * KIB, 1);
     for number in 0..3 {
         let (offset, length, stream) = window(number);
         let choice = script.choose(offset, length, stream).1;
-        assert!(matches!(choice, Choice::Mirror(_)), "{number}: a few reads are no reader");
+        assert!(
+            matches!(choice, Choice::Mirror(_)),
+            "{number}: too few reads for a sequential reader"
+        );
         script.play(&wait(1));
     }
     let served = [3, 4, 5].map(|number| {
@@ -170,13 +173,13 @@ fn a_lone_reader_has_a_window_cut_beside_the_one_in_flight() {
         script.play(&wait(1));
         script.read(offset, length, stream)
     });
-    assert_ne!(served[0], 0, "alone it goes on where it is");
-    assert_eq!(served[1], 0, "cut, beside one window in flight");
-    assert_ne!(served[2], 0, "not beside two: it would wait for itself");
+    assert_ne!(served[0], 0, "with nothing in flight it stays on its member");
+    assert_eq!(served[1], 0, "split, with one window in flight");
+    assert_ne!(served[2], 0, "not split with two in flight: it would wait for itself");
 }
 
 #[test]
-fn a_lone_reader_goes_on_where_it_is_beside_a_write_on_each() {
+fn a_lone_reader_stays_while_each_member_has_a_write() {
     let mut script = Script::new("mirrorball/auto", members(2, flash));
     let window = |script: &mut Script, number: u64| {
         script.play(&wait(1));
@@ -190,8 +193,8 @@ fn a_lone_reader_goes_on_where_it_is_beside_a_write_on_each() {
 }
 
 #[test]
-fn who_is_behind_with_writes_is_spared() {
-    for (spec, spares) in [("mirrorball/auto", true), ("mirrorball/auto:writes", false)] {
+fn a_disk_that_is_behind_with_writes_is_avoided() {
+    for (spec, avoids) in [("mirrorball/auto", true), ("mirrorball/auto:writes", false)] {
         let mut script = Script::new(spec, members(2, disk));
         for number in 0..2 {
             script.play(&Step::Write { devid: 1, offset: number * GIB, length: 4096 });
@@ -199,12 +202,12 @@ fn who_is_behind_with_writes_is_spared() {
         // Three reads on 2 are one more than what 1 has in flight.
         let served: Vec<u64> =
             (0..4).map(|number| script.read(512 * GIB + number * GIB, 4096, 0)).collect();
-        assert_eq!(served.iter().all(|&devid| devid == 2), spares, "{spec}: {served:?}");
+        assert_eq!(served.iter().all(|&devid| devid == 2), avoids, "{spec}: {served:?}");
     }
 }
 
 #[test]
-fn a_disk_is_not_taken_to_be_as_fast_as_its_cache() {
+fn a_cached_write_does_not_make_a_disk_look_fast() {
     let flash_second = |config: &mut MemberConfig| {
         disk(config);
         config.rotational = config.devid == 1;
@@ -220,7 +223,7 @@ fn a_disk_is_not_taken_to_be_as_fast_as_its_cache() {
 }
 
 #[test]
-fn members_that_never_answer_all_get_reads_and_nothing_breaks() {
+fn members_that_complete_nothing_all_get_reads() {
     for kind in [flash, disk] {
         let mut script = Script::new("mirrorball/auto", members(MIRRORS_MAX as u64, kind));
         let mut reads = [0; MIRRORS_MAX + 1];

@@ -1,0 +1,118 @@
+//! Running estimates of how long a member takes, updated when a read completes.
+//!
+//! **A disk** serves one I/O at a time, so the estimate is the time from one completion to the next
+//! (as in dm's `historical-service-time`). Reads that begin where the last one ended have a mean of
+//! their own. At depth the mean includes what the disk gains by reordering its queue.
+//!
+//! **Flash** works in parallel, so a read that shares the device costs little more than one alone.
+//! Two numbers describe that: the latency of a small read with nothing else in flight, and the time
+//! that each I/O in flight adds to a wait. The latency follows the lowest waits and, where nothing
+//! else was in flight, the mean. The time per I/O is fitted to the waits by normalised least mean
+//! squares (Widrow and Hoff), damped for small loads, which say little about large ones. A third
+//! number is the cost of a read that begins where the last one ended, because flash reads ahead.
+
+use super::load::IO;
+
+/// The first samples, up to this many, have a weight of one half.
+const FIRST_READS: u32 = 8;
+/// Loads well below this much work say little about what load costs.
+const DAMPING: i64 = 8 * IO as i64;
+/// Latency is estimated from reads of at most this much work.
+const SMALL: u64 = 5 * IO;
+
+/// Estimates for a rotational member.
+#[derive(Clone, Debug)]
+pub(super) struct DiskEstimator {
+    /// Mean time of an I/O, from completion to completion.
+    pub(super) access_ns: u64,
+    /// Mean time of a sequential I/O, from completion to completion.
+    pub(super) sequential_ns: u64,
+}
+
+/// Estimates for a non-rotational member.
+#[derive(Clone, Debug)]
+pub(super) struct FlashEstimator {
+    /// Wait of a small read with nothing else in flight.
+    pub(super) latency_ns: u64,
+    /// Time that an I/O in flight adds to a wait.
+    pub(super) io_ns: u64,
+    /// Time of a sequential I/O with nothing else in flight.
+    pub(super) sequential_ns: u64,
+}
+
+/// A completed read on flash.
+pub(super) struct FlashSample {
+    /// Work of the read.
+    pub(super) work: u64,
+    /// Work that was in flight when the read was submitted.
+    pub(super) load: u64,
+    pub(super) wait_ns: u64,
+    /// True if nothing else was in flight from submission to completion.
+    pub(super) was_alone: bool,
+    /// True if it began where the last I/O ended.
+    pub(super) is_sequential: bool,
+    /// Number of reads so far, this one included.
+    pub(super) reads: u32,
+}
+
+impl Default for DiskEstimator {
+    /// Initial values; the first reads replace them.
+    fn default() -> DiskEstimator {
+        DiskEstimator { access_ns: 8_000_000, sequential_ns: 400_000 }
+    }
+}
+
+impl DiskEstimator {
+    /// Adds a read of `work` that kept the disk busy for `service_ns`; `reads` includes it.
+    #[inline]
+    pub(super) fn add(&mut self, work: u64, reads: u32, service_ns: u64, is_sequential: bool) {
+        let sample_ns = (service_ns * IO / work) as i64;
+        let mean_ns = if is_sequential { &mut self.sequential_ns } else { &mut self.access_ns };
+        let step = (sample_ns - *mean_ns as i64) >> weight_shift(reads, 4);
+        *mean_ns = (*mean_ns as i64 + step).max(1) as u64;
+    }
+}
+
+impl Default for FlashEstimator {
+    /// Initial values. The time per I/O is too low on purpose: the first reads correct it upwards.
+    fn default() -> FlashEstimator {
+        FlashEstimator { latency_ns: 100_000, io_ns: 2_000, sequential_ns: 500 }
+    }
+}
+
+impl FlashEstimator {
+    pub(super) fn add(&mut self, sample: &FlashSample) {
+        if sample.is_sequential {
+            let own_ns = sample.wait_ns.saturating_sub(sample.load * self.io_ns / IO);
+            let step = (own_ns * IO / sample.work) as i64 - self.sequential_ns as i64;
+            self.sequential_ns = (self.sequential_ns as i64 + (step >> 3)).max(1) as u64;
+        }
+        let load = (sample.load + sample.work - IO) as i64;
+        let expected_ns = self.latency_ns as i64 + load * self.io_ns as i64 / IO as i64;
+        // A far longer wait is a stall of the device and says little about load.
+        let wait_ns = (sample.wait_ns as i64).min(2 * expected_ns);
+        let error_ns = (wait_ns - expected_ns).saturating_mul(IO as i64);
+        let per_io_ns = error_ns.saturating_mul(load) / (load * load + DAMPING * DAMPING);
+        let io_ns = self.io_ns as i64 + (per_io_ns >> weight_shift(sample.reads, 6));
+        self.io_ns = io_ns.max((self.latency_ns as i64 >> 8).max(1)) as u64;
+        if sample.work > SMALL {
+            return;
+        }
+        let above_ns = wait_ns - self.latency_ns as i64;
+        let shift = match above_ns < 0 || sample.was_alone {
+            true => weight_shift(sample.reads, 3),
+            false => 12,
+        };
+        self.latency_ns = (self.latency_ns as i64 + (above_ns >> shift)).max(1) as u64;
+    }
+}
+
+/// The power of two by which the difference between a sample and the estimate is divided.
+#[inline]
+fn weight_shift(reads: u32, usual: u32) -> u32 {
+    match reads {
+        1 => 0,
+        2..FIRST_READS => 1,
+        _ => usual,
+    }
+}

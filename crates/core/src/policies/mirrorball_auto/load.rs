@@ -1,0 +1,47 @@
+//! Load of a member: the work that it has in flight.
+//!
+//! Work is counted in sixteenths of an I/O. Each I/O is one whole, and its bytes add to that: on a
+//! disk 1 MiB costs about as much as one access, on flash 8 KiB as much as one command. The volume's
+//! counters of I/O and bytes in flight give the load without a loop over the I/O.
+
+use crate::member::Member;
+
+/// Work of an I/O without its bytes.
+pub(super) const IO: u64 = 16;
+/// Upper bounds, so that no product in the policy can overflow.
+const WORK_MAX: u64 = 1 << 20;
+const BYTES_MAX: u64 = 1 << 50;
+
+/// Converts bytes to work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WorkScale {
+    io_bytes_shift: u32,
+}
+
+/// What a member has in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Load {
+    /// Reads and writes together.
+    pub(super) work: u64,
+    /// Number of writes.
+    pub(super) writes: u32,
+}
+
+impl WorkScale {
+    pub(super) const DISK: WorkScale = WorkScale { io_bytes_shift: 20 };
+    pub(super) const FLASH: WorkScale = WorkScale { io_bytes_shift: 13 };
+
+    /// Work of the bytes of an I/O.
+    #[inline]
+    pub(super) fn of_bytes(self, bytes: u64) -> u64 {
+        (bytes * IO) >> self.io_bytes_shift
+    }
+
+    /// Load of a member.
+    #[inline]
+    pub(super) fn load(self, member: &Member) -> Load {
+        let bytes = member.bytes_in_flight.min(BYTES_MAX);
+        let work = (u64::from(member.in_flight()) * IO + self.of_bytes(bytes)).min(WORK_MAX);
+        Load { work, writes: member.writes_in_flight }
+    }
+}

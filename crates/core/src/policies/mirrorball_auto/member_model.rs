@@ -1,0 +1,200 @@
+//! Model of each member: what it costs, where it reads, to which stream it is dedicated.
+
+use super::components::{Component, Components};
+use super::cost_model::CostModel;
+use super::locality::Locality;
+use super::runs::SequentialRun;
+use super::stream_affinity::StreamAffinity;
+use crate::io::{MemberIo, Op, Outcome, Purpose};
+use crate::member::{MemberConfig, MemberIndex, MemberState, Members};
+use crate::policy::{Mirror, Read};
+use crate::units::Nanos;
+
+/// A member is probed once in this many times what a read takes there. So probes cost less than a
+/// hundredth of the members' time.
+const PROBE_INTERVAL_READS: u64 = 64;
+
+/// Model of one member.
+pub(super) struct MemberModel {
+    pub(super) cost: CostModel,
+    pub(super) locality: Locality,
+    pub(super) affinity: StreamAffinity,
+    /// Time at which the member was last given a read.
+    pub(super) read_at: Nanos,
+}
+
+/// Models of all members, and the components that use them.
+pub(super) struct MemberModels {
+    pub(super) components: Components,
+    list: Vec<MemberModel>,
+}
+
+/// What a decision takes into account.
+#[derive(Clone, Copy)]
+pub(super) struct ReadContext<'a> {
+    pub(super) run: &'a SequentialRun,
+    /// Number of bytes to read.
+    pub(super) length: u64,
+    pub(super) now: Nanos,
+    /// Number of writes in flight on the mirror that has the fewest.
+    pub(super) writes_least: u32,
+}
+
+impl MemberModel {
+    /// Model of a member that has served nothing yet.
+    fn new(config: &MemberConfig) -> MemberModel {
+        MemberModel {
+            cost: CostModel::new(config.rotational),
+            locality: Locality::new(config.size_bytes),
+            affinity: StreamAffinity::default(),
+            read_at: Nanos::ZERO,
+        }
+    }
+
+    /// Records that the member is given a read.
+    #[inline]
+    fn begin_read(&mut self, now: Nanos) {
+        self.read_at = now;
+        self.cost.begin_read();
+    }
+
+    /// Records a read that the policy gives to the member.
+    #[inline]
+    fn begin_chosen_read(
+        &mut self,
+        offset: u64,
+        read: &Read,
+        run: &SequentialRun,
+        is_owner: bool,
+        now: Nanos,
+    ) {
+        self.begin_read(now);
+        if is_owner {
+            self.affinity.read_as_owner(run, read, now);
+            return;
+        }
+        self.affinity.release(run);
+        self.locality.add(offset);
+        if !read.background {
+            self.affinity.read_as_sharer(run, now);
+        }
+    }
+
+    /// True if the member should get a copy of a read that another one serves: it is idle, not
+    /// dedicated to a stream, and was not read for long.
+    #[inline]
+    fn is_probe_due(&self, now: Nanos) -> bool {
+        self.cost.load.work == 0
+            && now.saturating_sub(self.read_at).0 > PROBE_INTERVAL_READS * self.cost.alone_ns()
+            && !self.affinity.is_dedicated(now)
+    }
+}
+
+impl MemberModels {
+    pub(super) fn new(components: Components) -> MemberModels {
+        MemberModels { components, list: Vec::new() }
+    }
+
+    #[inline]
+    pub(super) fn has(&self, component: Component) -> bool {
+        self.components.has(component)
+    }
+
+    #[inline]
+    pub(super) fn of(&self, mirror: &Mirror) -> &MemberModel {
+        &self.list[mirror.member.get()]
+    }
+
+    #[inline]
+    fn get_mut(&mut self, member: MemberIndex) -> &mut MemberModel {
+        &mut self.list[member.get()]
+    }
+
+    /// Records the load of each mirror; returns the smallest number of writes in flight.
+    #[inline]
+    pub(super) fn update_loads(
+        &mut self,
+        mirrors: &[Mirror],
+        members: &Members,
+        now: Nanos,
+    ) -> u32 {
+        let mut least = u32::MAX;
+        for &Mirror { member, .. } in mirrors {
+            least = least.min(self.get_mut(member).cost.update_load(&members[member], now).writes);
+        }
+        least
+    }
+
+    /// Records a choice; returns the mirror to probe with a copy of the read, if one is due.
+    #[inline]
+    pub(super) fn record_choice(
+        &mut self,
+        chosen: usize,
+        is_owner: bool,
+        read: &Read,
+        mirrors: &[Mirror],
+        context: &ReadContext<'_>,
+    ) -> Option<usize> {
+        let (run, now) = (context.run, context.now);
+        let may_probe = !read.background && self.has(Component::Probes);
+        let mut due = None;
+        for (place, mirror) in mirrors.iter().enumerate() {
+            let model = self.get_mut(mirror.member);
+            if place == chosen {
+                model.begin_chosen_read(mirror.offset, read, run, is_owner, now);
+                continue;
+            }
+            model.affinity.release(run);
+            if may_probe && due.is_none() && model.is_probe_due(now) {
+                due = Some(place);
+            }
+        }
+        due
+    }
+
+    /// Records that a read is split over all mirrors.
+    #[inline]
+    pub(super) fn record_split(&mut self, mirrors: &[Mirror], now: Nanos) {
+        mirrors.iter().for_each(|mirror| self.get_mut(mirror.member).begin_read(now));
+    }
+
+    /// Records a probe: the member's next read replaces its estimates.
+    #[inline]
+    pub(super) fn record_probe(&mut self, mirror: &Mirror, now: Nanos) {
+        let model = self.get_mut(mirror.member);
+        model.begin_read(now);
+        model.cost.expire();
+    }
+
+    /// Records an I/O that is submitted. A read for which the policy was not asked, because only
+    /// this member could serve it, moves the member's locality.
+    #[inline]
+    pub(super) fn on_submit(&mut self, io: &MemberIo, now: Nanos) {
+        let model = self.get_mut(io.member);
+        let was_chosen = model.read_at == now;
+        if io.op == Op::Read && io.purpose == Purpose::User && !was_chosen {
+            model.read_at = now;
+            model.locality.add(io.offset);
+        }
+    }
+
+    /// Updates the estimates from an I/O that succeeded.
+    #[inline]
+    pub(super) fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome) {
+        let model = self.get_mut(io.member);
+        let is_owner = model.affinity.complete(io.stream, outcome.completed_at);
+        model.cost.complete(io, outcome, is_owner);
+    }
+
+    /// Adds models for new members, and resets those of failed ones.
+    pub(super) fn on_members_change(&mut self, members: &Members) {
+        for (index, member) in members.iter() {
+            let model = MemberModel::new(&member.config);
+            match self.list.get_mut(index.get()) {
+                None => self.list.push(model),
+                Some(old) if member.state == MemberState::Failed => *old = model,
+                Some(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Rules that place a read without comparing costs: a disk dedicated to the read's run, and the
+//! disk that serves another strip of the same request.
+//!
+//! A sequential reader gets a disk if another mirror is left for the rest. The last disk that is
+//! left is dedicated to no run while there is more than one reader: all runs without a disk share
+//! it. Of several readers the oldest is served first, so that over the pairs of a raid10 the same
+//! one is served everywhere. An owner whose disk is much slower than another free one moves there.
+//! Background readers get no disk, because no client waits for them.
+
+use super::components::Component;
+use super::member_model::{MemberModel, MemberModels, ReadContext};
+use super::runs::SequentialRun;
+use crate::policy::{Mirror, Read};
+use crate::units::Nanos;
+
+/// An owner moves only after this many reads, so that it gains more than the move costs.
+const READS_BEFORE_MOVE: u32 = 32;
+/// The seek to where a reader goes on is spread over up to this many reads.
+const SEEK_SPREAD_READS: u32 = 64;
+
+impl MemberModels {
+    /// The disk that is, or from now on shall be, dedicated to a sequential reader. `None` if the
+    /// run has to share a disk, or is better off on flash.
+    pub(super) fn dedicated_disk(
+        &self,
+        run: &SequentialRun,
+        read: &Read,
+        mirrors: &[Mirror],
+        now: Nanos,
+    ) -> Option<usize> {
+        if read.background || !run.is_reader() || !self.has(Component::Affinity) {
+            return None;
+        }
+        let (mut own, mut oldest, mut free) = (None, None, 0);
+        for (place, mirror) in mirrors.iter().enumerate() {
+            let affinity = &self.of(mirror).affinity;
+            let is_dedicated = affinity.is_dedicated(now);
+            if is_dedicated && affinity.is_owner(run) {
+                if affinity.owner_reads() < READS_BEFORE_MOVE {
+                    return Some(place);
+                }
+                own = Some(place);
+            }
+            free += usize::from(!is_dedicated || affinity.is_owner(run));
+            oldest = oldest.into_iter().chain(affinity.oldest_sharer(run, now)).min();
+        }
+        if own.is_none() && oldest.is_some_and(|other| other < run.id) {
+            return None;
+        }
+        let may_own = oldest.is_none() || free >= 2;
+        let cost = |(place, mirror): (usize, &Mirror)| {
+            let MemberModel { cost: model, affinity, .. } = self.of(mirror);
+            let alone_ns = model.sequential_ns(read.length);
+            let cost_ns = match model.is_disk {
+                true if own == Some(place) => return Some((alone_ns, place)),
+                true if !may_own || affinity.is_dedicated(now) => return None,
+                true => alone_ns + model.io_ns() / u64::from(run.reads.min(SEEK_SPREAD_READS)),
+                false if affinity.oldest_sharer(run, now).is_some() => {
+                    model.wait_ns(model.load.work, read.length, true)
+                }
+                false => alone_ns,
+            };
+            Some((cost_ns + cost_ns / 4, place))
+        };
+        let place = mirrors.iter().enumerate().filter_map(cost).min()?.1;
+        self.of(&mirrors[place]).cost.is_disk.then_some(place)
+    }
+
+    /// The disk that was just given the strip of the same request that lies before this one on the
+    /// disk. Reading both from one disk saves a seek on the other.
+    #[inline]
+    pub(super) fn disk_of_strip(
+        &self,
+        mirrors: &[Mirror],
+        context: &ReadContext<'_>,
+    ) -> Option<usize> {
+        if !context.run.is_strip {
+            return None;
+        }
+        mirrors.iter().position(|mirror| {
+            let model = self.of(mirror);
+            model.cost.is_disk && model.read_at == context.now && context.run.was_at(mirror.member)
+        })
+    }
+}

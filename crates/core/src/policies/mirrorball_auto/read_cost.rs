@@ -1,0 +1,100 @@
+//! Cost of a read at each mirror, and the mirror of least cost.
+//!
+//! All costs are times. Writes go to every mirror, so a disk that is behind with its writes delays
+//! the writer. Each write that it has in flight more than the least loaded mirror costs as much as
+//! four I/O, so reads avoid the disk until it has caught up. Flash serves reads and writes in
+//! parallel and is not avoided.
+
+use super::components::Component;
+use super::load::Load;
+use super::member_model::{MemberModels, ReadContext};
+use crate::policy::{Mirror, MirrorScore};
+
+const IO_PER_WRITE_BEHIND: u64 = 4;
+/// Cost of a read from a disk that is dedicated to another stream, in accesses: more than any
+/// queue.
+const DEDICATED_ACCESSES: u64 = 1000;
+
+/// Cost of a read at one mirror, by its causes.
+#[derive(Clone, Copy)]
+pub(super) struct ReadCost {
+    wait_ns: u64,
+    seek_ns: u64,
+    dedicated_ns: u64,
+    writes_ns: u64,
+}
+
+impl ReadCost {
+    #[inline]
+    pub(super) fn total_ns(self) -> u64 {
+        self.wait_ns + self.seek_ns + self.dedicated_ns + self.writes_ns
+    }
+
+    /// The total as a policy's score, with its parts.
+    pub(super) fn reason(self) -> MirrorScore {
+        MirrorScore::new("cost_ns", self.total_ns())
+            .with("wait_ns", self.wait_ns)
+            .with("seek_ns", self.seek_ns)
+            .with("dedicated_ns", self.dedicated_ns)
+            .with("writes_ns", self.writes_ns)
+    }
+}
+
+impl MemberModels {
+    /// Cost of the read at this mirror behind `load`. Always inlined: where only the total is
+    /// wanted, storing the parts and loading them again would take longer than the rest.
+    #[inline(always)]
+    pub(super) fn cost(&self, mirror: &Mirror, load: Load, context: &ReadContext<'_>) -> ReadCost {
+        let member = self.of(mirror);
+        let (model, io_ns) = (&member.cost, member.cost.io_ns());
+        let seek_ns = match model.is_disk {
+            true if self.has(Component::Locality) => {
+                member.locality.seek_ns(mirror.offset, load.work, io_ns)
+            }
+            true => io_ns,
+            false => 0,
+        };
+        let is_dedicated =
+            model.is_disk && member.affinity.is_dedicated_to_other(context.run, context.now);
+        let writes_behind = u64::from(load.writes - context.writes_least);
+        let continues = context.run.is_reader() && context.run.was_at(mirror.member);
+        let wait_ns = model.wait_ns(load.work, context.length, self.has(Component::MarginalCost));
+        let saved_ns = if continues { model.saved_ns(context.length) } else { 0 };
+        ReadCost {
+            wait_ns: wait_ns.saturating_sub(saved_ns) + model.overdue_ns(load.work, context.now),
+            seek_ns,
+            dedicated_ns: u64::from(is_dedicated) * DEDICATED_ACCESSES * io_ns,
+            writes_ns: u64::from(model.is_disk && self.has(Component::Writes))
+                * IO_PER_WRITE_BEHIND
+                * writes_behind
+                * io_ns,
+        }
+    }
+
+    /// Cost of the read at this mirror behind the load that was last recorded.
+    #[inline]
+    pub(super) fn cost_ns(&self, mirror: &Mirror, context: &ReadContext<'_>) -> u64 {
+        self.cost(mirror, self.of(mirror).cost.load, context).total_ns()
+    }
+
+    /// The mirror of least cost. Mirrors of equal cost take turns: the first after `turn` is taken.
+    #[inline]
+    pub(super) fn cheapest(
+        &self,
+        mirrors: &[Mirror],
+        turn: usize,
+        context: &ReadContext<'_>,
+    ) -> usize {
+        let (mut best, mut chosen) = ((u64::MAX, usize::MAX), 0);
+        for (place, mirror) in mirrors.iter().enumerate() {
+            // Its position in the round, without a division, since this runs for every read.
+            let round = turn + place + 1;
+            let round = if round >= mirrors.len() { round - mirrors.len() } else { round };
+            let key = (self.cost_ns(mirror, context), round);
+            if key < best {
+                (best, chosen) = (key, place);
+            }
+        }
+        chosen
+    }
+}
