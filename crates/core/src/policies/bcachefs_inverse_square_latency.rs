@@ -1,34 +1,39 @@
 //! # Idea
-//! A draw, biased in favour of the faster member by the square of its latency: copy after copy, the
-//! next wins over the one held so far with P = L_old² / (L_old² + L_new²).
+//! Draws a mirror at random, in favour of low latency. The first mirror is compared with the
+//! second, the winner with the third, and so on. The next one wins with probability P = L_old² /
+//! (L_old² + L_new²).
 //!
 //! # State
-//! Per member, a moving mean of the latency of its reads: a sample weighs 1/32, and one that
-//! differs from the mean by less than half of it is let go 31 times in 32, to save an atomic
+//! Per member, a moving mean of the latency of its reads. A sample weighs 1/32. A sample that
+//! differs from the mean by less than half of the mean is dropped 31 times in 32, to save an atomic
 //! operation.
 //!
 //! # Cost
-//! One random number for each mirror but the first.
+//! One random number for each mirror except the first.
 //!
 //! # Good at
-//! Members that change: the slow one goes on being read, seldom, so its latency stays known.
+//! Members whose speed changes: the slow member is still read now and then, so its latency stays up
+//! to date.
 //!
 //! # Bad at
-//! Three copies or more: drawing one by one favours the last. Three equal ones get 25, 25 and 50 %,
-//! where weights of 1/L² would give a third each. Depth: the latency includes the wait in the
-//! queue, so it follows the load late, and nothing is known of the queue now. Runs: it knows no
-//! head position and tears a stream apart. Very unequal members: at ten times the latency the slow
-//! one still gets a read in a hundred, which takes ten times as long.
+//! - Three copies or more: drawing one by one favours the last. Three equal members get 25, 25 and
+//!   50 % of the reads, where weights of 1/L² would give a third each.
+//! - Depth: latency includes the wait in the queue, so it follows the load late. The current queue
+//!   is not considered.
+//! - Sequential streams: it ignores head positions and breaks up a stream.
+//! - Very unequal members: at ten times the latency, the slow member still gets one read in a
+//!   hundred, which takes ten times as long.
 //!
 //! # Origin
-//! bcachefs in Linux 6.14 and later (before, latencies were not squared): `ptr_better` and
+//! bcachefs in Linux 6.14 and later (before that, latencies were not squared): `ptr_better` and
 //! `bch2_bkey_pick_read_device` in `fs/bcachefs/extents.c` (later `data/extents.c`), the mean in
-//! `bch2_latency_acct`. The bias for the last copy is kept. So is the start: a mean begins at 0 and
-//! takes up 1/32 of its first sample; a member at 0 wins over any other, and of two such the later.
-//! Its other ranks (evacuating devices, erasure coding, checksum retries) are eligibility here.
-//! Ours: pointers come in the order of the chunk's stripes; a die of 32 stands for the low five
-//! bits of the clock, which are not random on a simulated one; successful reads alone count; a
-//! latency counts as no more than two seconds, where the square would overflow there.
+//! `bch2_latency_acct`. The preference for the last copy is kept. The start is kept too: a mean
+//! begins at 0 and takes 1/32 of its first sample; a member at 0 wins against any other, and of two
+//! such members the later wins. Its other criteria (evacuating devices, erasure coding, checksum
+//! retries) are part of eligibility here.
+//! Added here: pointers are in the order of the chunk's stripes; a random number below 32 replaces
+//! the low five bits of the clock, which are not random on a simulated clock; only successful reads
+//! count; latencies above two seconds count as two seconds, because the square would overflow.
 
 use super::Build;
 use super::spec::PolicyError;
@@ -37,9 +42,9 @@ use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::Nanos;
 
-/// A sample weighs one in this many, and a sample near the mean is taken in once in this many.
+/// A sample weighs 1/32, and one in 32 of the samples near the mean is used.
 const WEIGHT: u64 = 32;
-/// The sum of the squares of two of these fits 64 bits.
+/// The sum of the squares of two such latencies fits 64 bits.
 const LATENCY_MAX: Nanos = Nanos::from_secs(2);
 
 #[derive(Default)]
@@ -66,7 +71,7 @@ impl ReadPolicy for InverseSquareLatency {
         for (place, mirror) in mirrors.iter().enumerate().skip(1) {
             let this = squared(mirror);
             let sum = this + picked.1;
-            // A draw below 0 is any number there.
+            // With a sum of 0 any draw is allowed.
             if sum == 0 || ctx.rng.below(sum) > this {
                 picked = (place, this);
             }

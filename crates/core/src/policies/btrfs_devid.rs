@@ -1,25 +1,26 @@
 //! # Idea
-//! The mirror on one named member; where that member holds none, the first stripe.
+//! Reads from one named member. If that member holds no mirror of the block, reads from the first
+//! stripe.
 //!
 //! # State
 //! The devid.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
-//! Reading around a member that is known to be slow or stale; finding out what one member can do.
+//! Avoiding a member that is known to be slow or stale. Measuring what one member can do.
 //!
 //! # Bad at
-//! Anything else: one member works, the others wait. It does not react to anything.
+//! Anything else: one member works while the others are idle, whatever happens.
 //!
 //! # Origin
-//! Linux btrfs 6.14, `fs/btrfs/volumes.c`, by Anand Jain, for tests and control by hand.
-//! Without a value the kernel takes the device of the highest generation; here, the array's
-//! first, for in an array in sync all are of one generation.
+//! Linux btrfs 6.14, `fs/btrfs/volumes.c`, by Anand Jain, for tests and manual control. Without a
+//! value the kernel takes the device of the highest generation. Here it is the array's first
+//! device, because all devices of an array in sync have the same generation.
 
 use super::Build;
-use super::shared::live_stripe::or_lowest_live;
+use super::shared::lowest_live::or_lowest_live;
 use super::spec::PolicyError;
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -42,8 +43,8 @@ impl ReadPolicy for Devid {
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
         let is_named = |mirror: &Mirror| mirror.member == self.named;
-        // Without the named member the kernel prefers the first stripe; whether that is live or
-        // not, the lowest live stripe is what it comes to.
+        // Without the named member the kernel prefers the first stripe. Whether that is live or
+        // not, the result is the lowest live stripe.
         Choice::Mirror(or_lowest_live(mirrors.iter().position(is_named)))
     }
 }

@@ -1,32 +1,33 @@
 //! # Idea
-//! The lowest estimated wait: the mean read wait since the start, times one plus a tenth of the I/O
-//! in flight, rounded down.
+//! Takes the lowest estimated wait: the mean read wait since the start, times one plus a tenth of
+//! the number of I/O in flight, rounded down.
 //!
 //! # State
-//! None of its own: the members' books.
+//! None of its own; it uses the statistics of the members.
 //!
 //! # Cost
-//! One division a mirror.
+//! One division per mirror.
 //!
 //! # Good at
-//! Members whose speeds differ, at depths of ten and more, where it spreads before the mean shows
-//! it.
+//! Members of different speed at depths of ten or more, where it spreads reads before the mean
+//! shows the load.
 //!
 //! # Bad at
-//! Depths below ten, where the queue counts for nothing and it is `btrfs/latency`.
-//! Merging: it switched mirrors so often that requests merged less, and the term was dropped.
-//! Change: the mean is over the whole lifetime.
-//! Defects of the origin, not copied: a best of 0 gives way to whichever stripe follows, so an
-//! unread first stripe is not tried and may never be; and the best is kept in 32 bits, with a sign,
-//! so that from 2.1 s on any stripe is better.
+//! - Depths below ten, where the queue does not count and it is the same as `btrfs/latency`.
+//! - Merging: it switched mirrors so often that fewer requests were merged, so the term was
+//!   dropped.
+//! - Change: the mean is over the whole lifetime.
+//! - Defects of the original, not copied: a best mean of 0 is replaced by the stripe that follows,
+//!   so an unread first stripe may never be tried; and the best mean is a signed 32-bit number, so
+//!   from 2.1 s on any other stripe is preferred.
 //!
 //! # Origin
 //! Anand Jain <anand.jain@oracle.com>, RFC of October 2020 on linux-btrfs; not merged. Ties go to
-//! the lowest stripe. Ours: a member that has not been read counts as 0 and is tried at once, as in
-//! his later `btrfs/latency`; in flight are reads and writes.
+//! the lowest stripe. Added here: a member that was never read counts as 0 and is tried at once, as
+//! in his later `btrfs/latency`; both reads and writes count as in flight.
 
 use super::Build;
-use super::shared::averages::mean_wait_ns;
+use super::shared::mean_wait::mean_wait_ns;
 use super::shared::smallest::first_smallest;
 use super::spec::PolicyError;
 use crate::member::Members;

@@ -1,31 +1,32 @@
 //! # Idea
-//! The mirror whose member has the lowest mean read wait since the start. A member that has not
-//! been read yet counts as 0 and is tried at once.
+//! Takes the mirror whose member has the lowest mean read wait since the start. A member that was
+//! never read counts as 0 and is tried at once.
 //!
 //! # State
-//! None of its own: the members' books.
+//! None of its own; it uses the statistics of the members.
 //!
 //! # Cost
-//! One division a mirror.
+//! One division per mirror.
 //!
 //! # Good at
-//! Members whose speeds differ much and stay as they are, at low depth.
+//! Members whose speeds differ much and do not change, at low depth.
 //!
 //! # Bad at
-//! Change: the mean is over the whole lifetime, so a member that has become slow is noticed late,
-//! and one that was passed over is never read again, so its mean never recovers.
-//! Depth: the wait includes queueing, but it shows only when reads complete, so the choice herds.
-//! Equal members: ties go to the lowest stripe.
-//! Defects of the origin, not copied: it follows the block device of a missing member (a crash on
-//! a degraded volume), and should no mean be below the maximum it answers stripe 0 of the chunk
-//! rather than of the mirror group.
+//! - Change: the mean is over the whole lifetime. A member that becomes slow is noticed late, and a
+//!   member that is not read keeps its mean, so it never recovers.
+//! - Depth: the wait includes queueing, but only reads that complete change the mean, so many reads
+//!   go to one member before the mean reacts.
+//! - Equal members: ties go to the lowest stripe.
+//! - Defects of the original, not copied: it dereferences the block device of a missing member (a
+//!   crash on a degraded volume), and if no mean is below the maximum it returns stripe 0 of the
+//!   chunk instead of stripe 0 of the mirror group.
 //!
 //! # Origin
 //! Anand Jain <anand.jain@oracle.com>, "raid1 balancing methods" v2 on linux-btrfs, October 2024;
 //! not merged.
 
 use super::Build;
-use super::shared::averages::mean_wait_ns;
+use super::shared::mean_wait::mean_wait_ns;
 use super::shared::smallest::first_smallest;
 use super::spec::PolicyError;
 use crate::member::Members;

@@ -1,6 +1,6 @@
 //! # Idea
-//! The reader's process id modulo the number of copies picks the stripe, so one process keeps to
-//! one mirror of a chunk and several processes spread.
+//! The reader's process id modulo the number of copies selects the stripe. One process stays on one
+//! mirror of a chunk; several processes spread over the mirrors.
 //!
 //! # State
 //! None.
@@ -9,21 +9,22 @@
 //! One division.
 //!
 //! # Good at
-//! Many processes of equal demand. A single sequential reader stays on one member, where drive and
-//! system read-ahead help it.
+//! Many processes of equal demand. A single sequential reader stays on one member, where the
+//! read-ahead of drive and system helps it.
 //!
 //! # Bad at
-//! One process: it is a coin toss which member it gets, and the other copies idle. Members of
-//! unequal speed, or one that is busy: nothing about them is heeded.
-//! Defect of the origin, kept: the share of a missing device falls on the lowest live stripe alone,
-//! which skews three and four copies.
+//! - One process: which member it gets is random, and the other copies are idle.
+//! - Members of unequal speed or load: neither is considered.
+//! - Defect of the original, kept: the share of a missing device goes to the lowest live stripe
+//!   alone, which skews three and four copies.
 //!
 //! # Origin
 //! Linux btrfs, `find_live_mirror` in `fs/btrfs/volumes.c`; the default of every version. The
-//! preferred stripe is counted over all copies; if it cannot be read, the lowest live one serves.
+//! preferred stripe is counted over all copies. If it cannot be read, the lowest live stripe
+//! serves.
 
 use super::Build;
-use super::shared::live_stripe::stripe_of;
+use super::shared::lowest_live::stripe_of;
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};

@@ -1,29 +1,30 @@
 //! # Idea
-//! Mirrors take turns, by the number of reads of the whole volume: after every read (or after as
-//! many as the given bytes hold sectors) the mirror on the next higher devid serves.
+//! Mirrors take turns by the number of reads of the whole volume. After every read (or after as
+//! many reads as the given bytes hold sectors) the mirror on the next higher devid serves.
 //!
 //! # State
-//! One count of decisions.
+//! One counter of decisions.
 //!
 //! # Cost
 //! Two divisions and a ranking of the devids.
 //!
 //! # Good at
-//! Keeping equal members equally busy, whatever the size of the reads: unlike the later
-//! `btrfs/round-robin` it cannot fall into step with them.
+//! Equal load on equal members, whatever the size of the reads. Unlike the later
+//! `btrfs/round-robin`, it cannot alias with the size of the requests.
 //!
 //! # Bad at
-//! Members of unequal speed. What it calls contiguous bytes holds for reads of one sector only:
-//! 256 KiB are 64 reads, of whatever size.
+//! - Members of unequal speed.
+//! - What it calls contiguous bytes is true for reads of one sector only: 256 KiB are 64 reads of
+//!   any size.
 //!
 //! # Origin
-//! linux-btrfs, patch v2 "btrfs: introduce RAID1 round-robin read balancing" of October 2024, its
-//! `btrfs_read_rotation`; not merged in this form. The first read counts as one. Its count is a
-//! signed integer that would overflow; ours wraps without a sign.
+//! linux-btrfs, patch v2 "btrfs: introduce RAID1 round-robin read balancing" of October 2024,
+//! `btrfs_read_rotation`; not merged in this form. The first read counts as one. Its counter is a
+//! signed integer that would overflow; here it is unsigned and wraps.
 
 use super::Build;
-use super::shared::live_stripe::or_lowest_live;
-use super::shared::rotation::nth_by_devid;
+use super::shared::block_rotation::nth_by_devid;
+use super::shared::lowest_live::or_lowest_live;
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};

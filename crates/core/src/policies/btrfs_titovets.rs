@@ -1,30 +1,31 @@
 //! # Idea
-//! The mirror that the reader's process id picks, or the one non-rotational one, unless its queue
-//! is longer than the shortest by more than a threshold: 2 if all are non-rotational, else 8.
+//! Takes the mirror that the reader's process id selects, or the only non-rotational one, unless
+//! its queue is longer than the shortest queue by more than a threshold: 2 if all mirrors are
+//! non-rotational, else 8.
 //!
 //! # State
-//! None of its own: the members' books.
+//! None of its own; it uses the statistics of the members.
 //!
 //! # Cost
 //! Two scans of the mirrors.
 //!
 //! # Good at
-//! One reader, which keeps its mirror; many readers, whose excess goes to the other.
+//! One reader, which stays on its mirror. Many readers, of which some move to the other mirror.
 //!
 //! # Bad at
-//! A few readers on one mirror: up to eight wait there while the other is idle.
-//! Defect of the origin, not copied: on RAID10 it looked at stripes 0 and 1 of the chunk, whichever
-//! group was read.
+//! - A few readers on one mirror: up to eight wait there while the other mirror is idle.
+//! - Defect of the original, not copied: on RAID10 it compared stripes 0 and 1 of the chunk,
+//!   whichever group was read.
 //!
 //! # Origin
-//! Timofey Titovets <timofey.titovets@synesis.ru>, patch V9 on
-//! linux-btrfs, May 2019; not merged. It knows two mirrors, of which one may be non-rotational.
-//! Ours, for more: the process id picks one of all stripes, a dead one gives way to the lowest live
-//! one; if some but not all are non-rotational, the first of those is picked; the shortest queue is
-//! the first of equals.
+//! Timofey Titovets <timofey.titovets@synesis.ru>, patch V9 on linux-btrfs, May 2019; not merged.
+//! It handles two mirrors, of which one may be non-rotational. Added here for more mirrors: the
+//! process id selects one of all stripes, and a dead one is replaced by the lowest live one; if
+//! some but not all are non-rotational, the first of those is selected; of equally short queues the
+//! first is taken.
 
 use super::Build;
-use super::shared::live_stripe::stripe_of;
+use super::shared::lowest_live::stripe_of;
 use super::shared::smallest::first_smallest;
 use super::spec::PolicyError;
 use crate::member::Members;

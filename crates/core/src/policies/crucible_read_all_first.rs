@@ -1,6 +1,6 @@
 //! # Idea
-//! Every read goes to every mirror at once. The first good answer counts; the others are waited for
-//! by nobody, and run on.
+//! Sends every read to every mirror at once. The first successful answer completes the read. The
+//! other reads continue, and their results are dropped.
 //!
 //! # State
 //! None.
@@ -9,16 +9,17 @@
 //! As many member reads as there are mirrors, for each read.
 //!
 //! # Good at
-//! Latency at low load: the wait is the least of all mirrors', and no stall of one is felt.
+//! Latency at low load: the wait is the shortest of all mirrors, and a stall of one member has no
+//! effect.
 //!
 //! # Bad at
-//! Load: each mirror serves all reads, so adding mirrors adds no throughput, and every member's
-//! head follows every stream.
+//! Load: each mirror serves all reads, so more mirrors give no more throughput, and every disk head
+//! follows every stream.
 //!
 //! # Origin
-//! Oxide's Crucible, `upstairs/`: a read is sent to all three downstairs and the first that answers
-//! acknowledges it. There a repair in progress narrows who may answer; here the volume's rules of
-//! eligibility do.
+//! Oxide's Crucible, `upstairs/`: a read is sent to all three downstairs, and the first answer
+//! acknowledges it. There a repair in progress restricts which of them may answer; here the
+//! volume's eligibility rules do.
 
 use super::Build;
 use super::spec::PolicyError;

@@ -1,31 +1,31 @@
 //! # Idea
-//! The shortest time to come: one more than what is in flight, times the mean service time. A path
-//! that has not completed anything for long is tried once while idle, and else given no more than
-//! its equal share.
+//! Takes the shortest estimated time: the number of I/O in flight plus one, times the mean service
+//! time. A path that has completed nothing for long is tried once while idle, and otherwise gets no
+//! more than an equal share.
 //!
 //! # State
-//! The order in which members were last chosen. Per member: when it last completed, the mean of its
-//! service times, and until when that mean is fresh.
+//! The order in which members were last chosen. Per member: the time of its last completion, the
+//! mean of its service times, and when that mean becomes stale.
 //!
 //! # Cost
-//! A comparison a mirror, in the order of the list.
+//! One comparison per mirror, in the order of the list.
 //!
 //! # Good at
-//! Unequal members at depth: queues grow in proportion to speed. A slow one is probed by one read.
+//! Unequal members at depth: queues grow in proportion to speed; a slow one is probed by one read.
 //!
 //! # Bad at
-//! One read at a time: all paths are idle, and of idle paths the stalest is taken, so the slow one
-//! has a large share of the time however slow it is. A simulation of two serial disks of 0.1 and 10
-//! ms gave 6665 reads a second, where the fast one alone serves 10,000.
-//! Sizes: a long read counts as a slow one. Positions: it knows none.
+//! - One read at a time: all paths are idle, and of idle paths the stalest is taken, so the slow
+//!   member gets a large share of the time however slow it is. A simulation of two serial disks of
+//!   0.1 and 10 ms gave 6665 reads per second, where the fast disk alone serves 10,000.
+//! - Sizes and head positions: a long read counts as a slow one, and streams are broken up.
 //!
 //! # Origin
-//! Khazhismel Kumykov, Linux dm-multipath 5.8 and later, in its fixed point. A service time lasts
-//! from the submission, or the completion before if that is later, to the completion. The mean
-//! keeps 0.95 of itself for a sample below 16.8 ms, 0.95 to the power of n in the n-th such span,
-//! nothing from 63 of them on: slow samples weigh more. It is fresh for as long as all paths would
-//! need for one I/O each. Two comparisons may contradict a third, so the list is folded from its
-//! head, as there. Each member is a path, failed ones aside. The repeat count is left out.
+//! Khazhismel Kumykov, Linux dm-multipath 5.8 and later, in its fixed-point arithmetic. A service
+//! time lasts from the submission, or from the previous completion if that is later, to the
+//! completion. The mean keeps 0.95 of itself for a sample below 16.8 ms, 0.95 to the power of n in
+//! the n-th such span, and nothing from 63 spans on, so slow samples weigh more. It is fresh for as
+//! long as all paths need for one I/O each. The comparisons are not transitive, so the list is
+//! reduced from its head, as there. Failed members are no paths. The repeat count is left out.
 
 use super::Build;
 use super::shared::path_list::PathList;
@@ -54,7 +54,7 @@ struct History {
     stale_after: Nanos,
 }
 
-/// What is known of a path at a decision.
+/// State of a path at a decision.
 #[derive(Clone, Copy)]
 struct Path {
     history: History,
@@ -78,7 +78,7 @@ impl Path {
         self.in_flight == 0
     }
 
-    /// When all that is in flight and one more would be done.
+    /// Time in which everything in flight and one more I/O would complete.
     fn estimate(&self) -> u64 {
         self.history.mean.saturating_mul(1 + self.in_flight)
     }
@@ -93,7 +93,7 @@ impl Path {
         }
         let is_probe = |path: &Path| path.is_idle() && is_stale(path);
         if is_probe(self) || is_probe(best) || (self.is_idle() && best.is_idle()) {
-            // The stalest idle path. A busy one stands last, or ties with a path never used.
+            // The stalest idle path. A busy one comes last, or ties with a path never used.
             let order = |this: &Path, other: &Path| match other.is_idle() {
                 true => this.history.stale_after,
                 false => Nanos::ZERO,

@@ -1,5 +1,5 @@
 //! # Idea
-//! The CPU on which the read was made picks the mirror.
+//! The CPU that submits the read selects the mirror.
 //!
 //! # State
 //! None.
@@ -12,18 +12,19 @@
 //! stream keeps it on one mirror.
 //!
 //! # Bad at
-//! One reader, or readers on few CPUs: some mirrors are never read. Unequal members: a CPU mapped
-//! to the slow one has it always. A dead mirror's share falls on one survivor.
+//! - One reader, or readers on few CPUs: some mirrors are never read.
+//! - Unequal members: a CPU mapped to the slow member always gets it.
+//! - A missing mirror: all of its share goes to one of the others.
 //!
 //! # Origin
 //! Mike Christie, Linux dm-multipath 5.11 and later, `drivers/md/dm-ps-io-affinity.c`. There the
-//! administrator gives each path a set of CPUs, for paths whose interrupts a CPU handles. Ours, for
-//! members have no CPUs: CPU c has the chunk's stripe c modulo the number of copies. If that is
-//! dead, the first CPU of the same NUMA node with a live path decides, then of any node; here there
-//! is one node, so it is the lowest live stripe.
+//! administrator assigns each path a set of CPUs, for paths whose interrupts a CPU handles. Members
+//! here have no CPUs, so CPU c gets the chunk's stripe c modulo the number of copies. There, if
+//! that path is dead, the first CPU of the same NUMA node with a live path decides, then one of any
+//! node. Here there is one node, so the lowest live stripe serves.
 
 use super::Build;
-use super::shared::live_stripe::stripe_of;
+use super::shared::lowest_live::stripe_of;
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};

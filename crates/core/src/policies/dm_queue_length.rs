@@ -1,18 +1,18 @@
 //! # Idea
-//! The fewest I/O in flight; of equals, the member chosen longest ago.
+//! Takes the member with the fewest I/O in flight; of equals, the one chosen longest ago.
 //!
 //! # State
 //! The order in which members were last chosen.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
-//! Depth, on members of any speed: a slow one fills up and is passed over.
+//! Depth, on members of any speed: the queue of a slow member fills up, and reads go elsewhere.
 //!
 //! # Bad at
-//! One read at a time: queues are empty, so members take turns, however slow one is.
-//! Sequential streams on rotational members: it knows no head position.
+//! - One read at a time: queues are empty, so members take turns, however slow one is.
+//! - Sequential streams on rotational members: it ignores head positions.
 //!
 //! # Origin
 //! Linux dm-multipath, `drivers/md/dm-ps-queue-length.c`. There, paths lead to one device; here,

@@ -1,28 +1,29 @@
 //! # Idea
-//! The mirror whose member was chosen longest ago, for a number of reads; then the next.
+//! Takes the mirror whose member was chosen longest ago, for a number of reads; then the next.
 //!
 //! # State
-//! The order in which members were last chosen, the one that has its turn, and how much of it is
-//! left.
+//! The order in which members were last chosen, the current member, and the number of reads left of
+//! its turn.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
-//! Equal members with random reads. With turns of a thousand reads, one sequential stream: it stays
-//! on a member for long.
+//! Equal members with random reads. With turns of a thousand reads, one sequential stream, which
+//! stays on a member for long.
 //!
 //! # Bad at
-//! Sequential streams in short turns, which tear them apart. Long turns at depth: one member works
-//! while the others rest. Unequal members: the slow one sets the pace.
+//! - Sequential streams in short turns, which break them up.
+//! - Long turns at depth: one member works while the others are idle.
+//! - Unequal members: throughput is bound by the slowest.
 //!
 //! # Origin
 //! Linux dm-multipath, `drivers/md/dm-ps-round-robin.c`. There, paths lead to one device; here,
 //! each member is a path. The list begins in the order of the members. The count is the repeat
-//! count of a path: 1, its present default and the `rr_min_io_rq` of multipath-tools; 1000, their
-//! `rr_min_io` for multipath of bios; the balancing of some vendors' dm-raid1 used 128. Present
-//! kernels warn of more than 1 and take 1. A turn ends early when its member has no mirror of what
-//! is read. Path weights are left out.
+//! count of a path: 1 is the current default and the `rr_min_io_rq` of multipath-tools; 1000 is
+//! their `rr_min_io` for multipath of bios; some vendors' dm-raid1 used 128. Current kernels warn
+//! about more than 1 and use 1. A turn ends early if its member has no mirror of what is read. Path
+//! weights are left out.
 
 use super::Build;
 use super::shared::path_list::PathList;

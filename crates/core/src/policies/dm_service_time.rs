@@ -1,25 +1,25 @@
 //! # Idea
-//! The fewest bytes in flight; of equals, the member chosen longest ago.
+//! Takes the member with the fewest bytes in flight; of equals, the one chosen longest ago.
 //!
 //! # State
 //! The order in which members were last chosen.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
-//! Depth with requests of mixed sizes on members that are bound by their transfer rate.
+//! Depth with requests of mixed sizes, on members that are bound by their transfer rate.
 //!
 //! # Bad at
-//! One read at a time: queues are empty, so members take turns, however slow one is.
-//! Rotational members: a small random read costs them as much as a long one, but counts less.
+//! - One read at a time: queues are empty, so members take turns, however slow one is.
+//! - Rotational members: a small random read costs them as much as a long one, but counts less.
 //!
 //! # Origin
 //! Linux dm-multipath, `drivers/md/dm-ps-service-time.c`. There, paths lead to one device; here,
 //! each member is a path. The list begins in the order of the members. The default of dm-multipath.
-//! It compares bytes in flight plus the request's, divided by a relative throughput that the
-//! administrator gives each path; with the default, 1 for all, the request's own bytes cancel.
-//! Other throughputs are left out: members have none.
+//! It compares bytes in flight plus the request's bytes, divided by a relative throughput that the
+//! administrator assigns to each path. With the default, 1 for all, the request's own bytes cancel
+//! out. Other throughputs are left out, because members have none.
 
 use super::Build;
 use super::shared::path_list::PathList;

@@ -1,38 +1,40 @@
 //! # Idea
-//! The local copy, unless it has more in flight than the peer whose turn it is.
+//! Takes the local copy, unless it has more I/O in flight than the next peer.
 //!
 //! # State
-//! Whose turn it is among the peers.
+//! The round-robin position among the peers.
 //!
 //! # Cost
-//! Two comparisons a mirror.
+//! Two comparisons per mirror.
 //!
 //! # Good at
-//! Depth, on members of any speed: a slow one fills up and is passed over.
+//! Depth, on members of any speed: the queue of a slow member fills up, and reads go elsewhere.
 //!
 //! # Bad at
-//! One read at a time: the queues are empty, so the local copy serves, even if it is the slow one.
-//! Sequential streams on rotational members: it knows no head position.
+//! - One read at a time: the queues are empty, so the local copy serves, even if it is the slow
+//!   one.
+//! - Sequential streams on rotational members: it ignores head positions.
 //!
 //! # Origin
-//! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`. Local is, ours, the eligible
-//! mirror on the member of lowest index, the others are peers that take turns: an array has no
-//! sides. There, the peer's count is of requests awaiting its answer, resync included; here it is
-//! all that is in flight on its member. Ours: a peer uses up its turn only when it is read.
+//! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`. An array has no local side, so
+//! here the local copy is the eligible mirror on the member of lowest index, and the others are
+//! peers that take turns. There, the peer's count is of requests awaiting its answer, resync
+//! included; here it is all I/O in flight on its member. Added here: a peer uses up its turn only
+//! when it is read.
 
 use super::Build;
-use super::shared::drbd_sides::{Peers, local};
+use super::shared::drbd_peers::{PeerCursor, local};
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct LeastPending {
-    peers: Peers,
+    peers: PeerCursor,
 }
 
 /// Builds the policy; it takes no values.
 pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
-    Ok(Box::new(LeastPending { peers: Peers::default() }))
+    Ok(Box::new(LeastPending { peers: PeerCursor::default() }))
 }
 
 impl ReadPolicy for LeastPending {
@@ -43,10 +45,10 @@ impl ReadPolicy for LeastPending {
         members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        let (local, peer) = (local(mirrors), self.peers.next(mirrors));
+        let (local, peer) = (local(mirrors), self.peers.peek(mirrors));
         let in_flight = |place: usize| members[mirrors[place].member].in_flight();
         if in_flight(local) > in_flight(peer) {
-            return Choice::Mirror(self.peers.turn(mirrors));
+            return Choice::Mirror(self.peers.advance(mirrors));
         }
         Choice::Mirror(local)
     }

@@ -1,25 +1,24 @@
 //! # Idea
-//! The local copy, always.
+//! Always takes the local copy.
 //!
 //! # State
 //! None.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
-//! A fast local disk and a peer behind a network, for which it was made.
+//! A fast local disk and a peer behind a network, which it was made for.
 //!
 //! # Bad at
 //! Using more than one member.
 //!
 //! # Origin
-//! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`. Local is, ours, the eligible
-//! mirror on the member of lowest index, the others are peers that take turns: an array has no
-//! sides. DRBD's default.
+//! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`; DRBD's default. An array has no
+//! local side, so here the local copy is the eligible mirror on the member of lowest index.
 
 use super::Build;
-use super::shared::drbd_sides::local;
+use super::shared::drbd_peers::local;
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};

@@ -1,11 +1,11 @@
 //! # Idea
-//! A peer, always.
+//! Always takes a peer.
 //!
 //! # State
-//! Whose turn it is among the peers.
+//! The round-robin position among the peers.
 //!
 //! # Cost
-//! Two comparisons a mirror.
+//! Two comparisons per mirror.
 //!
 //! # Good at
 //! Keeping reads off the local disk where it is the slower one.
@@ -14,23 +14,23 @@
 //! Using the local copy.
 //!
 //! # Origin
-//! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`. Local is, ours, the eligible
-//! mirror on the member of lowest index, the others are peers that take turns: an array has no
-//! sides.
+//! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`. An array has no local side, so
+//! here the local copy is the eligible mirror on the member of lowest index, and the others are
+//! peers that take turns.
 
 use super::Build;
-use super::shared::drbd_sides::Peers;
+use super::shared::drbd_peers::PeerCursor;
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct PreferRemote {
-    peers: Peers,
+    peers: PeerCursor,
 }
 
 /// Builds the policy; it takes no values.
 pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
-    Ok(Box::new(PreferRemote { peers: Peers::default() }))
+    Ok(Box::new(PreferRemote { peers: PeerCursor::default() }))
 }
 
 impl ReadPolicy for PreferRemote {
@@ -41,6 +41,6 @@ impl ReadPolicy for PreferRemote {
         _members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        Choice::Mirror(self.peers.turn(mirrors))
+        Choice::Mirror(self.peers.advance(mirrors))
     }
 }

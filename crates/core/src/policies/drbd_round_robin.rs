@@ -1,38 +1,39 @@
 //! # Idea
-//! Local and remote take turns, request by request, whatever their size.
+//! The local copy and a peer take turns, request by request, whatever their size.
 //!
 //! # State
-//! One bit; whose turn it is among the peers.
+//! One bit; the round-robin position among the peers.
 //!
 //! # Cost
-//! Two comparisons a mirror.
+//! Two comparisons per mirror.
 //!
 //! # Good at
 //! Equal members with random reads.
 //!
 //! # Bad at
-//! Sequential streams, which it tears apart. Unequal members: the slow one sets the pace.
-//! More than two mirrors: the local copy has half of all reads.
+//! - Sequential streams, which it breaks up.
+//! - Unequal members: throughput is bound by the slowest.
+//! - More than two mirrors: the local copy gets half of all reads.
 //!
 //! # Origin
-//! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`. Local is, ours, the eligible
-//! mirror on the member of lowest index, the others are peers that take turns: an array has no
-//! sides. One bit is flipped at each read; the first goes to the local copy.
+//! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`. An array has no local side, so
+//! here the local copy is the eligible mirror on the member of lowest index, and the others are
+//! peers that take turns. One bit is flipped at each read; the first read goes to the local copy.
 
 use super::Build;
-use super::shared::drbd_sides::{Peers, local};
+use super::shared::drbd_peers::{PeerCursor, local};
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct RoundRobin {
     next_is_remote: bool,
-    peers: Peers,
+    peers: PeerCursor,
 }
 
 /// Builds the policy; it takes no values.
 pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
-    Ok(Box::new(RoundRobin { next_is_remote: false, peers: Peers::default() }))
+    Ok(Box::new(RoundRobin { next_is_remote: false, peers: PeerCursor::default() }))
 }
 
 impl ReadPolicy for RoundRobin {
@@ -43,7 +44,7 @@ impl ReadPolicy for RoundRobin {
         _members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        let place = if self.next_is_remote { self.peers.turn(mirrors) } else { local(mirrors) };
+        let place = if self.next_is_remote { self.peers.advance(mirrors) } else { local(mirrors) };
         self.next_is_remote = !self.next_is_remote;
         Choice::Mirror(place)
     }

@@ -1,41 +1,43 @@
 //! # Idea
-//! The volume is cut into stripes; even ones are read from the local copy, odd ones from a peer.
+//! The volume is divided into stripes. Even stripes are read from the local copy, odd ones from a
+//! peer.
 //!
 //! # State
-//! Whose turn it is among the peers.
+//! The round-robin position among the peers.
 //!
 //! # Cost
-//! Two comparisons a mirror.
+//! Two comparisons per mirror.
 //!
 //! # Good at
-//! Sequential streams at depth on non-rotational members: each half of the stripes is one member's.
-//! Caches in the members: a block is always asked of the same one, with two mirrors.
+//! Sequential streams at depth on non-rotational members: each half of the stripes is read from one
+//! member. Caches in the members: with two mirrors, a block is always read from the same member.
 //!
 //! # Bad at
-//! Rotational members: a stream seeks over the other half's stripes on both. Hot spots within a
-//! stripe. Unequal members: the slow one sets the pace.
+//! - Rotational members: on both, a stream seeks over the stripes of the other.
+//! - Hot spots within a stripe.
+//! - Unequal members: throughput is bound by the slowest.
 //!
 //! # Origin
-//! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`. Local is, ours, the eligible
-//! mirror on the member of lowest index, the others are peers that take turns: an array has no
-//! sides. DRBD's names are `32K-striping`, `64K-striping` and so on to `1M-striping`, powers of
-//! two; here `drbd/striping:32K`. Ours: 256K without a value, and any multiple of 32K up to 1M. A
-//! read that crosses stripes goes where its first byte lies.
+//! DRBD 8.4 and 9, `remote_due_to_read_balancing` in `drbd_req.c`. An array has no local side, so
+//! here the local copy is the eligible mirror on the member of lowest index, and the others are
+//! peers that take turns. DRBD's names are `32K-striping`, `64K-striping` and so on to
+//! `1M-striping`, powers of two; here `drbd/striping:32K`. Added here: 256K without a value, and
+//! any multiple of 32K up to 1M. A read that crosses stripes goes where its first byte lies.
 
 use super::Build;
-use super::shared::drbd_sides::{Peers, local};
+use super::shared::drbd_peers::{PeerCursor, local};
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Striping {
     stripe_bytes: u64,
-    peers: Peers,
+    peers: PeerCursor,
 }
 
 /// Builds the policy from the bytes of a stripe.
 pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
-    Ok(Box::new(Striping { stripe_bytes: build.values[0], peers: Peers::default() }))
+    Ok(Box::new(Striping { stripe_bytes: build.values[0], peers: PeerCursor::default() }))
 }
 
 impl ReadPolicy for Striping {
@@ -47,6 +49,6 @@ impl ReadPolicy for Striping {
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
         let is_odd = !(read.offset / self.stripe_bytes).is_multiple_of(2);
-        Choice::Mirror(if is_odd { self.peers.turn(mirrors) } else { local(mirrors) })
+        Choice::Mirror(if is_odd { self.peers.advance(mirrors) } else { local(mirrors) })
     }
 }

@@ -1,23 +1,25 @@
 //! # Idea
-//! The disk with the lowest smoothed queue. A head that stands exactly where the read begins is
-//! worth two requests, one within a mebibyte is worth one.
+//! Takes the disk with the lowest smoothed queue length. A head exactly where the read begins is
+//! worth two requests, a head within 1 MiB is worth one.
 //!
 //! # State
-//! The members' order; per member a load (256 is one request) and the end of the last read that was
-//! sent there.
+//! The order of the members. Per member: a load (256 is one request), and the end of the last read
+//! that was sent there.
 //!
 //! # Cost
-//! A comparison a mirror, and an update of every member's load at each decision.
+//! One comparison per mirror, and an update of every member's load at each decision.
 //!
 //! # Good at
 //! Several sequential streams on rotational members: each keeps its disk, and beyond a short
-//! distance the queue decides, so no disk idles.
+//! distance the queue decides, so no disk is idle.
 //!
 //! # Bad at
-//! Unequal members: a queue of three on a slow disk counts as one of three on a fast disk.
-//! Pauses: the clock of the smoothing is the decisions themselves (half-life 5.2 reads), so after a
-//! pause the loads are those of before it.
-//! One stream per disk is remembered; two that alternate on a disk lose the bonus.
+//! - Unequal members: a queue of three on a slow disk counts as much as one of three on a fast
+//!   disk.
+//! - Pauses: loads change with decisions, not with time (half-life 5.2 reads), so after a pause
+//!   they are those from before it.
+//! - Two streams that alternate on a disk: one stream per disk is remembered, so both lose the
+//!   bonus.
 //!
 //! # Origin
 //! FreeBSD gmirror after 8.0, `sys/geom/mirror/g_mirror.c` (PR kern/113885, December 2009). Ties go
@@ -66,7 +68,7 @@ impl ReadPolicy for Load {
         let chosen = &mirrors[place];
         self.disks[chosen.member.get()].last_end = chosen.offset + read.length;
         for ((index, member), disk) in members.iter().zip(&mut self.disks) {
-            // The read that is about to be sent counts already.
+            // The read that is about to be sent counts as well.
             let queue = i64::from(member.in_flight()) + i64::from(index == chosen.member);
             disk.load = smoothed_load(disk.load, queue);
         }

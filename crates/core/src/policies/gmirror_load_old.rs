@@ -1,26 +1,28 @@
 //! # Idea
-//! A disk that has rested for two seconds is tried; otherwise the disk whose last I/O waited least.
+//! Takes a disk that was not used for two seconds, if there is one; otherwise the disk whose last
+//! I/O had the shortest wait.
 //!
 //! # State
-//! The members' order; per member, the second in which it was last given an I/O.
+//! The order of the members. Per member, the second in which it was last given an I/O.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
-//! A sequential stream, by accident: the disk that just answered quickly is taken again, so runs
-//! are long (61.1 MB/s against 44.1 in the measurement of a 7.1 rebuild).
+//! A sequential stream, as a side effect: the disk that just answered quickly is taken again, so
+//! runs are long (61.1 MB/s against 44.1 in the measurement of a 7.1 rebuild).
 //!
 //! # Bad at
-//! Depth: one sample, writes included, neither averaged nor aware of the queue; all requests that
-//! arrive between two completions go to one disk. Random reads gained nothing from four disks.
-//! Ties go to the head of the list.
+//! - Depth: it uses one sample, writes included, without a mean and without the queue. All requests
+//!   that arrive between two completions go to one disk. Random reads gained nothing from four
+//!   disks.
+//! - Equal members: ties go to the head of the list.
 //!
 //! # Origin
 //! FreeBSD gmirror up to 8.0, `sys/geom/mirror/g_mirror.c`. Two seconds are a difference of whole
-//! seconds of the clock, so they may be as short as just over one. Ours: a member never used counts
-//! as rested, as it would be in a kernel that has been up for two seconds; and any I/O given to a
-//! member counts as use.
+//! seconds of the clock, so they may be as short as just over one. Added here: a member that was
+//! never used counts as unused for two seconds, as in a kernel that has been up for that long; and
+//! any I/O given to a member counts as use.
 
 use super::Build;
 use super::shared::list_order::ListOrder;
@@ -31,7 +33,7 @@ use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::Nanos;
 
-const REST_SECONDS: u64 = 2;
+const UNUSED_SECONDS: u64 = 2;
 
 struct LoadOld {
     order: ListOrder,
@@ -45,9 +47,9 @@ pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyErr
 }
 
 impl LoadOld {
-    fn has_rested(&self, mirror: &Mirror, now_second: u64) -> bool {
+    fn is_unused(&self, mirror: &Mirror, now_second: u64) -> bool {
         let used = self.used_at_second[mirror.member.get()];
-        used.is_none_or(|second| now_second - second >= REST_SECONDS)
+        used.is_none_or(|second| now_second - second >= UNUSED_SECONDS)
     }
 }
 
@@ -61,10 +63,10 @@ impl ReadPolicy for LoadOld {
     ) -> Choice {
         let now_second = whole_seconds(ctx.now);
         Choice::Mirror(first_smallest(mirrors, |mirror| {
-            let rested = self.has_rested(mirror, now_second);
-            // Among rested members the wait does not matter: the first of the list wins.
-            let wait = if rested { Nanos::ZERO } else { members[mirror.member].last_wait };
-            (!rested, wait, self.order.rank(mirror))
+            let unused = self.is_unused(mirror, now_second);
+            // Among members that were not used, the wait does not matter: the first of the list wins.
+            let wait = if unused { Nanos::ZERO } else { members[mirror.member].last_wait };
+            (!unused, wait, self.order.rank(mirror))
         }))
     }
 

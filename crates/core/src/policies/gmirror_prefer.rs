@@ -1,22 +1,22 @@
 //! # Idea
-//! The mirror on the member of highest priority, always.
+//! Always takes the mirror on the member of highest priority.
 //!
 //! # State
-//! The members' order: by descending priority, of equals the later first.
+//! The order of the members: by descending priority, of equals the later first.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
-//! A fast local member beside a slow or distant one. A single sequential stream: in the measurement
-//! of a 7.1 rebuild it read 60.5 MB/s where spreading read 44.
+//! A fast local member mirrored with a slow or distant one. A single sequential stream: in the
+//! measurement of a 7.1 rebuild it read 60.5 MB/s, where spreading read 44.
 //!
 //! # Bad at
 //! Using more than one member.
 //!
 //! # Origin
-//! FreeBSD gmirror, `sys/geom/mirror/g_mirror.c`. Labelling gives the i-th provider priority i - 1,
-//! so the last-named disk serves unless told otherwise.
+//! FreeBSD gmirror, `sys/geom/mirror/g_mirror.c`. `gmirror label` gives the i-th provider priority
+//! i - 1, so the last-named disk serves by default.
 
 use super::Build;
 use super::shared::list_order::ListOrder;

@@ -2,22 +2,23 @@
 //! Each request goes to the next disk of the list, whatever its size.
 //!
 //! # State
-//! The members' order and one pointer into it, for the whole volume.
+//! The order of the members and one position in it, for the whole volume.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
-//! Random reads on equal members: no size of request aliases with it.
+//! Random reads on equal members: it cannot alias with the size of the requests.
 //!
 //! # Bad at
-//! A sequential stream, which it deals out a request at a time: every member skips, none streams
-//! (44 MB/s against 60.5 from one disk in the measurement of a 7.1 rebuild). Unequal members.
+//! - A sequential stream: each member gets single requests with gaps between them, so none streams
+//!   (44 MB/s against 60.5 from one disk in the measurement of a 7.1 rebuild).
+//! - Unequal members.
 //!
 //! # Origin
 //! FreeBSD gmirror, `sys/geom/mirror/g_mirror.c`. There every disk holds every block. Here chunks
-//! may have their mirrors on different members: the pointer is common, and a chunk takes its first
-//! mirror at or after it.
+//! may have their mirrors on different members: they share the position, and a chunk takes its
+//! first mirror at or after it.
 
 use super::Build;
 use super::shared::list_order::ListPointer;

@@ -1,16 +1,17 @@
 //! # Idea
-//! A read longer than the slice is cut into as many pieces as there are mirrors and each mirror
-//! reads one; shorter reads take turns as in `gmirror/round-robin`. The slice is a threshold, not
-//! the size of a piece.
+//! Splits a read longer than the slice into as many pieces as there are mirrors; each mirror reads
+//! one. Shorter reads take turns as in `gmirror/round-robin`. The slice is a threshold, not the
+//! size of a piece.
 //!
 //! # State
-//! The slice, the members' order and the round-robin pointer.
+//! The slice, the order of the members and the round-robin position.
 //!
 //! # Cost
-//! One comparison for a long read, one a mirror for a short one. The volume issues several I/O.
+//! One comparison for a long read, one per mirror for a short one. The volume submits several I/O
+//! for a long read.
 //!
 //! # Good at
-//! Large reads on idle non-rotational members: each does a share at the same time.
+//! Large reads on idle non-rotational members: each reads its share at the same time.
 //!
 //! # Bad at
 //! Rotational members: each seeks for a piece, and the read waits for the slowest of them. A
@@ -19,9 +20,9 @@
 //!
 //! # Origin
 //! FreeBSD gmirror, `sys/geom/mirror/g_mirror.c`; slice 4096 by default. There the pieces go to the
-//! disks in list order; here the volume cuts in the order of the chunk's stripes, so which mirror
+//! disks in list order. Here the volume splits in the order of the chunk's stripes, so which mirror
 //! reads the first piece may differ, and pieces are whole blocks of 512 bytes instead of the
-//! provider's.
+//! provider's blocks.
 
 use super::Build;
 use super::shared::list_order::ListPointer;

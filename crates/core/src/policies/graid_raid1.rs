@@ -1,26 +1,28 @@
 //! # Idea
-//! The disk with the lowest smoothed queue, less a bonus for a head in position, as `gmirror/load`;
-//! a disk being rebuilt only where no other can serve.
+//! Takes the disk with the lowest smoothed queue length, less a bonus for a head in position, as
+//! `gmirror/load` does. A disk that is being rebuilt is used only where no other can serve.
 //!
 //! # State
 //! Per member: I/O in flight and a load (256 is one request).
 //!
 //! # Cost
-//! A score a mirror, and an update of every member's load at each I/O sent, writes included.
+//! One score per mirror, and an update of every member's load at each I/O sent, writes included.
 //!
 //! # Good at
 //! Several sequential streams on rotational members.
 //!
 //! # Bad at
-//! Unequal members: a queue of three on a slow disk counts as one of three on a fast disk.
-//! Pauses: the clock of the smoothing is the I/O itself, so after a pause the loads are those of
-//! before it. Equal members at rest: ties go to the first.
+//! - Unequal members: a queue of three on a slow disk counts as much as one of three on a fast
+//!   disk.
+//! - Pauses: loads change with I/O, not with time, so after a pause they are those from before it.
+//! - Equal members at rest: ties go to the first.
 //!
 //! # Origin
 //! FreeBSD graid, `g_raid_tr_raid1_select_read_disk` in `sys/geom/raid/tr_raid1.c`, and the loads
-//! in `g_raid.c`. Against gmirror: writes update the loads and move the heads too, and ties go to
-//! the lowest index. A disk of lesser state loses by at least 65536 there, by exactly that here.
-//! Left out: the 2^22 for each error recovery under way, which members do not show.
+//! in `g_raid.c`. Unlike in gmirror, writes update the loads and move the heads too, and ties go to
+//! the lowest index. A disk in a state other than active loses by at least 65536 there, by exactly
+//! 65536 here. Left out: the 2^22 for each error recovery in progress, which a policy here cannot
+//! see.
 
 use super::Build;
 use super::shared::head_bonus::{head_bonus, smoothed_load};
@@ -30,7 +32,7 @@ use crate::io::{MemberIo, Outcome};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 
-/// What a disk that is not active has on its load.
+/// Added to the load of a disk that is not active.
 const LESSER_STATE: i64 = 1 << 16;
 
 struct Raid1 {

@@ -1,26 +1,27 @@
 //! # Idea
-//! The mirror whose member has the fewest reads and writes in flight, at this instant.
+//! Takes the mirror whose member has the fewest reads and writes in flight at this instant.
 //!
 //! # State
 //! The member chosen last.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
-//! Depth, on members of any speed: a slow one fills up and is passed over until it drains. It
-//! reacts at once and needs no history.
+//! Depth, on members of any speed: the queue of a slow member fills up, and reads go elsewhere
+//! until it drains. It reacts at once and needs no history.
 //!
 //! # Bad at
-//! One read at a time: all queues are empty, so nothing is known of speed.
-//! Sequential streams on rotational members: it knows no head position, and its tails are bad there
-//! (kakra, May 2025).
+//! - One read at a time: all queues are empty, so speed is not considered.
+//! - Sequential streams on rotational members: it ignores head positions, and has long tails there
+//!   (kakra, May 2025).
 //!
 //! # Origin
-//! kakra/linux PR #36 (6.12) and PR #40 (6.18), by Kai Krakow. Ours, where its text is silent: of
-//! equals the member chosen last serves again, which keeps a stream together; if it is not among
-//! them, the reader's stream number picks one, as `btrfs/pid` would. Not the lowest stripe: that is
-//! the emptiest member at allocation, which would have all the load of an idle array.
+//! kakra/linux PR #36 (6.12) and PR #40 (6.18), by Kai Krakow. Added here, where its text says
+//! nothing: of equals the member chosen last serves again, which keeps a stream together. If it is
+//! not among the equals, the reader's stream number selects one, as in `btrfs/pid`. The lowest
+//! stripe would be a bad choice: it is the emptiest member at allocation, which would get all the
+//! load of an idle array.
 
 use super::Build;
 use super::shared::shortest_queue::shortest_queue;

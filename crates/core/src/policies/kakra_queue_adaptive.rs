@@ -1,6 +1,6 @@
 //! # Idea
-//! The shortest queue, unless reads from its member were much slower of late than from the best
-//! one: then the shortest queue among the others, unless that is already much longer.
+//! Takes the shortest queue, unless recent reads from its member were much slower than those from
+//! the best one: then the shortest queue among the others, unless that is already much longer.
 //!
 //! # State
 //! The member chosen last. Per member: the health (mean read wait of its last finished window), the
@@ -8,27 +8,29 @@
 //! `overflow`.
 //!
 //! # Cost
-//! Three passes over the mirrors; a division a member and second.
+//! Three passes over the mirrors; one division per member and second.
 //!
 //! # Good at
-//! Depth, like `kakra/queue`, with a member that is slow for a while kept out of shallow queues.
+//! Depth, like `kakra/queue`, while a member that is slow for a while is kept out of shallow
+//! queues.
 //!
 //! # Bad at
-//! Sequential streams on rotational members: it knows no head position.
-//! Members of very unequal speed at depth: eight more in flight open the slow one, however slow.
-//! The health includes the wait in the queue, so the busy member looks less healthy than it is.
+//! - Sequential streams on rotational members: it ignores head positions.
+//! - Members of very unequal speed at depth: eight more in flight on the fast member admit the slow
+//!   one, however slow it is.
+//! - The health includes the wait in the queue, so the busy member looks less healthy than it is.
 //!
 //! # Origin
 //! kakra/linux PR #40 (6.18), by Kai Krakow: the two rules, the names of the counters, and that the
-//! health is a mean over a recent window that a refresh may fail to renew. The code was not at
-//! hand, and the text has no figures, so these are ours: a window lasts a second or until it has
-//! eight reads, whichever is later; after ten seconds without eight it is begun anew and the health
-//! is unknown; much worse is more than twice the lowest health among the mirrors; sufficiently
-//! busier is eight more in flight; an unknown health is no reason for a veto. Ties as in
-//! `kakra/queue`.
+//! health is a mean over a recent window that a refresh may fail to renew. The code was not
+//! available, and the text gives no figures, so these are ours: a window lasts a second or until it
+//! has eight reads, whichever is later; after ten seconds without eight reads a new window begins
+//! and the health is unknown; much worse is more than twice the lowest health among the mirrors;
+//! sufficiently busier is eight more in flight; an unknown health is no reason for a veto. Ties as
+//! in `kakra/queue`.
 
 use super::Build;
-use super::shared::averages::mean_wait_ns;
+use super::shared::mean_wait::mean_wait_ns;
 use super::shared::shortest_queue::shortest_queue;
 use super::spec::PolicyError;
 use crate::member::{Member, MemberIndex, Members};
@@ -37,7 +39,7 @@ use crate::units::Nanos;
 
 const WINDOW: Nanos = Nanos::from_secs(1);
 const WINDOW_READS: u64 = 8;
-const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(10);
+const EXPIRES_AFTER: Nanos = Nanos::from_secs(10);
 const WORSE_FACTOR: u64 = 2;
 const BUSIER_BY: u32 = 8;
 
@@ -49,7 +51,7 @@ struct QueueAdaptive {
 
 #[derive(Clone, Default)]
 struct Health {
-    /// Zero while unknown.
+    /// Zero if unknown.
     mean_ns: u64,
     began_at: Nanos,
     began_reads: u64,
@@ -64,7 +66,7 @@ pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyErr
 }
 
 impl Health {
-    /// Ends the window if it is over.
+    /// Ends the window if it is complete.
     #[inline]
     fn refresh(&mut self, member: &Member, now: Nanos) {
         let age = now.saturating_sub(self.began_at);
@@ -74,7 +76,7 @@ impl Health {
         let reads = member.reads_completed - self.began_reads;
         if reads >= WINDOW_READS {
             self.mean_ns = mean_wait_ns(reads, member.read_wait - self.began_wait);
-        } else if age >= FORGOTTEN_AFTER {
+        } else if age >= EXPIRES_AFTER {
             self.mean_ns = 0;
         } else {
             return;
@@ -106,7 +108,7 @@ impl ReadPolicy for QueueAdaptive {
         let previous = self.previous;
         let mut place = shortest_queue(read, mirrors, members, previous, |_| true);
         if !is_healthy(&mirrors[place]) {
-            // There is a healthy one: the best, at least.
+            // At least the best mirror is healthy.
             let other = shortest_queue(read, mirrors, members, previous, is_healthy);
             let in_flight = |place: usize| members[mirrors[place].member].in_flight();
             let slow = &mut self.healths[mirrors[place].member.get()];
@@ -125,7 +127,7 @@ impl ReadPolicy for QueueAdaptive {
         self.healths.resize(members.len(), Health::default());
     }
 
-    /// Of each member `health_avg_ns`, `vetoed` and `overflow`.
+    /// `health_avg_ns`, `vetoed` and `overflow` of each member.
     fn counters(&self) -> Vec<Counter> {
         let show = |(index, health): (usize, &Health)| {
             let member = Some(MemberIndex(index as u16));

@@ -1,11 +1,12 @@
 //! # Idea
-//! A read that continues a stream stays on its disk. Otherwise an idle disk serves; if none is
-//! idle, the shortest queue where the array has a non-rotational disk, else the nearest head. A
-//! non-rotational disk loses its stream to an idle one once the run reaches its optimal I/O size.
+//! A read that continues a stream stays on its disk. Otherwise an idle disk serves. If none is
+//! idle, the shortest queue serves where the array has a non-rotational disk, else the nearest
+//! head. A non-rotational disk loses its stream to an idle one once the run reaches its optimal I/O
+//! size.
 //!
 //! # State
-//! Per member: where the last read given to it ended, and where the run of reads before it began.
-//! The head position is the end of the last I/O completed.
+//! Per member: where the last read given to it ended, and where that stream began. The head
+//! position is the end of the last I/O completed.
 //!
 //! # Cost
 //! One scan of the mirrors in slot order.
@@ -14,14 +15,14 @@
 //! A few sequential streams on rotational disks; random reads on non-rotational ones.
 //!
 //! # Bad at
-//! A busy or slow disk keeps its stream: position is looked at before load. A device that reports
-//! no optimal I/O size never gives a stream up. One stream per disk is remembered.
-//! On rotational disks at depth the nearest head wins even where its queue is long.
-//! Unequal disks: an idle slow one is taken before a fast one with one request.
+//! - A busy or slow disk keeps its stream: position is considered before load. A device that
+//!   reports no optimal I/O size never gives a stream up. One stream per disk is remembered.
+//! - On rotational disks at depth the nearest head wins even where its queue is long.
+//! - Unequal disks: an idle slow disk is taken before a fast one with one request.
 //!
 //! # Origin
-//! Linux md 6.9 and later, `choose_best_rdev` in `drivers/md/raid1.c`. Its other stages are the
-//! volume's eligibility here: the first usable disk while a resync has not passed, disks with bad
+//! Linux md 6.9 and later, `choose_best_rdev` in `drivers/md/raid1.c`. Its other stages are part of
+//! the volume's eligibility here: the first usable disk until a resync has passed, disks with bad
 //! blocks, and write-mostly disks as the last resort. The slot is the member's index. Sectors are
 //! bytes of the member here; in md all disks of an array share one address. A read that had no
 //! other mirror is not seen.

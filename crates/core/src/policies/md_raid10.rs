@@ -1,31 +1,32 @@
 //! # Idea
 //! By layout. `near`: an idle disk, else the nearest head. `far` and `offset`: the lowest address,
-//! so that the array reads as a raid0 of the outer tracks would. In all layouts the shortest queue
-//! among the non-rotational disks serves where there is one among the copies.
+//! so that the array reads as a raid0 of the outer tracks would. In all layouts, if any copy is on
+//! a non-rotational disk, the non-rotational disk with the shortest queue serves.
 //!
 //! # State
-//! None of its own: the queues and the end of the last I/O completed on each member.
+//! None of its own; it uses the queues, and the end of the last I/O completed on each member.
 //!
 //! # Cost
 //! One scan of the mirrors.
 //!
 //! # Good at
-//! `near`: random reads, on unequal disks too, for a slow disk is idle less often.
+//! `near`: random reads, on unequal disks too, because a slow disk is idle less often.
 //!
 //! # Bad at
-//! One sequential stream in `near`: it goes to the first idle copy and knows no stream. `far`:
-//! neither load nor speed is looked at. On a two-disk array of 2 ms and 6 ms Linux 7.2 read from
-//! both alike. Mixed media: a rotational disk is never read while a copy is on a non-rotational
-//! one, however long that queue is.
+//! - One sequential stream in `near`: it goes to the first idle copy; streams are not detected.
+//! - `far`: neither load nor speed is considered. On a two-disk array of 2 ms and 6 ms, Linux 7.2
+//!   read from both alike.
+//! - Mixed media: a rotational disk is never read while a copy is on a non-rotational one, however
+//!   long that queue is.
 //!
 //! # Origin
 //! Linux md since 2019, `read_balance` in `drivers/md/raid10.c`. The order of the scan is that of
-//! the chunk's stripes, md's layout order. Nowhere does `read_balance` ask for the bit that tells
-//! `offset` from `far`: it looks at the number of far copies, which is two in both (layouts 0x10201
-//! and 0x201), so `offset` obeys the rule of `far`. The policy knows no layout but the one it is
-//! told: mirrors of one address, as btrfs chunks often have, all tie in `far`, and the first stripe
-//! serves. Queues count reads and writes. Left to the volume's eligibility: replacements, bad
-//! blocks, the resync window.
+//! the chunk's stripes, md's layout order. `read_balance` never tests the bit that distinguishes
+//! `offset` from `far`: it uses the number of far copies, which is two in both (layouts 0x10201 and
+//! 0x201), so `offset` follows the rule of `far`. The policy knows the layout only from its
+//! parameter: mirrors at one address, as btrfs chunks often have, all tie in `far`, and the first
+//! stripe serves. Queues count reads and writes. Left to the volume's eligibility: replacements,
+//! bad blocks, the resync window.
 
 use super::Build;
 use super::shared::smallest::first_smallest;
@@ -42,7 +43,7 @@ enum Layout {
     FarOrOffset,
 }
 
-/// Builds the policy from the place of the layout's word.
+/// Builds the policy from the index of the layout's word.
 pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
     let layout = if build.values[0] == 0 { Layout::Near } else { Layout::FarOrOffset };
     Ok(Box::new(Raid10 { layout }))

@@ -1,7 +1,7 @@
 //! # Idea
-//! Beginning with the disk used last: the first disk that is idle, or whose head stands where the
-//! read begins, or any if the read continues the array's last one. If there is none, the nearest
-//! head.
+//! Scans the disks from the one used last, and takes the first disk that is idle, or whose head is
+//! where the read begins, or any disk if the read continues the array's last read. If there is
+//! none, the nearest head serves.
 //!
 //! # State
 //! The member used last, and where the last read of the array ended.
@@ -13,16 +13,16 @@
 //! One sequential stream, which stays on its disk. A few random readers: an idle disk is found.
 //!
 //! # Bad at
-//! Several streams: the array remembers one, so others are kept together by head position alone.
-//! One reader: the disk used last is idle again, so it serves for ever, however slow it is.
-//! Non-rotational members: the nearest head decides under load, where no head is.
+//! - Several streams: the array remembers one, so others are kept together by head position alone.
+//! - One reader: the disk used last is idle again, so it always serves, however slow it is.
+//! - Non-rotational members: the nearest head decides under load, although they have no head.
 //!
 //! # Origin
-//! Linux md 2.6.36 to 3.5, `read_balance` in `drivers/md/raid1.c`, the last before reads were told
-//! by kind of disk. The stream is of array sectors, here the volume's bytes. The slot is the
-//! member's index; if the disk used last holds no copy here, the scan begins at the next slot.
-//! Ours: before the first read no stream and slot 0. Write-mostly disks are the volume's last
-//! resort.
+//! Linux md 2.6.36 to 3.5, `read_balance` in `drivers/md/raid1.c`, the last version that did not
+//! distinguish kinds of disk. The stream is of array sectors, here of the volume's bytes. The slot
+//! is the member's index; if the disk used last holds no copy here, the scan begins at the next
+//! slot. Added here: before the first read there is no stream, and the scan begins at slot 0.
+//! Write-mostly disks are the volume's last resort.
 
 use super::Build;
 use super::shared::slot_order::slot_order;

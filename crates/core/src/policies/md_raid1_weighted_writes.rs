@@ -1,6 +1,6 @@
 //! # Idea
-//! As `md/raid1`, but where the array has a non-rotational disk each four writes in a queue count
-//! as five: they take longer there than reads do.
+//! As `md/raid1`, but where the array has a non-rotational disk, each four writes in a queue count
+//! as five, because they take longer there than reads do.
 //!
 //! # State
 //! That of `md/raid1`.
@@ -9,17 +9,17 @@
 //! That of `md/raid1`.
 //!
 //! # Good at
-//! Random reads among many writes on non-rotational disks, where the shortest queue may be the one
-//! that holds the most writes.
+//! Random reads mixed with many writes on non-rotational disks, where the shortest queue may be the
+//! one that holds the most writes.
 //!
 //! # Bad at
-//! What `md/raid1` is bad at. Up to three writes in a queue change nothing, and so does any number
-//! that all disks have alike, which writes to a mirror mostly are.
+//! What `md/raid1` is bad at. Up to three writes in a queue change nothing. Nor does any number
+//! that all disks have alike, which is the usual case for writes to a mirror.
 //!
 //! # Origin
 //! Paul Luse, patch "md: raid1 mixed RW performance improvement" on linux-raid, October 2024; not
 //! merged. The factor is from his tests of NVMe and SATA drives, in which the shortest queue rarely
-//! gave the disks equal shares. Writes are what is not a read: flushes and discards too.
+//! gave the disks equal shares. Writes are all I/O but reads: flushes and discards too.
 
 use super::Build;
 use super::shared::md_streams::Streams;

@@ -1,5 +1,6 @@
 //! # Idea
-//! The first eligible mirror, always. It decides nothing, so it shows what a decision is worth.
+//! Always takes the first eligible mirror. It decides nothing, so it shows what a decision is
+//! worth.
 //!
 //! # State
 //! None.
@@ -8,7 +9,7 @@
 //! Nothing to compute.
 //!
 //! # Good at
-//! A yardstick for the machinery around a policy; a sequential stream on one fast member.
+//! Measuring the overhead of everything but the policy; a sequential stream on one fast member.
 //!
 //! # Bad at
 //! Using more than one member. The first stripe is the member that was emptiest when its chunk was

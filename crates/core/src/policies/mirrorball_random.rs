@@ -1,5 +1,5 @@
 //! # Idea
-//! Every eligible mirror with equal chance, drawn anew for each read.
+//! Draws one of the eligible mirrors for each read, all with equal probability.
 //!
 //! # State
 //! None; the draw comes from the volume's seeded generator.
@@ -8,11 +8,11 @@
 //! One random number.
 //!
 //! # Good at
-//! A baseline: it shares evenly in the long run and aliases with no pattern of requests, which no
-//! counter can promise.
+//! A baseline: it shares evenly in the long run, and aliases with no pattern of requests, as a
+//! counter might.
 //!
 //! # Bad at
-//! Everything a policy could know: it breaks up sequential runs, gives a slow member as much as a
+//! Everything that depends on state: it breaks up sequential runs, gives a slow member as much as a
 //! fast one, and lets queues differ by chance.
 //!
 //! # Origin

@@ -1,36 +1,36 @@
 //! # Idea
-//! Turns whose lengths are inverse to the members' read latencies: 64 reads are shared out by
+//! Members take turns whose lengths are inverse to their read latencies: 64 reads are shared out by
 //! weight, at least one to each.
 //!
 //! # State
 //! Per member: the sum and number of the latencies of a batch of 15 s, their smoothed mean, and the
-//! weight made of it. Per CPU: the member that has its turn, and the reads that are left to each.
+//! weight computed from it. Per CPU: the current member, and the reads that are left to each.
 //!
 //! # Cost
-//! One comparison a mirror; more when a turn ends. A division a member every 15 s.
+//! One comparison per mirror; more when a turn ends. One division per member every 15 s.
 //!
 //! # Good at
-//! Paths of unequal latency: of two, one slower by 30 ms, 350 MiB/s were read, 230 by queue depth
-//! and 105 by round-robin (cover letter of the series).
+//! Paths of unequal latency: with two paths, one slower by 30 ms, it read 350 MiB/s, queue depth
+//! 230 and round-robin 105 (cover letter of the series).
 //!
 //! # Bad at
-//! Equal members: no gain. Change: a new mean counts an eighth, every 15 s.
-//! Depth: a queue does not count, only the latency that follows from it.
-//! Mixed sizes: a member that is sent long reads looks slow (from its review).
-//! Very unequal members: a 64th of the reads goes to the slowest, and at one read at a time that
-//! may be most of the time.
+//! - Equal members: no gain.
+//! - Change: a new mean weighs one eighth, every 15 s.
+//! - Depth: the queue does not count, only the latency that results from it.
+//! - Mixed sizes: a member that is sent long reads looks slow (from its review).
+//! - Very unequal members: at depth one, the slowest gets a 64th of the reads, most of the time.
 //!
 //! # Origin
 //! Nilay Shroff <nilay@linux.ibm.com>, RFC v5 of an `adaptive` iopolicy on linux-nvme, November
-//! 2025; not merged (`weighted-latency` was proposed as its name). Reads and writes are told apart
-//! there; only reads are chosen here. Reads of more than a second do not count. A member without a
-//! mean keeps its turn until its first read completes, which is a batch of its own; failed, it
-//! loses its mean. Ours: a member not yet measured scores nothing, so its weight is 1; all CPUs
-//! share the means, for a completion does not tell its CPU.
+//! 2025; not merged (`weighted-latency` was proposed as its name). There, reads and writes have
+//! separate statistics; only reads are chosen here. Reads of more than a second do not count. A
+//! member without a mean keeps its turn until its first read completes, which is a batch of its
+//! own; a failed member loses its mean. Added here: a member not yet measured has no score, so its
+//! weight is 1; all CPUs share the means, because a completion does not name its CPU.
 
 use super::Build;
-use super::shared::cycle::next_in_cycle;
 use super::shared::per_cpu::PerCpu;
+use super::shared::round_robin::next_in_cycle;
 use super::spec::PolicyError;
 use crate::io::{IoError, MemberIo, Op, Outcome};
 use crate::member::{MemberIndex, MemberState, Members};
@@ -39,7 +39,7 @@ use crate::units::Nanos;
 
 const BATCH: Nanos = Nanos::from_secs(15);
 const LATENCY_MAX: Nanos = Nanos::from_secs(1);
-/// Reads to share out in a round of turns.
+/// Number of reads in a round of turns.
 const ROUND_READS: u64 = 64;
 
 #[derive(Default)]
@@ -57,7 +57,7 @@ struct Path {
     weight: u32,
 }
 
-/// What a CPU has left of its round.
+/// Reads that are left in the round of a CPU.
 #[derive(Default)]
 struct Turns {
     current: u16,
@@ -70,7 +70,7 @@ pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyErr
 }
 
 impl Adaptive {
-    /// Takes the mean of a finished batch into the member's, and weighs all members anew.
+    /// Adds the mean of a finished batch to the member's, and recomputes all weights.
     fn end_batch(&mut self, member: MemberIndex) {
         let path = &mut self.paths[member.get()];
         let batch_mean_ns = path.batch_ns / path.batch_reads;
@@ -110,7 +110,7 @@ impl ReadPolicy for Adaptive {
                 *credit -= 1;
                 return Choice::Mirror(place);
             }
-            // Spent: what it has in its next round, once the others have had theirs.
+            // Its turn is over: its credit for the next round.
             *credit = weight;
             turns.current += 1;
         }

@@ -1,25 +1,25 @@
 //! # Idea
-//! One member, kept for as long as it can serve.
+//! Takes one member for as long as it can serve.
 //!
 //! # State
 //! The member in use.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
-//! One sequential stream. Paths of which one is nearer than the others, which is what it is for.
+//! One sequential stream. Paths of which one is nearer than the others, which is its purpose.
 //!
 //! # Bad at
-//! Everything that more than one mirror could serve: the others idle.
+//! Everything that more than one mirror could serve: the others are idle.
 //!
 //! # Origin
 //! The default of Linux NVMe multipath, `nvme_numa_path` in `drivers/nvme/host/multipath.c`. It
 //! keeps the path that is nearest to each NUMA node, of equals the first of the list. Members here
 //! have no distance and there is one node, so the first member in the order of their indexes that
-//! has an eligible mirror is found and kept. A member that comes back has the path searched anew,
-//! as there. Ours: a read without a mirror on the member in use changes it, for here not every
-//! member holds every block.
+//! has an eligible mirror is kept. When a member comes back, the path is searched again, as there.
+//! Added here: a read without a mirror on the member in use changes it, because not every member
+//! holds every block.
 
 use super::Build;
 use super::shared::smallest::first_smallest;

@@ -1,18 +1,18 @@
 //! # Idea
-//! The fewest I/O in flight; of equals, the member of lowest index.
+//! Takes the member with the fewest I/O in flight; of equals, the one of lowest index.
 //!
 //! # State
-//! None of its own: the members' books.
+//! None of its own; it uses the statistics of the members.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
-//! Depth, on members of any speed: a slow one fills up and is passed over.
+//! Depth, on members of any speed: the queue of a slow member fills up, and reads go elsewhere.
 //!
 //! # Bad at
-//! One read at a time: queues are empty, so the first member serves, even if it is the slow one.
-//! Sequential streams on rotational members: it knows no head position.
+//! - One read at a time: queues are empty, so the first member serves, even if it is the slow one.
+//! - Sequential streams on rotational members: it ignores head positions.
 //!
 //! # Origin
 //! Linux NVMe multipath 6.11 and later, `drivers/nvme/host/multipath.c`. It counts commands on the

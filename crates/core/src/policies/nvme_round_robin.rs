@@ -1,35 +1,36 @@
 //! # Idea
-//! The next mirror for each request, in the order of the members.
+//! Each request goes to the next mirror, in the order of the members.
 //!
 //! # State
-//! Whose turn it is.
+//! The round-robin position.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
 //! Equal members with random reads.
 //!
 //! # Bad at
-//! Sequential streams, which it tears apart. Unequal members: the slow one sets the pace.
+//! - Sequential streams, which it breaks up.
+//! - Unequal members: throughput is bound by the slowest.
 //!
 //! # Origin
 //! Linux NVMe multipath, `nvme_round_robin_path` in `drivers/nvme/host/multipath.c`. It keeps a
-//! turn for each NUMA node; here there is one node. All paths are optimized.
+//! position for each NUMA node; here there is one node. All paths are optimized.
 
 use super::Build;
-use super::shared::cycle::MemberTurn;
+use super::shared::round_robin::MemberCursor;
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct RoundRobin {
-    turn: MemberTurn,
+    cursor: MemberCursor,
 }
 
 /// Builds the policy; it takes no values.
 pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
-    Ok(Box::new(RoundRobin { turn: MemberTurn::default() }))
+    Ok(Box::new(RoundRobin { cursor: MemberCursor::default() }))
 }
 
 impl ReadPolicy for RoundRobin {
@@ -40,6 +41,6 @@ impl ReadPolicy for RoundRobin {
         _members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        Choice::Mirror(self.turn.turn(mirrors))
+        Choice::Mirror(self.cursor.advance(mirrors))
     }
 }

@@ -1,24 +1,25 @@
 //! # Idea
-//! The shortest queue; of equals, the disk whose last I/O was sent nearest to the read.
+//! Takes the shortest queue; of equals, the disk whose last submitted I/O is nearest to the read.
 //!
 //! # State
-//! None of its own: the members' books.
+//! None of its own; it uses the statistics of the members.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
 //! Depth, on members of any speed; position helps where queues are equal.
 //!
 //! # Bad at
-//! One sequential stream at depth: the queue goes before position, so it is torn apart.
-//! Unequal members, one read at a time: queues are empty and only position decides.
+//! - One sequential stream at depth: the queue is considered before position, so the stream is
+//!   broken up.
+//! - Unequal members, one read at a time: queues are empty and only position decides.
 //!
 //! # Origin
 //! NetBSD RAIDframe, `rf_SelectMirrorDiskIdle` in `rf_dagutils.c`, by Carnegie Mellon University.
-//! The queue is what waits and what is in flight, the position that of the last request taken from
-//! it: here, the end of the last I/O submitted. It knows two disks and prefers the primary; ours,
-//! for more and as the primary: the member of lowest index.
+//! The queue is waiting and in-flight requests, the position that of the last request taken from
+//! it: here, the end of the last I/O submitted. It handles two disks and prefers the primary. Added
+//! here: any number of disks, and as the primary the member of lowest index.
 
 use super::Build;
 use super::shared::smallest::first_smallest;

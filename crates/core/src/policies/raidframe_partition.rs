@@ -8,21 +8,22 @@
 //! One division.
 //!
 //! # Good at
-//! Random reads spread over a whole pair of equal rotational members: each head seeks half as far.
+//! Random reads over a whole pair of equal rotational members: each head seeks half as far.
 //!
 //! # Bad at
-//! Data in one half, and one sequential stream: one member does all the work. Unequal members.
-//! More than two copies: the third is not read.
+//! - Data in one half, and one sequential stream: one member does all the work.
+//! - Unequal members.
+//! - More than two copies: the third is not read.
 //!
 //! # Origin
 //! NetBSD RAIDframe, `rf_SelectMirrorDiskPartition` in `rf_dagutils.c`, by Carnegie Mellon
 //! University; compiled in for its declustered layouts only. If one disk is dead the other serves,
-//! and while the parity is dirty the primary does: here, eligibility. It knows two disks and takes
-//! the address on the primary; ours, for more and as the primary: the member of lowest index, and
-//! the next one as its mirror.
+//! and while the parity is dirty the primary does: here, that is eligibility. It handles two disks
+//! and uses the address on the primary. Added here: any number of disks, as the primary the member
+//! of lowest index, and the next one as its mirror.
 
 use super::Build;
-use super::shared::address_part::mirror_of_part;
+use super::shared::address_partition::mirror_of_partition;
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -42,6 +43,6 @@ impl ReadPolicy for Partition {
         members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        Choice::Mirror(mirror_of_part(mirrors, members, 2))
+        Choice::Mirror(mirror_of_partition(mirrors, members, 2))
     }
 }

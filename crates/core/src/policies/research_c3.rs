@@ -1,45 +1,47 @@
 //! # Idea
-//! The lowest Ψ = R − 1/µ + q̂³/µ, where R is the mean wait of a member's reads, 1/µ their mean
-//! service time, and q̂ = 1 + in flight + mean queue an estimate of its queue. The cube turns reads
-//! away from a long queue even where that member is faster.
+//! Takes the lowest Ψ = R − 1/µ + q̂³/µ, where R is the mean wait of a member's reads, 1/µ their
+//! mean service time, and q̂ = 1 + in flight + mean queue an estimate of its queue. The cube sends
+//! reads away from a long queue even where that member is faster.
 //!
 //! # State
-//! Per member: moving means of wait, service time and the queue left behind by a read; what is in
-//! flight; when it last completed anything.
+//! Per member: moving means of wait, service time and the number of I/O that a completed read
+//! leaves in flight; the number of I/O in flight; the time of the last completion.
 //!
 //! # Cost
-//! A cube in 128 bits a mirror; three divisions a completion.
+//! A cube in 128 bits per mirror; three divisions per completion.
 //!
 //! # Good at
 //! Tails: a member of a third of the speed gets its first read at a queue of one, and no queue
 //! grows long before the others are used.
 //!
 //! # Bad at
-//! Throughput of very unequal members: at a queue of ten the cube sends a read to a member a
-//! thousand times slower. Runs: it knows no head position.
-//! One client: the queue it is told of is its own, so it counts twice.
+//! - Throughput of very unequal members: at a queue of ten, the cube sends a read to a member a
+//!   thousand times slower.
+//! - Sequential streams: it ignores head positions.
+//! - One client: the queue that the members report is the client's own, so it counts twice.
 //!
 //! # Origin
 //! Suresh, Canini, Schmid and Feldmann, "C3: Cutting Tail Latency in Cloud Data Stores via Adaptive
-//! Replica Selection", NSDI 2015; with one client. Its rate control is left out: a volume cannot
-//! hold reads back. µ is a rate; older Elasticsearch put the service *time* in its place, which
-//! inverts the preference. A device does not report queue and service time with its answer: ours
-//! are what is left in flight by a completion, and the time from submission, or the previous
-//! completion if later. Ours too: weights of 1/8, means forgotten after a second without a read so
-//! that the next measures anew, successful reads only, and ties to the first mirror.
+//! Replica Selection", NSDI 2015; with one client. Its rate control is left out, because a volume
+//! cannot hold reads back. µ is a rate; older Elasticsearch put the service *time* in its place,
+//! which inverts the preference. A device does not report queue and service time with its answer,
+//! so here the queue is what a completion leaves in flight, and the service time lasts from
+//! submission, or the previous completion if later. Also added here: weights of 1/8; means expire
+//! after a second without a read, so the next read replaces them; successful reads only; ties go to
+//! the first mirror.
 
 use super::Build;
+use super::shared::moving_mean::MovingMean;
 use super::shared::rank::Rank;
 use super::shared::serial_service::SerialService;
 use super::shared::smallest::first_smallest;
-use super::shared::smoothed::Smoothed;
 use super::spec::PolicyError;
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::Nanos;
 
-/// Queues are kept in 1/256 of an I/O.
+/// Queue lengths are in 1/256 of an I/O.
 const QUEUE_SCALE: u64 = 256;
 
 #[derive(Default)]
@@ -51,9 +53,9 @@ struct C3 {
 #[derive(Clone, Default)]
 struct Server {
     in_flight: u64,
-    wait_ns: Smoothed,
-    service_ns: Smoothed,
-    queue: Smoothed,
+    wait_ns: MovingMean,
+    service_ns: MovingMean,
+    queue: MovingMean,
 }
 
 /// Builds the policy; it takes no values.

@@ -1,29 +1,30 @@
 //! # Idea
-//! Never queue: the first idle member serves, whatever its speed; if none is idle, the member of
-//! the shortest expected delay.
+//! Never queue: the first idle member serves, whatever its speed. If none is idle, the member of
+//! the shortest expected delay serves.
 //!
 //! # State
-//! As `research/sed`: per member, a moving mean of the service time of its reads, and when it last
-//! completed anything.
+//! As `research/sed`: per member, a moving mean of the service time of its reads, and the time of
+//! its last completion.
 //!
 //! # Cost
-//! One comparison a mirror, and one multiplication if it is busy; one division a completion.
+//! One comparison per mirror, and one multiplication if it is busy; one division per completion.
 //!
 //! # Good at
-//! Members of like speed at a depth near their number: none is idle while another has a queue.
+//! Members of similar speed at a depth near their number: none is idle while another has a queue.
 //!
 //! # Bad at
-//! One read at a time: all are idle, so the first mirror serves all. Very unequal members: an idle
-//! slow one is taken before a fast one that would be done sooner with a queue. Runs: it knows no
-//! head position.
+//! - One read at a time: all are idle, so the first mirror serves all.
+//! - Very unequal members: an idle slow one is taken before a fast one that would complete sooner
+//!   despite its queue.
+//! - Sequential streams: it ignores head positions.
 //!
 //! # Origin
 //! Linux IPVS, `net/netfilter/ipvs/ip_vs_nq.c`, by Wensong Zhang, who thanks Marko Buuri for the
 //! idea; after Weinrib and Shenker, "Greed is not enough: adaptive load sharing in large
-//! heterogeneous systems", INFOCOM 1988. There a weight stands for the speed and q counts active
-//! connections. Ours, as in `research/sed`: the service time is measured, and q is all I/O in
-//! flight. Among busy members one that was not measured yet, or was forgotten, comes first while no
-//! read is on its way to it, and last while one is.
+//! heterogeneous systems", INFOCOM 1988. There a weight represents the speed, and q counts active
+//! connections. Here, as in `research/sed`, the service time is measured, and q is all I/O in
+//! flight. Among busy members, one without a mean comes first while no read is in flight there, and
+//! last while one is.
 
 use super::Build;
 use super::shared::expected_delay::ExpectedDelay;
@@ -51,7 +52,7 @@ impl ReadPolicy for NeverQueue {
         members: &Members,
         ctx: &mut Ctx<'_>,
     ) -> Choice {
-        // Idle members are all alike, `None`, and come before every busy one.
+        // All idle members have the key `None`, which is less than that of every busy one.
         Choice::Mirror(first_smallest(mirrors, |mirror| {
             let is_busy = members[mirror.member].in_flight() > 0;
             is_busy.then(|| self.delay.rank(mirror, members, ctx.now))

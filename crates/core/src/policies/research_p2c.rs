@@ -1,25 +1,26 @@
 //! # Idea
-//! Two mirrors drawn at random; the one whose member has fewer I/Os in flight serves.
+//! Draws two mirrors at random; the one whose member has fewer I/O in flight serves.
 //!
 //! # State
 //! None; the draws come from the volume's seeded generator.
 //!
 //! # Cost
-//! Two random numbers and one comparison, however many mirrors there are.
+//! Two random numbers and one comparison, for any number of mirrors.
 //!
 //! # Good at
-//! Many mirrors and counts that are out of date: no herd follows the one member that looks idle.
-//! The longest queue is then of the order log log n instead of log n.
+//! Many mirrors and counts that are out of date: not all clients choose the one member that looks
+//! idle. The longest queue is then of the order log log n instead of log n.
 //!
 //! # Bad at
-//! Few mirrors and exact counts, which is what a volume has: of two it is the shortest queue with
-//! random ties; of three or four it misses the shortest at times and gains nothing.
-//! Members of unequal speed at low depth, and runs: it knows neither latency nor position.
+//! - Few mirrors and exact counts, as in a volume: with two it is the shortest queue with random
+//!   ties; with three or four it sometimes misses the shortest and gains nothing.
+//! - Members of unequal speed at low depth, and sequential streams: it considers neither latency
+//!   nor position.
 //!
 //! # Origin
 //! Azar, Broder, Karlin and Upfal, "Balanced Allocations", STOC 1994; Mitzenmacher, IEEE TPDS
-//! 12(10), 2001. Ours: the two differ, as in Finagle; reads and writes count alike; of equals the
-//! one drawn first serves.
+//! 12(10), 2001. Added here: the two differ, as in Finagle; reads and writes count alike; of equals
+//! the one drawn first serves.
 
 use super::Build;
 use super::shared::two_choices::better_of_two;

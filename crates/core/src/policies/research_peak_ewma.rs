@@ -1,29 +1,32 @@
 //! # Idea
-//! Of two mirrors drawn at random, the lower load: a member's latency, times what it has in flight
-//! and one more. A read that is slower than the latency known so far becomes it at once; faster
-//! ones bring it down slowly, and it decays while nothing is heard.
+//! Draws two mirrors at random and takes the lower load: a member's latency, times the number of
+//! I/O in flight plus one. A read slower than the stored latency replaces it at once. Faster reads
+//! lower it slowly, and it decays while no read completes.
 //!
 //! # State
-//! Per member, the latency in nanoseconds and when it was last brought up to date.
+//! Per member, the latency in nanoseconds and when it was last updated.
 //!
 //! # Cost
 //! Two random numbers and two exponentials.
 //!
 //! # Good at
-//! Members that stall: one slow read turns the next ones away, and decay brings the member back.
+//! Members that stall: one slow read turns the next reads away, and the decay brings the member
+//! back.
 //!
 //! # Bad at
-//! Members whose latency varies by nature: on a disk the peak is the longest seek of the last ten
-//! seconds, not a typical one. The latency includes the wait in the queue, which is then counted
-//! again. Runs: it knows no head position. A member that is not asked decays to nothing and is
-//! asked again, however slow it was; one that is asked often hardly learns from fast reads, for
-//! each look at it counts as an instant answer.
+//! - Members whose latency varies by nature: on a disk the peak is the longest seek of the last ten
+//!   seconds, not a typical one.
+//! - The latency includes the wait in the queue, which is then counted twice.
+//! - Sequential streams: it ignores head positions.
+//! - A member that is not read decays to zero and is read again, however slow it was. A member that
+//!   is often compared hardly learns from fast reads, because each comparison counts as an instant
+//!   answer.
 //!
 //! # Origin
 //! Twitter Finagle, `finagle-core/src/main/scala/com/twitter/finagle/loadbalancer/PeakEwma.scala`,
-//! with the two random choices of its `P2C`; decay time 10 s, its default. The look that decays is
-//! kept as it is. Ours: successful reads alone are observed, all I/O in flight counts as pending,
-//! and an unknown member counts as tried while a *read* is on its way to it.
+//! with the two random choices of its `P2C`; decay time 10 s, its default. That a comparison decays
+//! the latency is kept. Added here: only successful reads are observed, all I/O in flight counts as
+//! pending, and an unknown member counts as tried while a *read* is in flight there.
 
 use super::Build;
 use super::shared::rank::Rank;
@@ -42,7 +45,7 @@ struct PeakEwma {
     peaks: Vec<Peak>,
 }
 
-/// A float, because a look every few microseconds takes far less than a nanosecond off.
+/// A float, because a decay every few microseconds is far less than a nanosecond.
 #[derive(Clone, Default)]
 struct Peak {
     /// `None` before the first read.
@@ -65,17 +68,17 @@ impl Peak {
         self.updated_at = now;
     }
 
-    /// Decays it to this instant, as an answer without delay would. Whole nanoseconds will do for
-    /// a comparison, and give it a total order.
-    fn look(&mut self, in_flight: u32, now: Nanos) -> Option<u64> {
+    /// Decays the latency to this instant, as an answer without delay would, and returns the load.
+    /// Whole nanoseconds are precise enough for a comparison, and have a total order.
+    fn decayed_load(&mut self, in_flight: u32, now: Nanos) -> Option<u64> {
         self.cost_ns?;
         self.observe(0.0, now);
         self.cost_ns.map(|cost_ns| (cost_ns * (f64::from(in_flight) + 1.0)) as u64)
     }
 }
 
-/// e to the power of -`elapsed` / [`DECAY_TIME`]. By halving, a short series and squaring: unlike
-/// the exponential of the platform it gives the same bits everywhere.
+/// e to the power of -`elapsed` / [`DECAY_TIME`], by halving, a short series and squaring. Unlike
+/// the platform's exponential function, it gives the same bits everywhere.
 fn decay(elapsed: Nanos) -> f64 {
     let mut x = elapsed.0 as f64 / DECAY_TIME.0 as f64;
     let mut squarings = 0;
@@ -83,7 +86,7 @@ fn decay(elapsed: Nanos) -> f64 {
         x /= 2.0;
         squarings += 1;
     }
-    // The terms left out are below 1e-11.
+    // The omitted terms are below 1e-11.
     let series = 1.0 - x * (1.0 - x / 2.0 * (1.0 - x / 3.0 * (1.0 - x / 4.0)));
     (0..squarings).fold(series, |power, _| power * power)
 }
@@ -99,7 +102,7 @@ impl ReadPolicy for PeakEwma {
         let now = ctx.now;
         Choice::Mirror(better_of_two(mirrors, ctx.rng, |mirror| {
             let member = &members[mirror.member];
-            let load = self.peaks[mirror.member.get()].look(member.in_flight(), now);
+            let load = self.peaks[mirror.member.get()].decayed_load(member.in_flight(), now);
             Rank::new(member, load)
         }))
     }

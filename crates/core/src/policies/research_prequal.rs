@@ -1,38 +1,38 @@
 //! # Idea
-//! Hot or cold: a member is hot if it has more in flight than members mostly have. Of the cold ones
-//! the one with the lowest latency serves; if all are hot, the one with the fewest in flight. A
-//! member's latency is what reads lately took that found as many before them as there are now.
+//! A member is hot if it has more I/O in flight than members usually have; otherwise it is cold. Of
+//! the cold members the one with the lowest latency serves; if all are hot, the one with the fewest
+//! I/O in flight. A member's latency is that of its recent reads submitted at the present depth.
 //!
 //! # State
-//! The last 128 counts of what is in flight, over all members; per member, the median of the last
-//! nine waits at each depth, and how many its reads in flight found before them.
+//! The last 128 counts of I/O in flight, over all members. Per member, the median of the last nine
+//! waits at each depth, and the depth at which each read in flight was submitted.
 //!
 //! # Cost
-//! A few array look-ups a mirror; a sort of nine numbers a completion.
+//! A few array look-ups per mirror; a sort of nine numbers per completion.
 //!
 //! # Good at
-//! Tails under load: no member is buried, however fast it was a moment ago. Counts and latencies
-//! are never added up, so neither needs a weight.
+//! Tails under load: no member gets a long queue, however fast it recently was. Counts and
+//! latencies are never added up, so neither needs a weight.
 //!
 //! # Bad at
-//! Few members: of two, the larger count is mostly the quantile, so hardly one is ever hot and the
-//! lower latency decides. Latency follows what is in flight late. Runs: it knows no head position,
-//! and a stream's short waits make its member look fast to all.
+//! - Two members: the larger count usually is the quantile, so a member is rarely hot.
+//! - Latency reacts late to the number of I/O in flight.
+//! - Sequential streams: it ignores head positions, and a stream makes its member look fast.
 //!
 //! # Origin
 //! Wydrowski, Kleinberg, Rumble and Archer, "Load is Not What You Should Balance: Introducing
 //! Prequal", NSDI 2024: the hot-cold lexicographic rule with the limit at the 0.84 quantile. Its
-//! probes, their pool, removal and reuse are left out: a volume knows what is in flight without
-//! asking. Ours: each decision samples the counts of all eligible members; the numbers 128 and 9;
-//! the nearest depth that has samples stands for one that has none, the lower of two; depths from
-//! 63 on are one; all I/O counts as in flight, successful reads alone as latencies. A member of
-//! which nothing was heard for a second is unknown, as in `research/sed`: cold, it is tried first,
-//! and comes last while a read is on its way to it. Ties go to the first mirror.
+//! probes, their pool, removal and reuse are left out, because a volume has the number of I/O in
+//! flight without a probe. Added here: each decision samples the counts of all eligible members;
+//! the numbers 128 and 9; a depth without samples uses the nearest depth that has some, the lower
+//! of two; depths from 63 on are one; all I/O counts as in flight, only successful reads as
+//! latencies. A member without a sample for a second is unknown, as in `research/sed`: if cold, it
+//! is tried first, and comes last while a read is in flight there. Ties go to the first mirror.
 
 use super::Build;
+use super::shared::moving_mean::is_fresh;
 use super::shared::rank::Rank;
 use super::shared::smallest::first_smallest;
-use super::shared::smoothed::is_remembered;
 use super::spec::PolicyError;
 use crate::io::{IoId, MemberIo, Op, Outcome};
 use crate::member::Members;
@@ -41,12 +41,12 @@ use crate::sliding_window::{WindowMedian, WindowQuantile};
 use crate::units::Nanos;
 use std::collections::VecDeque;
 
-/// Q_RIF, in thousandths: the limit between cold and hot.
+/// Q_RIF in thousandths: the limit between cold and hot.
 const HOT_ABOVE_PERMILLE: usize = 840;
-/// Depths at which latencies are kept apart.
+/// Number of depths with separate latencies.
 const DEPTHS: usize = 64;
-/// Reads in flight of one member that are remembered with the depth they found.
-const FOUND_MAX: usize = 1024;
+/// Maximum number of reads in flight on one member whose depth is kept.
+const SUBMITTED_MAX: usize = 1024;
 
 struct Prequal {
     usual: WindowQuantile,
@@ -56,8 +56,8 @@ struct Prequal {
 #[derive(Clone)]
 struct Server {
     in_flight: usize,
-    /// Reads in flight, oldest first, with what was in flight before each.
-    found: VecDeque<(IoId, usize)>,
+    /// Reads in flight, oldest first, with the depth at which each was submitted.
+    submitted: VecDeque<(IoId, usize)>,
     /// By depth, in nanoseconds.
     latency: [WindowMedian; DEPTHS],
     sampled_at: Option<Nanos>,
@@ -72,12 +72,12 @@ pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyErr
 impl Server {
     fn new() -> Server {
         let latency = std::array::from_fn(|_| WindowMedian::default());
-        Server { in_flight: 0, found: VecDeque::new(), latency, sampled_at: None }
+        Server { in_flight: 0, submitted: VecDeque::new(), latency, sampled_at: None }
     }
 
-    /// What a read would take that finds so many before it.
+    /// Latency of a read submitted at this depth.
     fn latency_ns(&self, in_flight: u32, now: Nanos) -> Option<u64> {
-        if !is_remembered(self.sampled_at, now) {
+        if !is_fresh(self.sampled_at, now) {
             return None;
         }
         let depth = (in_flight as usize).min(DEPTHS - 1);
@@ -87,8 +87,8 @@ impl Server {
         above.or(below.map(|(_, latency_ns)| latency_ns))
     }
 
-    fn learn(&mut self, depth: usize, wait_ns: u64, now: Nanos) {
-        if !is_remembered(self.sampled_at, now) {
+    fn add(&mut self, depth: usize, wait_ns: u64, now: Nanos) {
+        if !is_fresh(self.sampled_at, now) {
             self.latency.fill(WindowMedian::default());
         }
         self.sampled_at = Some(now);
@@ -124,10 +124,10 @@ impl ReadPolicy for Prequal {
     fn on_submit(&mut self, io: &MemberIo, _ctx: &mut Ctx<'_>) {
         let server = &mut self.servers[io.member.get()];
         if io.op == Op::Read {
-            if server.found.len() == FOUND_MAX {
-                server.found.pop_front();
+            if server.submitted.len() == SUBMITTED_MAX {
+                server.submitted.pop_front();
             }
-            server.found.push_back((io.id, server.in_flight));
+            server.submitted.push_back((io.id, server.in_flight));
         }
         server.in_flight += 1;
     }
@@ -135,11 +135,11 @@ impl ReadPolicy for Prequal {
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
         let server = &mut self.servers[io.member.get()];
         server.in_flight -= 1;
-        // Completions come nearly in order, so the search is short.
-        if let Some(place) = server.found.iter().position(|&(id, _)| id == io.id) {
-            let (_, depth) = server.found.remove(place).expect("its place was found");
+        // Completions are nearly in order, so the search is short.
+        if let Some(place) = server.submitted.iter().position(|&(id, _)| id == io.id) {
+            let (_, depth) = server.submitted.remove(place).expect("the position was just found");
             if outcome.result.is_ok() {
-                server.learn(depth, outcome.wait.0, outcome.completed_at);
+                server.add(depth, outcome.wait.0, outcome.completed_at);
             }
         }
     }

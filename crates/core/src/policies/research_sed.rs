@@ -1,30 +1,31 @@
 //! # Idea
-//! The shortest expected delay: a read that joins q others on a member that serves µ a second is
-//! done after (q + 1) / µ. The smallest wins.
+//! Takes the shortest expected delay: a read that joins q others on a member that serves µ per
+//! second completes after (q + 1) / µ. The smallest wins.
 //!
 //! # State
-//! Per member, a moving mean of the service time of its reads, which is 1 / µ, and when it last
-//! completed anything.
+//! Per member, a moving mean of the service time of its reads, which is 1 / µ, and the time of its
+//! last completion.
 //!
 //! # Cost
-//! One multiplication a mirror; one division a completion.
+//! One multiplication per mirror; one division per completion.
 //!
 //! # Good at
-//! Members of unequal speed at any depth: each gets work in proportion to what it can do.
+//! Members of unequal speed at any depth: each gets reads in proportion to its speed.
 //!
 //! # Bad at
-//! Runs: it knows no head position, so one member's seeks are laid to all its reads.
-//! Reads of mixed sizes: a long one counts as much as a short one, in the queue and in the mean.
-//! Parallel members at low depth: their throughput is only seen once their queue is filled.
+//! - Sequential streams: it ignores head positions, so the seeks of some reads raise the mean for
+//!   all.
+//! - Reads of mixed sizes: a long one counts as much as a short one, in the queue and in the mean.
+//! - Members that work in parallel, at low depth: their throughput shows only once their queue is
+//!   filled.
 //!
 //! # Origin
 //! Linux IPVS, `net/netfilter/ipvs/ip_vs_sed.c`, where µ is a weight given by the administrator,
-//! and q counts active connections. Ours: µ is measured. The time of service is told from
-//! completions (from submission, or the member's previous completion if that is later, to
-//! completion), so a wait in the queue is not counted twice; successful reads alone are averaged,
-//! each with weight 1/8; q is all I/O in flight. After a second without a read a mean is forgotten,
-//! and the next read measures the member anew. Ties go to the first mirror, as they do to the first
-//! server there.
+//! and q counts active connections. Added here: µ is measured. The service time lasts from
+//! submission, or the member's previous completion if that is later, to completion, so a wait in
+//! the queue is not counted twice; only successful reads are averaged, each with weight 1/8; q is
+//! all I/O in flight. A mean expires after a second without a read, and the next read replaces it.
+//! Ties go to the first mirror, as they do to the first server there.
 
 use super::Build;
 use super::shared::expected_delay::ExpectedDelay;

@@ -1,24 +1,24 @@
 //! # Idea
-//! The fewest bytes of reads in flight; of equals, the member of lowest index.
+//! Takes the member with the fewest bytes of reads in flight; of equals, the one of lowest index.
 //!
 //! # State
 //! Per member: bytes of reads in flight.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
-//! Depth on non-rotational members with requests of mixed sizes: 804,000 random reads a second of 4
-//! KiB became 1,291,000 with two and 1,572,000 with three (SPDK commit text).
+//! Depth on non-rotational members with requests of mixed sizes: 804,000 random reads of 4 KiB per
+//! second became 1,291,000 with two members and 1,572,000 with three (SPDK commit text).
 //!
 //! # Bad at
-//! Writes: they do not count, so a member that is busy with them is not spared.
-//! One read at a time: queues are empty, so the first member serves, even if it is the slow one.
-//! Rotational members: it knows no head position.
+//! - Writes: they do not count, so a member that is busy with writes is not avoided.
+//! - One read at a time: queues are empty, so the first member serves, even if it is the slow one.
+//! - Rotational members: it ignores head positions.
 //!
 //! # Origin
-//! SPDK, `module/bdev/raid/raid1.c`. It counts blocks, for each channel (thread) apart; here there
-//! is one channel.
+//! SPDK, `module/bdev/raid/raid1.c`. It counts blocks, separately for each channel (thread); here
+//! there is one channel.
 
 use super::Build;
 use super::shared::smallest::first_smallest;

@@ -2,40 +2,41 @@
 //! Mirrors take turns, but a read that begins where the one before it ended stays on its mirror.
 //!
 //! # State
-//! Where the last read of the volume ended, which member served it, and whose turn is next.
+//! Where the last read of the volume ended, which member served it, and the round-robin position.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
 //! Random reads on equal members, and one sequential stream: it stays on one member, whose
 //! read-ahead serves it.
 //!
 //! # Bad at
-//! Two sequential streams at once: each breaks the other's run, so both are dealt out in turns.
-//! Unequal members: each has the same number of turns. A stream never uses a second member.
+//! - Two sequential streams at once: each interrupts the other, so the reads of both take turns.
+//! - Unequal members: each has the same number of turns.
+//! - A stream never uses a second member.
 //!
 //! # Origin
 //! Veritas Volume Manager, `vxvol rdpol round`: its administrator's guides (4.1, 5.0, 5.1) say that
 //! it reads each plex in turn for each nonsequential I/O detected, and that sequential access
-//! causes only one plex to be accessed. How it detects is not published. Ours: one run is
-//! remembered for the whole volume, a read continues it if it begins exactly at its end, and turns
-//! go in the order of the members.
+//! causes only one plex to be accessed. How it detects sequential access is not published. Added
+//! here: one read is remembered for the whole volume, a read continues it if it begins exactly at
+//! its end, and turns are in the order of the members.
 
 use super::Build;
-use super::shared::cycle::MemberTurn;
+use super::shared::round_robin::MemberCursor;
 use super::spec::PolicyError;
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 #[derive(Default)]
 struct Round {
-    run: Option<Run>,
-    turn: MemberTurn,
+    last: Option<LastRead>,
+    cursor: MemberCursor,
 }
 
-/// The last read: where it ended, on the volume, and who served it.
-struct Run {
+/// The last read of the volume: where it ended, and the member that served it.
+struct LastRead {
     end: u64,
     member: MemberIndex,
 }
@@ -53,10 +54,12 @@ impl ReadPolicy for Round {
         _members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        let runs_on = self.run.as_ref().filter(|run| run.end == read.offset);
-        let same = runs_on.and_then(|run| mirrors.iter().position(|it| it.member == run.member));
-        let place = same.unwrap_or_else(|| self.turn.turn(mirrors));
-        self.run = Some(Run { end: read.offset + read.length, member: mirrors[place].member });
+        let continued = self.last.as_ref().filter(|last| last.end == read.offset);
+        let same =
+            continued.and_then(|last| mirrors.iter().position(|it| it.member == last.member));
+        let place = same.unwrap_or_else(|| self.cursor.advance(mirrors));
+        self.last =
+            Some(LastRead { end: read.offset + read.length, member: mirrors[place].member });
         Choice::Mirror(place)
     }
 }

@@ -5,26 +5,26 @@
 //! None.
 //!
 //! # Cost
-//! One division and one comparison a mirror.
+//! One division and one comparison per mirror.
 //!
 //! # Good at
-//! Random reads at depth on equal members: it spreads them evenly with no state at all.
+//! Random reads at depth on equal members: it spreads them evenly without any state.
 //!
 //! # Bad at
-//! Unequal members: each serves its share at its own speed, and the slowest sets the pace of a
-//! stream. A sequential stream: every member skips what the others read. With two HDDs and an SSD,
-//! three `dd` read 95 MB/s where load and locality read 284 (OpenZFS commit text).
+//! - Unequal members: each serves its share at its own speed, so a stream is bound by the slowest.
+//! - A sequential stream: every member skips what the others read. With two HDDs and an SSD, three
+//!   `dd` read 95 MB/s, where load and locality read 284 (OpenZFS commit text).
 //!
 //! # Origin
-//! ZFS from OpenSolaris on, until load was looked at: illumos and OpenZFS `vdev_mirror.c`, where
-//! `vdev_mirror_shift` is 21. If the child chosen cannot be read the next one that can serves, so
-//! the share of a missing child falls on its successor. While a spare or a replacement resilvers,
-//! the first child is read there. Ours: a chunk's copies are the children, in its own order, and
-//! the offset is the volume's.
+//! ZFS since OpenSolaris, before load was considered: illumos and OpenZFS `vdev_mirror.c`, where
+//! `vdev_mirror_shift` is 21. If the chosen child cannot be read, the next one that can serves, so
+//! the share of a missing child goes to its successor. While a spare or a replacement resilvers,
+//! the first child is read there. Added here: a chunk's copies are the children, in its own order,
+//! and the offset is the volume's.
 
 use super::Build;
-use super::shared::cycle::next_in_cycle;
-use super::shared::offset_turn::turn_at;
+use super::shared::offset_stripe::stripe_at;
+use super::shared::round_robin::next_in_cycle;
 use super::spec::PolicyError;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -44,7 +44,7 @@ impl ReadPolicy for Offset {
         _members: &Members,
         _ctx: &mut Ctx<'_>,
     ) -> Choice {
-        let preferred = turn_at(read.offset, u64::from(read.copies)) as u16;
+        let preferred = stripe_at(read.offset, u64::from(read.copies)) as u16;
         let copy = |mirror: &Mirror| u16::from(mirror.copy);
         Choice::Mirror(next_in_cycle(mirrors, preferred, copy, |_| true))
     }

@@ -1,35 +1,35 @@
-//! The expected delay of a read: how long until the reads before it and the read itself are done.
+//! Expected delay of a read: the time until the reads before it and the read itself complete.
 //!
-//! A member that serves µ reads a second and has q in flight is done with one more after
-//! (q + 1) / µ. Ours: µ is measured, from the service times of successful reads.
+//! A member that serves µ reads per second and has q in flight completes one more after
+//! (q + 1) / µ. Here µ is measured from the service times of successful reads.
 //!
 //! Source: Linux `net/netfilter/ipvs/ip_vs_sed.c` and `ip_vs_nq.c`, where µ is a weight that the
 //! administrator gives.
 
+use super::moving_mean::MovingMean;
 use super::rank::Rank;
 use super::serial_service::SerialService;
-use super::smoothed::Smoothed;
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::Mirror;
 use crate::units::Nanos;
 
-/// What is known of each member's service time.
+/// Mean service time of each member.
 #[derive(Debug, Default)]
 pub(crate) struct ExpectedDelay {
     serial: SerialService,
     /// By member, in nanoseconds.
-    service: Vec<Smoothed>,
+    service: Vec<MovingMean>,
 }
 
 impl ExpectedDelay {
-    /// Makes room for every member.
+    /// Adds new members.
     pub(crate) fn resize(&mut self, members: &Members) {
         self.serial.resize(members);
-        self.service.resize(members.len(), Smoothed::default());
+        self.service.resize(members.len(), MovingMean::default());
     }
 
-    /// Takes in a completion.
+    /// Updates the mean from a completion.
     #[inline]
     pub(crate) fn observe(&mut self, io: &MemberIo, outcome: &Outcome) {
         let service = self.serial.observe(io, outcome);
@@ -41,7 +41,7 @@ impl ExpectedDelay {
         }
     }
 
-    /// Where a mirror stands by its expected delay in nanoseconds.
+    /// Rank of a mirror by its expected delay in nanoseconds.
     #[inline]
     pub(crate) fn rank(&self, mirror: &Mirror, members: &Members, now: Nanos) -> Rank<u64> {
         let member = &members[mirror.member];

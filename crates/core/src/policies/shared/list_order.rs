@@ -1,22 +1,22 @@
-//! The order in which gmirror lists its disks, and its round-robin pointer over that list.
+//! The order in which gmirror lists its disks, and a round-robin position in that list.
 //!
-//! The list descends by priority; a disk is inserted before others of equal priority, so of equals
-//! the later one comes first.
+//! The list is sorted by descending priority. A disk is inserted before others of equal priority,
+//! so of equals the later one comes first.
 //!
 //! Source: FreeBSD `sys/geom/mirror/g_mirror.c`.
 
-use super::cycle::next_in_cycle;
+use super::round_robin::next_in_cycle;
 use crate::member::{MemberIndex, Members};
 use crate::policy::Mirror;
 use std::cmp::Reverse;
 
-/// The place of each member in the list, counted from the head.
+/// Position of each member in the list, counted from the head.
 #[derive(Debug, Default)]
 pub(crate) struct ListOrder {
     rank_by_member: Vec<u16>,
 }
 
-/// One pointer over the list, for the whole volume: it stands where the next search begins.
+/// Round-robin position in the list, for the whole volume: where the next search begins.
 #[derive(Debug, Default)]
 pub(crate) struct ListPointer {
     order: ListOrder,
@@ -24,7 +24,7 @@ pub(crate) struct ListPointer {
 }
 
 impl ListOrder {
-    /// Lists the members anew. Failed ones keep their place: they are never among the mirrors.
+    /// Sorts the members. Failed ones keep their position: they are never among the mirrors.
     pub(crate) fn update(&mut self, members: &Members) {
         let mut list: Vec<MemberIndex> = members.iter().map(|(index, _)| index).collect();
         list.sort_by_key(|&index| Reverse((members[index].config.priority, index)));
@@ -34,7 +34,7 @@ impl ListOrder {
         }
     }
 
-    /// The place of a mirror's member in the list.
+    /// Position of a mirror's member in the list.
     #[inline]
     pub(crate) fn rank(&self, mirror: &Mirror) -> u16 {
         self.rank_by_member[mirror.member.get()]
@@ -42,13 +42,13 @@ impl ListOrder {
 }
 
 impl ListPointer {
-    /// Lists the members anew; the pointer stays.
+    /// Sorts the members; the pointer does not move.
     pub(crate) fn update(&mut self, members: &Members) {
         self.order.update(members);
     }
 
-    /// The first mirror at or after the pointer, from the head again if there is none; the pointer
-    /// then moves past it.
+    /// Position of the first mirror at or after the pointer, from the head again if there is none.
+    /// Moves the pointer past it.
     #[inline]
     pub(crate) fn next(&mut self, mirrors: &[Mirror]) -> usize {
         let rank = |mirror: &Mirror| self.order.rank(mirror);

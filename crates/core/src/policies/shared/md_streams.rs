@@ -1,6 +1,7 @@
-//! md's choice of the best disk of a raid1: streams first, then idle disks, queues or heads.
+//! md's choice of the best disk of a raid1: by stream, then idle disks, queue lengths or head
+//! positions.
 //!
-//! What a queue counts is for the policy to say.
+//! The policy passes the function that counts a queue.
 //!
 //! Source: `choose_best_rdev` in Linux `drivers/md/raid1.c`.
 
@@ -8,22 +9,22 @@ use super::slot_order::slot_order;
 use crate::member::{Member, MemberState, Members};
 use crate::policy::{Mirror, MirrorScore, Read};
 
-/// The streams that the members serve.
+/// The stream that each member serves.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     any_non_rotational: bool,
-    runs: Vec<Run>,
+    streams: Vec<MemberStream>,
 }
 
 /// Reads given to one member, each of which began where the one before it ended.
 #[derive(Clone, Debug, Default)]
-struct Run {
+struct MemberStream {
     start: Option<u64>,
     next: u64,
 }
 
-impl Run {
-    /// Whether the stream may be moved to an idle disk.
+impl MemberStream {
+    /// True if the stream may move to an idle disk.
     fn is_long(&self, member: &Member) -> bool {
         let optimal = member.config.optimal_io_bytes;
         !member.config.rotational
@@ -33,21 +34,21 @@ impl Run {
 }
 
 impl Streams {
-    /// Makes room for every member and looks at their kinds.
+    /// Adds new members, and checks whether any is non-rotational.
     pub(crate) fn update(&mut self, members: &Members) {
-        self.runs.resize(members.len(), Run::default());
+        self.streams.resize(members.len(), MemberStream::default());
         self.any_non_rotational = members
             .iter()
             .any(|(_, member)| member.state != MemberState::Failed && !member.config.rotational);
     }
 
-    /// Whether a disk of the array, not of the mirrors alone, is non-rotational.
+    /// True if a disk of the array, not only of the mirrors, is non-rotational.
     pub(crate) fn any_non_rotational(&self) -> bool {
         self.any_non_rotational
     }
 
-    /// The place of the best mirror, which then has the read in its run. `pending` is what a member
-    /// has in its queue, zero if and only if it is idle.
+    /// Position of the best mirror; adds the read to its stream. `pending` is the length of a member's
+    /// queue, zero if and only if it is idle.
     #[inline]
     pub(crate) fn take_best(
         &mut self,
@@ -58,35 +59,35 @@ impl Streams {
     ) -> usize {
         let place = self.best(mirrors, members, pending);
         let chosen = &mirrors[place];
-        let run = &mut self.runs[chosen.member.get()];
-        if run.next != chosen.offset {
-            run.start = Some(chosen.offset);
+        let stream = &mut self.streams[chosen.member.get()];
+        if stream.next != chosen.offset {
+            stream.start = Some(chosen.offset);
         }
-        run.next = chosen.offset + read.length;
+        stream.next = chosen.offset + read.length;
         place
     }
 
-    /// What [`Streams::take_best`] would go by. A stream that stays beats all else; then it is by
-    /// the queue or by the distance of the head, which the name of the score tells.
+    /// Scores by which [`Streams::take_best`] would choose. A stream that stays comes first; then the
+    /// queue or the distance of the head decides, as the name of the score says.
     pub(crate) fn reasons(
         &self,
         mirrors: &[Mirror],
         members: &Members,
         pending: impl Fn(&Member) -> u32,
     ) -> Vec<MirrorScore> {
-        let run_of = |mirror: &Mirror| {
-            let (run, member) = (&self.runs[mirror.member.get()], &members[mirror.member]);
+        let stream_of = |mirror: &Mirror| {
+            let (stream, member) = (&self.streams[mirror.member.get()], &members[mirror.member]);
             let distance = mirror.offset.abs_diff(member.completed_end);
-            let continues = run.next == mirror.offset || distance == 0;
-            (continues, continues && run.is_long(member), distance)
+            let continues = stream.next == mirror.offset || distance == 0;
+            (continues, continues && stream.is_long(member), distance)
         };
         let queue = |mirror: &Mirror| {
-            let (_, may_move, _) = run_of(mirror);
+            let (_, may_move, _) = stream_of(mirror);
             pending(&members[mirror.member]) + u32::from(may_move)
         };
         let any_idle = mirrors.iter().any(|mirror| queue(mirror) == 0);
         let reason = |mirror: &Mirror| {
-            let (continues, may_move, distance) = run_of(mirror);
+            let (continues, may_move, distance) = stream_of(mirror);
             let reason = match (continues, may_move) {
                 (true, false) => MirrorScore::new("stream", -2),
                 (true, true) if !any_idle => MirrorScore::new("stream", -1),
@@ -114,11 +115,11 @@ impl Streams {
         for place in slot_order(mirrors) {
             let mirror = &mirrors[place];
             let member = &members[mirror.member];
-            let run = &self.runs[mirror.member.get()];
+            let stream = &self.streams[mirror.member.get()];
             let mut pending = pending(member);
             let distance = mirror.offset.abs_diff(member.completed_end);
-            if run.next == mirror.offset || distance == 0 {
-                if !run.is_long(member) {
+            if stream.next == mirror.offset || distance == 0 {
+                if !stream.is_long(member) {
                     return place;
                 }
                 // An idle disk is then preferred to this one; a busy one is not.

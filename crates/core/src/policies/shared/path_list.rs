@@ -1,5 +1,5 @@
-//! dm-multipath's list of paths: the path chosen goes to its tail, so of equals the one that has
-//! waited longest is taken.
+//! dm-multipath's list of paths: the chosen path goes to its tail, so of equals the one that was
+//! not chosen for longest is taken.
 //!
 //! Source: `list_move_tail` at the end of each `select_path` in Linux `drivers/md/dm-ps-*.c`.
 
@@ -8,7 +8,7 @@ use super::smallest::first_smallest;
 use crate::member::Members;
 use crate::policy::Mirror;
 
-/// When each member was last chosen, counted in decisions; 0 for never.
+/// The decision at which each member was last chosen; 0 for never.
 #[derive(Debug, Default)]
 pub(crate) struct PathList {
     chosen_at: Vec<u64>,
@@ -16,13 +16,13 @@ pub(crate) struct PathList {
 }
 
 impl PathList {
-    /// Adds the members that are new, in the order of their indexes.
+    /// Adds new members, in the order of their indexes.
     pub(crate) fn update(&mut self, members: &Members) {
         self.chosen_at.resize(members.len(), 0);
     }
 
-    /// The place of the mirror with the smallest key, of equals the one nearest to the head, whose
-    /// member then moves to the tail.
+    /// Position of the mirror with the smallest key, of equals the one nearest to the head; moves its
+    /// member to the tail.
     #[inline]
     pub(crate) fn take_smallest<K: Ord>(
         &mut self,
@@ -34,13 +34,13 @@ impl PathList {
         place
     }
 
-    /// MirrorSet in `mirrors`, from the head of the list to its tail.
+    /// Positions in `mirrors`, from the head of the list to its tail.
     #[inline]
     pub(crate) fn head_first(&self, mirrors: &[Mirror]) -> impl Iterator<Item = usize> {
         order_by(mirrors, |mirror| self.rank(mirror))
     }
 
-    /// What orders mirrors as the list does: smaller is nearer to its head.
+    /// Sort key of the list: smaller is nearer to its head.
     #[inline]
     fn rank(&self, mirror: &Mirror) -> (u64, u16) {
         (self.chosen_at[mirror.member.get()], mirror.member.0)

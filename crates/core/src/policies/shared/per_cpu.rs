@@ -1,20 +1,19 @@
-//! State that a kernel keeps for each CPU apart.
+//! State that a kernel keeps separately for each CPU.
 //!
-//! A CPU that was not seen before makes room for itself at its first decision; from then on nothing
-//! is allocated.
+//! The first decision on a CPU allocates its state; after that nothing is allocated.
 
-/// CPUs from here on share the state of those below: memory stays bounded whatever number a caller
-/// gives.
+/// CPUs from this number on share the state of lower ones, so that memory is bounded whatever number
+/// a caller passes.
 const CPUS_MAX: usize = 4096;
 
-/// One value for each CPU.
+/// One value per CPU.
 #[derive(Debug, Default)]
 pub(crate) struct PerCpu<T> {
     list: Vec<T>,
 }
 
 impl<T: Default> PerCpu<T> {
-    /// The value of a CPU; the default at first.
+    /// The value of a CPU; initially the default.
     #[inline]
     pub(crate) fn get(&mut self, cpu: u32) -> &mut T {
         let index = cpu as usize % CPUS_MAX;

@@ -1,25 +1,26 @@
-//! Where a member of which nothing is known stands among those that have been measured.
+//! Rank of members that have not been measured among those that have.
 //!
-//! First, while no read is on its way to it: it has to be tried. Once one is, behind all others
-//! until that one tells what the member is worth: a burst must not follow the first read.
+//! Such a member comes first while no read is in flight there, so that it is tried. While one is in
+//! flight, the member comes last, so that a burst does not follow the first read before it
+//! completes.
 //!
 //! Source: the penalty of Finagle's `PeakEwma.scala`, as an order instead of a large number.
 
 use crate::member::Member;
 
-/// Lower is better.
+/// Rank of a member; lower is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank<K> {
-    /// Unknown, and no read is on its way.
+    /// Not measured, and no read is in flight.
     Untried,
-    /// Known, and this is what it costs.
+    /// Measured, with this cost.
     Known(K),
-    /// Unknown, with so many I/Os in flight, a read among them.
+    /// Not measured, with this many I/O in flight, at least one of them a read.
     Awaited(u32),
 }
 
 impl<K> Rank<K> {
-    /// The rank of a member whose cost is `cost`, if it is known.
+    /// Rank of a member; `cost` is `None` if it was not measured.
     #[inline]
     pub(crate) fn new(member: &Member, cost: Option<K>) -> Rank<K> {
         match cost {

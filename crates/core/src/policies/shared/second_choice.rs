@@ -1,10 +1,11 @@
-//! Where a second read of the same block goes.
+//! The mirror that serves a second read of the same block.
 
 use super::smallest::first_smallest;
 use crate::member::Members;
 use crate::policy::Mirror;
 
-/// The place of the mirror with the fewest in flight, other than `first`. There are two at least.
+/// Position of the mirror with the fewest I/O in flight, other than `first`. There are at least two
+/// mirrors.
 #[inline]
 pub(crate) fn shortest_of_others(mirrors: &[Mirror], members: &Members, first: usize) -> usize {
     let taken = mirrors[first].member;

@@ -1,14 +1,14 @@
 //! kakra's shortest queue: the fewest reads and writes in flight at this instant.
 //!
-//! Source: kakra/linux PR #36. How it tells equals apart is not known. Ours: the member chosen last
-//! serves again, which keeps a stream together; if it is not among them, the reader's stream number
-//! picks one, as `btrfs/pid` would. Not the lowest stripe: that is the emptiest member at
-//! allocation, which would have all the load of an idle array.
+//! Source: kakra/linux PR #36. How it breaks ties is not known. Here the member chosen last serves
+//! again, which keeps a stream together. If it is not among the ties, the reader's stream number
+//! selects one, as in `btrfs/pid`. The lowest stripe would be a bad choice: it is the emptiest
+//! member at allocation, which would get all the load of an idle array.
 
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Mirror, Read};
 
-/// The place of the candidate with the shortest queue; `previous` is the member chosen last.
+/// Position of the candidate with the shortest queue; `previous` is the member chosen last.
 ///
 /// # Panics
 /// If no mirror is a candidate.

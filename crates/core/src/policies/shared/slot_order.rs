@@ -1,13 +1,12 @@
-//! Mirrors in an order of their own.
+//! Orders of mirrors other than that of the slice.
 //!
-//! md and ZFS know a mirror's disks by a fixed slot and scan them in that order, dm-multipath keeps
-//! its paths in a list; the slice given to a policy follows the chunk's stripes, which differ from
-//! chunk to chunk.
+//! md and ZFS scan the disks of a mirror by a fixed slot, and dm-multipath keeps its paths in a
+//! list. The slice given to a policy follows the chunk's stripes, which differ from chunk to chunk.
 
 use crate::policies::MIRRORS_MAX;
 use crate::policy::Mirror;
 
-/// MirrorSet in `mirrors`, ordered by member index. Allocates nothing.
+/// Positions in `mirrors`, ordered by member index. Allocates nothing.
 ///
 /// # Panics
 /// If there are more than [`MIRRORS_MAX`].
@@ -16,7 +15,7 @@ pub(crate) fn slot_order(mirrors: &[Mirror]) -> impl Iterator<Item = usize> + us
     order_by(mirrors, |mirror| mirror.member)
 }
 
-/// MirrorSet in `mirrors`, the smallest key first; equals in the order of the slice.
+/// Positions in `mirrors`, the smallest key first; equals in the order of the slice.
 ///
 /// # Panics
 /// If there are more than [`MIRRORS_MAX`].

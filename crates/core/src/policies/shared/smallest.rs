@@ -1,9 +1,9 @@
-//! The mirror with the smallest key: the heart of most policies.
+//! The mirror with the smallest key, which many policies choose.
 
 use crate::policy::Mirror;
 
-/// The place of the mirror with the smallest key, the first of equals. Where equals are to be told
-/// apart otherwise, the key says how.
+/// Position of the mirror with the smallest key, the first of equals. For another order of equals,
+/// extend the key.
 #[inline]
 pub(crate) fn first_smallest<K: Ord>(mirrors: &[Mirror], key: impl Fn(&Mirror) -> K) -> usize {
     let mut best_place = 0;

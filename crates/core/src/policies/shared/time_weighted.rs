@@ -1,8 +1,8 @@
-//! A mean of times in which long samples weigh more, in the kernel's fixed point of ten binary
+//! Mean of times in which long samples weigh more, in the kernel's fixed point of ten binary
 //! places: 1024 is one.
 //!
-//! The mean keeps a base, below one, to the power of n for a sample that lasts n spans of 2^24 ns,
-//! begun ones included, and nothing of itself from 63 whole spans on.
+//! For a sample that lasts n spans of 2^24 ns, rounded up, the mean is multiplied by a base, below
+//! one, to the power of n. A sample of 63 whole spans or more replaces it.
 //!
 //! Source: `fixed_power`, `fixed_ema` and `hst_set_weights` of Linux
 //! `drivers/md/dm-ps-historical-service-time.c`.
@@ -17,14 +17,14 @@ const NUMBER_MAX: u64 = u64::MAX / ONE;
 const SPAN_SHIFT: u32 = 24;
 const SPANS: usize = 64;
 
-/// What a mean keeps of itself, by the spans of the sample.
+/// Weight of the old mean, by the number of spans of the sample.
 #[derive(Debug)]
 pub(crate) struct TimeWeights {
     list: [u64; SPANS],
 }
 
 impl TimeWeights {
-    /// From the base, in fixed point and below one.
+    /// Weights of a base, in fixed point and below one.
     pub(crate) fn new(base: u64) -> TimeWeights {
         let mut list = [0; SPANS];
         for (span, weight) in list[..SPANS - 1].iter_mut().enumerate() {
@@ -33,7 +33,7 @@ impl TimeWeights {
         TimeWeights { list }
     }
 
-    /// The mean, in nanoseconds and fixed point, once it has taken in a sample.
+    /// The mean after a sample, in nanoseconds and fixed point.
     #[inline]
     pub(crate) fn mean(&self, mean: u64, sample: Nanos) -> u64 {
         let span = (sample.0 >> SPAN_SHIFT).min(SPANS as u64 - 1) as usize;
@@ -43,7 +43,7 @@ impl TimeWeights {
     }
 }
 
-/// A base to some power, by squares of the base. Every product is rounded to the nearest.
+/// Power of a base by repeated squaring. Every product is rounded to the nearest.
 fn power(mut base: u64, mut exponent: u32) -> u64 {
     let product = |a: u64, b: u64| (a * b + ONE / 2) / ONE;
     let mut result = ONE;
@@ -66,7 +66,7 @@ mod tests {
         let weights = TimeWeights::new(972).list;
         // 972 * 972 / 1024 = 922.64; 923 * 972 / 1024 = 876.13; 923 * 923 / 1024 = 831.96.
         assert_eq!(weights[..4], [972, 923, 876, 832]);
-        assert_eq!(weights[63], 0, "the last span forgets all");
+        assert_eq!(weights[63], 0, "the last span keeps nothing");
         assert_eq!(TimeWeights::new(0).list, [0; SPANS], "no history at all");
     }
 

@@ -1,4 +1,4 @@
-//! Two mirrors at random, and the better of them.
+//! Two mirrors drawn at random, and the better of them.
 //!
 //! Source: Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", IEEE TPDS 12(10),
 //! 2001. His model may draw the same server twice; balancers in use (Finagle) draw two that differ,
@@ -7,7 +7,7 @@
 use crate::policy::Mirror;
 use crate::rng::Rng;
 
-/// Draws two mirrors and gives the place of the one with the smaller key; of equals, of the one
+/// Draws two mirrors and returns the position of the one with the smaller key; of equals, of the one
 /// drawn first. There are at least two mirrors.
 #[inline]
 pub(crate) fn better_of_two<K: Ord>(
@@ -17,7 +17,7 @@ pub(crate) fn better_of_two<K: Ord>(
 ) -> usize {
     let number = mirrors.len() as u64;
     let first = rng.below(number) as usize;
-    // One of the others: those from the first on move up by one place.
+    // One of the others: numbers from `first` on are shifted up by one.
     let other = rng.below(number - 1) as usize;
     let second = other + usize::from(other >= first);
     if key(&mirrors[second]) < key(&mirrors[first]) { second } else { first }

@@ -1,26 +1,26 @@
-//! Turns among mirrors whose members stand in a fixed order.
+//! Round robin over mirrors whose members have a fixed order.
 
 use super::smallest::first_smallest;
 use crate::policy::Mirror;
 
-/// Whose turn is next, when every member has its turn in the order of their indexes.
+/// Round-robin position: members take turns in the order of their indexes.
 #[derive(Debug, Default)]
-pub(crate) struct MemberTurn {
+pub(crate) struct MemberCursor {
     next: u16,
 }
 
-impl MemberTurn {
-    /// The place of the mirror that has its turn; the turn then is the next one's.
+impl MemberCursor {
+    /// Position of the next mirror; moves the cursor past its member.
     #[inline]
-    pub(crate) fn turn(&mut self, mirrors: &[Mirror]) -> usize {
+    pub(crate) fn advance(&mut self, mirrors: &[Mirror]) -> usize {
         let place = next_in_cycle(mirrors, self.next, |mirror| mirror.member.0, |_| true);
         self.next = mirrors[place].member.0 + 1;
         place
     }
 }
 
-/// The first mirror at or after `next` in the order of `rank`, from the start again if there is
-/// none. Mirrors that are no candidates are taken only if all are none.
+/// Position of the first candidate at or after `next` in the order of `rank`, from the start again
+/// if there is none. A mirror that is no candidate is taken only if no mirror is one.
 #[inline]
 pub(crate) fn next_in_cycle(
     mirrors: &[Mirror],

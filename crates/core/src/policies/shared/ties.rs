@@ -1,19 +1,20 @@
-//! The mirrors with the smallest key, and one of them by number: how ZFS tells equals apart.
+//! The mirror with the smallest key, with ties broken by an index, as in ZFS.
 //!
-//! Equals are counted in the order of their members, which is that of the children there.
+//! Mirrors of equal key are counted in the order of their members, which is that of the children
+//! there.
 //!
 //! Source: `vdev_mirror.c` of OpenZFS.
 
 use super::slot_order::slot_order;
 use crate::policy::Mirror;
 
-/// The place of the mirror with the smallest key. Where several have it, `which` says, given how
-/// many there are, the number of the one to take, counted from zero.
+/// Position of the mirror with the smallest key. If several have it, `which` gets their number and
+/// returns the index of the one to take.
 ///
 /// # Panics
-/// If `which` gives a number that is too large.
+/// If `which` returns an index that is too large.
 #[inline]
-pub(crate) fn smallest_by_number(
+pub(crate) fn smallest_with_tie_break(
     mirrors: &[Mirror],
     key: impl Fn(&Mirror) -> u32,
     which: impl FnOnce(u64) -> u64,
@@ -31,6 +32,6 @@ pub(crate) fn smallest_by_number(
     if number == 1 {
         return smallest.1;
     }
-    let mut equals = slot_order(mirrors).filter(|&place| key(&mirrors[place]) == smallest.0);
-    equals.nth(which(number) as usize).expect("the number is below that of the equals")
+    let mut ties = slot_order(mirrors).filter(|&place| key(&mirrors[place]) == smallest.0);
+    ties.nth(which(number) as usize).expect("the index is below the number of ties")
 }

@@ -1,22 +1,22 @@
-//! Reads dealt out by address: the address space is cut into equal parts, and each belongs to one
-//! of the mirrors, in the order of their members.
+//! Address partitioning: the address space is divided into equal parts, one for each mirror in the
+//! order of their members.
 //!
-//! A policy does not know the volume's size. Ours: the address is where the read lies on the first
-//! of the members, and the space is that member's size.
+//! A policy does not have the volume's size. So the address is that of the read on the first of the
+//! members, and the space is that member's size.
 //!
-//! Source: `RD_GEOMETRY` in illumos `usr/src/uts/common/io/lvm/mirror/mirror.c`, which cuts a
+//! Source: `RD_GEOMETRY` in illumos `usr/src/uts/common/io/lvm/mirror/mirror.c`, which divides a
 //! metadevice into as many parts as submirrors run, rounded up to whole blocks.
 
 use super::smallest::first_smallest;
 use crate::member::Members;
 use crate::policy::Mirror;
 
-/// The place of the mirror to whose part, of so many, the read belongs.
+/// Position of the mirror that serves the read, if the address space has this many parts.
 ///
 /// # Panics
 /// If there are fewer mirrors than parts.
 #[inline]
-pub(crate) fn mirror_of_part(mirrors: &[Mirror], members: &Members, parts: usize) -> usize {
+pub(crate) fn mirror_of_partition(mirrors: &[Mirror], members: &Members, parts: usize) -> usize {
     let first = &mirrors[first_smallest(mirrors, |mirror| mirror.member)];
     let part_bytes = members[first.member].config.size_bytes.div_ceil(parts as u64);
     let part = (first.offset / part_bytes) as usize;

@@ -1,5 +1,5 @@
-//! btrfs's rotation: blocks read from the whole volume are counted, and a cycle number that grows
-//! by one for every so many blocks says whose turn it is.
+//! btrfs's rotation: the blocks read from the whole volume are counted, and the count divided by
+//! the length of a turn gives the mirror.
 //!
 //! Source: `btrfs_read_rr` in Linux `fs/btrfs/volumes.c` and the statistics it reads.
 
@@ -8,19 +8,22 @@ use crate::member::Members;
 use crate::policy::Mirror;
 use crate::units::SECTOR_BYTES;
 
-/// The count of blocks read and the length of a turn.
+/// Number of blocks read, and the length of a turn.
 #[derive(Debug)]
-pub(crate) struct Rotation {
+pub(crate) struct BlockRotation {
     blocks_read: u32,
     blocks_per_turn: u32,
 }
 
-impl Rotation {
+impl BlockRotation {
     /// Turns of `contiguous_bytes`, a multiple of the sector. A turn too long for the 32-bit count
     /// of blocks lasts as long as that count can.
-    pub(crate) fn new(contiguous_bytes: u64) -> Rotation {
+    pub(crate) fn new(contiguous_bytes: u64) -> BlockRotation {
         let blocks = contiguous_bytes / SECTOR_BYTES;
-        Rotation { blocks_read: 0, blocks_per_turn: blocks.clamp(1, u64::from(u32::MAX)) as u32 }
+        BlockRotation {
+            blocks_read: 0,
+            blocks_per_turn: blocks.clamp(1, u64::from(u32::MAX)) as u32,
+        }
     }
 
     /// Counts a member I/O if it is a read, whatever its purpose. The count wraps, as in btrfs.
@@ -36,16 +39,16 @@ impl Rotation {
         self.blocks_read
     }
 
-    /// Which of `parties` has its turn.
+    /// Index of the current one of `mirrors` mirrors.
     #[inline]
-    pub(crate) fn turn(&self, parties: u32) -> u32 {
-        (self.blocks_read / self.blocks_per_turn) % parties
+    pub(crate) fn turn(&self, mirrors: u32) -> u32 {
+        (self.blocks_read / self.blocks_per_turn) % mirrors
     }
 }
 
-/// The candidate (by its place in the slice) that comes `rank`-th when candidates are ordered by
-/// devid; `None` if there are not so many. The order of the slice follows free space and differs
-/// from chunk to chunk, that of the devids does not.
+/// Position of the candidate that is `rank`-th in the order of devids; `None` if there are fewer
+/// candidates. The order of the slice follows free space and differs from chunk to chunk, that of
+/// the devids does not.
 #[inline]
 pub(crate) fn nth_by_devid(
     mirrors: &[Mirror],
