@@ -1,81 +1,83 @@
 //! # Idea
-//! Each second the mean read latencies of all members are compared. One far beyond the others'
-//! quartiles collects points; with more than 20 it is not read for ten minutes (or the given time).
+//! Compares the mean read latencies of all members once a second. A member far beyond the quartiles
+//! of the others collects points; with more than 20 points it is not read for ten minutes (or the
+//! given time).
 //!
 //! # State
-//! Per member the reads and waits at the last comparison, its points, and until when it sits out.
+//! Per member the reads and waits at the last comparison, its points, and until when it is
+//! excluded.
 //!
 //! # Cost
-//! One comparison a mirror; each second a sort of the members' means.
+//! One comparison per mirror; each second a sort of the members' means.
 //!
 //! # Good at
-//! One disk of many that has become slower than the rest by far, without sending away one that is
-//! merely a little slow.
+//! One disk of many that has become far slower than the rest, without excluding one that is merely
+//! a little slow.
 //!
 //! # Bad at
-//! Fewer than six members: nothing happens. Below five nothing is compared, as in its origin; of
-//! five, the slowest is half of the third quartile, and so never far beyond it.
-//! Members that differ by design, which widen the fence until nothing lies beyond it.
-//! A second in which some member read nothing is not judged, so a policy that leaves one unread
-//! switches it off.
+//! - Fewer than six members: nothing happens. Below five, nothing is compared, as in the original.
+//!   With five, the slowest is half of the third quartile, and so never far beyond it.
+//! - Members that differ by design, which raise the limit until no member is beyond it.
+//! - A second in which some member read nothing is not evaluated, so a policy that leaves one
+//!   member unread disables the modifier.
 //!
 //! # Origin
-//! OpenZFS, `module/zfs/vdev_raidz.c`, August 2025, for raidz and dRAID: 1000 ms, a fence at the
-//! third quartile plus 50 times the spread between the quartiles (a quarter of the first at least),
-//! 1 to 5 points by how far beyond, 2 off for all each time as many outliers were found as there
-//! are members, out at more than 20, never more members at once than parity allows (here: copies
-//! less one). Ours: on mirrors at all; quartiles as medians of the lower and the upper half; what
-//! is counted until all are forgiven, which its descriptions leave open. Scrubs, which ignore it
-//! there, are not a policy's to choose here.
+//! OpenZFS, `module/zfs/vdev_raidz.c`, August 2025, for raidz and dRAID: 1000 ms, a limit at the
+//! third quartile plus 50 times the interquartile range (at least a quarter of the first quartile),
+//! 1 to 5 points by how far beyond, 2 points off for all each time as many outliers were found as
+//! there are members, excluded at more than 20, never more members at once than parity allows
+//! (here: copies less one). Added here: mirrors at all; quartiles as medians of the lower and the
+//! upper half; what is counted until points are taken off, which its descriptions leave open.
+//! Scrubs, which ignore it there, are not a policy's to choose here.
 
 use super::narrowed::choose_among;
-use super::{Built, Modifier, around};
+use super::{Built, Modifier, wrap};
 use crate::member::Members;
 use crate::policies::Build;
-use crate::policies::shared::averages::mean_wait_ns;
+use crate::policies::shared::mean_wait::mean_wait_ns;
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::Nanos;
 
 const COMPARE_EVERY: Nanos = Nanos::from_millis(1000);
 const MEMBERS_MIN: usize = 5;
-const FENCE_SPREADS: u64 = 50;
+const LIMIT_SPREADS: u64 = 50;
 const POINTS_MAX: u64 = 20;
 
 struct Autosit {
-    sit_out: Nanos,
+    exclusion: Nanos,
     next_comparison: Nanos,
-    sit_outs: i64,
-    /// Outliers found since all were forgiven.
+    exclusions: i64,
+    /// Number of outliers found since points were last taken off.
     outliers: usize,
-    members: Vec<Account>,
-    /// Means of the last comparison, in the order of the members; room kept for the next.
+    members: Vec<MemberScore>,
+    /// Means of the last comparison, in the order of the members; the allocation is reused.
     means_ns: Vec<u64>,
     sorted_ns: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Account {
+struct MemberScore {
     reads: u64,
     wait: Nanos,
     points: u64,
-    out_until: Option<Nanos>,
+    excluded_until: Option<Nanos>,
 }
 
-/// Builds the modifier from the milliseconds that a slow member sits out.
+/// Builds the modifier from the milliseconds for which a slow member is not read.
 pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
     let autosit = Autosit {
-        sit_out: Nanos::from_millis(build.values[0]),
+        exclusion: Nanos::from_millis(build.values[0]),
         next_comparison: COMPARE_EVERY,
-        sit_outs: 0,
+        exclusions: 0,
         outliers: 0,
         members: Vec::new(),
         means_ns: Vec::new(),
         sorted_ns: Vec::new(),
     };
-    around(inner, autosit)
+    wrap(inner, autosit)
 }
 
-/// The middle of sorted values, the mean of two where there are two.
+/// Median of sorted values.
 fn median(sorted: &[u64]) -> u64 {
     let middle = sorted.len() / 2;
     if sorted.len().is_multiple_of(2) {
@@ -88,12 +90,12 @@ fn median(sorted: &[u64]) -> u64 {
 impl Autosit {
     fn compare(&mut self, members: &Members, copies: u8, now: Nanos) {
         self.means_ns.clear();
-        for ((_, member), account) in members.iter().zip(&mut self.members) {
-            let reads = member.reads_completed - account.reads;
-            self.means_ns.push(mean_wait_ns(reads, member.read_wait - account.wait));
-            (account.reads, account.wait) = (member.reads_completed, member.read_wait);
-            if account.out_until.is_some_and(|until| until <= now) {
-                (account.out_until, account.points) = (None, 0);
+        for ((_, member), score) in members.iter().zip(&mut self.members) {
+            let reads = member.reads_completed - score.reads;
+            self.means_ns.push(mean_wait_ns(reads, member.read_wait - score.wait));
+            (score.reads, score.wait) = (member.reads_completed, member.read_wait);
+            if score.excluded_until.is_some_and(|until| until <= now) {
+                (score.excluded_until, score.points) = (None, 0);
             }
         }
         self.sorted_ns.clone_from(&self.means_ns);
@@ -105,18 +107,18 @@ impl Autosit {
         let first = median(&self.sorted_ns[..number / 2]);
         let third = median(&self.sorted_ns[number.div_ceil(2)..]);
         let spread = (third - first).max(first / 4).max(1);
-        self.judge(third + FENCE_SPREADS * spread, spread);
-        self.send_out(usize::from(copies) - 1, now);
+        self.add_points(third + LIMIT_SPREADS * spread, spread);
+        self.exclude(usize::from(copies) - 1, now);
     }
 
-    /// Gives the slowest its points if it lies beyond the fence; forgives all from time to time.
-    fn judge(&mut self, fence_ns: u64, spread_ns: u64) {
+    /// Gives the slowest its points if it is beyond the limit; takes points off all from time to time.
+    fn add_points(&mut self, limit_ns: u64, spread_ns: u64) {
         let slowest = self.means_ns.iter().max().copied().expect("there are members");
-        if slowest <= fence_ns {
+        if slowest <= limit_ns {
             return;
         }
         let place = self.means_ns.iter().position(|&mean_ns| mean_ns == slowest);
-        let points = ((slowest - fence_ns) / spread_ns).clamp(1, 5);
+        let points = ((slowest - limit_ns) / spread_ns).clamp(1, 5);
         self.members[place.expect("the slowest is one of them")].points += points;
         self.outliers += 1;
         if self.outliers >= self.members.len() {
@@ -125,13 +127,16 @@ impl Autosit {
         }
     }
 
-    fn send_out(&mut self, out_max: usize, now: Nanos) {
-        let mut out = self.members.iter().filter(|it| it.out_until.is_some()).count();
-        for account in &mut self.members {
-            if account.points > POINTS_MAX && account.out_until.is_none() && out < out_max {
-                account.out_until = Some(now + self.sit_out);
-                self.sit_outs += 1;
-                out += 1;
+    fn exclude(&mut self, excluded_max: usize, now: Nanos) {
+        let mut excluded = self.members.iter().filter(|it| it.excluded_until.is_some()).count();
+        for score in &mut self.members {
+            if score.points > POINTS_MAX
+                && score.excluded_until.is_none()
+                && excluded < excluded_max
+            {
+                score.excluded_until = Some(now + self.exclusion);
+                self.exclusions += 1;
+                excluded += 1;
             }
         }
     }
@@ -150,15 +155,16 @@ impl Modifier for Autosit {
             self.compare(members, read.copies, ctx.now);
             self.next_comparison = ctx.now + COMPARE_EVERY;
         }
-        let is_in = |mirror: &Mirror| self.members[mirror.member.get()].out_until.is_none();
-        choose_among(inner, read, mirrors, members, ctx, is_in)
+        let is_included =
+            |mirror: &Mirror| self.members[mirror.member.get()].excluded_until.is_none();
+        choose_among(inner, read, mirrors, members, ctx, is_included)
     }
 
     fn on_members_change(&mut self, members: &Members) {
-        self.members.resize(members.len(), Account::default());
+        self.members.resize(members.len(), MemberScore::default());
     }
 
     fn counters(&self) -> Vec<Counter> {
-        vec![Counter { member: None, name: "sit_outs", value: self.sit_outs }]
+        vec![Counter { member: None, name: "exclusions", value: self.exclusions }]
     }
 }

@@ -1,32 +1,34 @@
 //! # Idea
-//! A read that takes longer than nearly all of its kind is read again from another mirror, and the
-//! first answer counts. How long that is, is learnt: the wait that 95 % of the reads of about its
-//! length stay below. At most 5 % of the reads are hedged. Both figures can be given.
+//! A read that takes longer than 95 % of the reads of similar length is read again from another
+//! mirror, and the first answer completes it. The wait that 95 % of the reads stay below is
+//! estimated for each length. At most 5 % of the reads are hedged. Both figures are parameters.
 //!
 //! # State
-//! An estimate of the quantile for each power of two of the length; the budget; how many hedges.
+//! An estimate of the quantile for each power of two of the length; the budget; the number of
+//! hedges.
 //!
 //! # Cost
 //! A scan for the other mirror; an extra member read for each hedge.
 //!
 //! # Good at
-//! Short stalls that no queue tells of (garbage collection, a recovery of the disk): p99.9 from
-//! 1800 to 74 ms for 2 % more requests in a cluster (Dean and Barroso, as retold).
+//! Short stalls that no queue shows (garbage collection, error recovery of the disk): p99.9 from
+//! 1800 to 74 ms for 2 % more requests in a cluster (Dean and Barroso).
 //!
 //! # Bad at
-//! Overload: when everything is slow there is nothing to gain, and the budget alone holds it back.
-//! Members that cannot withdraw a queued read pay for the loser.
-//! A member that is slow for good: that is the policy's to learn, or `fail-slow`'s.
+//! - Overload: when everything is slow there is nothing to gain, and only the budget limits the
+//!   extra reads.
+//! - Members that cannot withdraw a queued read: they serve the losing read as well.
+//! - A member that is permanently slow: that is for the policy, or for `fail-slow`.
 //!
 //! # Origin
-//! Dean and Barroso, "The Tail at Scale", CACM 56(2), 2013, "hedged requests". Ours: classes by
-//! length; the estimate (a step of a 64th towards each sample, weighted by the quantile); no hedge
-//! before 64 reads of a class; a budget that saves up ten hedges at most, and that a stall may
-//! overdraw by what is in flight, to be paid back before the next; the other mirror is that
-//! with the fewest in flight; and a 32nd is waited beyond the estimate, which is more than its
-//! error, so that a member whose reads all take the same time is not hedged.
+//! Dean and Barroso, "The Tail at Scale", CACM 56(2), 2013, "hedged requests". Added here: classes
+//! by length; the estimate (a step of a 64th towards each sample, weighted by the quantile); no
+//! hedge before 64 reads of a class; a budget that saves up ten hedges at most, and that a stall
+//! may overdraw by the reads in flight, to be paid back before the next; the other mirror is the
+//! one with the fewest I/O in flight; and the hedge is sent a 32nd later than the estimate, which
+//! is more than its error, so that a member whose reads all take the same time is not hedged.
 
-use super::{Built, Modifier, around};
+use super::{Built, Modifier, wrap};
 use crate::io::{IoError, MemberIo, Op, Outcome, Purpose, ReadRole};
 use crate::member::Members;
 use crate::policies::Build;
@@ -34,11 +36,11 @@ use crate::policies::shared::second_choice::shortest_of_others;
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::Nanos;
 
-/// Reads of a class before its quantile is trusted.
+/// Number of reads of a class before its quantile is used.
 const SAMPLES_MIN: u32 = 64;
-/// What one hedge costs in the budget's hundredths of a read.
+/// Cost of a hedge in the budget's hundredths of a read.
 const HEDGE_COST: i64 = 100;
-/// The most that is saved up.
+/// Upper bound of the saved budget.
 const SAVED_MAX: i64 = 10 * HEDGE_COST;
 
 struct Hedge {
@@ -50,7 +52,7 @@ struct Hedge {
     classes: [Class; 64],
 }
 
-/// What is known of reads of about one length.
+/// Estimate for reads of similar length.
 #[derive(Clone, Copy, Default)]
 struct Class {
     wait_ns: u64,
@@ -61,18 +63,18 @@ struct Class {
 pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
     let (quantile_percent, budget_percent) = (build.values[0], build.values[1] as i64);
     let (saved, hedges, classes) = (0, 0, [Class::default(); 64]);
-    around(inner, Hedge { quantile_percent, budget_percent, saved, hedges, classes })
+    wrap(inner, Hedge { quantile_percent, budget_percent, saved, hedges, classes })
 }
 
-/// The place of a length's class.
+/// Index of the class of a length.
 fn class_of(length: u64) -> usize {
     63 - length.max(1).leading_zeros() as usize
 }
 
 impl Class {
-    /// Moves the estimate towards a sample: in balance, as many percent of the samples lie below
-    /// as are asked for. The steps are relative, so the scale of waits does not matter.
-    fn learn(&mut self, wait_ns: u64, quantile_percent: u64) {
+    /// Moves the estimate towards a sample. In equilibrium, `quantile_percent` of the samples lie
+    /// below it. The steps are relative, so the scale of waits does not matter.
+    fn add(&mut self, wait_ns: u64, quantile_percent: u64) {
         if self.samples == 0 {
             self.wait_ns = wait_ns;
         }
@@ -118,10 +120,10 @@ impl Modifier for Hedge {
         let is_sample =
             io.op == Op::Read && io.purpose == Purpose::User && io.role != ReadRole::Extra;
         match outcome.result {
-            Ok(()) if is_sample => class.learn(outcome.wait.0, self.quantile_percent),
-            // It would have waited longer than this, and that was too long already.
+            Ok(()) if is_sample => class.add(outcome.wait.0, self.quantile_percent),
+            // Its hedge was faster: the read would have waited longer than this.
             Err(IoError::Cancelled) if is_sample => {
-                class.learn(outcome.wait.0, self.quantile_percent);
+                class.add(outcome.wait.0, self.quantile_percent);
             }
             _ => {}
         }

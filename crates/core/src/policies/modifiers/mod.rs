@@ -1,9 +1,9 @@
-//! Modifiers: rules that wrap any policy, written behind it: `zfs/mirror+hedge`.
+//! Modifiers: rules that wrap any policy and are written after it, as in `zfs/mirror+hedge`.
 //!
-//! A modifier narrows what its policy may choose from, or makes more of what it chose. It is one
-//! file here and one row of [`ALL`]. Rows stand from the inside out: whatever the order in which
-//! people write them, what reads twice is asked after what narrows the choice, so that a second
-//! read never goes where a first one would not.
+//! A modifier restricts the mirrors from which its policy chooses, or adds a second read to the
+//! choice. It is one file here and one row of [`ALL`]. Rows are in the order from the innermost to
+//! the outermost, whatever the order in a policy string: a modifier that reads twice is inside one
+//! that restricts the choice, so that a second read never goes where a first one may not.
 
 mod autosit;
 mod fail_slow;
@@ -23,49 +23,49 @@ use crate::units::Nanos;
 
 pub use table::ALL;
 
-/// One modifier: its name, what it takes, where it comes from, and how to build it.
+/// One modifier: name, parameters, origin, and constructor.
 #[derive(Debug)]
 pub struct ModifierInfo {
-    /// Its name, as written behind a plus sign.
+    /// Name, as written after a plus sign.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// What the modifier does, in one line.
     pub summary: &'static str,
-    /// What may follow the name, each after a colon, in this order.
+    /// Values that may follow the name, each after a colon, in this order.
     pub parameters: &'static [ParameterInfo],
     /// Where the rule was defined.
     pub origin: Origin,
-    /// Modifiers and policies that it cannot stand beside.
+    /// Modifiers and policies with which it cannot be combined.
     pub excludes: &'static [&'static str],
-    /// Whether it may be written more than once, each time with another value.
+    /// True if it may be given more than once, each time with a different value.
     pub repeatable: bool,
-    /// Builds it around a policy; `build` holds a value for each of `parameters`.
+    /// Wraps a policy; `build` holds a value for each of `parameters`.
     pub build: fn(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built,
     pub(super) source: &'static str,
 }
 
-/// A policy with a modifier around it, or why there cannot be one.
+/// A policy wrapped in a modifier, or the reason why that is impossible.
 pub type Built = Result<Box<dyn ReadPolicy>, PolicyError>;
 
-/// The row with this name.
+/// Finds the row with this name.
 pub fn find(name: &str) -> Option<&'static ModifierInfo> {
     ALL.iter().find(|info| info.name == name)
 }
 
 impl ModifierInfo {
-    /// The modifier's page, under the same headings as a policy's.
+    /// The modifier's page, with the same headings as a policy's.
     pub fn page(&self) -> String {
         super::page_of(self.source)
     }
 
-    /// How it is written with its parameters: `+hedge[:quantile[:budget]]`.
+    /// Syntax of the modifier with its parameters: `+hedge[:quantile[:budget]]`.
     pub fn usage(&self) -> String {
         super::usage_of(&format!("+{}", self.name), self.parameters)
     }
 }
 
-/// What a modifier does; what it leaves out, its policy does alone.
+/// Behaviour of a modifier. Methods with a default leave everything to the policy.
 pub(super) trait Modifier: Send {
-    /// Chooses with the help of the policy inside.
+    /// Chooses, using the wrapped policy.
     fn choose(
         &mut self,
         inner: &mut dyn ReadPolicy,
@@ -84,20 +84,20 @@ pub(super) trait Modifier: Send {
     /// As [`ReadPolicy::on_members_change`].
     fn on_members_change(&mut self, _members: &Members) {}
 
-    /// Counters of its own, shown behind those of the policy.
+    /// Counters of the modifier, listed after those of the policy.
     fn counters(&self) -> Vec<Counter> {
         Vec::new()
     }
 }
 
-/// A policy with a modifier around it.
+/// A policy wrapped in a modifier.
 struct Modified<M> {
     inner: Box<dyn ReadPolicy>,
     modifier: M,
 }
 
-/// Puts a modifier around a policy.
-fn around<M: Modifier + 'static>(inner: Box<dyn ReadPolicy>, modifier: M) -> Built {
+/// Wraps a policy in a modifier.
+fn wrap<M: Modifier + 'static>(inner: Box<dyn ReadPolicy>, modifier: M) -> Built {
     Ok(Box::new(Modified { inner, modifier }))
 }
 
@@ -133,7 +133,7 @@ impl<M: Modifier> ReadPolicy for Modified<M> {
         counters
     }
 
-    /// What the policy inside thinks of every mirror, whether or not it will be shown all.
+    /// Reasons of the wrapped policy for every mirror, including those that the modifier excludes.
     fn explain(
         &self,
         read: &Read,

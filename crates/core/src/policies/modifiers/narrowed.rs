@@ -1,26 +1,26 @@
-//! Asking a policy about some of the mirrors only.
+//! Choice among some of the mirrors only.
 //!
-//! The others are to it what a missing copy is: `btrfs/round-robin`, for one, gives their turn to
-//! the lowest stripe that is left.
+//! To the policy, the others are missing copies: `btrfs/round-robin`, for example, gives their turn
+//! to the lowest stripe that is left.
 
 use crate::member::Members;
 use crate::policies::MIRRORS_MAX;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-/// What `inner` chooses among the mirrors that are `wanted`, or among all where none is. As the
-/// volume does, it asks nothing where one is left.
+/// Returns what `inner` chooses among the mirrors that are `allowed`, or among all if none is. As in
+/// the volume, the policy is not called if only one is left.
 pub(super) fn choose_among(
     inner: &mut dyn ReadPolicy,
     read: &Read,
     mirrors: &[Mirror],
     members: &Members,
     ctx: &mut Ctx<'_>,
-    wanted: impl Fn(&Mirror) -> bool,
+    allowed: impl Fn(&Mirror) -> bool,
 ) -> Choice {
     let mut list = [mirrors[0]; MIRRORS_MAX];
     let mut places = [0; MIRRORS_MAX];
     let mut count = 0;
-    for (place, mirror) in mirrors.iter().enumerate().filter(|(_, mirror)| wanted(mirror)) {
+    for (place, mirror) in mirrors.iter().enumerate().filter(|(_, mirror)| allowed(mirror)) {
         (list[count], places[count]) = (*mirror, place);
         count += 1;
     }

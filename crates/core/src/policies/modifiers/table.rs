@@ -1,12 +1,13 @@
-//! The table of modifiers, from the inside out: what reads twice first, what narrows last.
+//! The table of modifiers, from the innermost to the outermost: those that read twice come first,
+//! those that restrict the choice last.
 
 use super::{ModifierInfo, autosit, fail_slow, hedge, prefer_member, tied, write_mostly};
 use crate::policies::{Origin, ParameterInfo, Unit, origins};
 
-/// Policies and modifiers that read twice already.
+/// Policies and modifiers that read twice.
 const READ_TWICE: &[&str] = &["hedge", "tied", "crucible/read-all-first"];
-/// Modifiers that let slow members sit out.
-const SIT_OUT: &[&str] = &["autosit", "fail-slow"];
+/// Modifiers that exclude slow members.
+const EXCLUDE_SLOW: &[&str] = &["autosit", "fail-slow"];
 
 const fn devid(meaning: &'static str) -> ParameterInfo {
     ParameterInfo {
@@ -25,7 +26,7 @@ const QUANTILE: ParameterInfo = ParameterInfo {
     default: Some(95),
     range: 50..=99,
     multiple_of: 1,
-    meaning: "how many of the reads of a length answer before a second is sent",
+    meaning: "percentage of the reads of similar length that complete before a second read is sent",
 };
 
 const BUDGET: ParameterInfo = ParameterInfo {
@@ -34,7 +35,7 @@ const BUDGET: ParameterInfo = ParameterInfo {
     default: Some(5),
     range: 1..=100,
     multiple_of: 1,
-    meaning: "how many of the reads may be hedged in the long run",
+    meaning: "percentage of the reads that may be hedged in the long run",
 };
 
 const AFTER: ParameterInfo = ParameterInfo {
@@ -43,16 +44,16 @@ const AFTER: ParameterInfo = ParameterInfo {
     default: Some(1),
     range: 0..=10_000,
     multiple_of: 1,
-    meaning: "how long a read waits in its first queue alone",
+    meaning: "time that a read waits in its first queue only",
 };
 
-const SIT_OUT_TIME: ParameterInfo = ParameterInfo {
+const EXCLUSION_TIME: ParameterInfo = ParameterInfo {
     name: "time",
     unit: Unit::Millis,
     default: Some(600_000),
     range: 1000..=86_400_000,
     multiple_of: 1,
-    meaning: "how long a slow member is not read",
+    meaning: "time for which a slow member is not read",
 };
 
 const THRESHOLD: ParameterInfo = ParameterInfo {
@@ -61,7 +62,7 @@ const THRESHOLD: ParameterInfo = ParameterInfo {
     default: Some(200),
     range: 110..=10_000,
     multiple_of: 1,
-    meaning: "how slow, against its fastest peer, is too slow",
+    meaning: "latency above which a member is excluded, relative to its fastest peer",
 };
 
 const TAIL_AT_SCALE: Origin = Origin {
@@ -75,7 +76,7 @@ const TAIL_AT_SCALE: Origin = Origin {
 pub const ALL: &[ModifierInfo] = &[
     ModifierInfo {
         name: "hedge",
-        summary: "a read slower than 95 % of its kind is read again elsewhere",
+        summary: "a read slower than 95 % of the reads of its length is read again from another mirror",
         parameters: &[QUANTILE, BUDGET],
         origin: TAIL_AT_SCALE,
         excludes: READ_TWICE,
@@ -85,7 +86,7 @@ pub const ALL: &[ModifierInfo] = &[
     },
     ModifierInfo {
         name: "tied",
-        summary: "a read waits in two queues and is served where it is next first",
+        summary: "a read waits in two queues and is served where it is first in line sooner",
         parameters: &[AFTER],
         origin: TAIL_AT_SCALE,
         excludes: READ_TWICE,
@@ -95,15 +96,15 @@ pub const ALL: &[ModifierInfo] = &[
     },
     ModifierInfo {
         name: "autosit",
-        summary: "a member far slower than all others is not read for ten minutes",
-        parameters: &[SIT_OUT_TIME],
+        summary: "a member far slower than all others is not read for ten minutes (six members at least)",
+        parameters: &[EXCLUSION_TIME],
         origin: Origin {
             version: "August 2025",
             file: "module/zfs/vdev_raidz.c",
             authors: "OpenZFS contributors",
             ..origins::ZFS
         },
-        excludes: SIT_OUT,
+        excludes: EXCLUDE_SLOW,
         repeatable: false,
         build: autosit::build,
         source: include_str!("autosit.rs"),
@@ -118,14 +119,14 @@ pub const ALL: &[ModifierInfo] = &[
             file: "LatencyAwarePolicy.java",
             authors: "DataStax",
         },
-        excludes: SIT_OUT,
+        excludes: EXCLUDE_SLOW,
         repeatable: false,
         build: fail_slow::build,
         source: include_str!("fail_slow.rs"),
     },
     ModifierInfo {
         name: "prefer-member",
-        summary: "what has a mirror on this member is read from it",
+        summary: "a block that has a mirror on this member is read from it",
         parameters: &[devid("the member to read from")],
         origin: Origin {
             system: "VxVM",
@@ -140,8 +141,8 @@ pub const ALL: &[ModifierInfo] = &[
     },
     ModifierInfo {
         name: "write-mostly",
-        summary: "this member is read only where no other can serve",
-        parameters: &[devid("the member to leave alone")],
+        summary: "this member is read only where no other mirror can serve",
+        parameters: &[devid("the member to avoid")],
         origin: Origin { file: "drivers/md/raid1.c", ..origins::MD },
         excludes: &[],
         repeatable: true,

@@ -1,31 +1,34 @@
 //! # Idea
-//! A read waits in two queues. Where it is next in line first it is served; the other is withdrawn.
-//! The first queue is the policy's choice, the second the shortest of the others, which it joins a
-//! little later (1 ms, or the given time) if it is not next in line by then.
+//! A read waits in two queues. Where it is first in line it is served; the other entry is
+//! withdrawn. The first queue is the policy's choice. The second is the shortest of the others,
+//! which the read joins a little later (1 ms, or the given time) if it is not first in line in the
+//! first queue.
 //!
 //! # State
 //! None of its own.
 //!
 //! # Cost
 //! A scan for the second queue; one more member I/O for each read that has to wait, most of which
-//! are withdrawn again where the member allows it.
+//! are withdrawn where the member allows it.
 //!
 //! # Good at
-//! Queues whose length says little about the wait: it finds the shorter wait without knowing it.
-//! In a cluster file system, idle: median -16 %, p99.9 98 to 61 ms; loaded: p99.9 159 to 108 ms
-//! (Dean and Barroso, as retold).
+//! Queues whose length does not predict the wait: the read is served from the queue with the
+//! shorter wait. In a cluster file system, idle: median -16 %, p99.9 98 to 61 ms; loaded: p99.9 159
+//! to 108 ms (Dean and Barroso).
 //!
 //! # Bad at
-//! Members that reorder their queue: what is next in line is then guessed, and both may be served.
-//! Members that cannot withdraw a queued read (SATA disks without "abort selected"): then it reads
-//! almost everything twice that has to wait.
+//! - Members that reorder their queue: which read is first in line is then a guess, and both may be
+//!   served.
+//! - Members that cannot withdraw a queued read (SATA disks without "abort selected"): almost every
+//!   read that has to wait is then read twice.
 //!
 //! # Origin
 //! Dean and Barroso, "The Tail at Scale", CACM 56(2), 2013, "tied requests"; Yu et al., "Trading
 //! Capacity for Performance in a Disk Array", OSDI 2000, duplicate requests that are cancelled when
-//! one starts. Servers there tell each other when they begin; a volume tells by what is in flight.
+//! one starts. Servers there notify each other when they begin; a volume uses its own count of I/O
+//! in flight.
 
-use super::{Built, Modifier, around};
+use super::{Built, Modifier, wrap};
 use crate::member::Members;
 use crate::policies::Build;
 use crate::policies::shared::second_choice::shortest_of_others;
@@ -36,9 +39,9 @@ struct Tied {
     after: Nanos,
 }
 
-/// Builds the modifier from the milliseconds that the first queue has the read alone.
+/// Builds the modifier from the milliseconds for which the read waits in the first queue only.
 pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
-    around(inner, Tied { after: Nanos::from_millis(build.values[0]) })
+    wrap(inner, Tied { after: Nanos::from_millis(build.values[0]) })
 }
 
 impl Modifier for Tied {

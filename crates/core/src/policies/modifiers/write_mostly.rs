@@ -1,27 +1,27 @@
 //! # Idea
-//! Nothing is read from this member while another mirror can serve: for a copy that is slow, far
-//! away or dear to read. Written again for each such member.
+//! Reads from this member only where no other mirror can serve: for a copy that is slow, far away
+//! or expensive to read. May be given once for each such member.
 //!
 //! # State
 //! The member.
 //!
 //! # Cost
-//! One comparison a mirror.
+//! One comparison per mirror.
 //!
 //! # Good at
-//! An SSD mirrored on an HDD; a copy behind a slow line.
+//! An SSD mirrored on an HDD; a copy behind a slow link.
 //!
 //! # Bad at
-//! Load: the other mirrors carry all of it, even where this one would have helped.
-//! Chunks of which every mirror is on such a member are read as if there were no modifier.
+//! Load: the other mirrors serve all of it, even where this one would have helped. Chunks of which
+//! every mirror is on such a member are read as if there were no modifier.
 //!
 //! # Origin
-//! Linux md, `mdadm --write-mostly` and the WriteMostly flag in `drivers/md/raid1.c`; LVM has it as
-//! `lvchange --writemostly`. There it is a property of the member, as it can be here in the array
-//! file (`write_mostly`); the modifier tries it without changing the array.
+//! Linux md, `mdadm --write-mostly` and the WriteMostly flag in `drivers/md/raid1.c`; in LVM
+//! `lvchange --writemostly`. There it is a property of the member, as in the array file here
+//! (`write_mostly`); the modifier tries it without changing the array.
 
 use super::narrowed::choose_among;
-use super::{Built, Modifier, around};
+use super::{Built, Modifier, wrap};
 use crate::member::{MemberIndex, Members};
 use crate::policies::Build;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -32,7 +32,7 @@ struct WriteMostly {
 
 /// Builds the modifier from the devid of the member to avoid.
 pub(super) fn build(build: &Build<'_>, inner: Box<dyn ReadPolicy>) -> Built {
-    around(inner, WriteMostly { avoided: build.member(build.values[0])? })
+    wrap(inner, WriteMostly { avoided: build.member(build.values[0])? })
 }
 
 impl Modifier for WriteMostly {

@@ -1,7 +1,7 @@
 //! Golden decisions of kakra's policies: the lowest mean, the 25 % band, rehabilitation, queues.
 
 use super::script::{Script, Step, complete, follow, members, read, read_by, read_long};
-use crate::policies::shared::checkpoint::{CHECKPOINT_AGE, PROBE_DECISIONS};
+use crate::policies::shared::checkpointed_mean::{CHECKPOINT_AGE, PROBE_DECISIONS};
 use crate::units::KIB;
 
 #[test]

@@ -96,7 +96,7 @@ fn fail_slow_sends_out_who_is_twice_as_slow_and_tries_again() {
         read(0, 2, "the second"),
         read(0, 3, "ten seconds are over: it is measured anew"),
     ]);
-    assert_eq!(script.counter("sit_outs", None), 1);
+    assert_eq!(script.counter("exclusions", None), 1);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn autosit_forgives_two_points_after_as_many_outliers_as_members() {
         let because = "2 points a second, 2 off at the sixth and the twelfth: 10, 20, not more";
         script.follow(&[Step::Wait { millis: 1000 }, read(0, 1, because)]);
         script.play(&complete(1, 170));
-        assert_eq!(script.counter("sit_outs", None), 0, "second {second}");
+        assert_eq!(script.counter("exclusions", None), 0, "second {second}");
     }
     measure(&mut script, &[170, 10, 11, 12, 13, 14]);
     script.follow(&[Step::Wait { millis: 1000 }, read(0, 2, "22 points in the thirteenth")]);
@@ -171,7 +171,7 @@ fn autosit_ignores_small_arrays_and_seconds_with_an_unread_member() {
             script.follow(&[Step::Wait { millis: 1000 }, read(0, 1, because)]);
             script.play(&complete(1, 10));
         }
-        assert_eq!(script.counter("sit_outs", None), 0);
+        assert_eq!(script.counter("exclusions", None), 0);
     }
 }
 
