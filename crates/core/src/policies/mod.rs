@@ -1,14 +1,14 @@
-//! Every read policy, and the one table that lists them.
+//! Read policies, and the table that lists them.
 //!
-//! The CLI's listing, the docs, the golden tests, the lab's matrix and the reports iterate [`all`].
-//! Adding a policy is one file here, one `mod` line and one row of the folder `table`. A row names
-//! the policy, what it takes, where it comes from, and how to build it; its page is the header of
-//! its own source.
+//! The listing of the command line, the documentation, the golden tests, the default comparison and
+//! the reports iterate [`all`]. A policy is one file here, one `mod` line and one row in the folder
+//! `table`. The row has its name, parameters, origin and constructor; its page is the header of its
+//! source file.
 //!
-//! Policies are named `family/name`. A short alias exists where it cannot be mistaken; `btrfs` owns
-//! the plain names that its sysfs file has or was proposed to have (`pid`, `round-robin`, `devid`,
-//! `latency`), `kakra` owns `latency-rr` and `queue`. Rules that two policies share live in the
-//! module `shared`, under a name of their own.
+//! Policies are named `family/name`. A policy has a short alias if that is unambiguous. `btrfs` has
+//! the aliases that its sysfs file accepts or was proposed to accept (`pid`, `round-robin`, `devid`,
+//! `latency`), `kakra` has `latency-rr` and `queue`. Rules that several policies use are in the
+//! module `shared`.
 
 mod bcachefs_inverse_square_latency;
 mod btrfs_devid;
@@ -82,19 +82,19 @@ use std::ops::RangeInclusive;
 pub use spec::{PolicyError, Spec, parse_list};
 pub use table::{FAMILIES, all};
 
-/// The most mirrors a policy can be shown at once: four times what raid1c4 has.
+/// Maximum number of mirrors of a read: four times that of raid1c4.
 pub const MIRRORS_MAX: usize = 16;
 
-/// One policy: its names, what it takes, where it comes from, and how to build it.
+/// One policy: names, parameters, origin, and constructor.
 #[derive(Debug)]
 pub struct PolicyInfo {
     /// Canonical name, `family/name`.
     pub name: &'static str,
-    /// Short names that mean this policy and no other.
+    /// Short names of this policy.
     pub aliases: &'static [&'static str],
-    /// What it does, in one line.
+    /// What the policy does, in one line.
     pub summary: &'static str,
-    /// What may follow the name, each after a colon, in this order.
+    /// Values that may follow the name, each after a colon, in this order.
     pub parameters: &'static [ParameterInfo],
     /// Where the rule was defined.
     pub origin: Origin,
@@ -106,63 +106,63 @@ pub struct PolicyInfo {
 /// Where a policy's rule was defined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
-    /// The system it belongs to.
+    /// System that the policy is from.
     pub system: &'static str,
-    /// Which version of it.
+    /// Version of the system.
     pub version: &'static str,
-    /// The file or thread that defines it.
+    /// File, mail thread or paper that defines it.
     pub file: &'static str,
-    /// Who wrote it, with a mail address where it is published.
+    /// Its authors, with a mail address where that is published.
     pub authors: &'static str,
 }
 
-/// A value that may follow a policy's name.
+/// A value that may follow the name of a policy or modifier.
 #[derive(Debug)]
 pub struct ParameterInfo {
-    /// Its name, as used in messages.
+    /// Name of the parameter, for messages.
     pub name: &'static str,
-    /// What its number counts.
+    /// Unit of its values.
     pub unit: Unit,
-    /// Its value if none is written; `None` for the first devid of the array.
+    /// Value if none is given; `None` for the first devid of the array.
     pub default: Option<u64>,
     /// Accepted values, before rounding.
     pub range: RangeInclusive<u64>,
-    /// A value is rounded up to a multiple of this.
+    /// Values are rounded up to a multiple of this.
     pub multiple_of: u64,
-    /// What it changes.
+    /// Effect of the parameter, as a noun phrase.
     pub meaning: &'static str,
 }
 
-/// What a parameter's number counts.
+/// Unit of a parameter's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// Bytes; written with or without a suffix K, M, G, T, P or E, each 1024 of the one before.
+    /// Bytes, optionally with a suffix K, M, G, T, P or E (powers of 1024).
     Bytes,
     /// A devid.
     Devid,
-    /// A plain number of whatever the parameter's name says.
+    /// A number without a unit.
     Count,
-    /// Hundredths; written with or without a percent sign.
+    /// Hundredths, optionally with a percent sign.
     Percent,
-    /// Milliseconds; written `500ms` or `10s`, a plain number being milliseconds.
+    /// Milliseconds: `500ms`, `10s`, or a plain number of milliseconds.
     Millis,
-    /// One of these words; its value is its place.
+    /// One of these words; the value is its index.
     Word(&'static [&'static str]),
 }
 
-/// What a policy is built from.
+/// Input of a constructor.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
-    /// What is built, for messages.
+    /// Name of what is built, for messages.
     pub name: &'a str,
-    /// A value for each of the policy's parameters, in their order.
+    /// A value for each parameter, in their order.
     pub values: &'a [u64],
-    /// The devids of the array, in the order of its members.
+    /// Devids of the array, in the order of its members.
     pub devids: &'a [u64],
 }
 
 impl PolicyInfo {
-    /// The part of the name before the slash.
+    /// Part of the name before the slash.
     pub fn family(&self) -> &'static str {
         self.name.split_once('/').expect("a canonical name is family/name").0
     }
@@ -172,14 +172,14 @@ impl PolicyInfo {
         page_of(self.source)
     }
 
-    /// How its name is written with its parameters: `btrfs/round-robin[:bytes]`.
+    /// Syntax of the policy with its parameters: `btrfs/round-robin[:bytes]`.
     pub fn usage(&self) -> String {
         usage_of(self.name, self.parameters)
     }
 }
 
 impl Build<'_> {
-    /// The member with this devid.
+    /// Finds the member with this devid.
     ///
     /// # Errors
     /// If there is none: [`PolicyError::UnknownDevid`].
@@ -194,7 +194,7 @@ impl Build<'_> {
     }
 }
 
-/// The header of a source, as Markdown.
+/// Header of a source file, as Markdown.
 fn page_of(source: &str) -> String {
     let header = source.lines().map_while(|line| line.strip_prefix("//!"));
     let lines: Vec<&str> = header.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
@@ -207,7 +207,7 @@ fn usage_of(name: &str, parameters: &[ParameterInfo]) -> String {
 }
 
 impl ParameterInfo {
-    /// What a value must be, for messages: `a size (such as 64K) from 32K to 1M`.
+    /// Description of the accepted values, for messages: `a size (such as 64K) from 32K to 1M`.
     pub fn expected(&self) -> String {
         let (least, most) = (*self.range.start(), *self.range.end());
         let what = match self.unit {
@@ -226,7 +226,7 @@ impl ParameterInfo {
         }
     }
 
-    /// A value as people write it; reading that gives the value.
+    /// Formats a value so that parsing the text gives the value.
     pub fn written(&self, value: u64) -> String {
         match self.unit {
             Unit::Bytes => value::shortest_size(value),
@@ -239,12 +239,12 @@ impl ParameterInfo {
     }
 }
 
-/// The row with this canonical name or alias.
+/// Finds the row with this canonical name or alias.
 pub fn find(name: &str) -> Option<&'static PolicyInfo> {
     all().find(|info| info.name == name || info.aliases.contains(&name))
 }
 
-/// The names of the families, in the order in which they are listed.
+/// Names of the families, in the order of the listing.
 fn families() -> Vec<&'static str> {
     FAMILIES.iter().map(|family| family[0].family()).collect()
 }

@@ -1,4 +1,4 @@
-//! Where the families of policies come from; a row that differs from its family says in what.
+//! Origins of the families of policies; a row overrides the fields in which it differs.
 
 use super::Origin;
 

@@ -25,14 +25,14 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "gmirror/split",
         aliases: &["split"],
-        summary: "large reads are cut, a piece from each mirror; small ones take turns",
+        summary: "large reads are split, a piece from each mirror; small ones take turns",
         parameters: &[ParameterInfo {
             name: "slice",
             unit: Unit::Bytes,
             default: Some(4096),
             range: 1..=i64::MAX as u64,
             multiple_of: 1,
-            meaning: "the longest read that is not cut",
+            meaning: "longest read that is not split",
         }],
         origin: GMIRROR,
         build: gmirror_split::build,

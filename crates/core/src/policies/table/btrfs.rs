@@ -1,4 +1,4 @@
-//! Rows of btrfs as it is, as it was proposed to be, and as its users patch it.
+//! Rows of btrfs: merged policies, patches that were not merged, and kakra's patch set.
 
 use super::parameters::*;
 use crate::policies::origins::*;
@@ -8,7 +8,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/pid",
         aliases: &["pid"],
-        summary: "the reader's process id picks the stripe",
+        summary: "the reader's process id selects the stripe",
         parameters: &[],
         origin: Origin {
             version: "the default of every version",
@@ -21,7 +21,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/round-robin",
         aliases: &["round-robin"],
-        summary: "mirrors take turns, by blocks read from the whole volume",
+        summary: "mirrors take turns by the number of blocks read from the volume",
         parameters: &[CONTIGUOUS_BYTES],
         origin: BTRFS,
         build: btrfs_round_robin::build,
@@ -30,10 +30,10 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/rotation",
         aliases: &["rotation"],
-        summary: "mirrors take turns, by reads of the whole volume",
+        summary: "mirrors take turns by the number of reads of the volume",
         parameters: &[ParameterInfo {
             default: Some(4096),
-            meaning: "how much one mirror serves before the next, if every read is of one sector",
+            meaning: "bytes read from one mirror before the next has its turn, if every read is of one sector",
             ..CONTIGUOUS_BYTES
         }],
         origin: Origin {
@@ -47,7 +47,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/devid",
         aliases: &["devid"],
-        summary: "the mirror on one named member where there is one",
+        summary: "the mirror on one named member, else the first stripe",
         parameters: &[ParameterInfo {
             name: "id",
             unit: Unit::Devid,
@@ -76,7 +76,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/titovets",
         aliases: &[],
-        summary: "the process id's mirror unless its queue is longer by more than a threshold",
+        summary: "the mirror of the process id, unless its queue is longer by more than a threshold",
         parameters: &[],
         origin: Origin {
             version: "patch V9, May 2019, not merged",
@@ -99,7 +99,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/rostecki",
         aliases: &[],
-        summary: "the stripe used last until its device's queue is full, then the next with room",
+        summary: "the stripe used last until its device's queue is full, then the next one",
         parameters: &[],
         origin: Origin {
             version: "RFC, February 2021, not merged",
@@ -125,7 +125,7 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "kakra/latency-rr",
         aliases: &["latency-rr"],
-        summary: "turns among the mirrors within 25 % of the lowest mean read wait",
+        summary: "round robin among the mirrors within 25 % of the lowest mean read wait",
         parameters: &[CONTIGUOUS_BYTES, PROBE],
         origin: KAKRA,
         build: kakra_latency_rr::build,
@@ -148,7 +148,7 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "kakra/queue-adaptive",
         aliases: &["queue-adaptive"],
-        summary: "the fewest in flight, unless that member's reads were much slower of late",
+        summary: "the fewest in flight, unless that member's recent reads were much slower",
         parameters: &[],
         origin: Origin {
             version: "6.18",

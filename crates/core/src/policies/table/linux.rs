@@ -8,7 +8,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "md/raid1",
         aliases: &["md"],
-        summary: "follow a stream; else an idle member, the shortest queue, or the nearest head",
+        summary: "the disk of the stream; else an idle disk, the shortest queue, or the nearest head",
         parameters: &[],
         origin: Origin {
             system: "Linux md",
@@ -22,7 +22,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "md/raid1-weighted-writes",
         aliases: &[],
-        summary: "as md/raid1, with five for each four writes in the queues of SSDs",
+        summary: "as md/raid1, but on SSDs each four writes in a queue count as five",
         parameters: &[],
         origin: Origin {
             version: "patch, October 2024, not merged",
@@ -36,7 +36,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "md/raid10",
         aliases: &[],
-        summary: "an idle disk or the nearest head, or the lowest address; SSDs by queue",
+        summary: "an idle disk or the nearest head, or the lowest address; the shortest queue for SSDs",
         parameters: &[LAYOUT],
         origin: MD,
         build: md_raid10::build,
@@ -45,7 +45,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "md/raid1-2010",
         aliases: &[],
-        summary: "from the disk used last on: a stream, else an idle disk, else the nearest head",
+        summary: "scan from the disk used last: a stream, else an idle disk, else the nearest head",
         parameters: &[],
         origin: Origin {
             version: "2.6.36 to 3.5",
@@ -110,7 +110,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "dm/round-robin",
         aliases: &[],
-        summary: "the member chosen longest ago, for so many reads",
+        summary: "the member chosen longest ago, for a number of reads",
         parameters: &[READS_PER_TURN],
         origin: Origin {
             version: "every version",
@@ -164,7 +164,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "dm/io-affinity",
         aliases: &[],
-        summary: "the CPU that made the read picks the stripe",
+        summary: "the CPU that submits the read selects the stripe",
         parameters: &[],
         origin: Origin {
             version: "5.11 and later",
@@ -212,7 +212,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "nvme/adaptive",
         aliases: &[],
-        summary: "turns whose lengths are inverse to the members' smoothed read latencies",
+        summary: "round robin with turns inverse to the members' smoothed read latencies",
         parameters: &[],
         origin: Origin {
             version: "RFC v5, November 2025, not merged",

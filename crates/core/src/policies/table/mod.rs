@@ -1,7 +1,7 @@
-//! The table of policies: one row a policy, by family.
+//! The table of policies: one row per policy, by family.
 //!
-//! What the fields mean stands at [`PolicyInfo`]. What several rows say alike, a parameter or an
-//! origin, is a constant of `parameters` or of the module `origins`.
+//! [`PolicyInfo`] documents the fields. Parameters and origins that several rows share are constants
+//! of the modules `parameters` and `origins`.
 
 mod bsd;
 mod btrfs;
@@ -11,7 +11,7 @@ mod parameters;
 
 use super::PolicyInfo;
 
-/// Every policy, family after family, in the order in which they are listed.
+/// All policies by family, in the order of the listing.
 pub const FAMILIES: &[&[PolicyInfo]] = &[
     other::MIRRORBALL_ROWS,
     btrfs::BTRFS_ROWS,
@@ -32,7 +32,7 @@ pub const FAMILIES: &[&[PolicyInfo]] = &[
     other::RESEARCH_ROWS,
 ];
 
-/// Every policy, in the order in which they are listed.
+/// All policies, in the order of the listing.
 pub fn all() -> impl Iterator<Item = &'static PolicyInfo> + Clone {
     FAMILIES.iter().copied().flatten()
 }

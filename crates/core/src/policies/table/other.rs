@@ -1,4 +1,4 @@
-//! Rows of everything else: our own baselines, ZFS, SPDK, the literature.
+//! Rows of all other systems: our own policies, ZFS, SPDK, bcachefs, the literature.
 
 use super::parameters::WITHOUT;
 use crate::policies::origins::*;
@@ -8,7 +8,7 @@ pub(super) const MIRRORBALL_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "mirrorball/auto",
         aliases: &["auto"],
-        summary: "where the read costs least, by what each member was seen to do",
+        summary: "the mirror where the read costs least, by learned estimates of each member",
         parameters: &[WITHOUT],
         origin: MIRRORBALL,
         build: mirrorball_auto::build,
@@ -26,7 +26,7 @@ pub(super) const MIRRORBALL_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "mirrorball/random",
         aliases: &["random"],
-        summary: "each mirror with equal chance; the baseline",
+        summary: "a random mirror, all with equal probability; the baseline",
         parameters: &[],
         origin: MIRRORBALL,
         build: mirrorball_random::build,
@@ -61,7 +61,7 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "zfs/pending-10ms",
         aliases: &[],
-        summary: "the shortest queue; of equals, another every 10 ms",
+        summary: "the shortest queue; of equals, a different one every 10 ms",
         parameters: &[],
         origin: Origin {
             system: "ZFS on Linux",
@@ -77,7 +77,7 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
 pub(super) const BCACHEFS_ROWS: &[PolicyInfo] = &[PolicyInfo {
     name: "bcachefs/inverse-square-latency",
     aliases: &["inverse-square-latency"],
-    summary: "a draw that favours mirrors by the inverse square of their latency",
+    summary: "a random mirror, weighted by the inverse square of its latency",
     parameters: &[],
     origin: Origin {
         system: "bcachefs",
@@ -122,7 +122,7 @@ pub(super) const SOLARIS_ROWS: &[PolicyInfo] = &[PolicyInfo {
 pub(super) const VXVM_ROWS: &[PolicyInfo] = &[PolicyInfo {
     name: "vxvm/round",
     aliases: &[],
-    summary: "each mirror in turn, but a read that continues the last one stays",
+    summary: "round robin, but a read that continues the last one stays on its mirror",
     parameters: &[],
     origin: Origin {
         system: "Veritas Volume Manager",
@@ -215,7 +215,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
 pub(super) const CRUCIBLE_ROWS: &[PolicyInfo] = &[PolicyInfo {
     name: "crucible/read-all-first",
     aliases: &["read-all-first"],
-    summary: "every mirror is read, the first answer counts",
+    summary: "every mirror is read, and the first answer is used",
     parameters: &[],
     origin: Origin {
         system: "Crucible",

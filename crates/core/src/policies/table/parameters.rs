@@ -1,4 +1,4 @@
-//! Parameters that policies and modifiers take.
+//! Parameters of policies.
 
 use crate::policies::mirrorball_auto::components::COMPONENTS;
 use crate::policies::{ParameterInfo, Unit};
@@ -11,7 +11,7 @@ pub(super) const CONTIGUOUS_BYTES: ParameterInfo = ParameterInfo {
     // The last multiple below the sign bit, so that rounding up stays below it.
     range: 1..=i64::MAX as u64 / SECTOR_BYTES * SECTOR_BYTES,
     multiple_of: SECTOR_BYTES,
-    meaning: "how much is read from one mirror before the next has its turn",
+    meaning: "bytes read from one mirror before the next has its turn",
 };
 
 pub(super) const PROBE: ParameterInfo = ParameterInfo {
@@ -20,7 +20,7 @@ pub(super) const PROBE: ParameterInfo = ParameterInfo {
     default: Some(0),
     range: 0..=1,
     multiple_of: 1,
-    meaning: "how long a rehabilitated member counts as unknown: 100 decisions, or until chosen",
+    meaning: "time for which a mean counts as unknown after a reset: 100 decisions, or until chosen",
 };
 
 pub(super) const LAYOUT: ParameterInfo = ParameterInfo {
@@ -29,7 +29,7 @@ pub(super) const LAYOUT: ParameterInfo = ParameterInfo {
     default: Some(0),
     range: 0..=2,
     multiple_of: 1,
-    meaning: "the layout of the raid10 whose rule is followed",
+    meaning: "layout of the raid10 whose rule is followed",
 };
 
 pub(super) const STRIPE_BYTES: ParameterInfo = ParameterInfo {
@@ -38,7 +38,7 @@ pub(super) const STRIPE_BYTES: ParameterInfo = ParameterInfo {
     default: Some(262_144),
     range: 32 * KIB..=MIB,
     multiple_of: 32 * KIB,
-    meaning: "how much is read from one side before the other has its turn",
+    meaning: "bytes read from one side before the other has its turn",
 };
 
 pub(super) const READS_PER_TURN: ParameterInfo = ParameterInfo {
@@ -47,7 +47,7 @@ pub(super) const READS_PER_TURN: ParameterInfo = ParameterInfo {
     default: Some(1),
     range: 1..=1_000_000,
     multiple_of: 1,
-    meaning: "how many reads a member serves before the next has its turn",
+    meaning: "number of reads that a member serves before the next has its turn",
 };
 
 pub(super) const BASE_WEIGHT: ParameterInfo = ParameterInfo {
@@ -56,7 +56,7 @@ pub(super) const BASE_WEIGHT: ParameterInfo = ParameterInfo {
     default: Some(972),
     range: 0..=1023,
     multiple_of: 1,
-    meaning: "what the mean keeps of itself for a sample below 16.8 ms, in 1024ths",
+    meaning: "weight of the old mean for a sample below 16.8 ms, in 1024ths",
 };
 
 pub(super) const THRESHOLD_MULTIPLIER: ParameterInfo = ParameterInfo {
@@ -65,7 +65,7 @@ pub(super) const THRESHOLD_MULTIPLIER: ParameterInfo = ParameterInfo {
     default: Some(0),
     range: 0..=u32::MAX as u64,
     multiple_of: 1,
-    meaning: "up to how many times another a mean counts as equal; queues then decide",
+    meaning: "ratio of means up to which they count as equal, so that queues decide",
 };
 
 pub(super) const WITHOUT: ParameterInfo = ParameterInfo {

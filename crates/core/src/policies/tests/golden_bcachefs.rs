@@ -1,4 +1,4 @@
-//! Golden decisions of bcachefs: the mean of latencies to the nanosecond, draws by their odds.
+//! Golden decisions of bcachefs: means to the nanosecond, draws by their probabilities.
 
 use super::script::{Script, Step, complete, members, read};
 
@@ -6,12 +6,12 @@ fn latency_ns(script: &Script, devid: u64) -> i64 {
     script.counter("latency_ns", Some(devid))
 }
 
-/// One read from a member, which takes so long.
+/// Plays one read from a member that takes `wait_ms`.
 fn read_alone(script: &mut Script, devid: u64, wait_ms: u64, because: &'static str) {
     script.follow(&[read(0, devid, because), complete(devid, wait_ms)]);
 }
 
-/// All draws here have one outcome: somebody stands at 0.
+/// All draws here have one outcome, because the mean of some member is 0.
 #[test]
 fn means_begin_at_zero() {
     let mut script = Script::new("bcachefs/inverse-square-latency", members(3, |_| ()));
@@ -41,10 +41,10 @@ fn means_begin_at_zero() {
     );
 }
 
-/// Of samples near the mean one in 32 is taken in. From 4 ms towards 5: each that is leaves 31/32
-/// of the way to go, so after k of them 1 - (31/32)^k of it is gone.
+/// Of samples near the mean one in 32 is used. From 4 ms towards 5, each used sample leaves 31/32 of
+/// the difference, so k of them remove 1 - (31/32)^k of it.
 #[test]
-fn samples_near_the_mean_are_mostly_let_go() {
+fn samples_near_the_mean_are_mostly_dropped() {
     let mut script = Script::new("inverse-square-latency", members(1, |_| ()));
     script.read(0, 4096, 0);
     script.play(&complete(1, 128));
@@ -61,17 +61,17 @@ fn samples_near_the_mean_are_mostly_let_go() {
         }
     }
     // 100 are expected, with a deviation of 9.8; five of them.
-    assert!((51..=149).contains(&taken), "{taken} samples were taken in");
+    assert!((51..=149).contains(&taken), "{taken} samples were used");
 }
 
-/// Reads of a script whose members stand at these means, and how many each got of so many.
+/// Number of reads that each member gets, if the members have these means.
 fn shares(means_ms: &[u64], reads: u64) -> Vec<u64> {
     let number = means_ms.len() as u64;
     let mut script = Script::new("inverse-square-latency", members(number, |_| ()));
-    // From the last to the first, as they win while at 0.
+    // From the last to the first, because they win in this order while at 0.
     for devid in (1..=number).rev() {
         let wait_ms = 32 * means_ms[devid as usize - 1];
-        read_alone(&mut script, devid, wait_ms, "the last of those at 0");
+        read_alone(&mut script, devid, wait_ms, "the last of the members at 0");
     }
     let mut counts = vec![0; means_ms.len()];
     for _ in 0..reads {
@@ -81,7 +81,7 @@ fn shares(means_ms: &[u64], reads: u64) -> Vec<u64> {
 }
 
 #[test]
-fn the_odds_are_the_inverse_squares() {
+fn shares_follow_the_inverse_squares() {
     let counts = shares(&[1, 2], 10_000);
     // 2 wins with 1 / (1 + 4); the deviation is 40, five of them.
     assert!(counts[1].abs_diff(2_000) < 200, "{counts:?}");
@@ -90,7 +90,7 @@ fn the_odds_are_the_inverse_squares() {
     assert!(counts[1].abs_diff(9_000) < 150, "{counts:?}");
 }
 
-/// Of three equals 1 and 2 share what 3 leaves, and 3 wins half: the defect of the origin.
+/// Of three equals 3 wins half, and 1 and 2 share the rest: the defect of the original.
 #[test]
 fn of_three_equals_the_last_gets_half() {
     let counts = shares(&[1, 1, 1], 10_000);

@@ -20,9 +20,9 @@ fn pid() {
             read_by(1000, 1, "the second is dead: the lowest live one serves"),
             Step::Eligible(&[1, 2, 3]),
             complete(2, 900),
-            read_by(1000, 2, "rebuilt: its share is its own again, however slow it is"),
+            read_by(1000, 2, "rebuilt: it gets its share again, however slow it is"),
             read(4096, 1, "stream 0, wherever it reads"),
-            read_by(1003, 2, "1003 % 3 = 1: a tie with 1000 for ever"),
+            read_by(1003, 2, "1003 % 3 = 1: always the same as 1000"),
         ],
     );
 }
@@ -113,7 +113,11 @@ fn round_robin_aliases_as_measured() {
         "0, 64, 128 blocks of 48"
     );
     assert_eq!(shares("round-robin:256K", 128 * KIB, 3808), [1904, 1904]);
-    assert_eq!(shares("round-robin:256K", 512 * KIB, 3808), [3808, 0], "one mirror has it all");
+    assert_eq!(
+        shares("round-robin:256K", 512 * KIB, 3808),
+        [3808, 0],
+        "one mirror serves all reads"
+    );
     assert_eq!(shares("round-robin", 512 * KIB, 3808), [3808, 0], "256K is the default");
     assert_eq!(shares("round-robin:4096", 128 * KIB, 3808), [3808, 0]);
 }
@@ -125,7 +129,7 @@ fn round_robin_counts_blocks_in_32_bits() {
     script.read(0, half, 0);
     assert_eq!(script.counter("blocks_read", None), 1 << 31);
     script.read(0, half, 0);
-    assert_eq!(script.counter("blocks_read", None), 0, "16 TiB of 4 KiB blocks wrap to nothing");
+    assert_eq!(script.counter("blocks_read", None), 0, "16 TiB of 4 KiB blocks wrap to zero");
 }
 
 #[test]
@@ -135,7 +139,7 @@ fn devid() {
         members(3, |_| ()),
         &[
             read(0, 2, "the named member"),
-            read_by(7, 2, "whoever reads"),
+            read_by(7, 2, "for any reader"),
             Step::Eligible(&[1, 3]),
             read(0, 1, "it is dead: the lowest live stripe"),
             Step::Eligible(&[3]),
@@ -163,7 +167,7 @@ fn latency() {
         "latency",
         members(3, |_| ()),
         &[
-            read(0, 1, "nobody is known: the lowest stripe"),
+            read(0, 1, "no mean is known: the lowest stripe"),
             complete(1, 10),
             read(0, 2, "2 and 3 are unknown, which beats 10 ms; the lower stripe"),
             complete(2, 5),
@@ -178,7 +182,7 @@ fn latency() {
             Step::Eligible(&[1, 3]),
             read(0, 3, "of 10 and 8 ms"),
             complete(3, 100),
-            read(0, 1, "3 has 116 / 3 ms; its past is never forgotten"),
+            read(0, 1, "3 has 116 / 3 ms over its whole lifetime"),
             Step::Eligible(&[1, 2, 3]),
             read(0, 2, "rebuilt: of 10, 24 / 3 = 8 and 38 ms"),
             complete(1, 4),

@@ -22,7 +22,7 @@ fn prefer() {
             complete(3, 900),
             read(MIB + 4096, 3, "however slow it answered"),
             Step::Eligible(&[1, 2]),
-            read(MIB + 8192, 2, "3 is being rebuilt, which takes its stream along"),
+            read(MIB + 8192, 2, "3 is being rebuilt, so its stream moves"),
             read(0, 2, "again"),
             Step::Eligible(&[1, 2, 3]),
             read(0, 3, "rebuilt"),
@@ -51,7 +51,7 @@ fn round_robin() {
             read(0, 2, "after 3 comes 2 again"),
             complete(3, 900),
             read(4096, 1, "the last"),
-            read(8192, 3, "around: a stream is torn apart, and the slow disk has its turn"),
+            read(8192, 3, "around: a stream is broken up, and the slow disk has its turn"),
             read(0, 2, "the next"),
             Step::Eligible(&[1, 2]),
             read(0, 1, "the last"),
@@ -69,18 +69,18 @@ fn split() {
         members(3, |_| ()),
         &[
             read(0, 3, "4096 bytes are not more than the slice: head of the list"),
-            read_long(0, 8 * KIB, 0, "longer: cut"),
-            read(0, 2, "the cut did not move the pointer"),
-            read_long(0, 128 * KIB, 0, "longer: cut"),
+            read_long(0, 8 * KIB, 0, "longer: split"),
+            read(0, 2, "the split did not move the pointer"),
+            read_long(0, 128 * KIB, 0, "longer: split"),
             read(0, 1, "the last of the list"),
             read(0, 3, "around"),
             Step::Eligible(&[1, 3]),
-            read_long(MIB, 128 * KIB, 0, "cut in two, for 2 is being rebuilt"),
+            read_long(MIB, 128 * KIB, 0, "split in two, because 2 is being rebuilt"),
             read(0, 1, "2 would be next"),
             Step::Eligible(&[1, 2, 3]),
             complete(3, 900),
             read(0, 3, "around, however slow"),
-            read_long(0, 4608, 0, "a block more than the slice: cut"),
+            read_long(0, 4608, 0, "a block more than the slice: split"),
             read(4608, 2, "the next, though all heads are elsewhere"),
         ],
     );
@@ -89,7 +89,7 @@ fn split() {
         members(2, |_| ()),
         &[
             read_long(0, 16 * KIB, 2, "as long as the slice: a turn"),
-            read_long(0, 20 * KIB, 0, "longer: cut"),
+            read_long(0, 20 * KIB, 0, "longer: split"),
         ],
     );
 }
@@ -112,9 +112,9 @@ fn load_old() {
             Step::Wait { millis: 1_500 },
             read(0, 2, "second 1 less second 0 is not 2: 7 ms is least; 2 is used in second 1"),
             Step::Wait { millis: 600 },
-            read(0, 3, "second 2 less 0: 3 has rested, though it has 9 ms"),
-            read(0, 1, "so has 1"),
-            read(0, 2, "2 was used in second 1: no one rests, 7 ms is least"),
+            read(0, 3, "second 2 less 0: 3 was not used for long, though it has 9 ms"),
+            read(0, 1, "nor was 1"),
+            read(0, 2, "2 was used in second 1: all were used, 7 ms is least"),
             Step::Write { devid: 3, offset: 0, length: 4096 },
             complete(3, 6),
             read(0, 3, "the last wait of 3 is 6 ms"),
@@ -129,7 +129,7 @@ fn load_old() {
 }
 
 #[test]
-fn load_old_takes_last_waits_of_writes_and_rests_in_whole_seconds() {
+fn load_old_uses_waits_of_writes_and_whole_seconds() {
     follow(
         "load-old",
         members(2, |_| ()),
@@ -142,9 +142,9 @@ fn load_old_takes_last_waits_of_writes_and_rests_in_whole_seconds() {
             complete(2, 20),
             read(0, 1, "the last I/O of 2 was a write of 20 ms"),
             Step::Wait { millis: 1_900 },
-            read(0, 1, "second 1: 2 has rested one whole second only"),
+            read(0, 1, "second 1: 2 was unused for one whole second only"),
             Step::Wait { millis: 1_100 },
-            read(0, 2, "second 3: 2 has rested since second 0"),
+            read(0, 2, "second 3: 2 was unused since second 0"),
             read(0, 1, "1 was used at 1.9 s, so 3 - 1 = 2 whole seconds in 1.1 s"),
         ],
     );
@@ -156,7 +156,7 @@ fn load() {
     let far = 512 * MIB;
     let mut script = Script::new("gmirror/load", members(2, |_| ()));
     script.follow(&[
-        read(0, 1, "both heads stand at 0 (-512 each): ties go to the last of the list"),
+        read(0, 1, "both heads are at 0 (-512 each): ties go to the last of the list"),
         read(4096, 1, "32 - 512 (exact) against 0 - 256 (near)"),
         read(8192, 1, "92 - 512 = -420 against -256"),
         read(12288, 1, "176 - 512 = -336 against -256"),

@@ -1,4 +1,4 @@
-//! Golden decisions of kakra's policies: the lowest mean, the 25 % band, rehabilitation, queues.
+//! Golden decisions of kakra's policies: the lowest mean, the 25 % band, resets, queues.
 
 use super::script::{Script, Step, complete, follow, members, read, read_by, read_long};
 use crate::policies::shared::checkpointed_mean::{CHECKPOINT_AGE, PROBE_DECISIONS};
@@ -10,7 +10,7 @@ fn latency() {
         "kakra/latency",
         members(2, |_| ()),
         &[
-            read(0, 1, "nobody is known: the lowest stripe"),
+            read(0, 1, "no mean is known: the lowest stripe"),
             complete(1, 4),
             read(0, 2, "2 is unknown"),
             complete(2, 6),
@@ -25,9 +25,9 @@ fn latency() {
     );
 }
 
-/// Reads once from each member, then until member 2 is about to be rehabilitated: after that many
-/// more decisions its age is [`CHECKPOINT_AGE`].
-fn almost_rehabilitated(spec: &str) -> Script {
+/// Reads once from each member, then until the mean of member 2 is about to be reset: its age is
+/// [`CHECKPOINT_AGE`].
+fn almost_reset(spec: &str) -> Script {
     let mut script = Script::new(spec, members(2, |_| ()));
     script.follow(&[
         read(0, 1, "unknown both"),
@@ -44,10 +44,10 @@ fn almost_rehabilitated(spec: &str) -> Script {
 
 #[test]
 fn ages_and_ignored_counts() {
-    let script = almost_rehabilitated("kakra/latency");
+    let script = almost_reset("kakra/latency");
     assert_eq!(script.counter("age", Some(2)), CHECKPOINT_AGE);
     assert_eq!(script.counter("age", Some(1)), 0, "chosen last");
-    assert_eq!(script.counter("ignored", Some(1)), 1, "once, for the unknown 2");
+    assert_eq!(script.counter("ignored", Some(1)), 1, "once, because 2 was unknown");
     assert_eq!(script.counter("ignored", Some(2)), CHECKPOINT_AGE + 1, "and the very first");
     assert_eq!(script.counter("count", Some(2)), 0);
     assert_eq!(script.counter("checkpoint_ios", Some(2)), 0, "no baseline yet");
@@ -56,7 +56,7 @@ fn ages_and_ignored_counts() {
 
 #[test]
 fn a_member_passed_over_for_long_is_probed_for_a_hundred_decisions() {
-    let mut script = almost_rehabilitated("kakra/latency");
+    let mut script = almost_reset("kakra/latency");
     for decision in 0..PROBE_DECISIONS {
         assert_eq!(script.read(0, 4096, 0), 2, "decision {decision} of the probe: unknown wins");
         script.play(&complete(2, 3));
@@ -68,14 +68,14 @@ fn a_member_passed_over_for_long_is_probed_for_a_hundred_decisions() {
         }
     }
     assert_eq!(script.counter("age", Some(2)), -1);
-    script.follow(&[read(0, 2, "known again, and its 40 ms are forgotten: 3 against 4 ms")]);
+    script.follow(&[read(0, 2, "known again, without its 40 ms: 3 against 4 ms")]);
     assert_eq!(script.counter("checkpoint_avg_ns", Some(2)), 3_000_000);
     assert_eq!(script.counter("ignored", Some(2)), CHECKPOINT_AGE + 1, "a probe is not ignored");
 }
 
 #[test]
 fn a_probe_that_ends_when_chosen_is_one_read() {
-    let mut script = almost_rehabilitated("kakra/latency:once");
+    let mut script = almost_reset("kakra/latency:once");
     script.follow(&[
         read(0, 2, "unknown wins"),
         complete(2, 30),
@@ -128,7 +128,7 @@ fn latency_round_robin_takes_turns_of_256_kib_by_devid() {
 
 #[test]
 fn latency_round_robin_probes_alone() {
-    let mut script = almost_rehabilitated("latency-rr");
+    let mut script = almost_reset("latency-rr");
     script.follow(&[
         read(0, 2, "its mean counts as 0, and 1.25 x 0 leaves 1 out"),
         complete(2, 5),
@@ -142,7 +142,7 @@ fn queue() {
         "queue",
         members(3, |_| ()),
         &[
-            read_by(4, 2, "all idle, nobody chosen yet: stream 4 % 3 = 1"),
+            read_by(4, 2, "all idle, none chosen yet: stream 4 % 3 = 1"),
             read_by(4, 1, "1 and 3 are idle, 2 is not: 4 % 2 = 0"),
             read(0, 3, "the only idle one"),
             read_by(1, 3, "one in flight each: the one chosen last, not 1 % 3"),
@@ -162,7 +162,7 @@ fn queue() {
 fn after_a_window(wait_ms: u64) -> Script {
     let mut script = Script::new("kakra/queue-adaptive", members(2, |_| ()));
     for round in 0..8 {
-        // The other is vetoed by nobody yet: the write leaves it as the shortest queue.
+        // No veto yet: the write leaves the other as the shortest queue.
         for (devid, wait_ms) in [(1, 4), (2, wait_ms)] {
             script.play(&Step::Write { devid: 3 - devid, offset: 0, length: 4096 });
             assert_eq!(script.read(0, 4096, 0), devid, "round {round}: healths are unknown");
@@ -214,9 +214,9 @@ fn queue_adaptive_is_the_shortest_queue_while_healths_are_alike() {
     assert_eq!(script.counter("vetoed", Some(2)), 0);
 }
 
-/// A refresh needs eight reads; a health that finds none for ten seconds is forgotten.
+/// A refresh needs eight reads; a health without a refresh for ten seconds becomes unknown.
 #[test]
-fn queue_adaptive_refreshes_and_forgets() {
+fn queue_adaptive_refreshes_and_expires() {
     let mut script = after_a_window(9);
     let veto = "2 was chosen last, 9 against 4 ms: a veto";
     script.follow(&[read(0, 1, veto), complete(1, 5)]);

@@ -115,7 +115,7 @@ fn drbd_striping() {
 }
 
 #[test]
-fn btrfs_of_titovets() {
+fn btrfs_titovets() {
     let mut rotational = Script::new("btrfs/titovets", members(2, |_| ()));
     for _ in 0..9 {
         rotational.follow(&[read_by(1, 2, "the pid's stripe; up to 8 more than the other")]);
@@ -157,7 +157,7 @@ fn btrfs_of_titovets() {
 }
 
 #[test]
-fn btrfs_with_inflight() {
+fn btrfs_inflight() {
     let mut script = Script::new("btrfs/inflight", members(2, |_| ()));
     script.follow(&[
         read(0, 1, "none known: the lowest stripe"),
@@ -180,18 +180,18 @@ fn btrfs_with_inflight() {
 }
 
 #[test]
-fn btrfs_of_rostecki_fills_one_queue_after_the_other() {
+fn btrfs_rostecki_fills_one_queue_after_the_other() {
     follow(
         "btrfs/rostecki",
         members(3, |config| config.queue_depth = 2),
         &[
             read(0, 1, "the first stripe, empty"),
-            read(MIB, 1, "one of two: it still has room; not round-robin"),
+            read(MIB, 1, "one of two: its queue is not full; not round-robin"),
             read(2 * MIB, 2, "1 is full: the next"),
-            read(3 * MIB, 2, "2 was used last and has room"),
+            read(3 * MIB, 2, "2 was used last and is not full"),
             Step::Write { devid: 3, offset: 0, length: 4096 },
             read(4 * MIB, 3, "2 is full; 3 has one write"),
-            read(5 * MIB, 3, "all are full: the one used last has it all"),
+            read(5 * MIB, 3, "all are full: the one used last gets all reads"),
             read(6 * MIB, 3, "again"),
             complete(1, 1),
             read(7 * MIB, 1, "3 has four: on and around to 1, which has one"),
@@ -213,7 +213,7 @@ fn btrfs_of_rostecki_fills_one_queue_after_the_other() {
 }
 
 #[test]
-fn btrfs_of_rostecki_counts_a_seek_on_rotational_disks_of_mixed_arrays() {
+fn btrfs_rostecki_counts_a_seek_on_rotational_disks_of_mixed_arrays() {
     let configs = members(2, |config| {
         config.queue_depth = 2;
         config.rotational = config.devid == 1;

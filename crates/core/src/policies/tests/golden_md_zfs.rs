@@ -9,7 +9,7 @@ fn md_of_rotational_disks() {
         "md/raid1",
         members(2, |_| ()),
         &[
-            read(0, 1, "all heads stand at 0: sequential on the first slot"),
+            read(0, 1, "all heads are at 0: sequential on the first slot"),
             read(4096, 1, "1 continues"),
             read(MIB, 2, "no stream; 2 is idle"),
             read(8192, 1, "1 continues, though it has two in flight"),
@@ -22,7 +22,7 @@ fn md_of_rotational_disks() {
             complete(1, 1),
             complete(1, 1),
             read(900 * KIB, 2, "nearer, though 2 has three in flight and 1 has one"),
-            read(12 * KIB, 1, "the head of 1 stands there: sequential by position"),
+            read(12 * KIB, 1, "the head of 1 is there: sequential by position"),
             read(516 * KIB, 1, "nearer 1: its last read was at 12 KiB, so no stream"),
         ],
     );

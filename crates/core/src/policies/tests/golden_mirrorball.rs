@@ -1,4 +1,4 @@
-//! Golden decisions of our own yardsticks.
+//! Golden decisions of `mirrorball/first` and `mirrorball/random`.
 
 use super::script::{Script, Step, follow, members, read};
 

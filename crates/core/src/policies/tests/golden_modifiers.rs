@@ -14,12 +14,12 @@ fn write_mostly_leaves_its_member_to_those_who_have_no_other() {
         read(0, 3, "2 is left out of the turn"),
         read(0, 1, "and again"),
         Step::Eligible(&[2, 3]),
-        read(0, 3, "one is left: the policy is not asked"),
+        read(0, 3, "one is left: the policy is not called"),
         read(0, 3, "nor is it now"),
         Step::Eligible(&[2]),
         read(0, 2, "no other can serve"),
         Step::Eligible(&[1, 2, 3]),
-        read(0, 3, "the pointer stands behind 1, as it did before the others fell away"),
+        read(0, 3, "the pointer is after 1, as it was before the others were excluded"),
     ];
     follow(
         "gmirror/round-robin+write-mostly:2",
@@ -67,7 +67,7 @@ fn a_split_is_cut_among_what_is_left() {
     assert_eq!(places.iter().collect::<Vec<_>>(), [0, 2]);
 }
 
-/// Fifty reads of each member, answered after so many milliseconds.
+/// Plays fifty reads of each member that take these milliseconds.
 fn measure(script: &mut Script, waits_ms: &[u64]) {
     for (place, &wait_ms) in waits_ms.iter().enumerate() {
         let devid = place as u64 + 1;
@@ -94,7 +94,7 @@ fn fail_slow_sends_out_who_is_twice_as_slow_and_tries_again() {
         Step::Wait { millis: 100 },
         read(0, 1, "turn 156: the first"),
         read(0, 2, "the second"),
-        read(0, 3, "ten seconds are over: it is measured anew"),
+        read(0, 3, "ten seconds are over: its mean is reset"),
     ]);
     assert_eq!(script.counter("exclusions", None), 1);
 }
@@ -108,7 +108,7 @@ fn fail_slow_compares_members_of_one_kind() {
     measure(&mut script, &[1, 20, 30]);
     script.follow(&[
         Step::Wait { millis: 100 },
-        read(0, 1, "nobody sits out: the disks are slow against the SSD only"),
+        read(0, 1, "none is excluded: the disks are slow compared with the SSD only"),
         read(0, 2, "in turn"),
         read(0, 3, "in turn"),
     ]);
@@ -120,9 +120,9 @@ fn fail_slow_never_leaves_a_block_without_a_mirror() {
     measure(&mut script, &[50, 10, 40]);
     script.follow(&[
         Step::Wait { millis: 100 },
-        read(0, 2, "1 and 3 sit out"),
+        read(0, 2, "1 and 3 are excluded"),
         Step::Eligible(&[1, 3]),
-        read(0, 1, "both sit out: the policy chooses among both"),
+        read(0, 1, "both are excluded: the policy chooses among both"),
     ]);
 }
 

@@ -164,7 +164,7 @@ fn multipath_historical_service_time_at_depth() {
     );
 }
 
-/// The trap: at depth one both are idle at every decision. The fast disk takes 1 ms, the slow 10.
+/// At depth one both are idle at every decision. The fast disk takes 1 ms, the slow 10.
 #[test]
 fn multipath_historical_service_time_one_at_a_time() {
     let mut script = Script::new("dm/historical-service-time:0", members(2, |_| ()));
@@ -312,10 +312,10 @@ fn nvme_numa_keeps_its_path() {
         read(0, 2, "kept"),
     ]);
     script.policy.on_members_change(&script.members);
-    script.follow(&[read(0, 1, "a member came back: searched anew")]);
+    script.follow(&[read(0, 1, "a member came back: searched again")]);
 }
 
-/// Plays so many reads that must all come from one member, on CPU 0.
+/// Plays this many reads that must all come from one member, on CPU 0.
 fn turn(script: &mut Script, reads: u32, from: u64) {
     for number in 0..reads {
         assert_eq!(script.read(0, 4096, 0), from, "read {number} of {reads}");
@@ -368,7 +368,7 @@ fn nvme_adaptive_smooths_batches_of_15_seconds() {
     assert_eq!(weights(&script), [41, 22]);
     script.members.get_mut(MemberIndex(0)).state = MemberState::Failed;
     script.policy.on_members_change(&script.members);
-    assert_eq!(weights(&script), [0, 22], "a failed member is forgotten");
+    assert_eq!(weights(&script), [0, 22], "a failed member loses its mean");
     script.follow(&[Step::Eligible(&[2]), read(0, 2, "the only one"), Step::Eligible(&[1, 2])]);
     turn(&mut script, 21, 2);
     turn(&mut script, 30, 1);

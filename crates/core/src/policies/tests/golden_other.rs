@@ -34,9 +34,9 @@ fn raidframe_goes_by_queue_then_by_position() {
         members(2, |_| ()),
         &[
             read(0, 1, "none in flight, heads at 0: the lowest index"),
-            read(4096, 2, "1 against 0, though the head of 1 stands there"),
+            read(4096, 2, "1 against 0, though the head of 1 is there"),
             read(8192, 2, "one each: 4096 against 0"),
-            read(12288, 1, "1 against 2, though the head of 2 stands there"),
+            read(12288, 1, "1 against 2, though the head of 2 is there"),
             read(MIB, 1, "two each: from 16384 against from 12288"),
             read(MIB, 2, "3 against 2"),
             read(0, 1, "three each, both heads at 1 MiB + 4096: the lowest index"),

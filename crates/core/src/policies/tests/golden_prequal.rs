@@ -46,7 +46,7 @@ fn prequal_takes_the_fastest_of_the_cold() {
 }
 
 #[test]
-fn prequal_forgets_after_a_second() {
+fn prequal_expires_after_a_second() {
     follow(
         "prequal",
         members(2, |_| ()),
@@ -56,20 +56,20 @@ fn prequal_forgets_after_a_second() {
             complete(1, 4),
             complete(2, 8),
             Step::Wait { millis: 1000 },
-            read(0, 1, "2 was heard of 1000 ms ago: still known, 4 against 8"),
+            read(0, 1, "the last sample of 2 is 1000 ms old: still known, 4 against 8"),
             complete(1, 9),
             Step::Wait { millis: 1 },
-            read(0, 2, "2 was heard of 1001 ms ago: untried"),
+            read(0, 2, "the last sample of 2 is 1001 ms old: untried"),
             read(0, 1, "2 is awaited"),
             complete(1, 9),
             complete(2, 12),
-            read(0, 1, "9 (of 4, 9, 9) against 12: the 8 before is forgotten"),
+            read(0, 1, "9 (of 4, 9, 9) against 12: the 8 has expired"),
         ],
     );
 }
 
-/// What is known of member 1: 4 ms at depth 0, and 30 ms behind so many writes. Of 2: 10 ms at 0.
-fn known_at_two_depths(writes: usize) -> Vec<Step> {
+/// Steps after which member 1 has 4 ms at depth 0 and 30 ms at depth `writes`, and 2 has 10 ms at 0.
+fn measured_at_two_depths(writes: usize) -> Vec<Step> {
     let mut steps = vec![
         read(0, 1, "both untried: the first"),
         read(0, 2, "2 is untried"),
@@ -86,15 +86,15 @@ fn known_at_two_depths(writes: usize) -> Vec<Step> {
 }
 
 #[test]
-fn prequal_asks_the_nearest_depth() {
-    let mut steps = known_at_two_depths(2);
+fn prequal_uses_the_nearest_depth() {
+    let mut steps = measured_at_two_depths(2);
     steps.extend([
         write(1),
         read(0, 1, "4 2 1: limit 1; at 1, between 0 and 2, the lower: 4 against 10"),
         read(0, 2, "5 2 2: 8 of 9, limit 2; at 2 it took 30"),
     ]);
     follow("prequal", members(2, |_| ()), &steps);
-    let mut steps = known_at_two_depths(3);
+    let mut steps = measured_at_two_depths(3);
     steps.extend([
         write(1),
         read(0, 1, "4 2 0 1: limit 1; at 1, nearer to 0 than to 3: 4 against 10"),
@@ -104,7 +104,7 @@ fn prequal_asks_the_nearest_depth() {
 }
 
 #[test]
-fn prequal_knows_one_depth_from_63_on() {
+fn prequal_has_one_depth_from_63_on() {
     let mut steps = vec![
         read(0, 1, "both untried: the first"),
         read(0, 2, "2 is untried"),

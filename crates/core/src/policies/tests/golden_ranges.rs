@@ -18,7 +18,7 @@ fn solaris_gives_each_mirror_its_part() {
             read(2 * third - 1, 2, "its last byte"),
             read(2 * third, 3, "the last third begins"),
             read(GIB - 4096, 3, "the end"),
-            read(0, 1, "one in flight or five: load is not looked at"),
+            read(0, 1, "one in flight or five: load is not considered"),
             Step::Eligible(&[1, 3]),
             read(GIB / 2 - 4096, 1, "two are left, so halves: the lower one"),
             read(GIB / 2, 3, "the upper half, of the second that is left"),
@@ -55,7 +55,7 @@ fn raidframe_partition_halves_the_primary() {
             read(GIB / 2 - 4096, 1, "the end of the lower half"),
             read(GIB / 2, 2, "the upper half: its mirror"),
             read(GIB - 4096, 2, "the end; a third copy is not read"),
-            read(0, 1, "two in flight: load is not looked at"),
+            read(0, 1, "two in flight: load is not considered"),
             Step::Eligible(&[1, 3]),
             read(GIB / 2, 3, "2 is missing: the next one is the mirror"),
             read(0, 1, "the primary is there"),
@@ -67,7 +67,7 @@ fn raidframe_partition_halves_the_primary() {
 }
 
 #[test]
-fn vxvm_takes_turns_but_stays_with_a_run() {
+fn vxvm_takes_turns_but_continues_a_run() {
     follow(
         "vxvm/round",
         members(3, |_| ()),
@@ -78,10 +78,10 @@ fn vxvm_takes_turns_but_stays_with_a_run() {
             read(
                 8 * MIB + 72 * KIB,
                 1,
-                "a run goes by where the last read ended, whatever its length",
+                "a run continues where the last read ended, whatever its length",
             ),
             read(0, 2, "not sequential: the next turn; the run did not use turns up"),
-            read(8 * MIB + 76 * KIB, 3, "the old run is forgotten: a turn"),
+            read(8 * MIB + 76 * KIB, 3, "only one run is remembered: a turn"),
             read(4096, 1, "not where the last read ended: a turn"),
             read(4096, 2, "the same block again is no continuation"),
             read(8192, 2, "it continues"),
@@ -100,7 +100,7 @@ fn vxvm_takes_turns_but_stays_with_a_run() {
 }
 
 #[test]
-fn zfs_once_striped_by_offset() {
+fn zfs_offset_stripes_the_volume() {
     follow(
         "zfs/offset",
         members(3, |_| ()),
@@ -110,7 +110,7 @@ fn zfs_once_striped_by_offset() {
             read(2 * MIB, 2, "1 % 3"),
             read(4 * MIB, 3, "2 % 3"),
             read(6 * MIB, 1, "3 % 3"),
-            read(6 * MIB, 1, "again: load is not looked at"),
+            read(6 * MIB, 1, "again: load is not considered"),
             Step::Eligible(&[1, 3]),
             read(2 * MIB, 3, "1 % 3 is missing: the next child"),
             read(4 * MIB, 3, "2 % 3: still of three"),
@@ -124,7 +124,7 @@ fn zfs_once_striped_by_offset() {
 }
 
 #[test]
-fn zfs_on_linux_went_by_queues_and_a_clock() {
+fn zfs_pending_breaks_ties_by_the_clock() {
     follow(
         "zfs/pending-10ms",
         members(3, |_| ()),

@@ -93,7 +93,7 @@ fn shortest_expected_delay() {
 }
 
 #[test]
-fn shortest_expected_delay_averages_and_forgets() {
+fn shortest_expected_delay_averages_and_expires() {
     follow(
         "sed",
         members(2, |_| ()),
@@ -121,12 +121,12 @@ fn shortest_expected_delay_averages_and_forgets() {
             read(0, 2, "1 was last read 1000 ms ago: still known"),
             wait(4),
             complete(2, 4),
-            read(0, 1, "1 was last read 1004 ms ago: forgotten, so untried"),
+            read(0, 1, "1 was last read 1004 ms ago: expired, so untried"),
             read(0, 2, "1 is awaited"),
             wait(3),
             complete(1, 3),
             complete(2, 3),
-            read(0, 1, "the mean of 1 began anew: 3 against (7 x 4 + 3) / 8 ms"),
+            read(0, 1, "the mean of 1 was replaced: 3 against (7 x 4 + 3) / 8 ms"),
         ],
     );
 }
@@ -184,7 +184,7 @@ fn never_queue() {
             read(0, 1, "both idle: the first, whatever they took"),
             write(2),
             wait(1001),
-            read(0, 2, "none is idle, both are forgotten; 2 has a write and no read: untried"),
+            read(0, 2, "none is idle, both have expired; 2 has a write and no read: untried"),
             read(0, 1, "both awaited: one against two"),
         ],
     );
@@ -302,22 +302,27 @@ fn peak_ewma_takes_a_peak_at_once() {
     ]);
 }
 
-/// Member 1 stands at 30 ms and is not read; 2 is read once a second in 8 ms, which is a peak each
-/// time, for at the next decision it has decayed to 8 e^-0.0992 = 7.244. After k seconds 1 stands
-/// at 30 e^-(k - 0.008)/10: 7.404 at k = 14, 6.699 at k = 15.
+/// Member 1 has 30 ms and is not read; 2 is read once a second in 8 ms, which is a peak each time,
+/// because at the next decision it has decayed to 8 e^-0.0992 = 7.244. After k seconds 1 has
+/// 30 e^-(k - 0.008)/10: 7.404 at k = 14, 6.699 at k = 15.
 #[test]
-fn peak_ewma_forgives_with_time() {
+fn peak_ewma_decays_with_time() {
     let mut script = measured_peaks();
     script.follow(&[read(0, 1, "4 against 8 ms"), complete(1, 30)]);
     for _second in 1..15 {
-        script.follow(&[wait(992), read(0, 2, "1 is not forgiven yet"), wait(8), complete(2, 8)]);
+        script.follow(&[
+            wait(992),
+            read(0, 2, "1 has not decayed enough yet"),
+            wait(8),
+            complete(2, 8),
+        ]);
     }
     script.follow(&[wait(992), read(0, 1, "6.699 against 7.244")]);
 }
 
 /// The read is 10 s on its way, of which the script counts 3 ms: 30 / e + 3 x (1 - 1 / e) = 12.93.
 #[test]
-fn peak_ewma_learns_from_fast_reads_by_the_time_since_the_last_look() {
+fn peak_ewma_weighs_fast_reads_by_the_time_since_the_last_decay() {
     measured_peaks().follow(&[
         read(0, 1, "4 against 8 ms"),
         complete(1, 30),

@@ -1,5 +1,5 @@
-//! Tests of the table and of what holds for every policy; golden decisions and the parsers have
-//! files of their own.
+//! Tests of the table and of properties of every policy. Golden decisions and the parser have files
+//! of their own.
 
 mod golden_auto;
 mod golden_bcachefs;
@@ -28,7 +28,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 #[test]
-fn names_and_aliases_are_unique_and_lead_to_their_row() {
+fn names_and_aliases_are_unique_and_find_their_row() {
     let mut seen = BTreeSet::new();
     for info in all() {
         for &name in std::iter::once(&info.name).chain(info.aliases) {
@@ -54,7 +54,7 @@ fn every_page_has_the_fixed_headings_in_order() {
     }
 }
 
-/// A file that is not a policy's must be one of the few that serve them all.
+/// A file that is not a policy must be one of the few that all policies use.
 #[test]
 fn every_policy_file_has_its_row_and_every_row_its_file() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/policies");
@@ -87,7 +87,7 @@ fn defaults_lie_in_their_ranges_and_need_no_rounding() {
     }
 }
 
-/// Policies that tell reasons and take the lowest score, whatever happens.
+/// Policies that give reasons and always take the lowest score.
 const TAKE_THE_LOWEST: [&str; 6] = [
     "btrfs/latency",
     "dm/service-time",
@@ -97,15 +97,15 @@ const TAKE_THE_LOWEST: [&str; 6] = [
     "zfs/mirror",
 ];
 
-/// Whether a policy is asked for its reasons before each choice.
+/// True if the policy is asked for its reasons before each choice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reasons {
     Asked,
     Unasked,
 }
 
-/// Plays 200 random reads against random members and mirrors, with books and notices that change
-/// between them, and returns what was chosen.
+/// Plays 200 random reads on random members and mirrors, with statistics that change between them,
+/// and returns the choices.
 fn random_choices(spec: &Spec, seed: u64, reasons: Reasons) -> Vec<Choice> {
     let mut draw = Rng::new(seed);
     let number = 2 + draw.below(MIRRORS_MAX as u64 * 2);
@@ -122,7 +122,7 @@ fn random_choices(spec: &Spec, seed: u64, reasons: Reasons) -> Vec<Choice> {
     let mut choices = Vec::new();
     for step in 0..200 {
         for index in 0..number {
-            shuffle_books(members.get_mut(MemberIndex(index as u16)), &mut draw);
+            shuffle_statistics(members.get_mut(MemberIndex(index as u16)), &mut draw);
         }
         let mirrors = random_mirrors(number, &mut draw);
         let read = Read {
@@ -134,7 +134,7 @@ fn random_choices(spec: &Spec, seed: u64, reasons: Reasons) -> Vec<Choice> {
             copies: mirrors.last().unwrap().copy + 1 + draw.below(2) as u8,
         };
         let now = Nanos::from_millis(step * 300);
-        let told = match reasons {
+        let given = match reasons {
             Reasons::Asked => policy.explain(&read, &mirrors, &members, now),
             Reasons::Unasked => Vec::new(),
         };
@@ -143,7 +143,7 @@ fn random_choices(spec: &Spec, seed: u64, reasons: Reasons) -> Vec<Choice> {
         let place = choice.first();
         assert!(place < mirrors.len(), "{spec}: {place} of {}", mirrors.len());
         if reasons == Reasons::Asked {
-            check_reasons(&spec.to_string(), &told, mirrors.len(), place);
+            check_reasons(&spec.to_string(), &given, mirrors.len(), place);
         }
         choices.push(choice);
         let io = script::member_io(&read, &mirrors[place], ctx.now);
@@ -155,18 +155,18 @@ fn random_choices(spec: &Spec, seed: u64, reasons: Reasons) -> Vec<Choice> {
     choices
 }
 
-/// One for each mirror or none; and where the lowest score wins, it did.
-fn check_reasons(spec: &str, told: &[MirrorScore], mirrors: usize, chosen: usize) {
-    assert!(told.is_empty() || told.len() == mirrors, "{spec}: {told:?}");
+/// Checks that there is one reason for each mirror, or none, and that the lowest score won.
+fn check_reasons(spec: &str, reasons: &[MirrorScore], mirrors: usize, chosen: usize) {
+    assert!(reasons.is_empty() || reasons.len() == mirrors, "{spec}: {reasons:?}");
     if TAKE_THE_LOWEST.contains(&spec) {
-        let lowest = told.iter().map(|reason| reason.score.value).min();
-        let score = told.get(chosen).map(|reason| reason.score.value);
-        assert!(score.is_some() && score == lowest, "{spec} took {chosen} of {told:?}");
+        let lowest = reasons.iter().map(|reason| reason.score.value).min();
+        let score = reasons.get(chosen).map(|reason| reason.score.value);
+        assert!(score.is_some() && score == lowest, "{spec} took {chosen} of {reasons:?}");
     }
 }
 
-/// Books only grow, save the queues.
-fn shuffle_books(member: &mut Member, draw: &mut Rng) {
+/// Changes the queues at random, and increases all other statistics.
+fn shuffle_statistics(member: &mut Member, draw: &mut Rng) {
     member.reads_in_flight = draw.below(8) as u32;
     member.writes_in_flight = draw.below(3) as u32;
     member.submitted_end = draw.below(16) * MIB;
@@ -195,7 +195,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_policy_stays_in_range_and_repeats_itself_asked_why_or_not(seed in any::<u64>()) {
+    fn every_policy_stays_in_range_and_explain_does_not_change_choices(seed in any::<u64>()) {
         for spec in all().map(Spec::new) {
             let asked = random_choices(&spec, seed, Reasons::Asked);
             prop_assert_eq!(asked, random_choices(&spec, seed, Reasons::Unasked));
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn so_does_every_modifier_around_any_kind_of_choice(seed in any::<u64>()) {
+    fn every_modifier_stays_in_range_and_explain_does_not_change_choices(seed in any::<u64>()) {
         for policy in ["random", "btrfs/pid", "gmirror/split", "read-all-first"] {
             for list in ["hedge", "tied", "autosit", "fail-slow", "prefer-member:2+write-mostly:1"]
             {

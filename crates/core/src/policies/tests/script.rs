@@ -1,7 +1,7 @@
-//! A small volume that follows a script: it keeps the members' books, asks the policy, and compares
-//! each choice with the one worked out by hand from the policy's definition.
+//! A small volume that plays a script: it updates the members' statistics, calls the policy, and
+//! compares each choice with the one worked out by hand from the policy's definition.
 //!
-//! Members are called by their devid. A read's mirrors are the eligible members in stripe order,
+//! Members are identified by their devid. A read's mirrors are the eligible members in stripe order,
 //! all at the volume's own offset.
 
 use crate::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose, ReadRole, RequestId};
@@ -11,7 +11,7 @@ use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use crate::rng::Rng;
 use crate::units::{GIB, Nanos};
 
-/// Who reads, and where.
+/// Stream and CPU of a read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reader {
     pub(super) stream: u64,
@@ -35,11 +35,11 @@ pub(super) enum Step {
     Eligible(&'static [u64]),
 }
 
-/// A volume and the policy it asks.
+/// A volume and its policy.
 pub(super) struct Script {
     pub(super) policy: Box<dyn ReadPolicy>,
     pub(super) members: Members,
-    /// The devids of all stripes in order.
+    /// Devids of all stripes in order.
     stripes: Vec<u64>,
     eligible: Vec<u64>,
     in_flight: Vec<MemberIo>,
@@ -73,7 +73,7 @@ pub(super) fn complete(devid: u64, wait_ms: u64) -> Step {
     Step::Complete { devid, wait_ms }
 }
 
-/// So many milliseconds pass.
+/// Milliseconds pass.
 pub(super) fn wait(millis: u64) -> Step {
     Step::Wait { millis }
 }
@@ -88,7 +88,7 @@ pub(super) fn members(number: u64, change: impl Fn(&mut MemberConfig)) -> Vec<Me
     configs.collect()
 }
 
-/// The I/O that a read becomes on a mirror.
+/// The member I/O of a read on a mirror.
 pub(super) fn member_io(read: &Read, mirror: &Mirror, now: Nanos) -> MemberIo {
     MemberIo {
         id: IoId(0),
@@ -106,7 +106,7 @@ pub(super) fn member_io(read: &Read, mirror: &Mirror, now: Nanos) -> MemberIo {
     }
 }
 
-/// Follows a script from the start; stripes are the members in order of devid.
+/// Plays a script from the start; stripes are the members in order of devid.
 pub(super) fn follow(spec: &str, configs: Vec<MemberConfig>, steps: &[Step]) {
     Script::new(spec, configs).follow(steps);
 }
@@ -136,7 +136,7 @@ impl Script {
         self
     }
 
-    /// Plays every step; then, if any choice was another than expected, prints them all.
+    /// Plays every step, and panics with the list of choices if one differs from the expected one.
     pub(super) fn follow(&mut self, steps: &[Step]) {
         let mut report = String::new();
         let mut wrong = 0;
@@ -177,7 +177,7 @@ impl Script {
         }
     }
 
-    /// What the policy answers; nothing is submitted.
+    /// The choice of the policy; nothing is submitted.
     pub(super) fn choose(&mut self, offset: u64, length: u64, stream: u64) -> (Read, Choice) {
         self.choose_as(Reader { stream, cpu: 0 }, offset, length)
     }
@@ -209,7 +209,7 @@ impl Script {
         }
     }
 
-    /// The policy's counter of this name, of a member or of the whole.
+    /// The policy's counter of this name, of a member or of the volume.
     pub(super) fn counter(&self, name: &str, devid: Option<u64>) -> i64 {
         let member = devid.map(|devid| self.member(devid));
         let counters = self.policy.counters();
@@ -217,7 +217,7 @@ impl Script {
         found.unwrap_or_else(|| panic!("no counter {name} in {counters:?}")).value
     }
 
-    /// A read of a member that was no choice of the policy's.
+    /// Submits a read for which the policy was not called.
     pub(super) fn submit_read(&mut self, devid: u64) {
         let mirror = Mirror { member: self.member(devid), offset: 0, copy: 0 };
         let read =
