@@ -1,4 +1,4 @@
-//! The listing of policies, their pages, and the chapter of the book that is made of them.
+//! Tests of `mirrorball policies`: the listing, the pages, and the chapter made from them.
 
 use std::process::{Command, Output};
 
@@ -16,9 +16,9 @@ fn stdout(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Set `UPDATE_CHAPTER=1` to write it anew.
+/// Set `UPDATE_CHAPTER=1` to update the chapter.
 #[test]
-fn the_chapter_says_what_the_sources_say() {
+fn the_chapter_is_up_to_date() {
     let made = stdout(&["--format", "markdown"]);
     if std::env::var_os("UPDATE_CHAPTER").is_some() {
         std::fs::write(CHAPTER, &made).expect("the chapter can be written");
@@ -28,7 +28,7 @@ fn the_chapter_says_what_the_sources_say() {
 }
 
 #[test]
-fn every_family_is_listed_with_its_policies_and_the_modifiers_behind() {
+fn every_family_is_listed_with_its_policies_then_the_modifiers() {
     let listing = stdout(&[]);
     for family in mirrorball_core::policies::FAMILIES {
         let heading = format!("{} (", family[0].family());
@@ -47,7 +47,7 @@ fn every_family_is_listed_with_its_policies_and_the_modifiers_behind() {
 }
 
 #[test]
-fn the_listing_is_as_wide_as_the_terminal_and_loses_nothing() {
+fn the_listing_fits_the_terminal_and_is_complete() {
     let whole = stdout(&[]);
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
     for columns in [72, 80, 132] {
@@ -63,7 +63,7 @@ fn the_listing_is_as_wide_as_the_terminal_and_loses_nothing() {
 #[test]
 fn a_page_names_its_parameters_and_its_origin() {
     let page = stdout(&["latency-rr"]);
-    for part in ["kakra/latency-rr", "256K if left out", "one of `window`, `once`", "# Bad at"] {
+    for part in ["kakra/latency-rr", "default: 256K", "one of `window`, `once`", "# Bad at"] {
         assert!(page.contains(part), "no `{part}` in\n{page}");
     }
     let pages = stdout(&["zfs/mirror+hedge"]);
@@ -75,7 +75,7 @@ fn a_page_names_its_parameters_and_its_origin() {
 }
 
 #[test]
-fn what_is_not_there_is_answered_with_the_nearest() {
+fn an_unknown_name_is_refused_with_a_suggestion() {
     for (name, message) in [
         ("gmiror/load", "did you mean `gmirror/load`?"),
         ("+hegde", "did you mean `+hedge`?"),

@@ -1,6 +1,6 @@
-//! `mirrorball policies`: the read policies, the modifiers, and their pages.
+//! `mirrorball policies`: lists the read policies and modifiers, or prints their pages.
 //!
-//! The same entries make the listing, a page, and the chapter `docs/every-policy.md`.
+//! The listing, a page and the chapter `docs/every-policy.md` are made from the same entries.
 
 use crate::ending::{Ending, Failure};
 use crate::screen;
@@ -17,24 +17,24 @@ use mirrorball_lab::report::wrapped;
   mirrorball policies btrfs/round-robin
   mirrorball policies +hedge")]
 pub(crate) struct Args {
-    /// The policy or modifier whose page to show, by name or alias; a modifier with its plus
+    /// Policy or modifier whose page to show: a name or alias; a modifier begins with `+`
     name: Option<String>,
 
-    /// How to write it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 }
 
-/// How to write it.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// For a terminal.
+    /// Plain text for a terminal.
     Text,
-    /// For a web page: the chapter of the book, with every page.
+    /// Markdown; without a name, the chapter `every-policy.md` of the documentation.
     Markdown,
 }
 
-/// What a listing and a page show of a policy or a modifier.
+/// A policy or modifier, as listings and pages show it.
 struct Entry {
     usage: String,
     aliases: &'static [&'static str],
@@ -44,7 +44,7 @@ struct Entry {
     page: String,
 }
 
-/// Entries of one family.
+/// Entries under one heading: a family, or the modifiers.
 struct Group {
     heading: String,
     entries: Vec<Entry>,
@@ -62,9 +62,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// The policy of that name with its modifiers, or the modifiers where only these are named.
+/// Finds the policy with this name and its modifiers, or only the modifiers if there is no policy.
 fn find(name: &str) -> Result<Vec<Entry>, Failure> {
-    // What stands alone behind a plus is looked up as if it stood around a policy.
+    // A modifier without a policy is parsed with the policy `first`.
     let alone = name.starts_with('+');
     let text = if alone { format!("first{name}") } else { name.to_owned() };
     let spec = Spec::parse(&text).map_err(|error| Failure::WrongUse(anyhow!("{error}")))?;
@@ -85,19 +85,19 @@ fn groups() -> Vec<Group> {
             entries: family.iter().map(Entry::from).collect(),
         }
     });
-    let around = Group {
-        heading: "modifiers (around any policy: `zfs/mirror+hedge`)".to_owned(),
+    let modifiers = Group {
+        heading: "modifiers (after any policy, as in `zfs/mirror+hedge`)".to_owned(),
         entries: modifiers::ALL.iter().map(Entry::from).collect(),
     };
-    families.chain([around]).collect()
+    families.chain([modifiers]).collect()
 }
 
-/// By family, each name with its parameters, its aliases and its summary; a line each, or as wide
-/// as the terminal is.
+/// Lists each name with its parameters, aliases and summary, by family. Lines are wrapped if the
+/// width is known.
 fn listing(width_columns: Option<usize>) -> String {
     let groups = groups();
     let usages = groups.iter().flat_map(|group| &group.entries).map(|entry| entry.usage.len());
-    // What takes many values may stick out: the others line up.
+    // An entry with many parameters may be wider than the first column.
     let most = width_columns.map_or(36, |columns| (columns / 3).min(36));
     let width = usages.filter(|&width| width <= most).max().unwrap_or(0);
     let wrap = |text: &str, indent: usize| match width_columns {
@@ -121,11 +121,12 @@ fn listing(width_columns: Option<usize>) -> String {
         }
         text.push('\n');
     }
-    let end = "Names in brackets mean the same policy. `mirrorball policies NAME` shows its page.";
+    let end =
+        "Names in brackets are aliases. `mirrorball policies NAME` shows the page of a policy.";
     text + &wrap(end, 0) + "\n"
 }
 
-/// The begin of a line that goes on another.
+/// Line break and indent of a continued line.
 fn hanging(indent: usize) -> String {
     format!("\n{:indent$}", "")
 }
@@ -136,33 +137,33 @@ fn page(entry: &Entry) -> String {
     format!("{}: {}\n\n{facts}\n{}", entry.usage, entry.summary, entry.page)
 }
 
-/// What is known of an entry besides its page, each fact under a name.
+/// Aliases, parameters and origin of an entry, each under a name.
 fn facts(entry: &Entry) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     if !entry.aliases.is_empty() {
-        facts.push(("short".to_owned(), entry.aliases.join(", ")));
+        facts.push(("aliases".to_owned(), entry.aliases.join(", ")));
     }
     for parameter in entry.parameters {
         let default = parameter.default.map(|value| parameter.written(value));
         let default = default.unwrap_or_else(|| "the first devid of the array".to_owned());
         let (meaning, expected) = (parameter.meaning, parameter.expected());
-        let fact = format!("{meaning}; {expected}; {default} if left out");
+        let fact = format!("{meaning}; {expected}; default: {default}");
         facts.push((parameter.name.to_owned(), fact));
     }
     let Origin { system, version, file, authors } = entry.origin;
-    facts.push(("from".to_owned(), format!("{system} ({version}), {file}, by {authors}")));
+    facts.push(("origin".to_owned(), format!("{system} ({version}), {file}, by {authors}")));
     facts
 }
 
-/// The chapter: a table of all, then a section each.
+/// The chapter: a table per family, then a section per entry.
 fn chapter() -> String {
     let mut text =
         "# Every policy and modifier\n\nMade by `mirrorball policies --format markdown` \
-                    from the sources; do not edit.\n[policies.md](policies.md) tells how to write \
-                    and combine them.\n"
+                    from the sources; do not edit.\n[policies.md](policies.md) explains how to \
+                    name and combine them.\n"
             .to_owned();
     for group in groups() {
-        text += &format!("\n## {}\n\n| name | short | rule |\n|---|---|---|\n", group.heading);
+        text += &format!("\n## {}\n\n| name | aliases | rule |\n|---|---|---|\n", group.heading);
         for entry in &group.entries {
             let aliases: Vec<String> = entry.aliases.iter().map(|it| format!("`{it}`")).collect();
             let aliases = aliases.join(", ");
@@ -175,7 +176,7 @@ fn chapter() -> String {
     text
 }
 
-/// The section of one entry, its page's headings below its own.
+/// The section of one entry; the headings of its page are one level below its own.
 fn section(entry: &Entry) -> String {
     let facts = facts(entry).into_iter().map(|(name, fact)| format!("| {name} | {fact} |\n"));
     let facts = "| | |\n|---|---|\n".to_owned() + &facts.collect::<String>();
@@ -184,7 +185,7 @@ fn section(entry: &Entry) -> String {
         None => format!("{line}\n"),
     });
     let page: String = page.collect();
-    // A page parts its sections by a blank line; the headings bring their own.
+    // The page and the headings both add a blank line.
     let page = page.replace("\n\n\n", "\n\n");
     format!("### `{}`\n\n{}.\n\n{facts}{page}", entry.usage, capitalised(entry.summary))
 }

@@ -1,11 +1,11 @@
-//! What one decision costs: every policy and modifier, at 2, 4 and 16 mirrors.
+//! Time of one decision: every policy and modifier, at 2, 4 and 16 mirrors.
 //!
-//! A decision is `choose` and the `on_submit` that follows it, for a read of a stream of random and
-//! sequential reads over members with filled books. The bounds to hold, at 2 mirrors: 20 ns for
-//! policies that are fixed, rotate or count, 60 ns for all (ARCHITECTURE.md, performance).
+//! A decision is `choose` and the `on_submit` that follows it. The reads are a mix of random and
+//! sequential ones, on members with statistics. The bounds at 2 mirrors are 20 ns for policies that
+//! are fixed, rotate or count, and 60 ns for all (ARCHITECTURE.md, performance).
 //!
 //! Run with `cargo bench -p mirrorball-core --bench decisions`. Criterion compares each figure with
-//! the run before; a table of all of them follows, made of the same samples.
+//! the previous run; then a table of the medians of the same samples follows.
 
 use criterion::{BenchmarkId, Criterion};
 use mirrorball_core::io::{IoId, MemberIo, Op, Outcome, Purpose, ReadRole, RequestId};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const READS: usize = 1024;
 const MIRRORS: [u16; 3] = [2, 4, 16];
 
-/// The policies that are fixed, rotate or count; the others also weigh times or positions.
+/// Policies that are fixed, rotate or count; the others also use times or positions.
 const PLAIN: [&str; 30] = [
     "mirrorball/first",
     "mirrorball/random",
@@ -56,7 +56,7 @@ const PLAIN: [&str; 30] = [
 const PLAIN_BOUND_NS: f64 = 20.0;
 const BOUND_NS: f64 = 60.0;
 
-/// Nanoseconds per decision, a sample each.
+/// Samples in nanoseconds per decision.
 type Samples = Vec<f64>;
 
 fn main() {
@@ -66,8 +66,8 @@ fn main() {
     println!("{}", report(&columns));
 }
 
-/// Every policy, then every modifier around the cheapest policy that decides something.
-fn contenders() -> Vec<Spec> {
+/// Every policy, then every modifier with the cheapest policy that makes a decision.
+fn specs() -> Vec<Spec> {
     let modified = modifiers::ALL.iter().map(|info| format!("btrfs/pid+{}", info.name));
     let modified = modified.map(|text| Spec::parse(&text).expect("both are in their tables"));
     all().map(Spec::new).chain(modified).collect()
@@ -76,10 +76,10 @@ fn contenders() -> Vec<Spec> {
 /// Measures every policy that the command line selects.
 fn measure(criterion: &mut Criterion, mirrors: u16) -> Vec<Samples> {
     let mut group = criterion.benchmark_group(format!("decision, {mirrors} mirrors"));
-    // A decision takes nanoseconds: half a second holds enough of them.
+    // A decision takes nanoseconds, so half a second is enough for many of them.
     group.warm_up_time(Duration::from_millis(200));
     group.measurement_time(Duration::from_millis(500));
-    let column = contenders().into_iter().map(|spec| {
+    let column = specs().into_iter().map(|spec| {
         let mut table = Table::new(&spec, mirrors);
         let mut samples = Samples::new();
         group.bench_function(BenchmarkId::from_parameter(&spec), |bencher| {
@@ -100,16 +100,16 @@ fn measure(criterion: &mut Criterion, mirrors: u16) -> Vec<Samples> {
     column
 }
 
-/// A row a policy: the medians, the bound at two mirrors, and a mark where it is exceeded.
+/// One row per policy: the medians, the bound at two mirrors, and a mark if it is exceeded.
 fn report(columns: &[Vec<Samples>; 3]) -> String {
     assert!(PLAIN.iter().all(|name| all().any(|info| info.name == *name)), "a name is unknown");
     let mut report = format!("{:<30}", "ns per decision, median");
     report += &MIRRORS.map(|mirrors| format!("{mirrors:>8}")).concat();
     report += " mirrors   bound at 2\n";
-    for (row, spec) in contenders().iter().enumerate() {
+    for (row, spec) in specs().iter().enumerate() {
         let name = spec.to_string();
         let medians = columns.each_ref().map(|column| median(&column[row]));
-        // Not selected, or run once as a test.
+        // Not selected, or run only once, as a test.
         let [Some(at_two), _, _] = medians else { continue };
         let bound_ns = if PLAIN.contains(&name.as_str()) { PLAIN_BOUND_NS } else { BOUND_NS };
         let cells = medians.map(|cell| cell.map_or("-".into(), |cell| format!("{cell:.1}")));
@@ -121,14 +121,14 @@ fn report(columns: &[Vec<Samples>; 3]) -> String {
     report
 }
 
-/// The median, or nothing if there are too few samples to have one.
+/// The median, or `None` if there are too few samples.
 fn median(samples: &Samples) -> Option<f64> {
     let mut sorted = samples.clone();
     sorted.sort_by(f64::total_cmp);
     (sorted.len() >= 10).then(|| sorted[sorted.len() / 2])
 }
 
-/// A policy, the members it decides among, and the reads it is asked to place.
+/// A policy, its members, and the reads for which it chooses.
 struct Table {
     policy: Box<dyn ReadPolicy>,
     members: Members,
@@ -160,7 +160,7 @@ impl Table {
         table
     }
 
-    /// A read of each member, so that policies that measure have measured.
+    /// Completes a read of each member, so that policies with estimates have a sample.
     fn complete_one_each(&mut self, draw: &mut Rng) {
         let (read, mirrors) = &self.reads[0];
         for mirror in mirrors {
@@ -177,7 +177,7 @@ impl Table {
     fn decide(&mut self) -> Choice {
         let (read, mirrors) = &self.reads[self.next % READS];
         self.next += 1;
-        // A clock that stood still would make all reads parts of one request.
+        // With the same time for all reads, they would be strips of one request.
         let now = Nanos::from_secs(1) + Nanos::from_micros(self.next as u64);
         let mut ctx = Ctx { now, rng: &mut self.rng };
         let choice = black_box(self.policy.choose(read, mirrors, &self.members, &mut ctx));
@@ -186,7 +186,7 @@ impl Table {
     }
 }
 
-/// Every fourth read is random, the others continue one of four streams.
+/// Every fourth read is random, the others continue one of three streams.
 fn random_read(number: usize, mirrors: u16, draw: &mut Rng) -> (Read, Vec<Mirror>) {
     let offset = match number % 4 {
         0 => draw.below(GIB / 4096) * 4096,

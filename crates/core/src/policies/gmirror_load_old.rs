@@ -64,7 +64,7 @@ impl ReadPolicy for LoadOld {
         let now_second = whole_seconds(ctx.now);
         Choice::Mirror(first_smallest(mirrors, |mirror| {
             let unused = self.is_unused(mirror, now_second);
-            // Among members that were not used, the wait does not matter: the first of the list wins.
+            // Among unused members the wait does not matter: the first of the list wins.
             let wait = if unused { Nanos::ZERO } else { members[mirror.member].last_wait };
             (!unused, wait, self.order.rank(mirror))
         }))

@@ -6,9 +6,9 @@
 //! source file.
 //!
 //! Policies are named `family/name`. A policy has a short alias if that is unambiguous. `btrfs` has
-//! the aliases that its sysfs file accepts or was proposed to accept (`pid`, `round-robin`, `devid`,
-//! `latency`), `kakra` has `latency-rr` and `queue`. Rules that several policies use are in the
-//! module `shared`.
+//! the aliases that its sysfs file accepts or was proposed to accept (`pid`, `round-robin`,
+//! `devid`, `latency`), `kakra` has `latency-rr` and `queue`. Rules that several policies use are
+//! in the module `shared`.
 
 mod bcachefs_inverse_square_latency;
 mod btrfs_devid;

@@ -1,8 +1,8 @@
 //! Load of a member: the work that it has in flight.
 //!
 //! Work is counted in sixteenths of an I/O. Each I/O is one whole, and its bytes add to that: on a
-//! disk 1 MiB costs about as much as one access, on flash 8 KiB as much as one command. The volume's
-//! counters of I/O and bytes in flight give the load without a loop over the I/O.
+//! disk 1 MiB costs about as much as one access, on flash 8 KiB as much as one command. The
+//! volume's counters of I/O and bytes in flight give the load without a loop over the I/O.
 
 use crate::member::Member;
 

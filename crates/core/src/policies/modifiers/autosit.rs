@@ -111,7 +111,7 @@ impl Autosit {
         self.exclude(usize::from(copies) - 1, now);
     }
 
-    /// Gives the slowest its points if it is beyond the limit; takes points off all from time to time.
+    /// Adds points to the slowest member if it is beyond the limit; sometimes takes points off all.
     fn add_points(&mut self, limit_ns: u64, spread_ns: u64) {
         let slowest = self.means_ns.iter().max().copied().expect("there are members");
         if slowest <= limit_ns {

@@ -1,6 +1,6 @@
 //! # Idea
 //! A member whose reads take more than twice (or the given percentage) as long as those of its
-//! fastest peer is not read for ten seconds, then tried again. PeerCursor are the members of its kind,
+//! fastest peer is not read for ten seconds, then tried again. Peers are the members of its kind,
 //! rotational or not, because an HDD may be slower than an SSD.
 //!
 //! # State

@@ -7,8 +7,8 @@ use crate::member::Members;
 use crate::policies::MIRRORS_MAX;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
-/// Returns what `inner` chooses among the mirrors that are `allowed`, or among all if none is. As in
-/// the volume, the policy is not called if only one is left.
+/// Returns what `inner` chooses among the mirrors that are `allowed`, or among all if none is. As
+/// in the volume, the policy is not called if only one is left.
 pub(super) fn choose_among(
     inner: &mut dyn ReadPolicy,
     read: &Read,

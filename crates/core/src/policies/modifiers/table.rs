@@ -76,7 +76,7 @@ const TAIL_AT_SCALE: Origin = Origin {
 pub const ALL: &[ModifierInfo] = &[
     ModifierInfo {
         name: "hedge",
-        summary: "a read slower than 95 % of the reads of its length is read again from another mirror",
+        summary: "a read slower than 95 % of similar reads is read again from another mirror",
         parameters: &[QUANTILE, BUDGET],
         origin: TAIL_AT_SCALE,
         excludes: READ_TWICE,
@@ -96,7 +96,7 @@ pub const ALL: &[ModifierInfo] = &[
     },
     ModifierInfo {
         name: "autosit",
-        summary: "a member far slower than all others is not read for ten minutes (six members at least)",
+        summary: "a member far slower than five or more others is not read for ten minutes",
         parameters: &[EXCLUSION_TIME],
         origin: Origin {
             version: "August 2025",

@@ -13,8 +13,8 @@ pub(crate) fn or_lowest_live(preferred: Option<usize>) -> usize {
     preferred.unwrap_or(0)
 }
 
-/// Position of the stripe that a number selects among all, live or not, or of the lowest live one if
-/// the selected one is dead. The number is a process id or a CPU.
+/// Position of the stripe that a number selects among all, live or not, or of the lowest live one
+/// if the selected one is dead. The number is a process id or a CPU.
 #[inline]
 pub(crate) fn stripe_of(number: u64, read: &Read, mirrors: &[Mirror]) -> usize {
     let preferred = (number % u64::from(read.copies)) as u8;

@@ -47,8 +47,8 @@ impl Streams {
         self.any_non_rotational
     }
 
-    /// Position of the best mirror; adds the read to its stream. `pending` is the length of a member's
-    /// queue, zero if and only if it is idle.
+    /// Position of the best mirror; adds the read to its stream. `pending` is the length of a
+    /// member's queue, zero if and only if it is idle.
     #[inline]
     pub(crate) fn take_best(
         &mut self,
@@ -67,8 +67,8 @@ impl Streams {
         place
     }
 
-    /// Scores by which [`Streams::take_best`] would choose. A stream that stays comes first; then the
-    /// queue or the distance of the head decides, as the name of the score says.
+    /// Scores by which [`Streams::take_best`] would choose. A stream that stays comes first; then
+    /// the queue or the distance of the head decides, as the name of the score says.
     pub(crate) fn reasons(
         &self,
         mirrors: &[Mirror],

@@ -21,8 +21,8 @@ impl PathList {
         self.chosen_at.resize(members.len(), 0);
     }
 
-    /// Position of the mirror with the smallest key, of equals the one nearest to the head; moves its
-    /// member to the tail.
+    /// Position of the mirror with the smallest key, of equals the one nearest to the head; moves
+    /// its member to the tail.
     #[inline]
     pub(crate) fn take_smallest<K: Ord>(
         &mut self,

@@ -2,8 +2,8 @@
 //!
 //! The first decision on a CPU allocates its state; after that nothing is allocated.
 
-/// CPUs from this number on share the state of lower ones, so that memory is bounded whatever number
-/// a caller passes.
+/// CPUs from this number on share the state of lower ones, so that memory is bounded whatever
+/// number a caller passes.
 const CPUS_MAX: usize = 4096;
 
 /// One value per CPU.

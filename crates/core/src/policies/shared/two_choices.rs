@@ -7,8 +7,8 @@
 use crate::policy::Mirror;
 use crate::rng::Rng;
 
-/// Draws two mirrors and returns the position of the one with the smaller key; of equals, of the one
-/// drawn first. There are at least two mirrors.
+/// Draws two mirrors and returns the position of the one with the smaller key; of equals, of the
+/// one drawn first. There are at least two mirrors.
 #[inline]
 pub(crate) fn better_of_two<K: Ord>(
     mirrors: &[Mirror],

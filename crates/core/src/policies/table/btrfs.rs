@@ -33,7 +33,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         summary: "mirrors take turns by the number of reads of the volume",
         parameters: &[ParameterInfo {
             default: Some(4096),
-            meaning: "bytes read from one mirror before the next has its turn, if every read is of one sector",
+            meaning: "bytes read from one mirror before the next, if each read is of one sector",
             ..CONTIGUOUS_BYTES
         }],
         origin: Origin {
@@ -76,7 +76,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/titovets",
         aliases: &[],
-        summary: "the mirror of the process id, unless its queue is longer by more than a threshold",
+        summary: "the mirror of the process id, unless its queue is much longer than the shortest",
         parameters: &[],
         origin: Origin {
             version: "patch V9, May 2019, not merged",

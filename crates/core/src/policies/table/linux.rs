@@ -8,7 +8,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "md/raid1",
         aliases: &["md"],
-        summary: "the disk of the stream; else an idle disk, the shortest queue, or the nearest head",
+        summary: "the disk of the stream; else an idle disk, the shortest queue, the nearest head",
         parameters: &[],
         origin: Origin {
             system: "Linux md",
@@ -36,7 +36,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "md/raid10",
         aliases: &[],
-        summary: "an idle disk or the nearest head, or the lowest address; the shortest queue for SSDs",
+        summary: "an idle disk or the nearest head, or the lowest address; on SSDs the queue",
         parameters: &[LAYOUT],
         origin: MD,
         build: md_raid10::build,

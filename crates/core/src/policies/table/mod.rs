@@ -1,7 +1,7 @@
 //! The table of policies: one row per policy, by family.
 //!
-//! [`PolicyInfo`] documents the fields. Parameters and origins that several rows share are constants
-//! of the modules `parameters` and `origins`.
+//! [`PolicyInfo`] documents the fields. Parameters and origins that several rows share are
+//! constants of the modules `parameters` and `origins`.
 
 mod bsd;
 mod btrfs;

@@ -20,7 +20,7 @@ pub(super) const PROBE: ParameterInfo = ParameterInfo {
     default: Some(0),
     range: 0..=1,
     multiple_of: 1,
-    meaning: "time for which a mean counts as unknown after a reset: 100 decisions, or until chosen",
+    meaning: "how long a mean is unknown after a reset: 100 decisions, or until chosen",
 };
 
 pub(super) const LAYOUT: ParameterInfo = ParameterInfo {

@@ -41,8 +41,8 @@ fn means_begin_at_zero() {
     );
 }
 
-/// Of samples near the mean one in 32 is used. From 4 ms towards 5, each used sample leaves 31/32 of
-/// the difference, so k of them remove 1 - (31/32)^k of it.
+/// Of samples near the mean one in 32 is used. From 4 ms towards 5, each used sample leaves 31/32
+/// of the difference, so k of them remove 1 - (31/32)^k of it.
 #[test]
 fn samples_near_the_mean_are_mostly_dropped() {
     let mut script = Script::new("inverse-square-latency", members(1, |_| ()));

@@ -68,7 +68,7 @@ fn prequal_expires_after_a_second() {
     );
 }
 
-/// Steps after which member 1 has 4 ms at depth 0 and 30 ms at depth `writes`, and 2 has 10 ms at 0.
+/// Steps after which member 1 has 4 ms at depth 0, 30 ms at depth `writes`, and 2 has 10 ms at 0.
 fn measured_at_two_depths(writes: usize) -> Vec<Step> {
     let mut steps = vec![
         read(0, 1, "both untried: the first"),

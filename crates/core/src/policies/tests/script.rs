@@ -1,8 +1,8 @@
 //! A small volume that plays a script: it updates the members' statistics, calls the policy, and
 //! compares each choice with the one worked out by hand from the policy's definition.
 //!
-//! Members are identified by their devid. A read's mirrors are the eligible members in stripe order,
-//! all at the volume's own offset.
+//! Members are identified by their devid. A read's mirrors are the eligible members in stripe
+//! order, all at the volume's own offset.
 
 use crate::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose, ReadRole, RequestId};
 use crate::member::{MemberConfig, MemberIndex, Members};
