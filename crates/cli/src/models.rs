@@ -7,7 +7,9 @@ use crate::ending::{Ending, Failure};
 use crate::screen;
 use clap::ValueEnum;
 use mirrorball_core::units::{GIB, Nanos, TIB};
-use mirrorball_disk::characterise::{Comparison, Demerit, Workload, compare, demerit, observe};
+use mirrorball_disk::characterise::{
+    Demerit, FigureCheck, ModelWorkload, compare, demerit, observe,
+};
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow, Style, draw};
 use serde_json::{Value, json};
@@ -45,8 +47,8 @@ enum Format {
 /// A profile with everything that was found out about it.
 struct TitledTable {
     profile: ModelProfile,
-    comparisons: Vec<Comparison>,
-    demerits: Vec<(&'static Workload, Demerit, String)>,
+    comparisons: Vec<FigureCheck>,
+    demerits: Vec<(&'static ModelWorkload, Demerit, String)>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
@@ -69,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
     };
     screen::print(&text)?;
-    let all_hold = sheets.iter().all(|sheet| sheet.comparisons.iter().all(Comparison::holds));
+    let all_hold = sheets.iter().all(|sheet| sheet.comparisons.iter().all(FigureCheck::holds));
     Ok(if all_hold { Ending::Done } else { Ending::FoundFailure })
 }
 
@@ -100,7 +102,7 @@ impl TitledTable {
         }
         if detailed {
             let notes = self.comparisons.iter().filter(|row| !row.expected.note.is_empty());
-            for Comparison { expected, .. } in notes {
+            for FigureCheck { expected, .. } in notes {
                 let figure = format!("{}/{}", expected.workload.name, expected.statistic.name);
                 text += &format!("  {figure}: {}\n", expected.note);
             }
@@ -121,7 +123,7 @@ impl TitledTable {
             Column::right("allowed"),
             Column::left("source"),
         ];
-        let row = |comparison: &Comparison| {
+        let row = |comparison: &FigureCheck| {
             let expected = &comparison.expected;
             let unit = expected.unit.name;
             let texts = vec![
@@ -139,7 +141,7 @@ impl TitledTable {
     }
 
     fn json(&self) -> Value {
-        let figure = |row: &Comparison| {
+        let figure = |row: &FigureCheck| {
             json!({
                 "workload": row.expected.workload.name,
                 "statistic": row.expected.statistic.name,
@@ -153,7 +155,7 @@ impl TitledTable {
                 "note": row.expected.note,
             })
         };
-        let demerit = |(workload, figure, source): &(&Workload, Demerit, String)| {
+        let demerit = |(workload, figure, source): &(&ModelWorkload, Demerit, String)| {
             json!({
                 "workload": workload.name,
                 "root_mean_square_us": figure.root_mean_square * 1e6,

@@ -52,14 +52,14 @@ mod members;
 mod reader;
 mod spec;
 
-pub use spec::{ArraySpec, ByteRange, Host, HostOverhead, MemberSource, MemberSpec, Used};
+pub use spec::{ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Used};
 
 use crate::link::LinkParameters;
 use members::read_members;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{GeometryError, Profile, UnknownProfile};
 use mirrorball_core::units::{Nanos, parse_bytes, parse_duration, parse_rate};
-use reader::{Section, Source};
+use reader::{TomlSection, TomlSource};
 use std::path::Path;
 use toml::de::DeTable;
 
@@ -120,14 +120,14 @@ impl ArrayFile {
     /// If it is not TOML, a key is unknown or missing or has the wrong kind of value, a name means
     /// nothing, or the members do not make an array of the profile.
     pub fn parse(text: &str, file_name: &str) -> Result<ArrayFile, Diagnostic> {
-        let source = Source { file: file_name, text };
+        let source = TomlSource { file: file_name, text };
         let table = DeTable::parse(text).map_err(|error| source.syntax_error(&error))?;
         let spec = read_array(&source.root(&table))?;
         Ok(ArrayFile { file_name: file_name.to_owned(), text: text.to_owned(), spec })
     }
 }
 
-fn read_array(root: &Section<'_>) -> Result<ArraySpec, Diagnostic> {
+fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
     root.allow_only(&["name", "profile", "stripe_width_max", "used", "host", "link", "member"])?;
     let file_name = root.source.file;
     let name = match root.text("name")? {
@@ -150,7 +150,7 @@ fn read_array(root: &Section<'_>) -> Result<ArraySpec, Diagnostic> {
     Ok(spec)
 }
 
-fn read_profile(root: &Section<'_>) -> Result<Profile, Diagnostic> {
+fn read_profile(root: &TomlSection<'_>) -> Result<Profile, Diagnostic> {
     let names = Profile::ALL.map(Profile::name);
     let Some(written) = root.text("profile")? else {
         let help = format!("give one of {}", names.join(", "));
@@ -164,7 +164,7 @@ fn read_profile(root: &Section<'_>) -> Result<Profile, Diagnostic> {
     })
 }
 
-fn read_host(root: &Section<'_>) -> Result<Host, Diagnostic> {
+fn read_host(root: &TomlSection<'_>) -> Result<Host, Diagnostic> {
     let default = Host::default();
     let Some(host) = root.table("host", "[host]")? else { return Ok(default) };
     host.allow_only(&["overhead", "read_ahead_kb", "cpus"])?;
@@ -180,7 +180,7 @@ fn read_host(root: &Section<'_>) -> Result<Host, Diagnostic> {
 }
 
 /// Reads `overhead`: a duration, or a table with `mean` and `jitter`.
-fn read_host_overhead(host: &Section<'_>) -> Result<Option<HostOverhead>, Diagnostic> {
+fn read_host_overhead(host: &TomlSection<'_>) -> Result<Option<HostOverhead>, Diagnostic> {
     if !host.has_table("overhead") {
         let mean = host.quantity("overhead", parse_duration)?;
         return Ok(mean.map(HostOverhead::with_default_jitter));
@@ -204,7 +204,7 @@ fn parse_jitter(text: &str) -> Result<f64, String> {
     }
 }
 
-fn read_links(root: &Section<'_>) -> Result<Vec<LinkParameters>, Diagnostic> {
+fn read_links(root: &TomlSection<'_>) -> Result<Vec<LinkParameters>, Diagnostic> {
     let mut links: Vec<LinkParameters> = Vec::new();
     for section in root.tables("link", "[[link]]")? {
         section.allow_only(&["name", "read", "write", "latency", "jitter"])?;
@@ -248,7 +248,7 @@ fn parse_used(text: &str) -> Result<Used, String> {
 
 /// Whether the members make an array of the profile, and leave room behind the older data. Of an
 /// array with real members only their number can be judged here.
-fn check_geometry(root: &Section<'_>, spec: &ArraySpec) -> Result<(), Diagnostic> {
+fn check_geometry(root: &TomlSection<'_>, spec: &ArraySpec) -> Result<(), Diagnostic> {
     let members = spec.members.len();
     if members < spec.profile.rules().members_min {
         let error = GeometryError::TooFewMembers { profile: spec.profile, members };

@@ -1,11 +1,11 @@
 //! What a model does, measured as a drive would be: fixed workloads in closed loop on a virtual
 //! clock.
 //!
-//! A figure is named `workload/statistic`, such as `randread-qd1/p99`: a row of [`Workload::all`]
-//! and one of [`Statistic::all`]. Published figures of profiles are rows of data in those words,
-//! and [`compare`] sets the model beside them. [`demerit`] is the figure of Ruemmler and Wilkes
-//! ("An introduction to disk drive modeling", 1994): the root mean square horizontal distance
-//! between two latency distributions, here over the published quantiles.
+//! A figure is named `workload/statistic`, such as `randread-qd1/p99`: a row of
+//! [`ModelWorkload::all`] and one of [`Statistic::all`]. Published figures of profiles are rows of
+//! data in those words, and [`compare`] sets the model beside them. [`demerit`] is the figure of
+//! Ruemmler and Wilkes ("An introduction to disk drive modeling", 1994): the root mean square
+//! horizontal distance between two latency distributions, here over the published quantiles.
 //!
 //! Each workload is a set of agents: each keeps so many I/Os in flight over the whole disk. The
 //! first agent is the one measured, and what happens before its warm-up has passed is not counted.
@@ -34,7 +34,7 @@ pub enum Dimension {
 
 /// A unit that published figures come in.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Unit {
+pub struct FigureUnit {
     /// As written.
     pub name: &'static str,
     /// What it counts.
@@ -53,12 +53,12 @@ pub struct Statistic {
     /// How far a model may be off a published one unless the profile says otherwise: 10 %, for
     /// tails 25 %.
     pub tolerance: f64,
-    read: fn(&Observed) -> f64,
+    read: fn(&Observation) -> f64,
 }
 
 /// A workload that models and drives are measured with.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Workload {
+pub struct ModelWorkload {
     /// As written before the slash.
     pub name: &'static str,
     /// One line for a listing.
@@ -73,7 +73,7 @@ pub struct Workload {
 
 /// What was seen of one workload.
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct Observation {
     /// Waits of the I/Os counted.
     pub latencies: Histogram,
     /// Their bytes.
@@ -84,7 +84,7 @@ pub struct Observed {
 
 /// A published figure and the model's own.
 #[derive(Clone, Debug)]
-pub struct Comparison {
+pub struct FigureCheck {
     /// The published figure.
     pub expected: Expectation,
     /// The model's, in the same unit.
@@ -125,13 +125,13 @@ enum Pattern {
 const SPREAD_PLACES: u64 = 16;
 const SPREAD_RUN_BYTES: u64 = 64 * MIB;
 
-const UNITS: [Unit; 6] = [
-    Unit { name: "IOPS", dimension: Dimension::Frequency, scale: 1.0 },
-    Unit { name: "ns", dimension: Dimension::Time, scale: 1e-9 },
-    Unit { name: "us", dimension: Dimension::Time, scale: 1e-6 },
-    Unit { name: "ms", dimension: Dimension::Time, scale: 1e-3 },
-    Unit { name: "MB/s", dimension: Dimension::Rate, scale: 1e6 },
-    Unit { name: "GB/s", dimension: Dimension::Rate, scale: 1e9 },
+const UNITS: [FigureUnit; 6] = [
+    FigureUnit { name: "IOPS", dimension: Dimension::Frequency, scale: 1.0 },
+    FigureUnit { name: "ns", dimension: Dimension::Time, scale: 1e-9 },
+    FigureUnit { name: "us", dimension: Dimension::Time, scale: 1e-6 },
+    FigureUnit { name: "ms", dimension: Dimension::Time, scale: 1e-3 },
+    FigureUnit { name: "MB/s", dimension: Dimension::Rate, scale: 1e6 },
+    FigureUnit { name: "GB/s", dimension: Dimension::Rate, scale: 1e9 },
 ];
 
 const STATISTICS: [Statistic; 9] = [
@@ -146,86 +146,122 @@ const STATISTICS: [Statistic; 9] = [
     Statistic::new("p99.99", Dimension::Time, 0.25, |seen| seen.quantile(0.9999)),
 ];
 
-const WORKLOADS: [Workload; 20] = [
-    Workload::new("randread-qd1", "random 4 KiB reads, one at a time", &[Agent::random_reads(1)]),
-    Workload::new("randread-qd4", "random 4 KiB reads, 4 in flight", &[Agent::random_reads(4)]),
-    Workload::new("randread-qd16", "random 4 KiB reads, 16 in flight", &[Agent::random_reads(16)]),
-    Workload::new("randread-qd32", "random 4 KiB reads, 32 in flight", &[Agent::random_reads(32)]),
-    Workload::new(
+const WORKLOADS: [ModelWorkload; 20] = [
+    ModelWorkload::new(
+        "randread-qd1",
+        "random 4 KiB reads, one at a time",
+        &[Agent::random_reads(1)],
+    ),
+    ModelWorkload::new(
+        "randread-qd4",
+        "random 4 KiB reads, 4 in flight",
+        &[Agent::random_reads(4)],
+    ),
+    ModelWorkload::new(
+        "randread-qd16",
+        "random 4 KiB reads, 16 in flight",
+        &[Agent::random_reads(16)],
+    ),
+    ModelWorkload::new(
+        "randread-qd32",
+        "random 4 KiB reads, 32 in flight",
+        &[Agent::random_reads(32)],
+    ),
+    ModelWorkload::new(
         "randread-qd128",
         "random 4 KiB reads, 128 in flight",
         &[Agent::random_reads(128)],
     ),
-    Workload::new("randread-qd512", "random 4 KiB reads, 512 deep", &[Agent::random_reads(512)]),
-    Workload::new(
+    ModelWorkload::new(
+        "randread-qd512",
+        "random 4 KiB reads, 512 deep",
+        &[Agent::random_reads(512)],
+    ),
+    ModelWorkload::new(
         "randwrite-qd1",
         "random 4 KiB writes, one at a time",
         &[Agent::random_writes(1, 0)],
     )
     .lasting(24_000, 20_000),
-    Workload::new(
+    ModelWorkload::new(
         "randwrite-qd32",
         "random 4 KiB writes, 32 in flight",
         &[Agent::random_writes(32, 0)],
     )
     .lasting(24_000, 20_000),
-    Workload::new("randwrite-steady", "the same, caches long full", &[Agent::random_writes(32, 0)])
-        .lasting(60_000, 40_000),
-    Workload::new("randwrite-fsync", "a flush after each write", &[Agent::random_writes(1, 1)]),
-    Workload::new(
+    ModelWorkload::new(
+        "randwrite-steady",
+        "the same, caches long full",
+        &[Agent::random_writes(32, 0)],
+    )
+    .lasting(60_000, 40_000),
+    ModelWorkload::new(
+        "randwrite-fsync",
+        "a flush after each write",
+        &[Agent::random_writes(1, 1)],
+    ),
+    ModelWorkload::new(
         "seqread-1m",
         "sequential 1 MiB reads from the start, 4 in flight",
         &[Agent::sequential(Op::Read, Pattern::Sequential, 4)],
     )
     .lasting(200, 2_000),
-    Workload::new(
+    ModelWorkload::new(
         "seqread-spread",
         "sequential 1 MiB reads at 16 places over the disk",
         &[Agent::sequential(Op::Read, Pattern::Spread, 4)],
     )
     .lasting(0, SPREAD_PLACES * SPREAD_RUN_BYTES / MIB),
-    Workload::new("seqread-128k", "sequential 128 KiB reads, 32 deep", &[Agent::deep(Op::Read)]),
-    Workload::new("seqwrite-128k", "sequential 128 KiB writes, 32 deep", &[Agent::deep(Op::Write)]),
-    Workload::new(
+    ModelWorkload::new(
+        "seqread-128k",
+        "sequential 128 KiB reads, 32 deep",
+        &[Agent::deep(Op::Read)],
+    ),
+    ModelWorkload::new(
+        "seqwrite-128k",
+        "sequential 128 KiB writes, 32 deep",
+        &[Agent::deep(Op::Write)],
+    ),
+    ModelWorkload::new(
         "seqwrite-1m",
         "sequential 1 MiB writes from the start, 4 in flight",
         &[Agent::sequential(Op::Write, Pattern::Sequential, 4)],
     )
     .lasting(1_000, 2_000),
-    Workload::new(
+    ModelWorkload::new(
         "seqwrite-spread",
         "sequential 1 MiB writes at 16 places over the disk",
         &[Agent::sequential(Op::Write, Pattern::Spread, 4)],
     )
     .lasting(0, SPREAD_PLACES * SPREAD_RUN_BYTES / MIB),
-    Workload::new(
+    ModelWorkload::new(
         "flush-after-1",
         "a flush after each random 4 KiB write",
         &[Agent::random_writes(1, 1)],
     )
     .measuring_flushes(1_000),
-    Workload::new(
+    ModelWorkload::new(
         "flush-after-8",
         "a flush after every 8 random 4 KiB writes",
         &[Agent::random_writes(1, 8)],
     )
     .measuring_flushes(300),
-    Workload::new(
+    ModelWorkload::new(
         "flush-after-64",
         "a flush after every 64 random 4 KiB writes",
         &[Agent::random_writes(1, 64)],
     )
     .measuring_flushes(100),
-    Workload::new(
+    ModelWorkload::new(
         "randread-beside-fsync",
         "random 4 KiB reads beside a write and flush loop",
         &[Agent::random_reads(1), Agent::random_writes(1, 1)],
     ),
 ];
 
-impl Unit {
+impl FigureUnit {
     /// Every unit, in a fixed order.
-    pub fn all() -> &'static [Unit] {
+    pub fn all() -> &'static [FigureUnit] {
         &UNITS
     }
 }
@@ -237,7 +273,7 @@ impl Statistic {
     }
 
     /// Its value in seconds, per second or bytes per second.
-    pub fn read(&self, seen: &Observed) -> f64 {
+    pub fn read(&self, seen: &Observation) -> f64 {
         (self.read)(seen)
     }
 
@@ -245,7 +281,7 @@ impl Statistic {
         name: &'static str,
         dimension: Dimension,
         tolerance: f64,
-        read: fn(&Observed) -> f64,
+        read: fn(&Observation) -> f64,
     ) -> Statistic {
         Statistic { name, dimension, tolerance, read }
     }
@@ -258,29 +294,33 @@ impl PartialEq for Statistic {
     }
 }
 
-impl Workload {
+impl ModelWorkload {
     /// Every workload, in a fixed order.
-    pub fn all() -> &'static [Workload] {
+    pub fn all() -> &'static [ModelWorkload] {
         &WORKLOADS
     }
 
     /// The workload called `name`.
-    pub fn named(name: &str) -> Option<&'static Workload> {
+    pub fn named(name: &str) -> Option<&'static ModelWorkload> {
         WORKLOADS.iter().find(|row| row.name == name)
     }
 
-    const fn new(name: &'static str, summary: &'static str, agents: &'static [Agent]) -> Workload {
+    const fn new(
+        name: &'static str,
+        summary: &'static str,
+        agents: &'static [Agent],
+    ) -> ModelWorkload {
         let measured = agents[0].op;
-        Workload { name, summary, warm_up: 4_000, count: 20_000, measured, agents }
+        ModelWorkload { name, summary, warm_up: 4_000, count: 20_000, measured, agents }
     }
 
-    const fn lasting(mut self, warm_up: u64, count: u64) -> Workload {
+    const fn lasting(mut self, warm_up: u64, count: u64) -> ModelWorkload {
         self.warm_up = warm_up;
         self.count = count;
         self
     }
 
-    const fn measuring_flushes(mut self, count: u64) -> Workload {
+    const fn measuring_flushes(mut self, count: u64) -> ModelWorkload {
         self.measured = Op::Flush;
         self.lasting(count / 10, count)
     }
@@ -307,7 +347,7 @@ impl Agent {
     }
 }
 
-impl Observed {
+impl Observation {
     fn count(&self) -> f64 {
         self.latencies.count() as f64
     }
@@ -321,7 +361,7 @@ impl Observed {
     }
 }
 
-impl Comparison {
+impl FigureCheck {
     /// Simulated minus expected, as a fraction of expected.
     pub fn deviation(&self) -> f64 {
         self.simulated / self.expected.value - 1.0
@@ -334,14 +374,14 @@ impl Comparison {
 }
 
 /// Runs one workload on a fresh model of `profile`.
-pub fn observe(profile: &ModelProfile, workload: &Workload, seed: u64) -> Observed {
+pub fn observe(profile: &ModelProfile, workload: &ModelWorkload, seed: u64) -> Observation {
     let mut model = profile.build(seed);
-    Loop::new(workload, profile.capacity_bytes, seed).run(model.as_mut())
+    WorkloadRun::new(workload, profile.capacity_bytes, seed).run(model.as_mut())
 }
 
 /// Sets the model beside every figure its profile is held to, running each workload once.
-pub fn compare(profile: &ModelProfile, seed: u64) -> Vec<Comparison> {
-    let mut runs: Vec<(&str, Observed)> = Vec::new();
+pub fn compare(profile: &ModelProfile, seed: u64) -> Vec<FigureCheck> {
+    let mut runs: Vec<(&str, Observation)> = Vec::new();
     let expectations = profile.expectations.iter();
     let comparisons = expectations.map(|expected| {
         let workload = expected.workload;
@@ -351,7 +391,7 @@ pub fn compare(profile: &ModelProfile, seed: u64) -> Vec<Comparison> {
             runs.len() - 1
         });
         let simulated = expected.statistic.read(&runs[run].1) / expected.unit.scale;
-        Comparison { expected: expected.clone(), simulated }
+        FigureCheck { expected: expected.clone(), simulated }
     });
     comparisons.collect()
 }
@@ -378,45 +418,49 @@ pub fn demerit(quantiles: &[(f64, f64)], simulated: &Histogram) -> Demerit {
 }
 
 /// A run of one workload: the agents' progress and what is in flight.
-struct Loop<'a> {
-    workload: &'a Workload,
+struct WorkloadRun<'a> {
+    workload: &'a ModelWorkload,
     capacity_bytes: u64,
     rng: Rng,
     /// By agent: I/Os issued.
     issued: Vec<u64>,
     /// By tag: the agent, what it asked, and when. Freed tags are used again.
-    flights: Vec<Flight>,
-    counted: Observed,
+    in_flight: Vec<AgentIo>,
+    counted: Observation,
     ended: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Flight {
+struct AgentIo {
     agent: usize,
     op: Op,
     length: u64,
     submitted_at: Nanos,
 }
 
-impl Loop<'_> {
-    fn new(workload: &Workload, capacity_bytes: u64, seed: u64) -> Loop<'_> {
-        Loop {
+impl WorkloadRun<'_> {
+    fn new(workload: &ModelWorkload, capacity_bytes: u64, seed: u64) -> WorkloadRun<'_> {
+        WorkloadRun {
             workload,
             capacity_bytes,
             rng: Rng::stream(seed, workload.name),
             issued: vec![0; workload.agents.len()],
-            flights: Vec::new(),
-            counted: Observed { latencies: Histogram::default(), bytes: 0, elapsed: Nanos::ZERO },
+            in_flight: Vec::new(),
+            counted: Observation {
+                latencies: Histogram::default(),
+                bytes: 0,
+                elapsed: Nanos::ZERO,
+            },
             ended: 0,
         }
     }
 
-    fn run(mut self, model: &mut dyn Model) -> Observed {
+    fn run(mut self, model: &mut dyn Model) -> Observation {
         for (agent, row) in self.workload.agents.iter().enumerate() {
             for _ in 0..row.depth {
-                let tag = self.flights.len();
+                let tag = self.in_flight.len();
                 let io = self.next_io(agent, tag as u64);
-                self.flights.push(Flight::new(agent, &io, Nanos::ZERO));
+                self.in_flight.push(AgentIo::new(agent, &io, Nanos::ZERO));
                 model.submit(Nanos::ZERO, io);
             }
         }
@@ -428,9 +472,9 @@ impl Loop<'_> {
             for completion in completions.drain(..) {
                 self.note(&completion, &mut counting_since);
                 let tag = completion.tag as usize;
-                let agent = self.flights[tag].agent;
+                let agent = self.in_flight[tag].agent;
                 let io = self.next_io(agent, completion.tag);
-                self.flights[tag] = Flight::new(agent, &io, now);
+                self.in_flight[tag] = AgentIo::new(agent, &io, now);
                 model.submit(now, io);
             }
         }
@@ -438,7 +482,7 @@ impl Loop<'_> {
     }
 
     fn note(&mut self, completion: &Completion, counting_since: &mut Nanos) {
-        let flight = self.flights[completion.tag as usize];
+        let flight = self.in_flight[completion.tag as usize];
         if flight.agent != 0 || flight.op != self.workload.measured {
             return;
         }
@@ -473,8 +517,8 @@ impl Loop<'_> {
     }
 }
 
-impl Flight {
-    fn new(agent: usize, io: &DiskIo, submitted_at: Nanos) -> Flight {
-        Flight { agent, op: io.op, length: io.length, submitted_at }
+impl AgentIo {
+    fn new(agent: usize, io: &DiskIo, submitted_at: Nanos) -> AgentIo {
+        AgentIo { agent, op: io.op, length: io.length, submitted_at }
     }
 }

@@ -20,7 +20,7 @@ mod clock;
 
 use crate::model::{Completion, DiskIo, Model};
 use bad_ranges::BadRanges;
-use clock::{DiskClock, Pace, Stretch};
+use clock::{ClockRate, DiskClock, SlowPeriod};
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::slab::{Slab, SlabKey};
@@ -29,16 +29,16 @@ use std::collections::VecDeque;
 
 /// From an instant up to, not including, another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Window {
+pub struct FaultWindow {
     /// Its first instant.
     pub from: Nanos,
     /// The first instant after it; [`Nanos::MAX`] for never.
     pub until: Nanos,
 }
 
-impl Window {
+impl FaultWindow {
     /// All of time.
-    pub const ALWAYS: Window = Window { from: Nanos::ZERO, until: Nanos::MAX };
+    pub const ALWAYS: FaultWindow = FaultWindow { from: Nanos::ZERO, until: Nanos::MAX };
 
     /// Whether `at` lies within.
     #[inline]
@@ -55,7 +55,7 @@ pub enum Fault {
         /// Thousandths: 4000 for four times. At least 1000.
         factor_milli: u64,
         /// When.
-        during: Window,
+        during: FaultWindow,
     },
     /// The disk stands still; nothing completes.
     Stall {
@@ -69,7 +69,7 @@ pub enum Fault {
         /// The probability for each I/O.
         rate: f64,
         /// When.
-        during: Window,
+        during: FaultWindow,
     },
     /// Reads of a range fail until it is rewritten.
     Bad {
@@ -81,7 +81,7 @@ pub enum Fault {
     /// The disk is gone.
     Dead {
         /// When; it returns at the end.
-        during: Window,
+        during: FaultWindow,
     },
 }
 
@@ -89,13 +89,13 @@ pub enum Fault {
 pub struct Faulty {
     inner: Box<dyn Model>,
     clock: DiskClock,
-    errors: Vec<(f64, Window)>,
+    errors: Vec<(f64, FaultWindow)>,
     bad_ranges: BadRanges,
     /// In order of their beginning; those before `deaths_struck` are no longer news.
-    deaths: Vec<Window>,
+    deaths: Vec<FaultWindow>,
     deaths_struck: usize,
     rng: Rng,
-    in_flight: Slab<InFlightKey, InFlight>,
+    in_flight: Slab<FaultyIoKey, FaultyIo>,
     /// How many of them have not been answered yet.
     unanswered: usize,
     sequence: u64,
@@ -108,10 +108,10 @@ pub struct Faulty {
 
 mirrorball_core::slab_key! {
     /// Names an I/O in flight; its slot is the tag that the inner model sees.
-    struct InFlightKey;
+    struct FaultyIoKey;
 }
 
-struct InFlight {
+struct FaultyIo {
     io: DiskIo,
     sequence: u64,
     result: Result<(), IoError>,
@@ -125,19 +125,23 @@ impl Faulty {
     /// # Panics
     /// If a factor is below 1.
     pub fn new(inner: Box<dyn Model>, faults: &[Fault], seed: u64) -> Faulty {
-        let mut stretches = Vec::new();
+        let mut periods = Vec::new();
         let mut errors = Vec::new();
         let mut bad_ranges = BadRanges::default();
         let mut deaths = Vec::new();
         for &fault in faults {
             match fault {
-                Fault::Slow { factor_milli, during: Window { from, until } } => {
+                Fault::Slow { factor_milli, during: FaultWindow { from, until } } => {
                     assert!(factor_milli >= clock::MILLI, "a slow disk is not faster than itself");
-                    stretches.push(Stretch { from, until, pace: Pace::Slow { factor_milli } });
+                    periods.push(SlowPeriod {
+                        from,
+                        until,
+                        rate: ClockRate::Slow { factor_milli },
+                    });
                 }
                 Fault::Stall { at, length } => {
                     let until = at.saturating_add(length);
-                    stretches.push(Stretch { from: at, until, pace: Pace::Stalled });
+                    periods.push(SlowPeriod { from: at, until, rate: ClockRate::Stalled });
                 }
                 Fault::Errors { rate, during } => errors.push((rate, during)),
                 Fault::Bad { offset, length } => bad_ranges.add(offset, length),
@@ -147,7 +151,7 @@ impl Faulty {
         deaths.sort_by_key(|death| death.from);
         Faulty {
             inner,
-            clock: DiskClock::new(&stretches),
+            clock: DiskClock::new(&periods),
             errors,
             bad_ranges,
             deaths,
@@ -202,8 +206,8 @@ impl Faulty {
         let at = self.inner.next_event().expect("the event that is due");
         self.inner.advance(at, &mut self.inner_completions);
         for completion in self.inner_completions.drain(..) {
-            let entry = self.in_flight.remove(InFlightKey::from_slot(completion.tag as u32));
-            let InFlight { io, result, answered, .. } = entry.expect("an I/O completes once");
+            let entry = self.in_flight.remove(FaultyIoKey::from_slot(completion.tag as u32));
+            let FaultyIo { io, result, answered, .. } = entry.expect("an I/O completes once");
             if answered {
                 continue;
             }
@@ -224,7 +228,7 @@ impl Faulty {
         self.deaths_struck += 1;
         self.unanswered = 0;
         let unanswered = self.in_flight.iter().filter(|(_, entry)| !entry.answered);
-        let mut victims: Vec<(u64, InFlightKey)> =
+        let mut victims: Vec<(u64, FaultyIoKey)> =
             unanswered.map(|(key, entry)| (entry.sequence, key)).collect();
         victims.sort_unstable();
         for (_, key) in victims {
@@ -262,7 +266,7 @@ impl Model for Faulty {
             return;
         }
         let result = self.draw_result(now);
-        let entry = InFlight { io, sequence: self.sequence, result, answered: false };
+        let entry = FaultyIo { io, sequence: self.sequence, result, answered: false };
         self.sequence += 1;
         self.unanswered += 1;
         let tag = u64::from(self.in_flight.insert(entry).slot());
@@ -288,7 +292,7 @@ impl Model for Faulty {
         self.run_until(now);
         self.now = now;
         // A disk that died may still be at an earlier I/O of the same tag.
-        let wanted = |(_, entry): &(InFlightKey, &InFlight)| entry.io.tag == tag && !entry.answered;
+        let wanted = |(_, entry): &(FaultyIoKey, &FaultyIo)| entry.io.tag == tag && !entry.answered;
         let Some(key) = self.in_flight.iter().find(wanted).map(|(key, _)| key) else {
             return false;
         };

@@ -4,13 +4,13 @@
 //! model runs on a virtual clock and in real time.
 
 pub mod array_file;
-pub mod bank;
 pub mod characterise;
 pub mod delay;
 pub mod fault;
 pub mod hdd;
 pub mod link;
 pub mod model;
+pub mod model_array;
 pub mod profile;
 pub mod ssd;
 mod time_queue;

@@ -7,9 +7,9 @@
 //!
 //! A read sends its command across, runs on the disk, and brings its data back. A write brings its
 //! data to the disk before it starts there, and sends an acknowledgement back. So every I/O pays
-//! the latency twice and the bandwidth once. The bank ([`crate::bank`]) walks an I/O along this
-//! path; here is the timing of one crossing. An I/O that is taken back on its way leaves what the
-//! link has promised as it is: the transfer has been spent.
+//! the latency twice and the bandwidth once. The bank ([`crate::model_array`]) walks an I/O along
+//! this path; here is the timing of one crossing. An I/O that is taken back on its way leaves what
+//! the link has promised as it is: the transfer has been spent.
 //!
 //! The reason for it: the 3ware card of the btrfs wiki's "Multi-device Benchmarks" passes 200 MB/s
 //! of reads and 190 MB/s of writes, whatever the four disks behind it could do.
@@ -36,7 +36,7 @@ pub struct LinkParameters {
 
 /// Which way something crosses a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Direction {
+pub enum LinkDirection {
     /// Data of reads, acknowledgements of writes.
     ToHost,
     /// Data of writes, commands of reads.
@@ -47,14 +47,14 @@ pub enum Direction {
 #[derive(Clone, Debug)]
 pub struct Link {
     parameters: LinkParameters,
-    to_host: Lane,
-    to_disk: Lane,
+    to_host: LinkLane,
+    to_disk: LinkLane,
     rng: Rng,
 }
 
 /// One direction of a link.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lane {
+struct LinkLane {
     busy_until: Nanos,
     last_arrival: Nanos,
 }
@@ -63,12 +63,12 @@ impl Link {
     /// An idle link. Equal seeds give equal jitter.
     pub fn new(parameters: LinkParameters, seed: u64) -> Link {
         let rng = Rng::stream(seed, &parameters.name);
-        Link { parameters, to_host: Lane::default(), to_disk: Lane::default(), rng }
+        Link { parameters, to_host: LinkLane::default(), to_disk: LinkLane::default(), rng }
     }
 
     /// Sends `bytes` (zero for a command or an acknowledgement) that are ready at `ready`, and
     /// returns when they arrive. Calls for one direction must come in the order of `ready`.
-    pub fn carry(&mut self, direction: Direction, ready: Nanos, bytes: u64) -> Nanos {
+    pub fn carry(&mut self, direction: LinkDirection, ready: Nanos, bytes: u64) -> Nanos {
         let jitter = match self.parameters.jitter {
             Nanos::ZERO => Nanos::ZERO,
             Nanos(most) => Nanos(self.rng.below(most + 1)),
@@ -78,8 +78,8 @@ impl Link {
             return ready.saturating_add(crossing);
         }
         let (lane, rate) = match direction {
-            Direction::ToHost => (&mut self.to_host, self.parameters.read_rate),
-            Direction::ToDisk => (&mut self.to_disk, self.parameters.write_rate),
+            LinkDirection::ToHost => (&mut self.to_host, self.parameters.read_rate),
+            LinkDirection::ToDisk => (&mut self.to_disk, self.parameters.write_rate),
         };
         let transfer = rate.map_or(Nanos::ZERO, |rate| Nanos::transfer(bytes, rate));
         lane.busy_until = ready.max(lane.busy_until).saturating_add(transfer);
@@ -109,24 +109,24 @@ mod tests {
     fn each_direction_is_serial_and_has_its_own_rate() {
         let mut link = link(50, 0);
         // 200,000 bytes: 1 ms towards the host, 2 ms towards the disk.
-        let read = |link: &mut Link, at| link.carry(Direction::ToHost, Nanos(at), 200_000).0;
+        let read = |link: &mut Link, at| link.carry(LinkDirection::ToHost, Nanos(at), 200_000).0;
         assert_eq!(read(&mut link, 0), MILLI + 50);
         assert_eq!(read(&mut link, 0), 2 * MILLI + 50, "behind the first; latency once");
-        assert_eq!(link.carry(Direction::ToDisk, Nanos(0), 200_000).0, 2 * MILLI + 50);
+        assert_eq!(link.carry(LinkDirection::ToDisk, Nanos(0), 200_000).0, 2 * MILLI + 50);
         assert_eq!(read(&mut link, 7 * MILLI), 8 * MILLI + 50, "idle in between");
     }
 
     #[test]
     fn commands_slip_between_transfers() {
         let mut link = link(50, 0);
-        link.carry(Direction::ToDisk, Nanos(0), 1 << 20);
-        assert_eq!(link.carry(Direction::ToDisk, Nanos(10), 0), Nanos(60));
+        link.carry(LinkDirection::ToDisk, Nanos(0), 1 << 20);
+        assert_eq!(link.carry(LinkDirection::ToDisk, Nanos(10), 0), Nanos(60));
     }
 
     #[test]
     fn jitter_is_seeded_bounded_and_does_not_reorder() {
         let arrivals = |mut link: Link| -> Vec<u64> {
-            (0..1000).map(|i| link.carry(Direction::ToHost, Nanos(i * 100), 1).0).collect()
+            (0..1000).map(|i| link.carry(LinkDirection::ToHost, Nanos(i * 100), 1).0).collect()
         };
         let jittered = arrivals(link(0, 1000));
         assert_eq!(jittered, arrivals(link(0, 1000)));

@@ -21,6 +21,15 @@ pub struct DiskIo {
     pub length: u64,
 }
 
+/// A range of bytes on a disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ByteRange {
+    /// First byte on the disk.
+    pub(crate) offset: u64,
+    /// Number of bytes.
+    pub(crate) length: u64,
+}
+
 /// The end of an I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
@@ -30,6 +39,14 @@ pub struct Completion {
     pub at: Nanos,
     /// Whether it succeeded.
     pub result: Result<(), IoError>,
+}
+
+impl DiskIo {
+    /// The bytes that it reads or writes.
+    #[inline]
+    pub(crate) fn range(&self) -> ByteRange {
+        ByteRange { offset: self.offset, length: self.length }
+    }
 }
 
 /// The timing behaviour of one disk, link or fault.

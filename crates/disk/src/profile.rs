@@ -28,7 +28,7 @@
 //! how to build a model; a new kind of model is one row of `KINDS`. Non-goal: fitting parameters to
 //! a drive, which is `calibrate`'s.
 
-use crate::characterise::{Statistic, Unit, Workload};
+use crate::characterise::{FigureUnit, ModelWorkload, Statistic};
 use crate::delay::DelayParameters;
 use crate::hdd::HddParameters;
 use crate::model::Model;
@@ -81,7 +81,7 @@ pub struct ModelProfile {
     /// What it is held to.
     pub expectations: Vec<Expectation>,
     /// Published distributions of its latency.
-    pub distributions: Vec<Distribution>,
+    pub distributions: Vec<LatencyDistribution>,
     parameters: Arc<dyn ModelParameters>,
     table: toml::Table,
 }
@@ -90,13 +90,13 @@ pub struct ModelProfile {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
     /// What is run.
-    pub workload: &'static Workload,
+    pub workload: &'static ModelWorkload,
     /// What is read off it.
     pub statistic: &'static Statistic,
     /// The published figure, in `unit`.
     pub value: f64,
     /// The unit it was published in.
-    pub unit: &'static Unit,
+    pub unit: &'static FigureUnit,
     /// How far off the model may be, as a fraction of `value`.
     pub tolerance: f64,
     /// Who published it.
@@ -107,9 +107,9 @@ pub struct Expectation {
 
 /// Published quantiles of a latency.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Distribution {
+pub struct LatencyDistribution {
     /// What was run.
-    pub workload: &'static Workload,
+    pub workload: &'static ModelWorkload,
     /// (Fraction, latency in seconds), both ascending.
     pub quantiles: Vec<(f64, f64)>,
     /// Who published it.
@@ -130,14 +130,14 @@ const BUILTINS: [(&str, &str); 9] = [
 ];
 
 /// The kinds of model.
-const KINDS: [Kind; 3] = [
-    Kind::of::<HddParameters>("hdd", true),
-    Kind::of::<SsdParameters>("ssd", false),
-    Kind::of::<DelayParameters>("delay", false),
+const KINDS: [ModelKind; 3] = [
+    ModelKind::of::<HddParameters>("hdd", true),
+    ModelKind::of::<SsdParameters>("ssd", false),
+    ModelKind::of::<DelayParameters>("delay", false),
 ];
 
 /// How to read the profiles of one kind of model.
-struct Kind {
+struct ModelKind {
     name: &'static str,
     rotational: bool,
     from_text: fn(&str) -> Result<Read, toml::de::Error>,
@@ -308,12 +308,12 @@ impl ModelProfile {
     }
 }
 
-impl Kind {
-    const fn of<P>(name: &'static str, rotational: bool) -> Kind
+impl ModelKind {
+    const fn of<P>(name: &'static str, rotational: bool) -> ModelKind
     where
         P: ModelParameters + DeserializeOwned + 'static,
     {
-        Kind {
+        ModelKind {
             name,
             rotational,
             from_text: |text| {
@@ -331,13 +331,13 @@ impl ExpectRow {
     fn check(self) -> Result<Expectation, Diagnostic> {
         let (workload, statistic) = self.what.split_once('/').unwrap_or((&self.what, ""));
         let statistic = find(Statistic::all(), |row| row.name, "statistic", statistic)?;
-        let unit = find(Unit::all(), |row| row.name, "unit", &self.unit)?;
+        let unit = find(FigureUnit::all(), |row| row.name, "unit", &self.unit)?;
         if unit.dimension != statistic.dimension {
             let message = format!("`{}` is not counted in {}", self.what, self.unit);
             return Err(Diagnostic::new(message));
         }
         Ok(Expectation {
-            workload: find(Workload::all(), |row| row.name, "workload", workload)?,
+            workload: find(ModelWorkload::all(), |row| row.name, "workload", workload)?,
             statistic,
             value: self.value,
             unit,
@@ -349,8 +349,8 @@ impl ExpectRow {
 }
 
 impl DistributionRow {
-    fn check(self) -> Result<Distribution, Diagnostic> {
-        let unit = find(Unit::all(), |row| row.name, "unit", &self.unit)?;
+    fn check(self) -> Result<LatencyDistribution, Diagnostic> {
+        let unit = find(FigureUnit::all(), |row| row.name, "unit", &self.unit)?;
         let rising = self.quantiles.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1);
         let within = self.quantiles.iter().all(|&(fraction, _)| 0.0 < fraction && fraction < 1.0);
         if !rising || !within || self.quantiles.is_empty() {
@@ -359,8 +359,8 @@ impl DistributionRow {
             return Err(Diagnostic::new(message));
         }
         let scaled = self.quantiles.iter().map(|&(at, value)| (at, value * unit.scale)).collect();
-        Ok(Distribution {
-            workload: find(Workload::all(), |row| row.name, "workload", &self.what)?,
+        Ok(LatencyDistribution {
+            workload: find(ModelWorkload::all(), |row| row.name, "workload", &self.what)?,
             quantiles: scaled,
             source: self.source,
         })

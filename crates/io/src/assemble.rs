@@ -195,8 +195,8 @@ pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError>
         ExportMode::Members => None,
     };
     let driver = driver(backend, &mut notes)?;
-    let bank = array.bank(seed)?;
-    let executor = Executor::new(driver, Clock::new(speed), plans, Some(bank), volume)?;
+    let model_array = array.model_array(seed)?;
+    let executor = Executor::new(driver, Clock::new(speed), plans, Some(model_array), volume)?;
     let exports = exports(array, shape, &executor, BLOCK_BYTES as u32);
     Ok(Assembly { executor, exports, opener: None, notes })
 }

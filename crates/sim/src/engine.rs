@@ -1,10 +1,10 @@
 //! The engine: runs one simulation on a virtual clock.
 //!
 //! Clients (clones of job sections, and background work) submit requests to a [`Volume`], which
-//! hands member I/O to a [`Bank`] of modelled disks. The clock jumps from event to event. Events of
-//! one instant are handled in a fixed order: completions by member, then replies in the order in
-//! which the volume gave them, then clients that wake, in the order in which they went to sleep. A
-//! reply reaches its client after the host's overhead.
+//! hands member I/O to a [`ModelArray`] of modelled disks. The clock jumps from event to event.
+//! Events of one instant are handled in a fixed order: completions by member, then replies in the
+//! order in which the volume gave them, then clients that wake, in the order in which they went to
+//! sleep. A reply reaches its client after the host's overhead.
 //!
 //! A run ends when all its sections have ended; background work is abandoned at that point.
 
@@ -24,8 +24,8 @@ use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::ArraySpec;
-use mirrorball_disk::bank::Bank;
 use mirrorball_disk::model::{Completion, DiskIo};
+use mirrorball_disk::model_array::ModelArray;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -107,7 +107,7 @@ struct Engine {
     now: Nanos,
     host_overhead: Nanos,
     volume: Volume,
-    bank: Bank,
+    model_array: ModelArray,
     slots: Vec<ClientSlot>,
     /// Clones that have not ended, or have requests in flight.
     foreground_left: usize,
@@ -149,7 +149,7 @@ impl Engine {
             now: Nanos::ZERO,
             host_overhead: run.array.host.overhead.mean.max(OVERHEAD_MIN),
             volume: Volume::new(map, members, policy, run.seed),
-            bank: run.array.bank(run.seed)?,
+            model_array: run.array.model_array(run.seed)?,
             slots: Vec::new(),
             foreground_left: 0,
             pending: Slab::default(),
@@ -222,7 +222,7 @@ impl Engine {
                 self.volume.on_timeout(next);
             }
             // Most events are of one kind only, and testing is cheaper than an empty `complete`.
-            if self.bank.next_event().is_some_and(|at| at <= next) {
+            if self.model_array.next_event().is_some_and(|at| at <= next) {
                 self.complete();
             }
             self.deliver();
@@ -244,7 +244,7 @@ impl Engine {
     #[inline]
     fn next_event(&self) -> Option<Nanos> {
         // A chain of comparisons: this runs once per event, and an iterator over options is slower.
-        let mut next = self.bank.next_event().unwrap_or(Nanos::MAX);
+        let mut next = self.model_array.next_event().unwrap_or(Nanos::MAX);
         if let Some(reply) = self.replies.front() {
             next = next.min(reply.at);
         }
@@ -261,7 +261,7 @@ impl Engine {
     #[inline]
     fn complete(&mut self) {
         let mut completions = std::mem::take(&mut self.completions);
-        self.bank.advance(self.now, &mut completions);
+        self.model_array.advance(self.now, &mut completions);
         for (_, completion) in completions.drain(..) {
             self.end_io(IoId(completion.tag), completion.result);
         }
@@ -287,7 +287,7 @@ impl Engine {
     fn cancel_member_io(&mut self) -> bool {
         let mut any = false;
         while let Some(io) = self.volume.poll_cancel() {
-            if self.bank.cancel(self.now, io.member, io.id.0) {
+            if self.model_array.cancel(self.now, io.member, io.id.0) {
                 self.end_io(io.id, Err(IoError::Cancelled));
                 any = true;
             }
@@ -446,10 +446,10 @@ impl Engine {
     fn poll_member_io(&mut self) {
         loop {
             if let Some(forecast) = &self.forecast {
-                forecast.update(&mut self.volume, &self.bank, self.now);
+                forecast.update(&mut self.volume, &self.model_array, self.now);
             }
             if let Some(trace) = &mut self.trace {
-                trace.before_io(&mut self.volume, &self.bank, self.now);
+                trace.before_io(&mut self.volume, &self.model_array, self.now);
             }
             let Some(io) = self.volume.poll_io(self.now) else {
                 break;
@@ -461,7 +461,7 @@ impl Engine {
             if let Some(checkers) = &mut self.checkers {
                 checkers.on_submit(&io, self.volume.members(), self.now);
             }
-            self.bank.submit(self.now, io.member, disk_io(&io));
+            self.model_array.submit(self.now, io.member, disk_io(&io));
         }
     }
 }

@@ -15,7 +15,7 @@ use mirrorball_core::member::MemberIndex;
 use mirrorball_core::policy::{MirrorScore, Read};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
-use mirrorball_disk::bank::Bank;
+use mirrorball_disk::model_array::ModelArray;
 
 /// The window of choices to record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,7 +139,7 @@ impl DecisionTrace {
     }
 
     /// Records the next choice, if the next member I/O of the volume needs one.
-    pub(crate) fn before_io(&mut self, volume: &mut Volume, bank: &Bank, now: Nanos) {
+    pub(crate) fn before_io(&mut self, volume: &mut Volume, model_array: &ModelArray, now: Nanos) {
         if !self.is_recording(now) {
             return;
         }
@@ -148,7 +148,7 @@ impl DecisionTrace {
         };
         let mut reasons = volume.explain_choice(&choice, now).into_iter();
         let mirrors = choice.mirrors.as_slice();
-        let expected: Vec<Nanos> = oracle::completions(&choice, bank, now).collect();
+        let expected: Vec<Nanos> = oracle::completions(&choice, model_array, now).collect();
         let members = volume.members();
         let candidates = mirrors.iter().zip(&expected).map(|(mirror, &at)| Candidate {
             member: mirror.member,

@@ -10,8 +10,8 @@ use mirrorball_core::member::Members;
 use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::{NextChoice, Volume};
-use mirrorball_disk::bank::Bank;
 use mirrorball_disk::model::DiskIo;
+use mirrorball_disk::model_array::ModelArray;
 use std::sync::{Arc, Mutex};
 
 /// Expected completion times for the next choice, one for each eligible mirror.
@@ -23,11 +23,11 @@ pub(crate) struct CompletionForecast {
 
 impl CompletionForecast {
     /// Stores the models' answers for the next choice, if there is one.
-    pub(crate) fn update(&self, volume: &mut Volume, bank: &Bank, now: Nanos) {
+    pub(crate) fn update(&self, volume: &mut Volume, model_array: &ModelArray, now: Nanos) {
         if let Some(choice) = volume.next_choice() {
             let mut stored = self.completions.lock().expect("no holder of this lock panics");
             stored.clear();
-            stored.extend(completions(&choice, bank, now));
+            stored.extend(completions(&choice, model_array, now));
         }
     }
 }
@@ -35,13 +35,17 @@ impl CompletionForecast {
 /// Completion time of the read on each mirror of a choice, by the member's model.
 pub(crate) fn completions(
     choice: &NextChoice,
-    bank: &Bank,
+    model_array: &ModelArray,
     now: Nanos,
 ) -> impl Iterator<Item = Nanos> {
     // The volume numbers its I/O from zero, so this tag is never in flight.
     let (tag, length) = (u64::MAX, choice.read.length);
     choice.mirrors.as_slice().iter().map(move |&Mirror { member, offset, .. }| {
-        bank.completion_if_submitted(now, member, DiskIo { tag, op: Op::Read, offset, length })
+        model_array.completion_if_submitted(
+            now,
+            member,
+            DiskIo { tag, op: Op::Read, offset, length },
+        )
     })
 }
 

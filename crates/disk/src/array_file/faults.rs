@@ -3,30 +3,33 @@
 //! Each entry is one fault, told apart by its first word: a table of the words and of what may
 //! stand beside each.
 
-use super::reader::Section;
-use crate::fault::{Fault, Window};
+use super::reader::TomlSection;
+use crate::fault::{Fault, FaultWindow};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{parse_bytes, parse_duration};
 
 /// A word that opens a fault, the keys beside it, and how to read it.
-struct Kind {
+struct FaultKind {
     word: &'static str,
     beside: &'static [&'static str],
-    read: fn(&Section<'_>) -> Result<Fault, Diagnostic>,
+    read: fn(&TomlSection<'_>) -> Result<Fault, Diagnostic>,
 }
 
 const WINDOW: &[&str] = &["from", "until"];
 
-const KINDS: [Kind; 5] = [
-    Kind { word: "slow", beside: WINDOW, read: read_slow },
-    Kind { word: "stall", beside: &["at"], read: read_stall },
-    Kind { word: "error_rate", beside: WINDOW, read: read_errors },
-    Kind { word: "bad", beside: &[], read: read_bad },
-    Kind { word: "dead", beside: WINDOW, read: read_dead },
+const KINDS: [FaultKind; 5] = [
+    FaultKind { word: "slow", beside: WINDOW, read: read_slow },
+    FaultKind { word: "stall", beside: &["at"], read: read_stall },
+    FaultKind { word: "error_rate", beside: WINDOW, read: read_errors },
+    FaultKind { word: "bad", beside: &[], read: read_bad },
+    FaultKind { word: "dead", beside: WINDOW, read: read_dead },
 ];
 
 /// Reads the faults of a member of `size_bytes` (unknown for a real one).
-pub(super) fn read_faults(member: &Section<'_>, size_bytes: u64) -> Result<Vec<Fault>, Diagnostic> {
+pub(super) fn read_faults(
+    member: &TomlSection<'_>,
+    size_bytes: u64,
+) -> Result<Vec<Fault>, Diagnostic> {
     let mut faults = Vec::new();
     for entry in member.tables("fault", "a fault")? {
         let fault = read_fault(&entry)?;
@@ -42,7 +45,7 @@ pub(super) fn read_faults(member: &Section<'_>, size_bytes: u64) -> Result<Vec<F
     Ok(faults)
 }
 
-fn read_fault(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
+fn read_fault(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
     let words = KINDS.map(|kind| kind.word);
     let Some(word) = entry.one_of(&words)? else {
         // A mistyped word is more likely than an empty entry.
@@ -56,7 +59,7 @@ fn read_fault(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
     (kind.read)(entry)
 }
 
-fn read_slow(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
+fn read_slow(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
     let factor = entry.number("slow")?.unwrap_or_default();
     if !(1.0..=1e6).contains(&factor) {
         let message = format!("`slow` is {factor}, but must be a factor from 1 to 1000000");
@@ -65,7 +68,7 @@ fn read_slow(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
     Ok(Fault::Slow { factor_milli: (factor * 1000.0).round() as u64, during: read_window(entry)? })
 }
 
-fn read_stall(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
+fn read_stall(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
     let length = entry.quantity("stall", parse_duration)?.unwrap_or_default();
     let Some(at) = entry.quantity("at", parse_duration)? else {
         let help = "for example { stall = \"2s\", at = \"30s\" }";
@@ -74,7 +77,7 @@ fn read_stall(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
     Ok(Fault::Stall { at, length })
 }
 
-fn read_errors(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
+fn read_errors(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
     let rate = entry.number("error_rate")?.unwrap_or_default();
     if !(0.0..=1.0).contains(&rate) {
         let message = format!("`error_rate` is {rate}, but must be a probability from 0 to 1");
@@ -83,7 +86,7 @@ fn read_errors(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
     Ok(Fault::Errors { rate, during: read_window(entry)? })
 }
 
-fn read_bad(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
+fn read_bad(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
     let range = entry.table("bad", "`bad`")?.expect("the key is there");
     range.allow_only(&["offset", "length"])?;
     let offset = range.quantity("offset", parse_bytes)?;
@@ -97,7 +100,7 @@ fn read_bad(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
     }
 }
 
-fn read_dead(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
+fn read_dead(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
     if entry.flag("dead")? != Some(true) {
         let error = entry.error_at("dead", "`dead` is false, which is no fault");
         return Err(error.with_help("leave the entry out"));
@@ -106,13 +109,13 @@ fn read_dead(entry: &Section<'_>) -> Result<Fault, Diagnostic> {
 }
 
 /// `from` and `until`; from the start and for ever if not given.
-fn read_window(entry: &Section<'_>) -> Result<Window, Diagnostic> {
-    let from = entry.quantity("from", parse_duration)?.unwrap_or(Window::ALWAYS.from);
-    let until = entry.quantity("until", parse_duration)?.unwrap_or(Window::ALWAYS.until);
+fn read_window(entry: &TomlSection<'_>) -> Result<FaultWindow, Diagnostic> {
+    let from = entry.quantity("from", parse_duration)?.unwrap_or(FaultWindow::ALWAYS.from);
+    let until = entry.quantity("until", parse_duration)?.unwrap_or(FaultWindow::ALWAYS.until);
     if until <= from {
         return Err(
             entry.error_at("until", format!("the fault ends at {until} and begins at {from}"))
         );
     }
-    Ok(Window { from, until })
+    Ok(FaultWindow { from, until })
 }

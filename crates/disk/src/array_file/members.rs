@@ -1,8 +1,8 @@
 //! The `[[member]]` tables of an array file.
 
 use super::faults::read_faults;
-use super::reader::{At, Section};
-use super::spec::{ByteRange, MemberSource, MemberSpec};
+use super::reader::{Located, TomlSection};
+use super::spec::{DevicePart, MemberSource, MemberSpec};
 use crate::link::LinkParameters;
 use crate::profile::ModelProfile;
 use mirrorball_core::diagnostic::Diagnostic;
@@ -30,7 +30,7 @@ const MEMBERS_MAX: usize = 1 << 16;
 
 /// Reads the members of the file, in order. `links` are those they may hang off.
 pub(super) fn read_members(
-    root: &Section<'_>,
+    root: &TomlSection<'_>,
     links: &[LinkParameters],
 ) -> Result<Vec<MemberSpec>, Diagnostic> {
     let mut members: Vec<MemberSpec> = Vec::new();
@@ -68,7 +68,7 @@ pub(super) fn read_members(
 
 /// Reads one table: its first member, and how many there are of the kind.
 fn read_member(
-    section: &Section<'_>,
+    section: &TomlSection<'_>,
     links: &[LinkParameters],
     next_devid: u64,
 ) -> Result<(MemberSpec, usize), Diagnostic> {
@@ -104,7 +104,7 @@ fn read_member(
     Ok((member, count))
 }
 
-fn allow_only_known(section: &Section<'_>) -> Result<(), Diagnostic> {
+fn allow_only_known(section: &TomlSection<'_>) -> Result<(), Diagnostic> {
     let known: Vec<&str> = MODELLED.iter().chain(&COMMON).copied().collect();
     section.allow_only(&known).map_err(|error| match &error.help {
         Some(help) if !help.starts_with("did you mean") => {
@@ -115,7 +115,7 @@ fn allow_only_known(section: &Section<'_>) -> Result<(), Diagnostic> {
     })
 }
 
-fn read_source(section: &Section<'_>) -> Result<MemberSource, Diagnostic> {
+fn read_source(section: &TomlSection<'_>) -> Result<MemberSource, Diagnostic> {
     match section.one_of(&["model", "path", "uri"])? {
         Some("model") => {
             let model = section.text("model")?.expect("the key is there");
@@ -143,12 +143,12 @@ fn read_source(section: &Section<'_>) -> Result<MemberSource, Diagnostic> {
 }
 
 /// Which part of its file or device a real member is.
-fn read_range(section: &Section<'_>) -> Result<ByteRange, Diagnostic> {
+fn read_range(section: &TomlSection<'_>) -> Result<DevicePart, Diagnostic> {
     if section.has("begin") && !section.has("path") {
         let error = section.error_at("begin", "`begin` is for a member with a `path`");
         return Err(error.with_help("leave it out"));
     }
-    let range = ByteRange {
+    let range = DevicePart {
         begin_bytes: section.quantity("begin", parse_bytes)?.unwrap_or(0),
         size_bytes: section.quantity("size", parse_bytes)?,
     };
@@ -162,7 +162,7 @@ fn read_range(section: &Section<'_>) -> Result<ByteRange, Diagnostic> {
 
 /// The model of a member: built in or a file beside the array file, with size and parameters
 /// overridden.
-fn read_model(section: &Section<'_>, model: At<&str>) -> Result<ModelProfile, Diagnostic> {
+fn read_model(section: &TomlSection<'_>, model: Located<&str>) -> Result<ModelProfile, Diagnostic> {
     let mut profile = match is_file_name(model.value) {
         true => read_model_file(section, model)?,
         false => ModelProfile::builtin(model.value).map_err(|error| {
@@ -192,7 +192,10 @@ fn is_file_name(model: &str) -> bool {
     model.contains('/') || model.ends_with(".toml")
 }
 
-fn read_model_file(section: &Section<'_>, model: At<&str>) -> Result<ModelProfile, Diagnostic> {
+fn read_model_file(
+    section: &TomlSection<'_>,
+    model: Located<&str>,
+) -> Result<ModelProfile, Diagnostic> {
     let path = Path::new(section.source.file).with_file_name("").join(model.value);
     let text = std::fs::read_to_string(&path).map_err(|error| {
         let message = format!("cannot read the model file `{}`: {error}", path.display());
@@ -204,7 +207,7 @@ fn read_model_file(section: &Section<'_>, model: At<&str>) -> Result<ModelProfil
 }
 
 fn read_link_name(
-    section: &Section<'_>,
+    section: &TomlSection<'_>,
     links: &[LinkParameters],
 ) -> Result<Option<usize>, Diagnostic> {
     let Some(name) = section.text("link")? else { return Ok(None) };
@@ -219,7 +222,7 @@ fn read_link_name(
     })
 }
 
-fn read_state(section: &Section<'_>, size_bytes: u64) -> Result<MemberState, Diagnostic> {
+fn read_state(section: &TomlSection<'_>, size_bytes: u64) -> Result<MemberState, Diagnostic> {
     let failed = section.flag("failed")?.unwrap_or(false);
     match section.quantity("rebuilding", parse_bytes)? {
         Some(_) if failed => {

@@ -12,15 +12,15 @@ use toml::de::{DeTable, DeValue};
 
 /// The file being read.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct TomlSource<'a> {
     pub(super) file: &'a str,
     pub(super) text: &'a str,
 }
 
 /// One table of the file.
 #[derive(Clone, Copy)]
-pub(super) struct Section<'a> {
-    pub(super) source: Source<'a>,
+pub(super) struct TomlSection<'a> {
+    pub(super) source: TomlSource<'a>,
     table: &'a DeTable<'a>,
     start: usize,
     /// What messages call it: `[[member]]`; empty for the file itself.
@@ -29,12 +29,12 @@ pub(super) struct Section<'a> {
 
 /// A value with the place it stands at.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct At<T> {
+pub(super) struct Located<T> {
     pub(super) value: T,
     pub(super) start: usize,
 }
 
-impl<'a> Source<'a> {
+impl<'a> TomlSource<'a> {
     /// An error at a byte of the file.
     pub(super) fn error(&self, start: usize, message: impl Display) -> Diagnostic {
         let position = TextPosition::of_byte(self.text, start);
@@ -49,12 +49,12 @@ impl<'a> Source<'a> {
     }
 
     /// The whole file as a section.
-    pub(super) fn root(self, table: &'a Spanned<DeTable<'a>>) -> Section<'a> {
-        Section { source: self, table: table.get_ref(), start: table.span().start, name: "" }
+    pub(super) fn root(self, table: &'a Spanned<DeTable<'a>>) -> TomlSection<'a> {
+        TomlSection { source: self, table: table.get_ref(), start: table.span().start, name: "" }
     }
 }
 
-impl<'a> Section<'a> {
+impl<'a> TomlSection<'a> {
     /// An error about the table as a whole.
     pub(super) fn error(&self, message: impl Display) -> Diagnostic {
         self.source.error(self.start, message)
@@ -110,7 +110,7 @@ impl<'a> Section<'a> {
     }
 
     /// A string.
-    pub(super) fn text(&self, key: &str) -> Result<Option<At<&'a str>>, Diagnostic> {
+    pub(super) fn text(&self, key: &str) -> Result<Option<Located<&'a str>>, Diagnostic> {
         self.read(key, "a string", |value| value.as_str())
     }
 
@@ -168,9 +168,9 @@ impl<'a> Section<'a> {
         &self,
         key: &str,
         name: &'static str,
-    ) -> Result<Option<Section<'a>>, Diagnostic> {
+    ) -> Result<Option<TomlSection<'a>>, Diagnostic> {
         let table = self.read(key, "a table", |value| value.as_table())?;
-        Ok(table.map(|At { value: table, start }| Section {
+        Ok(table.map(|Located { value: table, start }| TomlSection {
             source: self.source,
             table,
             start,
@@ -183,7 +183,7 @@ impl<'a> Section<'a> {
         &self,
         key: &str,
         name: &'static str,
-    ) -> Result<Vec<Section<'a>>, Diagnostic> {
+    ) -> Result<Vec<TomlSection<'a>>, Diagnostic> {
         let list = self.read(key, "a list of tables", |value| value.as_array())?;
         let Some(list) = list else { return Ok(Vec::new()) };
         let section = |item: &'a Spanned<DeValue<'a>>| {
@@ -192,7 +192,7 @@ impl<'a> Section<'a> {
                 let found = item.get_ref().type_str();
                 self.source.error(start, format!("`{key}` must be a list of tables, not {found}s"))
             })?;
-            Ok(Section { source: self.source, table, start, name })
+            Ok(TomlSection { source: self.source, table, start, name })
         };
         list.value.iter().map(section).collect()
     }
@@ -210,11 +210,11 @@ impl<'a> Section<'a> {
         key: &str,
         expected: &str,
         convert: impl FnOnce(&'a DeValue<'a>) -> Option<T>,
-    ) -> Result<Option<At<T>>, Diagnostic> {
+    ) -> Result<Option<Located<T>>, Diagnostic> {
         let Some(spanned) = self.table.get(key) else { return Ok(None) };
         let start = spanned.span().start;
         match convert(spanned.get_ref()) {
-            Some(value) => Ok(Some(At { value, start })),
+            Some(value) => Ok(Some(Located { value, start })),
             None => {
                 let written = self.source.text[spanned.span()].lines().next().unwrap_or("");
                 let message = format!("`{key}` must be {expected}, not `{written}`");

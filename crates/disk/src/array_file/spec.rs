@@ -1,8 +1,9 @@
-//! An array as its file describes it, resolved member by member: plain data that builds a bank.
+//! An array as its file describes it, resolved member by member: plain data that builds a
+//! [`ModelArray`].
 
-use crate::bank::{Bank, BankMember};
 use crate::fault::{Fault, Faulty};
 use crate::link::{Link, LinkParameters};
+use crate::model_array::{ModelArray, ModelMember};
 use crate::profile::ModelProfile;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{ChunkMap, GeometryError, Profile};
@@ -85,14 +86,14 @@ pub struct MemberSpec {
     /// Whether its contents may be trusted at the start.
     pub state: MemberState,
     /// Which part of its file or device a real member is.
-    pub range: ByteRange,
+    pub range: DevicePart,
     /// The line of the file that it comes from.
     pub line: usize,
 }
 
 /// A part of a file or device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ByteRange {
+pub struct DevicePart {
     /// Its first byte.
     pub begin_bytes: u64,
     /// Its size; up to the end if not given.
@@ -159,7 +160,7 @@ impl ArraySpec {
     ///
     /// # Errors
     /// If a member is real.
-    pub fn bank(&self, seed: u64) -> Result<Bank, Diagnostic> {
+    pub fn model_array(&self, seed: u64) -> Result<ModelArray, Diagnostic> {
         let links = self.links.iter().map(|link| Link::new(link.clone(), seed)).collect();
         let members = self.modelled().map(|member| {
             let (config, member, profile) = member?;
@@ -169,9 +170,9 @@ impl ArraySpec {
                 [] => model,
                 _ => Box::new(Faulty::new(model, &member.faults, rng.next_u64())),
             };
-            Ok(BankMember { model, link: member.link })
+            Ok(ModelMember { model, link: member.link })
         });
-        Ok(Bank::new(members.collect::<Result<_, Diagnostic>>()?, links))
+        Ok(ModelArray::new(members.collect::<Result<_, Diagnostic>>()?, links))
     }
 
     /// Where jobs begin on a volume of this capacity: behind the older data, on a whole GiB, the

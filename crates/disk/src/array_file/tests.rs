@@ -1,7 +1,7 @@
 //! The arrays that ship, what a file is resolved to, and model files beside it.
 
 use super::*;
-use crate::fault::{Fault, Window};
+use crate::fault::{Fault, FaultWindow};
 use crate::model::DiskIo;
 use mirrorball_core::io::Op;
 use mirrorball_core::member::{MemberIndex, MemberState};
@@ -30,17 +30,17 @@ fn the_arrays_that_ship_can_be_built() {
         let spec = file.spec;
         let capacity_bytes = spec.chunk_map().unwrap().capacity_bytes();
         assert!(spec.used_bytes(capacity_bytes) < capacity_bytes);
-        let mut bank = spec.bank(1).unwrap();
-        assert_eq!(bank.len(), spec.member_configs().unwrap().len());
+        let mut model_array = spec.model_array(1).unwrap();
+        assert_eq!(model_array.len(), spec.member_configs().unwrap().len());
         let mut ended = Vec::new();
-        for member in (0..bank.len() as u16).map(MemberIndex) {
+        for member in (0..model_array.len() as u16).map(MemberIndex) {
             let io = DiskIo { tag: 0, op: Op::Read, offset: 1 << 30, length: 4096 };
-            bank.submit(Nanos::ZERO, member, io);
+            model_array.submit(Nanos::ZERO, member, io);
         }
-        while let Some(now) = bank.next_event() {
-            bank.advance(now, &mut ended);
+        while let Some(now) = model_array.next_event() {
+            model_array.advance(now, &mut ended);
         }
-        assert_eq!(ended.len(), bank.len(), "{name}");
+        assert_eq!(ended.len(), model_array.len(), "{name}");
         assert!(ended.iter().all(|(_, completion)| completion.result.is_ok()), "{name}");
     }
 }
@@ -132,11 +132,14 @@ fn every_key_is_read() {
     assert_eq!((spec.links[0].read_rate, spec.links[0].latency), (None, Nanos::ZERO));
     let second = Nanos::from_secs;
     let faults = [
-        Fault::Slow { factor_milli: 4500, during: Window { from: second(10), until: second(20) } },
+        Fault::Slow {
+            factor_milli: 4500,
+            during: FaultWindow { from: second(10), until: second(20) },
+        },
         Fault::Stall { at: second(30), length: second(2) },
-        Fault::Errors { rate: 0.25, during: Window { from: second(1), until: Nanos::MAX } },
+        Fault::Errors { rate: 0.25, during: FaultWindow { from: second(1), until: Nanos::MAX } },
         Fault::Bad { offset: 1 << 30, length: 4096 },
-        Fault::Dead { during: Window::ALWAYS },
+        Fault::Dead { during: FaultWindow::ALWAYS },
     ];
     assert_eq!((spec.members[1].faults.as_slice(), spec.members[1].link), (&faults[..], Some(1)));
     let MemberSource::Model(profile) = &spec.members[0].source else { panic!("a model") };
@@ -188,14 +191,14 @@ fn a_share_of_the_volume_is_rounded_to_whole_chunks() {
 #[test]
 fn a_member_behaves_the_same_beside_others() {
     let waits = |text: &str, member: u16, seed: u64| -> Vec<u64> {
-        let mut bank = parse(text).bank(seed).unwrap();
+        let mut model_array = parse(text).model_array(seed).unwrap();
         let mut ended = Vec::new();
         let mut now = Nanos::ZERO;
         for tag in 0..50 {
             let io = DiskIo { tag, op: Op::Read, offset: (tag * 977) << 20, length: 4096 };
-            bank.submit(now, MemberIndex(member), io);
-            while let Some(event) = bank.next_event() {
-                bank.advance(event, &mut ended);
+            model_array.submit(now, MemberIndex(member), io);
+            while let Some(event) = model_array.next_event() {
+                model_array.advance(event, &mut ended);
             }
             now = ended.last().unwrap().1.at;
         }
@@ -237,7 +240,7 @@ fn real_members_are_kept_and_not_simulated() {
                    help: give the member a `model` instead; `mirrorball serve` takes real ones";
     assert_eq!(spec.member_configs().unwrap_err().to_string(), message);
     assert_eq!(spec.chunk_map().unwrap_err().to_string(), message);
-    assert_eq!(spec.bank(1).err().unwrap().to_string(), message);
+    assert_eq!(spec.model_array(1).err().unwrap().to_string(), message);
 }
 
 #[test]
@@ -246,9 +249,9 @@ fn a_real_member_may_be_a_part_of_a_device() {
         let text = format!("profile = \"single\"\n[[member]]\npath = \"/dev/sdc\"\n{more}");
         ArrayFile::parse(&text, "test.toml").map(|file| file.spec.members[0].range)
     };
-    let part = ByteRange { begin_bytes: 1 << 30, size_bytes: Some(1 << 20) };
+    let part = DevicePart { begin_bytes: 1 << 30, size_bytes: Some(1 << 20) };
     assert_eq!(read("begin = \"1GiB\"\nsize = \"1M\"\n").unwrap(), part);
-    assert_eq!(read("").unwrap(), ByteRange::default());
+    assert_eq!(read("").unwrap(), DevicePart::default());
     let unaligned = read("begin = \"1000\"\n").unwrap_err().to_string();
     assert!(unaligned.contains("test.toml:4:9: `begin` is not a multiple of 4096"), "{unaligned}");
     let modelled = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nbegin = \"1M\"\n";

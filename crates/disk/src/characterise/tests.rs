@@ -9,8 +9,8 @@ fn delay(servers: u32, bandwidth: Option<u64>) -> Box<dyn Model> {
     DelayParameters { service, servers, bandwidth }.build(1 << 40, 0)
 }
 
-fn measure(name: &str, model: &mut dyn Model) -> Observed {
-    Loop::new(Workload::named(name).unwrap(), 1 << 40, 1).run(model)
+fn measure(name: &str, model: &mut dyn Model) -> Observation {
+    WorkloadRun::new(ModelWorkload::named(name).unwrap(), 1 << 40, 1).run(model)
 }
 
 /// The promise of the profiles: every published figure is met within its tolerance.
@@ -95,7 +95,7 @@ fn the_loop_measures_what_a_delay_does() {
 fn workloads_cover_what_they_say() {
     let capacity = 1 << 40;
     let offsets = |name: &str, count: u64| -> Vec<u64> {
-        let mut run = Loop::new(Workload::named(name).unwrap(), capacity, 1);
+        let mut run = WorkloadRun::new(ModelWorkload::named(name).unwrap(), capacity, 1);
         (0..count).map(|tag| run.next_io(0, tag).offset).collect()
     };
     assert_eq!(offsets("seqread-1m", 3), [0, MIB, 2 * MIB]);
@@ -105,8 +105,8 @@ fn workloads_cover_what_they_say() {
     let mean = random.iter().sum::<u64>() / 1000;
     assert!(mean.abs_diff(capacity / 2) < capacity / 20, "over the whole disk: {mean}");
     assert!(random.iter().all(|offset| offset % 4096 == 0));
-    for (index, row) in Workload::all().iter().enumerate() {
-        let first = Workload::all().iter().position(|other| other.name == row.name);
+    for (index, row) in ModelWorkload::all().iter().enumerate() {
+        let first = ModelWorkload::all().iter().position(|other| other.name == row.name);
         assert_eq!(first, Some(index), "{} is listed twice", row.name);
     }
 }

@@ -13,19 +13,19 @@ use mirrorball_core::units::Nanos;
 /// Thousandths in one: the precision of a factor.
 pub(super) const MILLI: u64 = 1000;
 
-/// A stretch of real time in which a disk is slower than usual.
+/// A period of real time in which a disk is slower than usual.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stretch {
+pub(super) struct SlowPeriod {
     /// Its first instant.
     pub(super) from: Nanos,
     /// The first instant after it.
     pub(super) until: Nanos,
-    pub(super) pace: Pace,
+    pub(super) rate: ClockRate,
 }
 
 /// How fast the disk's clock runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Pace {
+pub(super) enum ClockRate {
     /// So many thousandths of real time to one of the disk's.
     Slow { factor_milli: u64 },
     /// Not at all.
@@ -36,27 +36,27 @@ pub(super) enum Pace {
 #[derive(Clone, Debug)]
 pub(super) struct DiskClock {
     /// In order of time, the first from zero; each lasts until the next.
-    segments: Vec<Segment>,
+    segments: Vec<ClockSegment>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Segment {
+struct ClockSegment {
     real: Nanos,
     disk: Nanos,
-    pace: Pace,
+    rate: ClockRate,
 }
 
 impl DiskClock {
-    /// The clock of a disk that is slower in these stretches; empty ones count for nothing.
-    pub(super) fn new(stretches: &[Stretch]) -> DiskClock {
+    /// The clock of a disk that is slower in these periods; empty ones count for nothing.
+    pub(super) fn new(periods: &[SlowPeriod]) -> DiskClock {
         let mut bounds = vec![Nanos::ZERO];
-        bounds.extend(stretches.iter().flat_map(|stretch| [stretch.from, stretch.until]));
+        bounds.extend(periods.iter().flat_map(|period| [period.from, period.until]));
         bounds.sort_unstable();
         bounds.dedup();
-        let mut segments: Vec<Segment> = Vec::new();
+        let mut segments: Vec<ClockSegment> = Vec::new();
         for real in bounds {
             let disk = segments.last().map_or(Nanos::ZERO, |last| last.disk_time(real));
-            segments.push(Segment { real, disk, pace: pace_at(stretches, real) });
+            segments.push(ClockSegment { real, disk, rate: rate_at(periods, real) });
         }
         DiskClock { segments }
     }
@@ -78,16 +78,16 @@ impl DiskClock {
                 return real;
             }
         }
-        let mut going_on = self.segments[first..].iter().filter(|s| s.pace != Pace::Stalled);
+        let mut going_on = self.segments[first..].iter().filter(|s| s.rate != ClockRate::Stalled);
         going_on.next().map_or(Nanos::MAX, |segment| segment.real)
     }
 }
 
-impl Segment {
+impl ClockSegment {
     fn disk_time(&self, real: Nanos) -> Nanos {
-        match self.pace {
-            Pace::Stalled => self.disk,
-            Pace::Slow { factor_milli } => {
+        match self.rate {
+            ClockRate::Stalled => self.disk,
+            ClockRate::Slow { factor_milli } => {
                 let elapsed = u128::from((real - self.real).0) * u128::from(MILLI);
                 self.disk + Nanos((elapsed / u128::from(factor_milli)) as u64)
             }
@@ -95,10 +95,10 @@ impl Segment {
     }
 
     fn real_time(&self, disk: Nanos) -> Nanos {
-        match self.pace {
+        match self.rate {
             // Not within this segment.
-            Pace::Stalled => Nanos::MAX,
-            Pace::Slow { factor_milli } => {
+            ClockRate::Stalled => Nanos::MAX,
+            ClockRate::Slow { factor_milli } => {
                 let work = u128::from((disk - self.disk).0) * u128::from(factor_milli);
                 let elapsed = u64::try_from(work.div_ceil(u128::from(MILLI))).unwrap_or(u64::MAX);
                 self.real.saturating_add(Nanos(elapsed))
@@ -107,18 +107,18 @@ impl Segment {
     }
 }
 
-fn pace_at(stretches: &[Stretch], real: Nanos) -> Pace {
+fn rate_at(periods: &[SlowPeriod], real: Nanos) -> ClockRate {
     let mut product = u128::from(MILLI);
-    for stretch in stretches.iter().filter(|s| s.from <= real && real < s.until) {
-        match stretch.pace {
-            Pace::Stalled => return Pace::Stalled,
-            Pace::Slow { factor_milli } => {
+    for period in periods.iter().filter(|s| s.from <= real && real < s.until) {
+        match period.rate {
+            ClockRate::Stalled => return ClockRate::Stalled,
+            ClockRate::Slow { factor_milli } => {
                 product = product * u128::from(factor_milli) / u128::from(MILLI);
             }
         }
     }
     // A thousand million times slower is as good as any slower.
-    Pace::Slow { factor_milli: product.min(1_000_000_000_000) as u64 }
+    ClockRate::Slow { factor_milli: product.min(1_000_000_000_000) as u64 }
 }
 
 #[cfg(test)]
@@ -126,21 +126,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn stretch(from: u64, until: u64, factor: u64) -> Stretch {
-        let pace = match factor {
-            0 => Pace::Stalled,
-            _ => Pace::Slow { factor_milli: factor * MILLI },
+    fn period(from: u64, until: u64, factor: u64) -> SlowPeriod {
+        let rate = match factor {
+            0 => ClockRate::Stalled,
+            _ => ClockRate::Slow { factor_milli: factor * MILLI },
         };
-        Stretch { from: Nanos(from), until: Nanos(until), pace }
+        SlowPeriod { from: Nanos(from), until: Nanos(until), rate }
     }
 
     #[test]
     fn slow_stretches_multiply_and_a_stall_stands_still() {
         let clock = DiskClock::new(&[
-            stretch(100, 500, 2),
-            stretch(300, 700, 5),
-            stretch(900, 1000, 0),
-            stretch(600, 650, 0),
+            period(100, 500, 2),
+            period(300, 700, 5),
+            period(900, 1000, 0),
+            period(600, 650, 0),
         ]);
         for (real, disk) in [
             (0, 0),
@@ -169,14 +169,14 @@ mod tests {
             spans in prop::collection::vec((0u64..2000, 0u64..500, 0u64..8), 0..6),
             disk in 0u64..4000,
         ) {
-            let stretches: Vec<Stretch> =
-                spans.iter().map(|&(from, length, f)| stretch(from, from + length, f)).collect();
-            let clock = DiskClock::new(&stretches);
+            let periods: Vec<SlowPeriod> =
+                spans.iter().map(|&(from, length, f)| period(from, from + length, f)).collect();
+            let clock = DiskClock::new(&periods);
             let real = clock.real_time(Nanos(disk));
             prop_assert!(clock.disk_time(real) >= Nanos(disk));
-            prop_assert_ne!(pace_at(&stretches, real), Pace::Stalled);
+            prop_assert_ne!(rate_at(&periods, real), ClockRate::Stalled);
             if let Some(before) = real.0.checked_sub(1).map(Nanos) {
-                let stalled = pace_at(&stretches, before) == Pace::Stalled;
+                let stalled = rate_at(&periods, before) == ClockRate::Stalled;
                 prop_assert!(clock.disk_time(before) < Nanos(disk) || stalled);
                 prop_assert!(clock.disk_time(before) <= clock.disk_time(real));
             }

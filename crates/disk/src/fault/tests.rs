@@ -5,8 +5,8 @@ use crate::delay::{Delay, DelayParameters};
 
 const SECOND: u64 = 1_000_000_000;
 
-fn window(from_ms: u64, until_ms: u64) -> Window {
-    Window { from: Nanos::from_millis(from_ms), until: Nanos::from_millis(until_ms) }
+fn window(from_ms: u64, until_ms: u64) -> FaultWindow {
+    FaultWindow { from: Nanos::from_millis(from_ms), until: Nanos::from_millis(until_ms) }
 }
 
 /// One server of 2 ms with faults.

@@ -24,7 +24,7 @@ const PIECES_LOG2: u32 = 9;
 /// The layout of one disk.
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
-    zones: Vec<Zone>,
+    zones: Vec<RecordingZone>,
     /// By piece of the address range, the zone of its first byte.
     first_zone: Vec<u8>,
     piece_shift: u32,
@@ -36,7 +36,7 @@ pub(super) struct Geometry {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Zone {
+struct RecordingZone {
     start_byte: u64,
     start_position: u64,
     start_cylinder: u32,
@@ -49,7 +49,7 @@ struct Zone {
 
 /// Where a byte lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct TrackPosition {
     pub(super) cylinder: u32,
     /// Counted over the whole disk.
     pub(super) track: u32,
@@ -59,23 +59,23 @@ pub(super) struct Place {
 
 /// A run of bytes: where it starts, and where the head is when it has passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Extent {
-    pub(super) start: Place,
-    pub(super) end: Place,
+pub(super) struct TrackSpan {
+    pub(super) start: TrackPosition,
+    pub(super) end: TrackPosition,
 }
 
 /// A run of positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Run {
+pub(super) struct PositionRange {
     pub(super) start: u64,
     pub(super) end: u64,
 }
 
-impl Extent {
+impl TrackSpan {
     /// The positions it covers.
     #[inline]
-    pub(super) fn run(&self) -> Run {
-        Run { start: self.start.position, end: self.end.position }
+    pub(super) fn positions(&self) -> PositionRange {
+        PositionRange { start: self.start.position, end: self.end.position }
     }
 }
 
@@ -88,11 +88,11 @@ impl Geometry {
         let switches = u64::from(surfaces - 1) * head_skew + cylinder_skew;
         let mean_skew = switches / u64::from(surfaces);
         let cylinders = cylinders_per_zone(parameters, capacity_bytes);
-        let mut zones: Vec<Zone> = Vec::new();
+        let mut zones: Vec<RecordingZone> = Vec::new();
         let (mut start_byte, mut start_position) = (0, 0);
         for index in 0..parameters.zones {
             let track_bytes = track_bytes(parameters, index);
-            zones.push(Zone {
+            zones.push(RecordingZone {
                 start_byte,
                 start_position,
                 start_cylinder: index * cylinders,
@@ -143,7 +143,7 @@ impl Geometry {
     /// # Panics
     /// If they do not lie on the disk.
     #[inline]
-    pub(super) fn extent(&self, offset: u64, length: u64) -> Extent {
+    pub(super) fn extent(&self, offset: u64, length: u64) -> TrackSpan {
         let length = length.max(1);
         assert!(
             offset < self.capacity_bytes && length <= self.capacity_bytes - offset,
@@ -153,14 +153,15 @@ impl Geometry {
         let zone = self.zone_of(offset);
         let (start, within) = self.place(zone, offset);
         if within + length <= zone.track_bytes {
-            let end = Place { position: start.position + span(zone, within, length), ..start };
-            return Extent { start, end };
+            let end =
+                TrackPosition { position: start.position + span(zone, within, length), ..start };
+            return TrackSpan { start, end };
         }
         let last = offset + length - 1;
         let zone = self.zone_of(last);
         let (mut end, within) = self.place(zone, last);
         end.position += span(zone, within, 1);
-        Extent { start, end }
+        TrackSpan { start, end }
     }
 
     /// About how far the recording runs in `bytes` at this place.
@@ -170,7 +171,7 @@ impl Geometry {
     }
 
     #[inline]
-    fn zone_of(&self, byte: u64) -> &Zone {
+    fn zone_of(&self, byte: u64) -> &RecordingZone {
         let mut index = usize::from(self.first_zone[(byte >> self.piece_shift) as usize]);
         while self.zones.get(index + 1).is_some_and(|next| next.start_byte <= byte) {
             index += 1;
@@ -180,7 +181,7 @@ impl Geometry {
 
     /// The place of a byte, and how far it is from the start of its track.
     #[inline]
-    fn place(&self, zone: &Zone, byte: u64) -> (Place, u64) {
+    fn place(&self, zone: &RecordingZone, byte: u64) -> (TrackPosition, u64) {
         let into_zone = byte - zone.start_byte;
         let track = into_zone / zone.track_bytes;
         let within = into_zone - track * zone.track_bytes;
@@ -191,7 +192,7 @@ impl Geometry {
             + u64::from(track - cylinder) * self.head_skew
             + u64::from(cylinder) * self.cylinder_skew
             + ((within * zone.units_per_byte) >> 32);
-        let place = Place {
+        let place = TrackPosition {
             cylinder: zone.start_cylinder + cylinder,
             track: zone.start_cylinder * self.surfaces + track,
             position,
@@ -203,7 +204,7 @@ impl Geometry {
 /// Units from the byte at `within` to the one `length` further on the same track. Rounded as
 /// [`Geometry::place`] rounds, so that the end of one extent is the start of the next.
 #[inline]
-fn span(zone: &Zone, within: u64, length: u64) -> u64 {
+fn span(zone: &RecordingZone, within: u64, length: u64) -> u64 {
     (((within + length) * zone.units_per_byte) >> 32) - ((within * zone.units_per_byte) >> 32)
 }
 

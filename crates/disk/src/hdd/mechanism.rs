@@ -8,9 +8,10 @@
 //! Angles and seeks are counted in units of 2^-24 revolution (half a nanosecond at 7200 rpm), so
 //! that going round is a mask instead of a division.
 
-use super::geometry::{Extent, Geometry, Place, REVOLUTION, Run};
+use super::geometry::{Geometry, PositionRange, REVOLUTION, TrackPosition, TrackSpan};
 use super::parameters::HddParameters;
 use super::seek::SeekTable;
+use crate::model::ByteRange;
 use mirrorball_core::units::Nanos;
 
 const MASK: u32 = (REVOLUTION - 1) as u32;
@@ -33,7 +34,7 @@ pub(super) struct Mechanics {
 /// Where the head is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
-    pub(super) place: Place,
+    pub(super) place: TrackPosition,
     /// The first byte after the last one read or written.
     pub(super) end_byte: u64,
     /// When the head was, or will be, at `anchor_position`, following the recording.
@@ -43,7 +44,7 @@ pub(super) struct Head {
 
 /// What the choice among commands looks at; half a cache line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate {
+pub(super) struct AccessCandidate {
     /// When it may start at the earliest; its age counts from here.
     pub(super) ready_at: Nanos,
     pub(super) offset: u64,
@@ -55,9 +56,9 @@ pub(super) struct Candidate {
 
 /// Everything the mechanism needs to serve a command.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
-    pub(super) candidate: Candidate,
-    pub(super) extent: Extent,
+pub(super) struct AccessTarget {
+    pub(super) candidate: AccessCandidate,
+    pub(super) extent: TrackSpan,
     length: u64,
 }
 
@@ -72,25 +73,25 @@ pub(super) struct Passage {
 
 /// Whether the head reads or writes; writes settle longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Access {
+pub(super) enum HeadAccess {
     Read,
     Write,
 }
 
 /// The candidate chosen, and when it may start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Pick {
+pub(super) struct AccessPick {
     pub(super) index: usize,
     pub(super) start: Nanos,
     /// Positioning in units.
     pub(super) cost: u32,
     /// Why it was chosen.
-    pub(super) reason: Reason,
+    pub(super) reason: PickReason,
 }
 
 /// Why a candidate was chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reason {
+pub(super) enum PickReason {
     /// It has waited beyond the age limit.
     Overdue,
     /// Its access starts soonest.
@@ -99,22 +100,15 @@ pub(super) enum Reason {
     FirstReady,
 }
 
-/// A range of the disk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Bytes {
-    pub(super) offset: u64,
-    pub(super) length: u64,
-}
-
-impl Target {
+impl AccessTarget {
     /// The positions it covers.
-    pub(super) fn run(&self) -> Run {
-        self.extent.run()
+    pub(super) fn positions(&self) -> PositionRange {
+        self.extent.positions()
     }
 
     /// The bytes it covers.
-    pub(super) fn bytes(&self) -> Bytes {
-        Bytes { offset: self.candidate.offset, length: self.length }
+    pub(super) fn bytes(&self) -> ByteRange {
+        ByteRange { offset: self.candidate.offset, length: self.length }
     }
 
     /// The first byte after those it covers.
@@ -157,20 +151,25 @@ impl Mechanics {
     }
 
     /// Computes once what every choice will look at.
-    pub(super) fn target(&self, access: Access, bytes: Bytes, ready_at: Nanos) -> Target {
+    pub(super) fn target(
+        &self,
+        access: HeadAccess,
+        bytes: ByteRange,
+        ready_at: Nanos,
+    ) -> AccessTarget {
         let extent = self.geometry.extent(bytes.offset, bytes.length);
-        let candidate = Candidate {
+        let candidate = AccessCandidate {
             ready_at,
             offset: bytes.offset,
             cylinder: extent.start.cylinder,
             track: extent.start.track,
             angle: extent.start.position as u32 & MASK,
             settle: match access {
-                Access::Read => 0,
-                Access::Write => self.write_settle,
+                HeadAccess::Read => 0,
+                HeadAccess::Write => self.write_settle,
             },
         };
-        Target { candidate, extent, length: bytes.length }
+        AccessTarget { candidate, extent, length: bytes.length }
     }
 
     /// Chooses the candidate whose access starts soonest if the head leaves at `now`: shortest
@@ -180,10 +179,10 @@ impl Mechanics {
     pub(super) fn choose(
         &self,
         head: &Head,
-        candidates: &[Candidate],
+        candidates: &[AccessCandidate],
         now: Nanos,
         age_limit: Nanos,
-    ) -> Option<Pick> {
+    ) -> Option<AccessPick> {
         let angle_now = self.angle_at(now);
         let follows = self.position_at(head, now) <= head.place.position + u64::from(SLACK);
         let continued = if follows { head.end_byte } else { u64::MAX };
@@ -201,21 +200,21 @@ impl Mechanics {
             return None;
         }
         let reason = if oldest_ready > now {
-            Reason::FirstReady
+            PickReason::FirstReady
         } else if oldest_ready.saturating_add(age_limit) < now {
-            Reason::Overdue
+            PickReason::Overdue
         } else {
             let (index, cost) = (best as u32 as usize, (best >> 32) as u32);
-            return Some(Pick { index, start: now, cost, reason: Reason::Nearest });
+            return Some(AccessPick { index, start: now, cost, reason: PickReason::Nearest });
         };
         let index = candidates.iter().position(|candidate| candidate.ready_at == oldest_ready);
         let index = index.expect("the minimum is one of them");
-        Some(Pick { index, start: oldest_ready.max(now), cost: 0, reason })
+        Some(AccessPick { index, start: oldest_ready.max(now), cost: 0, reason })
     }
 
     /// Moves the head to read or write `target` from time `start` on.
-    pub(super) fn access(&self, head: &mut Head, target: &Target, start: Nanos) -> Passage {
-        let Target { candidate, extent, .. } = target;
+    pub(super) fn access(&self, head: &mut Head, target: &AccessTarget, start: Nanos) -> Passage {
+        let AccessTarget { candidate, extent, .. } = target;
         let from = extent.start.position;
         let positioned = !self.follows(head, from, candidate.settle, start);
         if positioned {
@@ -246,7 +245,7 @@ impl Mechanics {
 
     /// Seek, settling and rotation from where the head is at `angle_now`, in units.
     #[inline]
-    fn positioning(&self, head: &Head, candidate: &Candidate, angle_now: u32) -> u32 {
+    fn positioning(&self, head: &Head, candidate: &AccessCandidate, angle_now: u32) -> u32 {
         let distance = candidate.cylinder.abs_diff(head.place.cylinder);
         let travel =
             if candidate.track == head.place.track { 0 } else { self.seeks.time(distance) };

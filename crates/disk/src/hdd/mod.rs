@@ -32,39 +32,39 @@ pub use parameters::{HddParameters, SeekPoint};
 
 use crate::model::{Completion, DiskIo, Model, foresee};
 use crate::profile::ModelParameters;
-use mechanism::{Access, Bytes, Candidate, Head, Mechanics, Target};
+use mechanism::{AccessCandidate, AccessTarget, Head, HeadAccess, Mechanics};
 use mirrorball_core::io::Op;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
-use read_cache::{Cached, ReadCache};
+use read_cache::{CacheLookup, ReadCache};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
-use write_cache::{Dirty, WriteCache};
+use write_cache::{DirtyWrite, HddWriteCache};
 
 /// A hard disk in the middle of its life.
 #[derive(Clone, Debug)]
 pub struct Hdd {
-    fixed: Arc<Fixed>,
+    fixed: Arc<HddConstants>,
     rng: Rng,
     head: Head,
     /// When the mechanism is done with what it does now.
     free_at: Nanos,
     /// What it does, or did last.
-    serving: Access,
+    serving: HeadAccess,
     last_read_at: Nanos,
     interface_free_at: Nanos,
     read_cache: ReadCache,
-    write_cache: WriteCache,
+    write_cache: HddWriteCache,
     /// Commands that the mechanism chooses among, and what the choice looks at, side by side.
-    commands: Vec<Command>,
-    candidates: Vec<Candidate>,
+    commands: Vec<DiskCommand>,
+    candidates: Vec<AccessCandidate>,
     /// Where the last of them to be queued ends.
     queued_end_byte: u64,
     /// The same for cached writes.
     window: Vec<WriteBack>,
-    window_candidates: Vec<Candidate>,
-    writing_back: Option<Dirty>,
+    window_candidates: Vec<AccessCandidate>,
+    writing_back: Option<DirtyWrite>,
     /// Commands beyond the depth, and those behind a flush that lets nothing pass.
     waiting: VecDeque<(DiskIo, u64)>,
     /// Writes that found the cache full.
@@ -81,7 +81,7 @@ pub struct Hdd {
 
 /// What never changes.
 #[derive(Debug)]
-struct Fixed {
+struct HddConstants {
     parameters: HddParameters,
     mechanics: Mechanics,
     /// Of all 2^64 draws, those that mean a recovery.
@@ -104,21 +104,21 @@ struct CachedWrite {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Command {
+struct DiskCommand {
     tag: u64,
     number: u64,
-    access: Access,
+    access: HeadAccess,
     /// Whether it starts where the command queued before it ended.
     continues: bool,
     /// What the read cache held of it on arrival.
-    cached: Cached,
-    target: Target,
+    cached: CacheLookup,
+    target: AccessTarget,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct WriteBack {
-    dirty: Dirty,
-    target: Target,
+    dirty: DirtyWrite,
+    target: AccessTarget,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -144,11 +144,11 @@ impl Hdd {
             head: mechanics.head(),
             rng,
             free_at: Nanos::ZERO,
-            serving: Access::Read,
+            serving: HeadAccess::Read,
             last_read_at: Nanos::ZERO,
             interface_free_at: Nanos::ZERO,
             read_cache: ReadCache::new(parameters.segments, mechanics.geometry.widest_gap()),
-            write_cache: WriteCache::new(parameters.write_cache),
+            write_cache: HddWriteCache::new(parameters.write_cache),
             commands: Vec::with_capacity(parameters.queue_depth),
             candidates: Vec::with_capacity(parameters.queue_depth),
             queued_end_byte: u64::MAX,
@@ -162,7 +162,7 @@ impl Hdd {
             occupied: 0,
             flushing_alone: false,
             submitted: 0,
-            fixed: Arc::new(Fixed {
+            fixed: Arc::new(HddConstants {
                 parameters: parameters.clone(),
                 mechanics,
                 recovery_threshold: (parameters.recovery_probability * u64::MAX as f64) as u64,
@@ -190,9 +190,9 @@ impl Hdd {
                 self.take_in_writes(ready_at);
             }
             Op::Write => {
-                let bytes = Bytes { offset: io.offset, length: io.length };
-                let target = self.fixed.mechanics.target(Access::Write, bytes, ready_at);
-                self.push_command(submitted, Access::Write, target, Cached::Nothing);
+                let bytes = io.range();
+                let target = self.fixed.mechanics.target(HeadAccess::Write, bytes, ready_at);
+                self.push_command(submitted, HeadAccess::Write, target, CacheLookup::Nothing);
             }
             Op::Discard => self.end(ready_at, number, io.tag),
             Op::Flush => {
@@ -212,43 +212,43 @@ impl Hdd {
     fn enter_read(&mut self, now: Nanos, submitted: Submitted) {
         let mechanics = &self.fixed.mechanics;
         let Submitted { io, number, ready_at } = submitted;
-        let bytes = Bytes { offset: io.offset, length: io.length };
-        let mut target = mechanics.target(Access::Read, bytes, ready_at);
-        let run = target.run();
-        let cached = self.read_cache.look_up(run, mechanics, &self.head, now);
-        let passed_at = mechanics.time_of(&self.head, run.end);
+        let bytes = io.range();
+        let mut target = mechanics.target(HeadAccess::Read, bytes, ready_at);
+        let range = target.positions();
+        let cached = self.read_cache.look_up(range, mechanics, &self.head, now);
+        let passed_at = mechanics.time_of(&self.head, range.end);
         let served_by = match cached {
-            Cached::Whole(segment) => Some(segment),
-            Cached::Beginning(segment) => {
+            CacheLookup::Whole(segment) => Some(segment),
+            CacheLookup::Beginning(segment) => {
                 target.skip_to(self.read_cache.end_of(segment));
-                let comes = self.read_cache.will_fill_to(segment, run.end);
+                let comes = self.read_cache.will_fill_to(segment, range.end);
                 (comes && passed_at <= self.free_at).then_some(segment)
             }
-            Cached::Nothing => None,
+            CacheLookup::Nothing => None,
         };
         if let Some(segment) = served_by {
             // What the head has yet to pass cannot be served before it does.
-            let filling = self.read_cache.will_fill_to(segment, run.end);
+            let filling = self.read_cache.will_fill_to(segment, range.end);
             let held_at = if filling { passed_at } else { now };
-            self.read_cache.consume(segment, run.end, mechanics, &mut self.head, now);
+            self.read_cache.consume(segment, range.end, mechanics, &mut self.head, now);
             let at = self.transfer(ready_at.max(held_at), io.length);
             self.end(at, number, io.tag);
         } else {
-            self.push_command(submitted, Access::Read, target, cached);
+            self.push_command(submitted, HeadAccess::Read, target, cached);
         }
     }
 
     fn push_command(
         &mut self,
         submitted: Submitted,
-        access: Access,
-        target: Target,
-        cached: Cached,
+        access: HeadAccess,
+        target: AccessTarget,
+        cached: CacheLookup,
     ) {
         let Submitted { io, number, .. } = submitted;
         let continues = io.offset == self.queued_end_byte;
         self.queued_end_byte = io.offset + io.length;
-        self.commands.push(Command { tag: io.tag, number, access, continues, cached, target });
+        self.commands.push(DiskCommand { tag: io.tag, number, access, continues, cached, target });
         self.candidates.push(target.candidate);
     }
 
@@ -260,7 +260,7 @@ impl Hdd {
             let Some(part) = self.write_cache.room_for(io.length - taken_bytes) else { return };
             let at = self.transfer(now.max(ready_at), part);
             let offset = io.offset + taken_bytes;
-            let stale = self.fixed.mechanics.geometry.extent(offset, part).run();
+            let stale = self.fixed.mechanics.geometry.extent(offset, part).positions();
             self.read_cache.invalidate(stale);
             self.write_cache.accept(offset, part, at);
             if taken_bytes + part < io.length {

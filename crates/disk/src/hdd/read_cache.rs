@@ -8,14 +8,14 @@
 //! The segment used longest ago is given away; more streams than segments therefore lose their
 //! read-ahead before they come back for it.
 
-use super::geometry::Run;
+use super::geometry::PositionRange;
 use super::mechanism::{Head, Mechanics};
 use mirrorball_core::units::Nanos;
 
 /// All segments of a disk.
 #[derive(Clone, Debug)]
 pub(super) struct ReadCache {
-    segments: Vec<Segment>,
+    segments: Vec<CacheSegment>,
     /// Segments by when they were used, the last one first.
     order: Vec<u8>,
     filling: Option<Filling>,
@@ -25,7 +25,7 @@ pub(super) struct ReadCache {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Segment {
+struct CacheSegment {
     start: u64,
     end: u64,
     /// Whether reads have gone on where the last one ended.
@@ -43,7 +43,7 @@ struct Filling {
 
 /// What the cache holds of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Cached {
+pub(super) enum CacheLookup {
     /// All of it.
     Whole(usize),
     /// The beginning, or it starts just where a segment ends.
@@ -53,9 +53,10 @@ pub(super) enum Cached {
 }
 
 /// A segment without contents, further along than any disk is long.
-const EMPTY: Segment = Segment { start: u64::MAX / 2, end: u64::MAX / 2, sequential: false };
+const EMPTY: CacheSegment =
+    CacheSegment { start: u64::MAX / 2, end: u64::MAX / 2, sequential: false };
 
-impl Segment {
+impl CacheSegment {
     #[inline]
     fn reaches(&self, position: u64, gap: u64) -> bool {
         // One comparison: a position before the start wraps round to a huge number.
@@ -74,16 +75,16 @@ impl ReadCache {
     #[inline]
     pub(super) fn look_up(
         &mut self,
-        run: Run,
+        range: PositionRange,
         mechanics: &Mechanics,
         head: &Head,
         now: Nanos,
-    ) -> Cached {
+    ) -> CacheLookup {
         self.settle(mechanics, head, now);
-        let reaches = |segment: &Segment| segment.reaches(run.start, self.gap);
+        let reaches = |segment: &CacheSegment| segment.reaches(range.start, self.gap);
         match self.segments.iter().position(reaches) {
-            Some(index) => self.look_into(index, run),
-            None => Cached::Nothing,
+            Some(index) => self.look_into(index, range),
+            None => CacheLookup::Nothing,
         }
     }
 
@@ -93,30 +94,30 @@ impl ReadCache {
     #[inline]
     pub(super) fn look_again(
         &mut self,
-        before: Cached,
-        run: Run,
+        before: CacheLookup,
+        range: PositionRange,
         mechanics: &Mechanics,
         head: &Head,
         now: Nanos,
-    ) -> Cached {
+    ) -> CacheLookup {
         self.settle(mechanics, head, now);
         let known = match before {
-            Cached::Whole(index) | Cached::Beginning(index) => Some(index),
-            Cached::Nothing => None,
+            CacheLookup::Whole(index) | CacheLookup::Beginning(index) => Some(index),
+            CacheLookup::Nothing => None,
         };
         let filling = self.filling.map(|filling| filling.segment);
         for index in filling.into_iter().chain(known) {
-            if self.segments[index].reaches(run.start, self.gap) {
-                return self.look_into(index, run);
+            if self.segments[index].reaches(range.start, self.gap) {
+                return self.look_into(index, range);
             }
         }
-        Cached::Nothing
+        CacheLookup::Nothing
     }
 
-    fn look_into(&self, index: usize, run: Run) -> Cached {
-        match run.end <= self.segments[index].end {
-            true => Cached::Whole(index),
-            false => Cached::Beginning(index),
+    fn look_into(&self, index: usize, range: PositionRange) -> CacheLookup {
+        match range.end <= self.segments[index].end {
+            true => CacheLookup::Whole(index),
+            false => CacheLookup::Beginning(index),
         }
     }
 
@@ -158,39 +159,44 @@ impl ReadCache {
     /// extends the segment that it went on from, or takes the one used longest ago. Returns whether
     /// the segment is being read in sequence.
     #[inline]
-    pub(super) fn extend(&mut self, from: Cached, run: Run, size: u64) -> bool {
+    pub(super) fn extend(&mut self, from: CacheLookup, range: PositionRange, size: u64) -> bool {
         let index = match from {
-            Cached::Whole(index) | Cached::Beginning(index) => {
+            CacheLookup::Whole(index) | CacheLookup::Beginning(index) => {
                 let segment = &mut self.segments[index];
-                segment.end = run.end;
-                segment.start = segment.start.max(run.end.saturating_sub(size));
+                segment.end = range.end;
+                segment.start = segment.start.max(range.end.saturating_sub(size));
                 segment.sequential = true;
                 index
             }
-            Cached::Nothing => {
+            CacheLookup::Nothing => {
                 let Some(&oldest) = self.order.last() else { return false };
                 let index = usize::from(oldest);
-                let Run { start, end } = run;
-                self.segments[index] = Segment { start, end, sequential: false };
+                let PositionRange { start, end } = range;
+                self.segments[index] = CacheSegment { start, end, sequential: false };
                 index
             }
         };
         self.touch(index);
-        self.filling = Some(Filling { segment: index, limit: run.end + size, size });
+        self.filling = Some(Filling { segment: index, limit: range.end + size, size });
         self.segments[index].sequential
     }
 
     /// The run that the head is reading ahead of reads in sequence, up to where a read would still
     /// go on with it.
     #[inline]
-    pub(super) fn stream(&mut self, mechanics: &Mechanics, head: &Head, now: Nanos) -> Option<Run> {
+    pub(super) fn stream(
+        &mut self,
+        mechanics: &Mechanics,
+        head: &Head,
+        now: Nanos,
+    ) -> Option<PositionRange> {
         let segment = self.filling?.segment;
         if !self.segments[segment].sequential {
             return None;
         }
         self.settle(mechanics, head, now);
-        let Segment { start, end, .. } = self.segments[segment];
-        Some(Run { start, end: end + self.gap })
+        let CacheSegment { start, end, .. } = self.segments[segment];
+        Some(PositionRange { start, end: end + self.gap })
     }
 
     /// Ends the filling: the head leaves at `now`.
@@ -201,11 +207,11 @@ impl ReadCache {
     }
 
     /// Drops what a write of `run` makes stale.
-    pub(super) fn invalidate(&mut self, run: Run) {
+    pub(super) fn invalidate(&mut self, range: PositionRange) {
         for (index, segment) in self.segments.iter_mut().enumerate() {
             let filling = self.filling.filter(|filling| filling.segment == index);
             let end = filling.map_or(segment.end, |filling| filling.limit);
-            if segment.start < run.end && run.start < end {
+            if segment.start < range.end && range.start < end {
                 *segment = EMPTY;
                 if filling.is_some() {
                     self.filling = None;

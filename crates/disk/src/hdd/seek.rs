@@ -19,11 +19,11 @@ const PER_OCTAVE: u32 = 1 << BITS;
 /// A compiled seek curve, in whatever unit it was built with.
 #[derive(Clone, Debug)]
 pub(super) struct SeekTable {
-    entries: Vec<Entry>,
+    entries: Vec<SeekEntry>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct SeekEntry {
     base: u32,
     rise: u32,
 }
@@ -76,7 +76,7 @@ impl SeekTable {
         // One entry beyond the disk, for the last to rise to.
         for index in 0..=index_of(cylinders) + 1 {
             base = base.max(count(time(first_distance(index))));
-            entries.push(Entry { base, rise: 0 });
+            entries.push(SeekEntry { base, rise: 0 });
         }
         for index in 1..entries.len() {
             entries[index - 1].rise = entries[index].base - entries[index - 1].base;

@@ -1,8 +1,9 @@
 //! What the mechanism does next: commands, cached writes, flushes, and the work of an idle disk.
 
-use super::mechanism::{Access, Bytes, Passage, Pick, Reason, Target};
-use super::read_cache::Cached;
-use super::{Command, Fixed, Hdd, WriteBack};
+use super::mechanism::{AccessPick, AccessTarget, HeadAccess, Passage, PickReason};
+use super::read_cache::CacheLookup;
+use super::{DiskCommand, Hdd, HddConstants, WriteBack};
+use crate::model::ByteRange;
 use mirrorball_core::units::Nanos;
 
 /// How many revolutions a stream may hold the head while others wait. A head that always took what
@@ -42,17 +43,17 @@ impl Hdd {
         } else {
             None
         };
-        let Fixed { mechanics, parameters, .. } = &*self.fixed;
+        let HddConstants { mechanics, parameters, .. } = &*self.fixed;
         let command = mechanics.choose(&self.head, &self.candidates, now, parameters.age_limit);
         match (command, write_back) {
             (Some(pick), None) => self.start_command(pick, now),
             (None, Some(pick)) => self.start_write_back(pick),
             (Some(command), Some(write_back)) => {
-                let soonest = |pick: &Pick| (pick.start, pick.cost);
+                let soonest = |pick: &AccessPick| (pick.start, pick.cost);
                 let write_back_first = if self.write_back_is_overdue(now) {
                     true
                 } else if self.stream_is_spent(now) {
-                    self.serving == Access::Read
+                    self.serving == HeadAccess::Read
                 } else {
                     soonest(&write_back) < soonest(&command)
                 };
@@ -73,20 +74,20 @@ impl Hdd {
         [flush, write].into_iter().flatten().any(|since| since.saturating_add(limit) < now)
     }
 
-    fn start_command(&mut self, pick: Pick, now: Nanos) {
+    fn start_command(&mut self, pick: AccessPick, now: Nanos) {
         let index = match pick.reason {
-            Reason::Nearest if self.stream_is_spent(now) => self.oldest_command(),
-            Reason::Nearest => match self.next_of_stream(now) {
+            PickReason::Nearest if self.stream_is_spent(now) => self.oldest_command(),
+            PickReason::Nearest => match self.next_of_stream(now) {
                 Some(index) => index,
                 None => self.first_of_run(pick.index),
             },
-            Reason::Overdue | Reason::FirstReady => pick.index,
+            PickReason::Overdue | PickReason::FirstReady => pick.index,
         };
         let command = self.commands.swap_remove(index);
         self.candidates.swap_remove(index);
         match command.access {
-            Access::Read => self.start_read(command, pick.start),
-            Access::Write => {
+            HeadAccess::Read => self.start_read(command, pick.start),
+            HeadAccess::Write => {
                 let at = self.start_write(&command.target, pick.start);
                 self.end(at, command.number, command.tag);
             }
@@ -113,7 +114,7 @@ impl Hdd {
             let start = command.target.extent.start.position;
             let ready = command.target.candidate.ready_at <= now;
             let on_stream = stream.start <= start && start <= stream.end;
-            if on_stream && ready && command.access == Access::Read {
+            if on_stream && ready && command.access == HeadAccess::Read {
                 next = next.min(Some((start, index))).or(Some((start, index)));
             }
         }
@@ -125,11 +126,11 @@ impl Hdd {
     /// behind.
     fn first_of_run(&self, mut index: usize) -> usize {
         for _ in 0..self.commands.len() {
-            let Command { access, continues, target, .. } = &self.commands[index];
+            let DiskCommand { access, continues, target, .. } = &self.commands[index];
             if !continues {
                 break;
             }
-            let leads = |other: &Command| {
+            let leads = |other: &DiskCommand| {
                 other.access == *access && other.target.end_byte() == target.bytes().offset
             };
             match self.commands.iter().position(leads) {
@@ -140,27 +141,29 @@ impl Hdd {
         index
     }
 
-    fn start_read(&mut self, mut command: Command, start: Nanos) {
+    fn start_read(&mut self, mut command: DiskCommand, start: Nanos) {
         let mechanics = &self.fixed.mechanics;
-        let Bytes { offset, length } = command.target.bytes();
-        let run = command.target.run();
+        let ByteRange { offset, length } = command.target.bytes();
+        let range = command.target.positions();
         let before = command.cached;
-        let cached = self.read_cache.look_again(before, run, mechanics, &self.head, start);
+        let cached = self.read_cache.look_again(before, range, mechanics, &self.head, start);
         match cached {
-            Cached::Whole(segment) => {
-                self.read_cache.consume(segment, run.end, mechanics, &mut self.head, start);
+            CacheLookup::Whole(segment) => {
+                self.read_cache.consume(segment, range.end, mechanics, &mut self.head, start);
                 let at = self.transfer(start, length);
                 return self.end(at, command.number, command.tag);
             }
-            Cached::Beginning(segment) => command.target.skip_to(self.read_cache.end_of(segment)),
-            Cached::Nothing => {}
+            CacheLookup::Beginning(segment) => {
+                command.target.skip_to(self.read_cache.end_of(segment))
+            }
+            CacheLookup::Nothing => {}
         }
         self.read_cache.stop_filling(mechanics, &self.head, start);
-        self.serving = Access::Read;
+        self.serving = HeadAccess::Read;
         let passage = mechanics.access(&mut self.head, &command.target, start);
         let parameters = &self.fixed.parameters;
         let size = mechanics.geometry.reach(offset, parameters.segment_size);
-        let sequential = self.read_cache.extend(cached, run, size);
+        let sequential = self.read_cache.extend(cached, range, size);
         let ahead = mechanics.geometry.reach(offset, parameters.read_ahead);
         let ahead = if sequential { mechanics.nanos(ahead) } else { Nanos::ZERO };
         let transferred_at = start + Nanos::transfer(length, parameters.interface_rate);
@@ -174,11 +177,11 @@ impl Hdd {
     }
 
     /// Starts writing; returns the end.
-    fn start_write(&mut self, target: &Target, start: Nanos) -> Nanos {
+    fn start_write(&mut self, target: &AccessTarget, start: Nanos) -> Nanos {
         let mechanics = &self.fixed.mechanics;
         self.read_cache.stop_filling(mechanics, &self.head, start);
-        self.read_cache.invalidate(target.run());
-        self.serving = Access::Write;
+        self.read_cache.invalidate(target.positions());
+        self.serving = HeadAccess::Write;
         let passage = mechanics.access(&mut self.head, target, start);
         self.free_at = passage.ended_at + self.recovery(passage);
         self.free_at
@@ -201,19 +204,19 @@ impl Hdd {
         while self.window.len() < self.fixed.parameters.write_window
             && let Some(dirty) = self.write_cache.pop_oldest()
         {
-            let bytes = Bytes { offset: dirty.offset, length: dirty.length };
-            let target = self.fixed.mechanics.target(Access::Write, bytes, dirty.ready_at);
+            let bytes = ByteRange { offset: dirty.offset, length: dirty.length };
+            let target = self.fixed.mechanics.target(HeadAccess::Write, bytes, dirty.ready_at);
             self.window.push(WriteBack { dirty, target });
             self.window_candidates.push(target.candidate);
         }
     }
 
     /// Chooses the next cached write. None is overdue: nobody waits for one in particular.
-    fn choose_write_back(&self, now: Nanos) -> Option<Pick> {
+    fn choose_write_back(&self, now: Nanos) -> Option<AccessPick> {
         self.fixed.mechanics.choose(&self.head, &self.window_candidates, now, Nanos::MAX)
     }
 
-    fn start_write_back(&mut self, pick: Pick) {
+    fn start_write_back(&mut self, pick: AccessPick) {
         let WriteBack { dirty, target } = self.window.swap_remove(pick.index);
         self.window_candidates.swap_remove(pick.index);
         self.start_write(&target, pick.start);

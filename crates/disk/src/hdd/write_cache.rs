@@ -18,11 +18,11 @@ const RUNS_PER_CACHE: u64 = 4;
 
 /// The cache of one disk.
 #[derive(Clone, Debug)]
-pub(super) struct WriteCache {
+pub(super) struct HddWriteCache {
     size_bytes: u64,
     used_bytes: u64,
     longest_run_bytes: u64,
-    waiting: VecDeque<Dirty>,
+    waiting: VecDeque<DirtyWrite>,
     accepted: u64,
     /// Whether anything was accepted since the last flush.
     unflushed: bool,
@@ -30,7 +30,7 @@ pub(super) struct WriteCache {
 
 /// A cached write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Dirty {
+pub(super) struct DirtyWrite {
     pub(super) offset: u64,
     pub(super) length: u64,
     /// When it is in the cache and may be written back.
@@ -39,10 +39,10 @@ pub(super) struct Dirty {
     pub(super) number: u64,
 }
 
-impl WriteCache {
-    pub(super) fn new(size_bytes: u64) -> WriteCache {
+impl HddWriteCache {
+    pub(super) fn new(size_bytes: u64) -> HddWriteCache {
         let longest_run_bytes = (size_bytes / RUNS_PER_CACHE).clamp(1, LONGEST_RUN_BYTES);
-        WriteCache {
+        HddWriteCache {
             size_bytes,
             used_bytes: 0,
             longest_run_bytes,
@@ -78,12 +78,12 @@ impl WriteCache {
                 last.length += length;
                 last.ready_at = ready_at;
             }
-            _ => self.waiting.push_back(Dirty { offset, length, ready_at, number }),
+            _ => self.waiting.push_back(DirtyWrite { offset, length, ready_at, number }),
         }
     }
 
     /// The next write to enter the window of those considered for writing back.
-    pub(super) fn pop_oldest(&mut self) -> Option<Dirty> {
+    pub(super) fn pop_oldest(&mut self) -> Option<DirtyWrite> {
         self.waiting.pop_front()
     }
 

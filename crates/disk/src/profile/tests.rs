@@ -143,7 +143,7 @@ fn overrides_change_the_parameters_and_drop_what_was_expected() {
     assert!(profile.expectations.is_empty());
     let slower = crate::characterise::observe(
         &profile,
-        crate::characterise::Workload::named("randread-qd1").unwrap(),
+        crate::characterise::ModelWorkload::named("randread-qd1").unwrap(),
         1,
     );
     // 15 ms of seek, 7.14 ms half a revolution at 4200 rpm, 0.3 ms overhead and transfer.

@@ -9,14 +9,15 @@
 
 use super::die::{Die, DieRead, DieTiming};
 use super::parameters::SsdParameters;
-use super::writes::{ByteRange, ByteTime};
+use super::writes::ByteTime;
+use crate::model::ByteRange;
 use mirrorball_core::rng::Rng;
 
 const BLOCK_SHIFT: u32 = 12;
 
 /// The dies and what reads of them take.
 #[derive(Clone, Debug)]
-pub(super) struct Flash {
+pub(super) struct FlashArray {
     pub(super) dies: Vec<Die>,
     pub(super) timing: DieTiming,
     page_shift: u32,
@@ -31,13 +32,13 @@ pub(super) struct Flash {
     scatter: u64,
 }
 
-impl Flash {
+impl FlashArray {
     /// Idle dies.
-    pub(super) fn new(parameters: &SsdParameters, rng: &mut Rng) -> Flash {
+    pub(super) fn new(parameters: &SsdParameters, rng: &mut Rng) -> FlashArray {
         let read_ns: Vec<u64> =
             parameters.page_types.iter().map(|extra| (parameters.read + *extra).0).collect();
         let slowest_ns = *read_ns.iter().max().expect("a disk has at least one page type");
-        Flash {
+        FlashArray {
             dies: (0..parameters.dies).map(|_| Die::new(rng.next_u64())).collect(),
             timing: DieTiming {
                 program_ns: parameters.program.0,

@@ -32,24 +32,24 @@ mod writes;
 
 pub use parameters::SsdParameters;
 
-use crate::model::{Completion, DiskIo, Model, foresee};
-use flash::Flash;
+use crate::model::{ByteRange, Completion, DiskIo, Model, foresee};
+use flash::FlashArray;
 use mirrorball_core::io::Op;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
-use outgoing::{Line, Outgoing};
-use read_ahead::ReadAhead;
+use outgoing::{LinkQueue, OutgoingCommand};
+use read_ahead::DriveReadAhead;
 use std::collections::VecDeque;
-use writes::{ByteRange, ByteTime, WriteCache};
+use writes::{ByteTime, SsdWriteCache};
 
 /// A solid-state disk.
 #[derive(Clone, Debug)]
 pub struct Ssd {
     costs: Costs,
-    flash: Flash,
-    read_ahead: ReadAhead,
-    writes: WriteCache,
-    line: Line,
+    flash: FlashArray,
+    read_ahead: DriveReadAhead,
+    writes: SsdWriteCache,
+    line: LinkQueue,
     /// What the drive has not taken yet, with the instant of its submission.
     waiting: VecDeque<(u64, DiskIo)>,
     /// Whether a flush that runs alone is in flight.
@@ -93,10 +93,10 @@ impl Ssd {
         };
         Ssd {
             costs,
-            flash: Flash::new(parameters, &mut Rng::stream(seed, "ssd flash")),
-            read_ahead: ReadAhead::new(parameters),
-            writes: WriteCache::new(parameters, Rng::stream(seed, "ssd writes")),
-            line: Line::new(),
+            flash: FlashArray::new(parameters, &mut Rng::stream(seed, "ssd flash")),
+            read_ahead: DriveReadAhead::new(parameters),
+            writes: SsdWriteCache::new(parameters, Rng::stream(seed, "ssd writes")),
+            line: LinkQueue::new(),
             waiting: VecDeque::new(),
             flushing_alone: false,
             dirty: false,
@@ -115,12 +115,12 @@ impl Ssd {
     #[inline]
     fn take(&mut self, at: u64, io: DiskIo) {
         let ready = match io.op {
-            Op::Read => self.read(at, range_of(&io)) + self.costs.read_latency_ns,
-            Op::Write => self.write(at, range_of(&io)) + self.costs.write_latency_ns,
+            Op::Read => self.read(at, io.range()) + self.costs.read_latency_ns,
+            Op::Write => self.write(at, io.range()) + self.costs.write_latency_ns,
             Op::Flush => self.flush(at),
             Op::Discard => at + self.costs.write_latency_ns,
         };
-        self.line.push(Outgoing { ready, hold_ns: self.hold_ns(&io), tag: io.tag });
+        self.line.push(OutgoingCommand { ready, hold_ns: self.hold_ns(&io), tag: io.tag });
     }
 
     /// Takes what waits, as far as the drive has room for it.
@@ -191,7 +191,7 @@ impl Ssd {
         if !self.waiting.is_empty() || !self.takes(io.op) {
             return None;
         }
-        let range = range_of(io);
+        let range = io.range();
         let (end, latency_ns) = match io.op {
             Op::Read => {
                 let end = match self.read_ahead.ready(range) {
@@ -254,9 +254,4 @@ impl Model for Ssd {
             None => foresee(self, now, io),
         }
     }
-}
-
-#[inline]
-fn range_of(io: &DiskIo) -> ByteRange {
-    ByteRange { offset: io.offset, length: io.length }
 }

@@ -8,7 +8,7 @@
 
 /// A command on its way to completion. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Outgoing {
+pub(super) struct OutgoingCommand {
     /// When it can take the link.
     pub(super) ready: u64,
     /// How long it holds the link.
@@ -19,10 +19,10 @@ pub(super) struct Outgoing {
 
 /// The commands in flight and the link they share.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(super) struct LinkQueue {
     /// In the order of readiness, ties in the order of entry. Those before `first` have gone and
     /// are swept out now and then, so that the rest is one run in memory.
-    entries: Vec<Outgoing>,
+    entries: Vec<OutgoingCommand>,
     first: usize,
     /// When the link becomes free of the last command taken from the line.
     free_at: u64,
@@ -33,10 +33,10 @@ const NEAR: usize = 8;
 /// How many entries may be gone before they are swept out.
 const GONE: usize = 256;
 
-impl Line {
+impl LinkQueue {
     /// An empty line and a free link.
-    pub(super) fn new() -> Line {
-        Line { entries: Vec::new(), first: 0, free_at: 0 }
+    pub(super) fn new() -> LinkQueue {
+        LinkQueue { entries: Vec::new(), first: 0, free_at: 0 }
     }
 
     /// How many commands are in flight.
@@ -70,7 +70,7 @@ impl Line {
 
     /// Adds a command behind all that are ready by then.
     #[inline]
-    pub(super) fn push(&mut self, new: Outgoing) {
+    pub(super) fn push(&mut self, new: OutgoingCommand) {
         let waiting = &self.entries[self.first..];
         let mut behind = 0;
         while behind < waiting.len() && waiting[waiting.len() - 1 - behind].ready > new.ready {

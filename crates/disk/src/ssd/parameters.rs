@@ -163,7 +163,7 @@ fn optional_bytes<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Err
 
 fn durations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Nanos>, D::Error> {
     #[derive(Deserialize)]
-    struct Row(#[serde(deserialize_with = "duration")] Nanos);
-    let rows = Vec::<Row>::deserialize(deserializer)?;
+    struct DurationRow(#[serde(deserialize_with = "duration")] Nanos);
+    let rows = Vec::<DurationRow>::deserialize(deserializer)?;
     Ok(rows.into_iter().map(|row| row.0).collect())
 }

@@ -10,7 +10,7 @@
 //! backward readers; data that is overwritten while fetched (a model holds no data).
 
 use super::parameters::SsdParameters;
-use super::writes::ByteRange;
+use crate::model::ByteRange;
 
 const STREAMS: usize = 8;
 /// Requests that must have come in sequence before one is taken for a stream's.
@@ -18,7 +18,7 @@ const SEQUENCE: u32 = 2;
 
 /// The readers that the drive follows.
 #[derive(Clone, Debug)]
-pub(super) struct ReadAhead {
+pub(super) struct DriveReadAhead {
     /// Zero if the drive does not read ahead.
     window_bytes: u64,
     page_bytes: u64,
@@ -42,10 +42,10 @@ struct Stream {
     far_ready: u64,
 }
 
-impl ReadAhead {
+impl DriveReadAhead {
     /// Follows nobody yet.
-    pub(super) fn new(parameters: &SsdParameters) -> ReadAhead {
-        ReadAhead {
+    pub(super) fn new(parameters: &SsdParameters) -> DriveReadAhead {
+        DriveReadAhead {
             window_bytes: parameters.read_ahead / 2,
             page_bytes: parameters.page,
             expected: [u64::MAX; STREAMS],
@@ -69,7 +69,7 @@ impl ReadAhead {
     }
 
     /// Notes a read and answers what to fetch now, as the number of the stream and a range; then
-    /// [`ReadAhead::fetched`] must follow.
+    /// [`DriveReadAhead::fetched`] must follow.
     #[inline]
     pub(super) fn note(&mut self, range: ByteRange) -> Option<(usize, ByteRange)> {
         if self.window_bytes == 0 {
@@ -96,7 +96,7 @@ impl ReadAhead {
         Some((index, ByteRange { offset, length: fetched + 1 - offset }))
     }
 
-    /// Notes that the range asked for by [`ReadAhead::note`] will be in memory at `ready`.
+    /// Notes that the range asked for by [`DriveReadAhead::note`] will be in memory at `ready`.
     pub(super) fn fetched(&mut self, index: usize, range: ByteRange, ready: u64) {
         let stream = &mut self.streams[index];
         stream.near_end = range.offset;

@@ -19,6 +19,7 @@
 
 use super::die::{Die, DieTiming};
 use super::parameters::SsdParameters;
+use crate::model::ByteRange;
 use mirrorball_core::rng::Rng;
 
 /// Fractions of a nanosecond per byte are counted in 2^-20.
@@ -56,7 +57,7 @@ struct WriteCost {
 
 /// The write path of a drive.
 #[derive(Clone, Debug)]
-pub(super) struct WriteCache {
+pub(super) struct SsdWriteCache {
     sequential: WriteCost,
     random: WriteCost,
     unit_bytes: u64,
@@ -76,9 +77,9 @@ pub(super) struct WriteCache {
     rng: Rng,
 }
 
-impl WriteCache {
+impl SsdWriteCache {
     /// An empty cache before `dies` dies.
-    pub(super) fn new(parameters: &SsdParameters, mut rng: Rng) -> WriteCache {
+    pub(super) fn new(parameters: &SsdParameters, mut rng: Rng) -> SsdWriteCache {
         let unit = parameters.program_unit_bytes() as f64;
         let burst_mean = u64::from(parameters.collection_burst);
         let dies = f64::from(parameters.dies);
@@ -91,7 +92,7 @@ impl WriteCache {
             let copied = (copies * f64::from(1 << FRACTION_BITS)).round() as u64;
             WriteCost { drain, cache_ns: drain.of(parameters.write_cache), copied }
         };
-        WriteCache {
+        SsdWriteCache {
             sequential: cost(0.0),
             random: cost(copies),
             unit_bytes: parameters.program_unit_bytes(),
@@ -183,13 +184,6 @@ impl WriteCache {
             self.burst_units = self.burst_mean - half + self.rng.below(2 * half + 1);
         }
     }
-}
-
-/// A run of bytes on the disk.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ByteRange {
-    pub(super) offset: u64,
-    pub(super) length: u64,
 }
 
 fn following(index: usize, count: usize) -> usize {

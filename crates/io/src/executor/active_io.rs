@@ -106,8 +106,8 @@ impl Executor {
         }
         let ActiveIo { op, offset, length, submitted_at, .. } = io;
         self.active.get_mut(key).parts_left += 1;
-        let bank = self.bank.as_mut().expect("an emulated member has a model");
-        bank.submit(submitted_at, io.member, DiskIo { tag: key.into(), op, offset, length });
+        let model_array = self.model_array.as_mut().expect("an emulated member has a model");
+        model_array.submit(submitted_at, io.member, DiskIo { tag: key.into(), op, offset, length });
     }
 
     /// One part of a member I/O ended; the I/O ends with its last part.

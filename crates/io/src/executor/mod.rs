@@ -39,8 +39,8 @@ use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::slab::Slab;
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
-use mirrorball_disk::bank::Bank;
 use mirrorball_disk::model::Completion;
+use mirrorball_disk::model_array::ModelArray;
 use precise_sleep::PreciseSleep;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -130,7 +130,7 @@ pub struct Executor {
     now: Nanos,
     volume: Option<Volume>,
     slots: Vec<MemberSlot>,
-    bank: Option<Bank>,
+    model_array: Option<ModelArray>,
     requests: Slab<u32, IoRequest>,
     active: Slab<u32, ActiveIo>,
     /// Reads that brought what their requests want, until those end.
@@ -143,8 +143,8 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// An executor of these members. `volume` lies over them, if there is one; `bank` holds the
-    /// models of the emulated ones, in the same request, if there are any.
+    /// An executor of these members. `volume` lies over them, if there is one; `model_array` holds
+    /// the models of the emulated ones, in the same request, if there are any.
     ///
     /// # Errors
     /// If the driver cannot take the files over.
@@ -155,12 +155,13 @@ impl Executor {
         mut driver: Driver,
         clock: Clock,
         members: Vec<NewMember>,
-        bank: Option<Bank>,
+        model_array: Option<ModelArray>,
         volume: Option<Volume>,
     ) -> io::Result<Executor> {
         let mut slots = Vec::new();
         for NewMember { config, source } in members {
-            let modelled = bank.as_ref().is_some_and(|bank| slots.len() < bank.len());
+            let modelled =
+                model_array.as_ref().is_some_and(|model_array| slots.len() < model_array.len());
             let real = matches!(source, Source::Real(_) | Source::Remote(_));
             let index = MemberIndex(slots.len() as u16);
             assert!(real || modelled, "an emulated member has a model");
@@ -173,7 +174,7 @@ impl Executor {
             now: clock.now(),
             volume,
             slots,
-            bank,
+            model_array,
             requests: Slab::default(),
             active: Slab::default(),
             race_winners: Vec::new(),
@@ -330,8 +331,8 @@ impl Executor {
         }
     }
 
-    /// Fails a member that is lost, though nobody may request for it for a long time: its owner wants
-    /// to know.
+    /// Fails a member that is lost, though nobody may request for it for a long time: its owner
+    /// wants to know.
     fn fail(&mut self, member: MemberIndex) {
         if let Some(volume) = &mut self.volume
             && volume.members()[member].state != MemberState::Failed
@@ -419,17 +420,17 @@ impl Executor {
         if active.parts_left > 1 || active.due.is_some() {
             return;
         }
-        if let Some(bank) = &mut self.bank
-            && bank.cancel(self.now, io.member, key.into())
+        if let Some(model_array) = &mut self.model_array
+            && model_array.cancel(self.now, io.member, key.into())
         {
             self.end_part(key, Err(IoError::Cancelled));
         }
     }
 
     fn advance_models(&mut self) {
-        let Some(bank) = &mut self.bank else { return };
+        let Some(model_array) = &mut self.model_array else { return };
         let mut completions = std::mem::take(&mut self.completions);
-        bank.advance(self.now, &mut completions);
+        model_array.advance(self.now, &mut completions);
         for (_, Completion { tag, at, result }) in completions.drain(..) {
             let key = tag as u32;
             self.active.get_mut(key).due = Some(at);

@@ -12,7 +12,7 @@
 
 use super::Executor;
 use crate::driver::Event;
-use mirrorball_disk::bank::Bank;
+use mirrorball_disk::model_array::ModelArray;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ impl Executor {
         patience: Option<Duration>,
         done: &mut Vec<Event>,
     ) -> io::Result<()> {
-        let Some(due) = self.bank.as_ref().and_then(Bank::next_event) else {
+        let Some(due) = self.model_array.as_ref().and_then(ModelArray::next_event) else {
             return self.driver.wait(patience, done);
         };
         let left = self.clock.patience(due);

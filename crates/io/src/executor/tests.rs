@@ -35,7 +35,7 @@ fn array(profile: &str, count: usize, policy: &str) -> Executor {
     let volume = volume(spec.chunk_map().unwrap(), configs, policy);
     let clock = Clock::new(Speed::parse("10x").unwrap());
     let driver = Driver::new(None).unwrap().0;
-    Executor::new(driver, clock, members, Some(spec.bank(1).unwrap()), Some(volume)).unwrap()
+    Executor::new(driver, clock, members, Some(spec.model_array(1).unwrap()), Some(volume)).unwrap()
 }
 
 fn volume(map: ChunkMap, configs: Vec<MemberConfig>, policy: &str) -> Volume {

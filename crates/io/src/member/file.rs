@@ -8,7 +8,7 @@
 
 use super::guard;
 use crate::driver::read_aligned;
-use mirrorball_disk::array_file::ByteRange;
+use mirrorball_disk::array_file::DevicePart;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, flock, fstat, open, seek};
 use rustix::io::Errno;
 use std::fs;
@@ -176,8 +176,8 @@ impl RealMember {
     ///
     /// # Errors
     /// If the file ends before it; the error has the size of the file.
-    pub fn restrict(&mut self, range: ByteRange) -> Result<(), u64> {
-        let ByteRange { begin_bytes, size_bytes } = range;
+    pub fn restrict(&mut self, range: DevicePart) -> Result<(), u64> {
+        let DevicePart { begin_bytes, size_bytes } = range;
         let room = self.size_bytes.checked_sub(begin_bytes).ok_or(self.size_bytes)?;
         let size_bytes = size_bytes.unwrap_or(room);
         if size_bytes > room {

@@ -11,25 +11,25 @@
 //!
 //! Non-goals: which member to use (`mirrorball_core`), and data.
 
-mod path;
+mod link_path;
 
 use crate::link::Link;
 use crate::model::{Completion, DiskIo, Model};
+use link_path::LinkPath;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::units::Nanos;
-use path::Path;
 
-/// One member of a bank.
-pub struct BankMember {
+/// One member of a model array.
+pub struct ModelMember {
     /// How its disk behaves, faults included.
     pub model: Box<dyn Model>,
-    /// Which of the bank's links it hangs off, if any.
+    /// Which of the model array's links it hangs off, if any.
     pub link: Option<usize>,
 }
 
 /// The modelled members of an array.
-pub struct Bank {
-    members: Vec<Station>,
+pub struct ModelArray {
+    members: Vec<ModelSlot>,
     links: Vec<Link>,
     /// The next event of each member, [`Nanos::MAX`] for none.
     events: Vec<Nanos>,
@@ -37,9 +37,9 @@ pub struct Bank {
     completions: Vec<Completion>,
 }
 
-struct Station {
+struct ModelSlot {
     model: Box<dyn Model>,
-    path: Option<Box<Path>>,
+    path: Option<Box<LinkPath>>,
 }
 
 /// The member whose event comes first.
@@ -49,19 +49,19 @@ struct Earliest {
     member: usize,
 }
 
-impl Bank {
-    /// A bank of idle members.
+impl ModelArray {
+    /// A model array of idle members.
     ///
     /// # Panics
     /// If a member names a link that is not there, or there are more than 2^16 members.
-    pub fn new(members: Vec<BankMember>, links: Vec<Link>) -> Bank {
+    pub fn new(members: Vec<ModelMember>, links: Vec<Link>) -> ModelArray {
         assert!(members.len() <= 1 << 16, "{} members do not fit an index", members.len());
-        let station = |BankMember { model, link }| {
+        let slot = |ModelMember { model, link }| {
             assert!(link.is_none_or(|link| link < links.len()), "there is no link {link:?}");
-            Station { model, path: link.map(|link| Box::new(Path::new(link))) }
+            ModelSlot { model, path: link.map(|link| Box::new(LinkPath::new(link))) }
         };
-        let members: Vec<Station> = members.into_iter().map(station).collect();
-        Bank {
+        let members: Vec<ModelSlot> = members.into_iter().map(slot).collect();
+        ModelArray {
             events: vec![Nanos::MAX; members.len()],
             members,
             links,
@@ -83,16 +83,16 @@ impl Bank {
     /// Hands an I/O to a member. Its tag must be unique among those in flight on that member.
     ///
     /// # Panics
-    /// If the bank has an event before `now` that it was not advanced to.
+    /// If the model array has an event before `now` that it was not advanced to.
     #[inline]
     pub fn submit(&mut self, now: Nanos, member: MemberIndex, io: DiskIo) {
         assert!(now <= self.earliest.at, "advance to {:?} before {now:?}", self.earliest.at);
-        let station = &mut self.members[member.get()];
-        match &mut station.path {
-            None => station.model.submit(now, io),
+        let slot = &mut self.members[member.get()];
+        match &mut slot.path {
+            None => slot.model.submit(now, io),
             Some(path) => path.submit(now, io, &mut self.links[path.link]),
         }
-        let at = station.next_event();
+        let at = slot.next_event();
         self.note_event(member.get(), at);
     }
 
@@ -100,16 +100,16 @@ impl Bank {
     /// for it and that its tag is free. Costs the link nothing more and gives it nothing back.
     ///
     /// # Panics
-    /// If the bank has an event before `now` that it was not advanced to.
+    /// If the model array has an event before `now` that it was not advanced to.
     pub fn cancel(&mut self, now: Nanos, member: MemberIndex, tag: u64) -> bool {
         assert!(now <= self.earliest.at, "advance to {:?} before {now:?}", self.earliest.at);
-        let station = &mut self.members[member.get()];
-        let taken_back = match &mut station.path {
-            None => station.model.cancel(now, tag),
-            Some(path) => path.cancel(now, tag, station.model.as_mut()),
+        let slot = &mut self.members[member.get()];
+        let taken_back = match &mut slot.path {
+            None => slot.model.cancel(now, tag),
+            Some(path) => path.cancel(now, tag, slot.model.as_mut()),
         };
         // Even a vain attempt makes the member look at the time.
-        let at = station.next_event();
+        let at = slot.next_event();
         self.note_event(member.get(), at);
         taken_back
     }
@@ -139,17 +139,17 @@ impl Bank {
     pub fn advance(&mut self, now: Nanos, completions: &mut Vec<(MemberIndex, Completion)>) {
         while self.earliest.at <= now && self.earliest.at < Nanos::MAX {
             let Earliest { at, member } = self.earliest;
-            let station = &mut self.members[member];
-            match &mut station.path {
-                None => station.model.advance(at, &mut self.completions),
+            let slot = &mut self.members[member];
+            match &mut slot.path {
+                None => slot.model.advance(at, &mut self.completions),
                 Some(path) => path.step(
                     at,
-                    station.model.as_mut(),
+                    slot.model.as_mut(),
                     &mut self.links[path.link],
                     &mut self.completions,
                 ),
             }
-            self.events[member] = station.next_event();
+            self.events[member] = slot.next_event();
             self.earliest = find_earliest(&self.events);
             let index = MemberIndex(member as u16);
             // One at a time: there is seldom more than one, and `extend` costs more than it.
@@ -163,18 +163,18 @@ impl Bank {
     /// it. Exact for a member without a link, and for one whose link is otherwise unused until
     /// then; else an estimate, because what the other members will send across is not foreseen.
     pub fn completion_if_submitted(&self, now: Nanos, member: MemberIndex, io: DiskIo) -> Nanos {
-        let station = &self.members[member.get()];
-        match &station.path {
-            None => station.model.completion_if_submitted(now, io),
+        let slot = &self.members[member.get()];
+        match &slot.path {
+            None => slot.model.completion_if_submitted(now, io),
             Some(path) => {
                 let link = &self.links[path.link];
-                path.completion_if_submitted(now, io, station.model.as_ref(), link)
+                path.completion_if_submitted(now, io, slot.model.as_ref(), link)
             }
         }
     }
 }
 
-impl Station {
+impl ModelSlot {
     #[inline]
     fn next_event(&self) -> Nanos {
         let at = match &self.path {

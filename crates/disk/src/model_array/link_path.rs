@@ -3,7 +3,7 @@
 //! The way of an I/O is told in [`crate::link`]. Both queues are in the order of arrival. The disk
 //! is given the number of a slot as tag, so that a completion finds its I/O again.
 
-use crate::link::{Direction, Link};
+use crate::link::{Link, LinkDirection};
 use crate::model::{Completion, DiskIo, Model};
 use crate::time_queue::TimeQueue;
 use mirrorball_core::io::Op;
@@ -12,29 +12,29 @@ use mirrorball_core::units::Nanos;
 
 mirrorball_core::slab_key! {
     /// Names an I/O at the disk; its slot is the tag that the disk sees.
-    struct AtDisk;
+    struct AtDiskKey;
 }
 
 /// One member's end of a link.
 #[derive(Default)]
-pub(super) struct Path {
+pub(super) struct LinkPath {
     /// Which link of the bank.
     pub(super) link: usize,
     towards_disk: TimeQueue<DiskIo>,
-    at_disk: Slab<AtDisk, DiskIo>,
+    at_disk: Slab<AtDiskKey, DiskIo>,
     towards_host: TimeQueue<Completion>,
     disk_completions: Vec<Completion>,
 }
 
-impl Path {
+impl LinkPath {
     /// An empty path over the link with this index.
-    pub(super) fn new(link: usize) -> Path {
-        Path { link, ..Path::default() }
+    pub(super) fn new(link: usize) -> LinkPath {
+        LinkPath { link, ..LinkPath::default() }
     }
 
     /// Sends an I/O off towards its disk.
     pub(super) fn submit(&mut self, now: Nanos, io: DiskIo, link: &mut Link) {
-        let arrival = link.carry(Direction::ToDisk, now, data(&io, Op::Write));
+        let arrival = link.carry(LinkDirection::ToDisk, now, data(&io, Op::Write));
         self.towards_disk.push(arrival, io);
     }
 
@@ -59,11 +59,13 @@ impl Path {
         }
         disk.advance(now, &mut self.disk_completions);
         for Completion { tag, at, result } in self.disk_completions.drain(..) {
-            let io =
-                self.at_disk.remove(AtDisk::from_slot(tag as u32)).expect("an I/O completes once");
+            let io = self
+                .at_disk
+                .remove(AtDiskKey::from_slot(tag as u32))
+                .expect("an I/O completes once");
             // A failed read has no data to bring.
             let bytes = if result.is_ok() { data(&io, Op::Read) } else { 0 };
-            let arrival = link.carry(Direction::ToHost, at, bytes);
+            let arrival = link.carry(LinkDirection::ToHost, at, bytes);
             self.towards_host.push(arrival, Completion { tag: io.tag, at: arrival, result });
         }
         while let Some((at, io)) = self.towards_disk.pop_due(now) {
@@ -98,7 +100,7 @@ impl Path {
         link: &Link,
     ) -> Nanos {
         let mut link = link.clone();
-        let arrival = link.carry(Direction::ToDisk, now, data(&io, Op::Write));
+        let arrival = link.carry(LinkDirection::ToDisk, now, data(&io, Op::Write));
         // A disk with something to do before the arrival cannot be asked about that later time;
         // asked about now, it errs by what it gets done in between.
         let end = match disk.next_event() {
@@ -107,7 +109,7 @@ impl Path {
             }
             _ => disk.completion_if_submitted(arrival, io),
         };
-        link.carry(Direction::ToHost, end, data(&io, Op::Read))
+        link.carry(LinkDirection::ToHost, end, data(&io, Op::Read))
     }
 }
 

@@ -1,8 +1,8 @@
-//! The bank over random models, and its timing over models of known answers.
+//! The model array over random models, and its timing over models of known answers.
 
 use super::*;
 use crate::delay::{Delay, DelayParameters};
-use crate::fault::{Fault, Faulty, Window};
+use crate::fault::{Fault, FaultWindow, Faulty};
 use crate::link::LinkParameters;
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::rng::Rng;
@@ -24,9 +24,9 @@ fn link(rate: Option<u64>, latency: u64, jitter: u64) -> Link {
     Link::new(parameters, 3)
 }
 
-fn bank(members: Vec<(Box<dyn Model>, Option<usize>)>, links: Vec<Link>) -> Bank {
-    let members = members.into_iter().map(|(model, link)| BankMember { model, link });
-    Bank::new(members.collect(), links)
+fn model_array(members: Vec<(Box<dyn Model>, Option<usize>)>, links: Vec<Link>) -> ModelArray {
+    let members = members.into_iter().map(|(model, link)| ModelMember { model, link });
+    ModelArray::new(members.collect(), links)
 }
 
 fn io(tag: u64, op: Op, length: u64) -> DiskIo {
@@ -34,25 +34,28 @@ fn io(tag: u64, op: Op, length: u64) -> DiskIo {
 }
 
 /// Advances event by event to the end of everything; returns (member, tag, ns).
-fn drain(bank: &mut Bank) -> Vec<(u16, u64, u64)> {
+fn drain(model_array: &mut ModelArray) -> Vec<(u16, u64, u64)> {
     let mut ended = Vec::new();
-    while let Some(now) = bank.next_event() {
-        bank.advance(now, &mut ended);
+    while let Some(now) = model_array.next_event() {
+        model_array.advance(now, &mut ended);
     }
     ended.into_iter().map(|(member, c)| (member.0, c.tag, c.at.0)).collect()
 }
 
 #[test]
 fn members_work_side_by_side_and_ties_go_by_member() {
-    let mut bank =
-        bank(vec![(delay(3, 1), None), (delay(1, 1), None), (delay(3, 2), None)], vec![]);
-    assert_eq!((bank.len(), bank.is_empty(), bank.next_event()), (3, false, None));
+    let mut model_array =
+        model_array(vec![(delay(3, 1), None), (delay(1, 1), None), (delay(3, 2), None)], vec![]);
+    assert_eq!(
+        (model_array.len(), model_array.is_empty(), model_array.next_event()),
+        (3, false, None)
+    );
     for member in [2, 1, 0] {
         for tag in 0..3 {
-            bank.submit(Nanos::ZERO, MemberIndex(member), io(tag, Op::Read, 4096));
+            model_array.submit(Nanos::ZERO, MemberIndex(member), io(tag, Op::Read, 4096));
         }
     }
-    assert_eq!(bank.next_event(), Some(Nanos(1000)));
+    assert_eq!(model_array.next_event(), Some(Nanos(1000)));
     let expected = [
         (1, 0, 1000),
         (1, 1, 2000),
@@ -64,25 +67,25 @@ fn members_work_side_by_side_and_ties_go_by_member() {
         (2, 2, 6000),
         (0, 2, 9000),
     ];
-    assert_eq!(drain(&mut bank), expected);
+    assert_eq!(drain(&mut model_array), expected);
 }
 
 /// The first of two members that are due together is the lower one, whoever was asked first.
 #[test]
 fn the_earliest_of_equals_is_the_lower_member() {
-    let mut bank = bank(vec![(delay(1, 1), None), (delay(1, 1), None)], vec![]);
+    let mut model_array = model_array(vec![(delay(1, 1), None), (delay(1, 1), None)], vec![]);
     for member in [1, 0] {
-        bank.submit(Nanos::ZERO, MemberIndex(member), io(0, Op::Read, 4096));
+        model_array.submit(Nanos::ZERO, MemberIndex(member), io(0, Op::Read, 4096));
     }
-    assert_eq!(drain(&mut bank), [(0, 0, 1000), (1, 0, 1000)]);
+    assert_eq!(drain(&mut model_array), [(0, 0, 1000), (1, 0, 1000)]);
 }
 
 #[test]
 #[should_panic(expected = "advance to 1.00us before 1.50us")]
 fn a_submission_past_an_event_is_a_bug() {
-    let mut bank = bank(vec![(delay(1, 1), None)], vec![]);
-    bank.submit(Nanos::ZERO, MemberIndex(0), io(0, Op::Read, 1));
-    bank.submit(Nanos(1500), MemberIndex(0), io(1, Op::Read, 1));
+    let mut model_array = model_array(vec![(delay(1, 1), None)], vec![]);
+    model_array.submit(Nanos::ZERO, MemberIndex(0), io(0, Op::Read, 1));
+    model_array.submit(Nanos(1500), MemberIndex(0), io(1, Op::Read, 1));
 }
 
 /// Reads cross after the disk, writes before it; both pay the latency on either way.
@@ -91,11 +94,11 @@ fn a_link_is_crossed_on_the_right_side_of_the_disk() {
     // 100,000 bytes: 1 ms towards the host, 2 ms towards the disk.
     for (op, expected_us) in [(Op::Read, 7 + 500 + 1000 + 7), (Op::Write, 2000 + 7 + 500 + 7)] {
         let slow_link = link(Some(100_000_000), 7_000, 0);
-        let mut bank = bank(vec![(delay(500, 1), Some(0))], vec![slow_link]);
+        let mut model_array = model_array(vec![(delay(500, 1), Some(0))], vec![slow_link]);
         let io = io(0, op, 100_000);
-        let foreseen = bank.completion_if_submitted(Nanos::ZERO, MemberIndex(0), io);
-        bank.submit(Nanos::ZERO, MemberIndex(0), io);
-        assert_eq!(drain(&mut bank), [(0, 0, expected_us * 1000)]);
+        let foreseen = model_array.completion_if_submitted(Nanos::ZERO, MemberIndex(0), io);
+        model_array.submit(Nanos::ZERO, MemberIndex(0), io);
+        assert_eq!(drain(&mut model_array), [(0, 0, expected_us * 1000)]);
         assert_eq!(foreseen.0, expected_us * 1000);
     }
 }
@@ -104,29 +107,29 @@ fn a_link_is_crossed_on_the_right_side_of_the_disk() {
 #[test]
 fn an_io_is_taken_back_on_its_way_there_or_in_the_disk_but_not_on_its_way_back() {
     let slow_link = link(Some(100_000_000), 7_000, 0);
-    let mut bank = bank(vec![(delay(1000, 1), Some(0))], vec![slow_link]);
+    let mut model_array = model_array(vec![(delay(1000, 1), Some(0))], vec![slow_link]);
     let member = MemberIndex(0);
     for tag in 0..2 {
-        bank.submit(Nanos::ZERO, member, io(tag, Op::Write, 100_000));
+        model_array.submit(Nanos::ZERO, member, io(tag, Op::Write, 100_000));
     }
-    bank.submit(Nanos::ZERO, member, io(2, Op::Read, 4096));
-    bank.submit(Nanos::ZERO, member, io(3, Op::Read, 4096));
+    model_array.submit(Nanos::ZERO, member, io(2, Op::Read, 4096));
+    model_array.submit(Nanos::ZERO, member, io(3, Op::Read, 4096));
     let mut ended = Vec::new();
-    bank.advance(Nanos(100_000), &mut ended);
+    model_array.advance(Nanos(100_000), &mut ended);
     let now = Nanos(100_000);
     // The reads are in the disk, the first begun; the writes are on the link.
-    assert_eq!([2, 3, 0].map(|tag| bank.cancel(now, member, tag)), [false, true, true]);
+    assert_eq!([2, 3, 0].map(|tag| model_array.cancel(now, member, tag)), [false, true, true]);
     // A tag that is free again means its new owner, there as well.
-    bank.submit(now, member, io(3, Op::Read, 4096));
-    bank.advance(Nanos(200_000), &mut ended);
-    assert!(bank.cancel(Nanos(200_000), member, 3));
+    model_array.submit(now, member, io(3, Op::Read, 4096));
+    model_array.advance(Nanos(200_000), &mut ended);
+    assert!(model_array.cancel(Nanos(200_000), member, 3));
     let back = Nanos(1_010_000);
-    bank.advance(back, &mut ended);
-    assert!(ended.is_empty() && !bank.cancel(back, member, 2), "it is on its way back");
+    model_array.advance(back, &mut ended);
+    assert!(ended.is_empty() && !model_array.cancel(back, member, 2), "it is on its way back");
     // The second write comes when it would have: the link has carried the first for nothing.
     let read_end = 7_000 + 1_000_000 + 40_960 + 7_000;
     let write_end = 4_000_000 + 7_000 + 1_000_000 + 7_000;
-    assert_eq!(drain(&mut bank), [(0, 2, read_end), (0, 1, write_end)]);
+    assert_eq!(drain(&mut model_array), [(0, 2, read_end), (0, 1, write_end)]);
 }
 
 /// Four disks that could do 100 MB/s each share 200 MB/s.
@@ -136,13 +139,13 @@ fn a_link_caps_what_its_members_do_together() {
         DelayParameters { bandwidth: Some(100_000_000), ..DelayParameters::new(Nanos::ZERO) };
     let disk = || -> Box<dyn Model> { Box::new(Delay::new(parameters.clone())) };
     let members = (0..4).map(|_| (disk(), Some(0))).collect();
-    let mut bank = bank(members, vec![link(Some(200_000_000), 0, 0)]);
+    let mut model_array = model_array(members, vec![link(Some(200_000_000), 0, 0)]);
     for tag in 0..100 {
         for member in 0..4 {
-            bank.submit(Nanos::ZERO, MemberIndex(member), io(tag, Op::Read, 1_000_000));
+            model_array.submit(Nanos::ZERO, MemberIndex(member), io(tag, Op::Read, 1_000_000));
         }
     }
-    let ended = drain(&mut bank);
+    let ended = drain(&mut model_array);
     // 400 MB at 200 MB/s, after the 10 ms that the first megabyte takes on its disk.
     assert_eq!(ended.last().unwrap().2, 2_010_000_000);
     let of_each = |member| ended[..200].iter().filter(|ended| ended.0 == member).count();
@@ -152,12 +155,12 @@ fn a_link_caps_what_its_members_do_together() {
 /// A failed read has no data to bring, and a dead disk answers through its link.
 #[test]
 fn failures_cross_the_link_without_data() {
-    let dead = Fault::Dead { during: Window::ALWAYS };
+    let dead = Fault::Dead { during: FaultWindow::ALWAYS };
     let model = Box::new(Faulty::new(delay(500, 1), &[dead], 1));
-    let mut bank = bank(vec![(model, Some(0))], vec![link(Some(1_000), 10, 0)]);
-    bank.submit(Nanos::ZERO, MemberIndex(0), io(0, Op::Read, 1 << 20));
+    let mut model_array = model_array(vec![(model, Some(0))], vec![link(Some(1_000), 10, 0)]);
+    model_array.submit(Nanos::ZERO, MemberIndex(0), io(0, Op::Read, 1 << 20));
     let mut ended = Vec::new();
-    bank.advance(Nanos(1_000), &mut ended);
+    model_array.advance(Nanos(1_000), &mut ended);
     let completion = Completion { tag: 0, at: Nanos(20), result: Err(IoError::Gone) };
     assert_eq!(ended, [(MemberIndex(0), completion)]);
 }
@@ -170,7 +173,7 @@ fn random_member(rng: &mut Rng, links: u64) -> (Box<dyn Model>, Option<usize>) {
     let mut model: Box<dyn Model> = Box::new(Delay::new(parameters));
     if rng.below(2) == 0 {
         let from = Nanos(rng.below(2_000_000));
-        let during = Window { from, until: from + Nanos(rng.below(1_000_000)) };
+        let during = FaultWindow { from, until: from + Nanos(rng.below(1_000_000)) };
         let faults = [
             Fault::Slow { factor_milli: 1000 + rng.below(9000), during },
             Fault::Stall { at: Nanos(rng.below(2_000_000)), length: Nanos(rng.below(500_000)) },
@@ -185,7 +188,7 @@ fn random_member(rng: &mut Rng, links: u64) -> (Box<dyn Model>, Option<usize>) {
     (model, link)
 }
 
-fn random_bank(rng: &mut Rng) -> Bank {
+fn random_bank(rng: &mut Rng) -> ModelArray {
     let links: Vec<Link> = (0..rng.below(3))
         .map(|_| {
             let rate = (rng.below(2) == 0).then(|| 1_000_000 + rng.below(500_000_000));
@@ -194,7 +197,7 @@ fn random_bank(rng: &mut Rng) -> Bank {
         .collect();
     let count = 1 + rng.below(5);
     let members = (0..count).map(|_| random_member(rng, links.len() as u64)).collect();
-    bank(members, links)
+    model_array(members, links)
 }
 
 fn random_io(rng: &mut Rng, tag: u64) -> DiskIo {
@@ -205,32 +208,32 @@ fn random_io(rng: &mut Rng, tag: u64) -> DiskIo {
 
 proptest! {
     /// Everything completes exactly once, not before its submission, in order of time with ties in
-    /// the order of members, whether the bank is advanced event by event or in leaps; and a second
-    /// run gives the same.
+    /// the order of members, whether the model array is advanced event by event or in leaps; and a
+    /// second run gives the same.
     #[test]
     fn everything_completes_once_and_in_order(seed: u64, leaping: bool) {
         let run = || {
             let mut rng = Rng::new(seed);
-            let mut bank = random_bank(&mut rng);
+            let mut model_array = random_bank(&mut rng);
             let mut submitted = Vec::new();
             let mut ended = Vec::new();
             let mut now = Nanos::ZERO;
             for tag in 0..300 {
                 now += Nanos(rng.below(2) * rng.below(30_000));
-                while let Some(event) = bank.next_event().filter(|&event| event <= now) {
+                while let Some(event) = model_array.next_event().filter(|&event| event <= now) {
                     let before = ended.len();
-                    bank.advance(if leaping { now } else { event }, &mut ended);
+                    model_array.advance(if leaping { now } else { event }, &mut ended);
                     let order = |(member, completion): &(MemberIndex, Completion)| {
                         (completion.at, *member)
                     };
                     assert!(ended[before..].is_sorted_by_key(order));
                 }
-                let member = MemberIndex(rng.below(bank.len() as u64) as u16);
-                bank.submit(now, member, random_io(&mut rng, tag));
+                let member = MemberIndex(rng.below(model_array.len() as u64) as u16);
+                model_array.submit(now, member, random_io(&mut rng, tag));
                 submitted.push((member, now));
             }
-            while let Some(event) = bank.next_event() {
-                bank.advance(event, &mut ended);
+            while let Some(event) = model_array.next_event() {
+                model_array.advance(event, &mut ended);
             }
             (submitted, ended)
         };
@@ -248,40 +251,40 @@ proptest! {
         prop_assert!(ended.is_sorted_by_key(|(_, completion)| completion.at));
     }
 
-    /// What is taken back never completes and all else does, once; the bank's books of what comes
-    /// next are those of its members.
+    /// What is taken back never completes and all else does, once; the model array's books of what
+    /// comes next are those of its members.
     #[test]
     fn what_is_taken_back_never_completes(seed: u64) {
         let mut rng = Rng::new(seed);
-        let mut bank = random_bank(&mut rng);
+        let mut model_array = random_bank(&mut rng);
         let (mut now, mut ended, mut open) = (Nanos::ZERO, Vec::new(), Vec::new());
         for tag in 0..200 {
             now += Nanos(rng.below(2) * rng.below(30_000));
             let before = ended.len();
-            bank.advance(now, &mut ended);
+            model_array.advance(now, &mut ended);
             for (member, end) in &ended[before..] {
                 let place = open.iter().position(|&io| io == (*member, end.tag));
                 prop_assert!(place.is_some(), "{} of {member:?} was not in flight", end.tag);
                 open.swap_remove(place.unwrap());
             }
-            let member = MemberIndex(rng.below(bank.len() as u64) as u16);
-            bank.submit(now, member, random_io(&mut rng, tag));
+            let member = MemberIndex(rng.below(model_array.len() as u64) as u16);
+            model_array.submit(now, member, random_io(&mut rng, tag));
             open.push((member, tag));
             if rng.below(2) == 0 {
                 let place = rng.below(open.len() as u64) as usize;
                 let (member, tag) = open[place];
-                if bank.cancel(now, member, tag) {
+                if model_array.cancel(now, member, tag) {
                     open.swap_remove(place);
-                    prop_assert!(!bank.cancel(now, member, tag), "gone is gone");
+                    prop_assert!(!model_array.cancel(now, member, tag), "gone is gone");
                 }
             }
-            let events: Vec<Nanos> = bank.members.iter().map(Station::next_event).collect();
+            let events: Vec<Nanos> = model_array.members.iter().map(ModelSlot::next_event).collect();
             let first = find_earliest(&events);
-            prop_assert_eq!(&bank.events, &events);
-            prop_assert_eq!(bank.earliest.at, first.at);
-            prop_assert!(first.at == Nanos::MAX || bank.earliest.member == first.member);
+            prop_assert_eq!(&model_array.events, &events);
+            prop_assert_eq!(model_array.earliest.at, first.at);
+            prop_assert!(first.at == Nanos::MAX || model_array.earliest.member == first.member);
         }
-        let left = drain(&mut bank).len();
+        let left = drain(&mut model_array).len();
         prop_assert_eq!(left, open.len());
     }
 
@@ -290,31 +293,31 @@ proptest! {
     #[test]
     fn foresight_is_what_happens(seed: u64) {
         let mut rng = Rng::new(seed);
-        let mut bank = random_bank(&mut rng);
+        let mut model_array = random_bank(&mut rng);
         let mut ended = Vec::new();
         let mut now = Nanos::ZERO;
         for tag in 0..50 {
             now += Nanos(rng.below(100_000));
-            bank.advance(now, &mut ended);
-            let member = MemberIndex(rng.below(bank.len() as u64) as u16);
+            model_array.advance(now, &mut ended);
+            let member = MemberIndex(rng.below(model_array.len() as u64) as u16);
             for filler in 1..=rng.below(8) {
-                if bank.members[member.get()].path.is_none() {
-                    bank.submit(now, member, random_io(&mut rng, (tag << 8) + filler));
+                if model_array.members[member.get()].path.is_none() {
+                    model_array.submit(now, member, random_io(&mut rng, (tag << 8) + filler));
                 }
             }
             let io = random_io(&mut rng, tag << 8);
-            let foreseen = bank.completion_if_submitted(now, member, io);
-            bank.submit(now, member, io);
+            let foreseen = model_array.completion_if_submitted(now, member, io);
+            model_array.submit(now, member, io);
             ended.clear();
-            while let Some(event) = bank.next_event() {
-                bank.advance(event, &mut ended);
+            while let Some(event) = model_array.next_event() {
+                model_array.advance(event, &mut ended);
                 now = event;
             }
             let happened = ended.iter().find(|(_, completion)| completion.tag == io.tag);
             let (_, completion) = happened.expect("it completes");
             // A read that fails brings no data back, which foresight cannot tell.
             let failed_behind_link =
-                completion.result.is_err() && bank.members[member.get()].path.is_some();
+                completion.result.is_err() && model_array.members[member.get()].path.is_some();
             if completion.result == Err(IoError::Gone) {
                 prop_assert_eq!(foreseen, Nanos::MAX, "who dies is not to be asked");
             } else if failed_behind_link {
