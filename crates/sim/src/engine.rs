@@ -175,9 +175,10 @@ impl Engine {
         for section in sections {
             let from = self.now.max(section.start_delay).saturating_add(section.ramp);
             let runtime = run.duration.or(section.runtime);
-            let name = section.name.clone();
+            let (name, counts) = (section.name.clone(), section.counts);
+            let has_rate = section.has_rate();
             self.sections.push(SectionProgress {
-                result: SectionResult { name, from, ..SectionResult::default() },
+                result: SectionResult { name, counts, has_rate, from, ..SectionResult::default() },
                 last: self.now,
                 planned_end: runtime.map(|runtime| from.saturating_add(runtime)),
             });

@@ -40,10 +40,18 @@ pub struct RunRecord {
 }
 
 /// The results of one section within its measured window.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SectionResult {
     /// Name of the section.
     pub name: String,
+    /// Whether the section counts for the score of a policy: see [`Section::counts`].
+    ///
+    /// [`Section::counts`]: crate::job::Section::counts
+    pub counts: bool,
+    /// Whether the section has a rate: see [`Section::has_rate`].
+    ///
+    /// [`Section::has_rate`]: crate::job::Section::has_rate
+    pub has_rate: bool,
     /// Start of the measured window: the end of the ramp.
     pub from: Nanos,
     /// Length of the measured window: to the last completion, or the whole runtime if the section
@@ -144,6 +152,22 @@ pub struct Sample {
     pub length: u64,
     /// Completion minus submission.
     pub wait: Nanos,
+}
+
+impl Default for SectionResult {
+    fn default() -> SectionResult {
+        SectionResult {
+            name: String::new(),
+            counts: true,
+            has_rate: false,
+            from: Nanos::ZERO,
+            measured: Nanos::ZERO,
+            read: DirectionResult::default(),
+            write: DirectionResult::default(),
+            trim: DirectionResult::default(),
+            flush: DirectionResult::default(),
+        }
+    }
 }
 
 impl SectionResult {

@@ -161,7 +161,7 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "; mirrorball: background=defrag speed=1MB/s\n[a]",
         1,
         "unknown word `speed` in a `mirrorball:` comment",
-        "known are background, rate, devid",
+        "known are background, rate, devid, counts",
     ),
     (
         "# mirrorball: background=scrub rate=100MB",
@@ -182,7 +182,75 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "a `mirrorball:` comment behind an option",
         "give it its own line",
     ),
+    (
+        "; mirrorball: counts=no\n[a]",
+        1,
+        "`counts` outside a section",
+        "put it below the line of the section that it is for, such as [load]",
+    ),
+    (
+        "[global]\n; mirrorball: counts=no\n[a]",
+        2,
+        "`counts` outside a section",
+        "put it below the line of the section that it is for, such as [load]",
+    ),
+    (
+        "[a]\n; mirrorball: counts=false",
+        2,
+        "`counts=false` is neither yes nor no",
+        "write counts=no",
+    ),
+    (
+        "[a]\n; mirrorball: counts=no\n[b]\n; mirrorball: counts=no",
+        1,
+        "no section counts for the score",
+        "remove `counts=no` from the section whose speed is compared",
+    ),
+    (
+        "[a]\n; mirrorball: counts=no background=scrub",
+        2,
+        "`counts` together with other words",
+        "write `; mirrorball: counts=no` on its own line",
+    ),
+    (
+        "; Mirrorball: background=scrub\n[a]",
+        1,
+        "`Mirrorball:` does not begin a pragma",
+        "did you mean `; mirrorball:`?",
+    ),
+    (
+        "#mirorball:background=scrub\n[a]",
+        1,
+        "`mirorball:` does not begin a pragma",
+        "did you mean `; mirrorball:`?",
+    ),
+    (
+        "; mirrorball : background=scrub\n[a]",
+        1,
+        "`mirrorball :` does not begin a pragma",
+        "did you mean `; mirrorball:`?",
+    ),
+    (
+        "; mirrorball background=scrub\n[a]",
+        1,
+        "`mirrorball` does not begin a pragma",
+        "did you mean `; mirrorball:`?",
+    ),
 ];
+
+#[test]
+fn prose_that_mentions_the_program_is_a_comment() {
+    for comment in [
+        "mirrorball reads the next line",
+        "see mirrorball: it simulates",
+        "Mirrorball and fio: both read this",
+        "miracle: not a pragma",
+        "mirror: two disks",
+        "a job for mirrorball with background=none",
+    ] {
+        parse(&format!("; {comment}\n[a]\nbs=4k ; {comment}\n")).expect(comment);
+    }
+}
 
 #[test]
 fn bad_input_is_refused_with_line_and_help() {

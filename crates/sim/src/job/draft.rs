@@ -74,6 +74,7 @@ impl Default for Draft {
             fsync: 0,
             fdatasync: 0,
             final_flush: false,
+            counts: true,
             group_reporting: false,
         };
         let (kb_base, engine) = (KbBase(1024), Engine::Synchronous);
@@ -98,11 +99,7 @@ impl Draft {
             let message = format!("job `{}` is time_based and has no runtime", job.name);
             return Err(job_error(message, "add for example runtime=60"));
         }
-        let open_loop = job.arrivals == Arrivals::Poisson;
-        let rated = |&direction: &Direction| {
-            job.rate_bytes_per_s[direction].or(job.rate_ios_per_s[direction]).is_some()
-        };
-        if open_loop && !job.mix.directions().iter().all(rated) {
+        if job.arrivals == Arrivals::Poisson && !job.has_rate() {
             let message = format!("job `{}` has rate_process=poisson and no rate", job.name);
             return Err(job_error(message, "add for example rate_iops=200"));
         }

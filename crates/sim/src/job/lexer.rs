@@ -5,7 +5,9 @@
 //! are an error here.
 
 use super::error::job_error;
+use super::pragma;
 use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::suggest::closest_name;
 
 /// What a line holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +43,10 @@ pub(super) fn content(line: &str) -> Result<Content<'_>, Diagnostic> {
         Some(at) => (line[..at].trim_end(), line[at..].trim_start_matches(COMMENT).trim_start()),
         None => (line, ""),
     };
+    if let Some(beginning) = misspelt_pragma(comment) {
+        let message = format!("`{beginning}` does not begin a pragma");
+        return Err(job_error(message, format!("did you mean `; {PRAGMA}`?")));
+    }
     if let Some(words) = comment.strip_prefix(PRAGMA) {
         return if text.is_empty() {
             Ok(Content::Pragma(words.trim()))
@@ -53,6 +59,29 @@ pub(super) fn content(line: &str) -> Result<Content<'_>, Diagnostic> {
         Some(b'[') => section(text),
         Some(_) => option(text),
     }
+}
+
+/// Returns the beginning of a comment that looks like [`PRAGMA`] without being it: in other letters,
+/// with a blank before the colon, or without the colon before a word of a pragma.
+fn misspelt_pragma(comment: &str) -> Option<&str> {
+    if comment.starts_with(PRAGMA) {
+        return None;
+    }
+    let end = comment.find(|c: char| !c.is_alphanumeric()).unwrap_or(comment.len());
+    let (word, rest) = comment.split_at(end);
+    let name = PRAGMA.trim_end_matches(':');
+    // Shorter words, such as `mirror`, are words of their own.
+    if word.len() + 2 < name.len() {
+        return None;
+    }
+    closest_name(&word.to_lowercase(), [name].into_iter())?;
+    let blanks = rest.len() - rest.trim_start().len();
+    if rest.trim_start().starts_with(':') {
+        return Some(&comment[..end + blanks + 1]);
+    }
+    let is_setting =
+        |word: &str| word.split_once('=').is_some_and(|(key, _)| pragma::WORDS.contains(&key));
+    rest.split_whitespace().next().filter(|&next| is_setting(next)).map(|_| word)
 }
 
 fn section(text: &str) -> Result<Content<'_>, Diagnostic> {

@@ -41,6 +41,8 @@ use error::job_error;
 use lexer::{Content, Line};
 use mirrorball_core::diagnostic::Diagnostic;
 use options::{Row, Support};
+use pragma::Pragma;
+use serde::Serialize;
 
 /// Where a reader finds what lies outside the job file: variables and included files. Both are
 /// callbacks, so that reading a job needs neither a process environment nor a file system.
@@ -67,17 +69,21 @@ pub struct Note {
     pub reason: String,
 }
 
-/// A job file, read.
-#[derive(Clone, Debug, PartialEq)]
+/// A job file.
+///
+/// Serialises to its canonical form: all that decides the results of a run, and nothing else.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobFile {
     /// Its name, as given by the caller.
+    #[serde(skip)]
     pub file: String,
     /// Its jobs in the order of the file, at least one. Those with equal [`Section::group`] run
     /// together; a group starts when the one before it has ended.
     pub sections: Vec<Section>,
     /// Work beside the jobs, from the pragmas, in the order of the file.
     pub background: Vec<Background>,
-    /// What was accepted and changes nothing, each option once.
+    /// Options that were accepted and change nothing, each once.
+    #[serde(skip)]
     pub notes: Vec<Note>,
 }
 
@@ -147,6 +153,8 @@ struct OpenSection {
     name: String,
     line: usize,
     options: Vec<Pending>,
+    /// What the pragma `counts` says.
+    counts: Option<bool>,
 }
 
 /// The state of reading one job file with its includes.
@@ -177,13 +185,14 @@ impl<'a> Reader<'a> {
             match content.map_err(fail)? {
                 Content::Nothing => {}
                 Content::Pragma(words) => {
-                    self.result.background.push(pragma::parse(words, number).map_err(fail)?);
+                    let pragma = pragma::parse(words, number).map_err(fail)?;
+                    self.apply_pragma(pragma).map_err(fail)?;
                 }
                 Content::Section(_) if depth > 0 => return Err(fail(section_in_include())),
                 Content::Section(name) => {
                     self.finish_section()?;
                     let name = name.to_owned();
-                    self.section = Some(OpenSection { name, line: number, options: Vec::new() });
+                    self.section = Some(OpenSection::new(name, number));
                 }
                 Content::Include(path) => self.include(path, file, number, depth)?,
                 Content::Option(Line { name, value }) => {
@@ -195,6 +204,23 @@ impl<'a> Reader<'a> {
                     section.options.push(Pending { file, line: number, name, value });
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn apply_pragma(&mut self, pragma: Pragma) -> Result<(), Diagnostic> {
+        let counts = match pragma {
+            Pragma::Background(work) => {
+                self.result.background.push(work);
+                return Ok(());
+            }
+            Pragma::Counts(counts) => counts,
+        };
+        let help = "put it below the line of the section that it is for, such as [load]";
+        let section = self.section.as_mut().filter(|section| section.name != lexer::GLOBAL);
+        let section = section.ok_or_else(|| job_error("`counts` outside a section", help))?;
+        if section.counts.replace(counts).is_some() {
+            return Err(job_error("`counts` is given twice", "remove one"));
         }
         Ok(())
     }
@@ -240,6 +266,7 @@ impl<'a> Reader<'a> {
         if !global {
             draft.job.name = section.name;
         }
+        draft.job.counts = section.counts.unwrap_or(true);
         self.apply_all(&mut draft, section.options)?;
         if global {
             self.defaults = draft;
@@ -324,7 +351,18 @@ impl<'a> Reader<'a> {
             let fault = job_error("no job in this file", "add a section such as [random-reads]");
             return Err(fault.in_file(&self.result.file).at_line(1));
         }
+        if !self.result.sections.iter().any(|section| section.counts) {
+            let help = "remove `counts=no` from the section whose speed is compared";
+            let error = job_error("no section counts for the score", help);
+            return Err(error.in_file(&self.result.file).at_line(1));
+        }
         Ok(self.result)
+    }
+}
+
+impl OpenSection {
+    fn new(name: String, line: usize) -> OpenSection {
+        OpenSection { name, line, options: Vec::new(), counts: None }
     }
 }
 

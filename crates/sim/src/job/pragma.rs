@@ -1,15 +1,27 @@
-//! Comments that ask for work fio has no word for: `; mirrorball: background=scrub rate=100MB/s`.
+//! Pragmas: comments that ask for what fio cannot express.
 //!
-//! To fio they are comments. Here every word must be known: a mistyped one that vanished would make
-//! an idle run pass for a loaded one.
+//! `; mirrorball: background=scrub rate=100MB/s` adds background work. `; mirrorball: counts=no`
+//! within a section excludes the section from the score of a policy. To fio both are comments.
+//! Every word of a pragma must be known: a mistyped one that was ignored would make an idle run
+//! look like a loaded one.
 
 use super::error::job_error;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::parse_rate;
+use serde::Serialize;
 
-/// The kinds of work beside the jobs.
+/// A pragma.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pragma {
+    /// Adds background work.
+    Background(Background),
+    /// Sets whether the section counts for the score.
+    Counts(bool),
+}
+
+/// The kinds of background work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum BackgroundKind {
     /// Reads scattered extents and writes them in one run elsewhere.
     Defrag,
@@ -19,16 +31,17 @@ pub enum BackgroundKind {
     Scrub,
 }
 
-/// Work beside the jobs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Background work: requests that belong to no section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Background {
-    /// What is done.
+    /// Kind of the work.
     pub kind: BackgroundKind,
-    /// At most so many bytes a second are read; unlimited if `None`.
+    /// Maximum bytes read per second; unlimited if `None`.
     pub rate_bytes_per_s: Option<u64>,
     /// The member to rebuild, or `None` for the last one. Only a rebuild has it.
     pub devid: Option<u64>,
     /// The line of the pragma, from one.
+    #[serde(skip)]
     pub line: usize,
 }
 
@@ -37,29 +50,46 @@ const KINDS: [(&str, BackgroundKind); 3] = [
     ("rebuild", BackgroundKind::Rebuild),
     ("scrub", BackgroundKind::Scrub),
 ];
-const WORDS: [&str; 3] = ["background", "rate", "devid"];
+pub(super) const WORDS: [&str; 4] = ["background", "rate", "devid", "counts"];
 const EXAMPLE: &str = "write for example `; mirrorball: background=defrag rate=100MB/s`";
 
 /// Reads the words of a pragma.
-pub(super) fn parse(words: &str, line: usize) -> Result<Background, Diagnostic> {
-    let (mut kind, mut rate_bytes_per_s, mut devid) = (None, None, None);
-    for word in words.split_whitespace() {
+pub(super) fn parse(words: &str, line: usize) -> Result<Pragma, Diagnostic> {
+    let (mut kind, mut rate_bytes_per_s, mut devid, mut counts) = (None, None, None, None);
+    for word in words.replace(" =", "=").replace("= ", "=").split_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let repeated = match key {
             "background" => kind.replace(parse_kind(value)?).is_some(),
             "rate" => rate_bytes_per_s.replace(parse_rate_of(value)?).is_some(),
             "devid" => devid.replace(parse_devid(value)?).is_some(),
+            "counts" => counts.replace(parse_counts(value)?).is_some(),
             _ => return Err(unknown("word", key, &WORDS)),
         };
         if repeated {
-            return Err(job_error(format!("`{key}` stands twice"), "give each pragma one"));
+            return Err(job_error(format!("`{key}` is given twice"), "give each pragma one"));
         }
+    }
+    if let Some(counts) = counts {
+        let others = [kind.is_some(), rate_bytes_per_s.is_some(), devid.is_some()];
+        if others.contains(&true) {
+            let help = "write `; mirrorball: counts=no` on its own line";
+            return Err(job_error("`counts` together with other words", help));
+        }
+        return Ok(Pragma::Counts(counts));
     }
     let kind = kind.ok_or_else(|| job_error("a pragma without `background=`", EXAMPLE))?;
     if devid.is_some() && kind != BackgroundKind::Rebuild {
         return Err(job_error("`devid` is for a rebuild", "remove it"));
     }
-    Ok(Background { kind, rate_bytes_per_s, devid, line })
+    Ok(Pragma::Background(Background { kind, rate_bytes_per_s, devid, line }))
+}
+
+fn parse_counts(value: &str) -> Result<bool, Diagnostic> {
+    match value {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(job_error(format!("`counts={value}` is neither yes nor no"), "write counts=no")),
+    }
 }
 
 fn parse_kind(value: &str) -> Result<BackgroundKind, Diagnostic> {

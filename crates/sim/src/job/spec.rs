@@ -4,10 +4,11 @@
 use super::error::job_error;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, SECTOR_BYTES};
+use serde::{Serialize, Serializer};
 use std::ops::{Index, IndexMut};
 
 /// What one request does with its blocks.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub enum Direction {
     /// Reads them.
     Read,
@@ -18,11 +19,11 @@ pub enum Direction {
 }
 
 /// One value for each direction; fio writes them as `reads,writes,trims`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct PerDirection<T>(pub [T; 3]);
 
 /// The directions of a job's requests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum Mix {
     /// All the same.
     Only(Direction),
@@ -34,7 +35,7 @@ pub enum Mix {
 }
 
 /// How addresses follow each other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum Access {
     /// Each request starts where the one before it in its direction ended.
     Sequential,
@@ -43,7 +44,7 @@ pub enum Access {
 }
 
 /// A size, absolute or relative to the volume.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum SizeOrPercent {
     /// So many bytes.
     Bytes(u64),
@@ -52,7 +53,7 @@ pub enum SizeOrPercent {
 }
 
 /// A request size with its share of the requests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct SizeShare {
     /// Bytes of the request, in whole sectors.
     pub bytes: u64,
@@ -61,7 +62,7 @@ pub struct SizeShare {
 }
 
 /// A zone of `random_distribution=zoned`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Zone {
     /// Percent of the requests that go here; all zones together have 100.
     pub access_percent: u64,
@@ -71,7 +72,7 @@ pub struct Zone {
 
 /// How random addresses are drawn. `center` is where the hottest block lies, as a fraction of the
 /// region, or `None` for a place drawn from the seed.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub enum Distribution {
     /// All blocks alike.
     Uniform,
@@ -101,7 +102,7 @@ pub enum Distribution {
 }
 
 /// How a rate is kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum Arrivals {
     /// At even distances; one that is late is caught up.
     Linear,
@@ -109,20 +110,25 @@ pub enum Arrivals {
     Poisson,
 }
 
-/// One job section, with its defaults from `global` resolved.
-#[derive(Clone, PartialEq, Debug)]
+/// One section of a job file, with its defaults from `global` resolved.
+///
+/// Serialises to its canonical form: all that decides the results of a run, and nothing else.
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Section {
     /// The section's name, or `name=`.
     pub name: String,
     /// Line of its section header, from one.
+    #[serde(skip)]
     pub line: usize,
     /// Its place in the file, from zero.
     pub index: usize,
     /// Which jobs run together: one more than the job above it if this one has `stonewall`.
     pub group: usize,
     /// `description=`, if given.
+    #[serde(skip)]
     pub description: Option<String>,
     /// `filename=`, if given. Every job addresses the volume, whatever file it names.
+    #[serde(skip)]
     pub filename: Option<String>,
     /// Directions of the requests.
     pub mix: Mix,
@@ -147,12 +153,15 @@ pub struct Section {
     /// How many clones run.
     pub clones: u32,
     /// When to stop, counted from the start of the clone plus [`Section::ramp`].
+    #[serde(serialize_with = "optional_nanos")]
     pub runtime: Option<Nanos>,
     /// Whether to go on until [`Section::runtime`] whatever was done.
     pub time_based: bool,
     /// How long to run before anything is measured.
+    #[serde(serialize_with = "nanos")]
     pub ramp: Nanos,
     /// Not to start before, counted from the start of the run.
+    #[serde(serialize_with = "nanos")]
     pub start_delay: Nanos,
     /// Percent of a random job's requests that are random; the others follow their predecessor.
     pub random_percent: PerDirection<u64>,
@@ -169,6 +178,7 @@ pub struct Section {
     /// How a rate is kept.
     pub arrivals: Arrivals,
     /// How long to pause after every [`Section::think_ios`] requests, once they have completed.
+    #[serde(serialize_with = "nanos")]
     pub think_time: Nanos,
     /// See [`Section::think_time`]; at least 1.
     pub think_ios: u64,
@@ -180,7 +190,12 @@ pub struct Section {
     pub fdatasync: u64,
     /// Whether a flush follows the last write.
     pub final_flush: bool,
-    /// Whether the clones are reported as one.
+    /// Whether the section counts for the score of a policy. Background load does not: see the
+    /// pragma `; mirrorball: counts=no`.
+    pub counts: bool,
+    /// Whether fio would join the section with others in its output. Results are always kept per
+    /// section.
+    #[serde(skip)]
     pub group_reporting: bool,
 }
 
@@ -221,6 +236,14 @@ impl Mix {
 }
 
 impl Section {
+    /// Whether all its directions have a rate (`rate` or `rate_iops`). The throughput of such a
+    /// section says nothing about the array; its latency does.
+    pub fn has_rate(&self) -> bool {
+        self.mix.directions().iter().all(|&direction| {
+            self.rate_bytes_per_s[direction].or(self.rate_ios_per_s[direction]).is_some()
+        })
+    }
+
     /// The smallest request of a direction: the block that addresses are counted in.
     pub fn block_bytes(&self, direction: Direction) -> u64 {
         let sizes = self.sizes[direction].iter().map(|size| size.bytes);
@@ -292,4 +315,12 @@ impl Section {
 /// `percent` percent of `bytes`, rounded down.
 fn part(bytes: u64, percent: u64) -> u64 {
     (u128::from(bytes) * u128::from(percent) / 100) as u64
+}
+
+fn nanos<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(time.0)
+}
+
+fn optional_nanos<S: Serializer>(time: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.0).serialize(serializer)
 }

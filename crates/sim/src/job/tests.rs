@@ -318,3 +318,42 @@ fn the_jobs_beside_the_crates_are_read() {
     }
     assert!(count >= 12, "{count} jobs");
 }
+
+#[test]
+fn counts_pragma_marks_the_section_that_it_stands_in() {
+    let text = "[global]\nbs=4k\n[load]\nrw=write\n; mirrorball: counts=no\n[small]\nrw=randread\n\
+                # mirrorball: counts = yes\n[large]\n";
+    let file = parse(text).unwrap();
+    let counts: Vec<bool> = file.sections.iter().map(|section| section.counts).collect();
+    assert_eq!(counts, [false, true, true]);
+}
+
+#[test]
+fn section_has_a_rate_if_all_its_directions_have_one() {
+    assert!(!job("rw=randread").has_rate());
+    assert!(job("rw=randread\nrate=1m").has_rate());
+    assert!(job("rw=randread\nrate_iops=10,0").has_rate());
+    assert!(!job("rw=randrw\nrate_iops=10,0").has_rate());
+    assert!(job("rw=randrw\nrate_iops=10").has_rate());
+}
+
+#[test]
+fn canonical_form_follows_the_meaning_and_not_the_writing() {
+    let canonical = |text: &str| serde_json::to_string(&parse(text).unwrap()).unwrap();
+    let text = "; mirrorball: background=scrub rate=1MB/s\n[a]\nrw=randread\nruntime=10\n";
+    let rewritten = "# a comment\n; mirrorball: rate=1MB/s background=scrub\n[global]\nruntime=10s\n\
+                     [a]\ndescription=words\nrw=randread\neta=never\ngroup_reporting\n";
+    assert_eq!(canonical(text), canonical(rewritten));
+    for changed in [
+        text.replace("scrub", "defrag"),
+        text.replace("1MB/s", "2MB/s"),
+        text.replace("[a]", "[b]"),
+        text.replace("randread", "read"),
+        text.replace("runtime=10", "runtime=11"),
+        text.replace("[a]\n", "[b]\n; mirrorball: counts=no\n[a]\n"),
+        format!("{text}randseed=1\n"),
+        format!("{text}random_distribution=zipf:1.2\n"),
+    ] {
+        assert_ne!(canonical(text), canonical(&changed), "{changed}");
+    }
+}
