@@ -1,30 +1,52 @@
-//! When a listener that could let nobody in tries again.
+//! Accept backoff: retries a failed `accept()` after a delay.
 //!
-//! Most likely the system was out of descriptors. The end of a connection makes room, but whoever
-//! has none open would wait for that for ever.
+//! `accept()` fails with EMFILE when the process is out of file descriptors. Retrying at once would
+//! spin, and waiting until a connection closes could take forever if there is none. So listeners
+//! are disarmed for [`DELAY`] and then armed again.
 
-use std::time::{Duration, Instant};
+use mirrorball_core::units::Nanos;
 
-/// How long a listener waits.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Delay before the next `accept()`.
+pub(crate) const DELAY: Nanos = Nanos::from_millis(100);
 
-/// See the page of this module.
+/// The time of the next `accept()`, if the last one failed.
 #[derive(Default)]
-pub(crate) struct AcceptBackoff(Option<Instant>);
+pub(crate) struct AcceptBackoff(Option<Nanos>);
 
 impl AcceptBackoff {
-    /// Nobody could be let in just now.
-    pub(crate) fn later(&mut self) {
-        self.0 = Some(Instant::now() + PAUSE);
+    /// Starts the delay.
+    pub(crate) fn start(&mut self, now: Nanos) {
+        self.0 = Some(now + DELAY);
     }
 
-    /// Whether it is time to try again; it is so once.
-    pub(crate) fn is_due(&mut self) -> bool {
-        self.0.take_if(|at| *at <= Instant::now()).is_some()
+    /// True from [`AcceptBackoff::start`] until the delay was found to be over.
+    pub(crate) fn is_running(&self) -> bool {
+        self.0.is_some()
     }
 
-    /// How long to wait until it is.
-    pub(crate) fn left(&self) -> Option<Duration> {
-        self.0.map(|at| at.saturating_duration_since(Instant::now()))
+    /// Returns true, once, when the delay is over.
+    pub(crate) fn take_expired(&mut self, now: Nanos) -> bool {
+        self.0.take_if(|at| *at <= now).is_some()
+    }
+
+    /// The rest of the delay.
+    pub(crate) fn remaining(&self, now: Nanos) -> Option<Nanos> {
+        self.0.map(|at| at.saturating_sub(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_expires_once() {
+        let (mut backoff, start) = (AcceptBackoff::default(), Nanos::from_secs(5));
+        assert!(!backoff.take_expired(start) && !backoff.is_running());
+        backoff.start(start);
+        assert!(!backoff.take_expired(start + DELAY - Nanos(1)));
+        assert_eq!(backoff.remaining(start + Nanos(1)), Some(DELAY - Nanos(1)));
+        assert!(backoff.take_expired(start + DELAY));
+        assert!(!backoff.take_expired(start + DELAY) && !backoff.is_running());
     }
 }

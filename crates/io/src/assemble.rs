@@ -11,6 +11,7 @@ use crate::member::remote::client::ClientError;
 use crate::member::{NewMember, Source};
 use crate::mirror_check::{self, Difference};
 use crate::nbd_protocol::uri::{NbdUri, UriError};
+use crate::reopen::OpenMember;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
@@ -18,12 +19,13 @@ use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::units::{BLOCK_BYTES, Nanos};
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
-pub use open::MemberOpener;
+use open::MemberOpener;
 use open::Open;
 use rustix::fs::{Mode, OFlags, ftruncate, open};
 use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where emulated members keep their data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +90,7 @@ pub struct Assembly {
     /// What clients may attach to.
     pub exports: Vec<Export>,
     /// Opens a real member again when it is to be rebuilt.
-    pub opener: Option<MemberOpener>,
+    pub opener: Option<Arc<dyn OpenMember>>,
     /// What the owner should be told, a line each.
     pub notes: Vec<String>,
 }
@@ -235,7 +237,7 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
     let clock = Clock::new(Speed::REAL);
     let executor = Executor::new(driver, clock, plans, None, Some(volume))?;
     let exports = exports(array, ExportMode::Volume, &executor, opener.block_bytes as u32);
-    Ok(Assembly { executor, exports, opener: Some(opener), notes })
+    Ok(Assembly { executor, exports, opener: Some(Arc::new(opener)), notes })
 }
 
 fn volume(

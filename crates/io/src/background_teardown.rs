@@ -1,38 +1,45 @@
-//! The end of something, brought about beside the loop.
+//! Background teardown: unmounts a directory or removes block devices in a thread.
 //!
-//! To unmount a folder or to remove a block device waits for whoever uses it, and may bring a last
-//! few requests, which the loop answers meanwhile. So a thread does it, and rings when it is done.
-//! What it has to say is there before it rings, not only when the thread has ended: whoever hears
-//! the bell looks once, and nothing wakes it a second time.
+//! Both wait for the programs that use them, and may cause a last few requests that the service
+//! must answer meanwhile. The result is stored before the waker is set, because the service reads
+//! it once, when it is woken.
 
+use crate::driver::Waker;
 use std::sync::{Arc, OnceLock};
 
-/// See the page of this module. `T` is what there is to be told of the end.
+/// A teardown that is running or done. `T` is its result.
 pub(crate) struct BackgroundTeardown<T>(Arc<OnceLock<T>>);
 
 impl<T: Clone + Send + Sync + 'static> BackgroundTeardown<T> {
-    /// Lets a thread bring the end about, and ring after that.
-    pub(crate) fn begin(
-        end: impl FnOnce() -> T + Send + 'static,
-        ring: impl FnOnce() + Send + 'static,
+    /// Runs `teardown` in a new thread, then sets the waker.
+    pub(crate) fn start(
+        teardown: impl FnOnce() -> T + Send + 'static,
+        waker: Waker,
     ) -> BackgroundTeardown<T> {
-        let told = Arc::new(OnceLock::new());
-        let tell = Arc::clone(&told);
-        std::thread::spawn(move || {
-            // Nobody else tells.
-            let _ = tell.set(end());
-            ring();
-        });
-        BackgroundTeardown(told)
+        BackgroundTeardown::start_then(teardown, move || waker.wake())
     }
 
-    /// What there is to be told, once it is over.
-    pub(crate) fn told(&self) -> Option<T> {
+    fn start_then(
+        teardown: impl FnOnce() -> T + Send + 'static,
+        wake: impl FnOnce() + Send + 'static,
+    ) -> BackgroundTeardown<T> {
+        let result = Arc::new(OnceLock::new());
+        let slot = Arc::clone(&result);
+        std::thread::spawn(move || {
+            // Only this thread sets it.
+            let _ = slot.set(teardown());
+            wake();
+        });
+        BackgroundTeardown(result)
+    }
+
+    /// The result, once the teardown is done.
+    pub(crate) fn result(&self) -> Option<T> {
         self.0.get().cloned()
     }
 
-    /// Whether it is over.
-    pub(crate) fn is_over(&self) -> bool {
+    /// True if the teardown is done.
+    pub(crate) fn is_done(&self) -> bool {
         self.0.get().is_some()
     }
 }
@@ -43,18 +50,18 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn whoever_hears_the_bell_finds_that_it_is_over() {
-        let (rung, heard) = channel();
-        let (looked, go_on) = channel();
-        let ring = move || {
-            rung.send(()).unwrap();
-            // The thread is still about while somebody looks.
+    fn teardown_result_is_visible_before_wakeup() {
+        let (sender, woken) = channel();
+        let (checked, go_on) = channel();
+        let wake = move || {
+            sender.send(()).unwrap();
+            // The thread still runs while the result is read.
             go_on.recv().unwrap();
         };
-        let farewell = BackgroundTeardown::begin(|| "unmounted", ring);
-        heard.recv().unwrap();
-        assert!(farewell.is_over());
-        assert_eq!(farewell.told(), Some("unmounted"));
-        looked.send(()).unwrap();
+        let teardown = BackgroundTeardown::start_then(|| "unmounted", wake);
+        woken.recv().unwrap();
+        assert!(teardown.is_done());
+        assert_eq!(teardown.result(), Some("unmounted"));
+        checked.send(()).unwrap();
     }
 }

@@ -1,114 +1,150 @@
-//! BlockingWorker: work that waits, done beside the loop.
+//! Blocking worker: runs blocking tasks in a thread and wakes the driver after each.
 //!
-//! To open a device, to connect to another machine, or to ask a filesystem where its holes are may
-//! take as long as disks do, and meanwhile the loop has clients. A thread runs the errands one
-//! after the other, brings back what came of each, and rings a bell that the loop hears as it hears
-//! any socket. The thread begins with the first errand and ends with the last.
+//! Opening a device, connecting to another machine and asking a filesystem for holes may take as
+//! long as a disk does. The thread runs tasks one after the other. It is started by the first task
+//! and ends when the worker is dropped.
 //!
-//! Non-goals: many at a time; whoever wants that has several.
+//! In a simulation a task runs at once, in the caller's thread, and its result is reported at a
+//! later virtual time.
 
-use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Driver, Handle, Token};
-use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use crate::driver::sim::Simulation;
+use crate::driver::{Driver, Handle, Token, Waker};
+use mirrorball_core::units::Nanos;
+use std::collections::VecDeque;
+use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 
-type Errand<T> = Box<dyn FnOnce() -> T + Send>;
+type Task<T> = Box<dyn FnOnce() -> T + Send>;
 
-/// See the page of this module. `T` is what an errand brings.
+/// A thread for blocking tasks that return `T`.
 pub(crate) struct BlockingWorker<T> {
-    /// What the token of the bell is.
-    token: Token,
-    bell: Handle,
-    buffer: BufferKey,
-    brought: Receiver<T>,
-    /// For the thread: how it brings things, and how it rings.
-    voice: (Sender<T>, Arc<UnixStream>),
-    /// How the thread is told what to do, once there is one.
-    orders: Option<Sender<Errand<T>>>,
+    waker: Waker,
+    handle: Handle,
+    runner: Runner<T>,
+}
+
+/// What runs the tasks.
+enum Runner<T> {
+    Thread {
+        sender: Sender<T>,
+        results: Receiver<T>,
+        /// The thread's queue, once there is a thread.
+        tasks: Option<Sender<Task<T>>>,
+    },
+    Simulated {
+        simulation: Simulation,
+        /// Results, and when they are reported.
+        results: Mutex<VecDeque<(Nanos, T)>>,
+    },
 }
 
 impl<T: Send + 'static> BlockingWorker<T> {
-    /// Nobody is under way yet. The bell rings with this token; its owner then calls
-    /// [`BlockingWorker::listen`] and [`BlockingWorker::poll`].
+    /// A worker without tasks. Each result is followed by an event with this token, upon which the
+    /// owner calls [`BlockingWorker::poll`] until it returns `None`.
     ///
     /// # Errors
-    /// If the system has no socket to spare.
+    /// If the process is out of file descriptors.
     pub(crate) fn new(token: Token, driver: &mut Driver) -> io::Result<BlockingWorker<T>> {
-        let (ears, mouth) = UnixStream::pair()?;
-        let bell = driver.adopt(ears.into())?;
-        let buffer = driver.buffers.acquire(1);
-        let (sender, brought) = channel();
-        let voice = (sender, Arc::new(mouth));
-        let errands = BlockingWorker { token, bell, buffer, brought, voice, orders: None };
-        errands.listen(driver);
-        Ok(errands)
-    }
-
-    /// Has the thread do this when it has done all before.
-    ///
-    /// # Errors
-    /// If the system has no thread to spare.
-    pub(crate) fn run(&mut self, errand: impl FnOnce() -> T + Send + 'static) -> io::Result<()> {
-        let orders = match &self.orders {
-            Some(orders) => orders,
+        let waker = Waker::new()?;
+        let handle = driver.add_waker(token, &waker)?;
+        let runner = match driver.simulation() {
+            Some(simulation) => {
+                Runner::Simulated { simulation: simulation.clone(), results: Mutex::default() }
+            }
             None => {
-                let (orders, work) = channel::<Errand<T>>();
-                let (sender, bell) = self.voice.clone();
-                let thread = std::thread::Builder::new().name("errands".to_owned());
-                thread.spawn(move || go(&work, &sender, &bell))?;
-                self.orders.insert(orders)
+                let (sender, results) = channel();
+                Runner::Thread { sender, results, tasks: None }
             }
         };
-        orders.send(Box::new(errand)).map_err(|_| io::Error::other("the thread is gone"))
+        Ok(BlockingWorker { waker, handle, runner })
     }
 
-    /// What an errand brought, if one did.
+    /// Queues a task.
+    ///
+    /// # Errors
+    /// If the system cannot start a thread.
+    pub(crate) fn run(&mut self, task: impl FnOnce() -> T + Send + 'static) -> io::Result<()> {
+        let (sender, tasks) = match &mut self.runner {
+            Runner::Thread { sender, tasks, .. } => (sender, tasks),
+            Runner::Simulated { simulation, results } => {
+                let result = task();
+                let results = results.get_mut().unwrap_or_else(PoisonError::into_inner);
+                // In order: a task starts when those before it are done.
+                let begin = results.back().map_or(Nanos::ZERO, |(at, _)| *at);
+                results.push_back((simulation.wake_later(begin, &self.waker), result));
+                return Ok(());
+            }
+        };
+        let tasks = match tasks {
+            Some(tasks) => tasks,
+            None => {
+                let (new, queue) = channel::<Task<T>>();
+                let (sender, waker) = (sender.clone(), self.waker.clone());
+                let thread = std::thread::Builder::new().name("blocking-worker".to_owned());
+                thread.spawn(move || run_tasks(&queue, &sender, &waker))?;
+                tasks.insert(new)
+            }
+        };
+        tasks.send(Box::new(task)).map_err(|_| io::Error::other("the worker thread panicked"))
+    }
+
+    /// The next result, in the order of the tasks.
     pub(crate) fn poll(&self) -> Option<T> {
-        self.brought.try_recv().ok()
+        match &self.runner {
+            Runner::Thread { results, .. } => results.try_recv().ok(),
+            Runner::Simulated { simulation, results } => {
+                let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_due = results.front().is_some_and(|(at, _)| *at <= simulation.now());
+                is_due.then(|| results.pop_front()).flatten().map(|(_, result)| result)
+            }
+        }
     }
 
-    /// Waits for the bell: to be called when it rang.
-    pub(crate) fn listen(&self, driver: &mut Driver) {
-        driver.receive(self.token, self.bell, Slice::data(self.buffer, 0, 1));
+    /// Stops reporting results, so that the token is free for another owner.
+    pub(crate) fn close(self, driver: &mut Driver) {
+        driver.close(self.handle);
     }
 }
 
-/// What the thread does until nobody can send it any more.
-fn go<T>(work: &Receiver<Errand<T>>, sender: &Sender<T>, mut bell: &UnixStream) {
-    for errand in work {
-        // Whoever does not hear it any more has no use for it.
-        if sender.send(errand()).is_err() || bell.write_all(&[1]).is_err() {
+/// Runs tasks until the worker is dropped.
+fn run_tasks<T>(tasks: &Receiver<Task<T>>, results: &Sender<T>, waker: &Waker) {
+    for task in tasks {
+        if results.send(task()).is_err() {
             return;
         }
+        waker.wake();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::{BackendKind, Output};
+    use crate::driver::sim::SimOptions;
+    use crate::driver::{BackendKind, EventOwner, Output};
 
     #[test]
-    fn what_errands_bring_is_heard_in_order() {
-        for backend in [BackendKind::Ring, BackendKind::Threads] {
-            let Ok((mut driver, _)) = Driver::new(Some(backend)) else { continue };
-            let mut errands = BlockingWorker::new(Token(7), &mut driver).unwrap();
+    fn results_are_reported_in_the_order_of_tasks() {
+        let simulated = Driver::simulated(&Simulation::new(SimOptions::default()));
+        let real = [BackendKind::Ring, BackendKind::Threads];
+        let real = real.into_iter().filter_map(|kind| Driver::new(Some(kind)).ok());
+        for mut driver in real.map(|(driver, _)| driver).chain([simulated]) {
+            let token = Token::new(EventOwner::Reopen, 7);
+            let mut worker = BlockingWorker::new(token, &mut driver).unwrap();
             for number in 0..100 {
-                errands.run(move || number).unwrap();
+                worker.run(move || number).unwrap();
             }
-            let (mut done, mut brought) = (Vec::new(), Vec::new());
-            while brought.len() < 100 {
-                driver.wait(None, &mut done).unwrap();
-                for done in done.drain(..) {
-                    assert_eq!(done.token, Token(7));
-                    assert!(matches!(done.result, Ok(Output::Bytes(1))));
-                    brought.extend(std::iter::from_fn(|| errands.poll()));
-                    errands.listen(&mut driver);
+            let (mut events, mut results) = (Vec::new(), Vec::new());
+            while results.len() < 100 {
+                driver.wait(None, &mut events).unwrap();
+                for event in events.drain(..) {
+                    assert_eq!(event.token, token);
+                    assert!(matches!(event.result, Ok(Output::Woken)));
+                    results.extend(std::iter::from_fn(|| worker.poll()));
                 }
             }
-            assert_eq!(brought, (0..100).collect::<Vec<i32>>());
+            assert_eq!(results, (0..100).collect::<Vec<i32>>());
+            worker.close(&mut driver);
         }
     }
 }

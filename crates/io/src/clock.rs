@@ -1,18 +1,17 @@
-//! The real clock, as volumes and models see it.
+//! The time of volumes and models.
 //!
-//! Time counts from when the clock was made, in the nanoseconds of the models. At speed 10 a second
-//! of the models passes in a tenth of a real one, so every emulated disk is ten times as fast;
-//! whatever asks this clock agrees on that, policies included.
+//! It starts at zero with the driver. At speed 10 a second of the models takes a tenth of a real
+//! second, so every emulated disk is ten times as fast. The volume, the policies and the models all
+//! use this time.
 
 use mirrorball_core::units::Nanos;
-use std::time::{Duration, Instant};
 
-/// How many times as fast as real time, in thousandths.
+/// Speed relative to real time, in thousandths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Speed(u64);
 
 impl Speed {
-    /// As fast as real time.
+    /// Real time.
     pub const REAL: Speed = Speed(1000);
 
     /// Reads `10x`, `2.5` or `0.5x`.
@@ -28,41 +27,36 @@ impl Speed {
     }
 }
 
-/// A monotonic clock.
+/// Converts between real time and the time of the models.
+///
+/// Real time is [`crate::driver::Driver::now`]; this has no clock of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    start: Instant,
     speed: Speed,
 }
 
 impl Clock {
-    /// A clock that starts now.
+    /// A clock at this speed.
     pub fn new(speed: Speed) -> Clock {
-        Clock { start: Instant::now(), speed }
+        Clock { speed }
     }
 
-    /// The time of the models.
+    /// The time of the models at this real time.
     #[inline]
-    pub fn now(&self) -> Nanos {
-        let real_ns = self.start.elapsed().as_nanos() as u64;
+    pub fn model(&self, now: Nanos) -> Nanos {
         match self.speed {
-            Speed::REAL => Nanos(real_ns),
-            Speed(milli) => Nanos((u128::from(real_ns) * u128::from(milli) / 1000) as u64),
+            Speed::REAL => now,
+            Speed(milli) => Nanos((u128::from(now.0) * u128::from(milli) / 1000) as u64),
         }
     }
 
-    /// How long a span of the models' time really takes, rounded up.
+    /// The real duration of a span of the models' time, rounded up.
     #[inline]
     pub fn real(&self, span: Nanos) -> Nanos {
         match self.speed {
             Speed::REAL => span,
             Speed(milli) => Nanos((u128::from(span.0) * 1000).div_ceil(u128::from(milli)) as u64),
         }
-    }
-
-    /// How long to wait for an instant of the models' time.
-    pub fn patience(&self, until: Nanos) -> Duration {
-        Duration::from_nanos(self.real(until.saturating_sub(self.now())).0)
     }
 }
 
@@ -85,7 +79,6 @@ mod tests {
         let clock = Clock::new(Speed::parse("10x").unwrap());
         assert_eq!(clock.real(Nanos::from_millis(10)), Nanos::from_millis(1));
         assert_eq!(clock.real(Nanos(1)), Nanos(1), "never too early");
-        let first = clock.now();
-        assert!(clock.now() >= first);
+        assert_eq!(clock.model(Nanos::from_millis(1)), Nanos::from_millis(10));
     }
 }

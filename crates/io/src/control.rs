@@ -21,22 +21,16 @@ mod tests;
 
 use crate::accept_backoff::AcceptBackoff;
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Event, Handle, Output, Token};
+use crate::driver::{Event, EventOwner, Handle, Output, Token};
 use crate::executor::Executor;
 use crate::export::nbd::server::Server;
 use crate::rebuild::{Rebuild, RebuildError};
 use mirrorball_core::slab::Slab;
+use mirrorball_core::units::Nanos;
 use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
-
-/// The owners of the control socket's tokens.
-pub const TOKEN_OWNERS: [u8; 3] = [LISTENER, RECEIVE, SEND];
-const LISTENER: u8 = 5;
-const RECEIVE: u8 = 6;
-const SEND: u8 = 7;
 
 /// The longest line that a client may send.
 const LINE_BYTES: usize = 4096;
@@ -120,11 +114,11 @@ impl Control {
         control
     }
 
-    /// The end of an operation whose token has one of [`TOKEN_OWNERS`].
+    /// Handles an event of the control socket.
     pub fn on_event(&mut self, done: Event, parts: ServiceParts<'_>) {
         let key = done.token.key();
         match (done.token.owner(), done.result) {
-            (LISTENER, result) => {
+            (EventOwner::ControlAccept, result) => {
                 let listener = &mut self.listeners[key as usize];
                 listener.accepting = false;
                 match result {
@@ -133,10 +127,10 @@ impl Control {
                         self.on_client(socket, protocol, parts.executor);
                         self.accept(parts.executor);
                     }
-                    _ => self.backoff.later(),
+                    _ => self.backoff.start(parts.executor.driver.now()),
                 }
             }
-            (RECEIVE, Ok(Output::Bytes(bytes))) if bytes > 0 => {
+            (EventOwner::ControlReceive, Ok(Output::Bytes(bytes))) if bytes > 0 => {
                 self.on_received(key, bytes, parts);
             }
             _ => self.forget(key, parts.executor),
@@ -145,11 +139,15 @@ impl Control {
 
     /// Has listeners that could let nobody in try again, and returns how long to wait if it is only
     /// not time yet.
-    pub fn listen_again(&mut self, executor: &mut Executor) -> Option<Duration> {
-        if self.backoff.is_due() {
+    pub fn listen_again(&mut self, executor: &mut Executor) -> Option<Nanos> {
+        if !self.backoff.is_running() {
+            return None;
+        }
+        let now = executor.driver.now();
+        if self.backoff.take_expired(now) {
             self.accept(executor);
         }
-        self.backoff.left()
+        self.backoff.remaining(now)
     }
 
     /// Takes no more questions.
@@ -164,7 +162,9 @@ impl Control {
         for (key, listener) in (0..).zip(&mut self.listeners) {
             if !listener.accepting && !self.stopping && self.clients.len() < CLIENTS_MAX {
                 listener.accepting = true;
-                executor.driver.accept(Token::new(LISTENER, key), listener.endpoint.listener);
+                executor
+                    .driver
+                    .accept(Token::new(EventOwner::ControlAccept, key), listener.endpoint.listener);
             }
         }
     }
@@ -174,7 +174,7 @@ impl Control {
         let key =
             self.clients.insert(Client { socket, protocol, buffer: Some(buffer), received: 0 });
         executor.driver.receive(
-            Token::new(RECEIVE, key),
+            Token::new(EventOwner::ControlReceive, key),
             socket,
             Slice::data(buffer, 0, LINE_BYTES),
         );
@@ -196,7 +196,7 @@ impl Control {
                 return self.forget(key, parts.executor);
             }
             let room = Slice::data(buffer, received, LINE_BYTES - received);
-            return driver.receive(Token::new(RECEIVE, key), socket, room);
+            return driver.receive(Token::new(EventOwner::ControlReceive, key), socket, room);
         };
         let input = String::from_utf8_lossy(&input[..end]).into_owned();
         driver.buffers.release(buffer);
@@ -228,7 +228,7 @@ impl Control {
         driver.buffers.bytes_mut(slice).copy_from_slice(text.as_bytes());
         let client = self.clients.get_mut(key);
         client.buffer = Some(buffer);
-        driver.send(Token::new(SEND, key), client.socket, &[slice]);
+        driver.send(Token::new(EventOwner::ControlSend, key), client.socket, &[slice]);
     }
 
     fn forget(&mut self, key: u32, executor: &mut Executor) {

@@ -16,16 +16,13 @@
 //! after a pause.
 
 use crate::driver::buffers::BufferKey;
-use crate::driver::{Driver, Token};
+use crate::driver::{EventOwner, Token};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::reopen::{PathState, ReopenedMember, Reopener};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::{Member, MemberIndex, MemberState};
+use mirrorball_core::units::Nanos;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-/// The owner of the tokens of rebuild steps.
-pub const TOKEN_OWNER: u8 = 9;
 
 /// Why a member is not rebuilt.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -105,7 +102,7 @@ pub type DelayedReply = (u32, Result<Vec<String>, RebuildError>);
 /// How much is copied at once: what a hard disk does in about 10 ms.
 const STEP_BYTES: u64 = 1 << 20;
 /// How long to wait after a step that failed.
-const ERROR_PAUSE: Duration = Duration::from_secs(10);
+const ERROR_PAUSE: Nanos = Nanos::from_secs(10);
 /// Who asks, to policies.
 const STREAM: u64 = 1;
 
@@ -113,11 +110,11 @@ const STREAM: u64 = 1;
 pub struct Rebuild {
     buffer: BufferKey,
     /// When the step under way began, and its length.
-    under_way: Option<(Instant, u64)>,
+    under_way: Option<(Nanos, u64)>,
     /// At most so many bytes a second.
     rate: Option<u64>,
     /// No step begins before.
-    rests_until: Instant,
+    rests_until: Nanos,
     stopping: bool,
     /// Opens members again, if they are real.
     reopener: Option<Reopener>,
@@ -136,7 +133,7 @@ impl Rebuild {
             buffer,
             under_way: None,
             rate: None,
-            rests_until: Instant::now(),
+            rests_until: Nanos::ZERO,
             stopping: false,
             reopener: None,
             requests: Vec::new(),
@@ -188,13 +185,13 @@ impl Rebuild {
             }
             return self.open(member, request, executor);
         }
-        match self.address(member, executor) {
+        match self.path_state(member, executor) {
             PathState::Missing(path) => Err(RebuildError::Nameless { devid, path }),
             PathState::Replaced if is_needed(member, executor) => Err(RebuildError::Needed(devid)),
             PathState::Replaced => self.open(member, request, executor),
             PathState::Same if state == MemberState::InSync => Err(RebuildError::InSync(devid)),
             PathState::Same => {
-                (self.rate, self.rests_until) = (rate, Instant::now());
+                (self.rate, self.rests_until) = (rate, executor.driver.now());
                 Ok(RebuildStart::Started)
             }
         }
@@ -205,17 +202,10 @@ impl Rebuild {
         self.replies.pop()
     }
 
-    /// A member was opened, or could not be.
-    pub fn on_bell(&mut self, driver: &mut Driver) {
-        if let Some(reopener) = &self.reopener {
-            reopener.on_bell(driver);
-        }
-    }
-
-    /// Whether what is at the address of a member is what is open as that.
-    pub fn address(&self, member: MemberIndex, executor: &Executor) -> PathState {
+    /// Compares the file at the path of a member with the open one.
+    pub fn path_state(&self, member: MemberIndex, executor: &Executor) -> PathState {
         let reopener = self.reopener.as_ref();
-        reopener.map_or(PathState::Same, |reopener| reopener.address(member, executor))
+        reopener.map_or(PathState::Same, |reopener| reopener.path_state(member, executor))
     }
 
     fn open(
@@ -226,7 +216,7 @@ impl Rebuild {
     ) -> Result<RebuildStart, RebuildError> {
         let size_bytes = executor.size_bytes(Target::Member(member));
         let reopener = self.reopener.as_mut().expect("only a member with an address is opened");
-        let begun = reopener.begin(member, size_bytes);
+        let begun = reopener.open(member, size_bytes);
         let devid = request.devid;
         begun.map_err(|error| RebuildError::NotBack { devid, why: error.to_string() })?;
         self.requests.push((member, request));
@@ -262,14 +252,14 @@ impl Rebuild {
     }
 
     fn start(&mut self, member: MemberIndex, rate: Option<u64>, executor: &mut Executor) {
+        (self.rate, self.rests_until) = (rate, executor.driver.now());
         let volume = executor.volume_mut().expect("its member is rebuilt");
         volume.set_member_state(member, MemberState::Rebuilding { recovered_bytes: 0 });
-        (self.rate, self.rests_until) = (rate, Instant::now());
     }
 
     /// Begins a step if there is something to do, and returns how long to wait for the next if it
     /// is only not time yet.
-    pub fn step(&mut self, executor: &mut Executor) -> Option<Duration> {
+    pub fn step(&mut self, executor: &mut Executor) -> Option<Nanos> {
         if self.under_way.is_some() || self.stopping {
             return None;
         }
@@ -278,14 +268,14 @@ impl Rebuild {
         }
         self.install(executor);
         let (member, from, until) = next(executor)?;
-        let now = Instant::now();
+        let now = executor.driver.now();
         if now < self.rests_until {
             return Some(self.rests_until - now);
         }
         let length = STEP_BYTES.min(until - from);
         self.under_way = Some((now, length));
         executor.submit(IoRequest {
-            token: Token::new(TOKEN_OWNER, 0),
+            token: Token::new(EventOwner::Rebuild, 0),
             target: Target::Volume,
             kind: RequestKind::Rebuild(member),
             offset: from,
@@ -299,8 +289,8 @@ impl Rebuild {
     /// A step ended.
     pub fn on_reply(&mut self, ended: IoReply, executor: &Executor) {
         let (began, length) = self.under_way.take().expect("a step was under way");
-        let now = Instant::now();
-        let least = self.rate.map_or(Duration::ZERO, |rate| pace(length, rate));
+        let now = executor.driver.now();
+        let least = self.rate.map_or(Nanos::ZERO, |rate| pace(length, rate));
         let rests_until = match ended.result {
             Err(_) => now + ERROR_PAUSE,
             Ok(()) if executor.is_idle() => now,
@@ -315,11 +305,11 @@ impl Rebuild {
     }
 }
 
-/// How long a step of this length takes at a rate in bytes a second; within a day, so that a clock
-/// can be set by it.
-fn pace(length: u64, rate: u64) -> Duration {
-    let seconds = length as f64 / rate.max(1) as f64;
-    Duration::from_secs_f64(seconds.min(86_400.0))
+/// How long a step of this length takes at a rate in bytes a second; at most a day.
+fn pace(length: u64, rate: u64) -> Nanos {
+    const DAY: Nanos = Nanos::from_secs(86_400);
+    let nanos = u128::from(length) * 1_000_000_000 / u128::from(rate.max(1));
+    u64::try_from(nanos).map_or(DAY, |nanos| Nanos(nanos).min(DAY))
 }
 
 fn is_failed(member: MemberIndex, executor: &Executor) -> bool {

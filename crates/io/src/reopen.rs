@@ -1,87 +1,85 @@
-//! Opening members again, beside the loop.
+//! Reopening members, without blocking the service.
 //!
-//! To open a device or to attach to a peer may take seconds, and clients do not wait for it: it is
-//! an errand (`blocking_worker.rs`). One member is opened at a time, in the order of the wishes.
+//! Opening a device or connecting to another machine may take seconds, so a [`BlockingWorker`] does
+//! it, one member at a time, in the order of the requests.
 
-use crate::assemble::MemberOpener;
 use crate::blocking_worker::BlockingWorker;
-use crate::driver::{Driver, Token};
+use crate::driver::{Driver, EventOwner, FileId, Token};
 use crate::executor::Executor;
-use crate::member::{FileId, Source};
+use crate::member::Source;
 use mirrorball_core::member::MemberIndex;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The owner of the token of the bell.
-pub const BELL_OWNER: u8 = 11;
+/// Opens the members of a volume again.
+pub trait OpenMember: Send + Sync {
+    /// Opens a member that holds `size_bytes` of the volume. Returns what to tell the user, too.
+    ///
+    /// # Errors
+    /// If the member cannot be opened, or cannot replace what was open; the text says why.
+    fn open_again(
+        &self,
+        member: MemberIndex,
+        size_bytes: u64,
+    ) -> Result<(Source, Vec<String>), String>;
 
-/// What is at the address of a member, beside what is open.
+    /// Compares the file at the path of a member with the open one.
+    fn path_state(&self, member: MemberIndex, open: Option<FileId>) -> PathState;
+}
+
+/// The file at the path of a member, compared with the open one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PathState {
-    /// The same, as far as one can tell without attaching to it.
+    /// It is the same file, or the member has no path.
     Same,
-    /// Another file.
+    /// It is another file.
     Replaced,
-    /// Nothing.
+    /// There is no file at this path.
     Missing(PathBuf),
 }
 
-/// A member that was opened again, or why it was not.
+/// A member that was opened, or why it could not be.
 pub struct ReopenedMember {
-    /// Which.
+    /// The member.
     pub member: MemberIndex,
-    /// What it is now, and what its owner should be told.
+    /// Its storage, and what to tell the user.
     pub result: Result<(Source, Vec<String>), String>,
 }
 
-/// See the page of this module.
+/// Opens members in the background.
 pub struct Reopener {
-    opener: Arc<MemberOpener>,
-    errands: BlockingWorker<ReopenedMember>,
+    opener: Arc<dyn OpenMember>,
+    worker: BlockingWorker<ReopenedMember>,
 }
 
 impl Reopener {
-    /// Nothing is being opened yet.
+    /// A reopener without requests.
     ///
     /// # Errors
-    /// If the system has no socket to spare.
-    pub fn new(opener: MemberOpener, driver: &mut Driver) -> io::Result<Reopener> {
-        let errands = BlockingWorker::new(Token::new(BELL_OWNER, 0), driver)?;
-        Ok(Reopener { opener: Arc::new(opener), errands })
+    /// If the process is out of file descriptors.
+    pub fn new(opener: Arc<dyn OpenMember>, driver: &mut Driver) -> io::Result<Reopener> {
+        let worker = BlockingWorker::new(Token::new(EventOwner::Reopen, 0), driver)?;
+        Ok(Reopener { opener, worker })
     }
 
-    /// Sets out to open a member, which holds `size_bytes` of the volume.
+    /// Queues a request to open a member that holds `size_bytes` of the volume.
     ///
     /// # Errors
-    /// If the system has no thread to spare.
-    pub fn begin(&mut self, member: MemberIndex, size_bytes: u64) -> io::Result<()> {
-        let opener = self.opener.clone();
-        self.errands.run(move || {
-            let mut notes = Vec::new();
-            let source = opener.open_again(member, size_bytes, &mut notes);
-            let result = source.map(|source| (source, notes)).map_err(|error| error.to_string());
-            ReopenedMember { member, result }
-        })
+    /// If the system cannot start a thread.
+    pub fn open(&mut self, member: MemberIndex, size_bytes: u64) -> io::Result<()> {
+        let opener = Arc::clone(&self.opener);
+        let task = move || ReopenedMember { member, result: opener.open_again(member, size_bytes) };
+        self.worker.run(task)
     }
 
     /// The next member that was opened, or could not be.
     pub fn poll(&self) -> Option<ReopenedMember> {
-        self.errands.poll()
+        self.worker.poll()
     }
 
-    /// The bell rang.
-    pub fn on_bell(&self, driver: &mut Driver) {
-        self.errands.listen(driver);
-    }
-
-    /// Whether what is at the address of a member is what is open as that.
-    pub fn address(&self, member: MemberIndex, executor: &Executor) -> PathState {
-        let Some(path) = self.opener.path(member) else { return PathState::Same };
-        match (FileId::at(&path), executor.file_id(member)) {
-            (None, _) => PathState::Missing(path),
-            (there, open) if there == open => PathState::Same,
-            (Some(_), _) => PathState::Replaced,
-        }
+    /// Compares the file at the path of a member with the open one.
+    pub fn path_state(&self, member: MemberIndex, executor: &Executor) -> PathState {
+        self.opener.path_state(member, executor.file_id(member))
     }
 }

@@ -1,41 +1,48 @@
-//! The loop of a running volume: executor, NBD server, FUSE files, ublk devices and control socket
-//! in one thread.
+//! The service: executor, exports and control socket of a running volume, in one thread.
+//!
+//! Each turn of the loop handles everything that can happen without waiting, sends what is queued,
+//! waits for events of the driver, and gives each event to its owner. All time comes from the
+//! driver, so the same loop runs in a simulation.
 
-use crate::assemble::MemberOpener;
-use crate::control::{self, Control, ServiceParts};
-use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Event, Handle, Token};
-use crate::executor::{self, Executor, IoReply};
-use crate::export::fuse::{self, Fuse};
-use crate::export::nbd::server::{self, Server};
-use crate::export::ublk::{self, Ublk};
-use crate::rebuild::{self, Rebuild};
-use crate::reopen::{self, Reopener};
+use crate::control::{Control, ServiceParts};
+use crate::driver::{Event, EventOwner, Handle, Token, Waker};
+use crate::executor::{Executor, IoReply};
+use crate::export::fuse::Fuse;
+use crate::export::nbd::server::Server;
+use crate::export::ublk::Ublk;
+use crate::rebuild::Rebuild;
+use crate::reopen::{OpenMember, Reopener};
+use mirrorball_core::units::Nanos;
 use rustix::process::{Resource, getrlimit, setrlimit};
-use std::io::{self, Write};
+use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// The owner of the token of the wake-up.
-const WAKE: u8 = 8;
+/// Time that a service waits, once it is stopped, for clients that do not receive their replies.
+const STOP_TIMEOUT: Nanos = Nanos::from_secs(10);
 
-/// How long a service that is stopped waits for clients that do not take their answers.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Ends a service from another thread, or from the handler of a signal.
+/// Stops a service from another thread or a signal handler.
 #[derive(Debug)]
-pub struct Stopper(UnixStream);
+pub struct Stopper(Waker);
 
 impl Stopper {
-    /// Lets the service finish what is under way, and end.
+    /// Makes the service finish the requests in flight, and end.
     pub fn stop(&self) {
-        // If that fails the service is gone already.
-        let _ = (&self.0).write(&[1]);
+        self.0.wake();
     }
 }
 
-/// A volume, or members, served.
+/// True while a service has something to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ServiceState {
+    /// It runs, or finishes requests.
+    Running,
+    /// It was stopped, and has ended.
+    Stopped,
+}
+
+/// A running volume, or running members, with everything that exports them.
 pub struct Service {
     executor: Executor,
     server: Server,
@@ -43,27 +50,25 @@ pub struct Service {
     ublk: Option<Ublk>,
     control: Option<Control>,
     rebuild: Rebuild,
-    wake: Handle,
-    wake_buffer: BufferKey,
-    /// When a service that is being stopped ends, whoever still has to be heard.
-    deadline: Option<Instant>,
+    stop: Handle,
+    /// When a service that is being stopped ends even if clients have not received their replies.
+    deadline: Option<Nanos>,
+    /// Events of a turn.
+    events: Vec<Event>,
 }
 
 impl Service {
-    /// A service, and what ends it.
+    /// A service, and its stopper.
     ///
     /// # Errors
-    /// If the system has no socket to spare.
+    /// If the process is out of file descriptors.
     pub fn new(
         mut executor: Executor,
         server: Server,
         control: Option<Control>,
     ) -> io::Result<(Service, Stopper)> {
-        let (ours, theirs) = UnixStream::pair()?;
-        let wake = executor.driver.adopt(ours.into())?;
-        let wake_buffer = executor.driver.buffers.acquire(1);
-        let token = Token::new(WAKE, 0);
-        executor.driver.receive(token, wake, Slice::data(wake_buffer, 0, 1));
+        let waker = Waker::new()?;
+        let stop = executor.driver.add_waker(Token::new(EventOwner::Stop, 0), &waker)?;
         let rebuild = Rebuild::new(&mut executor);
         let service = Service {
             executor,
@@ -72,181 +77,213 @@ impl Service {
             ublk: None,
             control,
             rebuild,
-            wake,
-            wake_buffer,
+            stop,
             deadline: None,
+            events: Vec::new(),
         };
-        Ok((service, Stopper(theirs)))
+        Ok((service, Stopper(waker)))
     }
 
-    /// Opens members again by this before they are rebuilt.
+    /// Opens members with this before they are rebuilt.
     ///
     /// # Errors
-    /// If the system has no socket to spare.
-    pub fn with_opener(mut self, opener: Option<MemberOpener>) -> io::Result<Service> {
+    /// If the process is out of file descriptors.
+    pub fn with_opener(mut self, opener: Option<Arc<dyn OpenMember>>) -> io::Result<Service> {
         let driver = &mut self.executor.driver;
         let reopener = opener.map(|opener| Reopener::new(opener, driver)).transpose()?;
         self.rebuild = self.rebuild.with_reopener(reopener);
         Ok(self)
     }
 
-    /// Serves these files, too.
+    /// Exports these files, too.
     pub fn with_fuse(self, fuse: Option<Fuse>) -> Service {
         Service { fuse, ..self }
     }
 
-    /// Serves these block devices, too.
+    /// Exports these block devices, too.
     pub fn with_ublk(self, ublk: Option<Ublk>) -> Service {
         Service { ublk, ..self }
     }
 
-    /// What the owner should be told of how it ended, a line each.
+    /// What to tell the user at the end, a line each.
     pub fn last_notes(&self) -> Vec<String> {
         let files = self.fuse.as_ref().and_then(Fuse::teardown_note);
         let devices = self.ublk.as_ref().map(Ublk::teardown_notes).unwrap_or_default();
         files.into_iter().chain(devices).collect()
     }
 
-    /// What was driven.
+    /// The executor.
     pub fn executor(&self) -> &Executor {
         &self.executor
     }
 
-    /// Serves until it is stopped; what was under way then is finished first. Only for clients
-    /// that do not take their answers there is an end to waiting.
+    /// Runs until the service is stopped and the requests in flight are done. Clients that do not
+    /// receive their replies are waited for at most 10 s.
     ///
     /// # Errors
     /// If the driver fails.
     pub fn run(&mut self) -> io::Result<()> {
-        // Waits end when they should, not up to 50 us later. Without it models are merely late.
+        // Without it timers may expire 50 us late, which makes models late.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let mut done = Vec::new();
-        loop {
-            let rest = self.settle();
-            if let Some(deadline) = self.deadline {
-                let unmounted = self.fuse.as_ref().is_none_or(Fuse::is_over);
-                let removed = self.ublk.as_ref().is_none_or(Ublk::is_over);
-                let gone = self.server.is_over() && unmounted && removed;
-                let over = gone && self.executor.is_idle();
-                if over || Instant::now() >= deadline {
-                    return Ok(());
-                }
-            }
-            let stop = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
-            let patience = [rest, stop].into_iter().flatten().min();
-            if let Err(error) = self.executor.wait(patience, &mut done) {
-                // Nobody answers any more, and whoever waits for a file must not wait for ever.
-                if let Some(fuse) = &self.fuse {
-                    fuse.abort();
-                }
-                return Err(error);
-            }
-            for done in done.drain(..) {
-                self.dispatch(done);
-            }
-        }
+        while self.turn(None)? == ServiceState::Running {}
+        Ok(())
     }
 
-    /// Lets everything happen that can without waiting; returns how long a rebuild or a listener
-    /// rests.
-    fn settle(&mut self) -> Option<Duration> {
-        let rest = loop {
-            let rest = self.rebuild.step(&mut self.executor);
-            self.executor.turn();
-            let mut ended = false;
-            while let Some(end) = self.executor.poll_reply() {
-                self.end(end);
-                ended = true;
+    /// Does everything that can be done now, waits for events for at most `timeout`, and handles
+    /// them.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn turn(&mut self, timeout: Option<Nanos>) -> io::Result<ServiceState> {
+        let timer = self.settle();
+        let mut stop = None;
+        if let Some(deadline) = self.deadline {
+            let now = self.executor.driver.now();
+            if self.is_done() || now >= deadline {
+                return Ok(ServiceState::Stopped);
             }
-            if !ended {
-                break rest;
+            stop = Some(deadline - now);
+        }
+        let timeout = [timer, stop, timeout].into_iter().flatten().min();
+        let timeout = timeout.map(|timeout| Duration::from_nanos(timeout.0));
+        let mut events = std::mem::take(&mut self.events);
+        if let Err(error) = self.executor.wait(timeout, &mut events) {
+            // Programs that use the files would wait forever for replies.
+            if let Some(fuse) = &self.fuse {
+                fuse.abort();
+            }
+            return Err(error);
+        }
+        for event in events.drain(..) {
+            self.dispatch(event);
+        }
+        self.events = events;
+        Ok(ServiceState::Running)
+    }
+
+    /// True if nothing is left to finish.
+    fn is_done(&self) -> bool {
+        self.server.is_over()
+            && self.fuse.as_ref().is_none_or(Fuse::is_over)
+            && self.ublk.as_ref().is_none_or(Ublk::is_over)
+            && self.executor.is_idle()
+    }
+
+    /// Does everything that needs no waiting; returns how long until the next timer of the rebuild
+    /// or a listener.
+    fn settle(&mut self) -> Option<Nanos> {
+        let rebuild = loop {
+            let timer = self.rebuild.step(&mut self.executor);
+            self.executor.turn();
+            let mut has_replies = false;
+            while let Some(reply) = self.executor.poll_reply() {
+                self.dispatch_reply(reply);
+                has_replies = true;
+            }
+            if !has_replies {
+                break timer;
             }
         };
         while let Some((client, result)) = self.rebuild.poll_reply() {
-            asked(&mut self.control).reply_later(client, result, &mut self.executor);
+            owner(&mut self.control).reply_later(client, result, &mut self.executor);
         }
         self.server.flush(&mut self.executor);
         let executor = &mut self.executor;
         let server = self.server.listen_again(executor);
         let control = self.control.as_mut().and_then(|control| control.listen_again(executor));
-        [rest, server, control].into_iter().flatten().min()
+        [rebuild, server, control].into_iter().flatten().min()
     }
 
-    /// The end of an order belongs to whoever gave it.
+    /// Gives a reply of the executor to the part that sent the request.
     #[inline]
-    fn end(&mut self, end: IoReply) {
+    fn dispatch_reply(&mut self, reply: IoReply) {
         let executor = &mut self.executor;
-        match end.token.owner() {
-            rebuild::TOKEN_OWNER => self.rebuild.on_reply(end, executor),
-            fuse::ORDER_OWNER => asked(&mut self.fuse).on_reply(end, executor),
-            ublk::ORDER_OWNER => asked(&mut self.ublk).on_reply(end, executor),
-            _ => self.server.on_reply(end, executor),
+        match reply.token.owner() {
+            EventOwner::NbdRequest => self.server.on_reply(reply, executor),
+            EventOwner::Rebuild => self.rebuild.on_reply(reply, executor),
+            EventOwner::FuseRequest => owner(&mut self.fuse).on_reply(reply, executor),
+            EventOwner::UblkRequest => owner(&mut self.ublk).on_reply(reply, executor),
+            EventOwner::MemberFile
+            | EventOwner::RemoteReceive
+            | EventOwner::RemoteSend
+            | EventOwner::RemoteConnect
+            | EventOwner::Reopen
+            | EventOwner::NbdAccept
+            | EventOwner::NbdReceive
+            | EventOwner::NbdSend
+            | EventOwner::NbdExternal
+            | EventOwner::NbdBlockStatus
+            | EventOwner::ControlAccept
+            | EventOwner::ControlReceive
+            | EventOwner::ControlSend
+            | EventOwner::FuseCall
+            | EventOwner::UblkCommand
+            | EventOwner::UblkTeardown
+            | EventOwner::Stop => unreachable!("sends no requests: {:?}", reply.token),
         }
     }
 
-    fn dispatch(&mut self, done: Event) {
-        let owner = done.token.owner();
-        if executor::owns(done.token) {
-            self.executor.on_event(&done);
-        } else if server::TOKEN_OWNERS.contains(&owner) {
-            self.server.on_event(done, &mut self.executor);
-        } else if control::TOKEN_OWNERS.contains(&owner) {
-            let control = asked(&mut self.control);
-            let (executor, server) = (&mut self.executor, &self.server);
-            control.on_event(done, ServiceParts { executor, server, rebuild: &mut self.rebuild });
-        } else if owner == reopen::BELL_OWNER {
-            self.rebuild.on_bell(&mut self.executor.driver);
-        } else if owner == fuse::BELL_OWNER {
-            asked(&mut self.fuse).on_event(&done, &mut self.executor);
-        } else if [ublk::COMMAND_OWNER, ublk::BELL_OWNER].contains(&owner) {
-            asked(&mut self.ublk).on_event(&done, &mut self.executor);
-        } else if owner == WAKE && self.deadline.is_none() {
-            self.deadline = Some(Instant::now() + STOP_PATIENCE);
-            self.server.stop(&mut self.executor);
-            self.rebuild.stop();
-            if let Some(fuse) = &mut self.fuse {
-                fuse.stop();
+    /// Gives an event of the driver to its owner.
+    #[inline]
+    fn dispatch(&mut self, event: Event) {
+        let executor = &mut self.executor;
+        match event.token.owner() {
+            EventOwner::MemberFile
+            | EventOwner::RemoteReceive
+            | EventOwner::RemoteSend
+            | EventOwner::RemoteConnect => executor.on_event(&event),
+            EventOwner::NbdAccept
+            | EventOwner::NbdReceive
+            | EventOwner::NbdSend
+            | EventOwner::NbdExternal
+            | EventOwner::NbdBlockStatus => self.server.on_event(event, executor),
+            EventOwner::ControlAccept | EventOwner::ControlReceive | EventOwner::ControlSend => {
+                let (server, rebuild) = (&self.server, &mut self.rebuild);
+                let parts = ServiceParts { executor, server, rebuild };
+                owner(&mut self.control).on_event(event, parts);
             }
-            if let Some(ublk) = &mut self.ublk {
-                ublk.stop();
-            }
-            if let Some(control) = &mut self.control {
-                control.stop(&mut self.executor);
-            }
-            self.executor.driver.close(self.wake);
-            self.executor.driver.buffers.release(self.wake_buffer);
+            // The next turn takes the member from the rebuild's worker.
+            EventOwner::Reopen => {}
+            EventOwner::FuseCall => owner(&mut self.fuse).on_event(executor),
+            EventOwner::UblkCommand => owner(&mut self.ublk).on_event(&event, executor),
+            // The next turn sees that the teardown is done.
+            EventOwner::UblkTeardown => {}
+            EventOwner::Stop => self.stop(),
+            EventOwner::Rebuild
+            | EventOwner::NbdRequest
+            | EventOwner::FuseRequest
+            | EventOwner::UblkRequest => unreachable!("no operation: {:?}", event.token),
         }
+    }
+
+    fn stop(&mut self) {
+        let executor = &mut self.executor;
+        self.deadline = Some(executor.driver.now() + STOP_TIMEOUT);
+        self.server.stop(executor);
+        self.rebuild.stop();
+        if let Some(fuse) = &mut self.fuse {
+            fuse.stop();
+        }
+        if let Some(ublk) = &mut self.ublk {
+            ublk.stop();
+        }
+        if let Some(control) = &mut self.control {
+            control.stop(executor);
+        }
+        executor.driver.close(self.stop);
     }
 }
 
-/// Whoever an end belongs to.
-fn asked<T>(door: &mut Option<T>) -> &mut T {
-    door.as_mut().expect("it started what ended")
+/// The part that an event belongs to.
+fn owner<T>(part: &mut Option<T>) -> &mut T {
+    part.as_mut().expect("a part that started an operation is there")
 }
 
-/// Lets this process have as many open files as it may, and returns how many that is.
+/// Raises the limit of open files to the maximum; returns the limit.
 pub fn raise_limits() -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     // If it fails, the limit is what it was.
     let _ = setrlimit(Resource::Nofile, limit);
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_token_has_one_owner_at_most() {
-        let nbd = server::TOKEN_OWNERS.into_iter().chain(control::TOKEN_OWNERS);
-        let files = [fuse::BELL_OWNER, fuse::ORDER_OWNER];
-        let devices = [ublk::COMMAND_OWNER, ublk::ORDER_OWNER, ublk::BELL_OWNER];
-        let others = [rebuild::TOKEN_OWNER, reopen::BELL_OWNER, WAKE];
-        let owners: Vec<u8> = nbd.chain(files).chain(devices).chain(others).collect();
-        for (index, &owner) in owners.iter().enumerate() {
-            assert!(!owners[..index].contains(&owner), "{owner}");
-            assert!(!executor::owns(Token::new(owner, 0)), "{owner}");
-        }
-    }
 }

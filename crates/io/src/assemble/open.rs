@@ -1,20 +1,22 @@
 //! Opening the members that an array file names: local ones, and those of other machines.
 
 use super::AssembleError;
-use crate::driver::read_aligned;
+use crate::driver::{FileId, read_aligned};
 use crate::member::Source;
 use crate::member::file::{Caching, OpenOptions, RealMember};
 use crate::member::remote::peer::Peer;
 use crate::nbd_protocol::uri::NbdUri;
 use crate::nbd_protocol::wire::transmission_flag;
+use crate::reopen::{OpenMember, PathState};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource, MemberSpec};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Opens members: when a volume is assembled, and again when one of them is to be rebuilt.
-pub struct MemberOpener {
+pub(super) struct MemberOpener {
     members: Vec<MemberSpec>,
     /// The array file, whose folder relative paths count from.
     array_file: String,
@@ -43,7 +45,7 @@ impl Open {
     pub(super) fn block_bytes(&self) -> u64 {
         match self {
             Open::Real(real) => real.block_bytes,
-            Open::Remote(peer) => peer.attached.block_bytes.into(),
+            Open::Remote(peer) => peer.export.block_bytes.into(),
         }
     }
 
@@ -59,7 +61,7 @@ impl Open {
 
     pub(super) fn source(self) -> Source {
         match self {
-            Open::Real(real) => Source::Real(real),
+            Open::Real(real) => Source::Real(real.into()),
             Open::Remote(peer) => Source::Remote(peer),
         }
     }
@@ -88,8 +90,8 @@ impl Open {
                 queue_depth: real.queue_depth,
             },
             Open::Remote(peer) => Traits {
-                size_bytes: peer.attached.size_bytes,
-                rotational: peer.attached.can(transmission_flag::ROTATIONAL),
+                size_bytes: peer.export.size_bytes,
+                rotational: peer.export.can(transmission_flag::ROTATIONAL),
                 optimal_io_bytes: 0,
                 queue_depth: None,
             },
@@ -123,8 +125,8 @@ impl MemberOpener {
             MemberSource::Path(path) => Open::Real(self.open_path(member, path, notes)?),
             MemberSource::Uri(text) => {
                 let uri = NbdUri::parse(text)?;
-                match Peer::open(&uri) {
-                    Ok(peer) => Open::Remote(Peer { patience: self.peer_timeout, ..peer }),
+                match Peer::open(Arc::new(uri.clone())) {
+                    Ok(peer) => Open::Remote(Peer { timeout: self.peer_timeout, ..peer }),
                     Err(error) => {
                         return Err(AssembleError::Attach { uri: Box::new(uri), error });
                     }
@@ -146,7 +148,7 @@ impl MemberOpener {
     ///
     /// # Errors
     /// If it cannot be opened, or cannot take the place of what it was.
-    pub fn open_again(
+    fn open_replacement(
         &self,
         member: MemberIndex,
         size_bytes: u64,
@@ -173,7 +175,7 @@ impl MemberOpener {
     }
 
     /// Where a local member is.
-    pub fn path(&self, member: MemberIndex) -> Option<PathBuf> {
+    fn path(&self, member: MemberIndex) -> Option<PathBuf> {
         match &self.members[member.get()].source {
             MemberSource::Path(path) => Some(self.resolve(path)),
             MemberSource::Uri(_) | MemberSource::Model(_) => None,
@@ -209,5 +211,26 @@ impl MemberOpener {
     /// As those of model files do, a path counts from the folder of the array file.
     fn resolve(&self, path: &Path) -> PathBuf {
         Path::new(&self.array_file).with_file_name("").join(path)
+    }
+}
+
+impl OpenMember for MemberOpener {
+    fn open_again(
+        &self,
+        member: MemberIndex,
+        size_bytes: u64,
+    ) -> Result<(Source, Vec<String>), String> {
+        let mut notes = Vec::new();
+        let source = self.open_replacement(member, size_bytes, &mut notes);
+        source.map(|source| (source, notes)).map_err(|error| error.to_string())
+    }
+
+    fn path_state(&self, member: MemberIndex, open: Option<FileId>) -> PathState {
+        let Some(path) = self.path(member) else { return PathState::Same };
+        match FileId::at(&path) {
+            None => PathState::Missing(path),
+            found if found == open => PathState::Same,
+            Some(_) => PathState::Replaced,
+        }
     }
 }

@@ -95,7 +95,7 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> Value {
         "connections": server.connections(),
         "exports": exports.collect::<Value>(),
         "backend": executor.driver.backend().to_string(),
-        "uptime_s": executor.clock().now().as_secs_f64(),
+        "uptime_s": executor.driver.now().as_secs_f64(),
     })
 }
 
@@ -129,7 +129,7 @@ fn misplaced(parts: &ServiceParts<'_>) -> Value {
     let Some(volume) = parts.executor.volume() else { return json!([]) };
     let working = volume.members().iter().filter(|(_, it)| it.state != MemberState::Failed);
     let misplaced = working.filter_map(|(index, member)| {
-        let at_path = match parts.rebuild.address(index, parts.executor) {
+        let at_path = match parts.rebuild.path_state(index, parts.executor) {
             PathState::Same => return None,
             PathState::Replaced => "another file",
             PathState::Missing(_) => "nothing",

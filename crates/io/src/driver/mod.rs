@@ -12,7 +12,7 @@
 //! is started (`at_once.rs`), and is told of by the next wait like everything else.
 //!
 //! The driver owns memory ([`buffers`]) and descriptors, so neither can go away under an operation
-//! in operation. Operations that the kernel cut short are continued here: a read ends with fewer
+//! in flight. Operations that the kernel cut short are continued here: a read ends with fewer
 //! bytes than asked only at the end of its file.
 //!
 //! Non-goals: what the bytes mean.
@@ -20,20 +20,33 @@
 mod at_once;
 pub mod buffers;
 pub mod device;
+mod endpoint;
+mod operation;
 mod pool;
 mod ring;
+pub mod sim;
 #[cfg(test)]
 mod tests;
+mod token;
+mod waker;
 
-use buffers::{BufferKey, Buffers, Slice, Use};
+pub(crate) use endpoint::read_aligned;
+pub use endpoint::{BackendKind, Endpoint, FileId};
+pub use operation::{Command, Event, Handle, Output};
+pub use token::{EventOwner, Token};
+pub use waker::Waker;
+
+use buffers::{Buffers, Slice};
+use endpoint::Resource;
 use mirrorball_core::slab::Slab;
+use mirrorball_core::units::Nanos;
+use operation::{Operation, OperationKind};
 use pool::Pool;
 use ring::Ring;
 use rustix::io::Errno;
-use rustix::net::Shutdown;
-use std::fmt;
+use sim::{ObjectId, Simulation};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,117 +57,23 @@ pub const SLICES_MAX: usize = 64;
 /// take two, and a client that never pauses must not hide the others.
 const HASTY_WAITS_MAX: u32 = 4;
 
-/// How long a driver that is dropped waits for what is in operation.
+/// How long a driver that is dropped waits for what is in flight.
 const DROP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Names an operation; chosen by whoever starts it and given back with its end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Token(pub u64);
-
-impl Token {
-    /// A token of the part of the program called `owner`, for its own number `key`.
-    #[inline]
-    pub const fn new(owner: u8, key: u32) -> Token {
-        Token((owner as u64) << 32 | key as u64)
-    }
-
-    /// Who started the operation.
-    #[inline]
-    pub const fn owner(self) -> u8 {
-        (self.0 >> 32) as u8
-    }
-
-    /// The owner's number.
-    #[inline]
-    pub const fn key(self) -> u32 {
-        self.0 as u32
-    }
-}
-
-/// Names a descriptor that the driver owns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Handle(u32);
-
-/// The end of an operation.
-#[derive(Debug)]
-pub struct Event {
-    /// As given at its start.
-    pub token: Token,
-    /// What came of it.
-    pub result: Result<Output, Errno>,
-}
-
-/// What an operation brought.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Output {
-    /// A number of bytes; zero where none were asked for.
-    Bytes(usize),
-    /// A connection.
-    Connection(Handle),
-}
-
-/// A command to a device, of a kind that only its own driver understands. What the kernel gets are
-/// 16 bytes: the head, and the address of the slice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Command {
-    /// Its number.
-    pub code: u32,
-    /// What its first 8 bytes say.
-    pub head: [u8; 8],
-    /// Memory that the device may read and change until the command ends.
-    pub slice: Slice,
-}
-
-/// Which backend does the work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BackendKind {
-    /// io_uring.
-    Ring,
-    /// Threads and `poll`.
-    Threads,
-}
-
-impl fmt::Display for BackendKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            BackendKind::Ring => "io_uring",
-            BackendKind::Threads => "threads (preadv and pwritev)",
-        })
-    }
-}
-
-/// What an operation does. The length of a slice shrinks as the kernel gets on with it.
-enum OperationKind {
-    Accept,
-    Receive(Slice),
-    Send(Vec<Slice>),
-    Read { offset: u64, slice: Slice },
-    Write { offset: u64, slice: Slice },
-    Sync,
-    Discard { offset: u64, length: u64 },
-    Command(Command),
-}
-
-struct Operation {
-    token: Token,
-    handle: Handle,
-    kind: OperationKind,
-    /// Bytes that earlier parts of the operation moved.
-    moved: usize,
-}
-
 struct Descriptor {
-    /// Shared with the threads that work on it.
-    fd: Arc<OwnedFd>,
+    resource: Resource,
     in_flight: u32,
     closing: bool,
     /// Whether it is worth asking the page cache first.
     cached: bool,
+    /// The waker whose eventfd it is.
+    waker: Option<Waker>,
 }
 
 enum Backend {
     Ring(Box<Ring>),
     Threads(Pool),
+    Simulated(Simulation),
 }
 
 /// The kernel, as one thread sees it.
@@ -164,6 +83,7 @@ pub struct Driver {
     descriptors: Slab<u32, Descriptor>,
     operations: Slab<u32, Operation>,
     backend: Backend,
+    start: Instant,
     /// What ended when it was started, until the next wait.
     ended: Vec<(u32, Result<usize, Errno>)>,
     /// How many waits in a row told only of that.
@@ -181,21 +101,48 @@ impl Driver {
         let (backend, refusal) = match wanted {
             Some(BackendKind::Ring) => (Backend::Ring(Box::new(Ring::new()?)), None),
             Some(BackendKind::Threads) => (Backend::Threads(Pool::new()?), None),
+            Some(BackendKind::Simulated) => return Err(io::ErrorKind::Unsupported.into()),
             None => match Ring::new() {
                 Ok(ring) => (Backend::Ring(Box::new(ring)), None),
                 Err(error) => (Backend::Threads(Pool::new()?), Some(error)),
             },
         };
-        let driver = Driver {
+        Ok((Driver::with_backend(backend), refusal))
+    }
+
+    /// The driver of a simulated world, which has no other.
+    pub fn simulated(simulation: &Simulation) -> Driver {
+        Driver::with_backend(Backend::Simulated(simulation.clone()))
+    }
+
+    fn with_backend(backend: Backend) -> Driver {
+        Driver {
             buffers: Buffers::default(),
             descriptors: Slab::default(),
             operations: Slab::default(),
             backend,
+            start: Instant::now(),
             ended: Vec::new(),
             hasty_waits: 0,
             spare_lists: Vec::new(),
-        };
-        Ok((driver, refusal))
+        }
+    }
+
+    /// The time since the driver was made: monotonic, or that of the simulation.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        match &self.backend {
+            Backend::Simulated(simulation) => simulation.now(),
+            Backend::Ring(_) | Backend::Threads(_) => Nanos(self.start.elapsed().as_nanos() as u64),
+        }
+    }
+
+    /// The simulation that the driver belongs to.
+    pub(crate) fn simulation(&self) -> Option<&Simulation> {
+        match &self.backend {
+            Backend::Simulated(simulation) => Some(simulation),
+            Backend::Ring(_) | Backend::Threads(_) => None,
+        }
     }
 
     /// Which backend works.
@@ -203,6 +150,7 @@ impl Driver {
         match self.backend {
             Backend::Ring(_) => BackendKind::Ring,
             Backend::Threads(_) => BackendKind::Threads,
+            Backend::Simulated(_) => BackendKind::Simulated,
         }
     }
 
@@ -217,37 +165,86 @@ impl Driver {
             rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK)?;
         }
         let cached = at_once::is_cached(&fd);
-        let fd = Arc::new(fd);
-        let descriptor = Descriptor { fd: fd.clone(), in_flight: 0, closing: false, cached };
-        let handle = Handle(self.descriptors.insert(descriptor));
-        if let Backend::Ring(ring) = &mut self.backend {
-            ring.register(handle, &fd);
-        }
-        Ok(handle)
+        Ok(self.insert(Resource::Fd(Arc::new(fd)), cached))
     }
 
-    /// How long a file is now.
+    /// Takes a file or socket over.
+    ///
+    /// # Errors
+    /// If its mode cannot be set.
+    pub fn adopt_endpoint(&mut self, endpoint: Endpoint) -> io::Result<Handle> {
+        match endpoint {
+            Endpoint::Fd(fd) => self.adopt(fd),
+            Endpoint::Simulated(object) => Ok(self.insert(Resource::Simulated(object), false)),
+        }
+    }
+
+    fn insert(&mut self, resource: Resource, cached: bool) -> Handle {
+        let descriptor = Descriptor { resource, in_flight: 0, closing: false, cached, waker: None };
+        let handle = Handle(self.descriptors.insert(descriptor));
+        if let (Backend::Ring(ring), Resource::Fd(fd)) =
+            (&mut self.backend, &self.descriptors.get(handle.0).resource)
+        {
+            ring.register(handle, fd);
+        }
+        handle
+    }
+
+    /// The length of a file.
     ///
     /// # Errors
     /// As `fstat`.
     pub fn size_bytes(&self, file: Handle) -> Result<u64, Errno> {
-        Ok(rustix::fs::fstat(&self.descriptors.get(file.0).fd)?.st_size as u64)
+        match (&self.descriptors.get(file.0).resource, &self.backend) {
+            (Resource::Fd(fd), _) => Ok(rustix::fs::fstat(fd)?.st_size as u64),
+            (Resource::Simulated(object), Backend::Simulated(simulation)) => {
+                Ok(simulation.size_bytes(*object))
+            }
+            (Resource::Simulated(_), _) => Err(Errno::BADF),
+        }
     }
 
-    /// A file for whoever asks about it beside the driver; it stays open for that long.
-    pub(crate) fn share(&self, file: Handle) -> Arc<OwnedFd> {
-        self.descriptors.get(file.0).fd.clone()
+    /// The identity of an open file, if the system knows it.
+    pub fn file_id(&self, file: Handle) -> Option<FileId> {
+        match &self.descriptors.get(file.0).resource {
+            Resource::Fd(fd) => rustix::fs::fstat(fd).ok().map(FileId::of),
+            Resource::Simulated(object) => {
+                Some(FileId { device: u64::MAX, inode: object.number() })
+            }
+        }
     }
 
-    /// Closes a descriptor as soon as nothing of it is in operation. What waits on a socket ends now.
+    /// A file, for use outside of the driver; it stays open for that long. `None` if it is
+    /// simulated.
+    pub(crate) fn share(&self, file: Handle) -> Option<Arc<OwnedFd>> {
+        match &self.descriptors.get(file.0).resource {
+            Resource::Fd(fd) => Some(fd.clone()),
+            Resource::Simulated(_) => None,
+        }
+    }
+
+    /// Closes a descriptor as soon as nothing of it is in flight. What waits on a socket ends now.
     pub fn close(&mut self, handle: Handle) {
         let descriptor = self.descriptors.get_mut(handle.0);
         descriptor.closing = true;
         if descriptor.in_flight == 0 {
             return self.forget(handle);
         }
-        // A file is no socket, and its operations end by themselves.
-        let _ = rustix::net::shutdown(descriptor.fd.as_fd(), Shutdown::Both);
+        if let Some(waker) = &descriptor.waker {
+            return waker.wake();
+        }
+        self.descriptors.get(handle.0).resource.shut_down(self.simulation());
+    }
+
+    /// Reports an event with this token each time the waker is set, until the handle is closed.
+    ///
+    /// # Errors
+    /// If the mode of its descriptor cannot be set.
+    pub fn add_waker(&mut self, token: Token, waker: &Waker) -> io::Result<Handle> {
+        let handle = self.insert(Resource::Fd(waker.eventfd().clone()), false);
+        self.descriptors.get_mut(handle.0).waker = Some(waker.clone());
+        self.start(token, handle, OperationKind::Wake(waker.clone()));
+        Ok(handle)
     }
 
     /// Waits for a connection on a listening socket.
@@ -297,7 +294,7 @@ impl Driver {
         self.start(token, device, OperationKind::Command(command));
     }
 
-    /// How many operations are in operation.
+    /// How many operations are in flight.
     pub fn in_flight(&self) -> usize {
         self.operations.len()
     }
@@ -317,6 +314,9 @@ impl Driver {
             match &mut self.backend {
                 Backend::Ring(ring) => ring.wait(patience, &mut ended)?,
                 Backend::Threads(pool) => pool.wait(patience, &mut self.buffers, &mut ended)?,
+                Backend::Simulated(simulation) => {
+                    simulation.wait(patience, &mut self.buffers, &mut ended)?;
+                }
             }
         }
         for (key, result) in ended.drain(..) {
@@ -331,7 +331,7 @@ impl Driver {
         let descriptor = self.descriptors.get_mut(handle.0);
         assert!(!descriptor.closing, "nothing is started on what is being closed");
         descriptor.in_flight += 1;
-        self.each_use(&kind, Buffers::begin_use);
+        kind.each_use(&mut self.buffers, Buffers::begin_use);
         let result = self.attempt(handle, &kind);
         let key = self.operations.insert(Operation { token, handle, kind, moved: 0 });
         match result {
@@ -348,10 +348,11 @@ impl Driver {
         kind: &OperationKind,
     ) -> Option<Result<usize, Errno>> {
         let descriptor = self.descriptors.get_mut(handle);
+        let Resource::Fd(fd) = &descriptor.resource else { return None };
         let result = match kind {
-            OperationKind::Send(list) => at_once::send(&descriptor.fd, list, &self.buffers),
+            OperationKind::Send(list) => at_once::send(fd, list, &self.buffers),
             OperationKind::Read { offset, slice } if descriptor.cached => {
-                at_once::read(&descriptor.fd, *offset, self.buffers.target(*slice))
+                at_once::read(fd, *offset, self.buffers.target(*slice))
             }
             _ => return None,
         };
@@ -368,12 +369,21 @@ impl Driver {
     #[inline]
     fn push(&mut self, key: u32) {
         let operation = self.operations.get(key);
-        let fd = &self.descriptors.get(operation.handle.0).fd;
-        match &mut self.backend {
-            Backend::Ring(ring) => {
+        let resource = &self.descriptors.get(operation.handle.0).resource;
+        match (&mut self.backend, resource) {
+            (Backend::Ring(ring), Resource::Fd(fd)) => {
                 ring.push(key, operation.handle, fd, &operation.kind, &mut self.buffers);
             }
-            Backend::Threads(pool) => pool.push(key, fd, &operation.kind, &self.buffers),
+            (Backend::Threads(pool), Resource::Fd(fd)) => {
+                pool.push(key, fd, &operation.kind, &self.buffers);
+            }
+            (Backend::Simulated(simulation), Resource::Fd(_)) => {
+                simulation.push(key, None, &operation.kind);
+            }
+            (Backend::Simulated(simulation), Resource::Simulated(object)) => {
+                simulation.push(key, Some(*object), &operation.kind);
+            }
+            (_, Resource::Simulated(_)) => unreachable!("only a simulation has simulated files"),
         }
     }
 
@@ -383,16 +393,24 @@ impl Driver {
         let operation = self.operations.get_mut(key);
         if let Ok(moved) = result
             && moved > 0
-            && !matches!(operation.kind, OperationKind::Accept)
+            && !matches!(operation.kind, OperationKind::Accept | OperationKind::Wake(_))
         {
             operation.moved += moved;
-            if advance(&mut operation.kind, moved) {
+            if operation.kind.advance(moved) {
                 return self.push(key);
             }
         }
+        if let OperationKind::Wake(waker) = &operation.kind
+            && !self.descriptors.get(operation.handle.0).closing
+        {
+            waker.clear();
+            done.push(Event { token: operation.token, result: Ok(Output::Woken) });
+            return self.push(key);
+        }
+        let is_waker = matches!(operation.kind, OperationKind::Wake(_));
         let Operation { token, handle, kind, moved } =
             self.operations.remove(key).expect("an operation ends once");
-        self.each_use(&kind, Buffers::end_use);
+        kind.each_use(&mut self.buffers, Buffers::end_use);
         let accepts = matches!(kind, OperationKind::Accept);
         if let OperationKind::Send(mut list) = kind {
             list.clear();
@@ -408,46 +426,45 @@ impl Driver {
             Ok(_) => Ok(Output::Bytes(moved)),
             Err(errno) => Err(errno),
         };
-        done.push(Event { token, result });
+        if !is_waker {
+            done.push(Event { token, result });
+        }
     }
 
     fn forget(&mut self, handle: Handle) {
         if let Backend::Ring(ring) = &mut self.backend {
             ring.unregister(handle);
         }
-        self.descriptors.remove(handle.0);
+        if let Some(Descriptor { resource: resource @ Resource::Simulated(_), .. }) =
+            self.descriptors.remove(handle.0)
+        {
+            resource.shut_down(self.simulation());
+        }
     }
 
     fn adopt_accepted(&mut self, number: usize) -> Result<Output, Errno> {
-        let handle = self.adopt(ring::own_accepted(number)).map_err(|_| Errno::CONNABORTED)?;
+        let endpoint = match &self.backend {
+            Backend::Simulated(_) => Endpoint::Simulated(ObjectId::from_number(number)),
+            Backend::Ring(_) | Backend::Threads(_) => Endpoint::Fd(ring::own_accepted(number)),
+        };
+        let handle = self.adopt_endpoint(endpoint).map_err(|_| Errno::CONNABORTED)?;
         Ok(Output::Connection(handle))
-    }
-
-    #[inline]
-    fn each_use(&mut self, kind: &OperationKind, act: fn(&mut Buffers, BufferKey, Use)) {
-        match kind {
-            OperationKind::Receive(slice)
-            | OperationKind::Read { slice, .. }
-            | OperationKind::Command(Command { slice, .. }) => {
-                act(&mut self.buffers, slice.buffer, Use::Target);
-            }
-            OperationKind::Write { slice, .. } => act(&mut self.buffers, slice.buffer, Use::Source),
-            OperationKind::Send(list) => {
-                for slice in list {
-                    act(&mut self.buffers, slice.buffer, Use::Source);
-                }
-            }
-            OperationKind::Accept | OperationKind::Sync | OperationKind::Discard { .. } => {}
-        }
     }
 }
 
 impl Drop for Driver {
-    /// Memory may not go away under an operation in operation: whatever waits on a socket is ended,
+    /// Memory may not go away under an operation in flight: whatever waits on a socket is ended,
     /// and what remains of file I/O is waited for.
     fn drop(&mut self) {
         for (_, descriptor) in self.descriptors.iter() {
-            let _ = rustix::net::shutdown(descriptor.fd.as_fd(), Shutdown::Both);
+            match &descriptor.waker {
+                Some(waker) => waker.wake(),
+                None => descriptor.resource.shut_down(self.simulation()),
+            }
+        }
+        if self.simulation().is_some() {
+            // Nothing but the driver uses the memory.
+            return;
         }
         let deadline = Instant::now() + DROP_PATIENCE;
         let mut done = Vec::new();
@@ -459,41 +476,5 @@ impl Drop for Driver {
                 return;
             }
         }
-    }
-}
-
-/// Reads from a file into memory aligned to a page, outside of any driver; returns what there was.
-///
-/// # Errors
-/// As `pread`.
-pub(crate) fn read_aligned(fd: impl AsFd, offset: u64, bytes: usize) -> Result<Vec<u8>, Errno> {
-    let mut memory = buffers::Memory::new(bytes);
-    let length = rustix::io::pread(fd, memory.slice_mut(buffers::HEAD_BYTES, bytes), offset)?;
-    Ok(memory.slice(buffers::HEAD_BYTES, length).to_vec())
-}
-
-/// Shrinks what is to be done by what was; whether something is left that is worth going on with.
-#[inline]
-fn advance(kind: &mut OperationKind, moved: usize) -> bool {
-    match kind {
-        OperationKind::Read { offset, slice } | OperationKind::Write { offset, slice } => {
-            *offset += moved as u64;
-            *slice = slice.after(moved);
-            slice.length > 0
-        }
-        OperationKind::Send(list) => {
-            let mut left = moved;
-            for slice in list.iter_mut() {
-                let step = left.min(slice.length);
-                *slice = slice.after(step);
-                left -= step;
-            }
-            list.iter().any(|slice| slice.length > 0)
-        }
-        OperationKind::Accept
-        | OperationKind::Receive(_)
-        | OperationKind::Sync
-        | OperationKind::Discard { .. }
-        | OperationKind::Command(_) => false,
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! A thread is given a file operation with memory of its own, and the bytes are copied to or from
 //! the driver's buffer by the thread that owns the driver: nothing is shared, at the price of a
-//! copy. Sockets are served by that thread itself, once `poll` says that they are ready. An
-//! `eventfd` among the polled descriptors tells that a file operation ended.
+//! copy. Sockets are served by that thread itself, once `poll` says that they are ready. A
+//! [`Waker`] among the polled descriptors reports that a file operation ended.
 
 use super::buffers::{Buffers, HEAD_BYTES, Memory, Slice};
-use super::{OperationKind, at_once};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use super::{OperationKind, Waker, at_once};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{RecvFlags, SocketFlags};
@@ -58,8 +58,8 @@ struct Queues {
 struct Shared {
     queues: Mutex<Queues>,
     work: Condvar,
-    /// Written to when a job ended.
-    bell: OwnedFd,
+    /// Set when a job ended.
+    waker: Waker,
 }
 
 /// A socket operation that waits for its socket to be ready.
@@ -73,6 +73,8 @@ enum SocketTask {
     Accept,
     Receive(Slice),
     Send(Vec<Slice>),
+    /// The eventfd of a waker; the driver reads it.
+    Wake,
 }
 
 pub(super) struct Pool {
@@ -82,9 +84,9 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new() -> io::Result<Pool> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let waker = Waker::new()?;
         let (queues, work) = (Mutex::default(), Condvar::new());
-        let pool = Pool { shared: Arc::new(Shared { queues, work, bell }), pending: Vec::new() };
+        let pool = Pool { shared: Arc::new(Shared { queues, work, waker }), pending: Vec::new() };
         for number in 0..THREADS {
             let shared = pool.shared.clone();
             let thread = std::thread::Builder::new().name(format!("member-io-{number}"));
@@ -113,6 +115,9 @@ impl Pool {
             OperationKind::Send(list) => {
                 let task = SocketTask::Send(list.clone());
                 return self.pending.push(Pending { key, fd, task });
+            }
+            OperationKind::Wake(_) => {
+                return self.pending.push(Pending { key, fd, task: SocketTask::Wake });
             }
             OperationKind::Read { offset, slice } => {
                 Task::Read { offset: *offset, memory: Memory::new(slice.length), slice: *slice }
@@ -173,7 +178,7 @@ impl Pool {
     /// Polls; tells of each pending operation what its socket is ready for.
     fn ready(&self, patience: Option<Duration>) -> io::Result<Vec<PollFlags>> {
         let mut polled: Vec<PollFd<'_>> = self.pending.iter().map(Pending::poll_fd).collect();
-        polled.push(PollFd::new(&self.shared.bell, PollFlags::IN));
+        polled.push(PollFd::new(self.shared.waker.eventfd(), PollFlags::IN));
         let patience = patience.map(|patience| Timespec {
             tv_sec: patience.as_secs() as i64,
             tv_nsec: patience.subsec_nanos().into(),
@@ -184,8 +189,8 @@ impl Pool {
         }
         let mut ready: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
         if ready.pop().is_some_and(|events| !events.is_empty()) {
-            // Read before the jobs are: a job that ends in between rings once more.
-            let _ = rustix::io::read(&self.shared.bell, &mut [0; 8]);
+            // Cleared before the jobs are taken: a job that ends in between sets it again.
+            self.shared.waker.clear();
         }
         Ok(ready)
     }
@@ -201,7 +206,7 @@ impl Drop for Pool {
 impl Pending {
     fn poll_fd(&self) -> PollFd<'_> {
         let direction = match self.task {
-            SocketTask::Accept | SocketTask::Receive(_) => PollFlags::IN,
+            SocketTask::Accept | SocketTask::Receive(_) | SocketTask::Wake => PollFlags::IN,
             SocketTask::Send(_) => PollFlags::OUT,
         };
         PollFd::new(&self.fd, direction)
@@ -218,6 +223,7 @@ impl Pending {
                 Ok(rustix::net::recv(&self.fd, target, RecvFlags::empty())?.0)
             }
             SocketTask::Send(list) => at_once::send(&self.fd, list, buffers),
+            SocketTask::Wake => Ok(0),
         }
     }
 }
@@ -237,8 +243,7 @@ impl Shared {
                 job.result = perform(&mut job.task, &job.fd);
                 queues = self.lock();
                 queues.ended.push(job);
-                // The counter of an eventfd cannot overflow by ones.
-                let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+                self.waker.wake();
             } else if queues.over {
                 return;
             } else {

@@ -28,7 +28,7 @@ const COMPLETIONS: u32 = 4096;
 /// Places in the table of descriptors: members, listeners and the usual number of clients.
 const TABLE: u32 = 1024;
 /// Operations that must be there.
-const NEEDED: [u8; 7] = [
+const NEEDED: [u8; 8] = [
     opcode::Accept::CODE,
     opcode::Recv::CODE,
     opcode::SendMsg::CODE,
@@ -36,6 +36,7 @@ const NEEDED: [u8; 7] = [
     opcode::Write::CODE,
     opcode::Fsync::CODE,
     opcode::Fallocate::CODE,
+    opcode::PollAdd::CODE,
 ];
 
 /// What a send points at.
@@ -145,6 +146,7 @@ impl Ring {
                 bytes[8..].copy_from_slice(&address.to_ne_bytes());
                 opcode::UringCmd16::new(fd, *code).cmd(bytes).build()
             }
+            OperationKind::Wake(_) => opcode::PollAdd::new(fd, libc::POLLIN as u32).build(),
         };
         self.queue(&entry.flags(flags).user_data(u64::from(key)));
     }

@@ -6,7 +6,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
 
-fn drivers() -> Vec<Driver> {
+pub(super) fn token(key: u32) -> Token {
+    Token::new(EventOwner::Stop, key)
+}
+
+pub(super) fn drivers() -> Vec<Driver> {
     let mut drivers = vec![Driver::new(Some(BackendKind::Threads)).unwrap().0];
     match Driver::new(Some(BackendKind::Ring)) {
         Ok((driver, _)) => drivers.push(driver),
@@ -16,7 +20,7 @@ fn drivers() -> Vec<Driver> {
 }
 
 /// Waits for so many ends, in the order of their tokens.
-fn wait_for(driver: &mut Driver, count: usize) -> Vec<(u64, Result<Output, Errno>)> {
+fn wait_for(driver: &mut Driver, count: usize) -> Vec<(u32, Result<Output, Errno>)> {
     let mut done = Vec::new();
     for _ in 0..10_000 {
         if done.len() < count {
@@ -24,7 +28,7 @@ fn wait_for(driver: &mut Driver, count: usize) -> Vec<(u64, Result<Output, Errno
         }
     }
     assert_eq!(done.len(), count, "{done:?}");
-    let mut ends: Vec<_> = done.into_iter().map(|done| (done.token.0, done.result)).collect();
+    let mut ends: Vec<_> = done.into_iter().map(|done| (done.token.key(), done.result)).collect();
     ends.sort_by_key(|(token, _)| *token);
     ends
 }
@@ -39,19 +43,19 @@ fn what_is_written_is_read_back_and_holes_read_as_zeroes() {
         let (first, second) = (Slice::data(buffer, 0, 4096), Slice::data(buffer, 4096, 4096));
         driver.buffers.bytes_mut(first).fill(7);
         driver.buffers.bytes_mut(second).fill(9);
-        driver.write(Token(1), file, 0, first);
-        driver.write(Token(2), file, 65536, second);
+        driver.write(token(1), file, 0, first);
+        driver.write(token(2), file, 65536, second);
         let both = [(1, Ok(Output::Bytes(4096))), (2, Ok(Output::Bytes(4096)))];
         assert_eq!(wait_for(&mut driver, 2), both);
-        driver.discard(Token(3), file, 0, 4096);
-        driver.sync(Token(4), file);
+        driver.discard(token(3), file, 0, 4096);
+        driver.sync(token(4), file);
         assert_eq!(wait_for(&mut driver, 2)[1], (4, Ok(Output::Bytes(0))));
-        driver.read(Token(1), file, 65536, first);
-        driver.read(Token(2), file, 0, second);
+        driver.read(token(1), file, 65536, first);
+        driver.read(token(2), file, 0, second);
         assert_eq!(wait_for(&mut driver, 2), both);
         assert!(driver.buffers.bytes(first).iter().all(|&byte| byte == 9));
         assert!(driver.buffers.bytes(second).iter().all(|&byte| byte == 0));
-        driver.read(Token(5), file, (1 << 20) - 512, first);
+        driver.read(token(5), file, (1 << 20) - 512, first);
         assert_eq!(wait_for(&mut driver, 1), [(5, Ok(Output::Bytes(512)))], "the file ends there");
         driver.buffers.release(buffer);
     }
@@ -63,7 +67,7 @@ fn connections_carry_more_than_a_socket_holds_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let listener = driver.adopt(UnixListener::bind(&path).unwrap().into()).unwrap();
-        driver.accept(Token(1), listener);
+        driver.accept(token(1), listener);
         let mut client = UnixStream::connect(&path).unwrap();
         let ends = wait_for(&mut driver, 1);
         let (1, Ok(Output::Connection(socket))) = ends[0] else { panic!("{ends:?}") };
@@ -73,7 +77,7 @@ fn connections_carry_more_than_a_socket_holds_at_once() {
         driver.buffers.bytes_mut(Slice::data(buffer, 0, bytes)).fill(5);
         let half = bytes / 2;
         let halves = [Slice::data(buffer, 0, half), Slice::data(buffer, half, half)];
-        driver.send(Token(2), socket, &halves);
+        driver.send(token(2), socket, &halves);
         let reader = std::thread::spawn(move || {
             let mut all = vec![0; bytes];
             client.read_exact(&mut all).unwrap();
@@ -84,10 +88,10 @@ fn connections_carry_more_than_a_socket_holds_at_once() {
         let (all, client) = reader.join().unwrap();
         assert!(all.iter().all(|&byte| byte == 5));
 
-        driver.receive(Token(3), socket, halves[0]);
+        driver.receive(token(3), socket, halves[0]);
         assert_eq!(wait_for(&mut driver, 1), [(3, Ok(Output::Bytes(6)))]);
         assert_eq!(driver.buffers.bytes(Slice::data(buffer, 0, 6)), b"thanks");
-        driver.receive(Token(4), socket, halves[0]);
+        driver.receive(token(4), socket, halves[0]);
         drop(client);
         assert_eq!(wait_for(&mut driver, 1), [(4, Ok(Output::Bytes(0)))], "the client is gone");
     }
@@ -99,7 +103,7 @@ fn closing_ends_what_waits_and_patience_ends() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let socket = driver.adopt(ours.into()).unwrap();
         let buffer = driver.buffers.acquire(4096);
-        driver.receive(Token(1), socket, Slice::data(buffer, 0, 4096));
+        driver.receive(token(1), socket, Slice::data(buffer, 0, 4096));
         let mut done = Vec::new();
         driver.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
         assert!(done.is_empty(), "nobody has sent anything");
@@ -115,7 +119,7 @@ fn a_command_to_what_takes_none_is_refused() {
         let file = driver.adopt(tempfile::tempfile().unwrap().into()).unwrap();
         let buffer = driver.buffers.acquire(512);
         let slice = Slice::data(buffer, 0, 512);
-        driver.command(Token(1), file, Command { code: 7, head: [0; 8], slice });
+        driver.command(token(1), file, Command { code: 7, head: [0; 8], slice });
         assert_eq!(wait_for(&mut driver, 1), [(1, Err(Errno::OPNOTSUPP))]);
         driver.buffers.release(buffer);
     }
@@ -127,14 +131,14 @@ fn what_ends_at_its_start_hides_nobody_else() {
         let [(ours, theirs), (quiet, other)] = [(); 2].map(|()| UnixStream::pair().unwrap());
         let [busy, quiet] = [ours, quiet].map(|socket| driver.adopt(socket.into()).unwrap());
         let [source, target] = [0, 0].map(|_| driver.buffers.acquire(64));
-        driver.receive(Token(2), quiet, Slice::data(target, 0, 64));
+        driver.receive(token(2), quiet, Slice::data(target, 0, 64));
         (&other).write_all(b"hello").unwrap();
         let (mut done, mut waits) = (Vec::new(), 0);
-        while !done.iter().any(|done: &Event| done.token == Token(2)) {
+        while !done.iter().any(|done: &Event| done.token == token(2)) {
             done.clear();
-            driver.send(Token(1), busy, &[Slice::data(source, 0, 64)]);
+            driver.send(token(1), busy, &[Slice::data(source, 0, 64)]);
             driver.wait(PATIENCE, &mut done).unwrap();
-            assert_eq!(done[0].token, Token(1), "it had room and ended at once");
+            assert_eq!(done[0].token, token(1), "it had room and ended at once");
             waits += 1;
         }
         assert_eq!(waits, HASTY_WAITS_MAX + 1, "the others are looked after now and then");
@@ -154,7 +158,7 @@ fn a_read_goes_on_where_the_page_cache_ends() {
         rustix::fs::fadvise(&file, 1 << 19, None, advice).unwrap();
         let handle = driver.adopt(file.into()).unwrap();
         let buffer = driver.buffers.acquire(1 << 20);
-        driver.read(Token(1), handle, 0, Slice::data(buffer, 0, 1 << 20));
+        driver.read(token(1), handle, 0, Slice::data(buffer, 0, 1 << 20));
         assert_eq!(wait_for(&mut driver, 1), [(1, Ok(Output::Bytes(1 << 20)))]);
         assert!(driver.buffers.bytes(Slice::data(buffer, 0, 1 << 20)) == data);
     }

@@ -6,9 +6,9 @@
 //! of a megabyte when the I/O is due would make it late.
 
 use super::member_slot::MemberSlot;
-use super::{Executor, IoRequest, MemberStats, TOKEN_OWNER, Target};
+use super::{Executor, IoRequest, MemberStats, Target};
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Handle, Token};
+use crate::driver::{EventOwner, Handle, Token};
 use crate::member::Store;
 use crate::member::remote::RemoteRequest;
 use mirrorball_core::io::{IoError, IoId, Op, VolumeError};
@@ -126,7 +126,7 @@ impl Executor {
         count(&mut slot.stats, &io, now);
         if let Some(due) = io.due {
             // By a fresh look at the clock: what came before it in this turn made it late, too.
-            let late = self.clock.now().saturating_sub(due);
+            let late = self.clock.model(self.driver.now()).saturating_sub(due);
             slot.stats.lateness.record(self.clock.real(late));
         }
         match io.origin {
@@ -171,7 +171,7 @@ impl Executor {
     }
 
     fn start_file_part(&mut self, key: u32, io: &ActiveIo, file: Handle) {
-        let token = Token::new(TOKEN_OWNER, key);
+        let token = Token::new(EventOwner::MemberFile, key);
         self.active.get_mut(key).parts_left += 1;
         match io.op {
             Op::Read => {

@@ -85,7 +85,7 @@ impl Executor {
             Store::EmulatedFile(handle) => (*handle, 0),
             _ => return None,
         };
-        let file = self.driver.share(handle);
+        let file = self.driver.share(handle)?;
         Some(vec![FileSource { file, offset: begin_bytes + mirror.offset }])
     }
 }

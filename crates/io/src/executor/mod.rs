@@ -26,7 +26,7 @@ mod tests;
 
 use crate::clock::Clock;
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Driver, Event, Output, Token};
+use crate::driver::{Driver, Event, EventOwner, Output, Token};
 use crate::member::remote::{self, RemoteReply};
 use crate::member::{NewMember, Source, Store, io_error};
 use active_io::{ActiveIo, Origin, RaceWinner};
@@ -46,9 +46,6 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
-
-/// The owner in the tokens of I/O to files.
-const TOKEN_OWNER: u8 = 0;
 
 /// What a request is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -168,10 +165,11 @@ impl Executor {
             let store = replace::store(index, source, &mut driver)?;
             slots.push(MemberSlot::new(config, store));
         }
+        let now = driver.now();
         Ok(Executor {
             driver,
             clock,
-            now: clock.now(),
+            now: clock.model(now),
             volume,
             slots,
             model_array,
@@ -188,6 +186,16 @@ impl Executor {
     /// The clock that everything here goes by.
     pub fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// The time of the models now.
+    pub fn time(&self) -> Nanos {
+        self.clock.model(self.driver.now())
+    }
+
+    /// The real time until an instant of the models' time.
+    fn real_until(&self, until: Nanos) -> Nanos {
+        self.clock.real(until.saturating_sub(self.time()))
     }
 
     /// The volume, if there is one.
@@ -246,7 +254,7 @@ impl Executor {
 
     /// Lets happen what is due, and hands out what follows from it.
     pub fn turn(&mut self) {
-        self.now = self.clock.now();
+        self.now = self.time();
         let now = self.now;
         self.advance_models();
         let Some(volume) = &mut self.volume else { return };
@@ -272,29 +280,29 @@ impl Executor {
     }
 
     /// Waits until something ends or is due, but at most for `patience`, and appends the ends of
-    /// operations; those whose token it [`owns`] belong to [`Executor::on_event`].
+    /// operations; those of members belong to [`Executor::on_event`].
     ///
     /// # Errors
     /// If the driver fails.
     pub fn wait(&mut self, patience: Option<Duration>, done: &mut Vec<Event>) -> io::Result<()> {
         let due = self.volume.as_ref().and_then(Volume::poll_timeout);
-        let mut due = due.map(|due| self.clock.patience(due));
+        let mut due = due.map(|due| self.real_until(due));
         for slot in &mut self.slots {
             if let Store::Remote(remote) = &mut slot.store {
                 remote.flush(&mut self.driver);
-                let look =
-                    remote.watch(self.now, &mut self.driver).map(|look| self.clock.real(look));
-                due = due.into_iter().chain(look.map(|look| Duration::from_nanos(look.0))).min();
+                let timer = remote.on_time(self.driver.now(), &mut self.driver);
+                due = due.into_iter().chain(timer).min();
             }
         }
-        self.wait_beside_models([due, patience].into_iter().flatten().min(), done)?;
-        self.now = self.clock.now();
+        let patience = due.map(|due| Duration::from_nanos(due.0)).into_iter().chain(patience).min();
+        self.wait_beside_models(patience, done)?;
+        self.now = self.time();
         Ok(())
     }
 
     /// The end of an operation that a member I/O started.
     pub fn on_event(&mut self, done: &Event) {
-        if done.token.owner() != TOKEN_OWNER {
+        if done.token.owner() != EventOwner::MemberFile {
             return self.on_remote_event(done);
         }
         let key = done.token.key();
@@ -355,7 +363,7 @@ impl Executor {
         if request.offset.checked_add(request.length).is_none_or(|end| end > size_bytes) {
             return self.end_request(key, Err(VolumeError::OutOfRange));
         }
-        self.now = self.clock.now();
+        self.now = self.time();
         self.advance_models();
         self.launch(ActiveIo {
             origin: Origin::Direct,
@@ -462,11 +470,6 @@ impl Executor {
             false
         });
     }
-}
-
-/// Whether the operation with this token was started by an executor.
-pub fn owns(token: Token) -> bool {
-    token.owner() == TOKEN_OWNER || remote::TOKEN_OWNERS.contains(&token.owner())
 }
 
 /// Whether the operation moves as many bytes as its length says.

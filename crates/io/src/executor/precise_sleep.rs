@@ -12,39 +12,40 @@
 
 use super::Executor;
 use crate::driver::Event;
+use mirrorball_core::units::Nanos;
 use mirrorball_disk::model_array::ModelArray;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Sleeps that end later than this are not waited for: the host was busy, and will not be for long.
-const EARLY_MAX: Duration = Duration::from_millis(1);
+const EARLY_MAX: Nanos = Nanos::from_millis(1);
 /// What a sleep that ended in time takes off, and one that did not puts on: in balance if that is
 /// one of a hundred.
-const DOWN: Duration = Duration::from_micros(1);
-const UP: Duration = Duration::from_micros(99);
+const DOWN: Nanos = Nanos::from_micros(1);
+const UP: Nanos = Nanos::from_micros(99);
 
 /// See the page of this module.
 #[derive(Debug)]
 pub(super) struct PreciseSleep {
-    early: Duration,
+    early: Nanos,
 }
 
 impl Default for PreciseSleep {
     fn default() -> PreciseSleep {
-        PreciseSleep { early: Duration::from_micros(100) }
+        PreciseSleep { early: Nanos::from_micros(100) }
     }
 }
 
 impl PreciseSleep {
     /// How long to sleep if something is due in so long; `None` if there is no time for sleep.
     #[inline]
-    pub(super) fn sleep(&self, left: Duration) -> Option<Duration> {
-        left.checked_sub(self.early).filter(|sleep| !sleep.is_zero())
+    pub(super) fn sleep(&self, left: Nanos) -> Option<Nanos> {
+        (left > self.early).then(|| left - self.early)
     }
 
     /// A sleep that nothing disturbed was to end at `end` and ended now.
-    pub(super) fn on_wake(&mut self, end: Instant, now: Instant) {
-        let was_late = now.saturating_duration_since(end) > self.early;
+    pub(super) fn on_wake(&mut self, end: Nanos, now: Nanos) {
+        let was_late = now.saturating_sub(end) > self.early;
         self.early = match was_late {
             true => (self.early + UP).min(EARLY_MAX),
             false => self.early.saturating_sub(DOWN),
@@ -62,20 +63,20 @@ impl Executor {
         let Some(due) = self.model_array.as_ref().and_then(ModelArray::next_event) else {
             return self.driver.wait(patience, done);
         };
-        let left = self.clock.patience(due);
-        if patience.is_some_and(|patience| patience < left) {
+        let left = self.real_until(due);
+        if patience.is_some_and(|patience| patience < Duration::from_nanos(left.0)) {
             return self.driver.wait(patience, done);
         }
         if let Some(sleep) = self.precise_sleep.sleep(left) {
-            let end = Instant::now() + sleep;
-            self.driver.wait(Some(sleep), done)?;
-            let now = Instant::now();
+            let end = self.driver.now() + sleep;
+            self.driver.wait(Some(Duration::from_nanos(sleep.0)), done)?;
+            let now = self.driver.now();
             if now < end {
                 return Ok(());
             }
             self.precise_sleep.on_wake(end, now);
         }
-        while done.is_empty() && self.clock.now() < due {
+        while done.is_empty() && self.time() < due {
             self.driver.wait(Some(Duration::ZERO), done)?;
             std::hint::spin_loop();
         }
@@ -88,12 +89,12 @@ mod tests {
     use super::*;
 
     /// After many sleeps whose lateness goes through these in turn.
-    fn settled(late_us: &[u64]) -> u128 {
-        let (mut precise_sleep, end) = (PreciseSleep::default(), Instant::now());
+    fn settled(late_us: &[u64]) -> u64 {
+        let (mut precise_sleep, end) = (PreciseSleep::default(), Nanos::from_secs(1));
         for late in late_us.iter().cycle().take(10_000) {
-            precise_sleep.on_wake(end, end + Duration::from_micros(*late));
+            precise_sleep.on_wake(end, end + Nanos::from_micros(*late));
         }
-        precise_sleep.early.as_micros()
+        precise_sleep.early.0 / 1000
     }
 
     #[test]
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_host_that_is_always_late_is_not_waited_for_longer_and_longer() {
-        assert_eq!(Duration::from_micros(settled(&[9000]) as u64), EARLY_MAX);
+        assert_eq!(Nanos::from_micros(settled(&[9000])), EARLY_MAX);
         let precise_sleep = PreciseSleep { early: EARLY_MAX };
         assert_eq!(precise_sleep.sleep(EARLY_MAX), None);
         assert_eq!(precise_sleep.sleep(EARLY_MAX + DOWN), Some(DOWN));

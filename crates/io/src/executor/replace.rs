@@ -6,8 +6,9 @@
 
 use super::Executor;
 use crate::driver::Driver;
+use crate::driver::FileId;
 use crate::member::remote::Remote;
-use crate::member::{FileId, Source, Store};
+use crate::member::{MemberFile, Source, Store};
 use mirrorball_core::member::MemberIndex;
 use std::io;
 
@@ -60,7 +61,7 @@ impl Executor {
     /// Which file or device node is open as a real member; `None` for any other.
     pub fn file_id(&self, member: MemberIndex) -> Option<FileId> {
         match &self.slots[member.get()].store {
-            Store::Real { handle, .. } => FileId::of_open(&*self.driver.share(*handle)),
+            Store::Real { handle, .. } => self.driver.file_id(*handle),
             _ => None,
         }
     }
@@ -69,11 +70,9 @@ impl Executor {
 /// What keeps the data of a member, once the driver has what it needs.
 pub(super) fn store(index: MemberIndex, source: Source, driver: &mut Driver) -> io::Result<Store> {
     Ok(match source {
-        Source::Real(member) => Store::Real {
-            least_bytes: member.is_file.then_some(member.begin_bytes + member.size_bytes),
-            begin_bytes: member.begin_bytes,
-            handle: driver.adopt(member.fd)?,
-        },
+        Source::Real(MemberFile { file, begin_bytes, least_bytes }) => {
+            Store::Real { handle: driver.adopt_endpoint(file)?, begin_bytes, least_bytes }
+        }
         Source::Remote(peer) => Store::Remote(Box::new(Remote::new(index, peer, driver)?)),
         Source::EmulatedFile(member) => Store::EmulatedFile(driver.adopt(member.fd)?),
         Source::EmulatedMemory => Store::EmulatedMemory(Default::default()),

@@ -3,8 +3,8 @@
 use super::*;
 use crate::clock::Speed;
 use crate::driver::BackendKind;
+use crate::driver::FileId;
 use crate::driver::buffers::Slice;
-use crate::member::FileId;
 use crate::member::file::{Caching, Occupied, OpenOptions, RealMember};
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::member::{MemberState, Members};
@@ -52,7 +52,7 @@ fn real(folder: &Path, backend: BackendKind, policy: &str) -> Option<Executor> {
         File::create(&path).unwrap().set_len(MEMBER_BYTES).unwrap();
         let real = RealMember::open(&path, OPTIONS).unwrap();
         let config = MemberConfig::new(devid, real.size_bytes);
-        members.push(NewMember { config, source: Source::Real(real) });
+        members.push(NewMember { config, source: Source::Real(real.into()) });
     }
     let configs: Vec<MemberConfig> = members.iter().map(|member| member.config.clone()).collect();
     let volume =
@@ -81,13 +81,13 @@ fn run(executor: &mut Executor, requests: &[IoRequest]) -> Vec<Result<(), Volume
         done.drain(..).for_each(|done| executor.on_event(&done));
     }
     assert!(executor.is_idle());
-    ended.sort_by_key(|end| end.token.0);
+    ended.sort_by_key(|end| end.token.key());
     ended.into_iter().map(|end| end.result).collect()
 }
 
 fn request(number: u32, kind: RequestKind, offset: u64, buffer: BufferKey) -> IoRequest {
     let length = if kind == RequestKind::Flush { 0 } else { 65536 };
-    let (token, target) = (Token::new(1, number), Target::Volume);
+    let (token, target) = (Token::new(EventOwner::NbdRequest, number), Target::Volume);
     IoRequest { token, target, kind, offset, length, buffer: Some(buffer), stream: 7 }
 }
 
@@ -193,7 +193,7 @@ fn a_member_that_was_let_go_of_is_gone_until_it_is_opened_again() {
         assert_eq!(run(&mut executor, &[write]), [Err(VolumeError::Unwritable)]);
         // Nothing of it is held any more: neither the lock nor the descriptor.
         let again = RealMember::open(&member(folder.path(), 1), OPTIONS).unwrap();
-        executor.attach(index, Source::Real(again)).unwrap();
+        executor.attach(index, Source::Real(again.into())).unwrap();
         executor.driver.buffers.bytes_mut(Slice::data(buffer, 0, 65536)).fill(0x5a);
         assert_eq!(run(&mut executor, &[write]), [Ok(())]);
         let image = std::fs::read(member(folder.path(), 1)).unwrap();
@@ -247,7 +247,11 @@ fn a_member_alone_takes_requests_and_refuses_what_is_outside() {
     let target = Target::Member(MemberIndex(1));
     let write =
         IoRequest { target, ..request(0, RequestKind::Write, MEMBER_BYTES - 65536, buffer) };
-    let outside = IoRequest { offset: MEMBER_BYTES - 512, token: Token::new(1, 1), ..write };
+    let outside = IoRequest {
+        offset: MEMBER_BYTES - 512,
+        token: Token::new(EventOwner::NbdRequest, 1),
+        ..write
+    };
     let results = run(&mut executor, &[write, outside]);
     assert_eq!(results, [Ok(()), Err(VolumeError::OutOfRange)]);
 }

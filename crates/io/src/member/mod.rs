@@ -12,17 +12,14 @@ pub mod guard;
 pub mod memory;
 pub mod remote;
 
-use crate::driver::Handle;
+use crate::driver::{Endpoint, Handle};
 use file::RealMember;
 use memory::MemoryStore;
 use mirrorball_core::io::IoError;
 use mirrorball_core::member::MemberConfig;
 use remote::Remote;
 use remote::peer::Peer;
-use rustix::fs::{Stat, fstat, stat};
 use rustix::io::Errno;
-use std::os::fd::AsFd;
-use std::path::Path;
 
 /// What keeps the data of a member.
 pub enum Store {
@@ -48,34 +45,30 @@ pub enum Store {
     EmulatedNothing,
 }
 
-/// Tells one file from another, whatever their names.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FileId {
-    /// The filesystem that it is on.
-    device: u64,
-    inode: u64,
+/// A file or block device of a member, before the driver owns it.
+pub struct MemberFile {
+    /// The file.
+    pub file: Endpoint,
+    /// First byte of the member in it.
+    pub begin_bytes: u64,
+    /// For a file, the length that it must keep.
+    pub least_bytes: Option<u64>,
 }
 
-impl FileId {
-    /// That of a file that is open; `None` if the system does not tell.
-    pub fn of_open(file: impl AsFd) -> Option<FileId> {
-        fstat(file).ok().map(FileId::of)
-    }
-
-    /// That of the file at `path`; `None` if there is none.
-    pub fn at(path: &Path) -> Option<FileId> {
-        stat(path).ok().map(FileId::of)
-    }
-
-    fn of(stat: Stat) -> FileId {
-        FileId { device: stat.st_dev, inode: stat.st_ino }
+impl From<RealMember> for MemberFile {
+    fn from(member: RealMember) -> MemberFile {
+        MemberFile {
+            least_bytes: member.is_file.then_some(member.begin_bytes + member.size_bytes),
+            begin_bytes: member.begin_bytes,
+            file: Endpoint::Fd(member.fd),
+        }
     }
 }
 
 /// A member to be driven, before the driver has it.
 pub enum Source {
     /// A file or block device.
-    Real(RealMember),
+    Real(MemberFile),
     /// An export of another machine.
     Remote(Peer),
     /// A modelled disk with its data in this file.

@@ -8,9 +8,9 @@ use mirrorball_disk::array_file::ArrayFile;
 
 #[test]
 fn a_rate_is_kept_and_none_is_too_small() {
-    assert_eq!(pace(STEP_BYTES, 100 << 20), Duration::from_millis(10));
+    assert_eq!(pace(STEP_BYTES, 100 << 20), Nanos::from_millis(10));
     assert_eq!(pace(STEP_BYTES, 0), pace(STEP_BYTES, 1));
-    assert_eq!(pace(u64::MAX, 1), Duration::from_secs(86_400));
+    assert_eq!(pace(u64::MAX, 1), Nanos::from_secs(86_400));
 }
 
 /// Two fast disks, mirrored, emulated with their data in memory.
@@ -38,7 +38,7 @@ fn finish(rebuild: &mut Rebuild, executor: &mut Executor) {
         if let Some(ended) = executor.poll_reply() {
             rebuild.on_reply(ended, executor);
         } else {
-            executor.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
+            executor.wait(Some(std::time::Duration::from_millis(1)), &mut done).unwrap();
         }
     }
 }
@@ -59,7 +59,7 @@ fn what_an_old_rebuild_has_under_way_does_not_count_for_the_next() {
         for _ in 0..3 {
             // The first may be one of an earlier rebuild.
             finish(rebuild, executor);
-            rebuild.rests_until = Instant::now();
+            rebuild.rests_until = Nanos::ZERO;
             rebuild.step(executor);
         }
     };

@@ -1,14 +1,12 @@
 //! Where the threads that read from the kernel leave calls for the thread that answers them.
 //!
-//! The bell is a byte on a socket that the driver listens to, rung when the queue was empty: a
-//! burst of calls costs one wake-up. Memory for the data of writes goes back and forth, so none is
+//! The waker is set when the queue was empty: a burst of calls costs one wake-up. Memory for the data of writes goes back and forth, so none is
 //! allocated once the busiest moment was seen.
 
+use crate::driver::Waker;
 use crate::export::Durability;
 use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
-use std::io::Write;
 use std::ops::Range;
-use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A call that the volume or a member answers. Offsets and lengths are checked.
@@ -55,13 +53,13 @@ impl Call {
 pub(super) struct CallQueue {
     calls: Mutex<Vec<Call>>,
     spare: Mutex<Vec<Vec<u8>>>,
-    bell: UnixStream,
+    waker: Waker,
 }
 
 impl CallQueue {
-    /// A queue that rings at the other end of `bell`.
-    pub(super) fn new(bell: UnixStream) -> CallQueue {
-        CallQueue { calls: Mutex::default(), spare: Mutex::default(), bell }
+    /// A queue that sets this waker.
+    pub(super) fn new(waker: Waker) -> CallQueue {
+        CallQueue { calls: Mutex::default(), spare: Mutex::default(), waker }
     }
 
     /// Leaves a call.
@@ -70,14 +68,8 @@ impl CallQueue {
         calls.push(call);
         if calls.len() == 1 {
             drop(calls);
-            self.ring();
+            self.waker.wake();
         }
-    }
-
-    /// Rings.
-    pub(super) fn ring(&self) {
-        // If that fails nobody is left to hear it.
-        let _ = (&self.bell).write(&[1]);
     }
 
     /// Takes every call; `taken` must be empty, and its memory is used for the next ones.

@@ -26,7 +26,7 @@ mod tests;
 
 use crate::background_teardown::BackgroundTeardown;
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Event, Handle, Token};
+use crate::driver::{EventOwner, Token, Waker};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::export::Durability;
 use crate::export::Export;
@@ -39,24 +39,14 @@ use mirrorball_core::slab::Slab;
 use mount::{Mount, MountError};
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// The owner of the tokens of orders.
-pub const ORDER_OWNER: u8 = 21;
-/// The owner of the token of the queue's bell.
-pub const BELL_OWNER: u8 = 20;
-
-/// Rings are swallowed so many at once.
-const RINGS: usize = 64;
 
 /// See the page of this module.
 pub struct Fuse {
     exports: Vec<Export>,
     queue: Arc<CallQueue>,
-    bell: Handle,
-    bell_buffer: BufferKey,
+    waker: Waker,
     pending: Slab<u32, PendingCall>,
     zeroes: BufferKey,
     taken: Vec<Call>,
@@ -108,8 +98,8 @@ impl Fuse {
         exports: Vec<Export>,
         executor: &mut Executor,
     ) -> Result<(Fuse, Vec<String>), MountError> {
-        let (ours, theirs) = UnixStream::pair()?;
-        let queue = Arc::new(CallQueue::new(theirs));
+        let waker = Waker::new().map_err(std::io::Error::from)?;
+        let queue = Arc::new(CallQueue::new(waker.clone()));
         let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
         let files = Files {
             exports: exports.clone(),
@@ -117,13 +107,11 @@ impl Fuse {
             owner: (uid.as_raw(), gid.as_raw()),
         };
         let (mount, notes) = Mount::new(folder, files)?;
-        let bell = executor.driver.adopt(ours.into())?;
-        let bell_buffer = executor.driver.buffers.acquire(RINGS);
+        executor.driver.add_waker(Token::new(EventOwner::FuseCall, 0), &waker)?;
         let fuse = Fuse {
             exports,
             queue,
-            bell,
-            bell_buffer,
+            waker,
             pending: Slab::default(),
             zeroes: zeroes(&mut executor.driver),
             taken: Vec::new(),
@@ -133,7 +121,6 @@ impl Fuse {
             mount: Some(mount),
             teardown: None,
         };
-        fuse.listen(executor);
         Ok((fuse, notes))
     }
 
@@ -144,11 +131,8 @@ impl Fuse {
         self.exports.iter().map(|export| (export.clone(), path(export))).collect()
     }
 
-    /// The bell rang: its token has the owner [`BELL_OWNER`].
-    pub fn on_event(&mut self, done: &Event, executor: &mut Executor) {
-        if done.result.is_ok() {
-            self.listen(executor);
-        }
+    /// Starts the calls in the queue.
+    pub fn on_event(&mut self, executor: &mut Executor) {
         let mut taken = std::mem::take(&mut self.taken);
         self.queue.take(&mut taken);
         for call in taken.drain(..) {
@@ -160,7 +144,7 @@ impl Fuse {
         self.taken = taken;
     }
 
-    /// The end of an order whose token has the owner [`ORDER_OWNER`].
+    /// The end of an order to the executor.
     pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
         let key = ended.token.key();
         let pending = self.pending.get_mut(key);
@@ -249,11 +233,8 @@ impl Fuse {
     /// thread does it.
     pub fn stop(&mut self) {
         if let Some(mount) = self.mount.take() {
-            let queue = Arc::clone(&self.queue);
-            self.teardown = Some(BackgroundTeardown::begin(
-                || mount.unmount_and_detach(),
-                move || queue.ring(),
-            ));
+            let teardown = || mount.unmount_and_detach();
+            self.teardown = Some(BackgroundTeardown::start(teardown, self.waker.clone()));
         }
     }
 
@@ -269,17 +250,12 @@ impl Fuse {
     pub fn is_over(&self) -> bool {
         self.pending.is_empty()
             && self.blocked.is_empty()
-            && self.teardown.as_ref().is_some_and(BackgroundTeardown::is_over)
+            && self.teardown.as_ref().is_some_and(BackgroundTeardown::is_done)
     }
 
     /// What the owner should be told of the end, once it is over.
     pub fn teardown_note(&self) -> Option<String> {
-        self.teardown.as_ref().and_then(BackgroundTeardown::told).flatten()
-    }
-
-    fn listen(&self, executor: &mut Executor) {
-        let slice = Slice::data(self.bell_buffer, 0, RINGS);
-        executor.driver.receive(Token::new(BELL_OWNER, 0), self.bell, slice);
+        self.teardown.as_ref().and_then(BackgroundTeardown::result).flatten()
     }
 
     /// The whole blocks that a call touches.
@@ -338,7 +314,7 @@ impl Fuse {
             _ => (span.start + punched, step(pending, target), *buffer),
         };
         executor.submit(IoRequest {
-            token: Token::new(ORDER_OWNER, key),
+            token: Token::new(EventOwner::FuseRequest, key),
             target,
             kind,
             offset,

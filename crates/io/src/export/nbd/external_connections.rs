@@ -2,43 +2,36 @@
 
 use super::server::Server;
 use super::tls::acceptor::AcceptedConnections;
-use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Handle, Token};
+use crate::driver::{EventOwner, Handle, Token};
 use crate::executor::Executor;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Receiver;
 
-/// The owner of the token of the bell.
-pub(super) const BELL: u8 = 10;
-
 /// Where a server hears of them.
 pub(super) struct ExternalConnections {
     receiver: Receiver<UnixStream>,
-    pub(super) bell: Handle,
-    buffer: BufferKey,
+    pub(super) waker: Handle,
 }
 
 impl Server {
     /// Takes these connections, too.
     ///
     /// # Errors
-    /// If the driver cannot listen to the bell.
+    /// If the process is out of file descriptors.
     pub fn with_accepted(
         mut self,
         accepted: AcceptedConnections,
         executor: &mut Executor,
     ) -> io::Result<Server> {
-        let AcceptedConnections { receiver, bell } = accepted;
-        let bell = executor.driver.adopt(bell.into())?;
-        let buffer = executor.driver.buffers.acquire(1);
-        self.external_connections = Some(ExternalConnections { receiver, bell, buffer });
-        self.listen(executor);
+        let AcceptedConnections { receiver, waker } = accepted;
+        let waker = executor.driver.add_waker(Token::new(EventOwner::NbdExternal, 0), &waker)?;
+        self.external_connections = Some(ExternalConnections { receiver, waker });
         Ok(self)
     }
 
-    /// The bell rang.
-    pub(super) fn on_bell(&mut self, executor: &mut Executor) {
+    /// Takes the connections that were accepted since the last call.
+    pub(super) fn on_external_connections(&mut self, executor: &mut Executor) {
         while let Some(door) = &self.external_connections
             && let Ok(socket) = door.receiver.try_recv()
         {
@@ -47,15 +40,5 @@ impl Server {
                 self.on_connection(socket, executor);
             }
         }
-        if !self.is_stopping() {
-            self.listen(executor);
-        }
-    }
-
-    fn listen(&self, executor: &mut Executor) {
-        let Some(ExternalConnections { bell, buffer, .. }) = &self.external_connections else {
-            return;
-        };
-        executor.driver.receive(Token::new(BELL, 0), *bell, Slice::data(*buffer, 0, 1));
     }
 }

@@ -7,16 +7,13 @@ use super::command::{Action, NbdCommand};
 use super::connection::{Expecting, Phase};
 use super::handshake::Agreement;
 use super::server::Server;
-use crate::driver::Token;
 use crate::driver::buffers::{BufferKey, HEAD_BYTES, Slice};
+use crate::driver::{EventOwner, Token};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::export::Durability;
 use crate::export::chunked_ops::{discard_step, zero_step};
 use crate::nbd_protocol::wire::{WireError, data_chunk, error_chunk, simple_reply};
 use mirrorball_core::io::{RequestKind, VolumeError};
-
-/// The owner of the tokens of orders.
-pub(super) const PENDING: u8 = 4;
 
 /// A client's request under way.
 pub(super) struct PendingRequest {
@@ -43,7 +40,7 @@ impl PendingRequest {
 }
 
 impl Server {
-    /// The end of an order whose token has one of [`super::server::TOKEN_OWNERS`].
+    /// The end of an order whose token belongs to the server.
     pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
         let key = ended.token.key();
         let pending = self.pending.get_mut(key);
@@ -111,7 +108,7 @@ impl Server {
             Action::BlockStatus => unreachable!("it is surveyed, not ordered"),
         };
         executor.submit(IoRequest {
-            token: Token::new(PENDING, key),
+            token: Token::new(EventOwner::NbdRequest, key),
             target,
             kind,
             offset,

@@ -11,25 +11,19 @@
 
 use super::command::{Validated, validate};
 use super::connection::{Connection, Expecting, Phase};
-use super::external_connections::{BELL, ExternalConnections};
+use super::external_connections::ExternalConnections;
 use super::handshake::{Agreement, Step, greeting};
-use super::pending_request::{PENDING, PendingRequest};
-use super::status_request::{SURVEY, StatusWorker};
+use super::pending_request::PendingRequest;
+use super::status_request::StatusWorker;
 use crate::accept_backoff::AcceptBackoff;
 use crate::driver::buffers::BufferKey;
-use crate::driver::{Event, Handle, Output, Token};
+use crate::driver::{Event, EventOwner, Handle, Output, Token};
 use crate::executor::Executor;
 use crate::export::Export;
 use crate::export::chunked_ops::zeroes;
 use crate::nbd_protocol::wire::{REQUEST_BYTES, RawRequest, error_chunk, request, simple_reply};
 use mirrorball_core::slab::Slab;
-use std::time::Duration;
-
-/// The owners of the server's tokens.
-pub const TOKEN_OWNERS: [u8; 6] = [LISTENER, RECEIVE, SEND, PENDING, BELL, SURVEY];
-const LISTENER: u8 = 1;
-const RECEIVE: u8 = 2;
-const SEND: u8 = 3;
+use mirrorball_core::units::Nanos;
 
 /// Streams of connections begin here: far from zero, so that nobody takes one for an index.
 const FIRST_STREAM: u64 = 1000;
@@ -108,24 +102,23 @@ impl Server {
         self.connections.len()
     }
 
-    /// The end of an operation of the driver whose token has one of [`TOKEN_OWNERS`].
+    /// Handles an event of the server.
     pub fn on_event(&mut self, done: Event, executor: &mut Executor) {
         let key = done.token.key();
         match (done.token.owner(), done.result) {
-            (LISTENER, Ok(Output::Connection(socket))) => {
+            (EventOwner::NbdAccept, Ok(Output::Connection(socket))) => {
                 self.listeners[key as usize].accepting = false;
                 self.on_connection(socket, executor);
                 self.accept(executor);
             }
-            (LISTENER, _) => {
+            (EventOwner::NbdAccept, _) => {
                 // Out of descriptors, most likely.
                 self.listeners[key as usize].accepting = false;
-                self.backoff.later();
+                self.backoff.start(executor.driver.now());
             }
-            (BELL, Ok(Output::Bytes(bytes))) if bytes > 0 => self.on_bell(executor),
-            (BELL, _) => {}
-            (SURVEY, _) => self.on_surveyed(executor),
-            (RECEIVE, result) => {
+            (EventOwner::NbdExternal, _) => self.on_external_connections(executor),
+            (EventOwner::NbdBlockStatus, _) => self.on_block_status(executor),
+            (EventOwner::NbdReceive, result) => {
                 self.connections.get_mut(key).receiving = false;
                 match result {
                     Ok(Output::Bytes(bytes)) if bytes > 0 => self.on_received(key, bytes, executor),
@@ -134,21 +127,23 @@ impl Server {
                     _ => self.close(key, executor),
                 }
             }
-            (SEND, result) => {
+            (EventOwner::NbdSend, result) => {
                 self.connections.get_mut(key).on_sent(&mut executor.driver);
                 match result {
                     Ok(_) => self.go_on(key, executor),
                     Err(_) => self.close(key, executor),
                 }
             }
-            (owner, _) => unreachable!("no operation is started for owner {owner}"),
+            (owner, _) => unreachable!("not an event of the server: {owner:?}"),
         }
     }
 
     /// Sends what the turn brought. To be called once at its end.
     pub fn flush(&mut self, executor: &mut Executor) {
         while let Some(key) = self.dirty.pop() {
-            self.connections.get_mut(key).send(Token::new(SEND, key), &mut executor.driver);
+            self.connections
+                .get_mut(key)
+                .send(Token::new(EventOwner::NbdSend, key), &mut executor.driver);
         }
         if self.over.is_empty() {
             return;
@@ -163,11 +158,15 @@ impl Server {
 
     /// Has listeners that could let nobody in try again, and returns how long to wait if it is only
     /// not time yet.
-    pub fn listen_again(&mut self, executor: &mut Executor) -> Option<Duration> {
-        if self.backoff.is_due() {
+    pub fn listen_again(&mut self, executor: &mut Executor) -> Option<Nanos> {
+        if !self.backoff.is_running() {
+            return None;
+        }
+        let now = executor.driver.now();
+        if self.backoff.take_expired(now) {
             self.accept(executor);
         }
-        self.backoff.left()
+        self.backoff.remaining(now)
     }
 
     /// Takes no more connections and requests; what is under way is finished and answered.
@@ -177,7 +176,7 @@ impl Server {
             executor.driver.close(listener.socket);
         }
         if let Some(door) = &self.external_connections {
-            executor.driver.close(door.bell);
+            executor.driver.close(door.waker);
         }
         let keys: Vec<u32> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
@@ -195,10 +194,6 @@ impl Server {
         self.connections.is_empty()
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
-        self.stopping
-    }
-
     /// Whether requests of a connection are taken, or were until it was done.
     fn is_served(&self, key: u32) -> bool {
         matches!(self.connections.get(key).phase, Phase::Serving(_) | Phase::Draining)
@@ -208,7 +203,7 @@ impl Server {
         for (key, listener) in (0..).zip(&mut self.listeners) {
             if !listener.accepting && !self.stopping {
                 listener.accepting = true;
-                executor.driver.accept(Token::new(LISTENER, key), listener.socket);
+                executor.driver.accept(Token::new(EventOwner::NbdAccept, key), listener.socket);
             }
         }
     }
@@ -261,7 +256,7 @@ impl Server {
         match connection.phase {
             Phase::Negotiating(_) | Phase::Serving(_) if connection.is_full() => {}
             Phase::Negotiating(_) | Phase::Serving(_) => {
-                connection.receive(Token::new(RECEIVE, key), &mut executor.driver);
+                connection.receive(Token::new(EventOwner::NbdReceive, key), &mut executor.driver);
             }
             Phase::Draining if connection.is_answered() => self.close(key, executor),
             Phase::Draining => {}

@@ -10,14 +10,11 @@ use super::pending_request::PendingRequest;
 use super::server::Server;
 use crate::block_status::{ExtentKind, StatusExtent, StatusLimits, find_extents};
 use crate::blocking_worker::BlockingWorker;
-use crate::driver::Token;
+use crate::driver::{EventOwner, Token};
 use crate::executor::Executor;
 use crate::executor::block_status::StatusQuery;
 use crate::nbd_protocol::wire::{status_chunk, status_flag};
 use std::io;
-
-/// The owner of the token of the bell of status_worker.
-pub(super) const SURVEY: u8 = 12;
 
 /// The most extents that a reply has.
 pub(super) const EXTENTS_MAX: usize = 1024;
@@ -57,22 +54,21 @@ impl Server {
         }
     }
 
-    /// The bell of status_worker rang.
-    pub(super) fn on_surveyed(&mut self, executor: &mut Executor) {
+    /// Replies to the block status queries that are done.
+    pub(super) fn on_block_status(&mut self, executor: &mut Executor) {
         while let Some((pending, extents)) =
             self.status_worker.as_ref().and_then(StatusWorker::poll)
         {
             self.end_status(pending, &extents, executor);
-        }
-        if let Some(status_worker) = &self.status_worker {
-            status_worker.listen(&mut executor.driver);
         }
     }
 
     fn status_worker(&mut self, executor: &mut Executor) -> io::Result<&mut StatusWorker> {
         let status_worker = match self.status_worker.take() {
             Some(status_worker) => status_worker,
-            None => StatusWorker::new(Token::new(SURVEY, 0), &mut executor.driver)?,
+            None => {
+                StatusWorker::new(Token::new(EventOwner::NbdBlockStatus, 0), &mut executor.driver)?
+            }
         };
         Ok(self.status_worker.insert(status_worker))
     }

@@ -29,27 +29,18 @@ pub use ublk_driver::UblkError;
 use crate::background_teardown::BackgroundTeardown;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::device::SharedMemory;
-use crate::driver::{BackendKind, Command, Event, Handle, Token};
+use crate::driver::{BackendKind, Command, Event, EventOwner, Handle, Token, Waker};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::export::Durability;
 use crate::export::Export;
 use crate::export::chunked_ops::{discard_step, zero_step, zeroes};
 use mirrorball_core::io::{RequestKind, VolumeError};
 use rustix::io::Errno;
-use std::io::Write;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use ublk_driver::{Added, UblkDriver, block_device, is_claimed};
 use wire::{DEPTH, DESCRIPTION_WORDS, DeviceAction, DeviceRequest, IO_BYTES, code, io_head};
-
-/// The owner of the tokens of commands that wait for requests.
-pub const COMMAND_OWNER: u8 = 22;
-/// The owner of the tokens of orders.
-pub const ORDER_OWNER: u8 = 23;
-/// The owner of the token of the bell.
-pub const BELL_OWNER: u8 = 24;
 
 /// How long a block device may be claimed before it is taken from whoever claims it.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,10 +53,8 @@ pub struct Ublk {
     zeroes: BufferKey,
     /// Whether devices are being taken down: none is started from then on.
     stopping: Arc<Mutex<bool>>,
-    bell: Handle,
-    bell_buffer: BufferKey,
-    /// The other end of the bell, until a thread has it.
-    rope: Option<UnixStream>,
+    /// Set when the teardown is done.
+    waker: Waker,
     /// Takes the devices down; what it brings is what the owner should be told.
     teardown: Option<BackgroundTeardown<Vec<String>>>,
 }
@@ -127,7 +116,9 @@ impl Ublk {
         UblkDriver::open()?;
         match executor.driver.backend() {
             BackendKind::Ring => Ok(()),
-            BackendKind::Threads => Err(UblkError::NoRing("let the backend be uring")),
+            BackendKind::Threads | BackendKind::Simulated => {
+                Err(UblkError::NoRing("let the backend be uring"))
+            }
         }
     }
 
@@ -154,18 +145,14 @@ impl Ublk {
                 }
             }
         }
-        let (ours, theirs) = UnixStream::pair().map_err(system)?;
+        let waker = Waker::new().map_err(|errno| system(errno.into()))?;
         let driver = &mut executor.driver;
-        let bell = driver.adopt(ours.into()).map_err(system)?;
-        let bell_buffer = driver.buffers.acquire(1);
-        driver.receive(Token::new(BELL_OWNER, 0), bell, Slice::data(bell_buffer, 0, 1));
+        driver.add_waker(Token::new(EventOwner::UblkTeardown, 0), &waker).map_err(system)?;
         let mut ublk = Ublk {
             devices: Vec::new(),
             zeroes: zeroes(driver),
             stopping: Arc::default(),
-            bell,
-            bell_buffer,
-            rope: Some(theirs),
+            waker,
             teardown: None,
         };
         for (export, device) in added {
@@ -213,12 +200,8 @@ impl Ublk {
         self.devices.iter().map(starter).collect()
     }
 
-    /// The end of an operation whose token has the owner [`COMMAND_OWNER`] or [`BELL_OWNER`].
+    /// Handles the end of a command that waited for a request.
     pub fn on_event(&mut self, done: &Event, executor: &mut Executor) {
-        if done.token.owner() == BELL_OWNER {
-            executor.driver.close(self.bell);
-            return executor.driver.buffers.release(self.bell_buffer);
-        }
         let (place, tag) = split(done.token);
         let device = &mut self.devices[place];
         let slot = &mut device.slots[usize::from(tag)];
@@ -243,7 +226,7 @@ impl Ublk {
         }
     }
 
-    /// The end of an order whose token has the owner [`ORDER_OWNER`].
+    /// The end of an order to the executor.
     pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
         let (place, tag) = split(ended.token);
         let device = &mut self.devices[place];
@@ -270,24 +253,24 @@ impl Ublk {
     /// Begins to take the devices down, which may bring a last few requests; another thread does
     /// it.
     pub fn stop(&mut self) {
-        let Some(mut rope) = self.rope.take() else { return };
+        if self.teardown.is_some() {
+            return;
+        }
         let stopping = Arc::clone(&self.stopping);
         let numbers: Vec<u32> = self.devices.iter().map(|device| device.number).collect();
-        // If it cannot ring nobody is left to hear it.
-        let ring = move || drop(rope.write(&[1]));
-        self.teardown =
-            Some(BackgroundTeardown::begin(move || take_down(&numbers, &stopping), ring));
+        let teardown = move || take_down(&numbers, &stopping);
+        self.teardown = Some(BackgroundTeardown::start(teardown, self.waker.clone()));
     }
 
     /// Whether the devices are gone, and every request answered.
     pub fn is_over(&self) -> bool {
         self.devices.iter().all(|device| device.slots_open == 0)
-            && self.teardown.as_ref().is_some_and(BackgroundTeardown::is_over)
+            && self.teardown.as_ref().is_some_and(BackgroundTeardown::is_done)
     }
 
     /// What the owner should be told of the end, once it is over.
     pub fn teardown_notes(&self) -> Vec<String> {
-        self.teardown.as_ref().and_then(BackgroundTeardown::told).unwrap_or_default()
+        self.teardown.as_ref().and_then(BackgroundTeardown::result).unwrap_or_default()
     }
 
     fn order(&mut self, place: usize, tag: u16, executor: &mut Executor) {
@@ -304,7 +287,7 @@ impl Ublk {
             DeviceAction::WriteZeroes => (RequestKind::Write, (offset, length, Some(self.zeroes))),
         };
         executor.submit(IoRequest {
-            token: token(ORDER_OWNER, place, tag),
+            token: token(EventOwner::UblkRequest, place, tag),
             target: export.target,
             kind,
             offset,
@@ -332,7 +315,7 @@ impl Ublk {
         let buffer = device.slots[usize::from(tag)].buffer;
         let slice = Slice::data(buffer, 0, IO_BYTES as usize);
         let command = Command { code, head: io_head(tag, result), slice };
-        executor.driver.command(token(COMMAND_OWNER, place, tag), device.handle, command);
+        executor.driver.command(token(EventOwner::UblkCommand, place, tag), device.handle, command);
     }
 }
 
@@ -370,7 +353,7 @@ fn remove_all(added: Vec<(Export, Added)>) {
     }
 }
 
-fn token(owner: u8, place: usize, tag: u16) -> Token {
+fn token(owner: EventOwner, place: usize, tag: u16) -> Token {
     Token::new(owner, (place as u32) << 16 | u32::from(tag))
 }
 

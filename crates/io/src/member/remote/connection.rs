@@ -123,7 +123,7 @@ impl PeerConnection {
         self.closing && !self.receiving && self.sending == 0
     }
 
-    pub(super) fn under_way(&self) -> usize {
+    pub(super) fn in_flight(&self) -> usize {
         self.pending.len()
     }
 
@@ -144,7 +144,7 @@ impl PeerConnection {
     }
 
     /// Queues a request.
-    pub(super) fn request(&mut self, mut pending: PendingRequest, driver: &mut Driver) {
+    pub(super) fn queue(&mut self, mut pending: PendingRequest, driver: &mut Driver) {
         self.cookies = self.cookies.wrapping_add(1);
         let count = u64::from(self.cookies) << 32;
         let RemoteRequest { op, offset, length, data, .. } = pending.request;

@@ -1,21 +1,23 @@
-//! Connecting to a peer: once when a volume is assembled, and again and again when a connection
+//! Connecting to a remote export: once when a volume is assembled, and again after a connection
 //! broke.
 //!
-//! That waits, so it happens in threads of its own; what they bring they hand to the loop, and wake
-//! it by a socket. After a failure they wait, twice as long each time.
+//! An attempt may block for seconds, so a [`BlockingWorker`] makes it. After a failure the member
+//! waits before the next attempt, twice as long each time ([`Backoff`]).
 
 use super::client::{ClientError, RemoteExport, attach, read};
 use super::tls;
+use crate::blocking_worker::BlockingWorker;
+use crate::driver::{Driver, Endpoint, Token};
 use crate::nbd_protocol::uri::{NbdUri, Place};
 use mirrorball_core::units::Nanos;
 use rustix::net::sockopt;
+use std::fmt;
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a peer may take to accept a connection, and for each of its words of greeting.
@@ -24,68 +26,81 @@ const GREETING_MAX: Duration = Duration::from_secs(5);
 pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How long a peer may owe a reply, if its owner does not say: longer than disks that are well
 /// take, shorter than people wait.
-pub const PATIENCE: Nanos = Nanos::from_secs(30);
+pub const REPLY_TIMEOUT: Nanos = Nanos::from_secs(30);
 /// How long to wait after the first failure to connect.
-const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+const BACKOFF_FIRST: Nanos = Nanos::from_millis(100);
 /// How long to wait at most.
-const BACKOFF_LONGEST: Duration = Duration::from_secs(10);
+const BACKOFF_LONGEST: Nanos = Nanos::from_secs(10);
 
-/// An export that was attached to, with its connection.
+/// A connection to a remote export, past the handshake.
 #[derive(Debug)]
 pub struct Peer {
-    /// Where it is.
-    pub uri: NbdUri,
-    /// Its connection; requests may follow.
-    pub socket: OwnedFd,
-    /// What its server told of it.
-    pub attached: RemoteExport,
-    /// How long it may owe a reply.
-    pub patience: Nanos,
+    /// Connects again to the same address.
+    pub connect: Arc<dyn ConnectPeer>,
+    /// The connection.
+    pub socket: Endpoint,
+    /// The export, as the server describes it.
+    pub export: RemoteExport,
+    /// How long the server may owe a reply.
+    pub timeout: Nanos,
 }
 
-/// A connection that was made anew.
-pub(super) struct NewConnection {
-    pub(super) connection: u32,
-    pub(super) socket: OwnedFd,
-}
-
-/// Makes connections in the background.
-pub(super) struct Connector {
-    shared: Arc<Shared>,
-    /// The loop's end of what its threads bring.
-    receiver: Receiver<NewConnection>,
-}
-
-struct Shared {
-    uri: NbdUri,
-    /// What the export must have: another size is another export.
-    size_bytes: u64,
-    sender: Sender<NewConnection>,
-    mouth: UnixStream,
-}
-
-impl Peer {
-    /// Attaches to an export.
+/// Connects to a remote export. May block, so it runs in a [`BlockingWorker`].
+pub trait ConnectPeer: fmt::Debug + Send + Sync {
+    /// Connects, and negotiates.
     ///
     /// # Errors
-    /// If nobody answers in time, or the export cannot be a member.
-    pub fn open(uri: &NbdUri) -> Result<Peer, ClientError> {
-        let (mut file, is_tcp) = connect(uri)?;
+    /// If the server does not answer in time, or its export cannot be a member.
+    fn connect(&self) -> Result<(Endpoint, RemoteExport), ClientError>;
+}
+
+/// The result of an attempt to connect.
+pub(super) struct NewConnection {
+    /// The index of the connection that it is for.
+    pub(super) index: u32,
+    /// The backoff of that connection.
+    pub(super) backoff: Backoff,
+    /// The socket, or `None` if the attempt failed.
+    pub(super) socket: Option<Endpoint>,
+}
+
+/// Connects in the background, one attempt at a time.
+pub(super) struct Connector {
+    worker: BlockingWorker<NewConnection>,
+    connect: Arc<dyn ConnectPeer>,
+    /// The size that the export must have: another size is another export.
+    size_bytes: u64,
+}
+
+impl ConnectPeer for NbdUri {
+    fn connect(&self) -> Result<(Endpoint, RemoteExport), ClientError> {
+        let (mut file, is_tcp) = connect(self)?;
         if is_tcp {
-            watch(&file)?;
+            set_keepalive(&file)?;
         }
-        let (socket, attached) = match (&uri.place, &uri.certificates) {
-            (Place::Tcp(host, _), Some(folder)) => tls::attach(file, host, &uri.export, folder)?,
+        let (socket, export) = match (&self.place, &self.certificates) {
+            (Place::Tcp(host, _), Some(folder)) => tls::attach(file, host, &self.export, folder)?,
             _ => {
-                let attached = attach(&mut file, &uri.export)?;
-                (OwnedFd::from(file), attached)
+                let export = attach(&mut file, &self.export)?;
+                (OwnedFd::from(file), export)
             }
         };
         // From here on replies may take as long as disks do.
         for timeout in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
             sockopt::set_socket_timeout(&socket, timeout, None).map_err(io::Error::from)?;
         }
-        Ok(Peer { uri: uri.clone(), socket, attached, patience: PATIENCE })
+        Ok((Endpoint::Fd(socket), export))
+    }
+}
+
+impl Peer {
+    /// Connects to an export.
+    ///
+    /// # Errors
+    /// If the server does not answer in time, or its export cannot be a member.
+    pub fn open(connect: Arc<dyn ConnectPeer>) -> Result<Peer, ClientError> {
+        let (socket, export) = connect.connect()?;
+        Ok(Peer { connect, socket, export, timeout: REPLY_TIMEOUT })
     }
 
     /// Reads a range before the loop has the connection.
@@ -93,49 +108,58 @@ impl Peer {
     /// # Errors
     /// If the connection breaks, or the server cannot read the range.
     pub fn read(&self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
-        read(&mut File::from(self.socket.try_clone()?), offset, length)
+        read(&mut File::from(self.socket.try_clone_fd()?), offset, length)
     }
 }
 
 impl Connector {
-    /// A connector, and the socket on which it can be heard.
-    pub(super) fn new(uri: NbdUri, size_bytes: u64) -> io::Result<(Connector, OwnedFd)> {
-        let (ears, mouth) = UnixStream::pair()?;
-        let (sender, receiver) = channel();
-        let shared = Arc::new(Shared { uri, size_bytes, sender, mouth });
-        Ok((Connector { shared, receiver }, ears.into()))
+    /// A connector whose results are followed by an event with this token.
+    pub(super) fn new(
+        token: Token,
+        connect: Arc<dyn ConnectPeer>,
+        size_bytes: u64,
+        driver: &mut Driver,
+    ) -> io::Result<Connector> {
+        Ok(Connector { worker: BlockingWorker::new(token, driver)?, connect, size_bytes })
     }
 
-    /// Sets out to connect this connection, until it is or the connector is dropped.
-    pub(super) fn connect(&self, connection: u32) {
-        let shared = Arc::downgrade(&self.shared);
-        std::thread::spawn(move || keep_connecting(&shared, connection));
+    /// Queues an attempt. Returns false if the system cannot start a thread.
+    pub(super) fn connect(&mut self, index: u32, backoff: Backoff) -> bool {
+        let (connect, size_bytes) = (Arc::clone(&self.connect), self.size_bytes);
+        let attempt = move || {
+            let connected = connect.connect().ok();
+            let fitting = connected.filter(|(_, export)| export.size_bytes == size_bytes);
+            NewConnection { index, backoff, socket: fitting.map(|(socket, _)| socket) }
+        };
+        self.worker.run(attempt).is_ok()
     }
 
-    /// The next connection that was made.
+    /// The next result.
     pub(super) fn poll(&self) -> Option<NewConnection> {
-        self.receiver.try_recv().ok()
+        self.worker.poll()
+    }
+
+    /// Stops; attempts that are running are dropped.
+    pub(super) fn close(self, driver: &mut Driver) {
+        self.worker.close(driver);
     }
 }
 
-fn keep_connecting(shared: &Weak<Shared>, connection: u32) {
-    let mut backoff = BACKOFF_FIRST;
-    while let Some(shared) = shared.upgrade() {
-        if let Ok(peer) = Peer::open(&shared.uri)
-            && peer.attached.size_bytes == shared.size_bytes
-        {
-            // Whoever does not hear it any more has no use for the connection.
-            let sent = shared.sender.send(NewConnection { connection, socket: peer.socket });
-            let _ = sent.map(|()| (&shared.mouth).write(&[1]));
-            return;
-        }
-        drop(shared);
-        std::thread::sleep(backoff);
-        backoff = (backoff * 2).min(BACKOFF_LONGEST);
+/// The delay before the next attempt to connect.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Backoff {
+    delay: Nanos,
+}
+
+impl Backoff {
+    /// The delay after another failure: twice the one before.
+    pub(super) fn next(&mut self) -> Nanos {
+        self.delay = Nanos(self.delay.0 * 2).clamp(BACKOFF_FIRST, BACKOFF_LONGEST);
+        self.delay
     }
 }
 
-/// Connects; whether it is TCP comes with it.
+/// Opens a socket; the bool is true for TCP.
 fn connect(uri: &NbdUri) -> io::Result<(File, bool)> {
     let (socket, is_tcp) = match &uri.place {
         Place::Unix(path) => (OwnedFd::from(UnixStream::connect(path)?), false),
@@ -158,8 +182,8 @@ fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Has TCP notice a peer whose machine or network is gone.
-fn watch(socket: &File) -> io::Result<()> {
+/// Makes TCP detect a peer whose machine or network is gone.
+fn set_keepalive(socket: &File) -> io::Result<()> {
     let step = SILENCE_MAX / 5;
     sockopt::set_tcp_nodelay(socket, true)?;
     sockopt::set_socket_keepalive(socket, true)?;

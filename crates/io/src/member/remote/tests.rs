@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::driver::BackendKind;
+use crate::driver::buffers::BufferKey;
 use crate::executor::Target;
 use crate::export::Export;
 use crate::export::nbd::handshake::{Handshake, Step, greeting};
@@ -71,8 +72,8 @@ impl Pair {
         let place = Place::Unix(path);
         let uri = NbdUri { place, export: "disk".to_owned(), certificates: None };
         let mut driver = Driver::new(backend).unwrap().0;
-        let peer = Peer::open(&uri).unwrap();
-        assert_eq!(peer.attached.size_bytes, SIZE_BYTES as u64);
+        let peer = Peer::open(Arc::new(uri.clone())).unwrap();
+        assert_eq!(peer.export.size_bytes, SIZE_BYTES as u64);
         let remote = Remote::new(MemberIndex(3), peer, &mut driver).unwrap();
         let buffer = driver.buffers.acquire(65536);
         let mut pair = Pair {
@@ -131,7 +132,7 @@ impl Pair {
     fn turn(&mut self, ended: &mut Vec<RemoteReply>) {
         self.remote.flush(&mut self.driver);
         self.now += self.step;
-        self.remote.watch(self.now, &mut self.driver);
+        self.remote.on_time(self.driver.now() + self.now, &mut self.driver);
         let mut done = Vec::new();
         self.driver.wait(Some(Duration::from_millis(10)), &mut done).unwrap();
         for done in done {
@@ -255,7 +256,7 @@ fn a_peer_that_goes_is_an_error_of_transport_and_may_come_back() {
 fn a_peer_that_owes_a_reply_for_too_long_is_hung_up_on() {
     let mut pair = Pair::new();
     let mut driver = Driver::new(None).unwrap().0;
-    assert_eq!(pair.remote.watch(Nanos::MAX, &mut driver), None, "it owes nothing");
+    assert_eq!(pair.remote.on_time(Nanos::MAX, &mut driver), None, "it owes nothing");
     assert_eq!(pair.run(Op::Read, 9), [Ok(()); 9]);
     // Time stands still, so whatever comes comes in time.
     pair.set(Mood::Silent);
@@ -271,7 +272,7 @@ fn a_peer_that_owes_a_reply_for_too_long_is_hung_up_on() {
     }
     assert!(ended.is_empty());
     // A request that is young does not save an old one.
-    pair.step = peer::PATIENCE / 4;
+    pair.step = peer::REPLY_TIMEOUT / 4;
     let mut turns = 0;
     while ended.is_empty() {
         turns += 1;
@@ -310,7 +311,7 @@ fn a_peer_that_may_have_forgotten_writes_is_gone_until_it_is_attached_anew() {
     assert_eq!(pair.run(Op::Read, 1), [Err(IoError::Gone)], "though it answers");
     pair.remote.detach(&mut pair.driver);
     assert_eq!((pair.remote.connections(), pair.run(Op::Read, 1)), (0, vec![Err(IoError::Gone)]));
-    let peer = Peer::open(&pair.uri).unwrap();
+    let peer = Peer::open(Arc::new(pair.uri.clone())).unwrap();
     pair.remote.attach(peer, &mut pair.driver).unwrap();
     assert_eq!(pair.run(Op::Read, 1), [Ok(())]);
     pair.wait_for_connections();
@@ -329,15 +330,15 @@ fn replies_come_in_any_order_glued_and_cut() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let handle = driver.adopt(ours.into()).unwrap();
         let mut connection = PeerConnection::default();
-        connection.connect(handle, Token::new(RECEIVE, 0), &mut driver);
+        connection.connect(handle, Token::new(EventOwner::RemoteReceive, 0), &mut driver);
         let buffer = driver.buffers.acquire(3 * SHARE);
         let place = |key: u32| Slice::data(buffer, key as usize * SHARE, lengths[key as usize]);
         for key in 0..3 {
             let (length, data) = (lengths[key as usize] as u64, Some(place(key)));
             let request = RemoteRequest { key, op: Op::Read, offset: 0, length, data };
-            connection.request(PendingRequest::new(request, request::READ, 0), &mut driver);
+            connection.queue(PendingRequest::new(request, request::READ, 0), &mut driver);
         }
-        connection.send(Token::new(SEND, 0), &mut driver);
+        connection.send(Token::new(EventOwner::RemoteSend, 0), &mut driver);
         let requests = [(); 3].map(|()| {
             let mut head = [0; 28];
             theirs.read_exact(&mut head).unwrap();
@@ -355,11 +356,11 @@ fn replies_come_in_any_order_glued_and_cut() {
                 driver.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
                 for Event { token, result } in done.drain(..) {
                     match token.owner() {
-                        SEND => connection.on_sent(result.is_ok(), &mut driver),
+                        EventOwner::RemoteSend => connection.on_sent(result.is_ok(), &mut driver),
                         _ => connection.on_received(received(result), &mut driver),
                     }
                 }
-                connection.receive(Token::new(RECEIVE, 0), &mut driver);
+                connection.receive(Token::new(EventOwner::RemoteReceive, 0), &mut driver);
                 ended.extend(connection.take_ended());
             }
         }

@@ -391,9 +391,9 @@ fn a_trim_of_a_striped_volume_is_no_flood() {
         let _ = socket.read_to_end(&mut answers);
         executor.wait(Some(std::time::Duration::from_millis(1)), &mut done).unwrap();
         for done in done.drain(..) {
-            match crate::executor::owns(done.token) {
-                true => executor.on_event(&done),
-                false => server.on_event(done, &mut executor),
+            match done.token.owner() {
+                crate::driver::EventOwner::MemberFile => executor.on_event(&done),
+                _ => server.on_event(done, &mut executor),
             }
         }
     }

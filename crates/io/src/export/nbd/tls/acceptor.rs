@@ -6,6 +6,7 @@
 //! are the server's to count.
 
 use super::prelude::{Flags, await_tls};
+use crate::driver::Waker;
 use crate::export::nbd::handshake::greeting;
 use crate::tls::{ServerTls, pump};
 use rustix::net::{Shutdown, shutdown, sockopt};
@@ -38,15 +39,15 @@ pub struct Acceptor {
 pub struct AcceptedConnections {
     /// The connections.
     pub(in crate::export::nbd) receiver: Receiver<UnixStream>,
-    /// A byte comes here with each.
-    pub(in crate::export::nbd) bell: UnixStream,
+    /// Set after each.
+    pub(in crate::export::nbd) waker: Waker,
 }
 
 #[derive(Debug)]
 struct Shared {
     tls: ServerTls,
     sender: Sender<UnixStream>,
-    mouth: UnixStream,
+    waker: Waker,
     pending_handshakes: Mutex<PendingHandshakes>,
     /// Threads that have a connection.
     connections: AtomicUsize,
@@ -70,12 +71,12 @@ impl Acceptor {
         tls: ServerTls,
         listeners: Vec<TcpListener>,
     ) -> io::Result<(Acceptor, AcceptedConnections)> {
-        let (bell, mouth) = UnixStream::pair()?;
+        let waker = Waker::new()?;
         let (sender, receiver) = channel();
         let shared = Arc::new(Shared {
             tls,
             sender,
-            mouth,
+            waker: waker.clone(),
             pending_handshakes: Mutex::default(),
             connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
@@ -84,7 +85,7 @@ impl Acceptor {
             let (listener, shared) = (listener.try_clone()?, Arc::clone(&shared));
             std::thread::Builder::new().spawn(move || accept_connections(&listener, &shared))?;
         }
-        Ok((Acceptor { shared, listeners }, AcceptedConnections { receiver, bell }))
+        Ok((Acceptor { shared, listeners }, AcceptedConnections { receiver, waker }))
     }
 
     /// Lets nobody in any more, and waits until whoever is in has what the server said to them, but
@@ -178,7 +179,7 @@ fn serve(
     let (ours, mut theirs) = UnixStream::pair()?;
     let gone = |_| io::Error::from(ErrorKind::BrokenPipe);
     shared.sender.send(ours).map_err(gone)?;
-    (&shared.mouth).write_all(&[1])?;
+    shared.waker.wake();
     // The server greets as ever; that and the client's answer are behind us already.
     theirs.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
     theirs.read_exact(&mut greeting())?;

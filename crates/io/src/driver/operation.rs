@@ -1,0 +1,125 @@
+//! Operations of the driver: what each does, and how it continues after a part of it completed.
+
+use super::buffers::{BufferKey, Buffers, Slice, Use};
+use super::{Token, Waker};
+use rustix::io::Errno;
+
+/// Name of a descriptor that the driver owns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handle(pub(super) u32);
+
+/// The end of an operation.
+#[derive(Debug)]
+pub struct Event {
+    /// The token given at its start.
+    pub token: Token,
+    /// What it returned, or why it failed.
+    pub result: Result<Output, Errno>,
+}
+
+/// What an operation returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// A number of bytes; zero if the operation moves none.
+    Bytes(usize),
+    /// A new connection.
+    Connection(Handle),
+    /// A waker was set.
+    Woken,
+}
+
+/// A device-specific command. The kernel gets 16 bytes: the head, and the address of the slice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// Command number.
+    pub code: u32,
+    /// First 8 bytes of the command.
+    pub head: [u8; 8],
+    /// Memory that the device may read and change until the command ends.
+    pub slice: Slice,
+}
+
+/// What an operation does. Slices shrink as parts of the operation complete.
+#[derive(Clone)]
+pub(super) enum OperationKind {
+    Accept,
+    Receive(Slice),
+    Send(Vec<Slice>),
+    Read {
+        offset: u64,
+        slice: Slice,
+    },
+    Write {
+        offset: u64,
+        slice: Slice,
+    },
+    Sync,
+    Discard {
+        offset: u64,
+        length: u64,
+    },
+    Command(Command),
+    /// Waits until the waker is set; never ends, except by closing.
+    Wake(Waker),
+}
+
+/// An operation in flight.
+pub(super) struct Operation {
+    pub(super) token: Token,
+    pub(super) handle: Handle,
+    pub(super) kind: OperationKind,
+    /// Bytes that completed parts of the operation have moved.
+    pub(super) moved: usize,
+}
+
+impl OperationKind {
+    /// Calls `act` for each buffer of the operation.
+    #[inline]
+    pub(super) fn each_use(&self, buffers: &mut Buffers, act: fn(&mut Buffers, BufferKey, Use)) {
+        match self {
+            OperationKind::Receive(slice)
+            | OperationKind::Read { slice, .. }
+            | OperationKind::Command(Command { slice, .. }) => {
+                act(buffers, slice.buffer, Use::Target);
+            }
+            OperationKind::Write { slice, .. } => act(buffers, slice.buffer, Use::Source),
+            OperationKind::Send(list) => {
+                for slice in list {
+                    act(buffers, slice.buffer, Use::Source);
+                }
+            }
+            OperationKind::Accept
+            | OperationKind::Sync
+            | OperationKind::Discard { .. }
+            | OperationKind::Wake(_) => {}
+        }
+    }
+
+    /// Removes the first `moved` bytes. Returns true if bytes are left and the operation should
+    /// continue.
+    #[inline]
+    pub(super) fn advance(&mut self, moved: usize) -> bool {
+        match self {
+            OperationKind::Read { offset, slice } | OperationKind::Write { offset, slice } => {
+                *offset += moved as u64;
+                *slice = slice.after(moved);
+                slice.length > 0
+            }
+            OperationKind::Send(list) => {
+                let mut left = moved;
+                for slice in list.iter_mut() {
+                    let step = left.min(slice.length);
+                    *slice = slice.after(step);
+                    left -= step;
+                }
+                list.iter().any(|slice| slice.length > 0)
+            }
+            OperationKind::Accept
+            | OperationKind::Receive(_)
+            | OperationKind::Sync
+            | OperationKind::Discard { .. }
+            | OperationKind::Command(_)
+            | OperationKind::Wake(_) => false,
+        }
+    }
+}
