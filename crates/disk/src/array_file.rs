@@ -47,6 +47,7 @@
 //! A mistake is answered with one error that names the file, the line and what to do. Non-goals:
 //! opening real members, and running anything.
 
+mod canonical;
 mod faults;
 mod members;
 mod reader;

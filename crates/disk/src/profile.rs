@@ -297,6 +297,30 @@ impl ModelProfile {
         &self.table
     }
 
+    /// What decides how a disk of this profile behaves, as a table with its keys in order: without
+    /// its name, its summary and the published figures.
+    pub fn canonical_table(&self) -> toml::Table {
+        let ModelProfile {
+            name: _,
+            summary: _,
+            kind,
+            capacity_bytes,
+            rotational,
+            optimal_io_bytes,
+            expectations: _,
+            distributions: _,
+            parameters: _,
+            table,
+        } = self;
+        toml::Table::from_iter([
+            ("kind".to_owned(), (*kind).into()),
+            ("capacity_bytes".to_owned(), (*capacity_bytes as i64).into()),
+            ("rotational".to_owned(), (*rotational).into()),
+            ("optimal_io_bytes".to_owned(), (*optimal_io_bytes as i64).into()),
+            ("parameters".to_owned(), table.clone().into()),
+        ])
+    }
+
     /// How many commands the disk accepts at once, as it tells the kernel.
     pub fn queue_depth(&self) -> u32 {
         self.parameters.queue_depth()

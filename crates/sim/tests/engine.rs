@@ -61,7 +61,7 @@ fn one_server_serves_one_at_a_time_whatever_the_depth() {
 #[test]
 fn the_host_costs_its_overhead_once_a_request() {
     let mut array = delays("single", &["2ms"]);
-    array.host.overhead = HostOverhead::constant(Nanos::from_micros(400));
+    array.host.overhead = HostOverhead { mean: Nanos::from_micros(400), jitter: 0.0 };
     let record = simulate(&array, &jobs("rw=randread"), "first");
     assert_near(iops(&record), 1.0 / 0.0024, 0.002);
 }

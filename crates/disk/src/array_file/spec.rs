@@ -130,11 +130,6 @@ impl HostOverhead {
     pub const fn with_default_jitter(mean: Nanos) -> HostOverhead {
         HostOverhead { mean, jitter: HostOverhead::JITTER_DEFAULT }
     }
-
-    /// The same overhead for every request.
-    pub const fn constant(mean: Nanos) -> HostOverhead {
-        HostOverhead { mean, jitter: 0.0 }
-    }
 }
 
 impl ArraySpec {

@@ -224,7 +224,7 @@ fn the_jitter_of_the_host_overhead_is_ten_percent_unless_given() {
     assert_eq!(overhead(""), HostOverhead { mean: other, jitter: 0.1 });
     let jitter =
         |percent| overhead(&format!("overhead = {{ mean = \"20us\", jitter = \"{percent}\" }}"));
-    assert_eq!(jitter("0%"), HostOverhead::constant(mean));
+    assert_eq!(jitter("0%"), HostOverhead { mean, jitter: 0.0 });
     assert_eq!(jitter("12.5 %"), HostOverhead { mean, jitter: 0.125 });
     assert_eq!(jitter("100%"), HostOverhead { mean, jitter: 1.0 });
 }

@@ -12,7 +12,7 @@ use crate::experiment::plan::{JobSource, Pace, Source};
 use crate::experiment::study;
 use anyhow::{Result, bail};
 use find::InputKind;
-use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource};
+use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::engine;
 use mirrorball_sim::job::{Direction, Environment, JobFile, Note, Section};
 use std::path::Path;
@@ -141,17 +141,10 @@ pub fn load_array(name: &str) -> Result<(Source, ArraySpec)> {
     Ok((Source { name: stem(name), text: file.text, fingerprint }, file.spec))
 }
 
-/// Hash of what decides the results: not where the file lies, nor what was published about disks of
-/// the kind (which refers to functions, whose addresses differ from run to run).
+/// Hash of the canonical text of an array: of what decides the results, not of where the file is
+/// stored.
 pub(crate) fn fingerprint(spec: &ArraySpec) -> String {
-    let mut meaning = ArraySpec { file_name: String::new(), ..spec.clone() };
-    for member in &mut meaning.members {
-        if let MemberSource::Model(profile) = &mut member.source {
-            profile.expectations.clear();
-            profile.distributions.clear();
-        }
-    }
-    stable_hash([&*format!("{meaning:?}")])
+    stable_hash([&*spec.canonical_text()])
 }
 
 /// Loads a job by path or built-in name.
