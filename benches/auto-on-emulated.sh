@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Six cells of the league on the real clock: emulated arrays under real fio, `mirrorball/auto`
-# beside the three best of its rivals, each pairing in simulation too.
+# and the three best of its rivals, each pairing in simulation too.
 #
 #   benches/auto-on-emulated.sh [SECONDS]      each run takes so long; 8 if not given
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Real btrfs RAID1 on emulated disks, beside the simulated btrfs/pid: IOPS and read shares.
+# Real btrfs RAID1 on emulated disks, and the simulated btrfs/pid: IOPS and read shares.
 #
 #   benches/btrfs-on-emulated.sh [SECONDS]      each run takes so long; 30 if not given
 #

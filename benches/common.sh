@@ -1,7 +1,7 @@
-# What the scripts here share; sourced, not run.
+# Shared by the scripts here; sourced, not run.
 #
-# MIRRORBALL names the program, else the release build is made and used. Everything is kept in a
-# folder that is gone when the script ends; servers are stopped in good order first.
+# MIRRORBALL names the program; without it the release build is made and used. All files are in a
+# folder that is removed when the script ends, after servers have stopped.
 # shellcheck shell=bash
 
 set -euo pipefail
@@ -19,7 +19,7 @@ finish() {
 }
 trap finish EXIT
 
-# Stops unless these programs, each PROGRAM:PACKAGE, are there.
+# Stops unless these programs, each PROGRAM:PACKAGE, are installed.
 need() {
     local pair
     for pair in "$@"; do
@@ -63,13 +63,13 @@ build() {
 
 # Starts a server of these arguments with its files in $work/mount, and waits until it is ready.
 start_server() {
-    local doors=(--export "fuse:$work/mount" --control "$work/control")
-    : >"$work/said"
-    "${ahead[@]}" "$MIRRORBALL" "$@" "${doors[@]}" 2>"$work/said" &
+    local exports=(--export "fuse:$work/mount" --control "$work/control")
+    : >"$work/log"
+    "${ahead[@]}" "$MIRRORBALL" "$@" "${exports[@]}" 2>"$work/log" &
     server=$!
-    until grep -qx ready "$work/said"; do
+    until grep -qx ready "$work/log"; do
         if ! kill -0 "$server" 2>/dev/null; then
-            cat "$work/said" >&2
+            cat "$work/log" >&2
             server=""
             return 1
         fi
@@ -87,7 +87,7 @@ stop_server() {
 
 # The loop devices of the running server, in the order of the members.
 devices() {
-    sed -n 's,^.* bytes at \(/dev/loop.*\)$,\1,p' "$work/said"
+    sed -n 's,^.* bytes at \(/dev/loop.*\)$,\1,p' "$work/log"
 }
 
 # The answer of the running server to a question, as JSON.

@@ -83,7 +83,7 @@ turn_ns = 1e9 * int(sys.argv[3]) / read["iops"]
 print(max(0, round(turn_ns - member["read_wait"]["mean_ns"])))
 PYTHON
 
-# Makes the job file NAME with so many reads in flight.
+# Writes the job file NAME with this number of reads in flight.
 job() {
     sed -e "s/^runtime=.*/runtime=$seconds/" -e "s/^iodepth=.*/iodepth=$2/" \
         -e "s/^\[.*\]/[$1]/" "$root/jobs/rand-4k-qd1.fio" >"$work/$1.fio"
@@ -91,7 +91,7 @@ job() {
     { cat "$work/$1.fio"; printf 'clat_percentiles=0\nlat_percentiles=1\n'; } >"$work/real.fio"
 }
 
-# The array file of one disk of this model, on a host that costs so many nanoseconds.
+# The array file of one disk of this model, on a host whose overhead is this number of nanoseconds.
 disk() {
     printf 'profile = "single"\n[host]\noverhead = "%sns"\n' "$2"
     printf '[[member]]\nmodel = "%s"\nsize = "64G"\n' "$1"

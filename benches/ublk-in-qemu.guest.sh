@@ -97,7 +97,7 @@ expect "$device" 20 4 "$zeroes"
 expect "$device" 28 4 "$zeroes"
 [ "$(checksum "$device" 24 4)" = "$(dd if=/run/noise bs=1M skip=8 count=4 2>/dev/null |
     sha256sum)" ] || fail "more was discarded than was to be"
-echo "    a discard and a run of zeroes: they read as zeroes, and what is beside them stays"
+echo "    a discard and a run of zeroes: they read as zeroes, and their neighbours stay"
 # Flushes that the disk was asked for, less those that the kernel asked for as such: FUA writes.
 durable() {
     asked=$(mirrorball ctl --control /run/control stats --format json |
@@ -142,7 +142,7 @@ sed -n '/^ready$/,$s/^/    /p' /run/said
 grep -q "still in use" /run/said || fail "it did not say who is left in the cold"
 umount /run/filesystem
 
-echo "== kill -9 under load and under a mount, with another server beside it"
+echo "== kill -9 under load and under a mount, next to another server"
 mirrorball emulate hdd-7k2-ent --size 1G --backing none --export ublk 2>/run/other &
 other=$!
 until grep -qx ready /run/other; do sleep 0.1; done

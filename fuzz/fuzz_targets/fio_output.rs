@@ -1,5 +1,5 @@
 //! No output of fio makes the importer panic, and what it accepts is a sound record.
-//! What follows a zero byte is a log beside it.
+//! What follows a zero byte is a log that comes with it.
 
 #![no_main]
 

@@ -1,39 +1,40 @@
-//! What the code names, the book lists: a new policy, model or parameter wants its row in a table.
+//! The documentation lists what the code defines: each model profile, model parameter and job option
+//! has its row in a chapter.
 //!
-//! Names are gathered from the sources and looked for, between backticks, in the chapter that owes
-//! them. What the chapter says of them is for people to check.
+//! Names are gathered from the sources and looked for, between backticks, in their chapter. Whether
+//! the row is right is for people to check.
 
 use crate::Canary;
 use crate::source::{File, Offence, Token, Tree};
 
-/// A chapter, what it must name, and how to find that in the tree.
-struct Debt {
+/// A chapter, what it must name, and how to find these names in the tree.
+struct Requirement {
     chapter: &'static str,
     what: &'static str,
     names: fn(&Tree) -> Vec<Name<'_>>,
 }
 
-/// A name that the code gives, and where.
+/// A name and where the code defines it.
 struct Name<'a> {
     file: &'a File,
     line: usize,
     name: &'a str,
 }
 
-const DEBTS: [Debt; 3] = [
-    Debt { chapter: "docs/models.md", what: "model profile", names: profiles },
-    Debt { chapter: "docs/models.md", what: "model parameter", names: parameters },
-    Debt { chapter: "docs/jobs.md", what: "job option", names: options },
+const REQUIREMENTS: [Requirement; 3] = [
+    Requirement { chapter: "docs/models.md", what: "model profile", names: profiles },
+    Requirement { chapter: "docs/models.md", what: "model parameter", names: parameters },
+    Requirement { chapter: "docs/jobs.md", what: "job option", names: options },
 ];
 
-/// Names of the code that their chapter lacks.
+/// Names that their chapter lacks.
 pub(crate) fn names(tree: &Tree) -> Vec<Offence> {
     let mut offences = Vec::new();
-    for debt in &DEBTS {
-        let chapter = tree.find(debt.chapter).map_or("", |file| &file.text);
-        for Name { file, line, name } in (debt.names)(tree) {
+    for required in &REQUIREMENTS {
+        let chapter = tree.find(required.chapter).map_or("", |file| &file.text);
+        for Name { file, line, name } in (required.names)(tree) {
             if !chapter.contains(&format!("`{name}`")) {
-                let (chapter, what) = (debt.chapter, debt.what);
+                let (chapter, what) = (required.chapter, required.what);
                 let what = format!("{chapter} does not name the {what} `{name}`: add its row");
                 offences.push(file.offence(line, what));
             }

@@ -13,10 +13,10 @@
 
 mod dead;
 mod documented;
+mod layers;
 mod lengths;
 mod modules;
 mod policies;
-mod rooms;
 mod source;
 mod words;
 
@@ -40,9 +40,9 @@ const CHECKS: [Check; 14] = [
     Check { name: "file length", find: lengths::files, canary: lengths::files_canary },
     Check { name: "function length", find: lengths::functions, canary: lengths::functions_canary },
     Check { name: "line length", find: lengths::lines, canary: lengths::lines_canary },
-    Check { name: "room arrows", find: rooms::arrows, canary: rooms::arrows_canary },
+    Check { name: "layers", find: layers::dependencies, canary: layers::dependencies_canary },
     Check { name: "modules of lab", find: modules::arrows, canary: modules::arrows_canary },
-    Check { name: "pure rooms", find: rooms::purity, canary: rooms::purity_canary },
+    Check { name: "pure crates", find: layers::purity, canary: layers::purity_canary },
     Check { name: "dead sources", find: dead::sources, canary: dead::sources_canary },
     Check { name: "dead data", find: dead::data, canary: dead::data_canary },
     Check { name: "policy pages", find: policies::pages, canary: policies::pages_canary },

@@ -5,43 +5,81 @@ use crate::{Cli, screen};
 use anyhow::Context;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Print the manual page, or write one for each command
+/// Print the manual page, or write the pages of all commands into a folder
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   mirrorball man | man -l -
   mirrorball man -o ~/.local/share/man/man1")]
 pub(crate) struct Args {
-    /// Write the pages of all commands into this folder
+    /// Write a page for each command into this folder, over pages of the same name
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let mut command = Cli::command();
-    command.build();
+    let command = command();
     match &args.output {
-        None => screen::print(&String::from_utf8_lossy(&page(command).map_err(Failure::Fault)?))?,
-        Some(folder) => write_pages(command, folder).map_err(Failure::Fault)?,
+        None => screen::print(&String::from_utf8_lossy(&page(&command).map_err(Failure::Fault)?))?,
+        Some(folder) => {
+            let context = || format!("cannot create the folder {}", folder.display());
+            std::fs::create_dir_all(folder).with_context(context).map_err(Failure::Fault)?;
+            write_pages(&command, folder).map_err(Failure::Fault)?;
+        }
     }
     Ok(Ending::Done)
 }
 
-fn write_pages(command: Command, folder: &PathBuf) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let children: Vec<Command> = command.get_subcommands().cloned().collect();
-    for command in children.into_iter().chain([command]) {
-        let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
-        let path = folder.join(format!("{name}.1"));
-        std::fs::write(&path, page(command.display_name(name))?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+/// The command with its sub-commands, but for `help`: a page says what `help` would print.
+fn command() -> Command {
+    let mut command = without_help(Cli::command());
+    command.build();
+    command
 }
 
-fn page(command: Command) -> anyhow::Result<Vec<u8>> {
+fn without_help(command: Command) -> Command {
+    command.disable_help_subcommand(true).mut_subcommands(without_help)
+}
+
+/// Writes the page of a command and those of its sub-commands, which its own page refers to.
+fn write_pages(command: &Command, folder: &Path) -> anyhow::Result<()> {
+    let path = folder.join(format!("{}.1", name(command)));
+    std::fs::write(&path, page(command)?)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    command.get_subcommands().try_for_each(|child| write_pages(child, folder))
+}
+
+/// `mirrorball-ctl-status` for the command that users type as `mirrorball ctl status`.
+fn name(command: &Command) -> &str {
+    command.get_display_name().unwrap_or(command.get_name())
+}
+
+fn page(command: &Command) -> anyhow::Result<Vec<u8>> {
     let mut page = Vec::new();
-    Man::new(command).render(&mut page)?;
+    Man::new(command.clone().display_name(name(command))).render(&mut page)?;
     Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_page_that_a_page_names_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        write_pages(&command(), folder.path()).unwrap();
+        let (mut written, mut named) = (BTreeSet::new(), BTreeSet::new());
+        for entry in folder.path().read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            let page = std::fs::read_to_string(&path).unwrap().replace("\\-", "-");
+            let names = page.lines().filter_map(|line| line.strip_suffix("(1)"));
+            named.extend(names.filter(|name| !name.contains(' ')).map(str::to_owned));
+            written.insert(path.file_stem().unwrap().to_str().unwrap().to_owned());
+        }
+        assert!(named.contains("mirrorball-ctl-members-rebuild"), "{named:?}");
+        let missing: Vec<_> = named.difference(&written).collect();
+        assert_eq!(missing, Vec::<&String>::new());
+    }
 }

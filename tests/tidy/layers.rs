@@ -1,13 +1,13 @@
-//! The arrows between rooms point one way, and the pure rooms stay pure.
+//! Crates depend on each other in one direction, and the pure crates stay pure.
 //!
-//! `core`, `disk` and `sim` run on a virtual clock as well as a real one, so they may not look at a
-//! clock, a thread or a file by themselves, nor let the order of a hash map decide anything.
+//! `core`, `disk` and `sim` run on a virtual clock as well as a real one, so they may not use a
+//! clock, a thread or a file, nor let the order of a hash map decide anything.
 
 use crate::Canary;
 use crate::source::{File, Offence, Token, Tree};
 
-/// Each room and the rooms it may know, as ARCHITECTURE.md draws them.
-const ROOMS: [(&str, &[&str]); 6] = [
+/// Each crate and the crates it may depend on, as ARCHITECTURE.md draws them.
+const LAYERS: [(&str, &[&str]); 6] = [
     ("core", &[]),
     ("disk", &["core"]),
     ("sim", &["core", "disk"]),
@@ -19,9 +19,9 @@ const ROOMS: [(&str, &[&str]); 6] = [
 const NOW: &str = "take `now` as an argument";
 const ORDER: &str = "use a Vec or a BTreeMap, whose order is the same in every run";
 const CHANCE: &str = "draw from mirrorball_core::rng::Rng, seeded by argument";
-const OUTSIDE: &str = "let the caller do it and pass the result in";
+const OUTSIDE: &str = "let the caller do it and pass the result";
 
-/// Names that a room may not use in its sources, and what to do instead.
+/// Names that a crate may not use in its sources, and what to do instead.
 const BANNED: [(&[&str], &str, &str); 11] = [
     (&["core", "disk", "sim"], "Instant", NOW),
     (&["core", "disk", "sim"], "SystemTime", NOW),
@@ -36,46 +36,49 @@ const BANNED: [(&[&str], &str, &str); 11] = [
     (&["core"], "env", OUTSIDE),
 ];
 
-/// Rooms that name a room they may not know, in their manifest or in their sources.
-pub(crate) fn arrows(tree: &Tree) -> Vec<Offence> {
+/// Crates that name a crate they may not depend on, in their manifest or in their sources.
+pub(crate) fn dependencies(tree: &Tree) -> Vec<Offence> {
     let manifests = tree.files.iter().filter_map(|file| {
-        let room = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
-        Some(manifest_arrows(file, room))
+        let package = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
+        Some(manifest_dependencies(file, package))
     });
     let mut offences: Vec<Offence> = manifests.flatten().collect();
     for file in tree.rust() {
-        let Some(room) = room_of(file) else { continue };
+        let Some(package) = package_of(file) else { continue };
         for token in &file.tokens {
             let named = token.ident().and_then(|ident| ident.strip_prefix("mirrorball_"));
-            offences.extend(named.and_then(|to| arrow(file, token.line, room, to)));
+            offences.extend(named.and_then(|to| dependency(file, token.line, package, to)));
         }
     }
     offences
 }
 
-/// Names in pure rooms that reach for the world outside. Tests may: they read golden files.
+/// Clocks, threads, files and hash maps in pure crates. Tests may use them: they read golden files.
 pub(crate) fn purity(tree: &Tree) -> Vec<Offence> {
     let mut offences = Vec::new();
     for file in tree.rust() {
-        let Some(room) = room_of(file).filter(|room| is_source(file, room)) else { continue };
+        let Some(package) = package_of(file).filter(|package| is_source(file, package)) else {
+            continue;
+        };
         for (index, token) in file.tokens.iter().enumerate() {
             let Some(ident) = token.ident() else { continue };
-            let row =
-                BANNED.iter().find(|(rooms, name, _)| *name == ident && rooms.contains(&room));
+            let row = BANNED
+                .iter()
+                .find(|(packages, name, _)| *name == ident && packages.contains(&package));
             let Some((_, name, advice)) = row else { continue };
             // A module's name is a common word elsewhere; in a path it has `::` beside it.
             let is_module = name.starts_with(char::is_lowercase);
             if !is_module || in_path(&file.tokens, index) {
-                offences.push(file.offence(token.line, format!("`{name}` in {room}: {advice}")));
+                offences.push(file.offence(token.line, format!("`{name}` in {package}: {advice}")));
             }
         }
     }
     offences
 }
 
-fn manifest_arrows(manifest: &File, room: &str) -> Vec<Offence> {
-    if !ROOMS.iter().any(|(name, _)| *name == room) {
-        let what = "a room without arrows: add it to ROOMS here and to ARCHITECTURE.md";
+fn manifest_dependencies(manifest: &File, package: &str) -> Vec<Offence> {
+    if !LAYERS.iter().any(|(name, _)| *name == package) {
+        let what = "a crate without a layer: add it to LAYERS here and to ARCHITECTURE.md";
         return vec![manifest.offence(1, what)];
     }
     let mut offences = Vec::new();
@@ -90,8 +93,8 @@ fn manifest_arrows(manifest: &File, room: &str) -> Vec<Offence> {
         };
         if section.ends_with("dependencies") && !key.starts_with('#') {
             let to = key.strip_prefix("mirrorball-");
-            offences.extend(to.and_then(|to| arrow(manifest, number, room, to)));
-            if room == "core" && section == "dependencies" {
+            offences.extend(to.and_then(|to| dependency(manifest, number, package, to)));
+            if package == "core" && section == "dependencies" {
                 let what = format!("core depends on `{key}`: core has no dependencies at all");
                 offences.push(manifest.offence(number, what));
             }
@@ -100,22 +103,24 @@ fn manifest_arrows(manifest: &File, room: &str) -> Vec<Offence> {
     offences
 }
 
-/// The offence, if `room` may not know the room `to`.
-fn arrow(file: &File, line: usize, room: &str, to: &str) -> Option<Offence> {
-    let (_, known) = ROOMS.iter().find(|(name, _)| *name == room)?;
-    if to == room || known.contains(&to) || !ROOMS.iter().any(|(name, _)| *name == to) {
+/// The offence, if `package` may not depend on the crate `to`.
+fn dependency(file: &File, line: usize, package: &str, to: &str) -> Option<Offence> {
+    let (_, known) = LAYERS.iter().find(|(name, _)| *name == package)?;
+    if to == package || known.contains(&to) || !LAYERS.iter().any(|(name, _)| *name == to) {
         return None;
     }
-    let what = format!("{room} may not know {to}: move the code up, or pass what it needs in");
+    let what = format!(
+        "{package} may not depend on {to}: move the code up, or pass what it needs as an argument"
+    );
     Some(file.offence(line, what))
 }
 
-fn room_of(file: &File) -> Option<&str> {
+fn package_of(file: &File) -> Option<&str> {
     file.path.strip_prefix("crates/")?.split('/').next()
 }
 
-fn is_source(file: &File, room: &str) -> bool {
-    file.path.starts_with(&format!("crates/{room}/src/")) && !file.is_test()
+fn is_source(file: &File, package: &str) -> bool {
+    file.path.starts_with(&format!("crates/{package}/src/")) && !file.is_test()
 }
 
 fn in_path(tokens: &[Token], index: usize) -> bool {
@@ -124,7 +129,7 @@ fn in_path(tokens: &[Token], index: usize) -> bool {
         || (index >= 2 && is_colon(index - 1) && is_colon(index - 2))
 }
 
-pub(crate) fn arrows_canary() -> Canary {
+pub(crate) fn dependencies_canary() -> Canary {
     let core = "[package]\nname = \"mirrorball-core\"\n[dependencies]\nserde = \"1\"\n";
     let disk = "[dependencies]\nmirrorball-core = { path = \"../core\" }\n\
                 mirrorball-sim.workspace = true\n[dev-dependencies]\nmirrorball-lab = \"1\"\n";
