@@ -1,7 +1,7 @@
-//! Latency histograms with fio's bins, so that ours and fio's add up without loss.
+//! Latency histograms with fio's bins, so that they merge with fio's without loss.
 //!
 //! Bins are log-linear: 64 to each octave, exact below 128 ns, relative error at most 1/128 above.
-//! Values past the last bin (about 17 s) land in it, as in fio (`stat.h`: 29 groups of 64).
+//! Values past the last bin (about 17 s) count in it, as in fio (`stat.h`: 29 groups of 64).
 //! Histograms of several runs merge by adding bins; percentiles are never averaged.
 
 use crate::units::Nanos;
@@ -30,7 +30,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one latency.
+    /// Adds one latency.
     #[inline]
     pub fn record(&mut self, latency: Nanos) {
         self.bins[bin_of(latency)] += 1;
@@ -51,8 +51,8 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// A histogram from stored bins (index, count) and the exact sum and extremes beside them.
-    /// `None` if an index lies beyond [`BINS`].
+    /// A histogram from stored bins (index, count), exact sum and extremes. Returns `None` if an
+    /// index is not below [`BINS`].
     pub fn from_parts(
         bins: impl IntoIterator<Item = (usize, u64)>,
         sum_ns: u128,
@@ -67,27 +67,27 @@ impl Histogram {
         Some(histogram)
     }
 
-    /// How many latencies were counted.
+    /// Number of latencies counted.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their exact sum in nanoseconds.
+    /// Exact sum in nanoseconds.
     pub fn sum_ns(&self) -> u128 {
         self.sum_ns
     }
 
-    /// The exact mean, or zero if nothing was counted.
+    /// Exact mean, or zero if the histogram is empty.
     pub fn mean(&self) -> Nanos {
         Nanos(self.sum_ns.checked_div(u128::from(self.count)).unwrap_or(0) as u64)
     }
 
-    /// The least latency, or `None` if nothing was counted.
+    /// The least latency, or `None` if the histogram is empty.
     pub fn min(&self) -> Option<Nanos> {
         (self.count > 0).then_some(self.min)
     }
 
-    /// The greatest latency, or `None` if nothing was counted.
+    /// The greatest latency, or `None` if the histogram is empty.
     pub fn max(&self) -> Option<Nanos> {
         (self.count > 0).then_some(self.max)
     }
@@ -97,8 +97,8 @@ impl Histogram {
         self.bins.iter().copied().enumerate().filter(|&(_, count)| count > 0)
     }
 
-    /// The latency that a share of `fraction` (0.5 for the median) does not exceed: the middle of
-    /// its bin, as fio prints it, held within the exact extremes. Zero if nothing was counted.
+    /// The quantile `fraction` (0.5 for the median): the middle of its bin, as fio prints it,
+    /// clamped to the exact extremes. Zero if the histogram is empty.
     pub fn quantile(&self, fraction: f64) -> Nanos {
         let rank = ((self.count as f64 * fraction).ceil() as u64).clamp(1, self.count.max(1));
         let mut below = 0;
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_histogram_answers() {
+    fn an_empty_histogram_has_zero_quantiles() {
         let empty = Histogram::default();
         assert_eq!(
             (empty.quantile(0.99), empty.mean(), empty.min()),

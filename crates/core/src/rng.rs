@@ -1,6 +1,6 @@
-//! The one random generator: xoshiro256++ seeded through SplitMix64.
+//! The random generator: xoshiro256++ seeded through SplitMix64.
 //!
-//! It is our own, forty lines, so that no upgrade of a library ever changes a golden table.
+//! It is our own, so that no upgrade of a library changes a golden table.
 //! Algorithms: Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021;
 //! bounded integers by Lemire's multiplication, "Fast random integer generation in an interval",
 //! 2019. Not for secrets.
@@ -12,7 +12,7 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// A generator for `seed`; any seed will do, zero included.
+    /// A generator for `seed`, which may be any number.
     pub fn new(seed: u64) -> Rng {
         let mut mix = seed;
         Rng { state: std::array::from_fn(|_| split_mix(&mut mix)) }
@@ -51,7 +51,7 @@ impl Rng {
     /// If `bound` is zero.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        assert!(bound > 0, "a draw from an empty range");
+        assert!(bound > 0, "cannot draw from an empty range");
         loop {
             let product = u128::from(self.next_u64()) * u128::from(bound);
             let low = product as u64;

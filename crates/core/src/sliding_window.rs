@@ -1,12 +1,12 @@
-//! What the last few samples say: a quantile that moves with them, and a median.
+//! Sliding windows over samples: a quantile and a median of the most recent ones.
 //!
-//! Both hold a fixed number of samples, the newest in place of the oldest, and allocate nothing.
+//! Both hold a fixed number of samples, replace the oldest by the newest, and do not allocate.
 
-/// How many samples a [`WindowQuantile`] holds.
+/// Number of samples of a [`WindowQuantile`].
 const QUANTILE_SAMPLES: usize = 128;
 /// Samples are counted by value; a larger one counts as the largest.
 const VALUES: usize = 256;
-/// How many samples a [`WindowMedian`] holds: an odd number.
+/// Number of samples of a [`WindowMedian`]: odd.
 const MEDIAN_SAMPLES: usize = 9;
 
 /// A quantile of the last 128 samples, each from 0 to 255.
@@ -16,7 +16,7 @@ pub struct WindowQuantile {
     ring: [u8; QUANTILE_SAMPLES],
     counts: [u8; VALUES],
     added: usize,
-    /// The quantile, and how many samples lie below it.
+    /// The quantile, and the number of samples below it.
     value: usize,
     below: usize,
 }
@@ -30,12 +30,13 @@ pub struct WindowMedian {
 }
 
 impl WindowQuantile {
-    /// The smallest value that `permille` thousandths of the samples do not exceed.
+    /// A window whose quantile is the smallest value that `permille` thousandths of its samples do
+    /// not exceed.
     ///
     /// # Panics
     /// If `permille` is not from 1 to 1000.
     pub fn new(permille: usize) -> WindowQuantile {
-        assert!((1..=1000).contains(&permille), "{permille} thousandths are no quantile");
+        assert!((1..=1000).contains(&permille), "{permille} is not a quantile in thousandths");
         WindowQuantile {
             permille,
             ring: [0; QUANTILE_SAMPLES],
@@ -46,7 +47,7 @@ impl WindowQuantile {
         }
     }
 
-    /// Takes in a sample.
+    /// Adds a sample.
     #[inline]
     pub fn add(&mut self, sample: u32) {
         let sample = sample.min(VALUES as u32 - 1) as u8;
@@ -69,7 +70,7 @@ impl WindowQuantile {
         self.value as u32
     }
 
-    /// Moves the quantile to where it belongs: most often a step or none.
+    /// Moves the quantile to its new value: usually by one step or none.
     fn settle(&mut self) {
         let needed = (self.added.min(QUANTILE_SAMPLES) * self.permille).div_ceil(1000);
         while self.below >= needed {
@@ -84,7 +85,7 @@ impl WindowQuantile {
 }
 
 impl WindowMedian {
-    /// Takes in a sample.
+    /// Adds a sample.
     pub fn add(&mut self, sample: u64) {
         self.ring[self.added % MEDIAN_SAMPLES] = sample;
         self.added += 1;
@@ -107,13 +108,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn nothing_is_known_at_first() {
+    fn empty_windows() {
         assert_eq!(WindowQuantile::new(840).get(), 0);
         assert_eq!(WindowMedian::default().get(), None);
     }
 
     #[test]
-    fn the_median_of_few() {
+    fn the_median_of_a_window_that_is_not_full() {
         let mut median = WindowMedian::default();
         for (sample, expected) in [(5, 5), (9, 5), (7, 7), (1, 5), (8, 7)] {
             median.add(sample);
@@ -130,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_if_sorted_anew(
+        fn quantile_and_median_are_those_of_a_sorted_window(
             samples in prop::collection::vec(0u32..300, 1..400),
             permille in 1usize..=1000,
         ) {

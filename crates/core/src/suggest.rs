@@ -1,13 +1,14 @@
-//! The nearest name to a mistyped one, for the hint in an error message.
+//! Suggests the known name that is closest to a mistyped one, for the hint of an error message.
 //!
-//! Distance is counted in single-letter slips: a letter left out, added, wrong, or swapped with its
-//! neighbour (the "optimal string alignment" distance), without regard to case. Policies, models,
-//! job options and array keys all ask here, so that every message guesses by one rule.
+//! The distance is the number of single-letter edits: a letter left out, added, replaced, or swapped
+//! with its neighbour ("optimal string alignment"), without regard to case. Policies, models, job
+//! options and array keys all use this function, so that every message suggests by one rule.
 
-/// The candidate that `word` most likely meant. One that begins with `word` (of at least three
-/// letters) is `word` with the rest left out, so it goes before any that is spelled otherwise, the
-/// shortest first. Else the fewest slips away, the first of equals, up to one slip in three
-/// letters. `None` if nothing is near.
+/// The candidate that is most likely meant by `word`, or `None` if none is close.
+///
+/// A candidate that begins with `word` (of at least three letters) comes first, the shortest of
+/// several. Otherwise it is the one with the fewest edits, the first of equals, up to one edit in
+/// three letters.
 pub fn closest_name<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -22,13 +23,13 @@ pub fn closest_name<'a>(
         let likeness = if letters >= 3 && lower.starts_with(&word) {
             (Likeness::Completes, length)
         } else if letters.abs_diff(length) <= allowed {
-            // Telling lengths apart first keeps a long paste in place of a name cheap.
-            let slips = slips_between(&word, &lower);
-            // A one-letter word is one slip away from every other: that is no hint.
-            if slips > allowed || slips >= letters {
+            // Comparing the lengths first keeps a long text pasted in place of a name cheap.
+            let edits = edits_between(&word, &lower);
+            // A one-letter word is one edit away from every other.
+            if edits > allowed || edits >= letters {
                 continue;
             }
-            (Likeness::Resembles, slips)
+            (Likeness::Resembles, edits)
         } else {
             continue;
         };
@@ -39,7 +40,7 @@ pub fn closest_name<'a>(
     best.map(|(_, candidate)| candidate)
 }
 
-/// How a candidate is like the word, the better first.
+/// How a candidate resembles the word, the better first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Likeness {
     Completes,
@@ -47,7 +48,7 @@ enum Likeness {
 }
 
 /// Optimal string alignment distance, with three rows of the usual table.
-fn slips_between(left: &str, right: &str) -> usize {
+fn edits_between(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut before_last = vec![0; right.len() + 1];
     let mut last: Vec<usize> = (0..=right.len()).collect();
@@ -56,15 +57,15 @@ fn slips_between(left: &str, right: &str) -> usize {
         let mut current = vec![row + 1];
         for (column, &other) in right.iter().enumerate() {
             let substituted = last[column] + usize::from(letter != other);
-            let mut slips = substituted.min(last[column + 1] + 1).min(current[column] + 1);
+            let mut edits = substituted.min(last[column + 1] + 1).min(current[column] + 1);
             let swapped = column > 0
                 && letter_before == Some(other)
                 && right[column - 1] == letter
                 && letter != other;
             if swapped {
-                slips = slips.min(before_last[column - 1] + 1);
+                edits = edits.min(before_last[column - 1] + 1);
             }
-            current.push(slips);
+            current.push(edits);
         }
         before_last = std::mem::replace(&mut last, current);
         letter_before = Some(letter);
@@ -77,21 +78,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_counted() {
-        for (left, right, slips) in [
+    fn edits_are_counted() {
+        for (left, right, edits) in [
             ("", "abc", 3),
             ("kitten", "sitting", 3),
             ("latecny", "latency", 1),
             ("queue", "queue", 0),
             ("ca", "abc", 3),
         ] {
-            assert_eq!(slips_between(left, right), slips, "{left} {right}");
-            assert_eq!(slips_between(right, left), slips, "{right} {left}");
+            assert_eq!(edits_between(left, right), edits, "{left} {right}");
+            assert_eq!(edits_between(right, left), edits, "{right} {left}");
         }
     }
 
     #[test]
-    fn the_nearest_name_is_found_and_a_far_one_is_not() {
+    fn a_close_name_is_found_and_a_distant_one_is_not() {
         let names = ["btrfs/pid", "pid", "round-robin", "latency", "latency-rr", "iodepth"];
         for (word, expected) in [
             ("latecny", Some("latency")),
@@ -108,9 +109,9 @@ mod tests {
         }
     }
 
-    /// `hdd-5k4` is two slips from `hdd-7k2`, but who wrote `hdd-7k2` meant one of those.
+    /// `hdd-5k4` is two edits from `hdd-7k2`, but `hdd-7k2-ent` is more likely meant.
     #[test]
-    fn a_beginning_goes_before_a_resemblance() {
+    fn a_completion_comes_before_a_resemblance() {
         let models = ["hdd-15k", "hdd-5k4", "hdd-7k2-desktop", "hdd-7k2-ent"];
         assert_eq!(
             closest_name("hdd-7k2", models),

@@ -1,19 +1,19 @@
-//! Time, and the sizes, durations and rates that people write.
+//! Time, and the units of sizes, durations and rates in text.
 //!
 //! Every instant and every duration is a [`Nanos`]: integer nanoseconds, so that sums are exact and
 //! two runs agree to the last bit. Instants count from the start of the volume's clock, whichever
 //! clock drives it.
 //!
-//! The parsers here read the units of array files, disk profiles and the command line: `K`, `KiB` =
-//! 1024, `KB` = 1000. fio job files and btrfs policy strings have rules of their own, kept with
-//! their readers.
+//! The parsers here read the units of array files, model profiles and the command line: `K` and
+//! `KiB` are 1024, `KB` is 1000. fio job files and btrfs policy strings have other rules, which are
+//! with their readers.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
-/// The unit in which requests are addressed: the logical block of nearly every device.
+/// The unit of request offsets and lengths: the logical block of nearly every device.
 pub const BLOCK_BYTES: u64 = 512;
-/// btrfs's sector, the unit in which it counts what it read.
+/// The sector of btrfs, the unit of its read counters.
 pub const SECTOR_BYTES: u64 = 4096;
 /// One kibibyte in bytes.
 pub const KIB: u64 = 1 << 10;
@@ -29,9 +29,9 @@ pub const TIB: u64 = 1 << 40;
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// The start of the clock; no time at all.
+    /// The start of the clock, or an empty duration.
     pub const ZERO: Nanos = Nanos(0);
-    /// Later than anything that happens.
+    /// Later than every event.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
     /// `micros` microseconds.
@@ -49,32 +49,32 @@ impl Nanos {
         Nanos(secs * 1_000_000_000)
     }
 
-    /// `secs` seconds, rounded to the nearest nanosecond; negative and absurd values saturate.
+    /// `secs` seconds, rounded to the nearest nanosecond; values out of range saturate.
     pub fn from_secs_f64(secs: f64) -> Nanos {
         Nanos((secs * 1e9).round() as u64)
     }
 
-    /// The same in seconds.
+    /// The value in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The same in microseconds.
+    /// The value in microseconds.
     pub fn as_micros_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// How much later this is than `earlier`; zero if it is not.
+    /// The time since `earlier`, or zero if `earlier` is later.
     pub const fn saturating_sub(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The sum, or [`Nanos::MAX`] where it would overflow.
+    /// The sum, or [`Nanos::MAX`] on overflow.
     pub const fn saturating_add(self, other: Nanos) -> Nanos {
         Nanos(self.0.saturating_add(other.0))
     }
 
-    /// How long `bytes` take at `bytes_per_second`, rounded up; forever at rate zero.
+    /// Transfer time of `bytes` at `bytes_per_second`, rounded up; [`Nanos::MAX`] at rate zero.
     pub fn transfer(bytes: u64, bytes_per_second: u64) -> Nanos {
         if bytes_per_second == 0 {
             return Nanos::MAX;
@@ -129,7 +129,7 @@ impl Div<u64> for Nanos {
     }
 }
 
-/// Three significant figures in the unit a person would use: `812ns`, `43.1us`, `7.45ms`, `1.60s`.
+/// Three significant figures in the unit that fits: `812ns`, `43.1us`, `7.45ms`, `1.60s`.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scale, unit) = match self.0 {
@@ -154,7 +154,7 @@ impl fmt::Debug for Nanos {
     }
 }
 
-/// A size, duration or rate that could not be read; its text says what was expected.
+/// A text that is not a size, duration or rate; the message says what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError(String);
 
@@ -214,7 +214,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
 /// Reads a rate in bytes per second such as `1.2GB/s` or `190MB/s`.
 ///
 /// # Errors
-/// If `/s` is missing or what stands before it is not a size.
+/// If `/s` is missing, or the text before it is not a size.
 pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
     let expected = "a rate such as 190MB/s or 1.2GB/s";
     let size = text.trim().strip_suffix("/s").ok_or_else(|| unit_error(text, expected))?;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_quantity_is_refused_with_an_example() {
+    fn other_texts_are_refused_with_an_example() {
         for text in ["", "K", "1.2.3K", "-4K", "4Q", "99999999999T", "nan"] {
             let error = parse_bytes(text).unwrap_err().to_string();
             assert!(error.contains("such as"), "{error}");

@@ -1,17 +1,17 @@
-//! The chunk allocator: fills an empty array with chunks until no more fits.
+//! The chunk allocator: fills an empty array with chunks until none fits.
 //!
 //! For each chunk, as btrfs does it for data:
 //!
-//! 1. Candidates are the members with room for at least a strip, sorted by their largest hole
+//! 1. Candidates are the members with space for at least a strip, sorted by their largest hole
 //!    (counted up to 1 GiB), then by all their unallocated space, emptiest first. btrfs sorts with
-//!    an unstable heapsort and so leaves equals in an order of its own; that equals go by ascending
+//!    an unstable heapsort, which leaves equals in an unspecified order; sorting equals by ascending
 //!    devid is our choice.
 //! 2. The width is their number rounded down to the profile's increment, at most its maximum.
 //! 3. Each stripe is as long as the smallest hole among the chosen, so at most 1 GiB. If the chunk
 //!    would exceed 10 % of the array or 10 GiB, the stripe shrinks to an even share of that,
 //!    rounded up to 16 MiB but never beyond what it was. Last, it is rounded down to strips.
 //!
-//! `stripe_width_max` is ours too: it lowers the maximum of striped profiles in step 2.
+//! `stripe_width_max` is our addition: it lowers the maximum of striped profiles in step 2.
 //!
 //! A member is one hole that shrinks from its front: nothing is ever freed here, so the chunks of a
 //! member follow each other without a gap. Every chunk shorter than the limits use up a member, so
@@ -19,7 +19,6 @@
 //!
 //! Source: `__btrfs_alloc_chunk` and its helpers, Linux 6.18 `fs/btrfs/volumes.c`.
 
-use super::map::Stripe;
 use super::{ARRAY_BYTES_MAX, GeometryError, Profile, ProfileRules, RESERVED_BYTES, STRIP_BYTES};
 use crate::member::{MemberConfig, MemberIndex};
 use crate::units::{GIB, MIB};
@@ -29,16 +28,25 @@ use std::cmp::Reverse;
 const STRIPE_BYTES_MAX: u64 = GIB;
 /// The longest data chunk of a large array, before rounding (`BTRFS_MAX_DATA_CHUNK_SIZE`).
 const CHUNK_BYTES_MAX: u64 = 10 * GIB;
-/// A chunk may take this part of a small array: 10 %.
+/// A chunk takes at most one part in this many of a small array: 10 %.
 const CHUNK_SHARE: u64 = 10;
 /// Stripes that had to shrink are rounded up to a multiple of this.
 const SHRUNK_STRIPE_UNIT: u64 = 16 * MIB;
+
+/// A range of one member that belongs to one chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stripe {
+    /// The member.
+    pub member: MemberIndex,
+    /// First byte, on that member.
+    pub offset: u64,
+}
 
 /// A chunk as allocated: equal stripes on distinct members.
 pub(super) struct Allocation {
     /// Length of each stripe.
     pub(super) stripe_bytes: u64,
-    /// Where the stripes lie, emptiest member first.
+    /// The stripes, emptiest member first.
     pub(super) stripes: Vec<Stripe>,
 }
 
@@ -48,17 +56,17 @@ pub(super) struct Allocator {
     rules: ProfileRules,
     chunk_bytes_max: u64,
     /// In the order of the last chunk's sort.
-    rooms: Vec<Room>,
+    free: Vec<FreeSpace>,
 }
 
-/// What is left of a member.
+/// The unallocated space of a member: one hole.
 #[derive(Clone, Copy)]
-struct Room {
+struct FreeSpace {
     member: MemberIndex,
     devid: u64,
-    /// Where its hole begins.
+    /// Start of the hole.
     offset: u64,
-    /// Where its hole, and the member, ends.
+    /// End of the hole and of the member.
     end: u64,
 }
 
@@ -74,7 +82,7 @@ impl Allocator {
         members: &[MemberConfig],
     ) -> Result<Allocator, GeometryError> {
         let total_bytes = check(profile, members)?;
-        let rooms = members.iter().enumerate().map(|(index, config)| Room {
+        let free = members.iter().enumerate().map(|(index, config)| FreeSpace {
             member: MemberIndex(u16::try_from(index).expect("an array has at most 2^16 members")),
             devid: config.devid,
             offset: RESERVED_BYTES,
@@ -83,12 +91,11 @@ impl Allocator {
         Ok(Allocator {
             rules: narrowed(profile, stripe_width_max)?,
             chunk_bytes_max: CHUNK_BYTES_MAX.min(total_bytes / CHUNK_SHARE),
-            rooms: rooms.collect(),
+            free: free.collect(),
         })
     }
 
-    /// How long to make each stripe of a chunk of `width` stripes whose smallest hole has
-    /// `hole_bytes`.
+    /// Length of each stripe of a chunk of `width` stripes whose smallest hole has `hole_bytes`.
     fn stripe_bytes(&self, hole_bytes: u64, width: usize) -> u64 {
         let data_stripes = (width / self.rules.copies) as u64;
         let mut bytes = hole_bytes;
@@ -104,32 +111,32 @@ impl Iterator for Allocator {
     type Item = Allocation;
 
     fn next(&mut self) -> Option<Allocation> {
-        self.rooms.sort_by_key(|room| {
-            (Reverse(room.hole_bytes()), Reverse(room.unallocated_bytes()), room.devid)
+        self.free.sort_by_key(|free| {
+            (Reverse(free.hole_bytes()), Reverse(free.unallocated_bytes()), free.devid)
         });
-        let candidates = self.rooms.partition_point(|room| room.hole_bytes() >= STRIP_BYTES);
+        let candidates = self.free.partition_point(|free| free.hole_bytes() >= STRIP_BYTES);
         let usable = candidates - candidates % self.rules.members_increment;
         if usable < self.rules.members_min {
             return None;
         }
         let width = usable.min(self.rules.members_max);
-        let stripe_bytes = self.stripe_bytes(self.rooms[width - 1].hole_bytes(), width);
-        let take = |room: &mut Room| {
-            let offset = room.offset;
-            room.offset += stripe_bytes;
-            Stripe { member: room.member, offset }
+        let stripe_bytes = self.stripe_bytes(self.free[width - 1].hole_bytes(), width);
+        let take = |free: &mut FreeSpace| {
+            let offset = free.offset;
+            free.offset += stripe_bytes;
+            Stripe { member: free.member, offset }
         };
-        let stripes = self.rooms[..width].iter_mut().map(take).collect();
+        let stripes = self.free[..width].iter_mut().map(take).collect();
         Some(Allocation { stripe_bytes, stripes })
     }
 }
 
-impl Room {
+impl FreeSpace {
     fn unallocated_bytes(&self) -> u64 {
         self.end - self.offset
     }
 
-    /// The largest hole as far as it counts: more than the longest stripe is no better.
+    /// Size of the hole, up to the longest stripe.
     fn hole_bytes(&self) -> u64 {
         self.unallocated_bytes().min(STRIPE_BYTES_MAX)
     }

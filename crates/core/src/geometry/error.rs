@@ -1,35 +1,35 @@
-//! Why an array cannot be allocated: mistakes of whoever described it, each with what to do.
+//! The errors of allocating an array: each names the cause and what to do.
 
 use super::{ARRAY_BYTES_MAX, Profile, RESERVED_BYTES, STRIP_BYTES};
 use std::fmt;
 
-/// Why [`ChunkMap::allocate`](super::ChunkMap::allocate) refused.
+/// The error of [`ChunkMap::allocate`](super::ChunkMap::allocate).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GeometryError {
     /// The profile needs more members.
     TooFewMembers {
-        /// The profile asked for.
+        /// The requested profile.
         profile: Profile,
-        /// How many members there are.
+        /// Number of members.
         members: usize,
     },
-    /// A member has no room for a single strip.
+    /// A member is too small for a single strip.
     MemberTooSmall {
-        /// The member.
+        /// The devid of the member.
         devid: u64,
-        /// Its size.
+        /// The size of the member.
         size_bytes: u64,
     },
     /// The members together hold more than [`ARRAY_BYTES_MAX`].
     ArrayTooLarge {
-        /// Their sizes together; `u64::MAX` where that would overflow.
+        /// Sum of the sizes; `u64::MAX` on overflow.
         total_bytes: u64,
     },
-    /// `stripe_width_max`, rounded down to the profile's increment, is below its least width.
+    /// `stripe_width_max`, rounded down to the profile's increment, is below the profile's minimum.
     StripeWidthTooSmall {
-        /// The profile asked for.
+        /// The requested profile.
         profile: Profile,
-        /// What was given.
+        /// The requested width.
         stripe_width_max: usize,
     },
 }

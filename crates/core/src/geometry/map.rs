@@ -1,19 +1,18 @@
-//! The chunk map: where a range of the volume lies, and what a range of a member holds.
+//! The chunk map: volume ranges to mirrors, and member ranges to volume ranges.
 //!
-//! The way from the volume to its mirrors is the hottest of the simulator, so it allocates nothing
-//! and searches nothing: an index by granules of 1 GiB names the chunk of a granule's first byte,
-//! and from there it is at most a few short chunks forward. A granule holds many chunks only in an
-//! array so small that 10 % of it is less than a granule, which has few chunks in all, and at the
-//! end of the volume.
+//! Mapping to mirrors is on the hot path of the simulator, so it neither allocates nor searches: an
+//! index by granules of 1 GiB names the chunk of a granule's first byte, and the wanted chunk is at
+//! most a few short chunks further. A granule holds many chunks only in an array so small that 10 %
+//! of it is less than a granule, which has few chunks in all, and at the end of the volume.
 //!
-//! The way back is a binary search among the chunks of the member.
+//! Mapping back is a binary search among the chunks of the member.
 //!
 //! Striping: with g groups, strip s of a chunk lies in group s mod g, in row s div g of each of the
 //! group's stripes.
 //!
 //! Source: `btrfs_map_block` of Linux 6.18 `fs/btrfs/volumes.c`.
 
-use super::allocate::{Allocation, Allocator};
+use super::allocate::{Allocation, Allocator, Stripe};
 use super::{GeometryError, MAX_COPIES, Profile, RESERVED_BYTES, STRIP_BYTES, STRIP_SHIFT};
 use crate::member::{MemberConfig, MemberIndex};
 use crate::policy::Mirror;
@@ -29,34 +28,25 @@ pub struct ChunkMap {
     striped: bool,
     capacity_bytes: u64,
     /// In the order of the volume, without gaps.
-    spans: Vec<Span>,
+    chunks: Vec<ChunkRecord>,
     /// The stripes of all chunks, one chunk after the other.
     stripes: Vec<Stripe>,
     /// For each granule of the volume, the chunk that holds its first byte.
     granules: Vec<u32>,
-    /// For each member, its share of each chunk it has part in, in the order of the member.
-    shares: Vec<Vec<Share>>,
+    /// For each member, its stripes in the order of their offsets.
+    member_stripes: Vec<Vec<MemberStripe>>,
 }
 
-/// A run of one member that belongs to one chunk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stripe {
-    /// The member.
-    pub member: MemberIndex,
-    /// Its first byte on that member.
-    pub offset: u64,
-}
-
-/// A run of the volume that is mapped to members as a unit.
+/// A range of the volume that is mapped to members as a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chunk<'a> {
     /// First byte, on the volume.
     pub volume_offset: u64,
     /// Bytes of the volume.
     pub length: u64,
-    /// Bytes that it takes of each of its members.
+    /// Bytes on each of its members.
     pub stripe_bytes: u64,
-    /// Where it lies, on distinct members; the emptiest at allocation first.
+    /// Its stripes, on distinct members; the emptiest at allocation first.
     pub stripes: &'a [Stripe],
 }
 
@@ -65,25 +55,25 @@ pub struct Chunk<'a> {
 pub struct MappedRange {
     /// Number of bytes.
     pub length: u64,
-    /// The first `copies` are the mirrors, each on another member, in the order of the chunk's
-    /// stripes; the rest repeats the first.
+    /// The first `copies` are the mirrors, on distinct members, in the order of the chunk's stripes;
+    /// the rest repeats the first.
     pub mirrors: [Mirror; MAX_COPIES],
-    /// How many mirrors there are: at least one.
+    /// Number of mirrors: at least one.
     pub copies: u8,
 }
 
-/// The volume's view of a byte of a member.
+/// The range of the volume that a range of a member holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VolumeRange {
-    /// The byte of the volume that the member holds there.
+    /// First byte, on the volume.
     pub volume_offset: u64,
-    /// How many bytes from there on follow each other on the member and on the volume.
+    /// Number of bytes that are contiguous on the member and on the volume.
     pub length: u64,
 }
 
-/// What the map keeps of a chunk.
+/// A chunk as the map stores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Span {
+struct ChunkRecord {
     volume_offset: u64,
     length: u64,
     first_stripe: u32,
@@ -91,18 +81,18 @@ struct Span {
     groups: u32,
 }
 
-/// What the map keeps of a member's part in a chunk.
+/// A stripe as the map stores it for its member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Share {
+struct MemberStripe {
     offset: u64,
-    span: u32,
+    chunk: u32,
     group: u32,
 }
 
 impl ChunkMap {
-    /// Allocates an array of `members`, whole. `stripe_width_max` limits how many members a chunk
+    /// Allocates an array of `members` whole. `stripe_width_max` limits how many members a chunk
     /// of raid0 or raid10 spans, rounded down to whole groups; the width of the other profiles is
-    /// fixed, and they ignore it. Of each member its devid and size count, nothing else.
+    /// fixed. Only the devid and the size of each member count.
     ///
     /// # Errors
     /// If the profile does not fit the number or the sizes of the members, or the width.
@@ -116,10 +106,10 @@ impl ChunkMap {
             copies: profile.copies() as u32,
             striped: profile.is_striped(),
             capacity_bytes: 0,
-            spans: Vec::new(),
+            chunks: Vec::new(),
             stripes: Vec::new(),
             granules: Vec::new(),
-            shares: vec![Vec::new(); members.len()],
+            member_stripes: vec![Vec::new(); members.len()],
         };
         for allocation in Allocator::new(profile, stripe_width_max, members)? {
             map.append(&allocation);
@@ -127,12 +117,12 @@ impl ChunkMap {
         Ok(map)
     }
 
-    /// The profile it was allocated for.
+    /// The profile of the array.
     pub fn profile(&self) -> Profile {
         self.profile
     }
 
-    /// Bytes of the volume.
+    /// Size of the volume in bytes.
     #[inline]
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
@@ -140,13 +130,13 @@ impl ChunkMap {
 
     /// The chunks, in the order of the volume, without gaps.
     pub fn chunks(&self) -> impl ExactSizeIterator<Item = Chunk<'_>> {
-        self.spans.iter().map(|span| {
-            let first = span.first_stripe as usize;
-            let width = (span.groups * self.copies) as usize;
+        self.chunks.iter().map(|chunk| {
+            let first = chunk.first_stripe as usize;
+            let width = (chunk.groups * self.copies) as usize;
             Chunk {
-                volume_offset: span.volume_offset,
-                length: span.length,
-                stripe_bytes: span.stripe_bytes(),
+                volume_offset: chunk.volume_offset,
+                length: chunk.length,
+                stripe_bytes: chunk.stripe_bytes(),
                 stripes: &self.stripes[first..first + width],
             }
         })
@@ -162,67 +152,67 @@ impl ChunkMap {
         let within_volume =
             offset < self.capacity_bytes && length <= self.capacity_bytes - offset && length > 0;
         assert!(within_volume, "{length} bytes at {offset} of {} bytes", self.capacity_bytes);
-        let span = &self.spans[self.span_at(offset)];
-        let within = offset - span.volume_offset;
+        let chunk = &self.chunks[self.chunk_at(offset)];
+        let within = offset - chunk.volume_offset;
         if self.striped {
             let strip = (within >> STRIP_SHIFT) as u32;
             let rest = within & (STRIP_BYTES - 1);
-            let (row, group) = (strip / span.groups, strip % span.groups);
-            let first = span.first_stripe + group * self.copies;
+            let (row, group) = (strip / chunk.groups, strip % chunk.groups);
+            let first = chunk.first_stripe + group * self.copies;
             let stripe_offset = (u64::from(row) << STRIP_SHIFT) | rest;
-            self.extent(first, stripe_offset, length.min(STRIP_BYTES - rest))
+            self.mapped_range(first, stripe_offset, length.min(STRIP_BYTES - rest))
         } else {
-            self.extent(span.first_stripe, within, length.min(span.length - within))
+            self.mapped_range(chunk.first_stripe, within, length.min(chunk.length - within))
         }
     }
 
-    /// Which byte of the volume a byte of a member holds; `None` where nothing is allocated.
+    /// The range of the volume that a member holds from `offset` on; `None` if nothing is allocated
+    /// there.
     ///
     /// # Panics
     /// If there is no such member.
     pub fn locate(&self, member: MemberIndex, offset: u64) -> Option<VolumeRange> {
-        let shares = &self.shares[member.get()];
-        let after = shares.partition_point(|share| share.offset <= offset);
-        let share = &shares[after.checked_sub(1)?];
-        let span = &self.spans[share.span as usize];
-        let within = offset - share.offset;
-        if within >= span.stripe_bytes() {
+        let stripes = &self.member_stripes[member.get()];
+        let after = stripes.partition_point(|stripe| stripe.offset <= offset);
+        let stripe = &stripes[after.checked_sub(1)?];
+        let chunk = &self.chunks[stripe.chunk as usize];
+        let within = offset - stripe.offset;
+        if within >= chunk.stripe_bytes() {
             return None;
         }
         if !self.striped {
-            let volume_offset = span.volume_offset + within;
-            return Some(VolumeRange { volume_offset, length: span.length - within });
+            let volume_offset = chunk.volume_offset + within;
+            return Some(VolumeRange { volume_offset, length: chunk.length - within });
         }
         let rest = within & (STRIP_BYTES - 1);
-        let strip = (within >> STRIP_SHIFT) * u64::from(span.groups) + u64::from(share.group);
-        let volume_offset = span.volume_offset + (strip << STRIP_SHIFT) + rest;
+        let strip = (within >> STRIP_SHIFT) * u64::from(chunk.groups) + u64::from(stripe.group);
+        let volume_offset = chunk.volume_offset + (strip << STRIP_SHIFT) + rest;
         Some(VolumeRange { volume_offset, length: STRIP_BYTES - rest })
     }
 
-    /// Where the allocated part of a member ends. It begins at [`RESERVED_BYTES`] and has no gap,
-    /// so who walks a member from there to here by [`ChunkMap::locate`] meets each of its bytes.
+    /// End of the allocated part of a member. The part begins at [`RESERVED_BYTES`] and has no gap.
     ///
     /// # Panics
     /// If there is no such member.
     pub fn allocated_end(&self, member: MemberIndex) -> u64 {
-        self.shares[member.get()].last().map_or(RESERVED_BYTES, |share| {
-            share.offset + self.spans[share.span as usize].stripe_bytes()
+        self.member_stripes[member.get()].last().map_or(RESERVED_BYTES, |stripe| {
+            stripe.offset + self.chunks[stripe.chunk as usize].stripe_bytes()
         })
     }
 
     /// The index of the chunk that holds a byte of the volume.
     #[inline]
-    fn span_at(&self, offset: u64) -> usize {
+    fn chunk_at(&self, offset: u64) -> usize {
         let mut index = self.granules[(offset >> GRANULE_SHIFT) as usize] as usize;
-        while offset - self.spans[index].volume_offset >= self.spans[index].length {
+        while offset - self.chunks[index].volume_offset >= self.chunks[index].length {
             index += 1;
         }
         index
     }
 
-    /// The extent of a group that begins with stripe `first`.
+    /// The mapped range of a group that begins with stripe `first`.
     #[inline]
-    fn extent(&self, first: u32, stripe_offset: u64, length: u64) -> MappedRange {
+    fn mapped_range(&self, first: u32, stripe_offset: u64, length: u64) -> MappedRange {
         let first = first as usize;
         let stripes = &self.stripes[first..first + self.copies as usize];
         let mirror = |copy: usize| {
@@ -243,34 +233,35 @@ impl ChunkMap {
     /// Adds a chunk at the end of the volume.
     fn append(&mut self, allocation: &Allocation) {
         let groups = allocation.stripes.len() as u32 / self.copies;
-        let span = Span {
+        let chunk = ChunkRecord {
             volume_offset: self.capacity_bytes,
             length: allocation.stripe_bytes * u64::from(groups),
             first_stripe: index_u32(self.stripes.len()),
             groups,
         };
-        let index = index_u32(self.spans.len());
-        for (place, stripe) in (0u32..).zip(&allocation.stripes) {
-            let share = Share { offset: stripe.offset, span: index, group: place / self.copies };
-            self.shares[stripe.member.get()].push(share);
+        let index = index_u32(self.chunks.len());
+        for (number, stripe) in (0u32..).zip(&allocation.stripes) {
+            let group = number / self.copies;
+            let member_stripe = MemberStripe { offset: stripe.offset, chunk: index, group };
+            self.member_stripes[stripe.member.get()].push(member_stripe);
         }
         self.stripes.extend_from_slice(&allocation.stripes);
-        self.spans.push(span);
-        self.capacity_bytes += span.length;
+        self.chunks.push(chunk);
+        self.capacity_bytes += chunk.length;
         let granules = self.capacity_bytes.div_ceil(1 << GRANULE_SHIFT);
         self.granules.resize(granules as usize, index);
     }
 }
 
 impl MappedRange {
-    /// The mirrors, each on another member, in the order of the chunk's stripes.
+    /// The mirrors, on distinct members, in the order of the chunk's stripes.
     #[inline]
     pub fn mirrors(&self) -> &[Mirror] {
         &self.mirrors[..usize::from(self.copies)]
     }
 }
 
-impl Span {
+impl ChunkRecord {
     fn stripe_bytes(&self) -> u64 {
         self.length / u64::from(self.groups)
     }

@@ -1,7 +1,7 @@
 //! The profiles as a table: how many members a chunk takes and how many copies it keeps.
 //!
-//! What differs between profiles is data; the allocator and the map read it and have no case of
-//! their own for any profile.
+//! All differences between profiles are in this table: the allocator and the map have no case for
+//! a single profile.
 //!
 //! Source: `btrfs_raid_array` of Linux 6.18 `fs/btrfs/volumes.c`.
 
@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 
-/// How an array keeps its data.
+/// The profile of an array: how many copies it keeps and how they lie on members.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Profile {
     /// One copy, each chunk on one member.
@@ -30,11 +30,11 @@ pub enum Profile {
 /// The rules of one profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProfileRules {
-    /// As users write it.
+    /// Name, as in array files.
     pub name: &'static str,
     /// Fewest members a chunk may span (`devs_min`).
     pub members_min: usize,
-    /// Most members a chunk may span (`devs_max`); `usize::MAX` for as many as there are.
+    /// Most members a chunk may span (`devs_max`); `usize::MAX` if unlimited.
     pub members_max: usize,
     /// A chunk spans a multiple of this many members (`devs_increment`).
     pub members_increment: usize,
@@ -46,7 +46,7 @@ pub struct ProfileRules {
     pub tolerated_failures: usize,
 }
 
-/// A profile name that is none.
+/// The error of an unknown profile name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownProfile {
     name: String,
@@ -93,28 +93,28 @@ impl Profile {
         Profile::Raid10,
     ];
 
-    /// Its row of the table.
+    /// The row of the profile in the table.
     pub const fn rules(self) -> &'static ProfileRules {
         &TABLE[self as usize]
     }
 
-    /// As users write it.
+    /// Name, as in array files.
     pub const fn name(self) -> &'static str {
         self.rules().name
     }
 
-    /// Copies of each byte.
+    /// Number of copies of each byte.
     pub const fn copies(self) -> usize {
         self.rules().copies
     }
 
-    /// Whether its chunks are dealt out in strips, so that a request is cut at strip ends.
+    /// Returns true if chunks are striped, so that a request is cut at the ends of strips.
     pub const fn is_striped(self) -> bool {
         self.rules().members_max == usize::MAX
     }
 
-    /// The profile with the most copies that `members` members can carry, the plainest of equals;
-    /// `None` without members.
+    /// The unstriped profile with the most copies that fits `members` members; `None` without
+    /// members.
     pub fn fitting(members: usize) -> Option<Profile> {
         Profile::ALL
             .into_iter()
@@ -141,8 +141,8 @@ impl FromStr for Profile {
 }
 
 impl UnknownProfile {
-    /// The name nearest to what was written, if one is near. Of names equally near, the one that
-    /// survives more failures: who wrote `raid5` does not want `raid0`.
+    /// The profile name closest to the unknown one. Among equally close names, the one that
+    /// tolerates more failures: `raid1` for `raid5`, not `raid0`.
     pub fn suggestion(&self) -> Option<&'static str> {
         let mut rules: Vec<&ProfileRules> = TABLE.iter().collect();
         rules.sort_by_key(|rules| Reverse(rules.tolerated_failures));

@@ -1,5 +1,5 @@
-//! What must hold for every array: each byte mapped once per copy, and back, on a layout that an
-//! independent allocator agrees with.
+//! Properties of every array: each byte is mapped once per copy and back, and the layout is that of
+//! an independent allocator.
 
 use super::*;
 use crate::member::{MemberConfig, MemberIndex};
@@ -7,7 +7,7 @@ use crate::units::{GIB, MIB};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// What an array is allocated from.
+/// The input of an allocation.
 #[derive(Clone, Debug)]
 struct Plan {
     profile: Profile,
@@ -40,7 +40,7 @@ struct NaiveChunk {
     members: Vec<usize>,
 }
 
-/// The published rules once more, as plainly as they can be said; empty where none fits.
+/// The published rules in their plainest form; empty if no chunk fits.
 fn naive_chunks(plan: &Plan) -> Vec<NaiveChunk> {
     let (least, most, step, copies) = match plan.profile {
         Profile::Single => (1, 1, 1, 1),

@@ -1,4 +1,4 @@
-//! Layouts worked out by hand, and the messages for arrays that cannot be.
+//! Layouts worked out by hand, and the messages for arrays that cannot be allocated.
 
 use super::*;
 use crate::member::{MemberConfig, MemberIndex};
@@ -28,7 +28,7 @@ fn mirror(member: u16, offset: u64, copy: u8) -> Mirror {
 }
 
 #[test]
-fn two_equal_members_of_raid1_are_filled_side_by_side() {
+fn two_equal_members_of_raid1_are_filled_evenly() {
     let map = allocate(Profile::Raid1, &[10, 10]);
     assert_eq!(map.capacity_bytes(), 10 * GIB - MIB);
     assert_eq!(chunk_members(&map), vec![vec![0, 1]; 10]);
@@ -41,7 +41,7 @@ fn two_equal_members_of_raid1_are_filled_side_by_side() {
 }
 
 /// The largest member has a stripe in each chunk. The second takes the first ten alone, until the
-/// third has as much room; then they take turns. Each leaves a last stripe short of its MiB.
+/// third has as much free space; then they take turns. The last stripe of each is short of a MiB.
 #[test]
 fn three_unequal_members_of_raid1_use_all_space_but_what_has_no_partner() {
     let map = allocate(Profile::Raid1, &[30, 20, 10]);
@@ -53,7 +53,7 @@ fn three_unequal_members_of_raid1_use_all_space_but_what_has_no_partner() {
     assert_eq!(map.allocated_end(MemberIndex(2)), 10 * GIB);
 }
 
-/// After six chunks all four members have the same room, and the one left out rotates.
+/// After six chunks all four members have the same free space, and the one left out rotates.
 #[test]
 fn raid1c3_on_four_members() {
     let map = allocate(Profile::Raid1c3, &[12, 12, 12, 6]);
@@ -66,7 +66,7 @@ fn raid1c3_on_four_members() {
 }
 
 #[test]
-fn raid10_of_six_deals_strips_to_three_pairs() {
+fn raid10_of_six_distributes_strips_over_three_pairs() {
     let map = allocate(Profile::Raid10, &[12; 6]);
     assert_eq!(map.capacity_bytes(), 3 * (12 * GIB - MIB));
     assert_eq!(map.chunks().next().unwrap().length, 3 * GIB);
@@ -153,7 +153,7 @@ fn stripe_width_max_narrows_striped_profiles_only() {
 }
 
 #[test]
-fn members_know_what_they_hold() {
+fn member_offsets_map_back_to_volume_offsets() {
     let map = allocate(Profile::Raid10, &[12; 6]);
     let run = |volume_offset, length| Some(VolumeRange { volume_offset, length });
     let third = MemberIndex(2);
@@ -172,7 +172,7 @@ fn members_know_what_they_hold() {
 }
 
 #[test]
-fn a_member_that_no_chunk_took_is_empty() {
+fn a_member_without_a_chunk_is_empty() {
     let map = ChunkMap::allocate(Profile::Raid1, None, &members(&[GIB, GIB, 2 * MIB])).unwrap();
     let empty = MemberIndex(2);
     assert_eq!(map.allocated_end(empty), RESERVED_BYTES);
