@@ -1,10 +1,10 @@
-//! What goes in and out of a volume: requests, the member I/O made of them, and their outcomes.
+//! Requests to a volume, the member I/O that they take, and the outcomes of both.
 
-use crate::member::MemberIndex;
+use crate::member_index::MemberIndex;
 use crate::units::Nanos;
 use std::fmt;
 
-/// Names a request; chosen by whoever submits it and given back with the reply.
+/// Names a request; chosen by the executor and returned with the reply.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct RequestId(pub u64);
 
@@ -12,10 +12,10 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct IoId(pub u64);
 
-/// What a request asks of the volume.
+/// The kinds of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestKind {
-    /// Read the range once, from whichever mirrors the policy chooses.
+    /// Read the range once, from the mirrors that the policy chooses.
     Read,
     /// Write the range to every mirror.
     Write,
@@ -23,33 +23,33 @@ pub enum RequestKind {
     Flush,
     /// Tell the members that the range is no longer needed.
     Discard,
-    /// Read every mirror of the range and rewrite those that fail: what a scrub does.
+    /// Read every mirror of the range and rewrite those that fail.
     Scrub,
-    /// Copy a range of a member that is being rebuilt from the other mirrors. Offset and length
-    /// of the request count on that member, not on the volume.
+    /// Copy a range of a member that is being rebuilt from the other mirrors. Offset and length of
+    /// the request are on that member, not on the volume.
     Rebuild(MemberIndex),
 }
 
 /// A request to the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Given back in the reply.
+    /// Returned with the reply.
     pub id: RequestId,
-    /// What is asked.
+    /// The kind of request.
     pub kind: RequestKind,
     /// First byte, on the volume (on the member for [`RequestKind::Rebuild`]).
     pub offset: u64,
     /// Number of bytes; ignored for a flush.
     pub length: u64,
-    /// Who asks: what a kernel would know as the pid.
+    /// The stream that the request belongs to: in a kernel, the pid.
     pub stream: u64,
     /// The CPU on which the request was made.
     pub cpu: u32,
-    /// Whether nobody waits for it: defrag, scrub, rebuild.
+    /// True for background I/O: defrag, scrub, rebuild.
     pub background: bool,
 }
 
-/// What a member is asked to do.
+/// Operation of a member I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
     /// Read the range.
@@ -58,20 +58,20 @@ pub enum Op {
     Write,
     /// Make completed writes durable.
     Flush,
-    /// Forget the range.
+    /// Discard the range.
     Discard,
 }
 
-/// Why the volume issued a member I/O.
+/// The reason for a member I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// A request asked for it.
+    /// A read, write, flush or discard request.
     User,
-    /// It rewrites a mirror whose read failed with data from another.
+    /// The rewrite of a mirror that could not be read, with data from another mirror.
     Repair,
-    /// It belongs to a scrub.
+    /// A scrub.
     Scrub,
-    /// It belongs to the rebuild of a member.
+    /// The rebuild of a member.
     Rebuild,
 }
 
@@ -90,58 +90,59 @@ pub enum ReadRole {
 /// One I/O to one member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberIo {
-    /// Given back to the volume on completion.
+    /// Returned to the volume on completion.
     pub id: IoId,
     /// The request it serves.
     pub request: RequestId,
     /// The member it goes to.
     pub member: MemberIndex,
-    /// What the member is asked to do.
+    /// The operation.
     pub op: Op,
-    /// Why.
+    /// The reason.
     pub purpose: Purpose,
     /// First byte, on the member.
     pub offset: u64,
     /// Number of bytes; zero for a flush.
     pub length: u64,
-    /// First byte, on the volume: tells an executor which part of the request's buffer it is.
+    /// First byte, on the volume: it gives the part of the request's buffer.
     pub volume_offset: u64,
-    /// Who asked.
+    /// The stream of the request.
     pub stream: u64,
-    /// Whether nobody waits for it.
+    /// True for background I/O.
     pub background: bool,
     /// The part of this read among several reads of the same data. If it is not
     /// [`ReadRole::Only`], the executor reads into a separate buffer, and keeps the data of the
     /// read that succeeds and is not [`Outcome::superseded`].
     pub role: ReadRole,
-    /// When it was handed to the member.
+    /// When the I/O was handed to the member.
     pub submitted_at: Nanos,
 }
 
-/// How a member I/O went wrong.
+/// Error of a member I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoError {
-    /// The medium could not be read or written there; other ranges may be well.
+    /// The medium could not be read or written there; other ranges may be readable.
     Medium,
     /// The member did not answer in time, or its transport failed.
     Transport,
     /// The member is gone.
     Gone,
-    /// It was withdrawn because [`Volume::poll_cancel`](crate::volume::Volume::poll_cancel) named
-    /// it: nobody's fault.
+    /// The executor cancelled it because
+    /// [`Volume::poll_cancel`](crate::volume::Volume::poll_cancel) named it. Not an error of the
+    /// member.
     Cancelled,
 }
 
-/// How and when a member I/O ended.
+/// The end of a member I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// Whether it succeeded.
+    /// Success, or the error.
     pub result: Result<(), IoError>,
-    /// When it completed.
+    /// When the I/O completed.
     pub completed_at: Nanos,
     /// Completion minus submission, queueing included.
     pub wait: Nanos,
-    /// Whether another mirror had answered before, so that its data is not wanted any more.
+    /// True if another mirror answered first, so that this data is not needed.
     pub superseded: bool,
 }
 
@@ -178,6 +179,6 @@ impl std::error::Error for VolumeError {}
 pub struct Reply {
     /// The request that ended.
     pub request: RequestId,
-    /// Whether it succeeded.
+    /// Success, or the error.
     pub result: Result<(), VolumeError>,
 }

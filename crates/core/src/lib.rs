@@ -10,6 +10,7 @@ pub mod geometry;
 pub mod histogram;
 pub mod io;
 pub mod member;
+mod member_index;
 pub mod policies;
 pub mod policy;
 pub mod rng;

@@ -1,28 +1,18 @@
-//! Members and their books: what a kernel would know of each device, and nothing more.
+//! Members and their statistics: the information that a kernel has about each device, and no more.
 //!
-//! The volume alone writes here; policies read. Counters run from the start of the volume and are
-//! never reset, so a policy that wants a window keeps a snapshot and subtracts.
+//! Only the volume writes here; policies read. Counters run from the start of the volume and are
+//! never reset, so a policy that needs a window keeps a snapshot and subtracts.
+
+pub use crate::member_index::MemberIndex;
 
 use crate::io::{IoError, MemberIo, Op, Outcome};
 use crate::units::Nanos;
 use std::ops::Index;
 
-/// Which member of the array, counted from zero. Its `devid` is what users see.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct MemberIndex(pub u16);
-
-impl MemberIndex {
-    /// The same, for indexing.
-    #[inline]
-    pub const fn get(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Whether a member's contents may be trusted.
+/// State of a member's contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberState {
-    /// All of it is in sync.
+    /// In sync.
     InSync,
     /// Being rebuilt: in sync below this byte offset, stale from there on.
     Rebuilding {
@@ -33,30 +23,30 @@ pub enum MemberState {
     Failed,
 }
 
-/// What is fixed about a member when the volume starts.
+/// The properties of a member that are fixed when the volume starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberConfig {
     /// As in btrfs: 1, 2, …
     pub devid: u64,
     /// Capacity in bytes.
     pub size_bytes: u64,
-    /// Whether the kernel would report it as rotational.
+    /// True if the kernel reports the device as rotational.
     pub rotational: bool,
-    /// The optimal I/O size it reports (`io_opt`), or zero for none.
+    /// Optimal I/O size that the device reports (`io_opt`), or zero if it reports none.
     pub optimal_io_bytes: u64,
-    /// How many I/O the kernel knows its queue to hold: 31 or 32 on SATA.
+    /// Depth of the device's queue as the kernel knows it: 31 or 32 on SATA.
     pub queue_depth: u32,
-    /// Higher is preferred, where a policy heeds it.
+    /// A policy that uses priorities prefers the higher.
     pub priority: u32,
-    /// Read only when no other mirror can serve.
+    /// True if the member is read only when no other mirror can serve.
     pub write_mostly: bool,
-    /// Whether its contents may be trusted at the start.
+    /// State at the start.
     pub state: MemberState,
 }
 
 impl MemberConfig {
-    /// A rotational member in sync, with a queue of 32. Its priority is `devid - 1`, as
-    /// `gmirror label` gives it to the i-th provider.
+    /// A rotational member in sync, with a queue of 32. Its priority is `devid - 1`: `gmirror label`
+    /// numbers providers so.
     pub fn new(devid: u64, size_bytes: u64) -> MemberConfig {
         MemberConfig {
             devid,
@@ -71,12 +61,12 @@ impl MemberConfig {
     }
 }
 
-/// One member: its configuration, its state and its books.
+/// One member: its configuration, state and statistics.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// What was fixed at the start; its `state` is the one at the start.
+    /// The fixed properties; their `state` is the one at the start.
     pub config: MemberConfig,
-    /// Whether its contents may be trusted now.
+    /// State now.
     pub state: MemberState,
     /// Reads in flight, whatever their purpose.
     pub reads_in_flight: u32,
@@ -90,7 +80,7 @@ pub struct Member {
     pub completed_end: u64,
     /// When the last I/O was submitted.
     pub submitted_at: Nanos,
-    /// Wait of the last I/O completed, reads and writes alike; zero before the first.
+    /// Wait of the last I/O completed, of any kind; zero before the first.
     pub last_wait: Nanos,
     /// Reads completed successfully.
     pub reads_completed: u64,
@@ -130,13 +120,13 @@ impl Member {
         }
     }
 
-    /// I/O of every kind in flight.
+    /// Number of I/Os in flight, of every kind.
     #[inline]
     pub fn in_flight(&self) -> u32 {
         self.reads_in_flight + self.writes_in_flight
     }
 
-    /// Whether `length` bytes at `offset` hold current data.
+    /// Returns true if `length` bytes at `offset` hold current data.
     #[inline]
     pub fn is_in_sync(&self, offset: u64, length: u64) -> bool {
         match self.state {
@@ -146,9 +136,9 @@ impl Member {
         }
     }
 
-    /// Books an I/O handed to the member.
+    /// Accounts an I/O that is handed to the member.
     #[inline]
-    pub(crate) fn book_submit(&mut self, io: &MemberIo) {
+    pub(crate) fn account_submission(&mut self, io: &MemberIo) {
         match io.op {
             Op::Read => self.reads_in_flight += 1,
             Op::Write | Op::Flush | Op::Discard => self.writes_in_flight += 1,
@@ -160,9 +150,9 @@ impl Member {
         self.submitted_at = io.submitted_at;
     }
 
-    /// Books the end of an I/O.
+    /// Accounts the end of an I/O.
     #[inline]
-    pub(crate) fn book_complete(&mut self, io: &MemberIo, outcome: &Outcome) {
+    pub(crate) fn account_completion(&mut self, io: &MemberIo, outcome: &Outcome) {
         let in_flight = match io.op {
             Op::Read => &mut self.reads_in_flight,
             Op::Write | Op::Flush | Op::Discard => &mut self.writes_in_flight,
@@ -200,19 +190,19 @@ impl Members {
     /// The members of an array at the start of its volume.
     ///
     /// # Panics
-    /// If there are more than 2^16.
+    /// If there are more than 2^16 members.
     pub fn new(configs: impl IntoIterator<Item = MemberConfig>) -> Members {
         let list: Vec<Member> = configs.into_iter().map(Member::new).collect();
         assert!(list.len() <= 1 << 16, "{} members do not fit an index", list.len());
         Members { list }
     }
 
-    /// How many there are.
+    /// Number of members.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there is no member.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -227,7 +217,7 @@ impl Members {
         self.iter().find(|(_, member)| member.config.devid == devid).map(|(index, _)| index)
     }
 
-    /// For the volume, and for scripted tests and benches of policies, which play the volume.
+    /// The member, to change. For the volume, and for tests and benches of policies that act as one.
     #[inline]
     pub fn get_mut(&mut self, index: MemberIndex) -> &mut Member {
         &mut self.list[index.get()]

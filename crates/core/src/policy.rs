@@ -1,7 +1,7 @@
-//! The trait that every read policy implements, and what a policy is shown.
+//! The trait that every read policy implements, and the types of its arguments and results.
 //!
-//! One method is required. The volume keeps the books and asserts around each call, so a policy
-//! trusts its inputs. `on_*` reports a fact; `choose` decides.
+//! One method is required. The volume keeps the statistics and checks each choice, so a policy
+//! trusts its inputs. `choose` decides; `on_*` notifies the policy of a fact.
 
 use crate::io::{MemberIo, Outcome};
 use crate::member::{MemberIndex, Members};
@@ -15,164 +15,176 @@ pub struct Mirror {
     pub member: MemberIndex,
     /// Its first byte on that member.
     pub offset: u64,
-    /// Its place among *all* copies of the block, eligible or not, in the order in which the chunk
-    /// lists its stripes (the emptiest member at allocation first, in btrfs).
+    /// Its index among *all* copies of the block, eligible or not, in the order in which the chunk
+    /// lists its stripes (in btrfs, the emptiest member at allocation first).
     pub copy: u8,
 }
 
-/// A read that wants a mirror.
+/// A read for which the policy chooses a mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Read {
     /// First byte on the volume.
     pub offset: u64,
-    /// Number of bytes: at most a strip on raid0 and raid10, as asked otherwise.
+    /// Number of bytes; at most a strip on raid0 and raid10.
     pub length: u64,
-    /// Who asks: what a kernel would know as the pid.
+    /// The stream that the request belongs to: in a kernel, the pid.
     pub stream: u64,
     /// The CPU on which the request was made.
     pub cpu: u32,
-    /// Whether nobody waits for it.
+    /// True for background I/O.
     pub background: bool,
-    /// How many copies the block has, eligible or not.
+    /// Number of copies of the block, eligible or not.
     pub copies: u8,
 }
 
-/// What a policy answers.
+/// The choice of a policy. Mirrors are named by their index in the slice that the policy was shown.
+///
+/// The volume panics if an index is out of range or both reads of a race go to one mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// Read it all from this mirror, by its place in the slice.
+    /// Read the whole from this mirror.
     Mirror(usize),
-    /// Cut the read into as many pieces as there are places and read one from each, in the order
-    /// of the slice. Pieces are whole logical blocks; the last may be shorter, and a mirror for
-    /// which none is left reads nothing.
+    /// Cut the read into one piece for each mirror of the set, in the order of the slice. Pieces
+    /// are whole logical blocks; the last may be shorter, and a mirror for which no block is left
+    /// reads nothing.
     Split(MirrorSet),
-    /// Read it from `first`; if that has not answered `after` this time, from `backup` as well.
-    /// The first good answer counts, and the other read is cancelled.
+    /// Read from `first`; if that has not answered `after` this time, from `backup` as well. The
+    /// first good answer counts, and the other read is cancelled.
     Hedge {
-        /// Place of the mirror that is read at once.
+        /// Index of the mirror that is read at once.
         first: usize,
-        /// Place of the other.
+        /// Index of the other mirror.
         backup: usize,
-        /// How long to wait for the first.
+        /// Time to wait for the first.
         after: Nanos,
     },
-    /// Queue it on `first` and, if it is not next in line there `after` this time, on `second` as
-    /// well. Where it is next in line first it is read; the other is cancelled.
+    /// Queue the read on `first` and, if it is not next on that member `after` this time, on
+    /// `second` as well. The member on which it is next first reads it; the other is cancelled.
     Tied {
-        /// Place of the mirror that gets it at once.
+        /// Index of the mirror that gets the read at once.
         first: usize,
-        /// Place of the other.
+        /// Index of the other mirror.
         second: usize,
-        /// How long the first may have it alone.
+        /// Time for which only the first has the read.
         after: Nanos,
     },
-    /// Read it from all of these at once. The first good answer counts; the other reads run on.
+    /// Read from all mirrors of the set at once. The first good answer counts; the other reads run
+    /// on.
     All(MirrorSet),
 }
 
-/// A set of places in a slice of mirrors; never empty.
+/// A set of indexes into a slice of mirrors; never empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MirrorSet(u16);
 
 impl Choice {
-    /// The place of the mirror that is read whatever happens.
+    /// Index of the mirror that is read first.
     pub fn first(self) -> usize {
         match self {
             Choice::Mirror(first) | Choice::Hedge { first, .. } | Choice::Tied { first, .. } => {
                 first
             }
-            Choice::Split(places) | Choice::All(places) => places.first(),
+            Choice::Split(set) | Choice::All(set) => set.first(),
         }
     }
 
-    /// The same choice in a slice in which the mirror of each place stands at `place_of` it.
-    pub fn translated(self, place_of: impl Fn(usize) -> usize) -> Choice {
+    /// The same choice for another slice, in which each mirror has the index that `index_in`
+    /// returns for its index here.
+    pub fn translated(self, index_in: impl Fn(usize) -> usize) -> Choice {
         match self {
-            Choice::Mirror(place) => Choice::Mirror(place_of(place)),
-            Choice::Split(places) => Choice::Split(places.translated(place_of)),
+            Choice::Mirror(index) => Choice::Mirror(index_in(index)),
+            Choice::Split(set) => Choice::Split(set.translated(index_in)),
             Choice::Hedge { first, backup, after } => {
-                Choice::Hedge { first: place_of(first), backup: place_of(backup), after }
+                Choice::Hedge { first: index_in(first), backup: index_in(backup), after }
             }
             Choice::Tied { first, second, after } => {
-                Choice::Tied { first: place_of(first), second: place_of(second), after }
+                Choice::Tied { first: index_in(first), second: index_in(second), after }
             }
-            Choice::All(places) => Choice::All(places.translated(place_of)),
+            Choice::All(set) => Choice::All(set.translated(index_in)),
         }
     }
 }
 
 impl MirrorSet {
-    /// Every place of `mirrors`.
+    /// All of `mirrors`.
+    ///
+    /// # Panics
+    /// If there is none, or more than 16.
     pub fn all(mirrors: &[Mirror]) -> MirrorSet {
         assert!((1..=16).contains(&mirrors.len()), "{} mirrors do not fit", mirrors.len());
         MirrorSet(u16::MAX >> (16 - mirrors.len()))
     }
 
-    /// These two.
+    /// Two mirrors.
+    ///
+    /// # Panics
+    /// If they are the same, or an index is not below 16.
     pub fn pair(first: usize, second: usize) -> MirrorSet {
-        assert!(first.max(second) < 16, "a slice of mirrors has at most 16 places");
+        assert!(first.max(second) < 16, "a slice of mirrors has at most 16");
+        assert!(first != second, "a pair has two different mirrors");
         MirrorSet(1 << first | 1 << second)
     }
 
-    /// The places, ascending.
+    /// The indexes, ascending.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = usize> {
-        (0..16).filter(move |place| self.0 & 1 << place != 0)
+        (0..16).filter(move |index| self.0 & 1 << index != 0)
     }
 
     fn first(self) -> usize {
         self.0.trailing_zeros() as usize
     }
 
-    fn translated(self, place_of: impl Fn(usize) -> usize) -> MirrorSet {
-        MirrorSet(self.iter().fold(0, |set, place| set | 1 << place_of(place)))
+    fn translated(self, index_in: impl Fn(usize) -> usize) -> MirrorSet {
+        MirrorSet(self.iter().fold(0, |set, index| set | 1 << index_in(index)))
     }
 }
 
-/// The only sources of time and chance that a policy has.
+/// The sources of time and randomness of a policy; it has no other.
 pub struct Ctx<'a> {
     /// The time on the volume's clock.
     pub now: Nanos,
-    /// The volume's generator.
+    /// The volume's random generator.
     pub rng: &'a mut Rng,
 }
 
-/// A counter that a policy shows, for example `ignored` of the member with devid 6.
+/// A counter of a policy, for example `ignored` of the member with devid 6.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counter {
     /// The member it belongs to, or `None` for the policy as a whole.
     pub member: Option<MemberIndex>,
-    /// What it counts, with its unit where it has one (`checkpoint_wait_ns`).
+    /// Name, with the unit if it has one (`checkpoint_wait_ns`).
     pub name: &'static str,
-    /// Its value now.
+    /// Current value.
     pub value: i64,
 }
 
-/// Why a policy would take or leave one mirror: a score, and what that is made of.
+/// The score of one mirror by which a policy decides, and the terms that it is made of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MirrorScore {
-    /// What the policy compares, the lowest being the best. Of equals a turn or chance decides, and
-    /// a policy may take another for once, to learn about it.
+    /// The number that the policy compares; the lowest is the best. Among equals rotation or chance
+    /// decides, and a policy may choose another mirror to probe it.
     pub score: ScoreTerm,
-    /// What the score is made of or was decided by, in a fixed order; empty where it says it all.
+    /// The terms of the score, or the facts that decided it, in a fixed order; empty if the score
+    /// says it all.
     pub parts: Vec<ScoreTerm>,
 }
 
 /// A named number of a [`MirrorScore`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScoreTerm {
-    /// What it is, with its unit where it has one (`mean_wait_ns`).
+    /// Name, with the unit if it has one (`mean_wait_ns`).
     pub name: &'static str,
-    /// How much of it.
+    /// Value.
     pub value: i64,
 }
 
 impl MirrorScore {
-    /// A score without parts.
+    /// A score without terms.
     pub fn new(name: &'static str, value: impl TryInto<i64>) -> MirrorScore {
         MirrorScore { score: ScoreTerm::new(name, value), parts: Vec::new() }
     }
 
-    /// The same with one more part.
+    /// The score with one more term.
     pub fn with(mut self, name: &'static str, value: impl TryInto<i64>) -> MirrorScore {
         self.parts.push(ScoreTerm::new(name, value));
         self
@@ -180,7 +192,7 @@ impl MirrorScore {
 }
 
 impl ScoreTerm {
-    /// A part; a value beyond the range is shown as the largest.
+    /// A term; a value out of range is shown as the largest.
     fn new(name: &'static str, value: impl TryInto<i64>) -> ScoreTerm {
         ScoreTerm { name, value: value.try_into().unwrap_or(i64::MAX) }
     }
@@ -198,11 +210,12 @@ pub trait ReadPolicy: Send {
         ctx: &mut Ctx<'_>,
     ) -> Choice;
 
-    /// A member I/O was handed to its member; the books include it. Reads that were not chosen by
-    /// the policy (scrub, the only mirror left) and writes are reported too.
+    /// A member I/O was handed to its member; the statistics include it. Also called for writes, and
+    /// for reads that the policy did not choose (scrub, the only mirror left).
     fn on_submit(&mut self, _io: &MemberIo, _ctx: &mut Ctx<'_>) {}
 
-    /// A member I/O ended of which [`ReadPolicy::on_submit`] told; the books include that.
+    /// A member I/O ended whose submission [`ReadPolicy::on_submit`] reported; the statistics include
+    /// the end.
     fn on_complete(&mut self, _io: &MemberIo, _outcome: &Outcome, _ctx: &mut Ctx<'_>) {}
 
     /// The volume starts, or a member changed its state.
@@ -213,9 +226,9 @@ pub trait ReadPolicy: Send {
         Vec::new()
     }
 
-    /// For people: what [`ReadPolicy::choose`] would go by if it were asked this now, a reason for
-    /// each of `mirrors` in their order, or nothing from a policy that does not tell. Asked only
-    /// while decisions are explained, so it may allocate.
+    /// The scores by which [`ReadPolicy::choose`] would decide now, one for each of `mirrors` in
+    /// their order, to show to people; empty if the policy has none. Called only while decisions
+    /// are explained, so it may allocate.
     fn explain(
         &self,
         _read: &Read,

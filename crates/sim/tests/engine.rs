@@ -128,7 +128,7 @@ fn the_oracle_finds_the_earliest_completion() {
 }
 
 #[test]
-#[should_panic(expected = "index out of bounds")]
+#[should_panic(expected = "the policy chose mirror 2 of 2")]
 fn the_canary_does_not_get_away() {
     let array = delays("raid1", &["1ms", "1ms"]);
     let jobs = jobs("rw=randread");

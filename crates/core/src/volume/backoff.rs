@@ -1,17 +1,17 @@
-//! Sitting out after errors: a member that fails is left alone for a while, then tried again.
+//! Back-off after errors: a member whose I/O failed is not read for a while.
 //!
 //! This comes before balancing and apart from it, as the btrfs maintainers ask (David Sterba,
 //! linux-btrfs, January 2021 and October 2024): a policy never sees why a member is missing from
 //! its choices. The first error costs [`FIRST`]; each further one without a success in between
-//! doubles that, up to [`LONGEST`]. A sitting-out member still serves what no other can, and is
-//! written as ever. The two figures are ours: short enough that one bad sector hardly moves the
-//! balance, long enough that a dying disk is asked about once a minute.
+//! doubles that, up to [`LONGEST`]. During its back-off a member still serves reads that no other
+//! member can serve, and takes writes. The two figures are ours: short enough that one bad sector
+//! hardly moves the balance, long enough that a dying disk is tried about once a minute.
 
 use crate::units::Nanos;
 
-/// How long a member sits out after its first error.
+/// Back-off after the first error.
 pub(super) const FIRST: Nanos = Nanos::from_millis(100);
-/// How long it sits out at most.
+/// The longest back-off.
 pub(super) const LONGEST: Nanos = Nanos::from_secs(60);
 
 /// The back-off of one member.
@@ -22,19 +22,19 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// The end of its sitting out, if it sits out.
+    /// End of the back-off, or `None` if the member is in none.
     pub(super) fn until(&self) -> Option<Nanos> {
         self.until
     }
 
     pub(super) fn on_error(&mut self, now: Nanos) {
-        // What was in flight when the trouble began fails with it, and is no new trouble.
+        // I/O that was in flight at the first error fails with it: it counts as the same error.
         if self.until.is_some_and(|until| now < until) {
             return;
         }
         let doublings = self.consecutive_errors.min(16);
         let wait = Nanos(FIRST.0 << doublings).min(LONGEST);
-        self.consecutive_errors += 1;
+        self.consecutive_errors = self.consecutive_errors.saturating_add(1);
         self.until = Some(now + wait);
     }
 
@@ -43,7 +43,7 @@ impl Backoff {
         self.consecutive_errors = 0;
     }
 
-    /// Ends the sitting out if it is over; says whether it did.
+    /// Ends the back-off if it is over, and returns true if it was.
     pub(super) fn end_if_over(&mut self, now: Nanos) -> bool {
         let over = self.until.is_some_and(|until| until <= now);
         if over {
@@ -58,22 +58,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubles_to_the_longest_and_starts_anew_after_a_success() {
+    fn doubles_up_to_the_longest_and_is_reset_by_a_success() {
         let mut backoff = Backoff::default();
-        let sat_out = |backoff: &mut Backoff| {
+        let next = |backoff: &mut Backoff| {
             backoff.on_error(Nanos::ZERO);
             let until = backoff.until().unwrap();
             backoff.on_error(until - Nanos(1));
-            assert_eq!(backoff.until(), Some(until), "one step a sitting out");
+            assert_eq!(backoff.until(), Some(until), "errors during a back-off do not extend it");
             backoff.end_if_over(until);
             until
         };
-        assert_eq!(sat_out(&mut backoff), FIRST);
-        assert_eq!(sat_out(&mut backoff), FIRST * 2);
+        assert_eq!(next(&mut backoff), FIRST);
+        assert_eq!(next(&mut backoff), FIRST * 2);
         for _ in 0..40 {
-            sat_out(&mut backoff);
+            next(&mut backoff);
         }
-        assert_eq!(sat_out(&mut backoff), LONGEST);
+        assert_eq!(next(&mut backoff), LONGEST);
         backoff.on_success();
         backoff.on_error(Nanos::ZERO);
         assert!(!backoff.end_if_over(FIRST - Nanos(1)));

@@ -1,71 +1,68 @@
 //! Which mirrors may serve a read, in tiers.
 //!
-//! In sync for the range, and not failed in this very request: without that a copy cannot serve at
-//! all. Then preferences, each dropped where it would leave nothing: not sitting out after errors,
-//! not write-mostly.
+//! A mirror that is not in sync for the range, or that failed in this request, cannot serve. Then
+//! two preferences, each of which is dropped if no mirror would be left: not in back-off after
+//! errors, and not write-mostly.
 
-use super::backoff::Backoff;
-use super::piece::Piece;
+use super::member_states::MemberStates;
+use super::target::{Target, TargetSet};
 use crate::geometry::MAX_COPIES;
-use crate::member::{Member, MemberState, Members};
 use crate::policy::Mirror;
 
 /// The eligible mirrors of one piece, in the order of its chunk's stripes.
 #[derive(Clone, Copy, Debug)]
-pub struct Eligible {
+pub struct EligibleMirrors {
     list: [Mirror; MAX_COPIES],
     count: usize,
 }
 
-impl Eligible {
+impl EligibleMirrors {
+    /// The mirrors; at least two where a policy is asked.
     #[inline]
-    /// They, at least one where a policy is asked.
     pub fn as_slice(&self) -> &[Mirror] {
         &self.list[..self.count]
     }
 
-    /// Every mirror of a piece none of whose members is in any way special.
+    /// All mirrors of a piece.
     #[inline]
-    pub(super) fn all(mirrors: &[Mirror]) -> Eligible {
+    pub(super) fn all(mirrors: &[Mirror]) -> EligibleMirrors {
         let mut list = [mirrors[0]; MAX_COPIES];
         list[..mirrors.len()].copy_from_slice(mirrors);
-        Eligible { list, count: mirrors.len() }
+        EligibleMirrors { list, count: mirrors.len() }
     }
 
-    /// Runs the tiers.
-    pub(super) fn among(piece: &Piece, members: &Members, backoffs: &[Backoff]) -> Eligible {
-        let mut eligible = Eligible::all(piece.mirrors());
-        eligible.count = retain(&mut eligible.list, eligible.count, |mirror| {
-            let in_sync = members[mirror.member].is_in_sync(mirror.offset, piece.length);
-            in_sync && !piece.failed.contains(usize::from(mirror.copy))
+    /// The mirrors that pass the tiers.
+    pub(super) fn among(
+        mirrors: &[Mirror],
+        length: u64,
+        states: &MemberStates,
+        failed: TargetSet,
+    ) -> EligibleMirrors {
+        let mut eligible = EligibleMirrors::all(mirrors);
+        eligible.retain(|mirror| {
+            let is_in_sync = states.is_in_sync(mirror.member, mirror.offset, length);
+            is_in_sync && !failed.contains(Target::of(mirror))
         });
-        eligible.prefer(|mirror| backoffs[mirror.member.get()].until().is_none());
-        eligible.prefer(|mirror| !members[mirror.member].config.write_mostly);
+        eligible.prefer(|mirror| !states.is_in_backoff(mirror.member));
+        eligible.prefer(|mirror| !states.members()[mirror.member].config.write_mostly);
         eligible
     }
 
-    /// Keeps what `wanted` approves of, unless that is nothing.
-    fn prefer(&mut self, wanted: impl Fn(&Mirror) -> bool) {
-        if self.as_slice().iter().any(&wanted) {
-            self.count = retain(&mut self.list, self.count, wanted);
+    /// Keeps the mirrors for which `is_preferred` returns true, unless it does for none.
+    fn prefer(&mut self, is_preferred: impl Fn(&Mirror) -> bool) {
+        if self.as_slice().iter().any(&is_preferred) {
+            self.retain(is_preferred);
         }
     }
-}
 
-/// Whether a member needs no tier: then reads of an array of such members skip them all.
-pub(super) fn is_plain(member: &Member, backoff: &Backoff) -> bool {
-    let in_sync = member.state == MemberState::InSync;
-    in_sync && backoff.until().is_none() && !member.config.write_mostly
-}
-
-/// Moves the wanted ones of the first `count` to the front, in order, and returns their number.
-fn retain(list: &mut [Mirror], count: usize, wanted: impl Fn(&Mirror) -> bool) -> usize {
-    let mut kept = 0;
-    for index in 0..count {
-        if wanted(&list[index]) {
-            list[kept] = list[index];
-            kept += 1;
+    fn retain(&mut self, is_wanted: impl Fn(&Mirror) -> bool) {
+        let mut kept = 0;
+        for index in 0..self.count {
+            if is_wanted(&self.list[index]) {
+                self.list[kept] = self.list[index];
+                kept += 1;
+            }
         }
+        self.count = kept;
     }
-    kept
 }

@@ -1,94 +1,92 @@
 //! The volume: a state machine that turns requests into member I/O and outcomes into replies.
 //!
-//! It owns no buffer, knows no clock and waits for nothing. An executor calls [`Volume::submit`],
-//! takes member I/O from [`Volume::poll_io`] until there is none, reports each end to
+//! It owns no buffer, reads no clock and never waits. An executor calls [`Volume::submit`], takes
+//! member I/O from [`Volume::poll_io`] until there is none, reports each end to
 //! [`Volume::complete`], and takes replies from [`Volume::poll_reply`]. A simulator and a server
 //! drive this same code.
 //!
-//! **Decisions are late.** A read asks its policy when its I/O is handed out, not when it is
-//! submitted, so that a policy sees every I/O handed out before it, those of the same request
-//! included.
+//! **Decisions are late.** The policy is asked when the I/O of a read is handed out, not when the
+//! read is submitted, so that the policy sees every I/O handed out before it, those of the same
+//! request included.
 //!
-//! **Failures.** A failed read goes to another eligible mirror; when one answers, the copies that
-//! failed are rewritten before the request is replied to, so the executor need keep only the
-//! request's one buffer. What no copy could give whole is tried again by halves, down to a sector.
-//! A copy that cannot be written fails its member. If the others cannot do without that member, or
-//! no copy that can be read was written, it stays and the write fails instead. The retry, the
-//! rewriting and every rebuild and scrub hold a lock on their range: overlapping writes and
-//! discards wait, so that old data never overwrites new.
+//! **Two halves.** A *plan* (`plan`) says which member I/O a range takes: it alone depends on how
+//! data lies on members. *Scheduling* (`pieces`, `reads`, `race`) cuts requests into pieces, each
+//! with a plan, and runs them: locks, decisions, second reads, retries, repairs and replies.
+//!
+//! **Locks.** A write, discard, scrub or rebuild, and the retry of a failed read, hold an exclusive
+//! lock on their range (see `range_locks`). Overlapping ones run one after the other in the order of
+//! submission, so all mirrors get overlapping writes in one order, and old data never overwrites
+//! new. A read takes no lock unless it fails.
+//!
+//! **Failures.** A failed read goes to another eligible mirror; when one answers, the mirrors whose
+//! medium failed are rewritten before the request is replied to, so an executor needs only the
+//! request's one buffer. A piece that no mirror could read whole is tried again by halves, down to
+//! a sector. A mirror that cannot be written fails its member. If the other members cannot do
+//! without that member, or no readable mirror was written, the member stays and the write fails.
 //!
 //! **Second reads.** A policy may have a piece read from several mirrors; the first good answer
 //! counts (see `race`). A retry and a rebuild read once.
 //!
-//! **Rebuilding.** The stale part of a member being rebuilt is never read but written like any
-//! other, so its recovery offset is all there is to know.
+//! **Rebuilding.** The stale part of a member being rebuilt is never read but is written like any
+//! other, so its recovery offset is the whole state of a rebuild.
 
 mod backoff;
+mod choice;
 mod eligibility;
-mod lifecycle;
+mod keys;
+mod member_states;
 mod piece;
+mod pieces;
+mod plan;
 mod race;
-mod rebuild;
+mod range_locks;
+mod reads;
+mod rebuild_progress;
+mod target;
 #[cfg(test)]
 mod tests;
 
-pub use eligibility::Eligible;
+pub use eligibility::EligibleMirrors;
 
 use crate::geometry::ChunkMap;
 use crate::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose, ReadRole, Reply};
-use crate::io::{Request, RequestKind, VolumeError};
+use crate::io::{Request, VolumeError};
 use crate::member::{MemberIndex, MemberState, Members};
-use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, MirrorSet, Read, ReadPolicy};
+use crate::policy::{Counter, Ctx, MirrorScore, Read, ReadPolicy};
 use crate::rng::Rng;
 use crate::slab::{Slab, SlabKey};
-use crate::units::{BLOCK_BYTES, Nanos};
-use backoff::Backoff;
-use piece::{Piece, PieceKey, RequestKey};
+use crate::units::Nanos;
+use keys::{IoKey, PieceKey, RequestKey};
+use member_states::MemberStates;
+use piece::Piece;
+use plan::Layout;
 use race::{RaceId, Races};
-use rebuild::Progress;
+use range_locks::RangeLocks;
 use std::collections::VecDeque;
-
-crate::slab_key! {
-    /// Names a member I/O in flight: the lower half of its [`IoId`].
-    struct IoKey;
-}
-
-impl IoKey {
-    #[inline]
-    fn of(id: IoId) -> IoKey {
-        IoKey::from_slot(id.0 as u32)
-    }
-}
+use target::Target;
 
 /// A mirrored volume over an array of members.
 pub struct Volume {
-    map: ChunkMap,
-    members: Members,
-    backoffs: Vec<Backoff>,
-    progress: Vec<Progress>,
-    /// Whether no member needs the tiers of eligibility.
-    plain: bool,
+    layout: Layout,
+    states: MemberStates,
     policy: Box<dyn ReadPolicy>,
-    /// How many policies came before: what one of those was told of, this one does not hear the end
-    /// of, or what it counts itself would go below nothing.
+    /// Number of policies before this one. A policy is notified of the end of an I/O only if it was
+    /// notified of its submission; otherwise a policy that counts I/O would count below zero.
     policy_number: u32,
     rng: Rng,
-    requests: Slab<RequestKey, Pending>,
+    requests: Slab<RequestKey, PendingRequest>,
     pieces: Slab<PieceKey, Piece>,
-    in_flight: Slab<IoKey, InFlight>,
+    in_flight: Slab<IoKey, InFlightIo>,
     ios_issued: u32,
-    ready: VecDeque<Step>,
-    /// Pieces that wait for overlapping ones: writes for locks, locks for writes.
-    waiting: Vec<PieceKey>,
-    /// Pieces that hold a lock on their range.
-    locked: Vec<PieceKey>,
+    work: VecDeque<Work>,
+    locks: RangeLocks<PieceKey>,
     races: Races,
     replies: VecDeque<Reply>,
 }
 
 /// A request not yet replied to.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct PendingRequest {
     request: Request,
     pieces_left: u32,
     result: Result<(), VolumeError>,
@@ -96,55 +94,56 @@ struct Pending {
 
 /// A member I/O handed out and not completed.
 #[derive(Clone, Copy, Debug)]
-struct InFlight {
+struct InFlightIo {
     io: MemberIo,
     piece: PieceKey,
-    copy: u8,
-    /// Whether its race is over, and its piece perhaps gone.
+    target: Target,
+    /// True if its race is over; its piece may have ended.
     superseded: bool,
-    /// The policy that was told of it.
+    /// The policy that was notified of its submission.
     policy_number: u32,
 }
 
-/// Something to hand out.
+/// Work to do when the executor polls for I/O.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum Work {
+    /// Start this piece, whose lock was granted.
+    Start(PieceKey),
     /// Read this piece from the mirror that the policy chooses.
     Decide(PieceKey),
-    /// Do this.
-    Issue(Task),
-    /// Read this copy as well, if the race is still under way.
-    Second { race: RaceId, copy: u8 },
+    /// Hand out this I/O.
+    Issue(TargetIo),
+    /// Read this target as well, if the race is still under way.
+    SecondRead { race: RaceId, target: Target },
 }
 
-/// Something to be done to one copy of a piece.
+/// An I/O to one target of a piece.
 #[derive(Clone, Copy, Debug)]
-struct Task {
+struct TargetIo {
     piece: PieceKey,
-    copy: u8,
+    target: Target,
     op: Op,
     purpose: Purpose,
     role: ReadRole,
 }
 
-/// A choice that the policy is about to be asked for.
+/// The choice that the policy is asked for next.
 pub struct NextChoice {
     /// The read.
     pub read: Read,
     /// Its eligible mirrors.
-    pub mirrors: Eligible,
+    pub mirrors: EligibleMirrors,
 }
 
 impl Volume {
-    /// A volume over `members`, laid out by `map`, read by `policy`; `seed` feeds the generator
-    /// that the policy is given.
+    /// Creates a volume over `members`, laid out by `map`, read by `policy`; `seed` seeds the random
+    /// generator of the policy.
     pub fn new(map: ChunkMap, members: Members, policy: Box<dyn ReadPolicy>, seed: u64) -> Volume {
+        let layout = Layout::new(map);
+        let states = MemberStates::new(members, layout.tolerated_failures());
         let mut volume = Volume {
-            map,
-            backoffs: vec![Backoff::default(); members.len()],
-            progress: vec![Progress::default(); members.len()],
-            members,
-            plain: false,
+            layout,
+            states,
             policy,
             policy_number: 0,
             rng: Rng::stream(seed, "policy"),
@@ -152,29 +151,28 @@ impl Volume {
             pieces: Slab::default(),
             in_flight: Slab::default(),
             ios_issued: 0,
-            ready: VecDeque::new(),
-            waiting: Vec::new(),
-            locked: Vec::new(),
+            work: VecDeque::new(),
+            locks: RangeLocks::default(),
             races: Races::default(),
             replies: VecDeque::new(),
         };
-        volume.members_changed();
+        volume.notify_members_change();
         volume
     }
 
     /// Size of the volume in bytes.
     pub fn capacity_bytes(&self) -> u64 {
-        self.map.capacity_bytes()
+        self.layout.capacity_bytes()
     }
 
-    /// How its chunks lie.
+    /// The chunk map.
     pub fn map(&self) -> &ChunkMap {
-        &self.map
+        self.layout.map()
     }
 
-    /// The members and their books.
+    /// The members and their statistics.
     pub fn members(&self) -> &Members {
-        &self.members
+        self.states.members()
     }
 
     /// The policy's own counters.
@@ -182,32 +180,31 @@ impl Volume {
         self.policy.counters()
     }
 
-    /// Whether every request was replied to.
+    /// Returns true if every request was replied to.
     pub fn is_idle(&self) -> bool {
         self.requests.is_empty()
     }
 
-    /// Reads by another policy from the next decision on; nothing in flight is touched, and the new
-    /// policy hears nothing of it.
+    /// Replaces the policy, from the next decision on. I/O in flight goes on, and the new policy is
+    /// not notified of its end.
     pub fn set_policy(&mut self, policy: Box<dyn ReadPolicy>) {
         self.policy = policy;
         self.policy_number = self.policy_number.wrapping_add(1);
-        self.policy.on_members_change(&self.members);
+        self.notify_members_change();
     }
 
-    /// Tells the volume that a member failed, returned to be rebuilt, or is in sync.
+    /// Sets the state of a member: it failed, returned to be rebuilt, or is in sync.
     pub fn set_member_state(&mut self, member: MemberIndex, state: MemberState) {
-        self.members.get_mut(member).state = state;
-        self.backoffs[member.get()] = Backoff::default();
-        self.progress[member.get()] = Progress::default();
-        self.members_changed();
+        self.states.set(member, state);
+        self.notify_members_change();
     }
 
-    /// Takes a request in. Its member I/O follows from [`Volume::poll_io`], its end from
+    /// Accepts a request. Its member I/O follows from [`Volume::poll_io`], its end from
     /// [`Volume::poll_reply`].
     pub fn submit(&mut self, request: Request) {
         // The request counts as a piece of its own until it is cut, so that it cannot end early.
-        let key = self.requests.insert(Pending { request, pieces_left: 1, result: Ok(()) });
+        let pending = PendingRequest { request, pieces_left: 1, result: Ok(()) };
+        let key = self.requests.insert(pending);
         let cut = self.cut(key, &request);
         self.end_piece_of(key, cut);
     }
@@ -216,72 +213,54 @@ impl Volume {
     #[inline]
     pub fn poll_io(&mut self, now: Nanos) -> Option<MemberIo> {
         loop {
-            match self.ready.pop_front()? {
-                Step::Issue(task) => return Some(self.issue(task, now)),
-                Step::Decide(piece) => {
-                    if let Some(io) = self.decide(piece, now) {
-                        return Some(io);
-                    }
+            let io = match self.work.pop_front()? {
+                Work::Issue(io) => return Some(self.issue(io, now)),
+                Work::Decide(piece) => self.decide(piece, now),
+                Work::SecondRead { race, target } => self.issue_second_read(race, target, now),
+                Work::Start(piece) => {
+                    self.start_granted(piece);
+                    None
                 }
-                Step::Second { race, copy } => {
-                    if let Some(io) = self.second(race, copy, now) {
-                        return Some(io);
-                    }
-                }
+            };
+            if io.is_some() {
+                return io;
             }
         }
-    }
-
-    /// What the policy will be asked by the next [`Volume::poll_io`], if it will be asked. For
-    /// executors that know more than a policy may: the simulator's oracle.
-    pub fn next_choice(&mut self) -> Option<NextChoice> {
-        while let Some(&Step::Decide(key)) = self.ready.front() {
-            let mirrors = self.eligible(key);
-            match mirrors.as_slice().len() {
-                0 => {
-                    self.ready.pop_front();
-                    self.give_up(key);
-                }
-                1 => return None,
-                _ => return Some(NextChoice { read: self.read_of(key), mirrors }),
-            }
-        }
-        None
-    }
-
-    /// What the policy would go by in a choice that [`Volume::next_choice`] gave; nothing changes.
-    pub fn explain_choice(&self, choice: &NextChoice, now: Nanos) -> Vec<MirrorScore> {
-        self.policy.explain(&choice.read, choice.mirrors.as_slice(), &self.members, now)
     }
 
     /// Reports the end of a member I/O, and returns that I/O with its outcome.
     ///
     /// # Panics
-    /// If `id` is not in flight.
+    /// If `id` is not in flight, or `now` is before its submission.
     pub fn complete(
         &mut self,
         id: IoId,
         result: Result<(), IoError>,
         now: Nanos,
     ) -> (MemberIo, Outcome) {
-        let InFlight { io, piece, copy, superseded, policy_number } =
+        let InFlightIo { io, piece, target, superseded, policy_number } =
             self.in_flight.remove(IoKey::of(id)).expect("a member I/O completes once");
         assert_eq!(io.id, id, "a member I/O completes once");
-        let outcome =
-            Outcome { result, completed_at: now, wait: now - io.submitted_at, superseded };
-        self.members.get_mut(io.member).book_complete(&io, &outcome);
+        assert!(io.submitted_at <= now, "an I/O of {} ends at {now}", io.submitted_at);
+        let wait = now - io.submitted_at;
+        let outcome = Outcome { result, completed_at: now, wait, superseded };
+        self.states.members_mut().get_mut(io.member).account_completion(&io, &outcome);
         if policy_number == self.policy_number {
             self.policy.on_complete(&io, &outcome, &mut Ctx { now, rng: &mut self.rng });
         }
         match result {
-            Ok(()) => self.backoffs[io.member.get()].on_success(),
-            Err(error) => self.on_error(io.member, error, now),
+            Ok(()) => self.states.on_success(io.member),
+            Err(error) => {
+                if self.states.on_error(io.member, error, now) {
+                    self.notify_members_change();
+                }
+            }
         }
-        if !self.races.no_lines() {
-            self.move_up(&io);
+        if self.races.has_queued_reads() {
+            self.advance_queued_reads(&io);
         }
         if !superseded {
-            self.on_piece_io(piece, usize::from(copy), &io, result);
+            self.on_target_io(piece, target, &io, result);
         }
         (io, outcome)
     }
@@ -295,165 +274,86 @@ impl Volume {
     /// When [`Volume::on_timeout`] is due, if nothing happens before.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        let second_read = self.races.next_timer();
-        if self.plain {
-            return second_read;
+        match (self.states.next_backoff_end(), self.races.next_timer()) {
+            (Some(backoff), Some(second_read)) => Some(backoff.min(second_read)),
+            (backoff, second_read) => backoff.or(second_read),
         }
-        self.backoffs.iter().filter_map(Backoff::until).chain(second_read).min()
     }
 
-    /// Lets what was waiting for `now` happen: members return from sitting out, second reads start.
+    /// Does what is due at `now`: back-offs end, second reads start.
     pub fn on_timeout(&mut self, now: Nanos) {
-        self.second_reads_due(now);
-        let ended = self.backoffs.iter_mut().filter_map(|b| b.end_if_over(now).then_some(()));
-        if ended.count() > 0 {
-            self.members_changed();
+        self.queue_due_second_reads(now);
+        if self.states.end_backoffs(now) {
+            self.notify_members_change();
         }
     }
 
-    /// Hands out a read of the piece, by the policy's choice; `None` if no mirror can serve it.
+    /// What the policy will be asked by the next [`Volume::poll_io`], or `None` if that will not ask
+    /// it. For the simulator's oracle, which is given more information than a policy.
+    pub fn next_choice(&mut self) -> Option<NextChoice> {
+        loop {
+            let key = match *self.work.front()? {
+                Work::Decide(key) => key,
+                Work::Start(key) => {
+                    self.work.pop_front();
+                    self.start_granted(key);
+                    continue;
+                }
+                Work::Issue(_) | Work::SecondRead { .. } => return None,
+            };
+            let mirrors = self.ways(key);
+            match mirrors.as_slice().len() {
+                0 => {
+                    self.work.pop_front();
+                    self.give_up(key);
+                }
+                1 => return None,
+                _ => return Some(NextChoice { read: self.read_of(key), mirrors }),
+            }
+        }
+    }
+
+    /// The policy's score of each mirror in a choice that [`Volume::next_choice`] returned.
+    pub fn explain_choice(&self, choice: &NextChoice, now: Nanos) -> Vec<MirrorScore> {
+        self.policy.explain(&choice.read, choice.mirrors.as_slice(), self.members(), now)
+    }
+
+    /// Makes a member I/O, accounts it and notifies the policy.
     #[inline]
-    fn decide(&mut self, key: PieceKey, now: Nanos) -> Option<MemberIo> {
-        let read = self.read_of(key);
+    fn issue(&mut self, target_io: TargetIo, now: Nanos) -> MemberIo {
+        let TargetIo { piece: key, target, op, purpose, role } = target_io;
         let piece = self.pieces.get(key);
-        let tiered;
-        // Nearly every read has nothing to filter: then its mirrors are not even copied.
-        let mirrors = if self.plain && piece.failed.is_empty() {
-            piece.mirrors()
-        } else {
-            tiered = Eligible::among(piece, &self.members, &self.backoffs);
-            tiered.as_slice()
-        };
-        let choice = match mirrors {
-            [] => {
-                self.give_up(key);
-                return None;
-            }
-            [_] => Choice::Mirror(0),
-            _ => {
-                let ctx = &mut Ctx { now, rng: &mut self.rng };
-                self.policy.choose(&read, mirrors, &self.members, ctx)
-            }
-        };
-        let may_race = piece.kind == RequestKind::Read && !piece.locked;
-        let copy = match choice {
-            Choice::Mirror(index) => mirrors[index].copy,
-            Choice::Split(places) => {
-                let eligible = self.eligible(key);
-                self.split(key, eligible.as_slice(), places);
-                eligible.as_slice()[choice.first()].copy
-            }
-            _ if may_race => {
-                let eligible = self.eligible(key);
-                return Some(self.race(key, choice, eligible.as_slice(), now));
-            }
-            Choice::Hedge { .. } | Choice::Tied { .. } | Choice::All(_) => {
-                mirrors[choice.first()].copy
-            }
-        };
-        let piece_read = self.pieces.get_mut(key);
-        piece_read.pending = 1;
-        let purpose = piece_read.read_purpose();
-        let task = Task { piece: key, copy, op: Op::Read, purpose, role: ReadRole::Only };
-        Some(self.issue(task, now))
-    }
-
-    #[inline]
-    fn eligible(&self, key: PieceKey) -> Eligible {
-        let piece = self.pieces.get(key);
-        if self.plain && piece.failed.is_empty() {
-            return Eligible::all(piece.mirrors());
-        }
-        Eligible::among(piece, &self.members, &self.backoffs)
-    }
-
-    fn read_of(&self, key: PieceKey) -> Read {
-        let piece = self.pieces.get(key);
-        let request = &self.requests.get(piece.request).request;
-        Read {
-            offset: piece.offset,
-            length: piece.length,
-            stream: request.stream,
-            cpu: request.cpu,
-            background: request.background,
-            copies: piece.mirrors().len() as u8,
-        }
-    }
-
-    /// Cuts a piece into one part for each of `places`; the piece itself becomes the first part,
-    /// the others are handed out next, in order.
-    fn split(&mut self, key: PieceKey, mirrors: &[Mirror], places: MirrorSet) {
-        let whole = *self.pieces.get(key);
-        let parts = places.iter().count();
-        let share = whole.length.div_ceil(parts as u64).next_multiple_of(BLOCK_BYTES);
-        self.pieces.get_mut(key).length = share.min(whole.length);
-        for (index, place) in (1..parts).rev().zip(places.iter().rev()) {
-            let mirror = &mirrors[place];
-            let skip = share * index as u64;
-            if skip >= whole.length {
-                continue;
-            }
-            let mut part = whole.part(skip, share.min(whole.length - skip));
-            part.pending = 1;
-            let (op, purpose) = (Op::Read, part.read_purpose());
-            let piece = self.pieces.insert(part);
-            self.requests.get_mut(whole.request).pieces_left += 1;
-            if whole.locked {
-                self.locked.push(piece);
-            }
-            let task = Task { piece, copy: mirror.copy, op, purpose, role: ReadRole::Only };
-            self.ready.push_front(Step::Issue(task));
-        }
-    }
-
-    /// Makes the member I/O, books it and tells the policy.
-    #[inline]
-    fn issue(&mut self, task: Task, now: Nanos) -> MemberIo {
-        let Task { piece: key, copy, op, purpose, role } = task;
-        let piece = self.pieces.get(key);
-        let mirror = piece.mirrors()[usize::from(copy)];
+        let (member, offset) = piece.plan.location(target);
         let request = &self.requests.get(piece.request).request;
         self.ios_issued = self.ios_issued.wrapping_add(1);
-        // The count in the upper half tells a late second completion from the slot's next tenant.
+        // The count in the upper half distinguishes a second completion of an I/O from the first
+        // completion of a later I/O in the same slot.
         let count = u64::from(self.ios_issued) << 32;
         let in_flight = self.in_flight.insert_with(|slot| {
             let io = MemberIo {
                 id: IoId(count | u64::from(slot.slot())),
                 request: request.id,
-                member: mirror.member,
+                member,
                 op,
                 purpose,
-                offset: mirror.offset,
-                length: piece.length,
-                volume_offset: piece.offset,
+                offset,
+                length: piece.plan.length,
+                volume_offset: piece.plan.offset,
                 stream: request.stream,
                 background: request.background,
                 role,
                 submitted_at: now,
             };
-            InFlight { io, piece: key, copy, superseded: false, policy_number: self.policy_number }
+            let policy_number = self.policy_number;
+            InFlightIo { io, piece: key, target, superseded: false, policy_number }
         });
         let io = in_flight.io;
-        self.members.get_mut(io.member).book_submit(&io);
+        self.states.members_mut().get_mut(member).account_submission(&io);
         self.policy.on_submit(&io, &mut Ctx { now, rng: &mut self.rng });
         io
     }
 
-    /// After a change of any member's state: whether tiers are needed, and the policy's notice.
-    fn members_changed(&mut self) {
-        let mut pairs = self.members.iter().zip(&self.backoffs);
-        self.plain = pairs.all(|((_, member), backoff)| eligibility::is_plain(member, backoff));
-        self.policy.on_members_change(&self.members);
-    }
-
-    fn on_error(&mut self, member: MemberIndex, error: IoError, now: Nanos) {
-        match error {
-            IoError::Cancelled => {}
-            IoError::Gone => self.set_member_state(member, MemberState::Failed),
-            IoError::Medium | IoError::Transport => {
-                self.backoffs[member.get()].on_error(now);
-                self.members_changed();
-            }
-        }
+    fn notify_members_change(&mut self) {
+        self.policy.on_members_change(self.states.members());
     }
 }

@@ -1,20 +1,23 @@
 //! Second reads: several reads of one piece, of which one counts.
 //!
-//! A race begins with the first read and ends with the first good answer. Reads still on their way
-//! then are *lost*: the books and the policy hear of their ends, nobody else does. A hedge and a
-//! tie name those that the executor may cancel; where it cannot, they run on like those of a policy
-//! that reads everything. A read that fails leaves its race; when the race is over the piece is
-//! retried as any other, by one read at a time, even if another mirror did answer: the copy that
-//! failed is to be rewritten, and that takes data read under a lock.
+//! A race begins with the first read and ends with the first good answer. Reads still in flight
+//! then are *superseded*: they are accounted and the policy is notified of their ends, but their
+//! request does not depend on them. A hedge and a tie name the reads that the executor may cancel;
+//! where it cannot, they run on like those of a policy that reads all mirrors. A read that fails
+//! leaves its race. After the race the piece is retried as any other, by one read at a time, even
+//! if another mirror did answer: the mirror that failed is to be rewritten, and that takes data
+//! read under the lock.
 //!
-//! *Next in line* is told without the member's help: a read is, once nothing that was handed to its
-//! member before it is in flight any more. On a member that takes its queue in order that is when
-//! it begins; one that reorders may begin it earlier, never later.
+//! A tied read wins its race when it is *next* on its member: when no I/O handed to the member
+//! before it is in flight any more. The volume finds that out without the member's help. A member
+//! that processes I/O in order begins the read at that moment; one that reorders may begin it
+//! earlier, never later.
 
-use super::piece::PieceKey;
-use super::{InFlight, IoKey, Step, Task, Volume};
+use super::keys::{IoKey, PieceKey, RaceKey};
+use super::target::Target;
+use super::{InFlightIo, TargetIo, Volume, Work};
 use crate::geometry::MAX_COPIES;
-use crate::io::{MemberIo, Op, Purpose, ReadRole};
+use crate::io::{IoId, MemberIo, Op, Purpose, ReadRole};
 use crate::member::MemberIndex;
 use crate::policy::{Choice, Mirror};
 use crate::slab::{Slab, SlabKey};
@@ -22,12 +25,7 @@ use crate::units::Nanos;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-crate::slab_key! {
-    /// Names a race while it is under way.
-    pub(super) struct RaceKey;
-}
-
-/// Names a race; the number tells it from a later one under the same key.
+/// Names a race for good: the number distinguishes it from a later race under the same key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct RaceId {
     number: u64,
@@ -37,14 +35,14 @@ pub(super) struct RaceId {
 /// All races of a volume.
 #[derive(Debug, Default)]
 pub(super) struct Races {
-    list: Slab<RaceKey, Race>,
+    races: Slab<RaceKey, Race>,
     begun: u64,
     /// Second reads to come: when, and of which race. The earliest is always of a race under way.
     timers: BinaryHeap<Reverse<(Nanos, RaceId)>>,
-    /// Reads of ties that are not yet next in line.
-    lines: Vec<Line>,
+    /// Reads of ties that are not yet next on their member.
+    queued: Vec<QueuedRead>,
     /// Reads that the executor may cancel.
-    withdrawn: VecDeque<MemberIo>,
+    to_cancel: VecDeque<MemberIo>,
 }
 
 /// One race.
@@ -53,10 +51,10 @@ struct Race {
     number: u64,
     piece: PieceKey,
     kind: RaceKind,
-    /// The copy of the second read, until it is handed out or given up.
-    backup: Option<u8>,
-    /// Reads in flight, by their slots.
-    runners: [IoKey; MAX_COPIES],
+    /// The target of the second read, until it is issued or given up.
+    backup: Option<Target>,
+    /// The reads in flight; the first `count` count.
+    reads: [IoKey; MAX_COPIES],
     count: u8,
 }
 
@@ -67,26 +65,34 @@ enum RaceKind {
     All,
 }
 
-/// A read in line behind others on its member.
+/// A tied read with I/O before it on its member.
 #[derive(Clone, Copy, Debug)]
-struct Line {
+struct QueuedRead {
     race: RaceKey,
-    slot: IoKey,
+    read: IoKey,
     member: MemberIndex,
-    /// In which place it was issued.
-    issued: u32,
-    /// How many in flight were handed to the member before it.
+    /// Number of the read in the order of issue.
+    number: u32,
+    /// Number of I/Os in flight that were handed to the member before it.
     ahead: u32,
 }
 
 impl Races {
     /// When the next second read is due.
+    #[inline]
     pub(super) fn next_timer(&self) -> Option<Nanos> {
         self.timers.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Takes the next second read that is due.
-    pub(super) fn pop_due(&mut self, now: Nanos) -> Option<RaceId> {
+    /// Returns true if a tied read is not yet next on its member. If not, completions need not be
+    /// looked at.
+    #[inline]
+    pub(super) fn has_queued_reads(&self) -> bool {
+        !self.queued.is_empty()
+    }
+
+    /// Removes and returns the next second read that is due.
+    fn pop_due(&mut self, now: Nanos) -> Option<RaceId> {
         let Reverse((at, race)) = *self.timers.peek()?;
         if at > now {
             return None;
@@ -96,66 +102,60 @@ impl Races {
         Some(race)
     }
 
-    /// Whether nobody is in any line: then completions need not be looked at.
-    #[inline]
-    pub(super) fn no_lines(&self) -> bool {
-        self.lines.is_empty()
-    }
-
-    fn begin(&mut self, piece: PieceKey, kind: RaceKind, backup: Option<u8>) -> RaceId {
+    fn begin(&mut self, piece: PieceKey, kind: RaceKind, backup: Option<Target>) -> RaceId {
         self.begun += 1;
         let number = self.begun;
-        let race = Race {
-            number,
-            piece,
-            kind,
-            backup,
-            runners: [IoKey::from_slot(0); MAX_COPIES],
-            count: 0,
-        };
-        RaceId { number, key: self.list.insert(race) }
+        let reads = [IoKey::from_slot(0); MAX_COPIES];
+        let race = Race { number, piece, kind, backup, reads, count: 0 };
+        RaceId { number, key: self.races.insert(race) }
     }
 
     fn is_under_way(&self, race: RaceId) -> bool {
-        self.list.find(race.key).is_some_and(|found| found.number == race.number)
+        self.races.find(race.key).is_some_and(|found| found.number == race.number)
     }
 
     fn drop_stale_timers(&mut self) {
         while let Some(&Reverse((_, race))) = self.timers.peek() {
-            let due = self.is_under_way(race) && self.list.get(race.key).backup.is_some();
-            if due {
+            let is_due = self.is_under_way(race) && self.races.get(race.key).backup.is_some();
+            if is_due {
                 return;
             }
             self.timers.pop();
         }
     }
 
-    /// Takes a read out of its race; says whether it was the last.
-    fn leave(&mut self, race: RaceKey, slot: IoKey) -> bool {
-        self.lines.retain(|line| line.slot != slot);
-        let race = self.list.get_mut(race);
-        let runners = &mut race.runners[..usize::from(race.count)];
-        let place = runners.iter().position(|&runner| runner == slot);
-        runners.swap(place.expect("a read of a race is one of its runners"), runners.len() - 1);
+    /// Removes a read from its race and returns the number of reads left.
+    fn remove_read(&mut self, race: RaceKey, read: IoKey) -> u8 {
+        self.queued.retain(|queued| queued.read != read);
+        let race = self.races.get_mut(race);
+        let reads = &mut race.reads[..usize::from(race.count)];
+        let index = reads.iter().position(|&other| other == read);
+        reads.swap(index.expect("the race has this read"), reads.len() - 1);
         race.count -= 1;
-        race.count == 0
+        race.count
     }
 
-    /// Ends a race; its second read is given up, its lines dissolve.
+    /// Ends a race. Its second read is given up.
     fn end(&mut self, key: RaceKey) -> Race {
-        let race = self.list.remove(key).expect("a race ends once");
-        self.lines.retain(|line| line.race != key);
+        let race = self.races.remove(key).expect("a race ends once");
+        self.queued.retain(|queued| queued.race != key);
         self.drop_stale_timers();
         race
     }
 }
 
+impl Race {
+    fn reads(&self) -> &[IoKey] {
+        &self.reads[..usize::from(self.count)]
+    }
+}
+
 impl Volume {
-    /// The next read that the executor may cancel. To be asked until there is none, whenever I/O
-    /// was handed out or completed. The executor need not cancel; if it does, it reports the end as
-    /// [`IoError::Cancelled`](crate::io::IoError::Cancelled).
+    /// The next read that the executor may cancel; to be called until it returns `None`, whenever
+    /// I/O was handed out or completed. The executor need not cancel; if it does, it reports the
+    /// end as [`IoError::Cancelled`](crate::io::IoError::Cancelled).
     pub fn poll_cancel(&mut self) -> Option<MemberIo> {
-        while let Some(io) = self.races.withdrawn.pop_front() {
+        while let Some(io) = self.races.to_cancel.pop_front() {
             let in_flight = self.in_flight.find(IoKey::of(io.id));
             if in_flight.is_some_and(|found| found.io.id == io.id) {
                 return Some(io);
@@ -164,135 +164,150 @@ impl Volume {
         None
     }
 
-    /// Begins the race that the policy chose, and hands out its first read.
-    pub(super) fn race(
+    /// Starts the race that the policy chose, and issues its first read.
+    pub(super) fn start_race(
         &mut self,
         key: PieceKey,
         choice: Choice,
-        mirrors: &[Mirror],
+        ways: &[Mirror],
         now: Nanos,
     ) -> MemberIo {
+        let target = |index: usize| Target::of(&ways[index]);
         let (kind, backup, after) = match choice {
-            Choice::Hedge { backup, after, .. } => (RaceKind::Hedge, Some(backup), after),
-            Choice::Tied { second, after, .. } => (RaceKind::Tie, Some(second), after),
+            Choice::Hedge { backup, after, .. } => (RaceKind::Hedge, Some(target(backup)), after),
+            Choice::Tied { second, after, .. } => (RaceKind::Tie, Some(target(second)), after),
             _ => (RaceKind::All, None, Nanos::ZERO),
         };
-        assert!(backup != Some(choice.first()), "a second read goes to another mirror");
-        let race = self.races.begin(key, kind, backup.map(|place| mirrors[place].copy));
+        let race = self.races.begin(key, kind, backup);
         self.pieces.get_mut(key).race = Some(race.key);
-        let second = |place: usize| Step::Second { race, copy: mirrors[place].copy };
         match (backup, choice) {
             (Some(_), _) if after > Nanos::ZERO => {
                 self.races.timers.push(Reverse((now.saturating_add(after), race)));
             }
-            (Some(place), _) => self.ready.push_front(second(place)),
-            (None, Choice::All(places)) => {
-                let others = places.iter().rev().filter(|&place| place != choice.first());
-                others.for_each(|place| self.ready.push_front(second(place)));
+            (Some(target), _) => self.work.push_front(Work::SecondRead { race, target }),
+            (None, Choice::All(set)) => {
+                for other in set.iter().rev().filter(|&index| index != choice.first()) {
+                    self.work.push_front(Work::SecondRead { race, target: target(other) });
+                }
             }
             (None, _) => {}
         }
-        let copy = mirrors[choice.first()].copy;
-        self.run(race.key, copy, ReadRole::First, now)
+        self.issue_race_read(race.key, target(choice.first()), ReadRole::First, now)
     }
 
-    /// Hands out a further read of a race, if that is still under way and the mirror can serve.
-    pub(super) fn second(&mut self, race: RaceId, copy: u8, now: Nanos) -> Option<MemberIo> {
+    /// Issues a further read of a race, if the race is still under way and the target can serve.
+    pub(super) fn issue_second_read(
+        &mut self,
+        race: RaceId,
+        target: Target,
+        now: Nanos,
+    ) -> Option<MemberIo> {
         if !self.races.is_under_way(race) {
             return None;
         }
-        let found = self.races.list.get_mut(race.key);
+        let found = self.races.races.get_mut(race.key);
         let piece = found.piece;
-        let given_up = found.kind != RaceKind::All && found.backup.take().is_none();
-        let eligible = self.eligible(piece);
-        let can_serve = eligible.as_slice().iter().any(|mirror| mirror.copy == copy);
-        (can_serve && !given_up).then(|| self.run(race.key, copy, ReadRole::Extra, now))
+        let is_given_up = found.kind != RaceKind::All && found.backup.take().is_none();
+        let ways = self.ways(piece);
+        let can_serve = ways.as_slice().iter().any(|way| Target::of(way) == target);
+        let issues = can_serve && !is_given_up;
+        issues.then(|| self.issue_race_read(race.key, target, ReadRole::Extra, now))
     }
 
     /// Queues the second reads that are due.
-    pub(super) fn second_reads_due(&mut self, now: Nanos) {
+    pub(super) fn queue_due_second_reads(&mut self, now: Nanos) {
         while let Some(race) = self.races.pop_due(now) {
-            let copy = self.races.list.get(race.key).backup;
-            let copy = copy.expect("timers of races without a second read are dropped");
-            self.ready.push_back(Step::Second { race, copy });
+            let target = self.races.races.get(race.key).backup;
+            let target = target.expect("timers of races without a second read are dropped");
+            self.work.push_back(Work::SecondRead { race, target });
         }
     }
 
-    /// A read of a race that was not over ended, well or not: those that now lost are withdrawn.
-    /// Gives the number of reads of the piece that still count.
-    pub(super) fn on_runner(&mut self, race: RaceKey, slot: IoKey, answered: bool) -> u8 {
-        let last = self.races.leave(race, slot);
-        if !answered && !last {
-            return self.races.list.get(race).count;
+    /// Takes the end of a read of a race that was not over. If it is the answer, the other reads are
+    /// superseded. Returns the number of reads of the piece that still count.
+    pub(super) fn on_race_read(&mut self, race: RaceKey, read: IoKey, is_answer: bool) -> u8 {
+        let left = self.races.remove_read(race, read);
+        if !is_answer && left > 0 {
+            return left;
         }
         let ended = self.races.end(race);
         self.pieces.get_mut(ended.piece).race = None;
-        for &runner in &ended.runners[..usize::from(ended.count)] {
-            let loser = self.in_flight.get_mut(runner);
-            loser.superseded = true;
+        for &other in ended.reads() {
+            let superseded = self.in_flight.get_mut(other);
+            superseded.superseded = true;
             if ended.kind != RaceKind::All {
-                self.races.withdrawn.push_back(loser.io);
+                self.races.to_cancel.push_back(superseded.io);
             }
         }
         0
     }
 
-    /// An I/O left its member: those behind it in a line move up.
-    pub(super) fn move_up(&mut self, ended: &MemberIo) {
-        let issued = (ended.id.0 >> 32) as u32;
-        // At most one: of two in a line, one is behind the other.
-        let mut first = None;
-        for line in &mut self.races.lines {
-            // The count of what was issued may wrap: half of it is far more than is in flight.
-            let is_before = line.issued.wrapping_sub(issued).cast_signed() > 0;
-            if line.member == ended.member && is_before {
-                line.ahead -= 1;
-                if line.ahead == 0 {
-                    first = Some(*line);
+    /// Takes the end of an I/O that tied reads may be queued behind.
+    pub(super) fn advance_queued_reads(&mut self, ended: &MemberIo) {
+        let ended_number = issue_number(ended.id);
+        // At most one read becomes next: of two on one member, one is behind the other.
+        let mut next = None;
+        for queued in &mut self.races.queued {
+            // The issue number wraps; half of its range is far more than is ever in flight.
+            let is_before = queued.number.wrapping_sub(ended_number).cast_signed() > 0;
+            if queued.member == ended.member && is_before {
+                queued.ahead -= 1;
+                if queued.ahead == 0 {
+                    next = Some(*queued);
                 }
             }
         }
-        if let Some(line) = first {
-            self.win_line(line.race, line.slot);
+        if let Some(queued) = next {
+            self.decide_tie(queued.race, queued.read);
         }
     }
 
-    /// Hands out one read of a race.
-    fn run(&mut self, race: RaceKey, copy: u8, role: ReadRole, now: Nanos) -> MemberIo {
-        let Race { piece, kind, .. } = *self.races.list.get(race);
+    /// Issues one read of a race.
+    fn issue_race_read(
+        &mut self,
+        key: RaceKey,
+        target: Target,
+        role: ReadRole,
+        now: Nanos,
+    ) -> MemberIo {
+        let Race { piece, kind, .. } = *self.races.races.get(key);
         self.pieces.get_mut(piece).pending += 1;
-        let task = Task { piece, copy, op: Op::Read, purpose: Purpose::User, role };
-        let io = self.issue(task, now);
-        let slot = IoKey::of(io.id);
-        let found = self.races.list.get_mut(race);
-        found.runners[usize::from(found.count)] = slot;
-        found.count += 1;
+        let (op, purpose) = (Op::Read, Purpose::User);
+        let io = self.issue(TargetIo { piece, target, op, purpose, role }, now);
+        let race = self.races.races.get_mut(key);
+        race.reads[usize::from(race.count)] = IoKey::of(io.id);
+        race.count += 1;
         if kind == RaceKind::Tie {
-            self.stand_in_line(race, &io);
+            self.queue_tied_read(key, &io);
         }
         io
     }
 
-    fn stand_in_line(&mut self, race: RaceKey, io: &MemberIo) {
-        let slot = IoKey::of(io.id);
-        let ahead = self.members[io.member].in_flight() - 1;
+    fn queue_tied_read(&mut self, race: RaceKey, io: &MemberIo) {
+        let read = IoKey::of(io.id);
+        let ahead = self.members()[io.member].in_flight() - 1;
         if ahead == 0 {
-            return self.win_line(race, slot);
+            return self.decide_tie(race, read);
         }
-        let issued = (io.id.0 >> 32) as u32;
-        self.races.lines.push(Line { race, slot, member: io.member, issued, ahead });
+        let number = issue_number(io.id);
+        self.races.queued.push(QueuedRead { race, read, member: io.member, number, ahead });
     }
 
-    /// A read of a tie is next in line: the others of its race are withdrawn, or never sent. They
-    /// still count where they cannot be cancelled.
-    fn win_line(&mut self, race: RaceKey, slot: IoKey) {
-        self.races.lines.retain(|line| line.race != race);
-        let found = self.races.list.get_mut(race);
+    /// Decides a tie for the read that is next on its member: the other is withdrawn, or never
+    /// issued. It still counts if the executor cannot cancel it.
+    fn decide_tie(&mut self, race: RaceKey, winner: IoKey) {
+        self.races.queued.retain(|queued| queued.race != race);
+        let found = self.races.races.get_mut(race);
         found.backup = None;
-        for &runner in found.runners[..usize::from(found.count)].iter().filter(|&&it| it != slot) {
-            let InFlight { io, .. } = self.in_flight.get(runner);
-            self.races.withdrawn.push_back(*io);
+        for &other in found.reads().iter().filter(|&&read| read != winner) {
+            let InFlightIo { io, .. } = self.in_flight.get(other);
+            self.races.to_cancel.push_back(*io);
         }
         self.races.drop_stale_timers();
     }
+}
+
+/// The number of an I/O in the order of issue.
+fn issue_number(id: IoId) -> u32 {
+    (id.0 >> 32) as u32
 }

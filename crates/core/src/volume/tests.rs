@@ -1,14 +1,17 @@
-//! The volume against a small executor that keeps data: what is read must be what was written.
+//! Tests of the volume with a small executor that keeps data: reads must return what was written.
 
+mod choices;
 mod failures;
 mod history;
+mod locks;
 mod races;
 
 use super::*;
 use crate::geometry::{ChunkMap, Profile};
 use crate::io::{RequestId, RequestKind};
 use crate::member::MemberConfig;
-use crate::units::MIB;
+use crate::policy::{Choice, Mirror, MirrorSet};
+use crate::units::{BLOCK_BYTES, MIB};
 use std::collections::BTreeMap;
 
 /// Reads the first eligible mirror.
@@ -29,7 +32,7 @@ impl ReadPolicy for Splitter {
     }
 }
 
-/// Chooses by the volume's generator among all that a policy may answer.
+/// Draws any valid choice from the volume's generator.
 struct Any;
 
 impl ReadPolicy for Any {
@@ -106,7 +109,7 @@ impl World {
         self.request(id, RequestKind::Write, offset, length);
     }
 
-    /// Takes out everything that the volume wants done.
+    /// Takes all I/O that the volume hands out.
     fn pump(&mut self) -> Vec<MemberIo> {
         let mut ios = Vec::new();
         while let Some(io) = self.volume.poll_io(self.now) {
@@ -116,8 +119,8 @@ impl World {
         ios
     }
 
-    /// Does the I/O to the contents and reports it. A read has a buffer of its own until the volume
-    /// says that its data counts.
+    /// Performs the I/O on the contents and reports its end. A read has a buffer of its own until
+    /// the volume reports that its data counts.
     fn complete(&mut self, io: MemberIo) -> Outcome {
         let read = self.perform(&io);
         let result = read.as_ref().map(|_| ()).map_err(|error| *error);
@@ -129,7 +132,7 @@ impl World {
         outcome
     }
 
-    /// The blocks of the volume that a read brought.
+    /// Performs the I/O; returns the blocks of the volume that a read got.
     fn perform(&mut self, io: &MemberIo) -> Result<Vec<(u64, u64)>, IoError> {
         let member = io.member.0;
         let blocks = io.length / BLOCK;
@@ -160,7 +163,7 @@ impl World {
         self.volume.complete(io.id, Err(IoError::Cancelled), self.now);
     }
 
-    /// Runs until nothing is left to do, completing in order.
+    /// Completes all I/O in order until the volume hands out no more.
     fn settle(&mut self) {
         loop {
             let ios = self.pump();
@@ -229,9 +232,9 @@ fn a_failed_read_is_retried_then_repaired_before_the_reply() {
     assert!(world.bad.is_empty(), "rewritten");
 }
 
-/// Its data are as good as they were, and a write that could not reach it would have failed it.
+/// Its data is as good as before, and a write that could not reach it would have failed it.
 #[test]
-fn what_a_transport_lost_is_read_elsewhere_and_not_rewritten() {
+fn a_mirror_behind_a_failed_transport_is_not_rewritten() {
     let mut world = World::new(Profile::Raid1, 2, Box::new(First));
     world.write(1, 0, 4096, 9);
     world.settle();
@@ -265,7 +268,7 @@ fn a_read_fails_only_when_every_copy_did() {
 }
 
 #[test]
-fn after_an_error_a_member_sits_out_and_returns() {
+fn after_an_error_a_member_is_not_read_until_its_backoff_ends() {
     let mut world = World::new(Profile::Raid1, 2, Box::new(First));
     let mirror = world.volume.map().map(0, 4096).mirrors[0];
     world.bad.push((mirror.member.0, mirror.offset / BLOCK));
@@ -277,12 +280,12 @@ fn after_an_error_a_member_sits_out_and_returns() {
         world.complete(ios[0]);
         ios[0].member != mirror.member
     };
-    assert!(other_than_first(&mut world, 2), "it sits out");
+    assert!(other_than_first(&mut world, 2), "it is in back-off");
     let until = world.volume.poll_timeout().unwrap();
     assert_eq!(until, backoff::FIRST);
     world.now = until;
     world.volume.on_timeout(until);
-    assert!(!other_than_first(&mut world, 3), "it is back");
+    assert!(!other_than_first(&mut world, 3), "its back-off is over");
     assert_eq!(world.volume.poll_timeout(), None);
 }
 
@@ -330,11 +333,11 @@ fn split_reads_one_part_from_each_mirror() {
     assert_eq!(world.reply(), Some((2, Ok(()))));
     assert_eq!(world.buffers[&2].len(), 256);
     world.request(3, RequestKind::Read, 0, BLOCK);
-    assert_eq!(world.pump().len(), 1, "what is too short for all is read by the first");
+    assert_eq!(world.pump().len(), 1, "a read too short for all is read by the first");
 }
 
 #[test]
-fn a_rebuild_makes_a_member_readable_as_it_goes() {
+fn a_rebuild_moves_the_recovery_offset() {
     let stale = |config: &mut MemberConfig| {
         if config.devid == 2 {
             config.state = MemberState::Rebuilding { recovered_bytes: 0 };
@@ -369,9 +372,9 @@ fn a_write_waits_for_a_rebuild_of_its_range() {
     let read = world.pump();
     world.write(2, 0, 4096, 3);
     world.write(3, 64 * MIB, 4096, 3);
-    let beside = world.pump();
-    assert!(beside.iter().all(|io| io.request == RequestId(3)), "only the distant write goes on");
-    for io in read.into_iter().chain(beside) {
+    let distant = world.pump();
+    assert!(distant.iter().all(|io| io.request == RequestId(3)), "only the distant write goes on");
+    for io in read.into_iter().chain(distant) {
         world.complete(io);
     }
     world.settle();
@@ -445,7 +448,7 @@ fn requests_outside_the_volume_are_refused() {
         assert_eq!(world.reply(), Some((1, Err(VolumeError::OutOfRange))), "{offset}+{length}");
     }
     world.request(2, RequestKind::Read, 0, 0);
-    assert_eq!(world.reply(), Some((2, Ok(()))), "nothing is read at once");
+    assert_eq!(world.reply(), Some((2, Ok(()))), "an empty read ends at once");
 }
 
 #[test]

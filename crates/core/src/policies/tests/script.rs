@@ -241,7 +241,7 @@ impl Script {
 
     fn end(&mut self, io: &MemberIo, result: Result<(), IoError>, wait: Nanos) {
         let outcome = Outcome { result, completed_at: self.now, wait, superseded: false };
-        self.members.get_mut(io.member).book_complete(io, &outcome);
+        self.members.get_mut(io.member).account_completion(io, &outcome);
         let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
         self.policy.on_complete(io, &outcome, &mut ctx);
     }
@@ -249,7 +249,7 @@ impl Script {
     fn submit(&mut self, io: MemberIo) {
         let io = MemberIo { id: IoId(self.next_id), ..io };
         self.next_id += 1;
-        self.members.get_mut(io.member).book_submit(&io);
+        self.members.get_mut(io.member).account_submission(&io);
         self.in_flight.push(io);
         let mut ctx = Ctx { now: self.now, rng: &mut self.rng };
         self.policy.on_submit(&io, &mut ctx);

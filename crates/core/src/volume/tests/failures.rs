@@ -1,4 +1,4 @@
-//! Members that fail while others are not in sync, and changes beside a rebuild.
+//! Members that fail while others are not in sync, and changes during a rebuild.
 
 use super::*;
 use crate::policies::{Spec, all};
@@ -27,8 +27,8 @@ fn complete_but(world: &mut World, broken: u16, error: IoError) {
 }
 
 #[test]
-fn the_only_member_in_sync_outlives_a_write_that_it_could_not_take() {
-    // In the stale part of the other, where nobody would read it, and in the recovered one.
+fn a_failed_write_does_not_fail_the_only_member_in_sync() {
+    // In the stale part of the other member, which is not read, and in the recovered part.
     for recovered_bytes in [0, 100 * MIB] {
         let mut world = half_rebuilt(recovered_bytes);
         let before = states(&world);
@@ -52,7 +52,7 @@ fn the_member_being_rebuilt_fails_if_it_cannot_be_written() {
 }
 
 #[test]
-fn a_write_that_nobody_could_read_has_failed() {
+fn a_write_that_cannot_be_read_back_fails() {
     let mut world = half_rebuilt(0);
     world.volume.set_member_state(MemberIndex(0), MemberState::Failed);
     world.write(1, 0, 4096, 7);
@@ -61,16 +61,20 @@ fn a_write_that_nobody_could_read_has_failed() {
 }
 
 #[test]
-fn a_write_counts_where_its_last_copy_was_recovered() {
+fn a_write_succeeds_on_the_recovered_part_alone() {
     let mut world = half_rebuilt(100 * MIB);
     world.write(1, 0, 4096, 7);
     complete_but(&mut world, 0, IoError::Gone);
-    assert_eq!(world.reply(), Some((1, Ok(()))), "the first is gone, whatever the write comes to");
+    assert_eq!(
+        world.reply(),
+        Some((1, Ok(()))),
+        "the first member is gone, whether the write succeeds or not"
+    );
     assert_eq!(states(&world)[0], MemberState::Failed);
 }
 
 #[test]
-fn the_only_member_in_sync_outlives_a_repair_that_it_could_not_take() {
+fn a_failed_repair_does_not_fail_the_only_member_in_sync() {
     let mut world = half_rebuilt(100 * MIB);
     let mirror =
         world.volume.map().map(0, 4096).mirrors().iter().find(|m| m.member.0 == 0).copied();
@@ -100,7 +104,7 @@ fn a_discard_waits_for_a_rebuild_of_its_range_and_a_rebuild_for_a_discard() {
     world.request(1, RequestKind::Rebuild(MemberIndex(1)), 0, 8 * MIB);
     let read = world.pump();
     world.request(2, RequestKind::Discard, 0, 4096);
-    assert!(world.pump().is_empty(), "what was read of its range is about to be written");
+    assert!(world.pump().is_empty(), "the data read from its range is about to be written");
     for io in read {
         world.complete(io);
     }
@@ -112,7 +116,7 @@ fn a_discard_waits_for_a_rebuild_of_its_range_and_a_rebuild_for_a_discard() {
     world.request(3, RequestKind::Discard, 64 * MIB, 4096);
     let discards = world.pump();
     world.request(4, RequestKind::Scrub, 64 * MIB, 4096);
-    assert!(world.pump().is_empty(), "its copies may differ until the discard is through");
+    assert!(world.pump().is_empty(), "its copies may differ until the discard ends");
     for io in discards {
         world.complete(io);
     }
@@ -120,7 +124,7 @@ fn a_discard_waits_for_a_rebuild_of_its_range_and_a_rebuild_for_a_discard() {
 }
 
 #[test]
-fn a_new_policy_hears_nothing_of_what_is_in_flight() {
+fn a_new_policy_is_not_notified_of_io_in_flight() {
     for info in all() {
         let mut world = World::new(Profile::Raid1, 2, Box::new(First));
         world.request(1, RequestKind::Read, 0, 4096);

@@ -1,4 +1,4 @@
-//! Random histories: whatever happens in whatever order, no data is lost.
+//! Random histories: no order of events loses data.
 
 use super::*;
 use crate::units::SECTOR_BYTES;
@@ -27,11 +27,11 @@ enum Action {
     Complete {
         pick: usize,
     },
-    /// Lose the end of a read on its way back.
+    /// Fail a read in its transport.
     Lose {
         pick: usize,
     },
-    /// Withdraw what the volume names next, if it is not too late.
+    /// Cancel the read that the volume names next, if it is in flight.
     Cancel,
     Spoil {
         copy: usize,
@@ -56,22 +56,26 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// What the volume must hold: per block, the values that a read may return now.
+/// What the volume must hold: per block, the least value that a read may return now. Values grow:
+/// overlapping writes run in the order of submission, and each writes its request number.
 #[derive(Default)]
 struct Truth {
     settled: BTreeMap<u64, u64>,
     /// Writes not yet replied to, by request.
-    open: BTreeMap<u64, (u64, u64)>,
+    open: BTreeMap<u64, Range<u64>>,
 }
 
 impl Truth {
-    /// Whether no open write touches these blocks.
-    fn is_clear(&self, from: u64, until: u64) -> bool {
-        !self.open.values().any(|&(start, end)| start < until && from < end)
+    /// Takes the end of a write. A later write of the same block may have ended before it.
+    fn settle(&mut self, blocks: Range<u64>, value: u64) {
+        for block in blocks {
+            let settled = self.settled.entry(block).or_default();
+            *settled = value.max(*settled);
+        }
     }
 }
 
-/// A history under way.
+/// A history in progress.
 struct Play {
     world: World,
     truth: Truth,
@@ -106,10 +110,8 @@ impl Play {
                 self.reads.insert(id, (block..block + blocks, self.truth.settled.clone()));
                 world.request(id, RequestKind::Read, block * BLOCK, blocks * BLOCK);
             }
-            // Two writes to one block at once leave copies that may differ, on any mirror: a client
-            // orders them itself.
-            Action::Write { block, blocks } if self.truth.is_clear(block, block + blocks) => {
-                self.truth.open.insert(id, (block, block + blocks));
+            Action::Write { block, blocks } => {
+                self.truth.open.insert(id, block..block + blocks);
                 world.write(id, block * BLOCK, blocks * BLOCK, id);
             }
             Action::Scrub { block, blocks } => {
@@ -145,19 +147,18 @@ impl Play {
                 world.now += backoff::FIRST / 4;
                 world.volume.on_timeout(world.now);
             }
-            Action::Write { .. } | Action::Complete { .. } => {}
-            Action::Lose { .. } | Action::Spoil { .. } => {}
+            Action::Complete { .. } | Action::Lose { .. } | Action::Spoil { .. } => {}
         }
         self.flying.extend(self.world.pump());
     }
 
-    /// Takes the replies and holds them against the truth.
-    fn hear(&mut self) -> Result<(), TestCaseError> {
+    /// Takes the replies and checks them.
+    fn check_replies(&mut self) -> Result<(), TestCaseError> {
         while let Some((request, result)) = self.world.reply() {
             self.replied.push(request);
-            if let Some((from, until)) = self.truth.open.remove(&request) {
+            if let Some(blocks) = self.truth.open.remove(&request) {
                 prop_assert_eq!(result, Ok(()));
-                self.truth.settled.extend((from..until).map(|block| (block, request)));
+                self.truth.settle(blocks, request);
             }
             if let Some((blocks, before)) = self.reads.remove(&request) {
                 prop_assert_eq!(result, Ok(()));
@@ -243,7 +244,7 @@ proptest! {
         let drain = (0..2000).map(|pick| Action::Complete { pick });
         for action in history.into_iter().chain(drain) {
             play.act(action);
-            play.hear()?;
+            play.check_replies()?;
         }
         play.end()?;
     }

@@ -1,4 +1,4 @@
-//! Second reads: when they are handed out, which answer counts, what becomes of the others.
+//! Second reads: when they are issued, which answer counts, what happens to the others.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn a_hedge_reads_once_where_the_first_answers_in_time() {
     assert_eq!(world.volume.poll_timeout(), Some(AFTER));
     world.complete(first[0]);
     answered(&mut world, 2);
-    assert_eq!(world.volume.poll_timeout(), None, "nothing left to wait for");
+    assert_eq!(world.volume.poll_timeout(), None, "no timer is left");
     assert!(wait(&mut world, AFTER).is_empty());
 }
 
@@ -76,16 +76,16 @@ fn a_hedge_reads_again_after_its_time_and_the_first_answer_counts() {
     answered(&mut world, 2);
     assert_eq!(world.volume.poll_cancel().map(|io| io.id), Some(first.id));
     assert_eq!(world.volume.poll_cancel(), None);
-    assert!(world.volume.is_idle(), "the loser is nobody's any more");
-    assert_eq!(world.volume.members()[first.member].reads_in_flight, 1, "but the books know it");
-    // The executor was too late, or would not: it ends as ever.
+    assert!(world.volume.is_idle(), "no request waits for the superseded read");
+    assert_eq!(world.volume.members()[first.member].reads_in_flight, 1, "but it is accounted");
+    // The executor did not cancel it in time: it ends normally.
     let outcome = world.complete(first);
     assert!(outcome.superseded && outcome.result.is_ok());
     assert_eq!(world.reply(), None);
 }
 
 #[test]
-fn a_cancelled_read_leaves_the_books_without_a_trace() {
+fn a_cancelled_read_is_not_counted() {
     let mut world = world(HEDGE);
     let first = ask(&mut world, 2)[0];
     let second = wait(&mut world, AFTER)[0];
@@ -94,11 +94,11 @@ fn a_cancelled_read_leaves_the_books_without_a_trace() {
     world.cancel(named);
     let member = &world.volume.members()[first.member];
     assert_eq!((member.in_flight(), member.errors, member.reads_completed), (0, 0, 0));
-    assert_eq!(world.volume.poll_timeout(), None, "it does not sit out");
+    assert_eq!(world.volume.poll_timeout(), None, "it is in no back-off");
 }
 
 #[test]
-fn what_ended_before_it_could_be_cancelled_is_not_named() {
+fn a_read_that_ended_is_not_named_for_cancelling() {
     let mut world = world(HEDGE);
     let first = ask(&mut world, 2)[0];
     let second = wait(&mut world, AFTER)[0];
@@ -108,13 +108,13 @@ fn what_ended_before_it_could_be_cancelled_is_not_named() {
 }
 
 #[test]
-fn a_failed_first_read_is_repaired_with_what_is_read_under_the_lock() {
+fn a_failed_first_read_is_repaired_with_data_read_under_the_lock() {
     let mut world = world(HEDGE);
     let first = ask(&mut world, 2)[0];
     let second = wait(&mut world, AFTER)[0];
     world.bad.push((first.member.0, first.offset / BLOCK));
     world.complete(first);
-    assert_eq!((world.reply(), world.pump().len()), (None, 0), "the other is still on its way");
+    assert_eq!((world.reply(), world.pump().len()), (None, 0), "the other is in flight");
     world.complete(second);
     assert_eq!(world.reply(), None);
     let again = world.pump();
@@ -138,7 +138,7 @@ fn a_first_read_that_fails_early_is_retried_at_once_and_once() {
     world.complete(first);
     let retry = world.pump();
     assert_eq!((retry.len(), retry[0].role), (1, ReadRole::Only));
-    assert!(wait(&mut world, AFTER).is_empty(), "the hedge is off");
+    assert!(wait(&mut world, AFTER).is_empty(), "the hedge is over");
     world.complete(retry[0]);
     world.settle();
     answered(&mut world, 2);
@@ -180,14 +180,14 @@ fn a_tie_on_an_idle_member_reads_once() {
 }
 
 #[test]
-fn a_tie_of_a_busy_and_an_idle_member_is_the_idle_ones() {
+fn a_tie_of_a_busy_and_an_idle_member_goes_to_the_idle_one() {
     let mut world = world(TIE);
     ask(&mut world, 2);
     let [first, second] = ask(&mut world, 3)[..] else { panic!("one read each") };
     assert_eq!((first.role, second.role), (ReadRole::First, ReadRole::Extra));
     assert_eq!(world.volume.poll_cancel().map(|io| io.id), Some(first.id));
     world.cancel(first);
-    assert_eq!(world.reply(), None, "the other is still on its way");
+    assert_eq!(world.reply(), None, "the other is in flight");
     world.complete(second);
     answered(&mut world, 3);
 }
@@ -200,12 +200,12 @@ fn tied_behind_both() -> (World, [MemberIo; 2], [MemberIo; 2]) {
     world.volume.poll_cancel();
     world.cancel(withdrawn);
     let [first, second] = ask(&mut world, 4)[..] else { panic!("one read each") };
-    assert_eq!(world.volume.poll_cancel(), None, "neither is next in line");
+    assert_eq!(world.volume.poll_cancel(), None, "neither is next on its member");
     (world, [first_ahead, second_ahead], [first, second])
 }
 
 #[test]
-fn a_tie_is_decided_by_who_is_next_in_line_first() {
+fn a_tie_goes_to_the_member_where_the_read_is_next_first() {
     for winner in [0, 1] {
         let (mut world, ahead, tied) = tied_behind_both();
         world.complete(ahead[winner]);

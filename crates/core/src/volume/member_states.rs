@@ -1,0 +1,155 @@
+//! What the volume has to track of its members: state, statistics, back-off and rebuild progress.
+
+use super::backoff::Backoff;
+use super::rebuild_progress::RebuildProgress;
+use crate::io::{IoError, VolumeError};
+use crate::member::{MemberIndex, MemberState, Members};
+use crate::units::Nanos;
+use std::ops::Range;
+
+/// The members of a volume. A change is reported to the policy by the volume.
+pub(super) struct MemberStates {
+    members: Members,
+    backoffs: Vec<Backoff>,
+    rebuilds: Vec<RebuildProgress>,
+    /// True if each member is in sync, in no back-off and not write-mostly.
+    all_eligible: bool,
+    /// Number of members that may fail without loss of data, whichever they are.
+    tolerated_failures: usize,
+}
+
+impl MemberStates {
+    pub(super) fn new(members: Members, tolerated_failures: usize) -> MemberStates {
+        let mut states = MemberStates {
+            backoffs: vec![Backoff::default(); members.len()],
+            rebuilds: vec![RebuildProgress::default(); members.len()],
+            members,
+            all_eligible: false,
+            tolerated_failures,
+        };
+        states.changed();
+        states
+    }
+
+    #[inline]
+    pub(super) fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// The members, to account I/O.
+    #[inline]
+    pub(super) fn members_mut(&mut self) -> &mut Members {
+        &mut self.members
+    }
+
+    /// Returns true if every member may serve any read: then reads skip the tiers of eligibility.
+    #[inline]
+    pub(super) fn all_eligible(&self) -> bool {
+        self.all_eligible
+    }
+
+    pub(super) fn is_in_backoff(&self, member: MemberIndex) -> bool {
+        self.backoffs[member.get()].until().is_some()
+    }
+
+    pub(super) fn is_failed(&self, member: MemberIndex) -> bool {
+        self.members[member].state == MemberState::Failed
+    }
+
+    /// Returns true if the range of this member is in sync.
+    #[inline]
+    pub(super) fn is_in_sync(&self, member: MemberIndex, offset: u64, length: u64) -> bool {
+        self.members[member].is_in_sync(offset, length)
+    }
+
+    pub(super) fn has_in_sync_member(&self) -> bool {
+        self.members.iter().any(|(_, member)| member.state == MemberState::InSync)
+    }
+
+    /// Sets the state of a member; its back-off and rebuild progress start afresh.
+    pub(super) fn set(&mut self, member: MemberIndex, state: MemberState) {
+        self.members.get_mut(member).state = state;
+        self.backoffs[member.get()] = Backoff::default();
+        self.rebuilds[member.get()] = RebuildProgress::default();
+        self.changed();
+    }
+
+    #[inline]
+    pub(super) fn on_success(&mut self, member: MemberIndex) {
+        self.backoffs[member.get()].on_success();
+    }
+
+    /// Applies an I/O error to the state of its member, and returns true if that may have changed.
+    pub(super) fn on_error(&mut self, member: MemberIndex, error: IoError, now: Nanos) -> bool {
+        match error {
+            IoError::Cancelled => return false,
+            IoError::Gone => self.set(member, MemberState::Failed),
+            IoError::Medium | IoError::Transport => {
+                self.backoffs[member.get()].on_error(now);
+                self.changed();
+            }
+        }
+        true
+    }
+
+    /// When the next back-off ends.
+    #[inline]
+    pub(super) fn next_backoff_end(&self) -> Option<Nanos> {
+        if self.all_eligible {
+            return None;
+        }
+        self.backoffs.iter().filter_map(Backoff::until).min()
+    }
+
+    /// Ends each back-off that is over, and returns true if there was one.
+    pub(super) fn end_backoffs(&mut self, now: Nanos) -> bool {
+        let ended = self.backoffs.iter_mut().filter_map(|b| b.end_if_over(now).then_some(()));
+        let has_ended = ended.count() > 0;
+        if has_ended {
+            self.changed();
+        }
+        has_ended
+    }
+
+    /// Moves the recovery offset of a member over a rebuilt range of it.
+    pub(super) fn on_rebuilt(
+        &mut self,
+        member: MemberIndex,
+        range: Range<u64>,
+    ) -> Result<(), VolumeError> {
+        let MemberState::Rebuilding { recovered_bytes } = self.members[member].state else {
+            return Err(VolumeError::NotRebuilding);
+        };
+        let recovered_bytes =
+            self.rebuilds[member.get()].add(recovered_bytes, range.start, range.end);
+        let is_complete = recovered_bytes >= self.members[member].config.size_bytes;
+        self.members.get_mut(member).state = match is_complete {
+            true => MemberState::InSync,
+            false => MemberState::Rebuilding { recovered_bytes },
+        };
+        self.changed();
+        Ok(())
+    }
+
+    /// Returns true if every block is in sync elsewhere, whichever members share its chunk: the
+    /// other members that are not in sync are too few to matter.
+    pub(super) fn can_lose(&self, member: MemberIndex) -> bool {
+        let others = self.members.iter().filter(|(index, _)| *index != member);
+        let missing = others.filter(|(_, other)| other.state != MemberState::InSync).count();
+        missing < self.tolerated_failures
+    }
+
+    /// Returns true if a member may be failed because it cannot be written. A member that is not in
+    /// sync has others to be rebuilt from, or has failed before.
+    pub(super) fn can_fail(&self, member: MemberIndex) -> bool {
+        self.members[member].state != MemberState::InSync || self.can_lose(member)
+    }
+
+    fn changed(&mut self) {
+        let mut members = self.members.iter().zip(&self.backoffs);
+        self.all_eligible = members.all(|((_, member), backoff)| {
+            let is_in_sync = member.state == MemberState::InSync;
+            is_in_sync && backoff.until().is_none() && !member.config.write_mostly
+        });
+    }
+}

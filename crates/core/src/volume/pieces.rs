@@ -1,0 +1,314 @@
+//! The life of a request and its pieces: cut, locked, started, retried, rewritten, ended.
+
+use super::keys::{IoKey, PieceKey, RequestKey};
+use super::piece::Piece;
+use super::plan::Plan;
+use super::target::{Target, TargetSet};
+use super::{TargetIo, Volume, Work};
+use crate::io::{
+    IoError, MemberIo, Op, Purpose, ReadRole, Reply, Request, RequestKind, VolumeError,
+};
+use crate::member::{MemberIndex, MemberState};
+use crate::units::BLOCK_BYTES;
+
+impl Volume {
+    /// Cuts a request into pieces and starts them.
+    pub(super) fn cut(&mut self, key: RequestKey, request: &Request) -> Result<(), VolumeError> {
+        match request.kind {
+            RequestKind::Flush => self.cut_flush(key),
+            RequestKind::Rebuild(member) => self.cut_rebuild(key, request, member),
+            _ => {
+                check_range(request, self.layout.capacity_bytes())?;
+                let (mut offset, end) = (request.offset, request.offset + request.length);
+                while offset < end {
+                    let plan = self.layout.plan(offset, end - offset);
+                    self.add_piece(key, request.kind, plan);
+                    offset += plan.length;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Cuts a flush into one piece for each member. If no member is in sync, written data is lost.
+    fn cut_flush(&mut self, key: RequestKey) -> Result<(), VolumeError> {
+        if !self.states.has_in_sync_member() {
+            return Err(VolumeError::Unwritable);
+        }
+        for index in 0..self.members().len() {
+            let member = MemberIndex(index as u16);
+            if !self.states.is_failed(member) {
+                self.add_piece(key, RequestKind::Flush, self.layout.flush_plan(member));
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts a rebuild into pieces. What holds no chunk, at both ends of a member, was never written.
+    fn cut_rebuild(
+        &mut self,
+        key: RequestKey,
+        request: &Request,
+        member: MemberIndex,
+    ) -> Result<(), VolumeError> {
+        if member.get() >= self.members().len() {
+            return Err(VolumeError::OutOfRange);
+        }
+        if !matches!(self.members()[member].state, MemberState::Rebuilding { .. }) {
+            return Err(VolumeError::NotRebuilding);
+        }
+        check_range(request, self.members()[member].config.size_bytes)?;
+        let range = request.offset..request.offset + request.length;
+        let mut rest = self.layout.allocated(member, range);
+        while !rest.is_empty() {
+            let plan = self.layout.rebuild_plan(member, rest.clone());
+            self.add_piece(key, request.kind, plan);
+            rest.start += plan.length;
+        }
+        Ok(())
+    }
+
+    fn add_piece(&mut self, request: RequestKey, kind: RequestKind, plan: Plan) {
+        self.requests.get_mut(request).pieces_left += 1;
+        let key = self.pieces.insert(Piece::new(request, kind, plan));
+        self.start(key);
+    }
+
+    /// Adds a part that was cut off the end of a piece. If the piece holds a lock, each of the two
+    /// now holds a lock on its own range.
+    pub(super) fn add_part(&mut self, part: Piece) -> PieceKey {
+        if part.has_lock {
+            self.locks.divide(part.plan.offset);
+        }
+        self.requests.get_mut(part.request).pieces_left += 1;
+        self.pieces.insert(part)
+    }
+
+    /// Starts a piece, or queues it for the lock that it needs.
+    #[inline]
+    fn start(&mut self, key: PieceKey) {
+        let piece = self.pieces.get(key);
+        if piece.needs_lock() {
+            if !self.locks.acquire(piece.plan.range(), key) {
+                return;
+            }
+            self.pieces.get_mut(key).has_lock = true;
+        }
+        self.issue_first(key);
+    }
+
+    /// Starts a piece whose lock was granted.
+    pub(super) fn start_granted(&mut self, key: PieceKey) {
+        self.pieces.get_mut(key).has_lock = true;
+        self.issue_first(key);
+    }
+
+    /// Queues the first I/O of a piece.
+    #[inline]
+    fn issue_first(&mut self, key: PieceKey) {
+        let piece = self.pieces.get(key);
+        let (op, purpose) = match piece.kind {
+            RequestKind::Read | RequestKind::Rebuild(_) => {
+                return self.work.push_back(Work::Decide(key));
+            }
+            RequestKind::Write => (Op::Write, Purpose::User),
+            RequestKind::Flush => (Op::Flush, Purpose::User),
+            RequestKind::Discard => (Op::Discard, Purpose::User),
+            RequestKind::Scrub => (Op::Read, Purpose::Scrub),
+        };
+        let targets = match piece.kind {
+            RequestKind::Scrub => piece.plan.scrub_targets(&self.states),
+            _ => piece.plan.write_targets(&self.states),
+        };
+        self.issue_to(key, targets, op, purpose);
+    }
+
+    /// Queues an I/O for each of `targets`, or ends the piece if there are none.
+    fn issue_to(&mut self, key: PieceKey, targets: TargetSet, op: Op, purpose: Purpose) {
+        for target in targets.iter() {
+            self.pieces.get_mut(key).pending += 1;
+            let role = ReadRole::Only;
+            self.work.push_back(Work::Issue(TargetIo { piece: key, target, op, purpose, role }));
+        }
+        if targets.is_empty() {
+            self.finish(key);
+        }
+    }
+
+    /// Takes the result of one I/O of a piece.
+    #[inline]
+    pub(super) fn on_target_io(
+        &mut self,
+        key: PieceKey,
+        target: Target,
+        io: &MemberIo,
+        result: Result<(), IoError>,
+    ) {
+        let race = self.pieces.get(key).race;
+        let left = race.map(|race| self.on_race_read(race, IoKey::of(io.id), result.is_ok()));
+        let piece = self.pieces.get_mut(key);
+        piece.pending = left.unwrap_or(piece.pending - 1);
+        match result {
+            Ok(()) => piece.good.insert(target),
+            Err(IoError::Cancelled) => {}
+            Err(error) => self.on_target_error(key, target, io, error),
+        }
+        if self.pieces.get(key).pending == 0 {
+            self.continue_piece(key);
+        }
+    }
+
+    /// Takes the failure of one I/O of a piece.
+    fn on_target_error(&mut self, key: PieceKey, target: Target, io: &MemberIo, error: IoError) {
+        let piece = self.pieces.get_mut(key);
+        if piece.is_rewriting {
+            // The data was read. If the member has to stay, this target stays as bad as it was.
+            if self.states.can_fail(io.member) {
+                self.fail_member(io.member);
+            }
+        } else if io.op == Op::Flush && self.states.can_lose(io.member) {
+            // Other members hold everything that this one failed to make durable.
+            piece.good.insert(target);
+            self.fail_member(io.member);
+        } else {
+            piece.failed.insert(target);
+            if error == IoError::Medium {
+                piece.spoiled.insert(target);
+            }
+        }
+    }
+
+    /// Decides how a piece goes on when none of its I/O is pending.
+    #[inline]
+    fn continue_piece(&mut self, key: PieceKey) {
+        let piece = self.pieces.get(key);
+        let was_read = !piece.good.is_empty();
+        let needs_rewrite = !piece.spoiled.is_empty() || piece.plan.is_rebuild();
+        match piece.kind {
+            _ if piece.is_rewriting => self.finish(key),
+            RequestKind::Read | RequestKind::Rebuild(_) if !was_read => self.retry(key),
+            // In a race one read answered and another failed. The answer may be older than a write
+            // that ended meanwhile: what is to be rewritten is read again under the lock.
+            RequestKind::Read if needs_rewrite && !piece.has_lock => {
+                self.pieces.get_mut(key).good = TargetSet::default();
+                self.retry(key);
+            }
+            RequestKind::Scrub if !was_read => self.give_up(key),
+            RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Scrub if needs_rewrite => {
+                self.rewrite(key);
+            }
+            RequestKind::Write => self.end_write(key),
+            _ => self.finish(key),
+        }
+    }
+
+    /// Reads a piece again, under its lock.
+    fn retry(&mut self, key: PieceKey) {
+        match self.pieces.get(key).has_lock {
+            true => self.work.push_back(Work::Decide(key)),
+            false => self.start(key),
+        }
+    }
+
+    /// Ends a write. It succeeded if it can be read back, and every member that missed it can be
+    /// failed. If the volume cannot do without such a member, the write failed instead.
+    fn end_write(&mut self, key: PieceKey) {
+        let piece = self.pieces.get(key);
+        let mut succeeded = piece.plan.is_stored(&self.states, piece.good);
+        if succeeded && !piece.failed.is_empty() {
+            let Piece { plan, failed, .. } = *piece;
+            for target in failed.iter() {
+                let (member, _) = plan.location(target);
+                succeeded &= self.states.can_fail(member);
+                if succeeded {
+                    self.fail_member(member);
+                }
+            }
+        }
+        if !succeeded {
+            self.pieces.get_mut(key).good = TargetSet::default();
+        }
+        self.finish(key);
+    }
+
+    /// Ends a piece that could not be read, or tries its halves: bad spots of different targets
+    /// seldom coincide.
+    pub(super) fn give_up(&mut self, key: PieceKey) {
+        let piece = *self.pieces.get(key);
+        let may_help = !piece.spoiled.is_empty() && piece.good.is_empty();
+        let halves = if may_help { piece.plan.halves() } else { None };
+        let Some(halves) = halves else {
+            return self.finish(key);
+        };
+        let untried = TargetSet::default();
+        let [first, second] =
+            halves.map(|plan| Piece { plan, failed: untried, spoiled: untried, ..piece });
+        *self.pieces.get_mut(key) = first;
+        let second = self.add_part(second);
+        for half in [key, second] {
+            self.issue_first(half);
+        }
+    }
+
+    /// Writes what was read to the targets whose medium failed and to the one being rebuilt.
+    fn rewrite(&mut self, key: PieceKey) {
+        let piece = self.pieces.get_mut(key);
+        piece.is_rewriting = true;
+        let targets = piece.plan.rewrite_targets(&self.states, piece.spoiled);
+        let purpose = match piece.kind {
+            RequestKind::Rebuild(_) => Purpose::Rebuild,
+            _ => Purpose::Repair,
+        };
+        self.issue_to(key, targets, Op::Write, purpose);
+    }
+
+    /// Ends a piece and releases its lock.
+    #[inline]
+    fn finish(&mut self, key: PieceKey) {
+        // Only what is needed is copied out: a piece is large, and every read ends here.
+        let piece = self.pieces.get(key);
+        assert_eq!(piece.pending, 0, "a piece ends when none of its I/O is in flight");
+        let (request, result) = (piece.request, piece.result());
+        let lock = piece.has_lock.then(|| piece.plan.range());
+        self.pieces.remove(key);
+        self.end_piece_of(request, result);
+        if let Some(range) = lock {
+            self.work.extend(self.locks.release(range).into_iter().map(Work::Start));
+        }
+    }
+
+    /// Counts a piece of a request as ended, and replies if it was the last.
+    #[inline]
+    pub(super) fn end_piece_of(&mut self, key: RequestKey, result: Result<(), VolumeError>) {
+        let pending = self.requests.get_mut(key);
+        pending.pieces_left -= 1;
+        pending.result = pending.result.and(result);
+        if pending.pieces_left > 0 {
+            return;
+        }
+        let (id, kind, mut result) = (pending.request.id, pending.request.kind, pending.result);
+        if let RequestKind::Rebuild(member) = kind {
+            let range = pending.request.offset..pending.request.offset + pending.request.length;
+            result = result.and_then(|()| self.states.on_rebuilt(member, range));
+            if result.is_ok() {
+                self.notify_members_change();
+            }
+        }
+        self.requests.remove(key);
+        self.replies.push_back(Reply { request: id, result });
+    }
+
+    fn fail_member(&mut self, member: MemberIndex) {
+        if !self.states.is_failed(member) {
+            self.set_member_state(member, MemberState::Failed);
+        }
+    }
+}
+
+fn check_range(request: &Request, size_bytes: u64) -> Result<(), VolumeError> {
+    let Some(end) = request.offset.checked_add(request.length) else {
+        return Err(VolumeError::OutOfRange);
+    };
+    let in_blocks = (request.offset | request.length).is_multiple_of(BLOCK_BYTES);
+    if end <= size_bytes && in_blocks { Ok(()) } else { Err(VolumeError::OutOfRange) }
+}

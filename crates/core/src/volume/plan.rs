@@ -1,0 +1,215 @@
+//! The plan of a range: which member I/O a read, a write, a scrub or a rebuild of it takes.
+//!
+//! This is where the volume depends on how data lies on its members. A [`Layout`] cuts a range of
+//! the volume into pieces and gives a [`Plan`] for each. A plan numbers the member ranges that hold
+//! the piece, its *targets*, and answers:
+//!
+//! - which ways of reading the piece there are now ([`Plan::ways`]): the policy chooses among them;
+//! - which targets a write, a scrub or a repair goes to;
+//! - whether the I/O that succeeded stored or read the piece.
+//!
+//! Request scheduling (`pieces`, `reads`, `race`) issues the I/O of targets, counts what is in
+//! flight and retries. It does not ask how targets relate to each other.
+//!
+//! The one layout so far keeps mirrors: each target is a whole copy of the piece, and each way of
+//! reading is one target.
+
+use super::eligibility::EligibleMirrors;
+use super::member_states::MemberStates;
+use super::target::{Target, TargetSet};
+use crate::geometry::{ChunkMap, MAX_COPIES, MappedRange, RESERVED_BYTES};
+use crate::member::MemberIndex;
+use crate::policy::Mirror;
+use crate::units::SECTOR_BYTES;
+use std::ops::Range;
+
+/// The layout of a volume: mirrors by the rules of its chunk map.
+pub(super) struct Layout {
+    map: ChunkMap,
+}
+
+/// The member I/O that one piece of the volume takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// First byte on the volume.
+    pub(super) offset: u64,
+    /// Number of bytes, on the volume and on each target.
+    pub(super) length: u64,
+    /// The copies, in the order of the chunk's stripes; the first `copies` count.
+    mirrors: [Mirror; MAX_COPIES],
+    copies: u8,
+    /// The copy on the member being rebuilt, which is to be written.
+    rebuilt: Option<Target>,
+}
+
+impl Layout {
+    pub(super) fn new(map: ChunkMap) -> Layout {
+        Layout { map }
+    }
+
+    pub(super) fn map(&self) -> &ChunkMap {
+        &self.map
+    }
+
+    pub(super) fn capacity_bytes(&self) -> u64 {
+        self.map.capacity_bytes()
+    }
+
+    /// Number of members that may fail without loss of data, whichever they are.
+    pub(super) fn tolerated_failures(&self) -> usize {
+        self.map.profile().rules().tolerated_failures
+    }
+
+    /// The plan of the longest beginning of a range that is one piece.
+    #[inline]
+    pub(super) fn plan(&self, offset: u64, length: u64) -> Plan {
+        Plan::new(offset, &self.map.map(offset, length))
+    }
+
+    /// The plan of a flush of one member.
+    pub(super) fn flush_plan(&self, member: MemberIndex) -> Plan {
+        let mirror = Mirror { member, offset: 0, copy: 0 };
+        Plan::new(0, &MappedRange { length: 0, mirrors: [mirror; MAX_COPIES], copies: 1 })
+    }
+
+    /// The part of a range of a member that holds data.
+    pub(super) fn allocated(&self, member: MemberIndex, range: Range<u64>) -> Range<u64> {
+        range.start.max(RESERVED_BYTES)..range.end.min(self.map.allocated_end(member))
+    }
+
+    /// The plan that rebuilds the longest beginning of a range of a member that is one piece.
+    ///
+    /// # Panics
+    /// If the range is not allocated.
+    pub(super) fn rebuild_plan(&self, member: MemberIndex, range: Range<u64>) -> Plan {
+        let held = self.map.locate(member, range.start);
+        let held = held.expect("a member is allocated without holes");
+        let length = held.length.min(range.end - range.start);
+        let mut plan = self.plan(held.volume_offset, length);
+        let copy = plan.mirrors().iter().find(|mirror| mirror.member == member);
+        plan.rebuilt = Some(Target::of(copy.expect("the map is its own inverse")));
+        plan
+    }
+}
+
+impl Plan {
+    #[inline]
+    fn new(offset: u64, mapped: &MappedRange) -> Plan {
+        let MappedRange { length, mirrors, copies } = *mapped;
+        Plan { offset, length, mirrors, copies, rebuilt: None }
+    }
+
+    /// The bytes of the volume.
+    #[inline]
+    pub(super) fn range(&self) -> Range<u64> {
+        self.offset..self.offset + self.length
+    }
+
+    /// All copies, eligible or not.
+    #[inline]
+    pub(super) fn mirrors(&self) -> &[Mirror] {
+        &self.mirrors[..usize::from(self.copies)]
+    }
+
+    /// The member and the offset of a target.
+    #[inline]
+    pub(super) fn location(&self, target: Target) -> (MemberIndex, u64) {
+        let mirror = &self.mirrors()[target.index()];
+        (mirror.member, mirror.offset)
+    }
+
+    /// The ways of reading the piece now, without the targets that `failed`.
+    #[inline]
+    pub(super) fn ways(&self, states: &MemberStates, failed: TargetSet) -> EligibleMirrors {
+        if states.all_eligible() && failed.is_empty() {
+            return EligibleMirrors::all(self.mirrors());
+        }
+        EligibleMirrors::among(self.mirrors(), self.length, states, failed)
+    }
+
+    /// The targets of a write, flush or discard.
+    pub(super) fn write_targets(&self, states: &MemberStates) -> TargetSet {
+        self.targets_where(|mirror| !states.is_failed(mirror.member))
+    }
+
+    /// The targets that a scrub reads.
+    pub(super) fn scrub_targets(&self, states: &MemberStates) -> TargetSet {
+        self.targets_where(|mirror| states.is_in_sync(mirror.member, mirror.offset, self.length))
+    }
+
+    /// The targets to write once the piece was read: those in `spoiled` and the one being rebuilt.
+    pub(super) fn rewrite_targets(&self, states: &MemberStates, spoiled: TargetSet) -> TargetSet {
+        self.targets_where(|mirror| {
+            let target = Target::of(mirror);
+            let is_wanted = spoiled.contains(target) || self.rebuilt == Some(target);
+            is_wanted && !states.is_failed(mirror.member)
+        })
+    }
+
+    /// Returns true if the piece is to be written after a read.
+    #[inline]
+    pub(super) fn is_rebuild(&self) -> bool {
+        self.rebuilt.is_some()
+    }
+
+    /// Returns true if a write that reached the targets in `good` can be read back.
+    pub(super) fn is_stored(&self, states: &MemberStates, good: TargetSet) -> bool {
+        let stored = self.scrub_targets(states);
+        good.iter().any(|target| stored.contains(target))
+    }
+
+    /// The plan of `length` bytes that begin `skip` bytes into this one.
+    pub(super) fn part(&self, skip: u64, length: u64) -> Plan {
+        let mut part = *self;
+        part.offset += skip;
+        part.length = length;
+        for mirror in &mut part.mirrors[..usize::from(self.copies)] {
+            mirror.offset += skip;
+        }
+        part
+    }
+
+    /// The plans of the two halves, if the piece is longer than a sector: the least that a medium
+    /// loses.
+    pub(super) fn halves(&self) -> Option<[Plan; 2]> {
+        // The sector boundary before the middle, or the one after it if the piece begins there.
+        let half = self.offset + self.length / 2;
+        let before = half / SECTOR_BYTES * SECTOR_BYTES;
+        let after = half.next_multiple_of(SECTOR_BYTES);
+        let middle = if before > self.offset { before } else { after };
+        if middle >= self.offset + self.length {
+            return None;
+        }
+        let skip = middle - self.offset;
+        Some([self.part(0, skip), self.part(skip, self.length - skip)])
+    }
+
+    fn targets_where(&self, is_wanted: impl Fn(&Mirror) -> bool) -> TargetSet {
+        let mut targets = TargetSet::default();
+        for mirror in self.mirrors().iter().filter(|mirror| is_wanted(mirror)) {
+            targets.insert(Target::of(mirror));
+        }
+        targets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_meet_at_a_sector_boundary_inside_the_piece() {
+        let mirror = Mirror { member: MemberIndex(0), offset: 0, copy: 0 };
+        let halves = |offset, length| {
+            let mapped = MappedRange { length, mirrors: [mirror; MAX_COPIES], copies: 1 };
+            let halves = Plan::new(offset, &mapped).halves();
+            halves.map(|halves| halves.map(|half| (half.offset, half.length)))
+        };
+        assert_eq!(halves(0, 4096), None, "a sector is not cut");
+        assert_eq!(halves(512, 1024), None, "nor is a part of one");
+        assert_eq!(halves(0, 16384), Some([(0, 8192), (8192, 8192)]));
+        assert_eq!(halves(512, 7680), Some([(512, 3584), (4096, 4096)]), "the only boundary");
+        assert_eq!(halves(3584, 8192), Some([(3584, 512), (4096, 7680)]), "the boundary before");
+        assert_eq!(halves(3584, 1024), Some([(3584, 512), (4096, 512)]), "the boundary after");
+    }
+}

@@ -1,0 +1,104 @@
+//! Decisions: a read asks the policy and is issued by its choice.
+
+use super::eligibility::EligibleMirrors;
+use super::keys::PieceKey;
+use super::target::Target;
+use super::{TargetIo, Volume, Work, choice};
+use crate::io::{MemberIo, Op, ReadRole, RequestKind};
+use crate::policy::{Choice, Ctx, Mirror, MirrorSet, Read};
+use crate::units::{BLOCK_BYTES, Nanos};
+
+impl Volume {
+    /// Issues a read of the piece by the policy's choice; `None` if no mirror can serve it.
+    #[inline]
+    pub(super) fn decide(&mut self, key: PieceKey, now: Nanos) -> Option<MemberIo> {
+        let read = self.read_of(key);
+        let piece = self.pieces.get(key);
+        let tiered;
+        // Nearly every read has nothing to filter: then its mirrors are not even copied.
+        let mirrors = if self.states.all_eligible() && piece.failed.is_empty() {
+            piece.plan.mirrors()
+        } else {
+            tiered = piece.plan.ways(&self.states, piece.failed);
+            tiered.as_slice()
+        };
+        let choice = match mirrors {
+            [] => {
+                self.give_up(key);
+                return None;
+            }
+            [_] => Choice::Mirror(0),
+            _ => {
+                let ctx = &mut Ctx { now, rng: &mut self.rng };
+                let choice = self.policy.choose(&read, mirrors, self.states.members(), ctx);
+                choice::check(choice, mirrors.len());
+                choice
+            }
+        };
+        let first = Target::of(&mirrors[choice.first()]);
+        let may_race = piece.kind == RequestKind::Read && !piece.has_lock;
+        match choice {
+            Choice::Mirror(_) => {}
+            Choice::Split(set) => {
+                let ways = self.ways(key);
+                self.split(key, ways.as_slice(), set);
+            }
+            Choice::Hedge { .. } | Choice::Tied { .. } | Choice::All(_) => {
+                if may_race {
+                    let ways = self.ways(key);
+                    return Some(self.start_race(key, choice, ways.as_slice(), now));
+                }
+            }
+        }
+        let piece = self.pieces.get_mut(key);
+        piece.pending = 1;
+        let purpose = piece.read_purpose();
+        let role = ReadRole::Only;
+        Some(self.issue(TargetIo { piece: key, target: first, op: Op::Read, purpose, role }, now))
+    }
+
+    /// The ways of reading a piece now.
+    #[inline]
+    pub(super) fn ways(&self, key: PieceKey) -> EligibleMirrors {
+        let piece = self.pieces.get(key);
+        piece.plan.ways(&self.states, piece.failed)
+    }
+
+    /// The read of a piece, as the policy is shown it.
+    #[inline]
+    pub(super) fn read_of(&self, key: PieceKey) -> Read {
+        let piece = self.pieces.get(key);
+        let request = &self.requests.get(piece.request).request;
+        Read {
+            offset: piece.plan.offset,
+            length: piece.plan.length,
+            stream: request.stream,
+            cpu: request.cpu,
+            background: request.background,
+            copies: piece.plan.mirrors().len() as u8,
+        }
+    }
+
+    /// Cuts a piece into one part for each mirror of `set`. The piece itself becomes the first
+    /// part; the others are issued next, in order.
+    fn split(&mut self, key: PieceKey, mirrors: &[Mirror], set: MirrorSet) {
+        let whole = *self.pieces.get(key);
+        let length = whole.plan.length;
+        let parts = set.iter().count();
+        let share = length.div_ceil(parts as u64).next_multiple_of(BLOCK_BYTES);
+        self.pieces.get_mut(key).plan.length = share.min(length);
+        for (index, mirror) in (1..parts).rev().zip(set.iter().rev()) {
+            let skip = share * index as u64;
+            if skip >= length {
+                continue;
+            }
+            let mut part = whole;
+            part.plan = whole.plan.part(skip, share.min(length - skip));
+            part.pending = 1;
+            let piece = self.add_part(part);
+            let target = Target::of(&mirrors[mirror]);
+            let (op, purpose, role) = (Op::Read, part.read_purpose(), ReadRole::Only);
+            self.work.push_front(Work::Issue(TargetIo { piece, target, op, purpose, role }));
+        }
+    }
+}
