@@ -118,7 +118,7 @@ fn a_failed_member_is_rebuilt_into_the_file_that_is_there_now() {
     assert!(read(&folder, 65536).iter().all(|&byte| byte == 0x22));
     assert!(folder.ctl(&["members"]).contains("devid 2: failed"));
     replace(&folder, SIZE_BYTES);
-    assert!(folder.ctl(&["members", "rebuild", "2"]).contains("opened again and being rebuilt"));
+    assert!(folder.ctl(&["members", "rebuild", "2"]).contains("opened again and is being rebuilt"));
     wait_until_in_sync(&folder);
     write(&folder, 1 << 20, 0x77);
     ours.terminate();
@@ -136,7 +136,7 @@ fn a_member_that_works_is_rebuilt_if_its_file_was_replaced() {
     assert!(
         folder
             .ctl(&["status"])
-            .contains("devid 2: its file is gone from its path, where nothing is")
+            .contains("devid 2: its file is no longer at its path, where nothing is")
     );
     replace(&folder, SIZE_BYTES + 4096);
     assert!(folder.ctl(&["status"]).contains("where another file is"));

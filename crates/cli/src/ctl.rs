@@ -1,17 +1,21 @@
-//! `mirrorball ctl`: how a running volume is, and which policy it reads by.
+//! `mirrorball ctl`: shows the state of a running volume and changes its policy.
 
 use crate::ending::{Ending, Failure};
 use crate::screen;
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
 use mirrorball_core::units::{Nanos, parse_bytes};
-use mirrorball_io::control;
-use serde_json::Value;
+use mirrorball_io::control::protocol::{
+    self, AskError, ControlRequest, MemberReport, MemberStatsReport, Quantiles, ServiceStats,
+    ServiceStatus, VolumeHealth,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
-/// Ask a running volume how it is, or change its policy
+/// Show the state of a running volume, or change its policy
 #[derive(Debug, clap::Args)]
-#[command(after_help = "PATH is what `emulate` or `serve` was given as --control.
+#[command(after_help = "PATH is the path given to `emulate` or `serve` as --control.
 
 Examples:
   mirrorball ctl --control /tmp/volume.ctl status
@@ -19,53 +23,54 @@ Examples:
   mirrorball ctl --control /tmp/volume.ctl members rebuild 2 --rate 50M
   mirrorball ctl stats --format json --control /tmp/volume.ctl")]
 pub(crate) struct Args {
-    /// The control socket of the service
-    // Needed, but what may follow the question cannot be called so to clap.
+    /// Control socket of the service
+    // Required, but clap does not allow that of a global option.
     #[arg(short, long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
 
     #[command(subcommand)]
-    question: Question,
+    action: Action,
 
-    /// What to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Text, global = true)]
     format: Format,
 }
 
 #[derive(Clone, Debug, Subcommand)]
-enum Question {
-    /// What is served, by which policy, and whether all is well
+enum Action {
+    /// Show what is served, the policy, the health, and how far rebuilds are
     Status,
-    /// Each member: its state and what it did
+    /// Show state and counters of each member, or rebuild one
     Members {
         #[command(subcommand)]
-        order: Option<MemberOrder>,
+        action: Option<MemberAction>,
     },
-    /// Each member: how long reads and writes took, and how late an emulated one was
+    /// Show how long reads and writes of each member took, and the lateness of emulated members
     Stats {
-        /// End with exit code 1 if the figures of a member are refused because it was late
+        /// Exit with code 1 if the figures of a member are refused because it was late
         #[arg(long)]
         check: bool,
-        /// Then measure anew: times are forgotten, counts go on
+        /// Clear the measured times after printing them; counters go on
         #[arg(long)]
         reset: bool,
     },
-    /// The policy; with a name, the policy from now on
+    /// Show the policy, or change it
     Policy {
-        /// The new policy, as in `mirrorball policies`: latency-rr, round-robin:256K
+        /// New policy, as `mirrorball policies` lists it: latency-rr, round-robin:256K
         name: Option<String>,
     },
 }
 
 #[derive(Clone, Debug, Subcommand)]
-enum MemberOrder {
-    /// Rebuild a member from its mirrors: one that failed, or whose file was replaced; it is opened
-    /// again first
+enum MemberAction {
+    /// Rebuild a member that failed, or whose file was replaced, from its mirrors
+    ///
+    /// The file or device at the member's path is opened again first.
     Rebuild {
-        /// Its devid
+        /// devid of the member
         devid: u64,
-        /// At most so many bytes a second: 50M; once more with another to change it
-        #[arg(long, value_parser = parse_bytes)]
+        /// Rate limit in bytes per second, for example 50M. Run the command again to change it
+        #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
         rate: Option<u64>,
     },
 }
@@ -74,154 +79,180 @@ enum MemberOrder {
 enum Format {
     /// Lines for people
     Text,
-    /// Everything for machines
+    /// JSON for programs
     Json,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let control = args.control.as_deref().ok_or_else(|| {
-        let text = "which service? (--control PATH, as `emulate` or `serve` was given)";
+        let text = "missing --control PATH: the path given to `emulate` or `serve`";
         Failure::WrongUse(anyhow!("{text}"))
     })?;
-    let line = match &args.question {
-        Question::Status => "status".to_owned(),
-        Question::Members { order: None } => "members".to_owned(),
-        Question::Members { order: Some(MemberOrder::Rebuild { devid, rate }) } => {
-            let rate = rate.map(|rate| format!(" {rate}")).unwrap_or_default();
-            format!("rebuild {devid}{rate}")
+    let format = args.format;
+    match &args.action {
+        Action::Status => print(format, &ask(control, &ControlRequest::Status)?, status)?,
+        Action::Members { action: None } => {
+            let text = |members: &Vec<MemberReport>| members.iter().map(member).collect();
+            print(format, &ask(control, &ControlRequest::Members)?, text)?;
         }
-        Question::Stats { reset: false, .. } => "stats".to_owned(),
-        Question::Stats { reset: true, .. } => "stats reset".to_owned(),
-        Question::Policy { name: None } => "policy".to_owned(),
-        Question::Policy { name: Some(name) } => format!("policy {name}"),
-    };
-    let answer = &ask(control, &line)?;
-    screen::print(&match (args.format, &args.question) {
-        (Format::Json, _) => format!("{answer:#}\n"),
-        (Format::Text, Question::Status) => status(answer),
-        (Format::Text, Question::Members { order: None }) => each(answer, member),
-        (Format::Text, Question::Stats { .. }) => each(&answer["members"], member_stats),
-        (Format::Text, Question::Policy { .. } | Question::Members { .. }) => {
-            format!("{}\n", plain(answer))
+        Action::Members { action: Some(MemberAction::Rebuild { devid, rate }) } => {
+            let request = ControlRequest::Rebuild { devid: *devid, rate_bytes_per_s: *rate };
+            print(format, &ask(control, &request)?, sentence)?;
         }
-    })?;
-    let members = answer["members"].as_array().into_iter().flatten();
-    let refused = members.filter(|member| member["lateness"]["within_bound"] == false).count();
-    Ok(match &args.question {
-        Question::Stats { check: true, .. } if refused > 0 => Ending::FoundFailure,
-        _ => Ending::Done,
+        Action::Stats { check, reset } => {
+            let stats: ServiceStats = ask(control, &ControlRequest::Stats { reset: *reset })?;
+            print(format, &stats, |stats| stats.members.iter().map(member_stats).collect())?;
+            let mut lateness = stats.members.iter().filter_map(|member| member.lateness.as_ref());
+            if *check && lateness.any(|lateness| !lateness.within_bound) {
+                return Ok(Ending::FoundFailure);
+            }
+        }
+        Action::Policy { name: None } => {
+            print(format, &ask(control, &ControlRequest::Policy)?, sentence)?;
+        }
+        Action::Policy { name: Some(name) } => {
+            let request = ControlRequest::SetPolicy { name: name.clone() };
+            print(format, &ask(control, &request)?, sentence)?;
+        }
+    }
+    Ok(Ending::Done)
+}
+
+/// Sends a request to the service with this control socket, and returns its answer.
+pub(crate) fn ask<T: DeserializeOwned>(
+    socket: &Path,
+    request: &ControlRequest,
+) -> Result<T, Failure> {
+    protocol::ask(socket, request).map_err(|error| match error {
+        AskError::Refused(error) => Failure::WrongUse(error.into()),
+        error => Failure::Fault(error.into()),
     })
 }
 
-/// What the service with this control socket answers to a line.
-pub(crate) fn ask(socket: &Path, line: &str) -> Result<Value, Failure> {
-    let path = socket.display();
-    let text = control::ask(socket, line)
-        .with_context(|| format!("nobody answers at `{path}` (is the volume served?)"))
-        .map_err(Failure::Fault)?;
-    let mut reply: Value = serde_json::from_str(&text)
-        .with_context(|| format!("what answers at `{path}` is no service of this program"))
-        .map_err(Failure::Fault)?;
-    if let Some(error) = reply["error"].as_str() {
-        return Err(Failure::WrongUse(anyhow!("{error}")));
-    }
-    Ok(reply["answer"].take())
+fn print<T: Serialize>(
+    format: Format,
+    answer: &T,
+    text: impl Fn(&T) -> String,
+) -> Result<(), Failure> {
+    screen::print(&match format {
+        Format::Text => text(answer),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(answer);
+            json.map_err(|error| Failure::Fault(error.into()))? + "\n"
+        }
+    })
 }
 
-fn status(answer: &Value) -> String {
-    let of = |key: &str| plain(&answer[key]);
-    let mut text = format!("{}: {}\n", of("name"), of("health"));
-    if !answer["policy"].is_null() {
-        text += &format!("  {} read by {}\n", of("profile"), of("policy"));
-    }
-    for export in answer["exports"].as_array().into_iter().flatten() {
-        text += &format!("  export {}: {} bytes\n", plain(&export["name"]), export["size_bytes"]);
-    }
-    for member in answer["misplaced"].as_array().into_iter().flatten() {
-        let (devid, at_path) = (&member["devid"], plain(&member["at_path"]));
-        text += &format!(
-            "  devid {devid}: its file is gone from its path, where {at_path} is: \
-                          what is written to it is lost when the service ends\n"
-        );
-        text += &format!("  (`members rebuild {devid}` uses the file that is there by then)\n");
-    }
-    for rebuild in answer["rebuilds"].as_array().into_iter().flatten() {
-        let bytes = |key: &str| rebuild[key].as_u64().unwrap_or(0);
-        let (recovered, total) = (bytes("recovered_bytes"), bytes("total_bytes"));
-        let percent = 100.0 * recovered as f64 / total.max(1) as f64;
-        let devid = &rebuild["devid"];
-        text += &format!("  rebuilding devid {devid}: {recovered} of {total} bytes ");
-        text += &format!("({percent:.1} %){}\n", rate(&answer["rebuild_bytes_per_s"]));
-    }
-    text + &format!("  {} connections, I/O by {}\n", of("connections"), of("backend"))
+fn sentence(text: &String) -> String {
+    format!("{text}\n")
 }
 
-fn rate(bytes_per_s: &Value) -> String {
-    match bytes_per_s.as_u64() {
-        Some(rate) => format!(", at most {rate} bytes a second"),
-        None => String::new(),
-    }
-}
-
-fn each(answer: &Value, line: fn(&Value) -> String) -> String {
-    answer.as_array().into_iter().flatten().map(line).collect()
-}
-
-fn member(member: &Value) -> String {
-    let of = |key: &str| plain(&member[key]);
-    let progress = match (member["recovered_bytes"].as_f64(), member["size_bytes"].as_f64()) {
-        (Some(recovered), Some(size)) => format!(" ({:.0} %)", 100.0 * recovered / size),
-        _ => String::new(),
+fn status(status: &ServiceStatus) -> String {
+    let health = match status.health {
+        VolumeHealth::InSync => "in sync",
+        VolumeHealth::Degraded => "degraded",
     };
+    let mut text = format!("{}: {health}\n", status.name);
+    if let (Some(profile), Some(policy)) = (&status.profile, &status.policy) {
+        text += &format!("  profile {profile}, policy {policy}\n");
+    }
+    for export in &status.exports {
+        text += &format!("  export {}: {} bytes\n", export.name, export.size_bytes);
+    }
+    for member in &status.misplaced {
+        let (devid, at_path) = (member.devid, &member.at_path);
+        text += &format!(
+            "  devid {devid}: its file is no longer at its path, where {at_path} is; what is \
+             written to it is lost when the service ends\n"
+        );
+        text += &format!("  (`members rebuild {devid}` uses the file at the path)\n");
+    }
+    for rebuild in &status.rebuilds {
+        let (recovered, total) = (rebuild.recovered_bytes, rebuild.total_bytes);
+        let percent = 100.0 * recovered as f64 / total.max(1) as f64;
+        let limit = status.rebuild_bytes_per_s;
+        let limit = limit.map(|rate| format!(", at most {rate} bytes/s")).unwrap_or_default();
+        let devid = rebuild.devid;
+        text += &format!("  rebuilding devid {devid}: {recovered} of {total} bytes ");
+        text += &format!("({percent:.1} %){limit}\n");
+    }
+    text + &format!("  {} connections, I/O backend {}\n", status.connections, status.backend)
+}
+
+fn member(member: &MemberReport) -> String {
+    let progress = member.recovered_bytes.map(|recovered| {
+        format!(" ({:.0} %)", 100.0 * recovered as f64 / member.size_bytes.max(1) as f64)
+    });
+    let MemberReport { devid, in_flight, reads, read_bytes, writes, written_bytes, errors, .. } =
+        member;
     format!(
-        "devid {}: {}{progress}, {} in flight, {} reads ({} bytes), {} writes ({} bytes), \
-         {} errors\n",
-        of("devid"),
-        of("state"),
-        of("in_flight"),
-        of("reads"),
-        of("read_bytes"),
-        of("writes"),
-        of("written_bytes"),
-        of("errors"),
+        "devid {devid}: {}{}, {in_flight} in flight, {reads} reads ({read_bytes} bytes), {writes} \
+         writes ({written_bytes} bytes), {errors} errors\n",
+        member.state.name(),
+        progress.unwrap_or_default(),
     )
 }
 
-fn member_stats(value: &Value) -> String {
-    let mut text = member(value);
-    for (what, key) in
-        [("reads took", "read_wait"), ("writes took", "write_wait"), ("lateness", "lateness")]
-    {
-        let figures = &value[key];
-        if figures["count"].as_u64().unwrap_or(0) == 0 {
-            continue;
+fn member_stats(stats: &MemberStatsReport) -> String {
+    let mut text = member(&stats.member);
+    let mut add = |what, times: &Quantiles| {
+        if times.count > 0 {
+            text += &format!(
+                "  {what}: mean {}, p50 {}, p99 {}, p99.9 {}, max {}\n",
+                Nanos(times.mean_ns),
+                Nanos(times.p50_ns),
+                Nanos(times.p99_ns),
+                Nanos(times.p99_9_ns),
+                Nanos(times.max_ns.unwrap_or(0)),
+            );
         }
-        let time = |key: &str| Nanos(figures[key].as_u64().unwrap_or(0));
-        text += &format!(
-            "  {what}: mean {}, p50 {}, p99 {}, p99.9 {}, max {}",
-            time("mean_ns"),
-            time("p50_ns"),
-            time("p99_ns"),
-            time("p99_9_ns"),
-            time("max_ns"),
-        );
-        text.push('\n');
-        if figures["within_bound"] == false {
-            text += &format!("  {}\n", refusal(time("p99_ns"), time("bound_p99_ns")));
+    };
+    add("read wait", &stats.read_wait);
+    add("write wait", &stats.write_wait);
+    if let Some(lateness) = &stats.lateness {
+        add("lateness", &lateness.times);
+        if !lateness.within_bound {
+            let (p99, bound) = (Nanos(lateness.times.p99_ns), Nanos(lateness.bound_p99_ns));
+            text += &format!("  {}\n", refusal(p99, bound));
         }
     }
     text
 }
 
-/// That figures are refused, and what to do.
+/// The message that figures are refused, and what to do.
 pub(crate) fn refusal(p99: Nanos, bound: Nanos) -> String {
     format!(
-        "refused: lateness p99 {p99} past {bound}, so these figures say more about this machine \
-         than about the disk; run the server with `chrt -f 10`, or with less beside it"
+        "refused: lateness p99 {p99} is above {bound}, so these figures describe this machine more \
+         than the disk; run the server with `chrt -f 10`, or on a machine with less other load"
     )
 }
 
-/// A value without the quotes of JSON.
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mirrorball_io::control::protocol::{Misplaced, RebuildProgress};
+
+    #[test]
+    fn status_names_what_needs_attention() {
+        let text = status(&ServiceStatus {
+            name: "pair".to_owned(),
+            policy: Some("pid".to_owned()),
+            profile: Some("raid1".to_owned()),
+            health: VolumeHealth::Degraded,
+            misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
+            rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
+            rebuild_bytes_per_s: Some(50),
+            connections: 1,
+            exports: Vec::new(),
+            backend: "io_uring".to_owned(),
+            uptime_s: 1.0,
+        });
+        for part in [
+            "pair: degraded\n  profile raid1, policy pid\n",
+            "devid 1: its file is no longer at its path, where nothing is",
+            "rebuilding devid 2: 1 of 8 bytes (12.5 %), at most 50 bytes/s\n",
+        ] {
+            assert!(text.contains(part), "no `{part}` in {text}");
+        }
+    }
 }

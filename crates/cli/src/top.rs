@@ -1,104 +1,114 @@
 //! `mirrorball top`: what the members of a running volume do, live in the terminal.
 
+mod terminal;
 mod view;
 
-use crate::ctl;
+use crate::ctl::ask;
 use crate::ending::{Ending, Failure};
 use anyhow::anyhow;
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
-use serde_json::Value;
+use mirrorball_io::control::protocol::{ControlRequest, ServiceStats, ServiceStatus};
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use view::View;
+use terminal::Terminal;
+use view::TopView;
 
-/// Watch what the members of a running volume do
+/// How often `top` checks whether the terminal has another size, or a signal arrived.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Watch the members of a running volume
 #[derive(Debug, clap::Args)]
-#[command(after_help = "PATH is what `emulate` or `serve` was given as --control. q ends it.
+#[command(after_help = "PATH is the path given to `emulate` or `serve` as --control. Press q to \
+quit.
 
 Example:
   mirrorball top --control /tmp/volume.ctl")]
 pub(crate) struct Args {
-    /// The control socket of the service
+    /// Control socket of the service
     #[arg(short, long, value_name = "PATH")]
     control: PathBuf,
 
-    /// Seconds between looks
-    #[arg(long, default_value_t = 1.0, value_parser = interval)]
+    /// Seconds between updates, from 0.1 to 3600
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
     every: f64,
 }
 
-/// What the service answered, and when.
-struct Look {
-    status: Value,
-    stats: Value,
+/// The state of the service at one time.
+struct Sample {
+    status: ServiceStatus,
+    stats: ServiceStats,
     at: Instant,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if !stdout().is_terminal() || !stdin().is_terminal() {
-        let text = "top draws on a terminal; `mirrorball ctl stats` prints the same figures";
+        let text = "`top` needs a terminal; `mirrorball ctl stats` prints the same figures";
         return Err(Failure::WrongUse(anyhow!("{text}")));
     }
-    // Before the screen is taken: what goes wrong at once is told in peace.
-    let first = look(&args.control)?;
-    let mut terminal = ratatui::try_init().map_err(|error| Failure::Fault(error.into()))?;
+    // Before the screen is switched, so that an error at the start is seen where others are.
+    let first = sample(&args.control)?;
+    let ended = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&ended);
+    let set = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+    set.map_err(|error| Failure::Fault(error.into()))?;
+    let terminal = Terminal::take().map_err(|error| Failure::Fault(error.into()))?;
     let every = Duration::from_secs_f64(args.every);
-    let result = watch(&mut terminal, &args.control, first, every);
-    ratatui::restore();
-    result?;
+    watch(&terminal, &args.control, first, every, &ended)?;
     Ok(Ending::Done)
 }
 
 fn watch(
-    terminal: &mut DefaultTerminal,
+    terminal: &Terminal,
     control: &Path,
-    first: Look,
+    first: Sample,
     every: Duration,
+    ended: &AtomicBool,
 ) -> Result<(), Failure> {
     let fault = |error: std::io::Error| Failure::Fault(error.into());
     let mut last = first;
-    let mut view = View::new(&last.status, None, &last.stats);
+    let mut view = TopView::new(&last.status, None, &last.stats);
     loop {
-        terminal.draw(|frame| view.draw(frame)).map_err(fault)?;
+        let size = terminal.size();
+        terminal.draw(&view.frame(size)).map_err(fault)?;
         let due = last.at + every;
-        if event::poll(due.saturating_duration_since(Instant::now())).map_err(fault)? {
-            if let Event::Key(key) = event::read().map_err(fault)?
-                && ends(key)
-            {
+        while Instant::now() < due && terminal.size() == size {
+            let left = due.saturating_duration_since(Instant::now());
+            let keys = terminal.read_keys(left.min(CHECK_INTERVAL)).map_err(fault)?;
+            if quits(&keys) || ended.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            // A new size is drawn at once.
-            continue;
         }
-        let next = look(control)?;
-        let seconds = (next.at - last.at).as_secs_f64();
-        view = View::new(&next.status, Some((&last.stats, seconds)), &next.stats);
-        last = next;
+        if Instant::now() >= due {
+            let next = sample(control)?;
+            let seconds = (next.at - last.at).as_secs_f64();
+            view = TopView::new(&next.status, Some((&last.stats, seconds)), &next.stats);
+            last = next;
+        }
     }
 }
 
-/// Whether a key ends the program. The terminal is raw, so Ctrl-C is a key like any other.
-fn ends(key: KeyEvent) -> bool {
-    let interrupt = key.modifiers.contains(KeyModifiers::CONTROL);
-    match key.code {
-        KeyCode::Char('q') | KeyCode::Esc => true,
-        KeyCode::Char('c') => interrupt,
-        _ => false,
-    }
+/// Returns true for q, Q, Ctrl-C and the Escape key. Other keys whose codes begin with Escape, such
+/// as the arrows, arrive as several bytes at once.
+fn quits(keys: &[u8]) -> bool {
+    const CTRL_C: u8 = 3;
+    const ESCAPE: u8 = 0x1b;
+    keys == [ESCAPE]
+        || (!keys.starts_with(&[ESCAPE])
+            && keys.iter().any(|key| matches!(*key, b'q' | b'Q' | CTRL_C)))
 }
 
-fn look(control: &Path) -> Result<Look, Failure> {
-    let status = ctl::ask(control, "status")?;
-    let stats = ctl::ask(control, "stats")?;
-    Ok(Look { status, stats, at: Instant::now() })
+fn sample(control: &Path) -> Result<Sample, Failure> {
+    let status = ask(control, &ControlRequest::Status)?;
+    let stats = ask(control, &ControlRequest::Stats { reset: false })?;
+    Ok(Sample { status, stats, at: Instant::now() })
 }
 
 fn interval(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err(format!("`{text}` is no number of seconds from 0.1 to 3600")),
+        _ => Err(format!("`{text}` is not a number of seconds from 0.1 to 3600")),
     }
 }
 
@@ -107,17 +117,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_keys_that_people_try_end_it_and_others_do_not() {
-        let key = |code, modifiers| ends(KeyEvent::new(code, modifiers));
-        assert!(key(KeyCode::Char('q'), KeyModifiers::NONE));
-        assert!(key(KeyCode::Esc, KeyModifiers::NONE));
-        assert!(key(KeyCode::Char('c'), KeyModifiers::CONTROL));
-        assert!(!key(KeyCode::Char('c'), KeyModifiers::NONE));
-        assert!(!key(KeyCode::Enter, KeyModifiers::NONE));
+    fn keys_that_quit() {
+        for keys in ["q", "Q", "\x1b", "\x03", "xq"] {
+            assert!(quits(keys.as_bytes()), "{keys:?}");
+        }
+        for keys in ["", "c", "\r", "\x1b[A", "\x1bOQ", "\x1b[200~q"] {
+            assert!(!quits(keys.as_bytes()), "{keys:?}");
+        }
     }
 
     #[test]
-    fn intervals_are_seconds_within_reason() {
+    fn intervals_are_bounded() {
         assert_eq!(interval("0.5"), Ok(0.5));
         for text in ["0", "-1", "nan", "soon", "1e9"] {
             assert!(interval(text).unwrap_err().contains("0.1 to 3600"), "{text}");

@@ -1,21 +1,15 @@
-//! The control socket: asks a running volume how it is, and changes its policy. And
-//! the metrics, for Prometheus to fetch.
+//! The control socket, and metrics for Prometheus.
 //!
-//! A client connects, sends one line and reads one line of JSON until the connection ends:
-//! `{"answer": …}` or `{"error": "…"}`. The lines are `status`, `members`, `stats`, `stats reset`,
-//! after which times are measured anew, `policy`, `rebuild DEVID`, which may end in a rate in bytes
-//! a second, and `policy NAME`, where the name is written as everywhere: `latency-rr`, or
-//! `round-robin:256K` in the kernel's own syntax. A new policy reads from its next decision on;
-//! what is in flight is not touched.
+//! A client of the control socket sends one request and gets one response, each a line of JSON
+//! ([`protocol`]). It is a unix socket, so the permissions of its file decide who can connect.
 //!
-//! It is a unix socket, so the rights of its file say who may ask.
-//!
-//! Metrics are fetched over TCP with `GET /metrics` of HTTP/1.1, a connection for each; nothing can
+//! Metrics are served over TCP by `GET /metrics` of HTTP/1.1, one request a connection. Nothing can
 //! be changed there.
 
-mod answer;
 mod http;
 mod metrics;
+pub mod protocol;
+mod respond;
 #[cfg(test)]
 mod tests;
 
@@ -27,54 +21,50 @@ use crate::export::nbd::server::Server;
 use crate::rebuild::{Rebuild, RebuildError};
 use mirrorball_core::slab::Slab;
 use mirrorball_core::units::Nanos;
-use serde_json::Value;
-use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 
-/// The longest line that a client may send.
+/// Length limit of a request.
 const LINE_BYTES: usize = 4096;
-/// So many ask at once at most.
+/// Number of clients that are served at once; others wait to be accepted.
 const CLIENTS_MAX: usize = 32;
 
-/// The control socket of a service.
+/// The control socket and the metrics of a service.
 pub struct Control {
-    /// What the array is called.
+    /// Name of the array.
     name: String,
-    /// The policy of the volume, as it was written; `None` without a volume.
+    /// Name of the policy, as the user wrote it; `None` without a volume.
     policy: Option<String>,
     listeners: Vec<Listener>,
     clients: Slab<u32, Client>,
-    /// Listeners that could let nobody in.
+    /// Delays the next `accept()` after a failed one.
     backoff: AcceptBackoff,
     stopping: bool,
 }
 
-/// The rest of a service, which questions are about.
+/// The other parts of a service, which requests are about.
 pub struct ServiceParts<'a> {
     /// The volume and its members.
     pub executor: &'a mut Executor,
-    /// Who is connected to it.
+    /// The NBD server.
     pub server: &'a Server,
-    /// The rebuild of its members.
+    /// The rebuild of members.
     pub rebuild: &'a mut Rebuild,
 }
 
-/// A listening socket, and what is spoken there.
+/// A listening socket and its protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint {
     /// The socket.
     pub listener: Handle,
-    /// What is spoken.
+    /// The protocol of its clients.
     pub protocol: Protocol,
 }
 
-/// What is spoken with a client.
+/// What a client of an endpoint sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
-    /// A line, and a line of JSON in answer.
+    /// A request as a line of JSON.
     JsonLines,
-    /// HTTP, to fetch metrics.
+    /// An HTTP request for metrics.
     Http,
 }
 
@@ -86,14 +76,13 @@ struct Listener {
 struct Client {
     socket: Handle,
     protocol: Protocol,
-    /// The line, then the answer; nothing while that takes time.
+    /// The request, then the response; `None` while the request is carried out.
     buffer: Option<BufferKey>,
     received: usize,
 }
 
 impl Control {
-    /// Answers at these endpoints, for the array called `name`; `policy` is what its
-    /// volume starts with.
+    /// Listens at `endpoints`. `name` is the array's, `policy` the one that its volume starts with.
     pub fn new(
         name: String,
         policy: Option<String>,
@@ -114,7 +103,7 @@ impl Control {
         control
     }
 
-    /// Handles an event of the control socket.
+    /// Handles an event of the control socket or of metrics.
     pub fn on_event(&mut self, done: Event, parts: ServiceParts<'_>) {
         let key = done.token.key();
         match (done.token.owner(), done.result) {
@@ -133,12 +122,11 @@ impl Control {
             (EventOwner::ControlReceive, Ok(Output::Bytes(bytes))) if bytes > 0 => {
                 self.on_received(key, bytes, parts);
             }
-            _ => self.forget(key, parts.executor),
+            _ => self.remove(key, parts.executor),
         }
     }
 
-    /// Has listeners that could let nobody in try again, and returns how long to wait if it is only
-    /// not time yet.
+    /// Accepts again where that failed, once the backoff is over; returns the time left of it.
     pub fn listen_again(&mut self, executor: &mut Executor) -> Option<Nanos> {
         if !self.backoff.is_running() {
             return None;
@@ -150,7 +138,7 @@ impl Control {
         self.backoff.remaining(now)
     }
 
-    /// Takes no more questions.
+    /// Accepts no more clients.
     pub fn stop(&mut self, executor: &mut Executor) {
         self.stopping = true;
         for listener in &self.listeners {
@@ -184,7 +172,7 @@ impl Control {
         let client = self.clients.get_mut(key);
         client.received += bytes;
         let Client { socket, protocol, received, .. } = *client;
-        let buffer = client.buffer.expect("it was received into");
+        let buffer = client.buffer.expect("a client that sends has a buffer");
         let driver = &mut parts.executor.driver;
         let input = driver.buffers.bytes(Slice::data(buffer, 0, received));
         let end = match protocol {
@@ -193,7 +181,7 @@ impl Control {
         };
         let Some(end) = end else {
             if received == LINE_BYTES {
-                return self.forget(key, parts.executor);
+                return self.remove(key, parts.executor);
             }
             let room = Slice::data(buffer, received, LINE_BYTES - received);
             return driver.receive(Token::new(EventOwner::ControlReceive, key), socket, room);
@@ -202,8 +190,8 @@ impl Control {
         driver.buffers.release(buffer);
         client.buffer = None;
         let text = match protocol {
-            Protocol::JsonLines => match answer::answer(self, key, &input, &mut parts) {
-                Some(answer) => line(&answer),
+            Protocol::JsonLines => match respond::respond(self, key, &input, &mut parts) {
+                Some(response) => response,
                 None => return,
             },
             Protocol::Http => http::reply(self, &input, &parts),
@@ -211,14 +199,14 @@ impl Control {
         self.send(key, &text, parts.executor);
     }
 
-    /// Answers a client whose question took time.
+    /// Sends the response to a rebuild whose member had to be opened first.
     pub fn reply_later(
         &mut self,
         client: u32,
         result: Result<Vec<String>, RebuildError>,
         executor: &mut Executor,
     ) {
-        self.send(client, &line(&answer::late(result)), executor);
+        self.send(client, &respond::rebuild_opened(result), executor);
     }
 
     fn send(&mut self, key: u32, text: &str, executor: &mut Executor) {
@@ -231,31 +219,12 @@ impl Control {
         driver.send(Token::new(EventOwner::ControlSend, key), client.socket, &[slice]);
     }
 
-    fn forget(&mut self, key: u32, executor: &mut Executor) {
-        let client = self.clients.remove(key).expect("a client is forgotten once");
+    fn remove(&mut self, key: u32, executor: &mut Executor) {
+        let client = self.clients.remove(key).expect("a client is removed once");
         executor.driver.close(client.socket);
         if let Some(buffer) = client.buffer {
             executor.driver.buffers.release(buffer);
         }
         self.accept(executor);
     }
-}
-
-fn line(answer: &Value) -> String {
-    format!("{answer}\n")
-}
-
-/// Asks the service whose control socket is at `path`, and returns its line of JSON.
-///
-/// # Errors
-/// If nobody answers there.
-pub fn ask(path: &Path, line: &str) -> io::Result<String> {
-    let mut socket = UnixStream::connect(path)?;
-    socket.write_all(format!("{line}\n").as_bytes())?;
-    let mut text = String::new();
-    socket.read_to_string(&mut text)?;
-    if text.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it hung up without an answer"));
-    }
-    Ok(text)
 }

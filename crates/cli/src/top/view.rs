@@ -1,163 +1,287 @@
-//! What `mirrorball top` shows: a pure function of two looks at a service, so that a test can draw
-//! it.
+//! The frames of `mirrorball top`: a pure function of two samples of a service and the size of the
+//! terminal.
 //!
-//! Rates and means are of the time between the looks; tails are of the whole run, because a second
-//! is too short for them.
+//! Rates and means are over the time between the samples; p99 is over the whole run, because one
+//! second is too short for it. A narrow terminal shows fewer columns, a wide one a longer bar.
 
+use super::terminal::{Emphasis, ScreenLine, ScreenSize};
+use console::{measure_text_width, truncate_str};
 use mirrorball_core::units::Nanos;
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout};
-use ratatui::style::{Color, Style, Stylize};
-use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Row, Table};
-use serde_json::Value;
+use mirrorball_io::control::protocol::{
+    MemberStatsReport, PolicyCounter, ServiceStats, ServiceStatus, VolumeHealth,
+};
 
-/// How wide a full share is drawn.
-const BAR_COLUMNS: f64 = 10.0;
+/// A column of the table of members.
+struct MemberColumn {
+    heading: &'static str,
+    width: usize,
+    /// Columns of a higher rank are left out first where the terminal is narrow.
+    rank: u8,
+    text: fn(&MemberRow) -> String,
+}
 
-/// The columns of members: heading and width. Together 80 with the blanks between them.
-const MEMBER_COLUMNS: [(&str, u16); 9] = [
-    ("devid", 5),
-    ("state", 10),
-    ("reads/s", 8),
-    ("share", 15),
-    ("writes/s", 8),
-    ("queue", 5),
-    ("mean", 8),
-    ("p99", 7),
-    ("err", 5),
+/// Widths add up to 80 with one blank between columns, ranks 1 and 2 to 40.
+const MEMBER_COLUMNS: [MemberColumn; 10] = [
+    MemberColumn { heading: "devid", width: 5, rank: 1, text: |row| row.devid.clone() },
+    MemberColumn { heading: "state", width: 10, rank: 1, text: |row| row.state.clone() },
+    MemberColumn { heading: "reads/s", width: 8, rank: 1, text: |row| row.reads_per_s.clone() },
+    MemberColumn { heading: "share", width: 5, rank: 2, text: |row| percent(row.share) },
+    MemberColumn { heading: "", width: BAR_COLUMNS, rank: 6, text: |_| String::new() },
+    MemberColumn { heading: "writes/s", width: 8, rank: 4, text: |row| row.writes_per_s.clone() },
+    MemberColumn { heading: "queue", width: 5, rank: 5, text: |row| row.queue.clone() },
+    MemberColumn { heading: "mean", width: 8, rank: 2, text: |row| row.mean.clone() },
+    MemberColumn { heading: "p99", width: 7, rank: 3, text: |row| row.p99.clone() },
+    MemberColumn { heading: "err", width: 5, rank: 5, text: |row| row.errors.clone() },
 ];
+/// Index of the bar in [`MEMBER_COLUMNS`], the column that grows.
+const BAR: usize = 4;
+/// Its width for a share of 100 % on a terminal of 80 columns, and at most.
+const BAR_COLUMNS: usize = 10;
+const BAR_COLUMNS_MAX: usize = 40;
 
-/// One screen.
-pub(super) struct View {
-    title: String,
-    /// Something that its reader should know first.
-    warning: Option<String>,
-    members: Vec<[String; 9]>,
+/// What one frame shows, without the layout.
+pub(super) struct TopView {
+    /// Parts of the title, which may be wrapped between them.
+    title: Vec<String>,
+    warning: Vec<String>,
+    members: Vec<MemberRow>,
     counters: Vec<[String; 3]>,
 }
 
-impl View {
-    /// What is to be seen after a look, with the one before it and the seconds between them.
-    pub(super) fn new(status: &Value, before: Option<(&Value, f64)>, stats: &Value) -> View {
-        let of = |key: &str| plain(&status[key]);
-        let reader = match status["policy"].as_str() {
-            Some(policy) => format!("{} read by {policy}", of("profile")),
-            None => "members each on its own".to_owned(),
-        };
-        let uptime = status["uptime_s"].as_f64().unwrap_or(0.0);
-        let clients = of("connections");
-        let title = format!("{}: {reader}, {clients} clients, up {uptime:.0} s", of("name"));
-        let now = list(&stats["members"]);
-        let then = before.map(|(stats, seconds)| (list(&stats["members"]), seconds));
-        let changes: Vec<Change> = now
+/// The texts of a member.
+struct MemberRow {
+    devid: String,
+    state: String,
+    reads_per_s: String,
+    /// Its part of all reads, from 0 to 1.
+    share: f64,
+    writes_per_s: String,
+    queue: String,
+    mean: String,
+    p99: String,
+    errors: String,
+}
+
+impl TopView {
+    /// The view after a sample; `before` is the sample before it and the seconds between them.
+    pub(super) fn new(
+        status: &ServiceStatus,
+        before: Option<(&ServiceStats, f64)>,
+        stats: &ServiceStats,
+    ) -> TopView {
+        let changes: Vec<Change> = stats
+            .members
             .iter()
             .enumerate()
             .map(|(index, now)| {
-                Change::of(now, then.and_then(|(list, s)| Some((list.get(index)?, s))))
+                let then = before.and_then(|(stats, s)| Some((stats.members.get(index)?, s)));
+                then.map(|(then, seconds)| Change::between(then, now, seconds)).unwrap_or_default()
             })
             .collect();
         let all_reads: f64 = changes.iter().map(|change| change.reads_per_s).sum();
-        let rows = now.iter().zip(&changes);
-        View {
-            title,
+        let rows = stats.members.iter().zip(&changes);
+        let counters = stats.policy_counters.iter().flatten();
+        TopView {
+            title: title(status),
             warning: warning(status),
             members: rows.map(|(member, change)| row(member, change, all_reads)).collect(),
-            counters: list(&stats["policy_counters"]).iter().map(counter).collect(),
+            counters: counters.map(counter).collect(),
         }
     }
 
-    /// Draws it.
-    pub(super) fn draw(&self, frame: &mut Frame<'_>) {
-        let member_lines = self.members.len() as u16 + 1;
-        let warning_lines = u16::from(self.warning.is_some());
-        let [title, warning, members, counters, help] = Layout::vertical([
-            Constraint::Length(1),
-            Constraint::Length(warning_lines),
-            Constraint::Length(member_lines + 1),
-            Constraint::Min(0),
-            Constraint::Length(1),
-        ])
-        .areas(frame.area());
-        frame.render_widget(Line::from(self.title.as_str()).bold(), title);
-        if let Some(text) = &self.warning {
-            let style = Style::new().fg(Color::Yellow);
-            frame.render_widget(Paragraph::new(text.as_str()).style(style), warning);
+    /// The lines of a frame that fits a terminal of this size. The last line is the help.
+    pub(super) fn frame(&self, size: ScreenSize) -> Vec<ScreenLine> {
+        let width = size.columns;
+        let mut lines = wrapped(&self.title, width, Emphasis::Bold);
+        lines.extend(wrapped(&self.warning, width, Emphasis::Yellow));
+        let columns = member_columns(width);
+        let headings = columns.iter().map(|&(index, width)| (MEMBER_COLUMNS[index].heading, width));
+        lines.push(cells(headings, width, Emphasis::Underlined));
+        for row in &self.members {
+            let texts = columns.iter().map(|&(index, width)| match index {
+                BAR => ("█".repeat((row.share * width as f64).round() as usize), width),
+                index => ((MEMBER_COLUMNS[index].text)(row), width),
+            });
+            lines.push(cells(texts, width, Emphasis::Plain));
         }
-        let heading = Row::new(MEMBER_COLUMNS.map(|(name, _)| name)).underlined();
-        let widths = MEMBER_COLUMNS.map(|(_, width)| Constraint::Length(width));
-        let rows = self.members.iter().cloned().map(Row::new);
-        frame.render_widget(Table::new(rows, widths).header(heading), members);
-        let heading = Row::new(["policy counter", "devid", "value"]).underlined();
-        let widths = [Constraint::Length(30), Constraint::Length(6), Constraint::Length(22)];
-        let rows = self.counters.iter().cloned().map(Row::new);
         if !self.counters.is_empty() {
-            frame.render_widget(Table::new(rows, widths).header(heading), counters);
+            lines.push(ScreenLine { emphasis: Emphasis::Plain, text: String::new() });
+            lines.extend(self.counter_lines(width));
         }
-        let text = "mean: of reads since the last look; p99: of reads since the start; q quits";
-        frame.render_widget(Line::from(text).dim(), help);
+        let room = size.lines.saturating_sub(1);
+        let hidden = lines.len().saturating_sub(room);
+        lines.truncate(room);
+        let blank = || ScreenLine { emphasis: Emphasis::Plain, text: String::new() };
+        lines.resize_with(room, blank);
+        lines.push(help(&columns, hidden, width));
+        lines
+    }
+
+    fn counter_lines(&self, width: usize) -> impl Iterator<Item = ScreenLine> {
+        let headings = ["policy counter", "devid", "value"].map(str::to_owned);
+        let widest = |column: usize| {
+            let texts = self.counters.iter().chain([&headings]);
+            texts.map(|texts| measure_text_width(&texts[column])).max().unwrap_or(0)
+        };
+        let [devid, value] = [widest(1), widest(2)];
+        let name = widest(0).min(width.saturating_sub(devid + value + 2));
+        let heading = cells(
+            headings.clone().into_iter().zip([name, devid, value]),
+            width,
+            Emphasis::Underlined,
+        );
+        let rows = self.counters.iter().map(move |texts| {
+            cells(texts.iter().zip([name, devid, value]), width, Emphasis::Plain)
+        });
+        [heading].into_iter().chain(rows)
     }
 }
 
-/// What a member did between two looks.
+/// What a member did between two samples.
 #[derive(Default)]
 struct Change {
     reads_per_s: f64,
     writes_per_s: f64,
-    /// How long its reads took; `None` if there were none.
+    /// Mean wait of its reads; `None` if there were none.
     mean: Option<Nanos>,
 }
 
 impl Change {
-    fn of(now: &Value, before: Option<(&Value, f64)>) -> Change {
-        let Some((then, seconds)) = before else { return Change::default() };
-        let grown = |key: &str| number(&now[key]).saturating_sub(number(&then[key])) as f64;
-        let total = |look: &Value| {
-            let wait = &look["read_wait"];
-            u128::from(number(&wait["mean_ns"])) * u128::from(number(&wait["count"]))
+    fn between(then: &MemberStatsReport, now: &MemberStatsReport, seconds: f64) -> Change {
+        let total = |stats: &MemberStatsReport| {
+            u128::from(stats.read_wait.mean_ns) * u128::from(stats.read_wait.count)
         };
-        let reads = grown("reads");
+        let grown = |now: u64, then: u64| now.saturating_sub(then) as f64;
+        let reads = grown(now.member.reads, then.member.reads);
         let spent = total(now).saturating_sub(total(then)) as f64;
         Change {
             reads_per_s: reads / seconds,
-            writes_per_s: grown("writes") / seconds,
+            writes_per_s: grown(now.member.writes, then.member.writes) / seconds,
             mean: (reads > 0.0).then(|| Nanos((spent / reads) as u64)),
         }
     }
 }
 
-/// What is not as it should be.
-fn warning(status: &Value) -> Option<String> {
-    if status["health"] != "degraded" {
-        return None;
-    }
-    let rebuilds = list(&status["rebuilds"]).iter().map(|rebuild| {
-        let share = number(&rebuild["recovered_bytes"]) as f64
-            / number(&rebuild["total_bytes"]).max(1) as f64;
-        format!(", devid {} is rebuilt ({:.1} %)", rebuild["devid"], share * 100.0)
-    });
-    Some(format!("degraded{}", rebuilds.collect::<String>()))
-}
-
-fn row(member: &Value, change: &Change, all_reads: f64) -> [String; 9] {
-    let share = if all_reads > 0.0 { change.reads_per_s / all_reads } else { 0.0 };
-    let bar = "█".repeat((share * BAR_COLUMNS).round() as usize);
-    [
-        plain(&member["devid"]),
-        plain(&member["state"]),
-        format!("{:.0}", change.reads_per_s),
-        format!("{:3.0}% {bar}", share * 100.0),
-        format!("{:.0}", change.writes_per_s),
-        plain(&member["in_flight"]),
-        change.mean.map_or("-".to_owned(), short),
-        short(Nanos(number(&member["read_wait"]["p99_ns"]))),
-        plain(&member["errors"]),
+fn title(status: &ServiceStatus) -> Vec<String> {
+    let volume = match (&status.profile, &status.policy) {
+        (Some(profile), Some(policy)) => format!("{profile}, policy {policy}"),
+        _ => "members as separate disks".to_owned(),
+    };
+    let clients = status.connections;
+    vec![
+        format!("{}: {volume}", printable(&status.name)),
+        format!("{clients} {}", if clients == 1 { "client" } else { "clients" }),
+        format!("up {:.0} s", status.uptime_s),
     ]
 }
 
-fn counter(counter: &Value) -> [String; 3] {
-    let devid = if counter["devid"].is_null() { String::new() } else { plain(&counter["devid"]) };
-    [plain(&counter["name"]), devid, plain(&counter["value"])]
+fn warning(status: &ServiceStatus) -> Vec<String> {
+    if status.health != VolumeHealth::Degraded {
+        return Vec::new();
+    }
+    let rebuilds = status.rebuilds.iter().map(|rebuild| {
+        let share = rebuild.recovered_bytes as f64 / rebuild.total_bytes.max(1) as f64;
+        format!("rebuilding devid {} ({:.1} %)", rebuild.devid, share * 100.0)
+    });
+    ["degraded".to_owned()].into_iter().chain(rebuilds).collect()
+}
+
+fn row(stats: &MemberStatsReport, change: &Change, all_reads: f64) -> MemberRow {
+    let member = &stats.member;
+    MemberRow {
+        devid: member.devid.to_string(),
+        state: member.state.name().to_owned(),
+        reads_per_s: format!("{:.0}", change.reads_per_s),
+        share: if all_reads > 0.0 { change.reads_per_s / all_reads } else { 0.0 },
+        writes_per_s: format!("{:.0}", change.writes_per_s),
+        queue: member.in_flight.to_string(),
+        mean: change.mean.map_or("-".to_owned(), short),
+        p99: short(Nanos(stats.read_wait.p99_ns)),
+        errors: member.errors.to_string(),
+    }
+}
+
+fn counter(counter: &PolicyCounter) -> [String; 3] {
+    let devid = counter.devid.map(|devid| devid.to_string()).unwrap_or_default();
+    [printable(&counter.name), devid, counter.value.to_string()]
+}
+
+/// The columns of members that fit, as indices with their widths.
+fn member_columns(width: usize) -> Vec<(usize, usize)> {
+    let chosen = |rank: u8| {
+        let columns = MEMBER_COLUMNS.iter().enumerate();
+        let kept = columns.filter(|(_, column)| column.rank <= rank);
+        kept.map(|(index, column)| (index, column.width)).collect::<Vec<_>>()
+    };
+    let needed = |columns: &[(usize, usize)]| {
+        columns.iter().map(|(_, width)| width).sum::<usize>() + columns.len() - 1
+    };
+    let ranks = (1..=6).rev();
+    let fits = ranks.map(chosen).find(|columns| needed(columns) <= width);
+    let mut columns = fits.unwrap_or_else(|| chosen(1));
+    let spare = width.saturating_sub(needed(&columns));
+    if let Some((_, bar)) = columns.iter_mut().find(|(index, _)| *index == BAR) {
+        *bar = (*bar + spare).min(BAR_COLUMNS_MAX);
+    }
+    columns
+}
+
+/// The last line: what the figures mean and the keys, as far as there is room.
+fn help(columns: &[(usize, usize)], hidden: usize, width: usize) -> ScreenLine {
+    let has = |heading| columns.iter().any(|&(index, _)| MEMBER_COLUMNS[index].heading == heading);
+    let mut parts = Vec::new();
+    if hidden > 0 {
+        parts.push(format!("{hidden} more lines"));
+    }
+    if has("mean") {
+        parts.push("mean: this interval".to_owned());
+    }
+    if has("p99") {
+        parts.push("p99: since start".to_owned());
+    }
+    parts.push("q: quit".to_owned());
+    line(&parts.join("; "), width, Emphasis::Dim)
+}
+
+/// Texts in columns, one blank between them.
+fn cells(
+    texts: impl Iterator<Item = (impl AsRef<str>, usize)>,
+    width: usize,
+    emphasis: Emphasis,
+) -> ScreenLine {
+    let padded = texts.map(|(text, width)| {
+        let text = truncate_str(text.as_ref(), width, "…");
+        let blanks = width.saturating_sub(measure_text_width(&text));
+        format!("{text}{}", " ".repeat(blanks))
+    });
+    line(padded.collect::<Vec<_>>().join(" ").trim_end(), width, emphasis)
+}
+
+/// The parts with commas between them, on as many lines as they need.
+fn wrapped(parts: &[String], width: usize, emphasis: Emphasis) -> Vec<ScreenLine> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(last) if measure_text_width(last) + 2 + measure_text_width(part) <= width => {
+                *last += &format!(", {part}");
+            }
+            _ => lines.push(part.clone()),
+        }
+    }
+    lines.iter().map(|text| line(text, width, emphasis)).collect()
+}
+
+fn line(text: &str, width: usize, emphasis: Emphasis) -> ScreenLine {
+    ScreenLine { emphasis, text: truncate_str(text, width, "…").into_owned() }
+}
+
+/// The text with control characters replaced: a name must not move the cursor.
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:3.0}%", share * 100.0)
 }
 
 /// A time in few columns.
@@ -170,80 +294,133 @@ fn short(time: Nanos) -> String {
     }
 }
 
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
-}
-
-/// A value without the quotes of JSON.
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ratatui::Terminal;
-    use ratatui::backend::TestBackend;
-    use serde_json::json;
+    use mirrorball_io::control::protocol::{
+        MemberReport, Quantiles, RebuildProgress, ReportedState,
+    };
 
-    fn member(devid: u64, state: &str, reads: u64, mean_us: u64) -> Value {
-        json!({
-            "devid": devid, "state": state, "in_flight": 3, "reads": reads, "writes": reads / 10,
-            "errors": 0,
-            "read_wait": { "count": reads, "mean_ns": mean_us * 1000, "p99_ns": 23_456_789 },
-        })
+    fn member(devid: u64, state: ReportedState, reads: u64, mean_us: u64) -> MemberStatsReport {
+        let mean_ns = mean_us * 1000;
+        MemberStatsReport {
+            member: MemberReport {
+                devid,
+                state,
+                recovered_bytes: None,
+                size_bytes: 1 << 30,
+                in_flight: 3,
+                reads,
+                read_bytes: reads << 12,
+                writes: reads / 10,
+                written_bytes: reads / 10 << 12,
+                flushes: 0,
+                errors: 0,
+            },
+            read_wait: Quantiles {
+                count: reads,
+                mean_ns,
+                p99_ns: 23_456_789,
+                ..Quantiles::default()
+            },
+            write_wait: Quantiles::default(),
+            lateness: None,
+        }
     }
 
-    fn draw(view: &View, width: u16, height: u16) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| view.draw(frame)).unwrap();
-        terminal.backend().to_string()
+    fn status() -> ServiceStatus {
+        ServiceStatus {
+            name: "pair".to_owned(),
+            policy: Some("latency-rr".to_owned()),
+            profile: Some("raid1".to_owned()),
+            health: VolumeHealth::Degraded,
+            misplaced: Vec::new(),
+            rebuilds: vec![RebuildProgress { devid: 3, recovered_bytes: 1, total_bytes: 8 }],
+            rebuild_bytes_per_s: None,
+            connections: 2,
+            exports: Vec::new(),
+            backend: "io_uring".to_owned(),
+            uptime_s: 61.4,
+        }
     }
 
-    /// The second member took 400 reads of 2 ms in the two seconds, after 100 of 1 ms before.
-    fn view() -> View {
-        let status = json!({
-            "name": "pair", "policy": "latency-rr", "profile": "raid1", "health": "degraded",
-            "connections": 2, "uptime_s": 61.4,
-            "rebuilds": [{ "devid": 3, "recovered_bytes": 1, "total_bytes": 8 }],
-        });
-        let stats = |first, second, mean| {
-            json!({
-                "members": [
-                    member(1, "in sync", first, 5000),
-                    member(2, "in sync", second, mean),
-                    member(3, "rebuilding", 0, 0),
-                ],
-                "policy_counters": [
-                    { "devid": 1, "name": "checkpoint_wait_ns", "value": 12345 },
-                    { "devid": null, "name": "blocks_read", "value": -7 },
-                ],
-            })
+    /// The second member took 400 reads of 2 ms in the two seconds, after 100 of 1 ms.
+    fn view() -> TopView {
+        let counter =
+            |devid, name: &str, value| PolicyCounter { devid, name: name.to_owned(), value };
+        let stats = |first, second, mean| ServiceStats {
+            members: vec![
+                member(1, ReportedState::InSync, first, 5000),
+                member(2, ReportedState::InSync, second, mean),
+                member(3, ReportedState::Rebuilding, 0, 0),
+            ],
+            policy_counters: Some(vec![
+                counter(Some(1), "checkpoint_wait_ns", 12345),
+                counter(None, "a_counter_with_a_very_long_name_indeed", -7),
+            ]),
         };
-        View::new(&status, Some((&stats(1000, 100, 1000), 2.0)), &stats(2600, 500, 1800))
+        TopView::new(&status(), Some((&stats(1000, 100, 1000), 2.0)), &stats(2600, 500, 1800))
+    }
+
+    /// The frame as text, each line between bars with its emphasis in front.
+    fn draw(view: &TopView, columns: usize, lines: usize) -> String {
+        let frame = view.frame(ScreenSize { columns, lines });
+        assert_eq!(frame.len(), lines);
+        let rows = frame.iter().map(|ScreenLine { emphasis, text }| {
+            let width = measure_text_width(text);
+            assert!(width <= columns, "{width} columns: {text}");
+            assert!(!text.contains(char::is_control), "{text:?}");
+            format!("{emphasis:?}|{text}{}|\n", " ".repeat(columns - width))
+        });
+        rows.collect()
     }
 
     #[test]
-    fn a_volume_is_drawn_in_80_columns_and_24_lines() {
-        insta::assert_snapshot!(draw(&view(), 80, 24));
+    fn frame_at_40_columns() {
+        insta::assert_snapshot!(draw(&view(), 40, 14));
     }
 
     #[test]
-    fn a_small_terminal_shows_what_fits() {
-        let text = draw(&view(), 40, 6);
-        assert!(text.contains("degraded, devid 3") && text.contains("800"), "{text}");
-        draw(&view(), 1, 1);
+    fn frame_at_80_columns() {
+        insta::assert_snapshot!(draw(&view(), 80, 14));
     }
 
     #[test]
-    fn before_the_second_look_there_are_no_rates() {
-        let stats = json!({ "members": [member(1, "in sync", 10, 5)], "policy_counters": null });
-        let view = View::new(&json!({ "name": "disk", "health": "in sync" }), None, &stats);
-        assert_eq!(view.members[0][2..7], ["0", "  0% ", "0", "3", "-"]);
-        assert!(draw(&view, 80, 24).contains("members each on its own"));
+    fn frame_at_100_columns() {
+        insta::assert_snapshot!(draw(&view(), 100, 14));
+    }
+
+    #[test]
+    fn every_size_is_respected() {
+        for columns in (1..130).chain([1000]) {
+            for lines in [1, 2, 3, 6, 50] {
+                draw(&view(), columns, lines);
+            }
+        }
+        assert!(draw(&view(), 40, 6).contains("6 more lines"));
+    }
+
+    #[test]
+    fn names_cannot_move_the_cursor() {
+        let status = ServiceStatus { name: "a\x1b[2Jb\nc".to_owned(), ..status() };
+        let stats = ServiceStats { members: Vec::new(), policy_counters: None };
+        assert!(
+            draw(&TopView::new(&status, None, &stats), 80, 5).contains("a\u{fffd}[2Jb\u{fffd}c")
+        );
+    }
+
+    #[test]
+    fn first_frame_has_no_rates() {
+        let stats = ServiceStats {
+            members: vec![member(1, ReportedState::InSync, 10, 5)],
+            policy_counters: None,
+        };
+        let status = ServiceStatus { policy: None, profile: None, ..status() };
+        let view = TopView::new(&status, None, &stats);
+        let row = &view.members[0];
+        let texts =
+            [&row.reads_per_s, &row.writes_per_s, &row.queue, &row.mean].map(String::as_str);
+        assert_eq!((texts, row.share), (["0", "0", "3", "-"], 0.0));
+        assert!(draw(&view, 80, 24).contains("members as separate disks"));
     }
 }

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as it takes to hand out metrics: one request a connection, without a body.
+//! The part of HTTP/1.1 that fetching metrics needs: one request a connection, without a body.
 //!
 //! Source: RFC 9110 and RFC 9112; the type of the contents is that of OpenMetrics 1.0.
 
@@ -7,7 +7,7 @@ use super::{Control, ServiceParts, metrics};
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT_TYPE: &str = "text/plain; charset=utf-8";
 
-/// The reply to a request, of which the head is given.
+/// The reply to a request with this head.
 pub(super) fn reply(control: &Control, head: &str, parts: &ServiceParts<'_>) -> String {
     let line = head.lines().next().unwrap_or_default();
     let words: Vec<&str> = line.split(' ').collect();
@@ -15,9 +15,9 @@ pub(super) fn reply(control: &Control, head: &str, parts: &ServiceParts<'_>) -> 
         ["GET", "/metrics", _] => ("200 OK", METRICS_TYPE, metrics::text(control, parts)),
         ["GET", _, _] => ("404 Not Found", TEXT_TYPE, "metrics are at /metrics\n".to_owned()),
         [_, _, version] if version.starts_with("HTTP/") => {
-            ("405 Method Not Allowed", TEXT_TYPE, "metrics are there to GET\n".to_owned())
+            ("405 Method Not Allowed", TEXT_TYPE, "only GET is supported\n".to_owned())
         }
-        _ => ("400 Bad Request", TEXT_TYPE, "that is no HTTP/1.1\n".to_owned()),
+        _ => ("400 Bad Request", TEXT_TYPE, "not an HTTP/1.1 request\n".to_owned()),
     };
     format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\

@@ -1,17 +1,18 @@
 //! The metrics of a service, as Prometheus reads them.
 //!
-//! They are made of the executor's books at every fetch: nothing is counted twice, and a service
-//! that nobody watches pays nothing. Everything of a member has its `devid` as a label.
+//! They are computed from the statistics of the executor when they are fetched, so they cost nothing
+//! in between. Metrics of a member have its `devid` as a label.
 //!
-//! Waits are in the time of the models, as in `ctl stats`; lateness is in real time.
+//! Waits are in the time of the disk models, as in `ctl stats`; lateness is in real time.
 //!
 //! Source of the format: OpenMetrics 1.0, through the crate `prometheus-client`.
 
-use super::answer::state;
+use super::protocol::ReportedState;
+use super::respond::state;
 use super::{Control, ServiceParts};
 use crate::executor::{Executor, MemberStats};
 use mirrorball_core::histogram::{Histogram, bin_middle};
-use mirrorball_core::member::{MemberConfig, MemberState};
+use mirrorball_core::member::MemberConfig;
 use mirrorball_core::units::Nanos;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -20,7 +21,7 @@ use prometheus_client::registry::Registry;
 use std::fmt::Error;
 
 /// Upper bounds of the buckets of histograms: 1, 2, 5 in each decade, from a fast SSD to a disk
-/// that gave up.
+/// whose commands time out.
 const BOUNDS: [Nanos; 19] = [
     Nanos::from_micros(10),
     Nanos::from_micros(20),
@@ -43,9 +44,6 @@ const BOUNDS: [Nanos; 19] = [
     Nanos::from_secs(10),
 ];
 
-/// The states that a member may be in, by the names that `ctl` gives them.
-const STATES: [&str; 3] = ["in sync", "rebuilding", "failed"];
-
 /// A value with its labels.
 type Sample = (Vec<(&'static str, String)>, Value);
 
@@ -66,14 +64,14 @@ struct Family {
     samples: Vec<Sample>,
 }
 
-/// How a metric is found in the books of a member; what it is follows from that.
+/// How a metric is read from the statistics of a member; its type follows from that.
 enum Find {
     Counter(fn(&MemberStats) -> u64),
     Gauge(fn(&MemberStats) -> u32),
     Histogram(fn(&MemberStats) -> &Histogram),
 }
 
-/// What is known of each member: name, help, and how to find it.
+/// Metrics of each member: name, help, and how to read it.
 const OF_MEMBER: [(&str, &str, Find); 9] = [
     ("member_reads", "Reads that ended well", Find::Counter(|stats| stats.reads)),
     ("member_read_bytes", "Bytes of those reads", Find::Counter(|stats| stats.read_bytes)),
@@ -122,7 +120,7 @@ pub(super) fn text(control: &Control, parts: &ServiceParts<'_>) -> String {
     registry.register_collector(Box::new(Families(families(control, parts))));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)
-        .expect("a string takes whatever is written");
+        .expect("writing to a string does not fail");
     text
 }
 
@@ -164,21 +162,17 @@ fn devid(config: &MemberConfig) -> Vec<(&'static str, String)> {
     vec![("devid", config.devid.to_string())]
 }
 
-/// A sample for each state that a member may be in.
+/// A sample for each state.
 fn states(executor: &Executor, (config, _): (&MemberConfig, &MemberStats)) -> [Sample; 3] {
-    let now = match state(executor, config) {
-        MemberState::InSync => 0,
-        MemberState::Rebuilding { .. } => 1,
-        MemberState::Failed => 2,
-    };
-    [0, 1, 2].map(|index| {
+    let current = ReportedState::from(state(executor, config));
+    ReportedState::ALL.map(|state| {
         let mut labels = devid(config);
-        labels.push(("state", STATES[index].to_owned()));
-        (labels, Value::Gauge(i64::from(index == now)))
+        labels.push(("state", state.name().to_owned()));
+        (labels, Value::Gauge(i64::from(state == current)))
     })
 }
 
-/// The buckets of a histogram: each bin of it lies in one, by its middle.
+/// The buckets of a histogram. The middle of a bin decides to which bucket it belongs.
 fn histogram(histogram: &Histogram) -> Value {
     let seconds = |nanos: Nanos| nanos.0 as f64 / 1e9;
     let mut buckets: Vec<(f64, u64)> = BOUNDS.iter().map(|&bound| (seconds(bound), 0)).collect();
@@ -224,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_latency_is_in_the_bucket_that_it_does_not_exceed() {
+    fn times_are_in_the_first_bucket_whose_bound_they_do_not_exceed() {
         let mut waits = Histogram::default();
         for micros in [1, 9, 11, 800, 30_000_000] {
             waits.record(Nanos::from_micros(micros));

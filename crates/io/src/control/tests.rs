@@ -1,5 +1,6 @@
-//! Questions and answers through a real socket, and a policy changed under load.
+//! Requests and responses through a real socket.
 
+use super::protocol::*;
 use super::*;
 use crate::address::ListenAddress;
 use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
@@ -8,9 +9,12 @@ use crate::export::nbd::server::ConnectionsMax;
 use crate::service::Service;
 use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::ArrayFile;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 fn service(path: PathBuf, metrics: TcpListener) -> Service {
@@ -41,8 +45,21 @@ fn service(path: PathBuf, metrics: TcpListener) -> Service {
     service
 }
 
-fn answer(path: &Path, line: &str) -> Value {
-    serde_json::from_str(&ask(path, line).unwrap()).unwrap()
+/// The answer of the service to a request.
+fn answer<T: DeserializeOwned>(path: &Path, request: ControlRequest) -> T {
+    ask(path, &request).unwrap()
+}
+
+/// The error of the service for a request.
+fn refused(path: &Path, request: ControlRequest) -> RequestError {
+    match ask::<Value>(path, &request) {
+        Err(AskError::Refused(error)) => error,
+        other => panic!("{request:?}: {other:?}"),
+    }
+}
+
+fn set_policy(name: &str) -> ControlRequest {
+    ControlRequest::SetPolicy { name: name.to_owned() }
 }
 
 /// Starts a service in a thread of its own; its control socket, and where its metrics are.
@@ -70,10 +87,11 @@ fn fetch(place: SocketAddr, lines: &str) -> String {
 }
 
 #[test]
-fn metrics_are_fetched_and_nothing_else_is() {
+fn metrics_are_served_over_http() {
     let folder = tempfile::tempdir().unwrap();
     let (path, place) = start(&folder);
-    assert_eq!(answer(&path, "policy kakra/latency-rr")["answer"], "kakra/latency-rr");
+    let name: String = answer(&path, set_policy("kakra/latency-rr"));
+    assert_eq!(name, "kakra/latency-rr");
     let text = fetch(place, "GET /metrics HTTP/1.1\r\nHost: localhost");
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
@@ -97,9 +115,9 @@ fn metrics_are_fetched_and_nothing_else_is() {
     }
 }
 
-/// Every metric that the dashboard in the book draws is one that is served.
+/// Every metric that the dashboard in `docs/` draws is served.
 #[test]
-fn the_dashboard_draws_what_there_is() {
+fn dashboard_metrics_are_served() {
     let folder = tempfile::tempdir().unwrap();
     let (_, place) = start(&folder);
     let text = fetch(place, "GET /metrics HTTP/1.1");
@@ -122,33 +140,63 @@ fn the_dashboard_draws_what_there_is() {
 }
 
 #[test]
-fn questions_are_answered_and_nonsense_is_refused() {
+fn requests_are_answered() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _) = start(&folder);
-    let status = &answer(&path, "status")["answer"];
-    assert_eq!((&status["health"], &status["policy"]), (&"in sync".into(), &"pid".into()));
-    assert_eq!(status["exports"][0]["name"], "pair");
-    assert_eq!(answer(&path, "members")["answer"][1]["devid"], 2);
-    assert_eq!(answer(&path, "stats")["answer"]["members"][0]["read_wait"]["count"], 0);
-    assert_eq!(answer(&path, "policy round-robin:256K")["answer"], "round-robin:256K");
-    assert_eq!(answer(&path, "policy")["answer"], "round-robin:256K");
-    for (line, part) in [
-        ("policy latncy-rr", "latency-rr"),
-        ("policy devid:9", "9"),
-        ("", "not understood"),
-        ("rebuild 1", "devid 1 is in sync"),
-        ("rebuild 9 50M", "no member with devid 9"),
-        ("rebuild x", "`x` is no devid"),
-        ("rebuild 1 fast", "fast"),
-        ("rebuild 1 0", "never be done"),
-        ("members all", "not understood"),
+    let status: ServiceStatus = answer(&path, ControlRequest::Status);
+    assert_eq!((status.health, status.policy.as_deref()), (VolumeHealth::InSync, Some("pid")));
+    assert_eq!(
+        (status.exports[0].name.as_str(), status.exports[0].is),
+        ("pair", ExportKind::Volume)
+    );
+    let members: Vec<MemberReport> = answer(&path, ControlRequest::Members);
+    assert_eq!((members[1].devid, members[1].state), (2, ReportedState::InSync));
+    let stats: ServiceStats = answer(&path, ControlRequest::Stats { reset: true });
+    assert_eq!(stats.members[0].read_wait.count, 0);
+    let name: String = answer(&path, set_policy("round-robin:256K"));
+    assert_eq!(name, "round-robin:256K");
+    assert_eq!(answer::<String>(&path, ControlRequest::Policy), "round-robin:256K");
+}
+
+#[test]
+fn bad_requests_are_refused_and_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = start(&folder);
+    let rebuild = |devid, rate_bytes_per_s| ControlRequest::Rebuild { devid, rate_bytes_per_s };
+    for (request, kind, part) in [
+        (set_policy("latncy-rr"), RequestErrorKind::Policy, "latency-rr"),
+        (set_policy("devid:9"), RequestErrorKind::Policy, "9"),
+        (rebuild(1, None), RequestErrorKind::Refused, "devid 1 is in sync"),
+        (rebuild(9, Some(50 << 20)), RequestErrorKind::Refused, "no member with devid 9"),
+        (rebuild(1, Some(0)), RequestErrorKind::Refused, "greater than zero"),
     ] {
-        let error = answer(&path, line)["error"].as_str().unwrap().to_owned();
+        let error = refused(&path, request.clone());
+        assert_eq!(error.kind, kind, "{request:?}: {error}");
+        assert!(error.error.contains(part), "{request:?}: {error}");
+    }
+    for (line, part) in [
+        ("", "malformed request: EOF"),
+        ("status", "malformed request"),
+        ("{}", "missing field `request`"),
+        (r#"{"request":"reboot"}"#, "unknown variant `reboot`, expected one of `status`"),
+        (r#"{"request":"rebuild","devid":"two"}"#, "invalid type"),
+    ] {
+        let response: Value = serde_json::from_str(&exchange(&path, line).unwrap()).unwrap();
+        assert_eq!(response["kind"], "malformed", "{line}");
+        let error = response["error"].as_str().unwrap();
         assert!(error.contains(part), "{line}: {error}");
     }
-    assert_eq!(answer(&path, "policy")["answer"], "round-robin:256K", "nothing was changed");
-    let mut rude = UnixStream::connect(&path).unwrap();
-    rude.write_all(&[b'x'; 5000]).unwrap();
-    assert_eq!(rude.read_to_end(&mut Vec::new()).unwrap_or(0), 0, "a line without an end");
-    assert_eq!(answer(&path, "policy")["answer"], "round-robin:256K");
+    let mut endless = UnixStream::connect(&path).unwrap();
+    endless.write_all(&[b'x'; 5000]).unwrap();
+    assert_eq!(endless.read_to_end(&mut Vec::new()).unwrap_or(0), 0, "a line without an end");
+    assert_eq!(answer::<String>(&path, ControlRequest::Policy), "pid");
+}
+
+#[test]
+fn a_missing_service_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none");
+    let error = ask::<String>(&path, &ControlRequest::Policy).unwrap_err().to_string();
+    assert!(error.starts_with("cannot connect to control socket `"), "{error}");
+    assert!(error.ends_with("Is `serve` or `emulate` running?"), "{error}");
 }

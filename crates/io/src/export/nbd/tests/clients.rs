@@ -3,7 +3,8 @@
 use crate::address::ListenAddress;
 use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
 use crate::clock::Speed;
-use crate::control::{Control, Endpoint, Protocol, ask};
+use crate::control::protocol::{ControlRequest, MemberReport, ServiceStatus, ask};
+use crate::control::{Control, Endpoint, Protocol};
 use crate::driver::BackendKind;
 use crate::export::nbd::handshake::greeting;
 use crate::export::nbd::server::{ConnectionsMax, Server};
@@ -64,18 +65,17 @@ impl Place {
         Client { socket }
     }
 
-    /// How many I/Os of a kind, as `ctl members` calls it, the disk has seen.
-    fn seen(&self, kind: &str) -> u64 {
-        let text = ask(&self.folder.path().join("nbd.control"), "members").unwrap();
-        let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
-        answer["answer"][0][kind].as_u64().unwrap()
+    /// The state and counters of the disk.
+    fn disk(&self) -> MemberReport {
+        let path = self.folder.path().join("nbd.control");
+        let mut members: Vec<MemberReport> = ask(&path, &ControlRequest::Members).unwrap();
+        members.swap_remove(0)
     }
 
-    /// How many clients are connected, as `ctl status` tells.
-    fn connections(&self) -> u64 {
-        let text = ask(&self.folder.path().join("nbd.control"), "status").unwrap();
-        let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
-        answer["answer"]["connections"].as_u64().unwrap()
+    /// Number of clients that are connected.
+    fn connections(&self) -> usize {
+        let path = self.folder.path().join("nbd.control");
+        ask::<ServiceStatus>(&path, &ControlRequest::Status).unwrap().connections
     }
 
     /// Ends the service, which must end in good order.
@@ -178,11 +178,11 @@ fn requests_are_served_by_either_backend() {
         let data: Vec<u8> = (0..1 << 20).map(|index| (index % 251) as u8).collect();
         assert_eq!(client.write(4096, &data), 0, "longer than what is received at once");
         assert!(client.read(4096, 1 << 20) == data);
-        assert_eq!(place.seen("flushes"), 0, "nobody asked for one");
+        assert_eq!(place.disk().flushes, 0, "nobody asked for one");
         for (kind, flushes) in [(request::FLUSH, 1), (request::TRIM, 2)] {
             client.send(kind, request::FLAG_FUA, 4096, 4096, &[]);
             assert_eq!(client.simple(), 0);
-            assert_eq!(place.seen("flushes"), flushes, "what is to be durable is flushed");
+            assert_eq!(place.disk().flushes, flushes, "what is to be durable is flushed");
         }
         assert!(client.read(4096, 4096).iter().all(|&byte| byte == 0), "trimmed");
         client.send(request::WRITE_ZEROES, request::FLAG_FUA, 0, 3 << 20, &[]);
@@ -307,13 +307,13 @@ fn a_client_that_takes_no_answers_is_not_asked_for_more_questions() {
         let mut greedy = place.client(false);
         greedy.socket.set_nonblocking(true).unwrap();
         let requests = request_bytes(request::READ, 0, 0, length).repeat(1024);
-        let (before, mut taken) = (place.seen("reads"), 0);
+        let (before, mut taken) = (place.disk().reads, 0);
         for _ in 0..200 {
             taken += greedy.socket.write(&requests[taken..]).unwrap_or(0);
             assert_eq!(good.read(0, 4096).len(), 4096);
         }
         // What its socket holds is sent, and so much more is kept.
-        let answered = place.seen("reads") - before - 200;
+        let answered = place.disk().reads - before - 200;
         assert!((least..2 * least + 256).contains(&answered), "{answered} of {length} bytes");
     }
     place.stop();

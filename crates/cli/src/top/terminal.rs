@@ -1,0 +1,155 @@
+//! The terminal of `mirrorball top`: raw mode, the alternate screen, frames and keys.
+//!
+//! Few terminals that are in use lack the control sequences used here (ECMA-48, and the alternate
+//! screen of xterm), so no terminal library is needed.
+//!
+//! Non-goals: mouse, colours beyond bold, underlined, dim and yellow, Windows.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, read};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use std::io::{self, Stdin, Write, stdin, stdout};
+use std::time::Duration;
+
+/// Switches to the alternate screen and hides the cursor.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+/// Shows the cursor and switches back.
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+/// ScreenSize to assume where the terminal reports none, as a serial line does.
+const DEFAULT_SIZE: ScreenSize = ScreenSize { columns: 80, lines: 24 };
+
+/// The size of a terminal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ScreenSize {
+    pub(super) columns: usize,
+    pub(super) lines: usize,
+}
+
+/// How a line is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Emphasis {
+    Plain,
+    Bold,
+    Dim,
+    Underlined,
+    Yellow,
+}
+
+impl Emphasis {
+    /// The parameter of the control sequence "select graphic rendition".
+    fn code(self) -> u8 {
+        match self {
+            Emphasis::Plain => 0,
+            Emphasis::Bold => 1,
+            Emphasis::Dim => 2,
+            Emphasis::Underlined => 4,
+            Emphasis::Yellow => 33,
+        }
+    }
+}
+
+/// A line of a frame. It has no control characters and is no wider than the terminal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ScreenLine {
+    pub(super) emphasis: Emphasis,
+    pub(super) text: String,
+}
+
+/// The terminal in raw mode. Dropped, it is restored.
+pub(super) struct Terminal {
+    input: Stdin,
+    saved: Termios,
+}
+
+impl Terminal {
+    /// Takes over the terminal at stdin and stdout.
+    ///
+    /// # Errors
+    /// If stdin is not a terminal, or stdout cannot be written.
+    pub(super) fn take() -> io::Result<Terminal> {
+        let input = stdin();
+        let saved = tcgetattr(&input)?;
+        let mut raw = saved.clone();
+        raw.make_raw();
+        tcsetattr(&input, OptionalActions::Now, &raw)?;
+        let terminal = Terminal { input, saved };
+        write(ENTER)?;
+        Ok(terminal)
+    }
+
+    /// Returns the current size.
+    pub(super) fn size(&self) -> ScreenSize {
+        match tcgetwinsize(&self.input) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+                ScreenSize { columns: size.ws_col.into(), lines: size.ws_row.into() }
+            }
+            _ => DEFAULT_SIZE,
+        }
+    }
+
+    /// Shows a frame from the top left corner and clears the rest.
+    ///
+    /// # Errors
+    /// If stdout cannot be written.
+    pub(super) fn draw(&self, frame: &[ScreenLine]) -> io::Result<()> {
+        write(&paint(frame))
+    }
+
+    /// Waits up to `timeout` for input, and returns the bytes of the key or keys, if any.
+    ///
+    /// # Errors
+    /// If stdin cannot be read or is at its end.
+    pub(super) fn read_keys(&self, timeout: Duration) -> io::Result<Vec<u8>> {
+        let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+        let mut fds = [PollFd::new(&self.input, PollFlags::IN)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(0) | Err(Errno::INTR) => return Ok(Vec::new()),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut bytes = [0; 64];
+        match read(&self.input, &mut bytes) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => Ok(bytes[..count].to_vec()),
+            Err(Errno::INTR | Errno::AGAIN) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Nothing can be done about a terminal that is gone.
+        let _ = write(LEAVE);
+        let _ = tcsetattr(&self.input, OptionalActions::Now, &self.saved);
+    }
+}
+
+/// The bytes that show a frame. The last line has no line feed, so that nothing scrolls.
+fn paint(frame: &[ScreenLine]) -> String {
+    let mut bytes = String::from("\x1b[H");
+    for (index, ScreenLine { emphasis, text }) in frame.iter().enumerate() {
+        let begin = if index == 0 { "" } else { "\r\n" };
+        bytes += &format!("{begin}\x1b[{}m{text}\x1b[0m\x1b[K", emphasis.code());
+    }
+    bytes + "\x1b[J"
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut output = stdout().lock();
+    output.write_all(text.as_bytes())?;
+    output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_drawn_from_the_corner_and_does_not_scroll() {
+        let line = |emphasis, text: &str| ScreenLine { emphasis, text: text.to_owned() };
+        let text = paint(&[line(Emphasis::Bold, "title"), line(Emphasis::Plain, "row")]);
+        assert_eq!(text, "\x1b[H\x1b[1mtitle\x1b[0m\x1b[K\r\n\x1b[0mrow\x1b[0m\x1b[K\x1b[J");
+        assert_eq!(paint(&[]), "\x1b[H\x1b[J");
+    }
+}

@@ -1,0 +1,371 @@
+//! Requests and responses of the control socket, as the server and its clients share them.
+//!
+//! A client connects, sends a [`ControlRequest`] as one line of JSON, and reads one line of JSON: a
+//! [`ControlResponse`]. Then the server closes the connection.
+//!
+//! ```text
+//! {"request":"rebuild","devid":2,"rate_bytes_per_s":50000000}
+//! {"answer":"devid 2 is being rebuilt"}
+//! {"error":"there is no member with devid 9","kind":"refused"}
+//! ```
+//!
+//! Both sides ignore fields that they do not know, so fields may be added. Times are nanoseconds
+//! and sizes bytes, as the names of the fields say.
+
+use mirrorball_core::member::MemberState;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// A request to a running service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "kebab-case")]
+pub enum ControlRequest {
+    /// What is served, and its health; answered with [`ServiceStatus`].
+    Status,
+    /// The state and counters of all members; answered with a list of [`MemberReport`].
+    Members,
+    /// Counters, times and policy counters; answered with [`ServiceStats`].
+    Stats {
+        /// Clears all times after they were read. Counters go on.
+        #[serde(default)]
+        reset: bool,
+    },
+    /// The name of the policy; answered with a string.
+    Policy,
+    /// Uses another policy from the next read on; answered with its name.
+    SetPolicy {
+        /// Its name, as `mirrorball policies` lists it, with parameters.
+        name: String,
+    },
+    /// Rebuilds a member from its mirrors; answered with a string that says what was done.
+    Rebuild {
+        /// The member.
+        devid: u64,
+        /// Rate limit; none if missing. It applies to rebuilds that already run, too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate_bytes_per_s: Option<u64>,
+    },
+}
+
+/// The response to a request: `{"answer": …}` or `{"error": "…", "kind": "…"}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ControlResponse<T> {
+    /// The request was carried out.
+    Done {
+        /// Its result.
+        answer: T,
+    },
+    /// The request failed.
+    Failed(RequestError),
+}
+
+impl<T> From<Result<T, RequestError>> for ControlResponse<T> {
+    fn from(result: Result<T, RequestError>) -> ControlResponse<T> {
+        match result {
+            Ok(answer) => ControlResponse::Done { answer },
+            Err(error) => ControlResponse::Failed(error),
+        }
+    }
+}
+
+/// Why a service did not carry out a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{error}")]
+pub struct RequestError {
+    /// The message for the user.
+    pub error: String,
+    /// What kind of error it is, for programs.
+    #[serde(default)]
+    pub kind: RequestErrorKind,
+}
+
+/// The kinds of [`RequestError`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequestErrorKind {
+    /// The line is not a request that this version supports.
+    Malformed,
+    /// The members are served without a volume, so there is no policy.
+    NoVolume,
+    /// The name or the parameters of a policy are wrong.
+    Policy,
+    /// The service cannot do it in its present state.
+    Refused,
+    /// A kind that this version does not list.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+/// Whether all members of a volume are in sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VolumeHealth {
+    /// All are.
+    #[serde(rename = "in sync")]
+    InSync,
+    /// At least one is rebuilding or failed.
+    #[serde(rename = "degraded")]
+    Degraded,
+}
+
+/// What is served, and its health.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServiceStatus {
+    /// Name of the array.
+    pub name: String,
+    /// Policy of the volume; `None` if each member is served as a disk.
+    pub policy: Option<String>,
+    /// Profile of the volume.
+    pub profile: Option<String>,
+    /// Whether all members are in sync.
+    pub health: VolumeHealth,
+    /// Members whose file or device is no longer at their path.
+    #[serde(default)]
+    pub misplaced: Vec<Misplaced>,
+    /// Members that are being rebuilt.
+    #[serde(default)]
+    pub rebuilds: Vec<RebuildProgress>,
+    /// Rate limit of rebuilds.
+    pub rebuild_bytes_per_s: Option<u64>,
+    /// Number of NBD clients that are connected.
+    pub connections: usize,
+    /// What clients can attach to.
+    pub exports: Vec<ExportSummary>,
+    /// I/O backend.
+    pub backend: String,
+    /// Seconds since the service started.
+    pub uptime_s: f64,
+}
+
+/// A member that works although its file or device is no longer at its path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Misplaced {
+    /// The member.
+    pub devid: u64,
+    /// What is at its path: "another file" or "nothing".
+    pub at_path: String,
+}
+
+/// How far the rebuild of a member is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RebuildProgress {
+    /// The member.
+    pub devid: u64,
+    /// Bytes that are in sync again.
+    pub recovered_bytes: u64,
+    /// Bytes to rebuild in all.
+    pub total_bytes: u64,
+}
+
+/// A volume or member that clients can attach to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportSummary {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Whether it is the volume or a member.
+    pub is: ExportKind,
+}
+
+/// What an export is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExportKind {
+    /// The volume.
+    Volume,
+    /// One member.
+    Member,
+}
+
+/// The state of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReportedState {
+    /// It has current data everywhere.
+    #[serde(rename = "in sync")]
+    InSync,
+    /// Its data are current up to its recovery offset.
+    #[serde(rename = "rebuilding")]
+    Rebuilding,
+    /// It is not used.
+    #[serde(rename = "failed")]
+    Failed,
+}
+
+impl ReportedState {
+    /// All states, in the order of the metric `member_state`.
+    pub const ALL: [ReportedState; 3] =
+        [ReportedState::InSync, ReportedState::Rebuilding, ReportedState::Failed];
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReportedState::InSync => "in sync",
+            ReportedState::Rebuilding => "rebuilding",
+            ReportedState::Failed => "failed",
+        }
+    }
+}
+
+impl From<MemberState> for ReportedState {
+    fn from(state: MemberState) -> ReportedState {
+        match state {
+            MemberState::InSync => ReportedState::InSync,
+            MemberState::Rebuilding { .. } => ReportedState::Rebuilding,
+            MemberState::Failed => ReportedState::Failed,
+        }
+    }
+}
+
+/// State and counters of a member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberReport {
+    /// Its devid.
+    pub devid: u64,
+    /// Its state.
+    pub state: ReportedState,
+    /// Bytes that are in sync, while it is being rebuilt.
+    pub recovered_bytes: Option<u64>,
+    /// Its size.
+    pub size_bytes: u64,
+    /// I/Os submitted and not completed.
+    pub in_flight: u32,
+    /// Reads that succeeded.
+    pub reads: u64,
+    /// Bytes of those reads.
+    pub read_bytes: u64,
+    /// Writes that succeeded.
+    pub writes: u64,
+    /// Bytes of those writes.
+    pub written_bytes: u64,
+    /// Flushes that succeeded.
+    pub flushes: u64,
+    /// I/Os that failed.
+    pub errors: u64,
+}
+
+/// Counters and times of all members, and the counters of the policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceStats {
+    /// The members.
+    pub members: Vec<MemberStatsReport>,
+    /// Counters of the policy; `None` without a volume.
+    pub policy_counters: Option<Vec<PolicyCounter>>,
+}
+
+/// Counters and times of a member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberStatsReport {
+    /// Its state and counters.
+    #[serde(flatten)]
+    pub member: MemberReport,
+    /// Completion minus submission of reads.
+    pub read_wait: Quantiles,
+    /// Completion minus submission of writes.
+    pub write_wait: Quantiles,
+    /// How much later than the model said I/Os completed; for emulated members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<LatenessReport>,
+}
+
+/// Mean, quantiles and maximum of times.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Quantiles {
+    pub count: u64,
+    pub mean_ns: u64,
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub p99_9_ns: u64,
+    /// `None` if nothing was measured.
+    pub max_ns: Option<u64>,
+}
+
+/// Lateness of an emulated member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatenessReport {
+    /// The times.
+    #[serde(flatten)]
+    pub times: Quantiles,
+    /// The largest p99 at which figures are accepted.
+    pub bound_p99_ns: u64,
+    /// Whether the p99 is within the bound.
+    pub within_bound: bool,
+}
+
+/// A counter of the policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyCounter {
+    /// The member that it is about; `None` if it is about the volume.
+    pub devid: Option<u64>,
+    /// Its name, as the policy defines it.
+    pub name: String,
+    /// Its value.
+    pub value: i64,
+}
+
+/// Why a service gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// There is no connection, or it broke.
+    #[error(
+        "cannot connect to control socket `{}`: {error}. Is `serve` or `emulate` running?",
+        path.display()
+    )]
+    Connection {
+        /// The control socket.
+        path: PathBuf,
+        /// What the system reported.
+        error: io::Error,
+    },
+    /// The response is not one of this protocol.
+    #[error("`{}` is not a control socket of this version: {error}", path.display())]
+    Malformed {
+        /// The control socket.
+        path: PathBuf,
+        /// What is wrong with the response.
+        error: serde_json::Error,
+    },
+    /// The service did not carry out the request.
+    #[error(transparent)]
+    Refused(#[from] RequestError),
+}
+
+/// Sends a request to the service whose control socket is at `path`, and returns its answer.
+///
+/// # Errors
+/// If there is no service, or it does not carry out the request.
+pub fn ask<T: DeserializeOwned>(path: &Path, request: &ControlRequest) -> Result<T, AskError> {
+    let malformed = |error| AskError::Malformed { path: path.to_owned(), error };
+    let line = serde_json::to_string(request).map_err(malformed)?;
+    let text = exchange(path, &line)
+        .map_err(|error| AskError::Connection { path: path.to_owned(), error })?;
+    // The answer in a second step: its errors then say which field is wrong.
+    match serde_json::from_str::<ControlResponse<Value>>(&text).map_err(malformed)? {
+        ControlResponse::Done { answer } => serde_json::from_value(answer).map_err(malformed),
+        ControlResponse::Failed(error) => Err(error.into()),
+    }
+}
+
+/// Sends a line and returns the line that comes back.
+pub(super) fn exchange(path: &Path, line: &str) -> io::Result<String> {
+    let mut socket = UnixStream::connect(path)?;
+    socket.write_all(format!("{line}\n").as_bytes())?;
+    let mut text = String::new();
+    socket.read_to_string(&mut text)?;
+    if text.is_empty() {
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "the service closed the connection without a response",
+        ));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests;

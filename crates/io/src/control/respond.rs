@@ -1,0 +1,223 @@
+//! Responses to the requests of the control socket.
+
+use super::protocol::{
+    ControlRequest, ControlResponse, ExportKind, ExportSummary, LatenessReport, MemberReport,
+    MemberStatsReport, Misplaced, PolicyCounter, Quantiles, RebuildProgress, ReportedState,
+    RequestError, RequestErrorKind, ServiceStats, ServiceStatus, VolumeHealth,
+};
+use super::{Control, ServiceParts};
+use crate::executor::{Executor, MemberStats, Target};
+use crate::lateness::Lateness;
+use crate::rebuild::{RebuildError, RebuildRequest, RebuildStart};
+use crate::reopen::PathState;
+use mirrorball_core::histogram::Histogram;
+use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
+use mirrorball_core::policies::Spec;
+use serde::Serialize;
+
+/// Carries out the request in a line; `None` if its response follows later.
+pub(super) fn respond(
+    control: &mut Control,
+    client: u32,
+    line: &str,
+    parts: &mut ServiceParts<'_>,
+) -> Option<String> {
+    let request = match serde_json::from_str(line) {
+        Ok(request) => request,
+        Err(error) => {
+            let message = format!("malformed request: {error}");
+            return Some(failed(RequestErrorKind::Malformed, message));
+        }
+    };
+    Some(match request {
+        ControlRequest::Status => encode(Ok(status(control, parts))),
+        ControlRequest::Members => encode(Ok(members(parts.executor))),
+        ControlRequest::Stats { reset } => {
+            let stats = stats(parts.executor);
+            if reset {
+                parts.executor.forget_times();
+            }
+            encode(Ok(stats))
+        }
+        ControlRequest::Policy => encode(control.policy.clone().ok_or_else(no_volume)),
+        ControlRequest::SetPolicy { name } => encode(set_policy(control, name, parts.executor)),
+        ControlRequest::Rebuild { rate_bytes_per_s: Some(0), .. } => {
+            let message = "the rate limit of a rebuild must be greater than zero";
+            failed(RequestErrorKind::Refused, message.to_owned())
+        }
+        ControlRequest::Rebuild { devid, rate_bytes_per_s } => {
+            let request = RebuildRequest { devid, rate: rate_bytes_per_s, client };
+            match parts.rebuild.begin(request, parts.executor) {
+                Ok(RebuildStart::Opening) => return None,
+                Ok(RebuildStart::Started) => encode(Ok("the member is being rebuilt")),
+                Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
+            }
+        }
+    })
+}
+
+/// The response to a rebuild whose member had to be opened first: the notes of opening it, or why
+/// it failed.
+pub(super) fn rebuild_opened(result: Result<Vec<String>, RebuildError>) -> String {
+    match result {
+        Ok(notes) => {
+            let notes = notes.iter().map(|note| format!("; {note}")).collect::<String>();
+            encode(Ok(format!("the member was opened again and is being rebuilt{notes}")))
+        }
+        Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
+    }
+}
+
+fn failed(kind: RequestErrorKind, error: String) -> String {
+    encode::<()>(Err(RequestError { error, kind }))
+}
+
+fn no_volume() -> RequestError {
+    let error = "the members are served as separate disks: there is no policy".to_owned();
+    RequestError { error, kind: RequestErrorKind::NoVolume }
+}
+
+/// The line that carries a response.
+fn encode<T: Serialize>(result: Result<T, RequestError>) -> String {
+    let json = serde_json::to_string(&ControlResponse::from(result));
+    json.expect("responses have keys that are strings") + "\n"
+}
+
+fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
+    let ServiceParts { executor, server, rebuild } = parts;
+    let mut states = executor.members().map(|(config, _)| state(executor, config));
+    let exports = server.exports().iter().map(|export| ExportSummary {
+        name: export.name.clone(),
+        size_bytes: export.size_bytes,
+        is: match export.target {
+            Target::Volume => ExportKind::Volume,
+            Target::Member(_) => ExportKind::Member,
+        },
+    });
+    ServiceStatus {
+        name: control.name.clone(),
+        policy: control.policy.clone(),
+        profile: executor.volume().map(|volume| volume.map().profile().name().to_owned()),
+        health: match states.all(|state| state == MemberState::InSync) {
+            true => VolumeHealth::InSync,
+            false => VolumeHealth::Degraded,
+        },
+        misplaced: misplaced(parts),
+        rebuilds: rebuilds(executor),
+        rebuild_bytes_per_s: rebuild.rate(),
+        connections: server.connections(),
+        exports: exports.collect(),
+        backend: executor.driver.backend().to_string(),
+        uptime_s: executor.driver.now().as_secs_f64(),
+    }
+}
+
+fn set_policy(
+    control: &mut Control,
+    name: String,
+    executor: &mut Executor,
+) -> Result<String, RequestError> {
+    let volume = executor.volume_mut().ok_or_else(no_volume)?;
+    let devids: Vec<u64> = volume.members().iter().map(|(_, member)| member.config.devid).collect();
+    let built = Spec::parse(&name).and_then(|spec| spec.build(&devids));
+    let policy = built.map_err(|error| RequestError {
+        error: error.to_string(),
+        kind: RequestErrorKind::Policy,
+    })?;
+    volume.set_policy(policy);
+    control.policy = Some(name.clone());
+    Ok(name)
+}
+
+/// Members that work although their file is no longer at their path: what is written to such a file
+/// is lost when the service ends.
+fn misplaced(parts: &ServiceParts<'_>) -> Vec<Misplaced> {
+    let Some(volume) = parts.executor.volume() else { return Vec::new() };
+    let working = volume.members().iter().filter(|(_, it)| it.state != MemberState::Failed);
+    let misplaced = working.filter_map(|(index, member)| {
+        let at_path = match parts.rebuild.path_state(index, parts.executor) {
+            PathState::Same => return None,
+            PathState::Replaced => "another file",
+            PathState::Missing(_) => "nothing",
+        };
+        Some(Misplaced { devid: member.config.devid, at_path: at_path.to_owned() })
+    });
+    misplaced.collect()
+}
+
+fn rebuilds(executor: &Executor) -> Vec<RebuildProgress> {
+    let Some(volume) = executor.volume() else { return Vec::new() };
+    let rebuilt = volume.members().iter().filter_map(|(index, member)| {
+        let MemberState::Rebuilding { recovered_bytes } = member.state else { return None };
+        // Past the last chunk there is nothing to copy.
+        let total_bytes = volume.map().allocated_end(index);
+        let recovered_bytes = recovered_bytes.min(total_bytes);
+        Some(RebuildProgress { devid: member.config.devid, recovered_bytes, total_bytes })
+    });
+    rebuilt.collect()
+}
+
+pub(super) fn state(executor: &Executor, config: &MemberConfig) -> MemberState {
+    let Some(volume) = executor.volume() else { return config.state };
+    let index = volume.members().find(config.devid).unwrap_or(MemberIndex(0));
+    volume.members()[index].state
+}
+
+fn members(executor: &Executor) -> Vec<MemberReport> {
+    executor.members().map(|(config, stats)| member(config, stats, executor)).collect()
+}
+
+fn member(config: &MemberConfig, stats: &MemberStats, executor: &Executor) -> MemberReport {
+    let state = state(executor, config);
+    MemberReport {
+        devid: config.devid,
+        state: ReportedState::from(state),
+        recovered_bytes: match state {
+            MemberState::Rebuilding { recovered_bytes } => Some(recovered_bytes),
+            MemberState::InSync | MemberState::Failed => None,
+        },
+        size_bytes: config.size_bytes,
+        in_flight: stats.in_flight,
+        reads: stats.reads,
+        read_bytes: stats.read_bytes,
+        writes: stats.writes,
+        written_bytes: stats.written_bytes,
+        flushes: stats.flushes,
+        errors: stats.errors,
+    }
+}
+
+fn stats(executor: &Executor) -> ServiceStats {
+    let members = executor.members().map(|(config, stats)| MemberStatsReport {
+        member: member(config, stats, executor),
+        read_wait: quantiles(&stats.read_wait),
+        write_wait: quantiles(&stats.write_wait),
+        lateness: Lateness::of(config, stats, &executor.clock()).map(|lateness| LatenessReport {
+            times: quantiles(&stats.lateness),
+            bound_p99_ns: lateness.bound.0,
+            within_bound: lateness.is_within_bound(),
+        }),
+    });
+    let members = members.collect();
+    let policy_counters = executor.volume().map(|volume| {
+        let devid = |index| volume.members()[index].config.devid;
+        let counters = volume.counters().into_iter().map(|counter| PolicyCounter {
+            devid: counter.member.map(devid),
+            name: counter.name.to_owned(),
+            value: counter.value,
+        });
+        counters.collect()
+    });
+    ServiceStats { members, policy_counters }
+}
+
+fn quantiles(histogram: &Histogram) -> Quantiles {
+    Quantiles {
+        count: histogram.count(),
+        mean_ns: histogram.mean().0,
+        p50_ns: histogram.quantile(0.5).0,
+        p99_ns: histogram.quantile(0.99).0,
+        p99_9_ns: histogram.quantile(0.999).0,
+        max_ns: histogram.max().map(|max| max.0),
+    }
+}
