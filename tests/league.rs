@@ -129,9 +129,9 @@ fn rows<T>(text: &str, of: impl Fn(&[&str]) -> Option<T>) -> Vec<T> {
     text.lines().filter_map(cells).collect()
 }
 
-/// Whoever looks up why our policy loses somewhere finds it.
+/// Each loss of the kept league has its row, and each row a cause that the page explains.
 #[test]
-fn every_loss_of_auto_has_its_reason() {
+fn every_loss_of_auto_has_its_cause() {
     let kept = kept(KEPT);
     let lists = kept.split("## ").filter(|part| part.starts_with("Where mirrorball/auto is worst"));
     let is_loss = |row: &[&str]| -> Option<String> {
@@ -139,7 +139,7 @@ fn every_loss_of_auto_has_its_reason() {
         (ratio < LEAST || tail > TAIL_MOST).then(|| format!("{} {}", row[0], row[1]))
     };
     let mut losses: Vec<String> = lists.flat_map(|list| rows(list, is_loss)).collect();
-    let book = self::kept("docs/auto-losses.md");
+    let book = self::kept("league/results/auto-losses.md");
     let (causes, lines) = book.split_once("## Lines").unwrap();
     let mut explained = rows(lines, |row| {
         let is_told = |name: &str| causes.contains(&format!("**{name}.**"));
@@ -149,7 +149,7 @@ fn every_loss_of_auto_has_its_reason() {
     });
     losses.sort();
     explained.sort();
-    assert_eq!(losses, explained, "docs/auto-losses.md is of another league");
+    assert_eq!(losses, explained, "league/results/auto-losses.md is of another league");
 }
 
 /// A corner of it is played again, by the command that it says it was made by.
