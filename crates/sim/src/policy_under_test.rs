@@ -2,7 +2,8 @@
 
 use crate::canary::Canary;
 use crate::oracle::{CompletionForecast, Oracle};
-use mirrorball_core::policies::{PolicyError, Spec};
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::ReadPolicy;
 
 /// The policy that chooses mirrors in a run.
@@ -22,7 +23,7 @@ impl PolicyUnderTest<'_> {
     pub(crate) fn build(
         self,
         devids: &[u64],
-    ) -> Result<(Box<dyn ReadPolicy>, Option<CompletionForecast>), PolicyError> {
+    ) -> Result<(Box<dyn ReadPolicy>, Option<CompletionForecast>), Diagnostic> {
         Ok(match self {
             PolicyUnderTest::Policy(text) => (Spec::parse(text)?.build(devids)?, None),
             PolicyUnderTest::Oracle => {

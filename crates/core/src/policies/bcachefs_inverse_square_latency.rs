@@ -36,7 +36,7 @@
 //! count; latencies above two seconds count as two seconds, because the square would overflow.
 
 use super::Build;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
@@ -54,7 +54,7 @@ struct InverseSquareLatency {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(InverseSquareLatency::default()))
 }
 

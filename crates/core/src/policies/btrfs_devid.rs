@@ -21,7 +21,7 @@
 
 use super::Build;
 use super::shared::lowest_live::or_lowest_live;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -30,7 +30,7 @@ struct Devid {
 }
 
 /// Builds the policy from a devid of the array.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Devid { named: build.member(build.values[0])? }))
 }
 

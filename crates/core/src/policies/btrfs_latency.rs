@@ -28,7 +28,7 @@
 use super::Build;
 use super::shared::mean_wait::mean_wait_ns;
 use super::shared::smallest::first_smallest;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::Nanos;
@@ -36,7 +36,7 @@ use crate::units::Nanos;
 struct Latency;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Latency))
 }
 

@@ -25,14 +25,14 @@
 
 use super::Build;
 use super::shared::lowest_live::stripe_of;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Pid;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Pid))
 }
 

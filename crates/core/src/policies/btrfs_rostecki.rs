@@ -34,7 +34,7 @@
 use super::Build;
 use super::shared::per_cpu::PerCpu;
 use super::shared::round_robin::next_in_cycle;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -45,7 +45,7 @@ struct Rostecki {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Rostecki::default()))
 }
 

@@ -25,7 +25,7 @@
 use super::Build;
 use super::shared::block_rotation::nth_by_devid;
 use super::shared::lowest_live::or_lowest_live;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::SECTOR_BYTES;
@@ -36,7 +36,7 @@ struct Rotation {
 }
 
 /// Builds the policy from the bytes of a turn.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Rotation { reads_per_turn: build.values[0] / SECTOR_BYTES, reads: 0 }))
 }
 

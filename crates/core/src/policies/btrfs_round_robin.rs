@@ -28,7 +28,7 @@
 use super::Build;
 use super::shared::block_rotation::{BlockRotation, nth_by_devid};
 use super::shared::lowest_live::or_lowest_live;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::io::MemberIo;
 use crate::member::Members;
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
@@ -38,7 +38,7 @@ struct RoundRobin {
 }
 
 /// Builds the policy from the bytes of a turn.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(RoundRobin { rotation: BlockRotation::new(build.values[0]) }))
 }
 

@@ -22,14 +22,14 @@
 //! volume's eligibility rules do.
 
 use super::Build;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, MirrorSet, Read, ReadPolicy};
 
 struct ReadAllFirst;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(ReadAllFirst))
 }
 

@@ -31,7 +31,7 @@ use super::Build;
 use super::shared::path_list::PathList;
 use super::shared::serial_service::SerialService;
 use super::shared::time_weighted::{ONE, TimeWeights};
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Outcome};
 use crate::member::{Member, MemberState, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -62,7 +62,7 @@ struct Path {
 }
 
 /// Builds the policy from the base of the weights and the multiplier.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(HistoricalServiceTime {
         paths: PathList::default(),
         services: SerialService::default(),

@@ -27,7 +27,7 @@
 
 use super::Build;
 use super::shared::path_list::PathList;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -39,7 +39,7 @@ struct RoundRobin {
 }
 
 /// Builds the policy from the number of reads in a turn.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(RoundRobin {
         paths: PathList::default(),
         reads_per_turn: build.values[0],

@@ -24,7 +24,7 @@
 
 use super::Build;
 use super::shared::drbd_peers::{PeerCursor, local};
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -33,7 +33,7 @@ struct LeastPending {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(LeastPending { peers: PeerCursor::default() }))
 }
 

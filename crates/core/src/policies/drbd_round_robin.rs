@@ -22,7 +22,7 @@
 
 use super::Build;
 use super::shared::drbd_peers::{PeerCursor, local};
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -32,7 +32,7 @@ struct RoundRobin {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(RoundRobin { next_is_remote: false, peers: PeerCursor::default() }))
 }
 

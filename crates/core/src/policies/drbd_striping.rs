@@ -26,7 +26,7 @@
 
 use super::Build;
 use super::shared::drbd_peers::{PeerCursor, local};
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -36,7 +36,7 @@ struct Striping {
 }
 
 /// Builds the policy from the bytes of a stripe.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Striping { stripe_bytes: build.values[0], peers: PeerCursor::default() }))
 }
 

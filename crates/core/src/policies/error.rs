@@ -1,109 +1,142 @@
-//! Why a policy string was refused, in words that say what to write instead.
+//! Errors in policy strings, as [`Diagnostic`]s that say what to write instead.
 
-use super::{ParameterInfo, families, modifiers};
-use std::fmt;
+use super::value::ValueProblem;
+use super::{ParameterInfo, all, families, modifiers};
+use crate::diagnostic::Diagnostic;
+use crate::suggest::closest_name;
 
-/// Why a policy string was refused.
-#[derive(Clone, Debug)]
-pub enum PolicyError {
-    /// Nothing where a policy was expected.
-    Empty,
-    /// No policy has this name; beside it the nearest one.
-    UnknownPolicy(String, Option<&'static str>),
-    /// No family has this name; beside it the nearest one.
-    UnknownFamily(String, Option<&'static str>),
-    /// The value is not what the parameter takes.
-    BadValue {
-        /// The policy's canonical name, or the modifier's with its plus.
-        of: String,
-        /// The parameter that refuses.
-        parameter: &'static ParameterInfo,
-        /// What was written.
-        value: String,
-    },
-    /// More values than the policy has parameters.
-    TooManyValues {
-        /// The policy's canonical name, or the modifier's with its plus.
-        of: String,
-        /// How that is written with its values.
-        usage: String,
-        /// The first value too many.
-        value: String,
-    },
-    /// Nothing behind a plus.
-    NoModifier,
-    /// A modifier's name where a policy's was expected.
-    ModifierAlone(&'static str),
-    /// No modifier has this name; beside it the nearest one.
-    UnknownModifier(String, Option<&'static str>),
-    /// These two do not go together.
-    Contradiction(String, String),
-    /// The array has no member with this devid.
-    UnknownDevid {
-        /// The policy or modifier that asks for it.
-        of: String,
-        /// What was asked for.
-        devid: u64,
-        /// The devids there are.
-        devids: Vec<u64>,
-    },
+/// No policy where one is needed.
+pub(super) fn missing_policy() -> Diagnostic {
+    Diagnostic::new("a policy is missing here").with_help("`all` means every policy")
 }
 
-impl fmt::Display for PolicyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PolicyError::Empty => {
-                write!(f, "a policy is missing here; `all` means every policy")
-            }
-            PolicyError::UnknownPolicy(name, Some(nearest)) => {
-                write!(f, "unknown policy `{name}`; did you mean `{nearest}`?")
-            }
-            PolicyError::UnknownPolicy(name, None) => {
-                let families = families().join("/*, ");
-                write!(f, "unknown policy `{name}`; there are {families}/*: ")?;
-                write!(f, "`mirrorball policies` lists them")
-            }
-            PolicyError::UnknownFamily(family, Some(nearest)) => {
-                write!(f, "unknown policy family `{family}/*`; did you mean `{nearest}/*`?")
-            }
-            PolicyError::UnknownFamily(family, None) => {
-                write!(f, "unknown policy family `{family}/*`; there are {}", families().join(", "))
-            }
-            PolicyError::BadValue { of, parameter, value } => {
-                let (name, expected) = (parameter.name, parameter.expected());
-                write!(f, "bad value `{value}` for `{name}` of {of}: expected {expected}")
-            }
-            PolicyError::TooManyValues { of, usage, value } => {
-                write!(f, "`{value}` is too much for {of}: write {usage}")
-            }
-            PolicyError::UnknownModifier(name, Some(nearest)) => {
-                write!(f, "unknown modifier `+{name}`; did you mean `+{nearest}`?")
-            }
-            PolicyError::UnknownModifier(name, None) => {
-                write!(f, "unknown modifier `+{name}`; there are {}", all_modifiers())
-            }
-            PolicyError::NoModifier => {
-                write!(f, "a modifier is missing behind `+`; there are {}", all_modifiers())
-            }
-            PolicyError::ModifierAlone(name) => write!(
-                f,
-                "`{name}` is a modifier, not a policy: write it behind one, as in `pid+{name}`"
-            ),
-            PolicyError::Contradiction(one, other) => {
-                write!(f, "`{one}` and `{other}` contradict each other: leave one of them out")
-            }
-            PolicyError::UnknownDevid { of, devid, devids } => {
-                let known: Vec<String> = devids.iter().map(u64::to_string).collect();
-                let known = known.join(", ");
-                write!(f, "{of}: the array has no member with devid {devid}; it has {known}")
-            }
-        }
+/// No policy has this name.
+pub(super) fn unknown_policy(name: &str) -> Diagnostic {
+    if let Some(info) = modifiers::find(name) {
+        let name = info.name;
+        return Diagnostic::new(format!("`{name}` is a modifier, not a policy"))
+            .with_help(format!("write it after a policy, as in `pid+{name}`"));
+    }
+    if name == "all" || name.ends_with("/*") {
+        return Diagnostic::new(format!("`{name}` means several policies, but one is needed here"))
+            .with_help("name one policy; `mirrorball policies` lists all of them");
+    }
+    let unknown = Diagnostic::new(format!("unknown policy `{name}`"));
+    let meant = similar_names(name);
+    if meant.is_empty() {
+        let families = families().join("/*, ");
+        return unknown.with_help(format!(
+            "`mirrorball policies` lists the policies; the families are {families}/*"
+        ));
+    }
+    unknown.with_help(format!("did you mean {}?", alternatives(&meant)))
+}
+
+/// No family has this name.
+pub(super) fn unknown_family(family: &str) -> Diagnostic {
+    let unknown = Diagnostic::new(format!("unknown policy family `{family}/*`"));
+    unknown.with_help(match closest_name(family, families()) {
+        Some(name) => format!("did you mean `{name}/*`?"),
+        None => format!("the families are {}/*", families().join("/*, ")),
+    })
+}
+
+/// The parameter does not accept this value; `of` is the policy, or the modifier with its plus.
+pub(super) fn bad_value(
+    of: &str,
+    parameter: &ParameterInfo,
+    value: &str,
+    problem: ValueProblem,
+) -> Diagnostic {
+    let name = parameter.name;
+    let message = match problem {
+        ValueProblem::Missing => format!("the value for `{name}` of {of} is missing"),
+        ValueProblem::Malformed => format!("bad value `{value}` for `{name}` of {of}"),
+        ValueProblem::TooSmall => format!("the value `{value}` for `{name}` of {of} is too small"),
+        ValueProblem::TooLarge => format!("the value `{value}` for `{name}` of {of} is too large"),
+    };
+    Diagnostic::new(message).with_help(format!("expected {}", parameter.expected()))
+}
+
+/// More values than parameters; `usage` is the syntax of `of`.
+pub(super) fn too_many_values(of: &str, usage: &str, value: &str) -> Diagnostic {
+    Diagnostic::new(format!("unexpected value `{value}` after {of}"))
+        .with_help(format!("the syntax is {usage}"))
+}
+
+/// No name after a plus.
+pub(super) fn missing_modifier() -> Diagnostic {
+    Diagnostic::new("a modifier is missing after `+`").with_help(all_modifiers())
+}
+
+/// No modifier has this name.
+pub(super) fn unknown_modifier(name: &str) -> Diagnostic {
+    let names = modifiers::ALL.iter().map(|info| info.name);
+    Diagnostic::new(format!("unknown modifier `+{name}`")).with_help(
+        match closest_name(name, names) {
+            Some(name) => format!("did you mean `+{name}`?"),
+            None => all_modifiers(),
+        },
+    )
+}
+
+/// Two parts of a policy string that exclude each other.
+pub(super) fn contradiction(one: &str, other: &str) -> Diagnostic {
+    Diagnostic::new(format!("`{one}` and `{other}` contradict each other"))
+        .with_help("leave one of them out")
+}
+
+/// The array has no member with this devid.
+pub(super) fn unknown_devid(of: &str, devid: u64, devids: &[u64]) -> Diagnostic {
+    let devids: Vec<String> = devids.iter().map(u64::to_string).collect();
+    Diagnostic::new(format!("{of}: the array has no member with devid {devid}"))
+        .with_help(format!("the array has the devids {}", devids.join(", ")))
+}
+
+/// Policies that `name` may have meant, the more likely kind only: the same name in another case;
+/// policies whose part after the slash is `name`; a name with a typing error.
+fn similar_names(name: &str) -> Vec<String> {
+    let name = name.to_lowercase();
+    let with_second_part = |part: &str| -> Vec<String> {
+        let names = all().map(|info| info.name);
+        names.filter(|name| second_part(name) == part).map(str::to_owned).collect()
+    };
+    let aliases = all().flat_map(|info| info.aliases.iter().copied());
+    let names = || all().map(|info| info.name).chain(aliases.clone());
+    if name == "all" || families().contains(&name.as_str()) && !names().any(|it| it == name) {
+        return vec![if name == "all" { name } else { name + "/*" }];
+    }
+    if let Some(same) = names().find(|&it| it == name) {
+        return vec![same.to_owned()];
+    }
+    let exact = with_second_part(&name);
+    if !exact.is_empty() {
+        return exact;
+    }
+    let parts = all().map(|info| second_part(info.name));
+    match closest_name(&name, names().chain(parts)) {
+        Some(near) if names().any(|it| it == near) => vec![near.to_owned()],
+        Some(part) => with_second_part(part),
+        None => with_second_part(second_part(&name)),
+    }
+}
+
+/// Part of a name after the slash; the whole name if it has none.
+fn second_part(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(_, part)| part)
+}
+
+/// Formats names as "`a`, `b` or `c`".
+fn alternatives(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
     }
 }
 
 fn all_modifiers() -> String {
     let names: Vec<String> = modifiers::ALL.iter().map(|info| format!("+{}", info.name)).collect();
-    names.join(", ")
+    format!("the modifiers are {}", names.join(", "))
 }
-
-impl std::error::Error for PolicyError {}

@@ -30,7 +30,7 @@ use super::Build;
 use super::shared::head_bonus::{head_bonus, smoothed_load};
 use super::shared::list_order::ListOrder;
 use super::shared::smallest::first_smallest;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::Nanos;
@@ -48,7 +48,7 @@ struct Disk {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Load { order: ListOrder::default(), disks: Vec::new() }))
 }
 

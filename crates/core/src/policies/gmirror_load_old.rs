@@ -27,7 +27,7 @@
 use super::Build;
 use super::shared::list_order::ListOrder;
 use super::shared::smallest::first_smallest;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::io::MemberIo;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -42,7 +42,7 @@ struct LoadOld {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(LoadOld { order: ListOrder::default(), used_at_second: Vec::new() }))
 }
 

@@ -26,7 +26,7 @@
 
 use super::Build;
 use super::shared::list_order::ListPointer;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, MirrorSet, Read, ReadPolicy};
 
@@ -36,7 +36,7 @@ struct Split {
 }
 
 /// Builds the policy from the slice in bytes.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Split { pointer: ListPointer::default(), slice_bytes: build.values[0] }))
 }
 

@@ -27,7 +27,7 @@
 use super::Build;
 use super::shared::head_bonus::{head_bonus, smoothed_load};
 use super::shared::smallest::first_smallest;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Outcome};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
@@ -46,7 +46,7 @@ struct Disk {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Raid1 { disks: Vec::new() }))
 }
 

@@ -31,7 +31,7 @@
 use super::Build;
 use super::shared::checkpointed_mean::{CheckpointedMeans, Probe};
 use super::shared::smallest::first_smallest;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 
@@ -40,7 +40,7 @@ struct Latency {
 }
 
 /// Builds the policy from the length of a probe.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Latency { means: CheckpointedMeans::new(Probe::from_value(build.values[0])) }))
 }
 

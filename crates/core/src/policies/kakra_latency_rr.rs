@@ -31,7 +31,7 @@
 use super::Build;
 use super::shared::block_rotation::{BlockRotation, nth_by_devid};
 use super::shared::checkpointed_mean::{CheckpointedMeans, Probe};
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::io::MemberIo;
 use crate::member::Members;
 use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
@@ -43,7 +43,7 @@ struct LatencyRoundRobin {
 }
 
 /// Builds the policy from the bytes of a turn and the length of a probe.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(LatencyRoundRobin {
         means: CheckpointedMeans::new(Probe::from_value(build.values[1])),
         rotation: BlockRotation::new(build.values[0]),

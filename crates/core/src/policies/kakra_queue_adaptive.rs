@@ -32,7 +32,7 @@
 use super::Build;
 use super::shared::mean_wait::mean_wait_ns;
 use super::shared::shortest_queue::shortest_queue;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::{Member, MemberIndex, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::Nanos;
@@ -61,7 +61,7 @@ struct Health {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(QueueAdaptive::default()))
 }
 

@@ -29,7 +29,7 @@
 
 use super::Build;
 use super::shared::md_streams::Streams;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::{Member, Members};
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::Nanos;
@@ -39,7 +39,7 @@ struct Raid1 {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Raid1 { streams: Streams::default() }))
 }
 

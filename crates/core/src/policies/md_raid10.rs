@@ -30,7 +30,7 @@
 
 use super::Build;
 use super::shared::smallest::first_smallest;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -44,7 +44,7 @@ enum Layout {
 }
 
 /// Builds the policy from the index of the layout's word.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     let layout = if build.values[0] == 0 { Layout::Near } else { Layout::FarOrOffset };
     Ok(Box::new(Raid10 { layout }))
 }

@@ -26,7 +26,7 @@
 
 use super::Build;
 use super::shared::slot_order::slot_order;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -36,7 +36,7 @@ struct Raid1 {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Raid1 { last_used: MemberIndex(0), next_offset: None }))
 }
 

@@ -44,7 +44,7 @@ use self::components::Components;
 use self::member_model::{MemberModels, ReadContext};
 use self::runs::RunTable;
 use super::Build;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, Read, ReadPolicy};
@@ -57,7 +57,7 @@ struct Auto {
 }
 
 /// Builds the policy from the index of the component to leave out.
-pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     let models = MemberModels::new(Components::without(build.values[0]));
     Ok(Box::new(Auto { turn: 0, runs: RunTable::default(), models }))
 }

@@ -19,14 +19,14 @@
 //! Ours: the null policy.
 
 use super::Build;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct First;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(First))
 }
 

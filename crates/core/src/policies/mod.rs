@@ -75,11 +75,12 @@ mod zfs_mirror;
 mod zfs_offset;
 mod zfs_pending_10ms;
 
+use crate::diagnostic::Diagnostic;
 use crate::member::MemberIndex;
 use crate::policy::ReadPolicy;
 use std::ops::RangeInclusive;
 
-pub use spec::{PolicyError, Spec, parse_list};
+pub use spec::{Spec, parse_list};
 pub use table::{FAMILIES, all};
 
 /// Maximum number of mirrors of a read: four times that of raid1c4.
@@ -99,7 +100,7 @@ pub struct PolicyInfo {
     /// Where the rule was defined.
     pub origin: Origin,
     /// Builds the policy; `build` holds a value for each of `parameters`.
-    pub build: fn(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError>,
+    pub build: fn(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic>,
     source: &'static str,
 }
 
@@ -182,15 +183,12 @@ impl Build<'_> {
     /// Finds the member with this devid.
     ///
     /// # Errors
-    /// If there is none: [`PolicyError::UnknownDevid`].
-    pub fn member(&self, devid: u64) -> Result<MemberIndex, PolicyError> {
-        let place = self.devids.iter().position(|&other| other == devid);
-        let unknown = || PolicyError::UnknownDevid {
-            of: self.name.to_owned(),
-            devid,
-            devids: self.devids.to_vec(),
-        };
-        place.map(|place| MemberIndex(place as u16)).ok_or_else(unknown)
+    /// If the array has no such member.
+    pub fn member(&self, devid: u64) -> Result<MemberIndex, Diagnostic> {
+        match self.devids.iter().position(|&other| other == devid) {
+            Some(index) => Ok(MemberIndex(index as u16)),
+            None => Err(error::unknown_devid(self.name, devid, self.devids)),
+        }
     }
 }
 
@@ -218,11 +216,15 @@ impl ParameterInfo {
             Unit::Percent => "a percentage",
             Unit::Millis => "a time",
         };
-        // A bound that no value reaches in practice says nothing.
-        if most >= i64::MAX as u64 / 2 {
-            format!("{what} of at least {}", self.written(least))
-        } else {
-            format!("{what} from {} to {}", self.written(least), self.written(most))
+        match self.unit {
+            // The limit is that of a signed number in the kernel.
+            Unit::Bytes if most >= i64::MAX as u64 / 2 => {
+                format!("{what} of at least {} and below 8E", self.written(least))
+            }
+            _ if most >= i64::MAX as u64 / 2 => {
+                format!("{what} of at least {}", self.written(least))
+            }
+            _ => format!("{what} from {} to {}", self.written(least), self.written(most)),
         }
     }
 

@@ -31,7 +31,7 @@
 use super::Build;
 use super::shared::per_cpu::PerCpu;
 use super::shared::round_robin::next_in_cycle;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::io::{IoError, MemberIo, Op, Outcome};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Choice, Counter, Ctx, Mirror, Read, ReadPolicy};
@@ -65,7 +65,7 @@ struct Turns {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Adaptive::default()))
 }
 

@@ -20,7 +20,7 @@
 
 use super::Build;
 use super::shared::round_robin::MemberCursor;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -29,7 +29,7 @@ struct RoundRobin {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(RoundRobin { cursor: MemberCursor::default() }))
 }
 

@@ -23,14 +23,14 @@
 
 use super::Build;
 use super::shared::smallest::first_smallest;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Idle;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Idle))
 }
 

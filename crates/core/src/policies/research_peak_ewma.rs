@@ -31,7 +31,7 @@
 use super::Build;
 use super::shared::rank::Rank;
 use super::shared::two_choices::better_of_two;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -54,7 +54,7 @@ struct Peak {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(PeakEwma::default()))
 }
 

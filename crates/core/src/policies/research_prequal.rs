@@ -33,7 +33,7 @@ use super::Build;
 use super::shared::moving_mean::is_fresh;
 use super::shared::rank::Rank;
 use super::shared::smallest::first_smallest;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::io::{IoId, MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -64,7 +64,7 @@ struct Server {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     let usual = WindowQuantile::new(HOT_ABOVE_PERMILLE);
     Ok(Box::new(Prequal { usual, servers: Vec::new() }))
 }

@@ -30,7 +30,7 @@
 use super::Build;
 use super::shared::expected_delay::ExpectedDelay;
 use super::shared::smallest::first_smallest;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -41,7 +41,7 @@ struct ShortestExpectedDelay {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(ShortestExpectedDelay::default()))
 }
 

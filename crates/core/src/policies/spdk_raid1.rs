@@ -22,7 +22,7 @@
 
 use super::Build;
 use super::shared::smallest::first_smallest;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
@@ -32,7 +32,7 @@ struct Raid1 {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Raid1 { read_bytes_in_flight: Vec::new() }))
 }
 

@@ -1,28 +1,27 @@
-//! Policies as people write them: `round-robin:256K`, `zfs/mirror+hedge`, `btrfs/*`, `all`.
+//! Parser of policy strings: `round-robin:256K`, `zfs/mirror+hedge`, `btrfs/*`, `all`.
 //!
-//! A [`Spec`] is a row of the table and the values written after its name, and the same of each
-//! modifier around it. What is wrong is answered with the nearest name, or with the parameter and
-//! its range.
+//! A [`Spec`] is a row of the table with the values given after its name, and the same for each of
+//! its modifiers.
 
-pub use super::error::PolicyError;
+use super::error;
 use super::modifiers::{self, ModifierInfo};
 use super::value::parse_value;
-use super::{Build, ParameterInfo, PolicyInfo, Unit, all, families, find, usage_of};
+use super::{Build, ParameterInfo, PolicyInfo, Unit, all, find, usage_of};
+use crate::diagnostic::Diagnostic;
 use crate::policy::ReadPolicy;
-use crate::suggest::closest_name;
 use std::fmt;
 
-/// A policy, the modifiers around it, and the values they are to be built with.
+/// A policy with its modifiers and the values of their parameters.
 #[derive(Clone, Debug)]
 pub struct Spec {
     info: &'static PolicyInfo,
-    /// The values as written; fewer than the parameters where the last ones are left out.
+    /// The values that were given; fewer than the parameters if the last ones were omitted.
     values: Vec<u64>,
-    /// From the inside out.
+    /// In the order from the innermost to the outermost.
     modifiers: Vec<ModifierSpec>,
 }
 
-/// A modifier and the values written after its name.
+/// A modifier with the values that were given after its name.
 #[derive(Clone, Debug)]
 struct ModifierSpec {
     info: &'static ModifierInfo,
@@ -35,41 +34,45 @@ impl Spec {
         Spec { info, values: Vec::new(), modifiers: Vec::new() }
     }
 
-    /// Reads `name`, `name:value` or `name:value:value`, the name canonical or an alias, and behind
-    /// it modifiers, each `+name`, `+name:value` and so on.
+    /// Parses `name`, `name:value` or `name:value:value`, where the name is canonical or an alias,
+    /// optionally followed by modifiers, each `+name`, `+name:value` and so on.
     ///
     /// # Errors
-    /// If a name is unknown, a value is not what its parameter takes, there are too many, or two
-    /// modifiers contradict each other.
-    pub fn parse(text: &str) -> Result<Spec, PolicyError> {
-        let (policy, modifiers) = text.split_once('+').unwrap_or((text, ""));
-        let mut parts = policy.split(':');
-        let name = parts.next().unwrap_or_default();
-        if name.is_empty() {
-            return Err(PolicyError::Empty);
+    /// If a name is unknown, a parameter does not accept its value, there are too many values, or
+    /// two modifiers contradict each other.
+    pub fn parse(text: &str) -> Result<Spec, Diagnostic> {
+        match text.split_once('+') {
+            Some((policy, modifiers)) => {
+                Spec::parse_policy(policy)?.with_modifiers(ModifierSpec::parse_all(modifiers)?)
+            }
+            None => Spec::parse_policy(text),
         }
-        let (name, value) = respelled(name);
-        let info = find(name).ok_or_else(|| unknown_policy(name))?;
-        let values = parse_values(info.name, info.parameters, value.into_iter().chain(parts))?;
-        let spec = Spec { values, ..Spec::new(info) };
-        if text.contains('+') { spec.modified(modifiers) } else { Ok(spec) }
     }
 
-    /// The policy with further modifiers around it, written `name+name:value`.
-    ///
-    /// # Errors
-    /// As [`Spec::parse`].
-    pub fn modified(mut self, modifiers: &str) -> Result<Spec, PolicyError> {
-        for modifier in modifiers.split('+') {
-            self.modifiers.push(ModifierSpec::parse(modifier)?);
+    /// Parses a policy without modifiers.
+    fn parse_policy(text: &str) -> Result<Spec, Diagnostic> {
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        if name.is_empty() {
+            return Err(error::missing_policy());
         }
-        self.find_contradiction()?;
-        // From the inside out, as the table has them, equals by their values: one way to write it.
-        self.modifiers.sort_by_key(|modifier| (modifier.place(), modifier.values.clone()));
+        let (name, value) = split_drbd_striping(name);
+        let info = find(name).ok_or_else(|| error::unknown_policy(name))?;
+        let values = parse_values(info.name, info.parameters, value.into_iter().chain(parts))?;
+        Ok(Spec { values, ..Spec::new(info) })
+    }
+
+    /// Adds modifiers. Fails only if they contradict each other or the policy.
+    fn with_modifiers(mut self, modifiers: Vec<ModifierSpec>) -> Result<Spec, Diagnostic> {
+        self.modifiers.extend(modifiers);
+        self.check_modifiers()?;
+        // The order of the table, and of equals the order of their values, so that a combination
+        // has one canonical form.
+        self.modifiers.sort_by_key(|modifier| (modifier.table_index(), modifier.values.clone()));
         Ok(self)
     }
 
-    /// The rows of its modifiers, from the inside out.
+    /// Rows of its modifiers, from the innermost to the outermost.
     pub fn modifiers(&self) -> impl Iterator<Item = &'static ModifierInfo> {
         self.modifiers.iter().map(|modifier| modifier.info)
     }
@@ -82,12 +85,12 @@ impl Spec {
     /// Builds the policy for an array with these devids.
     ///
     /// # Errors
-    /// If a value does not fit the array: [`PolicyError::UnknownDevid`], or a
-    /// [`PolicyError::Contradiction`] of members that were left out.
-    pub fn build(&self, devids: &[u64]) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+    /// If the array has no member with a devid, or two modifiers contradict each other once omitted
+    /// devids have their default.
+    pub fn build(&self, devids: &[u64]) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
         let spec = self.with_all_values(devids);
-        // A devid that was left out may turn out to be one that was written.
-        spec.find_contradiction()?;
+        // The default of an omitted devid may be one that was given to another modifier.
+        spec.check_modifiers()?;
         let name = spec.info.name;
         let mut policy = (spec.info.build)(&Build { name, values: &spec.values, devids })?;
         for ModifierSpec { info, values } in &spec.modifiers {
@@ -96,7 +99,7 @@ impl Spec {
         Ok(policy)
     }
 
-    /// The same with every default written out.
+    /// The same with a value for every parameter.
     fn with_all_values(&self, devids: &[u64]) -> Spec {
         let filled = |modifier: &ModifierSpec| ModifierSpec {
             info: modifier.info,
@@ -109,21 +112,19 @@ impl Spec {
         }
     }
 
-    fn find_contradiction(&self) -> Result<(), PolicyError> {
-        for (place, one) in self.modifiers.iter().enumerate() {
-            let contradicts =
-                |name: &str| Err(PolicyError::Contradiction(name.to_owned(), one.to_string()));
+    /// Checks that no two modifiers, and no modifier and the policy, exclude each other.
+    fn check_modifiers(&self) -> Result<(), Diagnostic> {
+        for (index, one) in self.modifiers.iter().enumerate() {
+            let contradiction = |name: &str| Err(error::contradiction(name, &one.to_string()));
             if one.info.excludes.contains(&self.info.name) {
-                return contradicts(self.info.name);
+                return contradiction(self.info.name);
             }
-            for other in &self.modifiers[..place] {
-                let same = one.info.name == other.info.name;
-                let again = same && (!one.info.repeatable || one.values == other.values);
-                if again || one.info.excludes.contains(&other.info.name) {
-                    return contradicts(&other.to_string());
-                }
-                if !same && one.names_the_member_of(other) {
-                    return contradicts(&other.to_string());
+            for other in &self.modifiers[..index] {
+                let is_same = one.info.name == other.info.name;
+                let is_repeated = is_same && (!one.info.repeatable || one.values == other.values);
+                let is_excluded = one.info.excludes.contains(&other.info.name);
+                if is_repeated || is_excluded || !is_same && one.has_devid_of(other) {
+                    return contradiction(&other.to_string());
                 }
             }
         }
@@ -132,37 +133,37 @@ impl Spec {
 }
 
 impl ModifierSpec {
-    fn parse(text: &str) -> Result<ModifierSpec, PolicyError> {
+    /// Parses `name`, `name:value`, `name+name:value` and so on: what follows the first plus sign.
+    fn parse_all(text: &str) -> Result<Vec<ModifierSpec>, Diagnostic> {
+        text.split('+').map(ModifierSpec::parse).collect()
+    }
+
+    fn parse(text: &str) -> Result<ModifierSpec, Diagnostic> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
         if name.is_empty() {
-            return Err(PolicyError::NoModifier);
+            return Err(error::missing_modifier());
         }
-        let unknown = || {
-            let names = modifiers::ALL.iter().map(|info| info.name);
-            PolicyError::UnknownModifier(name.to_owned(), closest_name(name, names))
-        };
-        let info = modifiers::find(name).ok_or_else(unknown)?;
+        let info = modifiers::find(name).ok_or_else(|| error::unknown_modifier(name))?;
         let values = parse_values(&format!("+{name}"), info.parameters, parts)?;
         Ok(ModifierSpec { info, values })
     }
 
-    fn place(&self) -> usize {
-        let place = modifiers::ALL.iter().position(|info| info.name == self.info.name);
-        place.expect("a modifier is a row of the table")
+    fn table_index(&self) -> usize {
+        let index = modifiers::ALL.iter().position(|info| info.name == self.info.name);
+        index.expect("a modifier is a row of the table")
     }
 
-    /// Whether both are told of one member: one cannot be both preferred and left alone.
-    fn names_the_member_of(&self, other: &ModifierSpec) -> bool {
+    /// True if both take the same devid: a member cannot be both preferred and avoided.
+    fn has_devid_of(&self, other: &ModifierSpec) -> bool {
         let takes_devid =
             |it: &ModifierSpec| it.info.parameters.first().is_some_and(|p| p.unit == Unit::Devid);
         takes_devid(self) && takes_devid(other) && self.values == other.values
     }
 }
 
-/// DRBD has a name for each size of its stripes, `32K-striping` to `1M-striping`: here it is the
-/// value of one policy.
-fn respelled(name: &str) -> (&str, Option<&str>) {
+/// Splits DRBD's names `32K-striping` to `1M-striping` into the name of the policy and its value.
+fn split_drbd_striping(name: &str) -> (&str, Option<&str>) {
     let size = name.strip_suffix("-striping");
     match size.map(|size| size.strip_prefix("drbd/").unwrap_or(size)) {
         Some(size) if size.starts_with(|letter: char| letter.is_ascii_digit()) => {
@@ -172,7 +173,7 @@ fn respelled(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A value for every parameter: as written, or by default.
+/// A value for every parameter: as given, or the default.
 fn with_defaults(parameters: &[ParameterInfo], written: &[u64], devids: &[u64]) -> Vec<u64> {
     let first_devid = devids.first().copied().unwrap_or(0);
     let left_out = parameters.iter().skip(written.len());
@@ -180,28 +181,25 @@ fn with_defaults(parameters: &[ParameterInfo], written: &[u64], devids: &[u64]) 
     written.iter().copied().chain(defaults).collect()
 }
 
-/// Reads the values written behind a name.
+/// Parses the values that follow a name.
 fn parse_values<'a>(
     name: &str,
     parameters: &'static [ParameterInfo],
     written: impl Iterator<Item = &'a str>,
-) -> Result<Vec<u64>, PolicyError> {
+) -> Result<Vec<u64>, Diagnostic> {
     let mut values = Vec::new();
     for value in written {
-        let too_many = || PolicyError::TooManyValues {
-            of: name.to_owned(),
-            usage: usage_of(name, parameters),
-            value: value.to_owned(),
-        };
-        let parameter = parameters.get(values.len()).ok_or_else(too_many)?;
-        let bad =
-            || PolicyError::BadValue { of: name.to_owned(), parameter, value: value.to_owned() };
-        values.push(parse_value(parameter, value).ok_or_else(bad)?);
+        let parameter = parameters
+            .get(values.len())
+            .ok_or_else(|| error::too_many_values(name, &usage_of(name, parameters), value))?;
+        let parsed = parse_value(parameter, value)
+            .map_err(|problem| error::bad_value(name, parameter, value, problem))?;
+        values.push(parsed);
     }
     Ok(values)
 }
 
-/// Two specs are the same if they are written the same.
+/// Two specs are equal if their canonical forms are.
 impl PartialEq for Spec {
     fn eq(&self, other: &Spec) -> bool {
         self.to_string() == other.to_string()
@@ -210,7 +208,7 @@ impl PartialEq for Spec {
 
 impl Eq for Spec {}
 
-/// The canonical form: `btrfs/round-robin:256K+hedge`. Reading it gives the same spec.
+/// The canonical form: `btrfs/round-robin:256K+hedge`. Parsing it gives the same spec.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = written(self.info.name, self.info.parameters, &self.values);
@@ -234,13 +232,13 @@ fn written(name: &str, parameters: &[ParameterInfo], values: &[u64]) -> String {
     name.to_owned() + &values.collect::<String>()
 }
 
-/// Reads a comma-separated list of policies, families (`btrfs/*`) and `all`, each perhaps with
-/// modifiers, which then go around each of them (`all+hedge`). Blanks around an item are ignored;
-/// what is named twice counts once, where it first stands.
+/// Parses a comma-separated list of policies, families (`btrfs/*`) and `all`, each optionally with
+/// modifiers, which apply to each of its policies (`all+hedge`). White space around an item is
+/// ignored. A policy that is named twice is in the result once, at its first position.
 ///
 /// # Errors
 /// As [`Spec::parse`], and if an item is empty or a family unknown.
-pub fn parse_list(text: &str) -> Result<Vec<Spec>, PolicyError> {
+pub fn parse_list(text: &str) -> Result<Vec<Spec>, Diagnostic> {
     let mut list: Vec<Spec> = Vec::new();
     for item in text.split(',').map(str::trim) {
         let (name, modifiers) = match item.split_once('+') {
@@ -253,7 +251,7 @@ pub fn parse_list(text: &str) -> Result<Vec<Spec>, PolicyError> {
             None => vec![Spec::parse(name)?],
         };
         let specs = match modifiers {
-            Some(modifiers) => modify_all(specs, modifiers)?,
+            Some(modifiers) => modify_all(specs, &ModifierSpec::parse_all(modifiers)?)?,
             None => specs,
         };
         for spec in specs {
@@ -265,38 +263,24 @@ pub fn parse_list(text: &str) -> Result<Vec<Spec>, PolicyError> {
     Ok(list)
 }
 
-/// Puts modifiers around each policy. Of several, those that the modifiers cannot go around are
-/// left out, unless that is all of them.
-fn modify_all(specs: Vec<Spec>, modifiers: &str) -> Result<Vec<Spec>, PolicyError> {
+/// Adds modifiers to each policy. Policies that the modifiers contradict are omitted, unless that is
+/// all of them.
+fn modify_all(specs: Vec<Spec>, modifiers: &[ModifierSpec]) -> Result<Vec<Spec>, Diagnostic> {
     let mut modified = Vec::new();
-    let mut refused = None;
+    let mut contradiction = None;
     for spec in specs {
-        match spec.modified(modifiers) {
+        match spec.with_modifiers(modifiers.to_vec()) {
             Ok(spec) => modified.push(spec),
-            Err(error @ PolicyError::Contradiction(..)) => refused = Some(error),
-            Err(error) => return Err(error),
+            Err(error) => contradiction = Some(error),
         }
     }
-    match refused {
+    match contradiction {
         Some(error) if modified.is_empty() => Err(error),
         _ => Ok(modified),
     }
 }
 
-fn parse_family(family: &str) -> Result<Vec<Spec>, PolicyError> {
+fn parse_family(family: &str) -> Result<Vec<Spec>, Diagnostic> {
     let rows: Vec<Spec> = all().filter(|info| info.family() == family).map(Spec::new).collect();
-    if rows.is_empty() {
-        let nearest = closest_name(family, families());
-        return Err(PolicyError::UnknownFamily(family.to_string(), nearest));
-    }
-    Ok(rows)
-}
-
-fn unknown_policy(name: &str) -> PolicyError {
-    if let Some(info) = modifiers::find(name) {
-        return PolicyError::ModifierAlone(info.name);
-    }
-    let aliases = all().flat_map(|info| info.aliases.iter().copied());
-    let names = all().map(|info| info.name);
-    PolicyError::UnknownPolicy(name.to_string(), closest_name(name, names.chain(aliases)))
+    if rows.is_empty() { Err(error::unknown_family(family)) } else { Ok(rows) }
 }

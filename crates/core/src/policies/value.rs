@@ -1,45 +1,81 @@
-//! The values of parameters as people write them, and back.
+//! Parses and formats the values of parameters.
 //!
-//! Sizes follow the kernel's `memparse`, so that a string means here what it means in btrfs's sysfs
-//! file.
+//! Sizes and devids follow the kernel's `memparse`, so that a string has the same meaning here as in
+//! btrfs's sysfs file. A value that does not fit 64 bits is an error; in the kernel it wraps.
 
 use super::{ParameterInfo, Unit};
 
-/// A value for a parameter, rounded up as the parameter asks; `None` if it is not one.
-pub(super) fn parse_value(parameter: &ParameterInfo, text: &str) -> Option<u64> {
-    let value = match parameter.unit {
-        Unit::Word(words) => words.iter().position(|&word| word == text)? as u64,
-        Unit::Bytes | Unit::Devid => parse_number(text)?,
-        Unit::Count => text.parse().ok()?,
-        Unit::Percent => text.strip_suffix('%').unwrap_or(text).parse().ok()?,
-        Unit::Millis => parse_millis(text)?,
-    };
-    parameter.range.contains(&value).then(|| value.next_multiple_of(parameter.multiple_of))
+const SUFFIXES: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
+
+/// Why a text is not a value of a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ValueProblem {
+    /// The text is empty.
+    Missing,
+    /// The text has another syntax, or is not one of the words.
+    Malformed,
+    /// The value is below the range.
+    TooSmall,
+    /// The value is above the range, or does not fit 64 bits.
+    TooLarge,
 }
 
-/// A time in milliseconds.
-fn parse_millis(text: &str) -> Option<u64> {
+/// Parses a value and rounds it up as the parameter requires.
+pub(super) fn parse_value(parameter: &ParameterInfo, text: &str) -> Result<u64, ValueProblem> {
+    if text.is_empty() {
+        return Err(ValueProblem::Missing);
+    }
+    let value = match parameter.unit {
+        Unit::Word(words) => words
+            .iter()
+            .position(|&word| word == text)
+            .map(|index| index as u64)
+            .ok_or(ValueProblem::Malformed)?,
+        Unit::Bytes | Unit::Devid => parse_kernel_number(text)?,
+        Unit::Count => parse_digits(text)?,
+        Unit::Percent => parse_digits(text.strip_suffix('%').unwrap_or(text))?,
+        Unit::Millis => parse_millis(text)?,
+    };
+    if value < *parameter.range.start() {
+        return Err(ValueProblem::TooSmall);
+    }
+    if value > *parameter.range.end() {
+        return Err(ValueProblem::TooLarge);
+    }
+    value.checked_next_multiple_of(parameter.multiple_of).ok_or(ValueProblem::TooLarge)
+}
+
+/// Parses a time in milliseconds.
+fn parse_millis(text: &str) -> Result<u64, ValueProblem> {
     let (digits, factor) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(digits), _) => (digits, 1),
         (None, Some(digits)) => (digits, 1000),
         (None, None) => (text, 1),
     };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
+    parse_digits(digits)?.checked_mul(factor).ok_or(ValueProblem::TooLarge)
 }
 
-/// A number as btrfs reads one: [`memparse`], then blanks, then nothing. The kernel also refuses
-/// zero and what is negative in 64 bits: here the parameters' ranges do.
-fn parse_number(text: &str) -> Option<u64> {
-    let (value, rest) = memparse(text);
-    // The kernel's `isspace` for ASCII: Rust's knows no vertical tab.
-    let only_blanks = rest.bytes().all(|byte| byte.is_ascii_whitespace() || byte == 0x0b);
-    only_blanks.then_some(value)
+/// Parses decimal digits.
+fn parse_digits(text: &str) -> Result<u64, ValueProblem> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(ValueProblem::Malformed);
+    }
+    // Digits alone can only overflow.
+    text.parse().map_err(|_| ValueProblem::TooLarge)
 }
 
-/// The kernel's `memparse` (`lib/cmdline.c`): decimal, `0x` hexadecimal or `0` octal digits, then
-/// at most one suffix of K, M, G, T, P, E in either case. Overflow wraps, as it does there. Gives
-/// the value, zero if there is no digit, and what follows.
-fn memparse(text: &str) -> (u64, &str) {
+/// Parses a number as btrfs does: [`memparse`], then white space, then the end.
+fn parse_kernel_number(text: &str) -> Result<u64, ValueProblem> {
+    let (value, rest) = memparse(text)?;
+    // The kernel's `isspace` includes the vertical tab; Rust's does not.
+    let is_space = rest.bytes().all(|byte| byte.is_ascii_whitespace() || byte == 0x0b);
+    if is_space { Ok(value) } else { Err(ValueProblem::Malformed) }
+}
+
+/// Parses a number as the kernel's `memparse` (`lib/cmdline.c`) does: decimal, `0x` hexadecimal or
+/// `0` octal digits, then at most one suffix of K, M, G, T, P, E in either case. Returns the value
+/// and the rest of the text.
+fn memparse(text: &str) -> Result<(u64, &str), ValueProblem> {
     let bytes = text.as_bytes();
     let is_hex = bytes.first() == Some(&b'0')
         && bytes.get(1).is_some_and(|byte| byte.eq_ignore_ascii_case(&b'x'))
@@ -50,23 +86,22 @@ fn memparse(text: &str) -> (u64, &str) {
         _ => (10, text),
     };
     let end = digits.find(|letter: char| !letter.is_digit(radix)).unwrap_or(digits.len());
-    let value = digits[..end]
-        .chars()
-        .filter_map(|letter| letter.to_digit(radix))
-        .fold(0u64, |value, digit| {
-            value.wrapping_mul(u64::from(radix)).wrapping_add(u64::from(digit))
-        });
+    if end == 0 {
+        return Err(ValueProblem::Malformed);
+    }
+    let value = u64::from_str_radix(&digits[..end], radix).map_err(|_| ValueProblem::TooLarge)?;
     let rest = &digits[end..];
     let suffix = rest.chars().next().map(|letter| letter.to_ascii_uppercase());
     match suffix.and_then(|letter| SUFFIXES.iter().position(|&known| known == letter)) {
-        Some(power) => (value << (10 * (power + 1)), &rest[1..]),
-        None => (value, rest),
+        Some(power) => {
+            let factor = 1u64 << (10 * (power + 1));
+            Ok((value.checked_mul(factor).ok_or(ValueProblem::TooLarge)?, &rest[1..]))
+        }
+        None => Ok((value, rest)),
     }
 }
 
-const SUFFIXES: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
-
-/// A size with the largest suffix that leaves a whole number.
+/// Formats a size with the largest suffix that leaves a whole number.
 pub(super) fn shortest_size(bytes: u64) -> String {
     let power = (bytes.trailing_zeros() / 10).min(SUFFIXES.len() as u32);
     match power {

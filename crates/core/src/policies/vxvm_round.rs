@@ -25,7 +25,7 @@
 
 use super::Build;
 use super::shared::round_robin::MemberCursor;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::{MemberIndex, Members};
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -42,7 +42,7 @@ struct LastRead {
 }
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Round::default()))
 }
 

@@ -29,7 +29,7 @@
 use super::Build;
 use super::shared::offset_stripe::stripe_at;
 use super::shared::ties::smallest_with_tie_break;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::{Member, Members};
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::{MIB, Nanos};
@@ -51,7 +51,7 @@ const NEAR_BYTES: u64 = MIB;
 struct ZfsMirror;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(ZfsMirror))
 }
 

@@ -26,7 +26,7 @@
 
 use super::Build;
 use super::shared::ties::smallest_with_tie_break;
-use super::spec::PolicyError;
+use crate::diagnostic::Diagnostic;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use crate::units::Nanos;
@@ -37,7 +37,7 @@ const SWITCH: Nanos = Nanos::from_millis(10);
 struct Pending;
 
 /// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, PolicyError> {
+pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
     Ok(Box::new(Pending))
 }
 

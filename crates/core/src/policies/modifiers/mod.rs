@@ -15,9 +15,9 @@ mod tied;
 mod write_mostly;
 
 use super::{Build, Origin, ParameterInfo};
+use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
-use crate::policies::PolicyError;
 use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::Nanos;
 
@@ -44,7 +44,7 @@ pub struct ModifierInfo {
 }
 
 /// A policy wrapped in a modifier, or the reason why that is impossible.
-pub type Built = Result<Box<dyn ReadPolicy>, PolicyError>;
+pub type Built = Result<Box<dyn ReadPolicy>, Diagnostic>;
 
 /// Finds the row with this name.
 pub fn find(name: &str) -> Option<&'static ModifierInfo> {

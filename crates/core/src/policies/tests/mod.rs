@@ -77,9 +77,10 @@ fn every_policy_file_has_its_row_and_every_row_its_file() {
 }
 
 #[test]
-fn defaults_lie_in_their_ranges_and_need_no_rounding() {
+fn defaults_and_rounded_values_are_in_range() {
     let of_modifiers = modifiers::ALL.iter().flat_map(|info| info.parameters);
     for parameter in all().flat_map(|info| info.parameters).chain(of_modifiers) {
+        assert!(parameter.range.end().is_multiple_of(parameter.multiple_of), "{}", parameter.name);
         if let Some(default) = parameter.default {
             assert!(parameter.range.contains(&default), "{}", parameter.name);
             assert!(default.is_multiple_of(parameter.multiple_of), "{}", parameter.name);

@@ -61,7 +61,7 @@ fn values_that_btrfs_329_lists_are_refused() {
 }
 
 #[test]
-fn specs_are_read_and_written() {
+fn specs_are_parsed_and_written() {
     for (text, canonical) in [
         ("pid", "btrfs/pid"),
         ("btrfs/pid", "btrfs/pid"),
@@ -84,44 +84,143 @@ fn specs_are_read_and_written() {
     }
 }
 
-#[test]
-fn refusals_say_what_to_write() {
-    for (text, message) in [
-        ("latecny-rr", "unknown policy `latecny-rr`; did you mean `latency-rr`?"),
-        ("brtfs/pid", "unknown policy `brtfs/pid`; did you mean `btrfs/pid`?"),
-        ("Pid", "unknown policy `Pid`; did you mean `pid`?"),
-        ("gmiror/*", "unknown policy family `gmiror/*`; did you mean `gmirror/*`?"),
-        (
-            "round-robin:x",
-            "bad value `x` for `bytes` of btrfs/round-robin: expected a size \
-             (such as 64K) of at least 1",
-        ),
-        ("devid:0", "bad value `0` for `id` of btrfs/devid: expected a devid of at least 1"),
-        (
-            "kakra/latency:twice",
-            "bad value `twice` for `probe` of kakra/latency: expected one of `window`, `once`",
-        ),
-        ("pid:7", "`7` is too much for btrfs/pid: write btrfs/pid"),
-        (
-            "latency-rr:1M:once:2",
-            "`2` is too much for kakra/latency-rr: write kakra/latency-rr[:bytes[:probe]]",
-        ),
-        ("pid,,first", "a policy is missing here; `all` means every policy"),
-        ("", "a policy is missing here; `all` means every policy"),
-    ] {
-        assert_eq!(parse_list(text).unwrap_err().to_string(), message, "{text}");
-    }
-    let far = parse_list("zebra").unwrap_err().to_string();
-    assert!(
-        far.contains("mirrorball/*, btrfs/*, ") && far.contains("`mirrorball policies`"),
-        "{far}"
-    );
-    let Err(error) = Spec::parse("devid:7").unwrap().build(&[1, 2]) else { panic!("no devid 7") };
-    assert_eq!(error.to_string(), "btrfs/devid: the array has no member with devid 7; it has 1, 2");
+/// The message and the help of the error in a list.
+fn refusal(text: &str) -> (String, String) {
+    let error = parse_list(text).map(|_| ()).unwrap_err();
+    (error.message, error.help.unwrap_or_default())
 }
 
 #[test]
-fn lists_name_policies_families_and_all() {
+fn errors_say_what_is_wrong_and_what_to_write() {
+    for (text, message, help) in [
+        (
+            "round-robin:x",
+            "bad value `x` for `bytes` of btrfs/round-robin",
+            "expected a size (such as 64K) of at least 1 and below 8E",
+        ),
+        (
+            "round-robin:",
+            "the value for `bytes` of btrfs/round-robin is missing",
+            "expected a size (such as 64K) of at least 1 and below 8E",
+        ),
+        (
+            "devid:0",
+            "the value `0` for `id` of btrfs/devid is too small",
+            "expected a devid of at least 1",
+        ),
+        (
+            "kakra/latency:twice",
+            "bad value `twice` for `probe` of kakra/latency",
+            "expected one of `window`, `once`",
+        ),
+        ("pid:7", "unexpected value `7` after btrfs/pid", "the syntax is btrfs/pid"),
+        (
+            "latency-rr:1M:once:2",
+            "unexpected value `2` after kakra/latency-rr",
+            "the syntax is kakra/latency-rr[:bytes[:probe]]",
+        ),
+        ("pid,,first", "a policy is missing here", "`all` means every policy"),
+        ("", "a policy is missing here", "`all` means every policy"),
+    ] {
+        assert_eq!(refusal(text), (message.to_owned(), help.to_owned()), "{text}");
+    }
+    let (message, help) = refusal("zebra");
+    assert_eq!(message, "unknown policy `zebra`");
+    assert!(help.contains("mirrorball/*, btrfs/*, "), "{help}");
+    assert!(help.contains("`mirrorball policies`"), "{help}");
+    let Err(error) = Spec::parse("devid:7").unwrap().build(&[1, 2]) else { panic!("no devid 7") };
+    assert_eq!(error.message, "btrfs/devid: the array has no member with devid 7");
+    assert_eq!(error.help.as_deref(), Some("the array has the devids 1, 2"));
+}
+
+#[test]
+fn values_that_do_not_fit_are_refused_instead_of_wrapping() {
+    for text in [
+        "round-robin:99E",
+        "round-robin:16E",
+        "round-robin:8E",
+        "round-robin:18014398509481985K",
+        "round-robin:18446744073709551616",
+        "round-robin:0x10000000000001000",
+        "round-robin:02000000000000000010000",
+        "round-robin:9223372036854775807",
+        "latency-rr:99E",
+        "split:99E",
+        "rotation:99E",
+        "drbd/striping:99E",
+        "devid:18446744073709551617",
+        "devid:9223372036854775808",
+        "dm/round-robin:18446744073709551617",
+        "dm/historical-service-time:18446744073709551616",
+        "pid+hedge:18446744073709551711%",
+        "pid+tied:18446744073709551617ms",
+        "pid+tied:18446744073709552s",
+        "pid+autosit:99999999999999999999s",
+        "pid+write-mostly:18446744073709551617",
+    ] {
+        let (message, help) = refusal(text);
+        assert!(message.ends_with(" is too large"), "{text}: {message}");
+        assert!(help.starts_with("expected a "), "{text}: {help}");
+    }
+    let largest = Spec::parse("round-robin:9223372036854771712").unwrap();
+    assert_eq!(Spec::parse(&largest.to_string()).unwrap(), largest);
+}
+
+#[test]
+fn an_unknown_name_is_refused_with_the_similar_names() {
+    for (name, help) in [
+        ("titovets", "did you mean `btrfs/titovets`?"),
+        ("Titovets", "did you mean `btrfs/titovets`?"),
+        ("titovest", "did you mean `btrfs/titovets`?"),
+        ("raid1", "did you mean `graid/raid1`, `md/raid1` or `spdk/raid1`?"),
+        ("queue-lenght", "did you mean `dm/queue-length`?"),
+        ("zfs/pid", "did you mean `btrfs/pid`?"),
+        ("latecny-rr", "did you mean `latency-rr`?"),
+        ("brtfs/pid", "did you mean `btrfs/pid`?"),
+        ("Pid", "did you mean `pid`?"),
+        ("PID", "did you mean `pid`?"),
+        ("Auto", "did you mean `auto`?"),
+        ("BTRFS/Round-Robin", "did you mean `btrfs/round-robin`?"),
+        ("btrfs", "did you mean `btrfs/*`?"),
+        ("NVMe", "did you mean `nvme/*`?"),
+        ("ALL", "did you mean `all`?"),
+    ] {
+        assert_eq!(refusal(name), (format!("unknown policy `{name}`"), help.to_owned()));
+    }
+    let (message, help) = refusal("gmiror/*");
+    assert_eq!(message, "unknown policy family `gmiror/*`");
+    assert_eq!(help, "did you mean `gmirror/*`?");
+    assert_eq!(refusal("BTRFS/*").1, "did you mean `btrfs/*`?");
+    for several in ["all", "btrfs/*"] {
+        let message = Spec::parse(several).unwrap_err().message;
+        assert_eq!(message, format!("`{several}` means several policies, but one is needed here"));
+    }
+    for info in all() {
+        let (_, part) = info.name.split_once('/').unwrap();
+        if Spec::parse(part).is_err() {
+            assert!(refusal(part).1.contains(info.name), "{part}: {}", refusal(part).1);
+        }
+    }
+}
+
+#[test]
+fn control_characters_are_escaped_in_errors() {
+    for (text, shown) in [
+        ("p\u{1b}[31mid", "unknown policy `p\\u{1b}[31mid`"),
+        ("bt\rrfs/*", "unknown policy family `bt\\rrfs/*`"),
+        ("pid+he\u{9b}dge", "unknown modifier `+he\\u{9b}dge`"),
+        ("round-robin:1\n2", "bad value `1\\n2` for `bytes` of btrfs/round-robin"),
+        ("pid:\u{7}", "unexpected value `\\u{7}` after btrfs/pid"),
+    ] {
+        let error = parse_list(text).unwrap_err().to_string();
+        assert!(error.starts_with(shown), "{error}");
+        let first_line = error.lines().next().unwrap();
+        assert!(!first_line.contains(char::is_control), "{first_line:?}");
+    }
+}
+
+#[test]
+fn lists_contain_policies_families_and_all() {
     let names = |text: &str| -> Vec<String> {
         parse_list(text).unwrap().iter().map(Spec::to_string).collect()
     };
@@ -141,7 +240,11 @@ fn lists_name_policies_families_and_all() {
             "kakra/queue"
         ]
     );
-    assert_eq!(names("pid,btrfs/pid,round-robin,round-robin:64K").len(), 3, "the same counts once");
+    assert_eq!(
+        names("pid,btrfs/pid,round-robin,round-robin:64K").len(),
+        3,
+        "the same policy is in the list once"
+    );
     assert_eq!(names("zfs,all").len(), all.len());
 }
 
@@ -166,49 +269,73 @@ proptest! {
 }
 
 #[test]
-fn modifiers_are_refused_with_what_is_wrong() {
-    for (text, message) in [
-        ("pid+hegde", "unknown modifier `+hegde`; did you mean `+hedge`?"),
-        ("pid+", "a modifier is missing behind `+`; there are +hedge, +tied, +autosit, "),
-        ("pid++hedge", "a modifier is missing behind `+`; there are +hedge, +tied, +autosit, "),
-        ("hedge", "`hedge` is a modifier, not a policy: write it behind one, as in `pid+hedge`"),
-        ("hedge:95", "`hedge` is a modifier, not a policy"),
-        ("+hedge", "a policy is missing here"),
+fn errors_in_modifiers_say_what_is_wrong_and_what_to_write() {
+    let modifiers = "the modifiers are +hedge, +tied, +autosit, ";
+    let leave_out = "leave one of them out";
+    for (text, message, help) in [
+        ("pid+hegde", "unknown modifier `+hegde`", "did you mean `+hedge`?"),
+        ("pid+HEDGE", "unknown modifier `+HEDGE`", "did you mean `+hedge`?"),
+        ("pid+", "a modifier is missing after `+`", modifiers),
+        ("pid++hedge", "a modifier is missing after `+`", modifiers),
+        (
+            "hedge",
+            "`hedge` is a modifier, not a policy",
+            "write it after a policy, as in `pid+hedge`",
+        ),
+        ("hedge:95", "`hedge` is a modifier, not a policy", "write it after a policy"),
+        ("+hedge", "a policy is missing here", "`all` means every policy"),
         (
             "pid+hedge:49",
-            "bad value `49` for `quantile` of +hedge: expected a percentage from 50% to",
+            "the value `49` for `quantile` of +hedge is too small",
+            "expected a percentage from 50% to",
         ),
-        ("pid+hedge:95:0", "bad value `0` for `budget` of +hedge"),
-        ("pid+hedge:95:5:5", "`5` is too much for +hedge: write +hedge[:quantile[:budget]]"),
-        ("pid+tied:1h", "bad value `1h` for `after` of +tied: expected a time from 0s to 10s"),
-        ("pid+hedge+tied", "`+hedge` and `+tied` contradict each other: leave one of them out"),
-        ("pid+hedge+hedge:90", "`+hedge` and `+hedge:90%` contradict each other"),
-        ("pid+autosit+fail-slow", "`+autosit` and `+fail-slow` contradict"),
-        ("pid+prefer-member:1+prefer-member:2", "`+prefer-member:1` and `+prefer-member:2` contra"),
-        ("pid+prefer-member:1+write-mostly:1", "`+prefer-member:1` and `+write-mostly:1` contradi"),
-        ("pid+write-mostly:1+write-mostly:1", "`+write-mostly:1` and `+write-mostly:1` contradict"),
-        ("read-all-first+hedge", "`crucible/read-all-first` and `+hedge` contradict each other"),
-        ("all+hedge+tied", "`+hedge` and `+tied` contradict"),
+        ("pid+hedge:95:0", "the value `0` for `budget` of +hedge is too small", "expected a per"),
+        (
+            "pid+hedge:95:5:5",
+            "unexpected value `5` after +hedge",
+            "the syntax is +hedge[:quantile[:",
+        ),
+        ("pid+tied:1h", "bad value `1h` for `after` of +tied", "expected a time from 0s to 10s"),
+        ("pid+hedge+tied", "`+hedge` and `+tied` contradict each other", leave_out),
+        ("pid+hedge+hedge:90", "`+hedge` and `+hedge:90%` contradict each other", leave_out),
+        ("pid+autosit+fail-slow", "`+autosit` and `+fail-slow` contradict", leave_out),
+        (
+            "pid+prefer-member:1+prefer-member:2",
+            "`+prefer-member:1` and `+prefer-member:2` contradict",
+            leave_out,
+        ),
+        (
+            "pid+prefer-member:1+write-mostly:1",
+            "`+prefer-member:1` and `+write-mostly:1` contradict",
+            leave_out,
+        ),
+        (
+            "pid+write-mostly:1+write-mostly:1",
+            "`+write-mostly:1` and `+write-mostly:1` contradict",
+            leave_out,
+        ),
+        ("read-all-first+hedge", "`crucible/read-all-first` and `+hedge` contradict", leave_out),
+        ("all+hedge+tied", "`+hedge` and `+tied` contradict", leave_out),
     ] {
-        let error = parse_list(text).unwrap_err().to_string();
-        assert!(error.starts_with(message), "{text}: {error}");
+        let (found_message, found_help) = refusal(text);
+        assert!(found_message.starts_with(message), "{text}: {found_message}");
+        assert!(found_help.starts_with(help), "{text}: {found_help}");
     }
     let absent =
-        |text: &str| Spec::parse(text).unwrap().build(&[1, 3]).map(|_| ()).unwrap_err().to_string();
-    let message = |of: &str| format!("{of}: the array has no member with devid 2; it has 1, 3");
+        |text: &str| Spec::parse(text).unwrap().build(&[1, 3]).map(|_| ()).unwrap_err().message;
+    let message = |of: &str| format!("{of}: the array has no member with devid 2");
     assert_eq!(absent("pid+write-mostly:2"), message("write-mostly"));
     assert_eq!(absent("pid+write-mostly:1+prefer-member:2"), message("prefer-member"));
     assert_eq!(absent("devid:2"), message("btrfs/devid"));
-    // A devid that is left out is the array's first.
-    let message = "`+prefer-member:1` and `+write-mostly:1` contradict each other: leave one of \
-                   them out";
+    // The default of an omitted devid is the array's first.
+    let message = "`+prefer-member:1` and `+write-mostly:1` contradict each other";
     assert_eq!(absent("pid+prefer-member+write-mostly:1"), message);
     assert_eq!(absent("pid+write-mostly+prefer-member:1"), message);
     assert!(Spec::parse("pid+prefer-member+write-mostly:1").unwrap().build(&[3, 1]).is_ok());
 }
 
 #[test]
-fn modifiers_go_around_every_policy_of_a_list_that_they_can_go_around() {
+fn modifiers_apply_to_every_policy_of_a_list_that_they_do_not_contradict() {
     let names = |text: &str| -> Vec<String> {
         parse_list(text).unwrap().iter().map(Spec::to_string).collect()
     };
@@ -218,7 +345,7 @@ fn modifiers_go_around_every_policy_of_a_list_that_they_can_go_around() {
 }
 
 #[test]
-fn drbds_own_names_of_its_stripes_are_understood() {
+fn drbd_names_of_stripe_sizes_are_accepted() {
     let canonical = |text: &str| Spec::parse(text).unwrap().to_string();
     assert_eq!(canonical("drbd/32K-striping"), "drbd/striping:32K");
     assert_eq!(canonical("1M-striping+hedge"), "drbd/striping:1M+hedge");
