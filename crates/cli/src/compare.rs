@@ -14,6 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mirrorball_core::policies::parse_list;
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_disk::array_file::ArrayFile;
+use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
 use mirrorball_lab::experiment::plan::{Choices, Plan};
 use mirrorball_lab::experiment::results::Results;
@@ -114,7 +115,8 @@ fn positive_duration(text: &str) -> Result<Nanos> {
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let inputs = Inputs::load(&args.array, &args.jobs).map_err(Failure::WrongUse)?;
-    let plan = plan(args, &inputs).map_err(Failure::WrongUse)?;
+    let build = BuildIdentity::current().map_err(Failure::Fault)?;
+    let plan = plan(args, &inputs, build).map_err(Failure::WrongUse)?;
     let folder = match &args.output {
         Some(folder) => folder.clone(),
         None => folder::default_folder(&plan, is_default(args)),
@@ -158,7 +160,7 @@ fn is_default(args: &Args) -> bool {
     args.policy == ALL_POLICIES && (args.repeats, args.seed, args.duration) == (REPEATS, SEED, None)
 }
 
-fn plan(args: &Args, inputs: &Inputs) -> Result<Plan> {
+fn plan(args: &Args, inputs: &Inputs, build: BuildIdentity) -> Result<Plan> {
     let specs = parse_list(&args.policy).map_err(|error| anyhow!("--policy: {error}"))?;
     let devids: Vec<u64> = inputs.array.members.iter().map(|member| member.devid).collect();
     for spec in &specs {
@@ -171,7 +173,7 @@ fn plan(args: &Args, inputs: &Inputs) -> Result<Plan> {
         duration_ns: args.duration.map(|duration| duration.0),
     };
     let (array, jobs) = (inputs.array_source.clone(), inputs.job_sources.clone());
-    Ok(Plan::new(array, jobs, choices, command(args)))
+    Ok(Plan::new(build, array, jobs, choices, command(args)))
 }
 
 /// A command that makes the same plan, with every choice spelt out. Where results go, how they are
@@ -210,16 +212,24 @@ fn run_cells(args: &Args, plan: &Plan, inputs: &Inputs, results: &Results) -> Re
     let bar = ProgressBar::new(plan.cells().len() as u64);
     let template = "{bar:40} {pos}/{len} cells, {eta} to go {msg}";
     bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
-    let taken = AtomicUsize::new(0);
+    let [reused, fresh] = [AtomicUsize::new(0), AtomicUsize::new(0)];
     let on_cell = |_: &mirrorball_lab::experiment::plan::Cell<'_>, origin: Origin| {
-        if origin == Origin::Saved {
-            let taken = taken.fetch_add(1, Ordering::Relaxed) + 1;
-            bar.set_message(format!("({taken} from an earlier run)"));
+        match origin {
+            Origin::Saved => {
+                let reused = reused.fetch_add(1, Ordering::Relaxed) + 1;
+                bar.set_message(format!("({reused} reused from an earlier run)"));
+            }
+            Origin::Run => _ = fresh.fetch_add(1, Ordering::Relaxed),
         }
         bar.inc(1);
     };
     let options = RunOptions { threads: args.threads, stop: &STOP, on_cell: &on_cell };
     let ending = run::run(plan, &SimExecutor { inputs }, results, &options);
     bar.finish_and_clear();
+    let [reused, fresh] = [reused.into_inner(), fresh.into_inner()];
+    screen::say(format_args!(
+        "{} cells: {reused} reused from an earlier run, {fresh} simulated",
+        reused + fresh
+    ));
     ending
 }

@@ -6,6 +6,7 @@
 //! `run` measures, so saved results can be studied again. [`import`] makes records of what other
 //! programs measured, and [`explain`] runs one cell with a trace of its decisions.
 
+pub mod build;
 pub mod environment;
 pub mod executor;
 pub mod explain;

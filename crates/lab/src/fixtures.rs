@@ -1,5 +1,6 @@
 //! Plans and runs made up for tests: no disk model, no clock.
 
+use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
 use crate::experiment::executor::Executor;
 use crate::experiment::plan::{Cell, Choices, JobSource, Pace, Plan, Source};
@@ -55,7 +56,9 @@ pub(crate) fn plan(jobs: &[&str], policies: &[&str], repeats: u32) -> Plan {
     };
     let job = |name: &&str| JobSource { source: source(name), pace: Pace::Array };
     let jobs = jobs.iter().map(job).collect();
-    let mut plan = Plan::new(source("pair"), jobs, choices, "mirrorball compare".to_owned());
+    let build = BuildIdentity::with_hash("tests");
+    let command = "mirrorball compare".to_owned();
+    let mut plan = Plan::new(build, source("pair"), jobs, choices, command);
     plan.environment = Environment {
         host: "host".to_owned(),
         system: "linux x86_64".to_owned(),

@@ -18,6 +18,7 @@ mod prepare;
 pub mod standings;
 pub mod text;
 
+use crate::experiment::build::BuildIdentity;
 use crate::experiment::hash::stable_hash;
 use crate::experiment::plan::{Choices, Plan};
 use crate::experiment::run::{Ending, RunOptions, run_unsaved};
@@ -131,7 +132,8 @@ pub fn run(asked: &LeagueRequest, options: &RunOptions<'_>) -> Result<LeagueOutc
             duration_ns: None,
         };
         let (source, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
-        let plan = Plan::new(source, sources, choices, asked.command.clone());
+        let build = BuildIdentity::current()?;
+        let plan = Plan::new(build, source, sources, choices, asked.command.clone());
         match run_unsaved(&plan, &SimExecutor { inputs: &inputs }, options)? {
             Ending::Complete(summaries) => {
                 // Array by array: the histograms of all cells at once would be gigabytes.

@@ -8,9 +8,10 @@
 //! The plan is saved as `plan.json` in the results folder with everything that is needed to repeat
 //! it. Non-goal: how a text is understood; see [`crate::experiment::inputs`].
 
+use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
 use crate::experiment::hash::stable_hash;
-use crate::experiment::record::{CellIdentity, ORACLE, PROGRAM_VERSION, SCHEMA_VERSION};
+use crate::experiment::record::{CellIdentity, ORACLE, SCHEMA_VERSION};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +20,8 @@ use serde::{Deserialize, Serialize};
 pub struct Plan {
     /// [`SCHEMA_VERSION`] when it was made.
     pub schema_version: u32,
-    /// Version of the program that made it.
-    pub program_version: String,
+    /// Build of the program that runs it.
+    pub build: BuildIdentity,
     /// A command that runs it again, apart from where results go.
     pub command: String,
     /// The machine it was made on.
@@ -116,12 +117,18 @@ impl Plan {
     ///
     /// # Panics
     /// If there is no job, no policy or no repeat: the command line sees to that.
-    pub fn new(array: Source, jobs: Vec<JobSource>, choices: Choices, command: String) -> Plan {
+    pub fn new(
+        build: BuildIdentity,
+        array: Source,
+        jobs: Vec<JobSource>,
+        choices: Choices,
+        command: String,
+    ) -> Plan {
         let some = !jobs.is_empty() && !choices.policies.is_empty() && choices.repeats > 0;
         assert!(some, "a plan without cells");
         Plan {
             schema_version: SCHEMA_VERSION,
-            program_version: PROGRAM_VERSION.to_owned(),
+            build,
             command,
             environment: Environment::current(),
             array,
@@ -170,7 +177,7 @@ impl Plan {
             plan.jobs.iter().map(|job| job.source.name.as_str()).collect::<Vec<&str>>().join(", ")
         };
         let by_value = [
-            ("version of the program", other.program_version.clone(), self.program_version.clone()),
+            ("build of the program", other.build.to_string(), self.build.to_string()),
             ("version of the schema", schema(other), schema(self)),
             ("array", other.array.name.clone(), self.array.name.clone()),
             ("jobs", names(other), names(self)),
@@ -221,12 +228,13 @@ impl Cell<'_> {
     /// Hash of everything that decides its result. Equal keys, equal results: a saved cell with
     /// this key need not be run again.
     pub fn key(&self) -> String {
-        let Plan { array, duration_ns, .. } = self.plan;
+        let Plan { build, array, duration_ns, .. } = self.plan;
         let job = self.job();
         let duration = duration_ns.map_or("none".to_owned(), |duration| duration.to_string());
         stable_hash([
             &*SCHEMA_VERSION.to_string(),
-            PROGRAM_VERSION,
+            &build.version,
+            &build.hash,
             &array.text,
             &array.fingerprint,
             &job.text,

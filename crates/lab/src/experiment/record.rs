@@ -16,16 +16,16 @@ mod soundness;
 pub(crate) use convert::per_second;
 pub use latency::{CoarseLatency, LatencyRecord, Percentiles, QUANTILES};
 
+pub use crate::experiment::build::PROGRAM_VERSION;
+
+use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Version of every structure that is saved. It rises when a field changes its meaning or goes;
 /// cells of another version are run again.
-pub const SCHEMA_VERSION: u32 = 1;
-
-/// Version of the program, which also decides whether a saved cell still counts.
-pub const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Name under which the oracle's cells are saved and shown.
 pub const ORACLE: &str = "oracle";
@@ -35,9 +35,9 @@ pub const ORACLE: &str = "oracle";
 pub struct CellRecord {
     /// [`SCHEMA_VERSION`] when it was saved.
     pub schema_version: u32,
-    /// Version of the program that ran it.
-    pub program_version: String,
-    /// Hash of everything that decides the result: texts, policy, seed, duration and versions.
+    /// Build of the program that ran it. An imported cell has no hash of a build.
+    pub build: BuildIdentity,
+    /// Hash of everything that decides the result: texts, policy, seed, duration and build.
     pub key: String,
     /// Which cell it is.
     pub cell: CellIdentity,

@@ -101,7 +101,7 @@ fn side_by_side(format: &str, style: Style) -> String {
         Achieved { reads: achieved.reads * if is_hit { 2 } else { 3 } / 3, ..achieved }
     };
     let mut plan = before.plan.clone();
-    plan.program_version = "0.0.9".to_owned();
+    plan.build.version = "0.0.9".to_owned();
     let after = study(&plan, slower);
     let sets = [("before", &before), ("after", &after)];
     let findings = Findings {

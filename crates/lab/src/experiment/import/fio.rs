@@ -21,11 +21,12 @@ mod sections;
 pub use logs::{Log, LogKind};
 
 use super::ImportLabels;
+use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
 use crate::experiment::hash::stable_hash;
 use crate::experiment::record::{
-    CellIdentity, CellRecord, CoarseLatency, ImportRecord, MemberRecord, PROGRAM_VERSION,
-    SCHEMA_VERSION, SamplesRecord,
+    CellIdentity, CellRecord, CoarseLatency, ImportRecord, MemberRecord, SCHEMA_VERSION,
+    SamplesRecord,
 };
 use anyhow::{Result, bail};
 use document::{Disk, Document};
@@ -49,7 +50,7 @@ pub fn cell(text: &[u8], logs: &[Log], about: &ImportLabels) -> Result<CellRecor
     let (intervals, over_time) = logs::intervals(logs, &sections)?;
     let record = CellRecord {
         schema_version: SCHEMA_VERSION,
-        program_version: PROGRAM_VERSION.to_owned(),
+        build: BuildIdentity::with_hash(""),
         key: key(text, logs, about, &job),
         cell: CellIdentity {
             array: about.array.clone(),

@@ -38,6 +38,8 @@ fn a_key_changes_with_everything_that_decides_the_result_and_nothing_else() {
         changed(&|plan| plan.policies[0].push('#')),
         changed(&|plan| plan.seeds[0] += 1),
         changed(&|plan| plan.duration_ns = Some(5)),
+        changed(&|plan| plan.build.hash.push('#')),
+        changed(&|plan| plan.build.version.push('#')),
     ];
     for (index, other) in other_keys.iter().enumerate() {
         assert_ne!(*other, key(&base), "change {index} does not show");

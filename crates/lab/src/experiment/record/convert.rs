@@ -2,8 +2,8 @@
 
 use super::{
     CellRecord, CoarseLatency, CounterRecord, CounterSeries, DirectionRecord, IntervalsRecord,
-    LatencyRecord, MemberRecord, MemberSeries, PROGRAM_VERSION, Percentiles, SCHEMA_VERSION,
-    SamplesRecord, SectionRecord,
+    LatencyRecord, MemberRecord, MemberSeries, Percentiles, SCHEMA_VERSION, SamplesRecord,
+    SectionRecord,
 };
 use crate::experiment::plan::Cell;
 use mirrorball_core::member::MemberIndex;
@@ -20,7 +20,7 @@ impl CellRecord {
         let devids: Vec<u64> = run.members.iter().map(|member| member.devid).collect();
         CellRecord {
             schema_version: SCHEMA_VERSION,
-            program_version: PROGRAM_VERSION.to_owned(),
+            build: cell.plan.build.clone(),
             key: cell.key(),
             cell: cell.identity(),
             environment: cell.plan.environment.clone(),

@@ -42,7 +42,7 @@ pub(super) fn plan(cells: &[(PathBuf, CellRecord)]) -> Plan {
     let policies = contenders.into_iter().filter(|policy| *policy != ORACLE);
     Plan {
         schema_version: SCHEMA_VERSION,
-        program_version: first.program_version.clone(),
+        build: first.build.clone(),
         command: String::new(),
         environment: first.environment.clone(),
         array: source(name, text),
@@ -81,11 +81,12 @@ pub(super) fn misfit(record: &CellRecord, plan: &Plan) -> Option<String> {
         .then(|| "was run for another duration than the others".to_owned())
 }
 
-/// A remark if the cells were not all run by one version of the program.
-pub(super) fn mixed_versions(cells: &[CellRecord]) -> Option<String> {
-    let versions = distinct(cells.iter().map(|record| record.program_version.as_str()));
-    let listed = versions.join(", ");
-    (versions.len() > 1).then(|| format!("cells of several versions are mixed: {listed}"))
+/// Returns a remark if the cells were not all run by one build of the program.
+pub(super) fn mixed_builds(cells: &[CellRecord]) -> Option<String> {
+    let builds = distinct(cells.iter().map(|record| &record.build));
+    let listed: Vec<String> = builds.iter().map(ToString::to_string).collect();
+    let listed = listed.join(", ");
+    (builds.len() > 1).then(|| format!("the cells come from several builds: {listed}"))
 }
 
 /// Each value once, the most frequent first, the earlier first among equals.

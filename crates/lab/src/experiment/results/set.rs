@@ -213,7 +213,7 @@ fn into_set(label: String, found: Found) -> Result<ResultSet, (String, Vec<Skipp
         }
     }
     let mut cells = kept;
-    let mut notes: Vec<String> = derive::mixed_versions(&cells).into_iter().collect();
+    let mut notes: Vec<String> = derive::mixed_builds(&cells).into_iter().collect();
     let planned = plan.cells().len();
     if cells.len() < planned {
         notes.push(format!("{} of {planned} cells are there", cells.len()));

@@ -1,6 +1,7 @@
 //! Order, resumption, refusals and independence from threads, with made-up runs.
 
 use super::*;
+use crate::experiment::build::BuildIdentity;
 use crate::fixtures::{MockExecutor, plan};
 use std::fs;
 use std::path::Path;
@@ -91,13 +92,36 @@ fn a_damaged_cell_is_run_again() {
     let text = fs::read_to_string(cell_path(0)).unwrap();
     fs::write(cell_path(0), &text[..text.len() / 2]).unwrap();
     let of_old_schema = fs::read_to_string(cell_path(1)).unwrap();
-    let of_old_schema = of_old_schema.replace("\"schema_version\":1", "\"schema_version\":0");
+    let of_old_schema = of_old_schema.replace("\"schema_version\":2", "\"schema_version\":0");
     fs::write(cell_path(1), of_old_schema).unwrap();
 
     let again = MockExecutor::default();
     run_all(&plan, folder.path(), 1, &again).unwrap();
     assert_eq!(again.run_count(), 2);
     assert!(before == contents(folder.path()));
+}
+
+/// As after an edit of a policy: the same plan, made by another executable.
+#[test]
+fn another_build_reuses_no_cell() {
+    let here = plan(&["j"], &["a/x"], 2);
+    let mut rebuilt = here.clone();
+    rebuilt.build = BuildIdentity::with_hash("another");
+    let folder = TempDir::new().unwrap();
+    run_all(&here, folder.path(), 1, &MockExecutor::default()).unwrap();
+    let same = MockExecutor::default();
+    run_all(&here, folder.path(), 1, &same).unwrap();
+    assert_eq!(same.run_count(), 0, "the same build reuses every cell");
+
+    let error = Results::open(folder.path(), &rebuilt).unwrap_err().to_string();
+    assert!(error.contains("(tests); here") && error.contains("(another)"), "{error}");
+    // A plan that was lost, or copied by hand, makes no older cell count either.
+    fs::remove_file(folder.path().join("plan.json")).unwrap();
+    let plan_text = serde_json::to_string(&rebuilt).unwrap();
+    fs::write(folder.path().join("plan.json"), plan_text).unwrap();
+    let other = MockExecutor::default();
+    run_all(&rebuilt, folder.path(), 1, &other).unwrap();
+    assert_eq!(other.run_count(), 4, "two repeats of the policy and of the oracle");
 }
 
 #[test]

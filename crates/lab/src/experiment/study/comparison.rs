@@ -312,9 +312,9 @@ fn remarks((here, first): (&str, &Study), (there, other): (&str, &Study)) -> Vec
     if mine.duration_ns != theirs.duration_ns {
         remarks.push(format!("`{there}` was run for another duration than `{here}`"));
     }
-    if mine.program_version != theirs.program_version {
-        let (mine, theirs) = (&mine.program_version, &theirs.program_version);
-        remarks.push(format!("`{here}` was run by version {mine}, `{there}` by {theirs}"));
+    if mine.build != theirs.build {
+        let (mine, theirs) = (&mine.build, &theirs.build);
+        remarks.push(format!("`{here}` was run by build {mine}, `{there}` by build {theirs}"));
     }
     remarks
 }

@@ -20,7 +20,7 @@ pub(super) fn draw(part: &ResultSet, heading: &str) -> Markup {
         ),
         ("machine", format!("{}: {}, {} CPUs", machine.host, machine.cpu, machine.cpus)),
         ("system", format!("{}, kernel {}", machine.system, machine.kernel)),
-        ("program", format!("mirrorball {}", plan.program_version)),
+        ("program", format!("mirrorball {}", plan.build)),
     ];
     html! {
         section.appendix {

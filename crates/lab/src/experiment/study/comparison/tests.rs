@@ -1,8 +1,8 @@
 //! Comparisons of made-up studies whose answers are known.
 
 use super::*;
+use crate::experiment::build::{BuildIdentity, PROGRAM_VERSION};
 use crate::experiment::plan::{Pace, Plan};
-use crate::experiment::record::PROGRAM_VERSION;
 use crate::fixtures::{Achieved, plan, study};
 
 const POLICIES: [&str; 3] = ["a/one", "b/two", "c/three"];
@@ -147,7 +147,7 @@ fn what_else_differs_is_remarked() {
     let mut after = before.clone();
     after.array.text = "another text".to_owned();
     after.jobs[1].source.text = "another text".to_owned();
-    after.program_version = "9.9.9".to_owned();
+    after.build = BuildIdentity::with_hash("another");
     after.duration_ns = Some(1);
     let comparison = compared(&made_up(&before, BEFORE), &made_up(&after, AFTER));
     assert_eq!(
@@ -156,7 +156,10 @@ fn what_else_differs_is_remarked() {
             "array `pair` has other contents in `after` than in `before`",
             "job `k` has other contents in `after` than in `before`",
             "`after` was run for another duration than `before`",
-            &format!("`before` was run by version {PROGRAM_VERSION}, `after` by 9.9.9"),
+            &format!(
+                "`before` was run by build {PROGRAM_VERSION} (tests), `after` by build \
+                 {PROGRAM_VERSION} (another)"
+            ),
         ]
     );
 }
