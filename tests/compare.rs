@@ -7,8 +7,8 @@ use std::ops::Deref;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-const COLUMNS: &str = "array,job,policy,seed,iops,mib_per_s,mean_us,p50_us,p99_us,p99_9_us,\
-                       p99_99_us,share_by_devid,extra_reads";
+const COLUMNS: &str = "array,job,section,requests,policy,seed,iops,mib_per_s,mean_us,p50_us,\
+                       p99_us,p99_9_us,p99_99_us,errors,score,share_by_devid,extra_reads";
 
 /// A folder with an array and a job, and nothing else.
 struct Place {
@@ -50,17 +50,17 @@ fn csv_has_a_line_per_cell_in_the_columns_promised() {
     assert_eq!(lines[0], COLUMNS);
     let names: Vec<String> = lines[1..]
         .iter()
-        .map(|line| line.split(',').take(4).collect::<Vec<_>>().join(","))
+        .map(|line| line.split(',').take(6).collect::<Vec<_>>().join(","))
         .collect();
-    let cell = |policy: &str, seed: u32| format!("pair,job,{policy},{seed}");
+    let cell = |policy: &str, seed: u32| format!("pair,job,reader,read,{policy},{seed}");
     let policies = ["btrfs/pid", "kakra/queue", "oracle"];
     let expected: Vec<String> =
         policies.iter().flat_map(|policy| [cell(policy, 1), cell(policy, 2)]).collect();
     assert_eq!(names, expected);
     for line in &lines[1..] {
-        let iops: f64 = line.split(',').nth(4).unwrap().parse().unwrap();
+        let iops: f64 = line.split(',').nth(6).unwrap().parse().unwrap();
         assert!(iops > 10.0, "{line}");
-        let shares = line.split(',').nth(11).unwrap().split(';');
+        let shares = line.split(',').nth(15).unwrap().split(';');
         let sum: f64 =
             shares.map(|share| share.split_once(':').unwrap().1.parse::<f64>().unwrap()).sum();
         assert!((sum - 1.0).abs() < 1e-3, "{line}");

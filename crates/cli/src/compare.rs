@@ -11,17 +11,18 @@ use crate::{report, screen};
 use anyhow::{Context, Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use indicatif::{ProgressBar, ProgressStyle};
-use mirrorball_core::policies::parse_list;
+use mirrorball_core::policies::{Spec, parse_list};
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
-use mirrorball_lab::experiment::plan::{Choices, Plan};
+use mirrorball_lab::experiment::plan::{Choices, Plan, Source};
 use mirrorball_lab::experiment::results::Results;
 use mirrorball_lab::experiment::run::{self, Origin, RunOptions};
 use mirrorball_lab::experiment::simulate::SimExecutor;
-use mirrorball_lab::experiment::study::Study;
+use mirrorball_lab::experiment::study::{Criteria, Goal, Study, distinct_names};
 use mirrorball_lab::report::{FORMATS, Findings};
+use mirrorball_sim::job::JobFile;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,6 +30,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const REPEATS: u32 = 5;
 const SEED: u64 = 1;
 const ALL_POLICIES: &str = "all";
+/// What btrfs does unless it is configured otherwise.
+pub(crate) const BASELINE: &str = "btrfs/pid";
 
 /// Compare read policies on a simulated array
 ///
@@ -51,7 +54,20 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "LIST", default_value = ALL_POLICIES)]
     policy: String,
 
-    /// How often each combination is run, each time with another seed
+    /// Figures to rank by instead of the default score, with weights: small.p99:2,large.mib
+    ///
+    /// Each is SECTION.FIGURE or SECTION.KIND.FIGURE; a figure alone counts for every section.
+    /// Figures: iops, mib, mean, p50, p90, p95, p99, p99.9, p99.99. Kinds: read, write, trim, fsync.
+    /// The default score of a job is the geometric mean over its sections of throughput, or of
+    /// 1/mean latency where a section has a rate.
+    #[arg(long, value_name = "LIST", value_parser = Goal::parse)]
+    rank: Option<Goal>,
+
+    /// Policy that gains are stated against
+    #[arg(long, value_name = "POLICY", default_value = BASELINE)]
+    baseline: String,
+
+    /// Number of repeats of each combination, each with another seed
     #[arg(short = 'n', long, default_value_t = REPEATS,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
@@ -117,6 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let inputs = Inputs::load(&args.array, &args.jobs).map_err(Failure::WrongUse)?;
     let build = BuildIdentity::current().map_err(Failure::Fault)?;
     let plan = plan(args, &inputs, build).map_err(Failure::WrongUse)?;
+    let criteria = criteria(args, &inputs).map_err(Failure::WrongUse)?;
     let folder = match &args.output {
         Some(folder) => folder.clone(),
         None => folder::default_folder(&plan, is_default(args)),
@@ -143,16 +160,31 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             return Ok(Ending::Interrupted);
         }
     };
-    let study = Study::new(plan, summaries);
+    let study = Study::new(plan, summaries, criteria);
     let format = FORMATS.iter().find(|format| format.name == args.format);
     let render = format.expect("clap lets known formats pass").render;
     screen::print(&render(&Findings::of_study(&study), screen::style()))?;
     screen::say(format_args!("results are in {shown}"));
     if args.report {
-        let path = report::write_page(&folder).map_err(Failure::Fault)?;
+        let path = report::write_page(&folder, &study.criteria).map_err(Failure::Fault)?;
         screen::say(format_args!("the report is in {}", path.display()));
     }
-    Ok(Ending::Done)
+    // The verdict says which; there is no result to go by.
+    Ok(if study.has_dead_job() { Ending::FoundFailure } else { Ending::Done })
+}
+
+/// What policies are ranked by, and compared with.
+fn criteria(args: &Args, inputs: &Inputs) -> Result<Criteria> {
+    let goal = args.rank.clone().unwrap_or_default();
+    let sections_of = |(source, job): (&Source, &JobFile)| {
+        let names = job.sections.iter().map(|section| section.name.as_str());
+        (source.name.clone(), distinct_names(names))
+    };
+    let sections: Vec<(String, Vec<String>)> =
+        inputs.job_sources.iter().zip(&inputs.jobs).map(sections_of).collect();
+    goal.check(&sections).map_err(|error| anyhow!("--rank: {error}"))?;
+    let baseline = Spec::parse(&args.baseline).map_err(|error| anyhow!("--baseline: {error}"))?;
+    Ok(Criteria { goal, baseline: Some(baseline.to_string()) })
 }
 
 /// Whether the plan differs from the usual one at most in its array and jobs.

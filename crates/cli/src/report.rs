@@ -6,11 +6,13 @@
 //! A file that cannot be used is named and the rest is reported; the exit code then says that not
 //! all was well. If nothing is left, that is wrong use.
 
+use crate::compare::BASELINE;
 use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::{Context, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mirrorball_lab::experiment::results::{self, Loaded, ResultSet, Skipped};
+use mirrorball_lab::experiment::study::Criteria;
 use mirrorball_lab::report::{FORMATS, Findings, Format, Style, html};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -85,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Form::Text(_) => args.output.clone(),
     };
     let existing = if args.force { Existing::Replace } else { Existing::Keep };
-    let Loaded { sets, refused } = results::load(&args.paths);
+    let Loaded { sets, refused } = results::load(&args.paths, &criteria());
     if sets.is_empty() {
         let lines: Vec<String> = refused.iter().map(shown).collect();
         return Err(Failure::WrongUse(anyhow!("{}", lines.join("\n  "))));
@@ -114,8 +116,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 }
 
 /// Writes the page of a results folder into it, in place of an older one, and says where it is.
-pub(crate) fn write_page(folder: &Path) -> anyhow::Result<PathBuf> {
-    let Loaded { sets, refused } = results::load(&[folder.to_owned()]);
+pub(crate) fn write_page(folder: &Path, criteria: &Criteria) -> anyhow::Result<PathBuf> {
+    let Loaded { sets, refused } = results::load(&[folder.to_owned()], criteria);
     if let Some(reason) = refused.first() {
         return Err(anyhow!("{}", shown(reason)));
     }
@@ -123,6 +125,11 @@ pub(crate) fn write_page(folder: &Path) -> anyhow::Result<PathBuf> {
     let written = std::fs::write(&path, html::render(&sets));
     written.with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
+}
+
+/// The default score, with gains against the usual baseline.
+fn criteria() -> Criteria {
+    Criteria { baseline: Some(BASELINE.to_owned()), ..Criteria::default() }
 }
 
 fn form_names() -> PossibleValuesParser {

@@ -3,17 +3,15 @@
 use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
 use crate::experiment::executor::Executor;
-use crate::experiment::plan::{Cell, Choices, JobSource, Pace, Plan, Source};
-use crate::experiment::record::CellRecord;
-use crate::experiment::study::{CellSummary, Study};
+use crate::experiment::plan::{Cell, Choices, Plan, Source};
+use crate::experiment::record::{
+    CellRecord, CoarseLatency, CounterRecord, CounterSeries, DirectionRecord, IntervalsRecord,
+    Measurement, MemberRecord, MemberSeries, SamplesRecord, SectionRecord,
+};
+use crate::experiment::study::{CellSummary, Criteria, Study};
 use anyhow::{Result, bail};
 use mirrorball_core::histogram::Histogram;
-use mirrorball_core::member::MemberIndex;
-use mirrorball_core::policy::Counter;
 use mirrorball_core::units::Nanos;
-use mirrorball_sim::record::{
-    DirectionResult, Interval, MemberInterval, MemberResult, RunRecord, Sample, SectionResult,
-};
 use std::sync::Mutex;
 
 /// What a made-up run of 10 s achieves.
@@ -54,8 +52,7 @@ pub(crate) fn plan(jobs: &[&str], policies: &[&str], repeats: u32) -> Plan {
         seed: 1,
         duration_ns: None,
     };
-    let job = |name: &&str| JobSource { source: source(name), pace: Pace::Array };
-    let jobs = jobs.iter().map(job).collect();
+    let jobs = jobs.iter().map(|name| source(name)).collect();
     let build = BuildIdentity::with_hash("tests");
     let command = "mirrorball compare".to_owned();
     let mut plan = Plan::new(build, source("pair"), jobs, choices, command);
@@ -78,67 +75,106 @@ fn latencies(count: u64, latency_us: u64) -> Histogram {
     histogram
 }
 
-pub(crate) fn record(achieved: Achieved) -> RunRecord {
-    let Achieved { reads, latency_us, first_percent, writes, errors } = achieved;
-    let measured = Nanos::from_secs(10);
-    let direction = |count, errors| DirectionResult {
-        bytes: count * 4096,
-        errors,
-        latency: latencies(count, latency_us),
+/// A section that reads and writes for 10 s.
+pub(crate) fn section(name: &str, achieved: Achieved) -> SectionRecord {
+    let measured_ns = Nanos::from_secs(10).0;
+    let direction = |count, errors| {
+        let latency = latencies(count, achieved.latency_us);
+        DirectionRecord::new(&latency, count * 4096, errors, measured_ns)
     };
-    let member = |devid, reads| MemberResult {
-        devid,
-        foreground_reads: reads,
-        reads,
-        writes,
-        read_bytes: reads * 4096,
-        written_bytes: writes * 4096,
-        errors: 0,
-        wait: Nanos::ZERO,
-        busy: Nanos::ZERO,
-        extra_reads: 0,
-        cancelled_reads: 0,
-        read_wait: latencies(reads, latency_us),
-    };
-    let counter = |value| Counter { member: Some(MemberIndex(1)), name: "ignored", value };
+    SectionRecord {
+        name: name.to_owned(),
+        measured_ns,
+        read: direction(achieved.reads, achieved.errors),
+        write: direction(achieved.writes, 0),
+        ..SectionRecord::default()
+    }
+}
+
+pub(crate) fn measurement(achieved: Achieved) -> Measurement {
+    let Achieved { reads, latency_us, first_percent, writes, .. } = achieved;
     let first = reads * first_percent / 100;
-    let interval = |from, value| Interval {
-        from: Nanos::from_secs(from),
-        width: Nanos::from_secs(5),
-        read_bytes: reads * 2048,
-        read_latency: latencies(reads / 2, latency_us),
-        members: vec![MemberInterval { reads: first / 2, ..MemberInterval::default() }; 2],
-        counters: vec![counter(value)],
+    let member = |devid, member_reads: u64| {
+        let read_wait = latencies(member_reads, latency_us);
+        MemberRecord {
+            devid,
+            foreground_reads: member_reads,
+            share: member_reads as f64 / reads.max(1) as f64,
+            reads: member_reads,
+            writes,
+            read_bytes: member_reads * 4096,
+            written_bytes: writes * 4096,
+            errors: 0,
+            extra_reads: 0,
+            cancelled_reads: 0,
+            read_wait_mean_ns: read_wait.mean().0,
+            read_wait: CoarseLatency::from(&read_wait),
+        }
     };
-    let sample = |number: u64| Sample {
-        at: Nanos::from_millis(number),
-        member: MemberIndex((number % 2) as u16),
-        offset: number * 4096,
-        length: 4096,
-        wait: Nanos::from_micros(latency_us),
+    let series = |devid| MemberSeries {
+        devid,
+        reads: vec![first / 2; 2],
+        writes: vec![0; 2],
+        bytes: vec![0; 2],
+        seeks: vec![0; 2],
+        wait_us: vec![0; 2],
     };
-    let mut job = SectionResult { name: "reader".to_owned(), measured, ..SectionResult::default() };
-    job.read = direction(reads, errors);
-    job.write = direction(writes, 0);
-    RunRecord {
-        measured,
-        sections: vec![job],
+    let intervals = IntervalsRecord {
+        from_us: vec![0, 5_000_000],
+        width_us: vec![5_000_000; 2],
+        read_bytes: vec![reads * 2048; 2],
+        read_latency: vec![CoarseLatency::from(&latencies(reads / 2, latency_us)); 2],
+        members: vec![series(1), series(4)],
+        counters: vec![CounterSeries {
+            devid: Some(4),
+            name: "ignored".to_owned(),
+            values: vec![Some(3), Some(7)],
+        }],
+    };
+    // Evenly thinned as by the simulator: every sixth of 2,048, every read of a few.
+    let stride = reads.min(2048).div_ceil(384).max(1);
+    let sampled: Vec<u64> = (0..reads.min(2048)).step_by(stride as usize).collect();
+    let samples = SamplesRecord {
+        at_us: sampled.iter().map(|number| 1_000 * number).collect(),
+        devid: sampled.iter().map(|number| if number % 2 == 0 { 1 } else { 4 }).collect(),
+        offset_kib: sampled.iter().map(|number| 4 * number).collect(),
+        length_kib: vec![4; sampled.len()],
+        wait_us: vec![latency_us; sampled.len()],
+    };
+    Measurement {
+        measured_ns: Nanos::from_secs(10).0,
+        sections: vec![section("reader", achieved)],
         members: vec![member(1, first), member(4, reads - first)],
-        intervals: vec![interval(0, 3), interval(5, 7)],
-        samples: (0..reads.min(2048)).map(sample).collect(),
-        counters: vec![counter(7)],
+        intervals,
+        samples,
+        counters: vec![CounterRecord { devid: Some(4), name: "ignored".to_owned(), value: 7 }],
         background_bytes: 0,
         member_ios: reads + 2 * writes,
+        choices: Some(reads),
     }
+}
+
+/// Criteria with the baseline that most of the made-up studies have.
+pub(crate) fn criteria() -> Criteria {
+    Criteria { baseline: Some("btrfs/pid".to_owned()), ..Criteria::default() }
 }
 
 /// A study of what `achieve` makes up for each cell.
 pub(crate) fn study(plan: &Plan, achieve: impl Fn(&Cell<'_>) -> Achieved) -> Study {
+    study_of(plan, criteria(), |cell| measurement(achieve(cell)))
+}
+
+/// A study of the measurements that `measure` makes up for each cell.
+pub(crate) fn study_of(
+    plan: &Plan,
+    criteria: Criteria,
+    measure: impl Fn(&Cell<'_>) -> Measurement,
+) -> Study {
     let summary = |cell: &Cell<'_>| {
-        let record = CellRecord::new(cell, &record(achieve(cell)));
+        let record = CellRecord::new(cell, measure(cell));
         CellSummary::new(&record).expect("a made-up record is whole")
     };
-    Study::new(plan.clone(), plan.cells().iter().map(summary).collect())
+    Study::new(plan.clone(), plan.cells().iter().map(summary).collect(), criteria)
 }
 
 /// Makes records up and remembers what it was asked.
@@ -157,12 +193,12 @@ impl MockExecutor {
 }
 
 impl Executor for MockExecutor {
-    fn run(&self, cell: &Cell<'_>) -> Result<RunRecord> {
+    fn run(&self, cell: &Cell<'_>) -> Result<Measurement> {
         self.runs.lock().unwrap().push(cell.file_name());
         if Some(cell.policy) == self.failing_policy {
             bail!("the mock fails as configured");
         }
         let reads = 400 + 100 * cell.policy.len() as u64 + cell.seed;
-        Ok(record(Achieved::reads(reads)))
+        Ok(measurement(Achieved::reads(reads)))
     }
 }

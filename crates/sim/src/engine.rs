@@ -239,7 +239,8 @@ impl Engine {
             section.result.measured = section.last.saturating_sub(section.result.from);
             section.result
         });
-        self.recorder.finish(until, sections.collect(), counters)
+        let choices = self.volume.choices();
+        self.recorder.finish(until, sections.collect(), counters, choices)
     }
 
     #[inline]

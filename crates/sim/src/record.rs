@@ -37,6 +37,8 @@ pub struct RunRecord {
     pub background_bytes: u64,
     /// Number of member I/Os of the whole run: a measure of the simulator's work.
     pub member_ios: u64,
+    /// Reads of the whole run for which the policy had more than one mirror to choose from.
+    pub choices: u64,
 }
 
 /// The results of one section within its measured window.
@@ -336,6 +338,7 @@ impl Recorder {
         until: Nanos,
         sections: Vec<SectionResult>,
         counters: Vec<Counter>,
+        choices: u64,
     ) -> RunRecord {
         let last = self.current();
         last.width = until.saturating_sub(last.from);
@@ -349,6 +352,7 @@ impl Recorder {
             counters,
             background_bytes: self.background_bytes,
             member_ios: self.member_ios,
+            choices,
         }
     }
 

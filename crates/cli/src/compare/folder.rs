@@ -15,7 +15,7 @@ const JOBS_LENGTH_MAX: usize = 48;
 /// `mirrorball-results/ARRAY-JOBS`, and a hash of the other choices unless they are the usual ones.
 /// If that folder is taken by another plan, its name and a hash of all that the plan measures.
 pub(super) fn default_folder(plan: &Plan, usual_choices: bool) -> PathBuf {
-    let names: Vec<&str> = plan.jobs.iter().map(|job| job.source.name.as_str()).collect();
+    let names: Vec<&str> = plan.jobs.iter().map(|job| job.name.as_str()).collect();
     let mut name = format!("{}-{}", plan.array.name, jobs_part(&names));
     if !usual_choices {
         let seeds = format!("{:?}", plan.seeds);

@@ -93,6 +93,8 @@ pub struct PolicyInfo {
     pub name: &'static str,
     /// Short names of this policy.
     pub aliases: &'static [&'static str],
+    /// What it decides by.
+    pub basis: Basis,
     /// What the policy does, in one line.
     pub summary: &'static str,
     /// Values that may follow the name, each after a colon, in this order.
@@ -102,6 +104,21 @@ pub struct PolicyInfo {
     /// Builds the policy; `build` holds a value for each of `parameters`.
     pub build: fn(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic>,
     source: &'static str,
+}
+
+/// What a policy decides by, from the simplest rule to the most complex.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Basis {
+    /// The read itself: its address, its process or CPU, or a member that is named. No state.
+    Address,
+    /// Turns or random draws: a counter at most.
+    Turns,
+    /// Requests or bytes in flight.
+    Queues,
+    /// Waits, service times or head positions, measured and kept per member.
+    Measurements,
+    /// A model of each member, fitted to its measurements.
+    Model,
 }
 
 /// Where a policy's rule was defined.

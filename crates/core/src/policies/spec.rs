@@ -82,6 +82,15 @@ impl Spec {
         self.info
     }
 
+    /// Rank of how complex the rule is: by what it decides by, then by its modifiers, then by its
+    /// parameters. Of two policies that serve an array equally well, the one with the lower rank is
+    /// easier to understand and to predict.
+    pub fn complexity(&self) -> u32 {
+        let modifiers = self.modifiers.len().min(99) as u32;
+        let parameters = self.info.parameters.len().min(99) as u32;
+        self.info.basis as u32 * 10_000 + modifiers * 100 + parameters
+    }
+
     /// Builds the policy for an array with these devids.
     ///
     /// # Errors

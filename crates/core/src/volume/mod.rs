@@ -73,6 +73,8 @@ pub struct Volume {
     /// Number of policies before this one. A policy is notified of the end of an I/O only if it was
     /// notified of its submission; otherwise a policy that counts I/O would count below zero.
     policy_number: u32,
+    /// Number of times the policy was asked.
+    choices: u64,
     rng: Rng,
     requests: Slab<RequestKey, PendingRequest>,
     pieces: Slab<PieceKey, Piece>,
@@ -145,6 +147,7 @@ impl Volume {
             layout,
             states,
             policy,
+            choices: 0,
             policy_number: 0,
             rng: Rng::stream(seed, "policy"),
             requests: Slab::default(),
@@ -178,6 +181,12 @@ impl Volume {
     /// The policy's own counters.
     pub fn counters(&self) -> Vec<Counter> {
         self.policy.counters()
+    }
+
+    /// Returns the number of reads for which the policy was asked, because more than one mirror
+    /// could serve them.
+    pub fn choices(&self) -> u64 {
+        self.choices
     }
 
     /// Returns true if every request was replied to.

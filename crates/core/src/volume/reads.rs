@@ -29,6 +29,7 @@ impl Volume {
             }
             [_] => Choice::Mirror(0),
             _ => {
+                self.choices += 1;
                 let ctx = &mut Ctx { now, rng: &mut self.rng };
                 let choice = self.policy.choose(&read, mirrors, self.states.members(), ctx);
                 choice::check(choice, mirrors.len());

@@ -23,7 +23,7 @@ use crate::experiment::hash::stable_hash;
 use crate::experiment::plan::{Choices, Plan};
 use crate::experiment::run::{Ending, RunOptions, run_unsaved};
 use crate::experiment::simulate::SimExecutor;
-use crate::experiment::study::Study;
+use crate::experiment::study::{Criteria, Study};
 use anyhow::Result;
 use matrix::{ArrayEntry, Half, Matrix};
 use mirrorball_core::policies::{self, Spec};
@@ -137,7 +137,7 @@ pub fn run(asked: &LeagueRequest, options: &RunOptions<'_>) -> Result<LeagueOutc
         match run_unsaved(&plan, &SimExecutor { inputs: &inputs }, options)? {
             Ending::Complete(summaries) => {
                 // Array by array: the histograms of all cells at once would be gigabytes.
-                let study = Study::new(plan, summaries);
+                let study = Study::new(plan, summaries, Criteria::default());
                 pairings.extend(standings::pairings(&study, &asked.rivals));
             }
             Ending::Interrupted { .. } => return Ok(LeagueOutcome::Interrupted),

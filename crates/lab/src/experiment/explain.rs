@@ -181,7 +181,7 @@ pub fn explain(inputs: &Inputs, question: &Question<'_>) -> Result<Explained> {
     Ok(Explained {
         program_version: PROGRAM_VERSION,
         array: inputs.array_source.name.clone(),
-        job: job.source.name.clone(),
+        job: job.name.clone(),
         policy: question.policy.to_owned(),
         seed: question.seed,
         from_ns: question.from.0,

@@ -8,13 +8,12 @@
 mod find;
 
 use crate::experiment::hash::stable_hash;
-use crate::experiment::plan::{JobSource, Pace, Source};
-use crate::experiment::study;
+use crate::experiment::plan::Source;
 use anyhow::{Result, bail};
 use find::InputKind;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::engine;
-use mirrorball_sim::job::{Direction, Environment, JobFile, Note, Section};
+use mirrorball_sim::job::{Environment, JobFile, Note};
 use std::path::Path;
 
 const ARRAY: InputKind =
@@ -58,7 +57,7 @@ pub struct Inputs {
     /// The jobs, in the order they were named.
     pub jobs: Vec<JobFile>,
     /// The jobs as written.
-    pub job_sources: Vec<JobSource>,
+    pub job_sources: Vec<Source>,
     /// What was accepted in the jobs of the user's own files and changes nothing, or counts
     /// otherwise than it looks: each option once.
     pub notes: Vec<Note>,
@@ -82,13 +81,13 @@ impl Inputs {
         for name in jobs {
             let (source, job) = load_job(name)?;
             check_fit(&inputs.array, &job)?;
-            if inputs.job_sources.iter().any(|other| other.source.name == source.name) {
+            if inputs.job_sources.iter().any(|other| other.name == source.name) {
                 bail!("two jobs are called `{}` (give one of the files another name)", source.name);
             }
             if Path::new(name).exists() {
                 inputs.note(&job.notes);
             }
-            inputs.job_sources.push(JobSource { source, pace: pace(&job) });
+            inputs.job_sources.push(source);
             inputs.jobs.push(job);
         }
         Ok(inputs)
@@ -164,52 +163,6 @@ pub fn load_job(name: &str) -> Result<(Source, JobFile)> {
     Ok((Source { name: stem(name), text, fingerprint: stable_hash([&*meaning]) }, job))
 }
 
-/// The pace of a job that is known by its text alone. The array sets it if the text is none of
-/// ours, as an import's may be.
-pub(crate) fn pace_of_text(text: &str) -> Pace {
-    JobFile::parse(text, "", &Environment::empty()).map_or(Pace::Array, |job| pace(&job))
-}
-
-/// The job sets the pace if every section that its figures count has a rate: those that read, or
-/// all if none does.
-pub(crate) fn pace(file: &JobFile) -> Pace {
-    let reads = |job: &&Section| job.mix.directions().contains(&Direction::Read);
-    let has_rate = |job: &Section, direction| {
-        job.rate_bytes_per_s[direction].is_some() || job.rate_ios_per_s[direction].is_some()
-    };
-    let is_paced = |job: &Section| job.mix.directions().iter().all(|&way| has_rate(job, way));
-    let readers: Vec<&Section> = file.sections.iter().filter(reads).collect();
-    let all_paced = match readers[..] {
-        [] => file.sections.iter().all(is_paced),
-        _ => readers.iter().all(|job| has_rate(job, Direction::Read)),
-    };
-    if all_paced { Pace::Job } else { Pace::Array }
-}
-
-/// How many requests of a kind the sections of a job ask for in a second; `None` if they do not run
-/// side by side, or if their rate is one of bytes and their sizes differ.
-pub(crate) fn asked_iops_of_text(text: &str, judged: study::Direction) -> Option<f64> {
-    let direction = match judged {
-        study::Direction::Read => Direction::Read,
-        study::Direction::Write => Direction::Write,
-    };
-    let file = JobFile::parse(text, "", &Environment::empty()).ok()?;
-    if file.sections.iter().any(|job| job.group != file.sections[0].group) {
-        return None;
-    }
-    let asking = file.sections.iter().filter(|job| job.mix.directions().contains(&direction));
-    let rates = asking.map(|job| {
-        let of_bytes = || match (job.rate_bytes_per_s[direction], &job.sizes[direction][..]) {
-            (Some(rate), [size]) => Some(rate as f64 / size.bytes as f64),
-            _ => None,
-        };
-        let ios = job.rate_ios_per_s[direction].map(|rate| rate as f64);
-        let rate = if job.rate_bytes_per_s[direction].is_some() { of_bytes() } else { ios };
-        Some(rate? * f64::from(job.clones))
-    });
-    rates.sum()
-}
-
 /// The built-in job of this name, with or without `jobs/` and `.fio` around it.
 fn builtin_job(name: &str) -> Option<(&'static str, &'static str)> {
     let bare = name.strip_prefix("jobs/").unwrap_or(name);
@@ -245,28 +198,6 @@ mod tests {
     fn every_built_in_job_fits_the_default_array() {
         let names: Vec<String> = builtin_job_names().map(str::to_owned).collect();
         Inputs::load(ArrayFile::DEFAULT, &names).unwrap();
-    }
-
-    #[test]
-    fn what_a_job_asks_for_is_the_sum_of_its_sections() {
-        let asked = |text: &str| {
-            let text = format!("[global]\nbs=4k\nsize=1g\nrw=randrw\n{text}");
-            [study::Direction::Read, study::Direction::Write]
-                .map(|direction| asked_iops_of_text(&text, direction))
-        };
-        assert_eq!(asked("[a]\nrate_iops=100,50\nnumjobs=3"), [Some(300.0), Some(150.0)]);
-        assert_eq!(asked("[a]\nrate=1m\n[b]\nrate_iops=10,\n"), [Some(266.0), None]);
-        let two_sizes = "[a]\nrate=1m\nbssplit=4k/50:8k/50\n[b]\nrate_iops=9\n";
-        assert_eq!(asked(two_sizes), [None, None]);
-        assert_eq!(asked("[a]\nrate_iops=9\n[b]\nstonewall\nrate_iops=9\n"), [None, None]);
-    }
-
-    #[test]
-    fn only_a_rate_of_every_reader_sets_the_pace() {
-        let pace_of = |name| pace(&load_job(name).unwrap().1);
-        assert_eq!(pace_of("poisson-4k"), Pace::Job);
-        assert_eq!(pace_of("rand-4k-qd32"), Pace::Array);
-        assert_eq!(pace_of("fsync-writer"), Pace::Array, "its reader has no rate");
     }
 
     #[test]

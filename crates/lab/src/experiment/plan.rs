@@ -29,7 +29,7 @@ pub struct Plan {
     /// The array.
     pub array: Source,
     /// The jobs, in the order they were named.
-    pub jobs: Vec<JobSource>,
+    pub jobs: Vec<Source>,
     /// Canonical policy strings, without the oracle.
     pub policies: Vec<String>,
     /// What stands beside the policies.
@@ -53,16 +53,6 @@ pub struct Source {
     pub fingerprint: String,
 }
 
-/// A job, and how it is to be judged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct JobSource {
-    /// The job.
-    #[serde(flatten)]
-    pub source: Source,
-    /// Who sets its pace.
-    pub pace: Pace,
-}
-
 /// What stands beside the policies for comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -72,16 +62,6 @@ pub enum Reference {
     Oracle,
     /// Nothing: real disks do not tell what they will do.
     Nothing,
-}
-
-/// Who sets the pace of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Pace {
-    /// The array: a request follows when another has been served. Faster service is more IOPS.
-    Array,
-    /// The job: requests come at a rate of its own. Faster service is lower latency.
-    Job,
 }
 
 /// What a plan asks for besides its texts.
@@ -120,7 +100,7 @@ impl Plan {
     pub fn new(
         build: BuildIdentity,
         array: Source,
-        jobs: Vec<JobSource>,
+        jobs: Vec<Source>,
         choices: Choices,
         command: String,
     ) -> Plan {
@@ -148,7 +128,7 @@ impl Plan {
 
     /// Everything it refers to: the array, then the jobs.
     fn sources(&self) -> Vec<&Source> {
-        [&self.array].into_iter().chain(self.jobs.iter().map(|job| &job.source)).collect()
+        [&self.array].into_iter().chain(&self.jobs).collect()
     }
 
     /// Every cell, in the order of the plan.
@@ -174,7 +154,7 @@ impl Plan {
         };
         let schema = |plan: &Plan| plan.schema_version.to_string();
         let names = |plan: &Plan| {
-            plan.jobs.iter().map(|job| job.source.name.as_str()).collect::<Vec<&str>>().join(", ")
+            plan.jobs.iter().map(|job| job.name.as_str()).collect::<Vec<&str>>().join(", ")
         };
         let by_value = [
             ("build of the program", other.build.to_string(), self.build.to_string()),
@@ -210,7 +190,7 @@ impl Reference {
 impl Cell<'_> {
     /// Its job.
     pub fn job(&self) -> &Source {
-        &self.plan.jobs[self.job_index].source
+        &self.plan.jobs[self.job_index]
     }
 
     /// What names it in its record.

@@ -3,23 +3,25 @@
 //! One JSON file holds one [`CellRecord`]. It is versioned ([`SCHEMA_VERSION`]), its schema is
 //! published as `docs/result-schema.json`, and it needs no other file: the array and the job that
 //! were run, the machine and the seed are inside. Series over time are stored by column, one array
-//! per quantity, which is a third of the size of one object per point. `convert` makes a record of
-//! what the simulator hands out; `latency` holds the histograms; `soundness` tells damaged ones.
+//! per quantity, which is a third of the size of one object per point. `latency` holds the
+//! histograms; `soundness` finds damaged records. An executor makes a [`Measurement`] of what it
+//! ran.
 //!
 //! What is derived (rates, percentiles) stands beside what it is derived from, for people who read
 //! the file; [`crate::experiment::study`] computes from the counts and bins alone.
 
-mod convert;
 mod latency;
 mod soundness;
 
-pub(crate) use convert::per_second;
 pub use latency::{CoarseLatency, LatencyRecord, Percentiles, QUANTILES};
 
 pub use crate::experiment::build::PROGRAM_VERSION;
 
 use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
+use crate::experiment::plan::Cell;
+use mirrorball_core::histogram::Histogram;
+use mirrorball_core::units::{MIB, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,9 +65,36 @@ pub struct CellRecord {
     pub background_bytes: u64,
     /// I/O to members during the whole run.
     pub member_ios: u64,
+    /// Reads for which the policy had more than one mirror to choose from; none if they were not
+    /// counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choices: Option<u64>,
     /// Where the cell comes from if another program measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportRecord>,
+}
+
+/// What an executor measured in one cell. [`CellRecord::new`] adds which cell it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measurement {
+    /// See [`CellRecord::measured_ns`].
+    pub measured_ns: u64,
+    /// See [`CellRecord::sections`].
+    pub sections: Vec<SectionRecord>,
+    /// See [`CellRecord::members`].
+    pub members: Vec<MemberRecord>,
+    /// See [`CellRecord::intervals`].
+    pub intervals: IntervalsRecord,
+    /// See [`CellRecord::samples`].
+    pub samples: SamplesRecord,
+    /// See [`CellRecord::counters`].
+    pub counters: Vec<CounterRecord>,
+    /// See [`CellRecord::background_bytes`].
+    pub background_bytes: u64,
+    /// See [`CellRecord::member_ios`].
+    pub member_ios: u64,
+    /// See [`CellRecord::choices`].
+    pub choices: Option<u64>,
 }
 
 /// What another program measured, and how far it says so. What it does not say is absent from the
@@ -138,6 +167,16 @@ pub struct SectionRecord {
     /// Length of its measured window: to its last completion, or its whole runtime if it ended
     /// early because a request failed.
     pub measured_ns: u64,
+    /// True for background load, which takes no part in the score of the job.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_background: bool,
+    /// True if each kind of request that it makes comes at a rate of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_rate: bool,
+    /// Requests per second that it asks for, if it has a rate: reads if it reads, else writes, else
+    /// trims. None if the rate is one of bytes and its requests differ in size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_iops: Option<f64>,
     /// Reads, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<DirectionRecord>,
@@ -286,13 +325,58 @@ impl CellIdentity {
 }
 
 impl CellRecord {
-    /// The sections that read, with what they read.
+    /// The record of `cell`, of which an executor measured `measurement`.
+    pub fn new(cell: &Cell<'_>, measurement: Measurement) -> CellRecord {
+        CellRecord {
+            schema_version: SCHEMA_VERSION,
+            build: cell.plan.build.clone(),
+            key: cell.key(),
+            cell: cell.identity(),
+            environment: cell.plan.environment.clone(),
+            array_text: cell.plan.array.text.clone(),
+            job_text: cell.job().text.clone(),
+            measured_ns: measurement.measured_ns,
+            sections: measurement.sections,
+            members: measurement.members,
+            intervals: measurement.intervals,
+            samples: measurement.samples,
+            counters: measurement.counters,
+            background_bytes: measurement.background_bytes,
+            member_ios: measurement.member_ios,
+            choices: measurement.choices,
+            imported: None,
+        }
+    }
+
+    /// The sections that read, each with its reads.
     pub fn reads(&self) -> impl Iterator<Item = (&SectionRecord, &DirectionRecord)> + Clone {
         self.sections.iter().filter_map(|section| Some((section, section.read.as_ref()?)))
     }
+}
 
-    /// The sections that wrote, with what they wrote.
-    pub fn writes(&self) -> impl Iterator<Item = (&SectionRecord, &DirectionRecord)> + Clone {
-        self.sections.iter().filter_map(|section| Some((section, section.write.as_ref()?)))
+impl DirectionRecord {
+    /// The record of requests that moved `bytes`, of which `errors` failed and the others took
+    /// `latency`, over a window of `measured_ns`; none if there were no requests.
+    pub fn new(
+        latency: &Histogram,
+        bytes: u64,
+        errors: u64,
+        measured_ns: u64,
+    ) -> Option<DirectionRecord> {
+        let ios = latency.count();
+        (ios > 0 || errors > 0).then(|| DirectionRecord {
+            ios,
+            bytes,
+            errors,
+            iops: per_second(ios as f64, measured_ns),
+            mib_per_s: per_second(bytes as f64 / MIB as f64, measured_ns),
+            latency: LatencyRecord::from(latency),
+            percentiles: Percentiles::from(latency),
+        })
     }
+}
+
+/// `amount` per second of `measured_ns`; zero if nothing was measured.
+pub(crate) fn per_second(amount: f64, measured_ns: u64) -> f64 {
+    if measured_ns == 0 { 0.0 } else { amount / Nanos(measured_ns).as_secs_f64() }
 }

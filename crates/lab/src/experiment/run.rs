@@ -120,7 +120,7 @@ fn run_cell(
         (options.on_cell)(cell, Origin::Saved);
         return Ok(summary);
     }
-    let record = CellRecord::new(cell, &executor.run(cell)?);
+    let record = CellRecord::new(cell, executor.run(cell)?);
     if let Some(results) = results {
         results.save(cell, &record)?;
     }

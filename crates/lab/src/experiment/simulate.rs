@@ -1,23 +1,31 @@
 //! The executor that simulates each cell on a virtual clock.
+//!
+//! `convert` makes a record of what the simulator hands out; `declared` reads from the job file what
+//! a section declares about how it is judged.
+
+mod convert;
+mod declared;
+
+pub use convert::measurement;
+pub(crate) use declared::Declared;
 
 use crate::experiment::executor::Executor;
 use crate::experiment::inputs::Inputs;
 use crate::experiment::plan::Cell;
-use crate::experiment::record::ORACLE;
+use crate::experiment::record::{Measurement, ORACLE};
 use anyhow::{Context, Result};
 use mirrorball_core::units::Nanos;
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
-use mirrorball_sim::record::RunRecord;
 
 /// Simulates each cell on a virtual clock.
 #[derive(Debug)]
 pub struct SimExecutor<'a> {
-    /// The array and the jobs of the plan, understood.
+    /// The array and the jobs of the plan, parsed.
     pub inputs: &'a Inputs,
 }
 
 impl Executor for SimExecutor<'_> {
-    fn run(&self, cell: &Cell<'_>) -> Result<RunRecord> {
+    fn run(&self, cell: &Cell<'_>) -> Result<Measurement> {
         let policy_under_test = match cell.policy {
             ORACLE => PolicyUnderTest::Oracle,
             policy => PolicyUnderTest::Policy(policy),
@@ -31,8 +39,9 @@ impl Executor for SimExecutor<'_> {
             // The checkers have watched every policy in the simulator's own tests.
             checks: Checks::Off,
         };
-        engine::run(&run).with_context(|| {
+        let record = engine::run(&run).with_context(|| {
             format!("job `{}`, policy `{}`, seed {}", cell.job().name, cell.policy, cell.seed)
-        })
+        })?;
+        Ok(measurement(run.job, &record))
     }
 }

@@ -1,41 +1,46 @@
-//! From records to figures: what each policy achieved, which is best, and what to use.
+//! From records to figures: what each policy achieved, which is best, and which to use.
 //!
 //! Everything is computed from the counts and bins of the saved cells; nothing is measured again
 //! and nothing needs the simulator.
 //!
-//! - A cell's figure is its reads of all sections together: their number over the measured window
-//!   of the run. A job that reads nothing is judged by its writes.
-//! - Policies are ranked by IOPS; under a job that sets its own pace, where any policy that keeps
-//!   up has the same IOPS, by mean latency. The score is IOPS or one over the latency.
+//! - Each section of a job has figures of its own, its clones together.
+//! - Policies are ranked by their [`score`]: by default the geometric mean over the sections of
+//!   throughput, of one over the mean latency where a section has a rate. A [`Goal`] replaces it.
 //! - A latency percentile is read off the bins of all repeats together, never averaged. Its
 //!   interval is that of the percentiles of the single repeats.
-//! - The best policy of a job has the highest mean score; those that [`statistics::is_tie`] cannot
-//!   tell from it tie. The oracle takes no part: it sees the future.
+//! - The best policy of a job has the highest mean score; [`standing`] says which tie with it. The
+//!   oracle takes no part: it sees the future.
+//!
+//! No policy is treated differently from another; none is named here.
 
 mod comparison;
 mod estimate;
+mod figures;
+pub mod goal;
 pub mod matrix;
+pub mod score;
+pub mod standing;
 pub mod statistics;
 mod summary;
 mod verdict;
 
 pub use comparison::{Change, Comparison, ComparisonRow, JobComparison, Overall, Significance};
 pub use estimate::Estimate;
+pub use figures::{RowFigures, SectionRow};
+pub use goal::Goal;
 pub use matrix::{Matrix, MatrixRow};
-pub use summary::{CellSummary, Figures, MemberShare};
-pub(crate) use verdict::BASELINE;
+pub use score::Scoring;
+pub use standing::{Spread, Standing};
+pub use summary::{CellSummary, Figures, IoKind, MemberShare, SectionSummary, distinct_names};
 pub use verdict::{Gain, Verdict};
 
-use crate::experiment::inputs;
-use crate::experiment::plan::{JobSource, Pace, Plan};
-use crate::experiment::record::{ORACLE, PROGRAM_VERSION, Percentiles, SCHEMA_VERSION};
+use crate::experiment::plan::{Plan, Source};
+use crate::experiment::record::{ORACLE, PROGRAM_VERSION, SCHEMA_VERSION};
 use matrix::Scores;
-use mirrorball_core::histogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::Scored;
 
-/// What a plan's cells amount to.
+/// What the cells of a plan amount to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Study {
     /// [`SCHEMA_VERSION`] when it was made.
@@ -44,53 +49,95 @@ pub struct Study {
     pub program_version: String,
     /// The plan that was run.
     pub plan: Plan,
+    /// What policies are ranked by, and compared with.
+    pub criteria: Criteria,
     /// One per job, in the order of the plan.
     pub jobs: Vec<JobStudy>,
     /// Policies against jobs.
     pub matrix: Matrix,
-    /// What to use.
+    /// Which policy to use.
     pub verdict: Verdict,
     /// One per cell, in the order of the plan.
     pub cells: Vec<CellSummary>,
 }
 
-/// One job: every policy beside the others.
+/// What policies are ranked by, and compared with.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Criteria {
+    /// What replaces the default score, if anything.
+    #[serde(default)]
+    pub goal: Goal,
+    /// Canonical string of the policy that gains are stated against, such as the default of a
+    /// kernel.
+    #[serde(default)]
+    pub baseline: Option<String>,
+}
+
+/// One job under every policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobStudy {
     /// Name of the job.
     pub job: String,
-    /// What the figures count: reads, or writes if the job reads nothing.
-    pub judged_by: Direction,
-    /// By which of their figures policies are ranked.
+    /// What the score is.
     pub yardstick: Yardstick,
-    /// How many requests a second a job asks for that sets its own pace, of those that are judged;
-    /// none where its text does not say so in requests.
+    /// Its sections, in the order of the file. There is at least one.
+    pub sections: Vec<SectionStudy>,
+    /// The policy with the highest mean score; none if no request that counts succeeded under any.
+    pub best: Option<String>,
+    /// False if no policy ever had more than one mirror to choose from; none if that was not
+    /// counted.
     #[serde(default)]
-    pub asked_iops: Option<f64>,
-    /// The policy with the highest mean score.
-    pub best: String,
+    pub had_choice: Option<bool>,
     /// One per policy in the order of the plan; the oracle last.
     pub rows: Vec<Row>,
 }
 
-/// Which requests the figures count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// Reads.
-    Read,
-    /// Writes.
-    Write,
+impl JobStudy {
+    /// The first section that counts; the first one if none does.
+    pub fn main_section(&self) -> usize {
+        self.sections.iter().position(|section| section.counts).unwrap_or(0)
+    }
+
+    /// The figures of a row in the first section that counts.
+    pub fn main_figures<'a>(&self, row: &'a Row) -> &'a RowFigures {
+        &row.sections[self.main_section()].figures
+    }
 }
 
-/// By which figure policies are ranked.
+impl Row {
+    /// True for the oracle, which takes no part.
+    pub fn is_oracle(&self) -> bool {
+        self.policy == ORACLE
+    }
+}
+
+/// One section of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SectionStudy {
+    /// Its name.
+    pub name: String,
+    /// True if it takes part in the score.
+    pub counts: bool,
+    /// The kind of requests by which it is shown: reads if it makes any, else writes, else trims.
+    pub main_kind: IoKind,
+    /// True if its requests come at a rate of their own.
+    pub has_rate: bool,
+    /// Requests per second of the main kind that it asks for, if it has a rate and its job states
+    /// it in requests.
+    #[serde(default)]
+    pub asked_iops: Option<f64>,
+}
+
+/// What a score is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Yardstick {
-    /// Requests per second.
+    /// Requests per second of the only section that counts.
     Iops,
-    /// Mean latency, because the job sets its own pace.
+    /// One over the mean latency in seconds of the only section that counts, because it has a rate.
     MeanLatency,
+    /// A geometric mean over several figures, or another figure that the user named.
+    Score,
 }
 
 /// One policy under one job, all repeats together.
@@ -100,54 +147,23 @@ pub struct Row {
     pub policy: String,
     /// Against the best policy of the job.
     pub standing: Standing,
-    /// What the job is judged by.
-    pub figures: RowFigures,
-    /// The writes of a job that reads too.
-    pub writes: Option<RowFigures>,
+    /// Its score: a mean over the repeats, with its interval.
+    pub score: Estimate,
+    /// How its score varies over the seeds; none for a single repeat.
+    #[serde(default)]
+    pub spread: Option<Spread>,
+    /// Its figures, one per section of the job.
+    pub sections: Vec<SectionRow>,
     /// Part of the foreground reads that each member served.
     pub shares: Vec<MemberShare>,
-    /// Member reads in vain, because another mirror had answered before, for each of use.
+    /// Member reads that were not needed, because another mirror had answered before, per read
+    /// that was.
     pub extra_per_read: f64,
-    /// Member reads that were withdrawn before the member began them, for each of use.
+    /// Member reads that were withdrawn before the member began them, per read that was needed.
     #[serde(default)]
     pub withdrawn_per_read: f64,
     /// Mean score as a fraction of the oracle's; none for the oracle, or if it served nothing.
     pub fraction_of_oracle: Option<f64>,
-}
-
-/// Where a policy stands against the best of its job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// The highest mean score.
-    Best,
-    /// Cannot be told from the best.
-    Tied,
-    /// Slower than the best.
-    Behind,
-    /// The oracle, which takes no part.
-    Reference,
-}
-
-/// Rates and latencies with their 95 % confidence intervals.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RowFigures {
-    /// Requests per second.
-    pub iops: Estimate,
-    /// MiB per second.
-    pub mib_per_s: Estimate,
-    /// Mean latency.
-    pub mean_us: Estimate,
-    /// Median latency.
-    pub p50_us: Estimate,
-    /// 99th percentile of the latency.
-    pub p99_us: Estimate,
-    /// 99.9th percentile of the latency.
-    pub p99_9_us: Estimate,
-    /// 99.99th percentile of the latency.
-    pub p99_99_us: Estimate,
-    /// Requests that failed, in all repeats.
-    pub errors: u64,
 }
 
 /// Cells of one job and one policy, in the order of the repeats.
@@ -162,40 +178,66 @@ impl Study {
     ///
     /// # Panics
     /// If `cells` are not in the order of the plan, or a policy has none under a job.
-    pub fn new(plan: Plan, cells: Vec<CellSummary>) -> Study {
+    pub fn new(plan: Plan, mut cells: Vec<CellSummary>, criteria: Criteria) -> Study {
         let policies: Vec<&str> = plan.contenders().collect();
         let groups = grouped(&cells);
-        let names =
-            plan.jobs.iter().flat_map(|job| policies.iter().map(move |p| (&job.source.name, *p)));
+        let names = plan.jobs.iter().flat_map(|job| policies.iter().map(move |p| (&job.name, *p)));
         for ((job, policy), group) in names.zip(&groups) {
-            let right = group.cells[0].job == *job && group.policy == policy;
-            assert!(right, "cells of `{job}`, `{policy}` are out of place");
+            let is_in_place = group.cells[0].job == *job && group.policy == policy;
+            assert!(is_in_place, "cells of `{job}`, `{policy}` are out of place");
         }
         let group_count = plan.jobs.len() * policies.len();
         assert_eq!(groups.len(), group_count, "every policy needs a cell under every job");
         let by_job: Vec<&[Group<'_>]> = groups.chunks(policies.len()).collect();
-        let jobs: Vec<JobStudy> =
-            plan.jobs.iter().zip(&by_job).map(|(job, groups)| study_job(job, groups)).collect();
-        let scores: Scores = jobs
+        let scorings: Vec<Scoring> =
+            by_job.iter().map(|groups| scoring_of(&criteria.goal, groups)).collect();
+        let jobs: Vec<JobStudy> = plan
+            .jobs
             .iter()
-            .zip(&by_job)
-            .map(|(job, groups)| groups.iter().map(|group| group.scores(job.into())).collect())
+            .zip(by_job.iter().zip(&scorings))
+            .map(|(job, (groups, scoring))| study_job(job, groups, scoring))
             .collect();
+        let scores: Scores = by_job
+            .iter()
+            .zip(&scorings)
+            .map(|(groups, scoring)| groups.iter().map(|group| scoring.scores(group)).collect())
+            .collect();
+        let scored: Vec<f64> =
+            scores.iter().flatten().flatten().map(|repeat| repeat.score).collect();
         let matrix = Matrix::new(&policies, &jobs, &scores);
-        let verdict = Verdict::new(&policies, &matrix, &scores);
+        let verdict = Verdict::new(&policies, &jobs, &matrix, &scores, &criteria);
+        for (cell, score) in cells.iter_mut().zip(scored) {
+            cell.score = score;
+        }
         Study {
             schema_version: SCHEMA_VERSION,
             program_version: PROGRAM_VERSION.to_owned(),
             jobs,
             matrix,
             verdict,
+            criteria,
             cells,
             plan,
         }
     }
-}
 
-impl Study {
+    /// The row of the matrix of the policy that the verdict names, if it names one.
+    pub fn verdict_row(&self) -> Option<&MatrixRow> {
+        let policy = self.verdict.policy.as_ref()?;
+        self.matrix.rows.iter().find(|row| row.policy == *policy)
+    }
+
+    /// True if under some job no request that counts succeeded, under any policy.
+    pub fn has_dead_job(&self) -> bool {
+        self.jobs.iter().any(|job| job.best.is_none())
+    }
+
+    /// The kind of requests by which a section is shown.
+    pub fn main_kind(&self, job: &str, section: &str) -> Option<IoKind> {
+        let job = self.jobs.iter().find(|it| it.job == job)?;
+        Some(job.sections.iter().find(|it| it.name == section)?.main_kind)
+    }
+
     /// Its cells by job and policy.
     fn groups(&self) -> Vec<Group<'_>> {
         grouped(&self.cells)
@@ -209,120 +251,70 @@ fn grouped(cells: &[CellSummary]) -> Vec<Group<'_>> {
         .collect()
 }
 
-/// What a job's figures count, and which of them ranks policies.
-#[derive(Clone, Copy)]
-struct Judgement {
-    direction: Direction,
-    yardstick: Yardstick,
+fn scoring_of(goal: &Goal, groups: &[Group<'_>]) -> Scoring {
+    Scoring::new(goal, groups.iter().flat_map(|group| group.cells))
 }
 
-impl From<&JobStudy> for Judgement {
-    fn from(job: &JobStudy) -> Judgement {
-        Judgement { direction: job.judged_by, yardstick: job.yardstick }
-    }
-}
-
-impl Group<'_> {
-    /// The score of each repeat: the higher, the better.
-    fn scores(&self, by: Judgement) -> Vec<Scored> {
-        let score = |figures: &Figures| match by.yardstick {
-            Yardstick::Iops => figures.iops,
-            Yardstick::MeanLatency if figures.ios == 0 => 0.0,
-            Yardstick::MeanLatency => 1e9 / figures.percentiles.mean_ns.max(1) as f64,
-        };
-        let scored = |cell: &CellSummary| Scored {
-            seed: cell.seed,
-            score: score(cell.figures(by.direction)),
-        };
-        self.cells.iter().map(scored).collect()
-    }
-}
-
-/// Writes only if no policy read anything and some wrote.
-fn judged_by(groups: &[Group<'_>]) -> Direction {
-    let mut cells = groups.iter().flat_map(|group| group.cells);
-    let reads_nothing = cells.clone().all(|cell| cell.read.is_idle());
-    if reads_nothing && cells.any(|cell| !cell.write.is_idle()) {
-        Direction::Write
-    } else {
-        Direction::Read
-    }
-}
-
-fn study_job(job: &JobSource, groups: &[Group<'_>]) -> JobStudy {
-    let direction = judged_by(groups);
-    let yardstick = match job.pace {
-        Pace::Array => Yardstick::Iops,
-        Pace::Job => Yardstick::MeanLatency,
-    };
-    let by = Judgement { direction, yardstick };
-    let mean = |group: &Group<'_>| statistics::mean_score(&group.scores(by)).mean;
-    let best = groups
-        .iter()
-        .filter(|group| group.policy != ORACLE)
+fn study_job(job: &Source, groups: &[Group<'_>], scoring: &Scoring) -> JobStudy {
+    let scores: Vec<Vec<statistics::Scored>> =
+        groups.iter().map(|group| scoring.scores(group)).collect();
+    let mean = |index: usize| statistics::mean_score(&scores[index]).mean;
+    let best = (0..groups.len())
+        .filter(|&index| groups[index].policy != ORACLE && mean(index) > 0.0)
         // `max_by` takes the last of equals; the first in the plan shall stand.
         .rev()
-        .max_by(|left, right| mean(left).total_cmp(&mean(right)))
-        .expect("a plan has a policy");
-    let oracle = groups.iter().find(|group| group.policy == ORACLE).map(mean);
-    let standing = |group: &Group<'_>| match group.policy {
-        ORACLE => Standing::Reference,
-        policy if policy == best.policy => Standing::Best,
-        _ if statistics::is_tie(&best.scores(by), &group.scores(by)) => Standing::Tied,
-        _ => Standing::Behind,
+        .max_by(|&left, &right| mean(left).total_cmp(&mean(right)));
+    let oracle = groups.iter().position(|group| group.policy == ORACLE).map(mean);
+    let standing = |index: usize| match (groups[index].policy, best) {
+        (ORACLE, _) => Standing::Reference,
+        (_, Some(best)) if best == index => Standing::Best,
+        (_, Some(best)) => standing::standing(&scores[best], &scores[index]),
+        (_, None) => Standing::Undecided,
     };
-    let row = |group: &Group<'_>| Row {
+    let sections = sections_of(groups, scoring);
+    let row = |(index, group): (usize, &Group<'_>)| Row {
         policy: group.policy.to_owned(),
-        standing: standing(group),
-        figures: row_figures(group, direction),
-        writes: (direction == Direction::Read)
-            .then(|| row_figures(group, Direction::Write))
-            .filter(|_| group.cells.iter().any(|cell| !cell.write.is_idle())),
+        standing: standing(index),
+        score: Estimate::of_scores(&scores[index]),
+        spread: Spread::new(&scores[index]),
+        sections: sections.iter().map(|section| SectionRow::new(section, group.cells)).collect(),
         shares: summary::merged_shares(group.cells),
         extra_per_read: summary::extra_per_read(group.cells),
         withdrawn_per_read: summary::withdrawn_per_read(group.cells),
         fraction_of_oracle: oracle
             .filter(|&oracle| oracle > 0.0 && group.policy != ORACLE)
-            .map(|oracle| mean(group) / oracle),
+            .map(|oracle| mean(index) / oracle),
     };
+    let rows = groups.iter().enumerate().map(row).collect();
     JobStudy {
-        job: job.source.name.clone(),
-        judged_by: direction,
-        yardstick,
-        asked_iops: match job.pace {
-            Pace::Array => None,
-            Pace::Job => inputs::asked_iops_of_text(&job.source.text, direction),
-        },
-        best: best.policy.to_owned(),
-        rows: groups.iter().map(row).collect(),
+        job: job.name.clone(),
+        yardstick: scoring.yardstick(),
+        best: best.map(|index| groups[index].policy.to_owned()),
+        had_choice: had_choice(groups),
+        rows,
+        sections,
     }
 }
 
-fn row_figures(group: &Group<'_>, direction: Direction) -> RowFigures {
-    let cells: Vec<&Figures> = group.cells.iter().map(|cell| cell.figures(direction)).collect();
-    let mut merged = Histogram::default();
-    cells.iter().for_each(|cell| merged.merge(&cell.latency));
-    let together = Percentiles::from(&merged);
-    let estimate = |value: f64, pick: &dyn Fn(&Figures) -> f64| {
-        Estimate::new(value, &cells.iter().map(|cell| pick(cell)).collect::<Vec<f64>>())
+/// The sections of a job. Which kinds of requests a section makes is taken from all its cells.
+fn sections_of(groups: &[Group<'_>], scoring: &Scoring) -> Vec<SectionStudy> {
+    let cells = || groups.iter().flat_map(|group| group.cells);
+    let study = |section: &SectionSummary| {
+        let kinds = cells().filter_map(|cell| cell.section(&section.name)?.main_kind());
+        SectionStudy {
+            name: section.name.clone(),
+            counts: scoring.counts(&section.name),
+            main_kind: kinds.min().unwrap_or(IoKind::Read),
+            has_rate: section.has_rate,
+            asked_iops: section.asked_iops,
+        }
     };
-    let mean = |pick: &dyn Fn(&Figures) -> f64| {
-        estimate(cells.iter().map(|cell| pick(cell)).sum::<f64>() / cells.len() as f64, pick)
-    };
-    let percentile = |pick: &dyn Fn(&Percentiles) -> u64| {
-        let micros = |percentiles: &Percentiles| pick(percentiles) as f64 / 1e3;
-        estimate(micros(&together), &|cell| micros(&cell.percentiles))
-    };
-    RowFigures {
-        iops: mean(&|cell| cell.iops),
-        mib_per_s: mean(&|cell| cell.mib_per_s),
-        mean_us: percentile(&|p| p.mean_ns),
-        p50_us: percentile(&|p| p.p50_ns),
-        p99_us: percentile(&|p| p.p99_ns),
-        p99_9_us: percentile(&|p| p.p99_9_ns),
-        p99_99_us: percentile(&|p| p.p99_99_ns),
-        errors: cells.iter().map(|cell| cell.errors).sum(),
-    }
+    groups[0].cells[0].sections.iter().map(study).collect()
+}
+
+fn had_choice(groups: &[Group<'_>]) -> Option<bool> {
+    let counted = groups.iter().flat_map(|group| group.cells).map(|cell| cell.choices);
+    counted.collect::<Option<Vec<u64>>>().map(|choices| choices.iter().any(|&count| count > 0))
 }
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
-//! One line per cell, for spreadsheets and plots.
+//! One line per cell, section of its job and kind of requests, for spreadsheets and plots.
 //!
-//! Rates and latencies are those of all the job's reads (of its writes, if it reads nothing). With
-//! several sets, the first column `set` names each. `share_by_devid` is `devid:fraction` for each
-//! member, joined by semicolons. `extra_reads` counts redundant member reads, whose answer came
-//! after another mirror's. Quoting follows RFC 4180; lines end in a bare newline, as tools on Unix
-//! expect.
+//! `requests` is `read`, `write`, `trim` or `fsync`: a section has a line for each kind that it
+//! made. `score` is that of the whole cell, by which policies are ranked. Where several sets stand
+//! side by side, a column `set` in front names each. `share_by_devid` (`devid:fraction` for each
+//! member, joined by semicolons) and `extra_reads` (member reads that were not needed, because
+//! another mirror had answered before) are of the whole cell too. Quoting follows RFC 4180; lines
+//! end in a bare newline, as tools on Unix expect.
 
 use super::{Findings, Style};
-use crate::experiment::study::CellSummary;
+use crate::experiment::study::{CellSummary, Figures, IoKind, SectionSummary, Study};
 
-const COLUMNS: &str = "array,job,policy,seed,iops,mib_per_s,mean_us,p50_us,p99_us,p99_9_us,\
-                       p99_99_us,share_by_devid,extra_reads";
+const COLUMNS: &str = "array,job,section,requests,policy,seed,iops,mib_per_s,mean_us,p50_us,\
+                       p99_us,p99_9_us,p99_99_us,errors,score,share_by_devid,extra_reads";
 
 pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
     let several = findings.sets.len() > 1;
@@ -18,30 +19,49 @@ pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
     for (label, study) in findings.labelled() {
         let set = label.map_or(String::new(), |label| quoted(label) + ",");
         for cell in &study.cells {
-            text += &format!("{set}{}\n", line(cell));
+            for line in lines(study, cell) {
+                text += &format!("{set}{line}\n");
+            }
         }
     }
     text
 }
 
-fn line(cell: &CellSummary) -> String {
-    let figures = cell.main_figures();
-    let latencies = figures.percentiles;
+fn lines(study: &Study, cell: &CellSummary) -> Vec<String> {
+    let mut lines = Vec::new();
+    for section in &cell.sections {
+        let made = IoKind::ALL.into_iter().filter(|&kind| !section.figures(kind).is_idle());
+        let mut made: Vec<IoKind> = made.collect();
+        if made.is_empty() {
+            // A line of zeros shows that nothing was done.
+            made.push(study.main_kind(&cell.job, &section.name).unwrap_or(IoKind::Read));
+        }
+        lines.extend(made.into_iter().map(|kind| line(cell, section, kind)));
+    }
+    lines
+}
+
+fn line(cell: &CellSummary, section: &SectionSummary, kind: IoKind) -> String {
+    let Figures { errors, iops, mib_per_s, percentiles, .. } = section.figures(kind);
     let micros = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     let shares: Vec<String> =
         cell.shares.iter().map(|part| format!("{}:{:.4}", part.devid, part.share)).collect();
     let fields = [
         quoted(&cell.array),
         quoted(&cell.job),
+        quoted(&section.name),
+        kind.name().to_owned(),
         quoted(&cell.policy),
         cell.seed.to_string(),
-        format!("{:.3}", figures.iops),
-        format!("{:.3}", figures.mib_per_s),
-        micros(latencies.mean_ns),
-        micros(latencies.p50_ns),
-        micros(latencies.p99_ns),
-        micros(latencies.p99_9_ns),
-        micros(latencies.p99_99_ns),
+        format!("{iops:.3}"),
+        format!("{mib_per_s:.3}"),
+        micros(percentiles.mean_ns),
+        micros(percentiles.p50_ns),
+        micros(percentiles.p99_ns),
+        micros(percentiles.p99_9_ns),
+        micros(percentiles.p99_99_ns),
+        errors.to_string(),
+        format!("{:.3}", cell.score),
         shares.join(";"),
         cell.extra_reads.to_string(),
     ];

@@ -136,8 +136,8 @@ fn markdown_of_a_comparison() {
 #[test]
 fn several_sets_in_formats_for_machines() {
     let csv = side_by_side("csv", PLAIN);
-    assert!(csv.starts_with("set,array,job,policy,"), "{csv}");
-    assert_eq!(csv.lines().filter(|line| line.starts_with("after,pair,")).count(), 30);
+    assert!(csv.starts_with("set,array,job,section,requests,policy,"), "{csv}");
+    assert_eq!(csv.lines().filter(|line| line.starts_with("after,pair,")).count(), 45);
     let json = side_by_side("json", PLAIN);
     let read: Findings<'_> = serde_json::from_str(&json).unwrap();
     assert_eq!(read.sets.len(), 2);

@@ -15,6 +15,9 @@ use crate::experiment::record::ORACLE;
 use crate::experiment::study::Study;
 use mirrorball_core::units::Nanos;
 
+/// Characters of a policy's name that are shown; the built-in ones are shorter.
+const NAME_MAX: usize = 30;
+
 /// A table with its heading and remarks.
 pub(super) struct TitledTable {
     pub(super) heading: String,
@@ -51,23 +54,36 @@ pub(super) fn title(study: &Study) -> String {
 
 /// Every table of a study.
 pub(super) fn all(study: &Study, limits: TableLimits) -> Vec<TitledTable> {
-    let mut tables: Vec<TitledTable> =
-        study.jobs.iter().map(|job| job::table(job, limits)).collect();
+    let repeats = study.plan.seeds.len();
+    let of_job = |job| job::tables(job, repeats, limits);
+    let mut tables: Vec<TitledTable> = study.jobs.iter().flat_map(of_job).collect();
     tables.extend(matrix::tables(&study.matrix, limits));
     tables
 }
 
 /// The legend of marks and columns: lines of remarks that may be printed on one line.
 pub(super) fn legend(study: &Study) -> Vec<Vec<&'static str>> {
-    let ties = match study.plan.seeds.len() {
-        1 => "one repeat: no interval, ties cannot be tested",
-        _ => "= tied with it (the 95 % interval of the difference contains zero)",
-    };
     let merged = "latencies: from the merged histograms of all repeats";
-    let mut lines = vec![
-        vec!["* best of the job", ties],
-        vec!["± half the 95 % interval of IOPS over repeats", merged],
-    ];
+    let mut lines = match study.plan.seeds.len() {
+        1 => {
+            vec![vec!["* best of the job", "one repeat: no interval, so differences may be chance"]]
+        }
+        _ => vec![
+            vec![
+                "* best of the job",
+                "= ties with it: the 95 % interval of the difference is small",
+            ],
+            vec!["? not decided: that interval contains zero, but also differences that matter"],
+        ],
+    };
+    if study.jobs.iter().any(|job| job.sections.len() > 1) {
+        lines.push(vec!["± half the 95 % interval of the score or of IOPS over repeats", merged]);
+        lines.push(vec![
+            "score: geometric mean over sections of IOPS, of 1/mean latency where one has a rate",
+        ]);
+    } else {
+        lines.push(vec!["± half the 95 % interval of IOPS over repeats", merged]);
+    }
     if study.jobs.iter().flat_map(|job| &job.rows).any(|row| row.extra_per_read > 0.0) {
         lines.push(vec!["extra reads: redundant reads whose answer came after another mirror's"]);
     }

@@ -7,6 +7,7 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "gmirror/prefer",
         aliases: &["prefer"],
+        basis: Basis::Address,
         summary: "the mirror on the member of highest priority",
         parameters: &[],
         origin: GMIRROR,
@@ -16,6 +17,7 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "gmirror/round-robin",
         aliases: &[],
+        basis: Basis::Turns,
         summary: "the next mirror for each request, whatever its size",
         parameters: &[],
         origin: GMIRROR,
@@ -25,6 +27,7 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "gmirror/split",
         aliases: &["split"],
+        basis: Basis::Turns,
         summary: "large reads are split, a piece from each mirror; small ones take turns",
         parameters: &[ParameterInfo {
             name: "slice",
@@ -41,6 +44,7 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "gmirror/load-old",
         aliases: &["load-old"],
+        basis: Basis::Measurements,
         summary: "the lowest wait of each member's last I/O",
         parameters: &[],
         origin: Origin { version: "5.3 to 8.0", ..GMIRROR },
@@ -50,6 +54,7 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "gmirror/load",
         aliases: &["load"],
+        basis: Basis::Measurements,
         summary: "the lowest smoothed queue, less a bonus for a head in position",
         parameters: &[],
         origin: Origin {
@@ -65,6 +70,7 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
 pub(super) const GRAID_ROWS: &[PolicyInfo] = &[PolicyInfo {
     name: "graid/raid1",
     aliases: &[],
+    basis: Basis::Measurements,
     summary: "the lowest smoothed queue, less a bonus for a head in position; writes count",
     parameters: &[],
     origin: Origin {
@@ -81,6 +87,7 @@ pub(super) const RAIDFRAME_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "raidframe/idle",
         aliases: &[],
+        basis: Basis::Measurements,
         summary: "the shortest queue; of equals, the nearest head",
         parameters: &[],
         origin: RAIDFRAME,
@@ -90,6 +97,7 @@ pub(super) const RAIDFRAME_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "raidframe/partition",
         aliases: &[],
+        basis: Basis::Address,
         summary: "the lower half of the addresses from one member, the upper half from the next",
         parameters: &[],
         origin: RAIDFRAME,

@@ -8,6 +8,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/pid",
         aliases: &["pid"],
+        basis: Basis::Address,
         summary: "the reader's process id selects the stripe",
         parameters: &[],
         origin: Origin {
@@ -21,6 +22,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/round-robin",
         aliases: &["round-robin"],
+        basis: Basis::Turns,
         summary: "mirrors take turns by the number of blocks read from the volume",
         parameters: &[CONTIGUOUS_BYTES],
         origin: BTRFS,
@@ -30,6 +32,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/rotation",
         aliases: &["rotation"],
+        basis: Basis::Turns,
         summary: "mirrors take turns by the number of reads of the volume",
         parameters: &[ParameterInfo {
             default: Some(4096),
@@ -47,6 +50,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/devid",
         aliases: &["devid"],
+        basis: Basis::Address,
         summary: "the mirror on one named member, else the first stripe",
         parameters: &[ParameterInfo {
             name: "id",
@@ -63,6 +67,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/latency",
         aliases: &["latency"],
+        basis: Basis::Measurements,
         summary: "the lowest mean read wait since the start",
         parameters: &[],
         origin: Origin {
@@ -76,6 +81,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/titovets",
         aliases: &[],
+        basis: Basis::Queues,
         summary: "the mirror of the process id, unless its queue is much longer than the shortest",
         parameters: &[],
         origin: Origin {
@@ -90,6 +96,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/inflight",
         aliases: &[],
+        basis: Basis::Measurements,
         summary: "the lowest mean read wait, raised by a tenth for each I/O in flight from ten on",
         parameters: &[],
         origin: Origin { version: "RFC, October 2020, not merged", file: "linux-btrfs", ..BTRFS },
@@ -99,6 +106,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "btrfs/rostecki",
         aliases: &[],
+        basis: Basis::Queues,
         summary: "the stripe used last until its device's queue is full, then the next one",
         parameters: &[],
         origin: Origin {
@@ -116,6 +124,7 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "kakra/latency",
         aliases: &[],
+        basis: Basis::Measurements,
         summary: "the lowest mean read wait since the last checkpoint",
         parameters: &[PROBE],
         origin: KAKRA,
@@ -125,6 +134,7 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "kakra/latency-rr",
         aliases: &["latency-rr"],
+        basis: Basis::Measurements,
         summary: "round robin among the mirrors within 25 % of the lowest mean read wait",
         parameters: &[CONTIGUOUS_BYTES, PROBE],
         origin: KAKRA,
@@ -134,6 +144,7 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "kakra/queue",
         aliases: &["queue"],
+        basis: Basis::Queues,
         summary: "the fewest reads and writes in flight",
         parameters: &[],
         origin: Origin {
@@ -148,6 +159,7 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "kakra/queue-adaptive",
         aliases: &["queue-adaptive"],
+        basis: Basis::Measurements,
         summary: "the fewest in flight, unless that member's recent reads were much slower",
         parameters: &[],
         origin: Origin {

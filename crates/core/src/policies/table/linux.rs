@@ -8,6 +8,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "md/raid1",
         aliases: &["md"],
+        basis: Basis::Measurements,
         summary: "the disk of the stream; else an idle disk, the shortest queue, the nearest head",
         parameters: &[],
         origin: Origin {
@@ -22,6 +23,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "md/raid1-weighted-writes",
         aliases: &[],
+        basis: Basis::Measurements,
         summary: "as md/raid1, but on SSDs each four writes in a queue count as five",
         parameters: &[],
         origin: Origin {
@@ -36,6 +38,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "md/raid10",
         aliases: &[],
+        basis: Basis::Measurements,
         summary: "an idle disk or the nearest head, or the lowest address; on SSDs the queue",
         parameters: &[LAYOUT],
         origin: MD,
@@ -45,6 +48,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "md/raid1-2010",
         aliases: &[],
+        basis: Basis::Measurements,
         summary: "scan from the disk used last: a stream, else an idle disk, else the nearest head",
         parameters: &[],
         origin: Origin {
@@ -62,6 +66,7 @@ pub(super) const DRBD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "drbd/prefer-local",
         aliases: &[],
+        basis: Basis::Address,
         summary: "the local copy: the member of lowest index",
         parameters: &[],
         origin: DRBD,
@@ -71,6 +76,7 @@ pub(super) const DRBD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "drbd/prefer-remote",
         aliases: &[],
+        basis: Basis::Address,
         summary: "a peer: any but the member of lowest index",
         parameters: &[],
         origin: DRBD,
@@ -80,6 +86,7 @@ pub(super) const DRBD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "drbd/round-robin",
         aliases: &[],
+        basis: Basis::Turns,
         summary: "local and remote in turn",
         parameters: &[],
         origin: DRBD,
@@ -89,6 +96,7 @@ pub(super) const DRBD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "drbd/least-pending",
         aliases: &[],
+        basis: Basis::Queues,
         summary: "the local copy unless it has more in flight than the peer",
         parameters: &[],
         origin: DRBD,
@@ -98,6 +106,7 @@ pub(super) const DRBD_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "drbd/striping",
         aliases: &[],
+        basis: Basis::Address,
         summary: "even stripes of the volume from the local copy, odd ones from a peer",
         parameters: &[STRIPE_BYTES],
         origin: DRBD,
@@ -110,6 +119,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "dm/round-robin",
         aliases: &[],
+        basis: Basis::Turns,
         summary: "the member chosen longest ago, for a number of reads",
         parameters: &[READS_PER_TURN],
         origin: Origin {
@@ -124,6 +134,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "dm/queue-length",
         aliases: &[],
+        basis: Basis::Queues,
         summary: "the fewest I/O in flight; of equals, the member chosen longest ago",
         parameters: &[],
         origin: Origin {
@@ -137,6 +148,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "dm/service-time",
         aliases: &[],
+        basis: Basis::Queues,
         summary: "the fewest bytes in flight; of equals, the member chosen longest ago",
         parameters: &[],
         origin: Origin {
@@ -150,6 +162,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "dm/historical-service-time",
         aliases: &[],
+        basis: Basis::Measurements,
         summary: "the fewest in flight times mean service time, with probes of stale members",
         parameters: &[BASE_WEIGHT, THRESHOLD_MULTIPLIER],
         origin: Origin {
@@ -164,6 +177,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "dm/io-affinity",
         aliases: &[],
+        basis: Basis::Address,
         summary: "the CPU that submits the read selects the stripe",
         parameters: &[],
         origin: Origin {
@@ -181,6 +195,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "nvme/numa",
         aliases: &[],
+        basis: Basis::Address,
         summary: "the first member, kept while it can serve; the kernel's default",
         parameters: &[],
         origin: Origin { authors: "Christoph Hellwig", ..NVME },
@@ -190,6 +205,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "nvme/round-robin",
         aliases: &[],
+        basis: Basis::Turns,
         summary: "the next member for each request",
         parameters: &[],
         origin: Origin { authors: "Hannes Reinecke <hare@suse.de>", ..NVME },
@@ -199,6 +215,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "nvme/queue-depth",
         aliases: &[],
+        basis: Basis::Queues,
         summary: "the fewest I/O in flight; of equals, the first member",
         parameters: &[],
         origin: Origin {
@@ -212,6 +229,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "nvme/adaptive",
         aliases: &[],
+        basis: Basis::Measurements,
         summary: "round robin with turns inverse to the members' smoothed read latencies",
         parameters: &[],
         origin: Origin {

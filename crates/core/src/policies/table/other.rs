@@ -8,6 +8,7 @@ pub(super) const MIRRORBALL_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "mirrorball/auto",
         aliases: &["auto"],
+        basis: Basis::Model,
         summary: "the mirror where the read costs least, by learned estimates of each member",
         parameters: &[WITHOUT],
         origin: MIRRORBALL,
@@ -17,6 +18,7 @@ pub(super) const MIRRORBALL_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "mirrorball/first",
         aliases: &["first"],
+        basis: Basis::Address,
         summary: "always the first eligible mirror; the null policy",
         parameters: &[],
         origin: MIRRORBALL,
@@ -26,6 +28,7 @@ pub(super) const MIRRORBALL_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "mirrorball/random",
         aliases: &["random"],
+        basis: Basis::Turns,
         summary: "a random mirror, all with equal probability; the baseline",
         parameters: &[],
         origin: MIRRORBALL,
@@ -38,6 +41,7 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "zfs/mirror",
         aliases: &["zfs"],
+        basis: Basis::Measurements,
         summary: "the shortest queue plus a penalty for a seek; ties by 2 MiB of offset",
         parameters: &[],
         origin: ZFS,
@@ -47,6 +51,7 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "zfs/offset",
         aliases: &[],
+        basis: Basis::Address,
         summary: "2 MiB of the volume to each mirror in turn",
         parameters: &[],
         origin: Origin {
@@ -61,6 +66,7 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "zfs/pending-10ms",
         aliases: &[],
+        basis: Basis::Queues,
         summary: "the shortest queue; of equals, a different one every 10 ms",
         parameters: &[],
         origin: Origin {
@@ -77,6 +83,7 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
 pub(super) const BCACHEFS_ROWS: &[PolicyInfo] = &[PolicyInfo {
     name: "bcachefs/inverse-square-latency",
     aliases: &["inverse-square-latency"],
+    basis: Basis::Measurements,
     summary: "a random mirror, weighted by the inverse square of its latency",
     parameters: &[],
     origin: Origin {
@@ -92,6 +99,7 @@ pub(super) const BCACHEFS_ROWS: &[PolicyInfo] = &[PolicyInfo {
 pub(super) const SPDK_ROWS: &[PolicyInfo] = &[PolicyInfo {
     name: "spdk/raid1",
     aliases: &[],
+    basis: Basis::Queues,
     summary: "the fewest bytes of reads in flight; of equals, the first member",
     parameters: &[],
     origin: Origin {
@@ -107,6 +115,7 @@ pub(super) const SPDK_ROWS: &[PolicyInfo] = &[PolicyInfo {
 pub(super) const SOLARIS_ROWS: &[PolicyInfo] = &[PolicyInfo {
     name: "solaris/geometric",
     aliases: &["geometric"],
+    basis: Basis::Address,
     summary: "an equal part of the addresses from each member",
     parameters: &[],
     origin: Origin {
@@ -122,6 +131,7 @@ pub(super) const SOLARIS_ROWS: &[PolicyInfo] = &[PolicyInfo {
 pub(super) const VXVM_ROWS: &[PolicyInfo] = &[PolicyInfo {
     name: "vxvm/round",
     aliases: &[],
+    basis: Basis::Turns,
     summary: "round robin, but a read that continues the last one stays on its mirror",
     parameters: &[],
     origin: Origin {
@@ -138,6 +148,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "research/p2c",
         aliases: &["p2c"],
+        basis: Basis::Queues,
         summary: "of two mirrors drawn at random, the one with fewer I/Os in flight",
         parameters: &[],
         origin: Origin {
@@ -152,6 +163,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "research/sed",
         aliases: &["sed"],
+        basis: Basis::Measurements,
         summary: "the shortest expected delay: in flight and one more, times the service time",
         parameters: &[],
         origin: IPVS,
@@ -161,6 +173,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "research/nq",
         aliases: &["nq"],
+        basis: Basis::Measurements,
         summary: "the first idle member; if none is idle, the shortest expected delay",
         parameters: &[],
         origin: Origin { file: "net/netfilter/ipvs/ip_vs_nq.c", ..IPVS },
@@ -170,6 +183,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "research/peak-ewma",
         aliases: &["peak-ewma"],
+        basis: Basis::Measurements,
         summary: "of two mirrors drawn at random, the lower decaying peak of waits times the queue",
         parameters: &[],
         origin: Origin {
@@ -184,6 +198,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "research/c3",
         aliases: &["c3"],
+        basis: Basis::Measurements,
         summary: "the lowest mean wait in the queue plus the cube of the queue times service time",
         parameters: &[],
         origin: Origin {
@@ -199,6 +214,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
     PolicyInfo {
         name: "research/prequal",
         aliases: &["prequal"],
+        basis: Basis::Measurements,
         summary: "of members with no unusual queue the lowest recent wait, else the shortest queue",
         parameters: &[],
         origin: Origin {
@@ -215,6 +231,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
 pub(super) const CRUCIBLE_ROWS: &[PolicyInfo] = &[PolicyInfo {
     name: "crucible/read-all-first",
     aliases: &["read-all-first"],
+    basis: Basis::Address,
     summary: "every mirror is read, and the first answer is used",
     parameters: &[],
     origin: Origin {

@@ -354,3 +354,20 @@ fn drbd_names_of_stripe_sizes_are_accepted() {
     let error = Spec::parse("drbd/big-striping").unwrap_err().to_string();
     assert!(error.starts_with("unknown policy `drbd/big-striping`"), "{error}");
 }
+
+#[test]
+fn complexity_goes_by_basis_then_modifiers_then_parameters() {
+    let complexity = |text: &str| Spec::parse(text).unwrap().complexity();
+    let rising = [
+        "mirrorball/first",
+        "btrfs/devid:2",
+        "mirrorball/first+hedge",
+        "gmirror/round-robin",
+        "btrfs/round-robin",
+        "dm/queue-length",
+        "zfs/mirror",
+        "zfs/mirror+hedge",
+        "mirrorball/auto",
+    ];
+    assert!(rising.map(complexity).is_sorted_by(|left, right| left < right));
+}

@@ -10,7 +10,7 @@ use super::files;
 use super::matrix::{ArrayEntry, JobEntry};
 use crate::experiment::hash::stable_hash;
 use crate::experiment::inputs::{self, Inputs};
-use crate::experiment::plan::{JobSource, Source};
+use crate::experiment::plan::Source;
 use anyhow::{Context, Result};
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
@@ -54,7 +54,7 @@ pub(super) fn inputs(array: &ArrayEntry, jobs: &[&JobEntry], length: f64) -> Res
         true => capacity(&spec, array)?,
         false => 0.0,
     };
-    let jobs: Vec<(JobSource, JobFile)> = jobs
+    let jobs: Vec<(Source, JobFile)> = jobs
         .par_iter()
         .map(|job| sized_job(&spec, array, job, capacity, length))
         .collect::<Result<_>>()?;
@@ -85,7 +85,7 @@ fn sized_job(
     job: &JobEntry,
     capacity: f64,
     length: f64,
-) -> Result<(JobSource, JobFile)> {
+) -> Result<(Source, JobFile)> {
     let rate = (capacity * job.load.unwrap_or_default()) as u64;
     let mut variables = Variables {
         ramp: Nanos::ZERO,
@@ -109,7 +109,7 @@ fn sized_job(
     inputs::check_fit(spec, &file)?;
     let fingerprint = stable_hash([&*format!("{:?} {:?}", file.sections, file.background)]);
     let source = Source { name: job.name.clone(), text, fingerprint };
-    Ok((JobSource { source, pace: inputs::pace(&file) }, file))
+    Ok((source, file))
 }
 
 /// How long a job takes for `reads` requests, in whole milliseconds.

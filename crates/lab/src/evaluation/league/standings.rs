@@ -1,8 +1,6 @@
 //! From studies to standings: every policy against the best rival of each pairing.
 //!
-//! - The *score* of a policy is that of [`crate::experiment::study`]: IOPS, or one over the mean
-//!   latency where the job sets its own pace. Reads and writes of a job that does both keep their
-//!   proportion, so its reads stand for both.
+//! - The *score* of a policy is that of [`crate::experiment::study::score`].
 //! - Its *ratio* is its score over that of the best rival. Rivals only: so the ratio of one subject
 //!   does not depend on which others are judged, and a subject may have more than one.
 //! - A *win* is a ratio of at least [`WIN`].
@@ -168,11 +166,7 @@ pub(super) fn pairings(study: &Study, rivals: &[String]) -> Vec<Pairing> {
 }
 
 fn pairing(array: &str, job: &JobStudy, rivals: &[String]) -> Pairing {
-    let score = |row: &Row| match job.yardstick {
-        Yardstick::Iops => row.figures.iops.value,
-        Yardstick::MeanLatency if row.figures.iops.value == 0.0 => 0.0,
-        Yardstick::MeanLatency => 1e6 / row.figures.mean_us.value.max(1e-3),
-    };
+    let score = |row: &Row| row.score.value;
     let best = job
         .rows
         .iter()
@@ -182,15 +176,19 @@ fn pairing(array: &str, job: &JobStudy, rivals: &[String]) -> Pairing {
         .max_by(|left, right| score(left).total_cmp(&score(right)))
         .expect("a league has a rival");
     let oracle = job.rows.iter().find(|row| row.policy == ORACLE).expect("it takes part");
-    let entry = |row: &Row| PairingEntry {
-        policy: row.policy.clone(),
-        iops: row.figures.iops.value,
-        mib_per_s: row.figures.mib_per_s.value,
-        mean_us: row.figures.mean_us.value,
-        p99_9_us: row.figures.p99_9_us.value,
-        ratio: ratio(score(row), score(best)),
-        p99_9_ratio: ratio(row.figures.p99_9_us.value, best.figures.p99_9_us.value),
-        of_oracle: ratio(score(row), score(oracle)),
+    let best_tail_us = job.main_figures(best).p99_9_us.value;
+    let entry = |row: &Row| {
+        let figures = job.main_figures(row);
+        PairingEntry {
+            policy: row.policy.clone(),
+            iops: figures.iops.value,
+            mib_per_s: figures.mib_per_s.value,
+            mean_us: figures.mean_us.value,
+            p99_9_us: figures.p99_9_us.value,
+            ratio: ratio(score(row), score(best)),
+            p99_9_ratio: ratio(figures.p99_9_us.value, best_tail_us),
+            of_oracle: ratio(score(row), score(oracle)),
+        }
     };
     Pairing {
         array: array.to_owned(),
@@ -371,7 +369,7 @@ impl Pairing {
     pub fn best_figure(&self) -> String {
         let best = self.entry(&self.best);
         match self.yardstick {
-            Yardstick::Iops => format!("{:.0} IOPS", best.iops),
+            Yardstick::Iops | Yardstick::Score => format!("{:.0} IOPS", best.iops),
             Yardstick::MeanLatency => format!("{:.0} us", best.mean_us),
         }
     }

@@ -4,7 +4,7 @@ use super::matrix::{Half, Matrix};
 use super::standings::{Standings, pairings};
 use super::text::{Detail, markdown, text};
 use super::{LeagueRequest, QUICK_RIVALS, all_rivals, csv, files, page, prepare};
-use crate::experiment::plan::{Cell, Pace};
+use crate::experiment::plan::Cell;
 use crate::experiment::record::ORACLE;
 use crate::fixtures::{Achieved, plan, study};
 use crate::report::{ColourMode, Style};
@@ -92,9 +92,8 @@ fn every_job_is_understood_on_every_kind_of_array() {
     for array in &matrix.arrays {
         let inputs = prepare::inputs(array, &jobs, 0.01).unwrap();
         for (job, source) in matrix.jobs.iter().zip(&inputs.job_sources) {
-            let pace = if job.load.is_some() { Pace::Job } else { Pace::Array };
-            assert_eq!((&source.source.name, source.pace), (&job.name, pace));
-            assert!(!source.source.text.contains("${"), "{}", source.source.text);
+            assert_eq!(source.name, job.name);
+            assert!(!source.text.contains("${"), "{}", source.text);
         }
     }
 }

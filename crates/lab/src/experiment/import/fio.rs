@@ -48,6 +48,7 @@ pub fn cell(text: &[u8], logs: &[Log], about: &ImportLabels) -> Result<CellRecor
     let job = about.job.clone().unwrap_or_else(|| sections.joined_names());
     let members = members(&document);
     let (intervals, over_time) = logs::intervals(logs, &sections)?;
+    let job_text = job_text::job_text(&document);
     let record = CellRecord {
         schema_version: SCHEMA_VERSION,
         build: BuildIdentity::with_hash(""),
@@ -62,15 +63,16 @@ pub fn cell(text: &[u8], logs: &[Log], about: &ImportLabels) -> Result<CellRecor
         },
         environment: environment(&document),
         array_text: about.array_text.clone(),
-        job_text: job_text::job_text(&document),
         measured_ns: sections.measured_ns(),
-        sections: sections.records(),
+        sections: sections.records(&job_text),
+        job_text,
         member_ios: members.iter().map(|member| member.reads.saturating_add(member.writes)).sum(),
         members,
         intervals,
         samples: SamplesRecord::default(),
         counters: Vec::new(),
         background_bytes: 0,
+        choices: None,
         imported: Some(ImportRecord {
             program: document.version.clone(),
             timestamp_s: document.timestamp,

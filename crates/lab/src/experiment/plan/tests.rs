@@ -33,8 +33,8 @@ fn a_key_changes_with_everything_that_decides_the_result_and_nothing_else() {
     let other_keys = [
         changed(&|plan| plan.array.text.push('#')),
         changed(&|plan| plan.array.fingerprint.push('#')),
-        changed(&|plan| plan.jobs[0].source.text.push('#')),
-        changed(&|plan| plan.jobs[0].source.fingerprint.push('#')),
+        changed(&|plan| plan.jobs[0].text.push('#')),
+        changed(&|plan| plan.jobs[0].fingerprint.push('#')),
         changed(&|plan| plan.policies[0].push('#')),
         changed(&|plan| plan.seeds[0] += 1),
         changed(&|plan| plan.duration_ns = Some(5)),
@@ -70,7 +70,7 @@ fn differences_name_what_differs() {
     there.policies.pop();
     there.seeds = vec![7];
     there.duration_ns = Some(5_000_000_000);
-    there.jobs[0].source.text.clear();
+    there.jobs[0].text.clear();
     assert_eq!(
         here.differences(&there),
         [

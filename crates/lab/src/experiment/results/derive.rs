@@ -5,8 +5,7 @@
 //! where they disagree about the contents of one name, the majority has it, and the first that was
 //! read where there is none.
 
-use crate::experiment::inputs::pace_of_text;
-use crate::experiment::plan::{JobSource, Plan, Reference, Source};
+use crate::experiment::plan::{Plan, Reference, Source};
 use crate::experiment::record::{CellRecord, ORACLE, SCHEMA_VERSION};
 use std::path::PathBuf;
 
@@ -32,7 +31,7 @@ pub(super) fn plan(cells: &[(PathBuf, CellRecord)]) -> Plan {
     let job = |name: &str| {
         let texts = agreed().filter(|record| record.cell.job == name);
         let text = majority(texts.map(|record| record.job_text.as_str()))[0];
-        JobSource { source: source(name, text), pace: pace_of_text(text) }
+        source(name, text)
     };
     let job_names = distinct(agreed().map(|record| record.cell.job.as_str()));
     let contenders = distinct(agreed().map(|record| record.cell.policy.as_str()));
@@ -65,10 +64,10 @@ pub(super) fn misfit(record: &CellRecord, plan: &Plan) -> Option<String> {
         let array = &cell.array;
         return Some(format!("is of another array that is called `{array}` too"));
     }
-    let Some(job) = plan.jobs.iter().find(|job| job.source.name == cell.job) else {
+    let Some(job) = plan.jobs.iter().find(|job| job.name == cell.job) else {
         return Some(format!("is of job `{}`, which the plan lacks", cell.job));
     };
-    if job.source.text != record.job_text {
+    if job.text != record.job_text {
         return Some(format!("is of another job that is called `{}` too", cell.job));
     }
     if !plan.contenders().any(|policy| policy == cell.policy) {

@@ -13,7 +13,7 @@ use super::read::read_cell;
 use super::{CELLS_FOLDER, PLAN_FILE};
 use crate::experiment::plan::{Plan, Reference};
 use crate::experiment::record::{CellIdentity, CellRecord, ORACLE, SCHEMA_VERSION};
-use crate::experiment::study::{CellSummary, Study};
+use crate::experiment::study::{CellSummary, Criteria, Study};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -52,13 +52,13 @@ pub struct Loaded {
     pub refused: Vec<Skipped>,
 }
 
-/// Reads the folders and files of saved cells that a user named.
-pub fn load(paths: &[PathBuf]) -> Loaded {
+/// Reads the folders and files of saved cells that a user named, and studies them by `criteria`.
+pub fn load(paths: &[PathBuf], criteria: &Criteria) -> Loaded {
     let mut loaded = Loaded::default();
     let (folders, files): (Vec<&PathBuf>, Vec<&PathBuf>) =
         paths.iter().partition(|path| path.is_dir());
     for folder in folders {
-        loaded.add(label_of(folder), folder, load_folder(folder));
+        loaded.add(label_of(folder), folder, load_folder(folder), criteria);
     }
     if let Some(first) = files.first() {
         let mut found = Found::default();
@@ -66,7 +66,7 @@ pub fn load(paths: &[PathBuf]) -> Loaded {
         let folder = first.parent().unwrap_or(Path::new("")).to_path_buf();
         let cells_folder = folder.file_name().is_some_and(|name| name == CELLS_FOLDER);
         let named = if cells_folder { folder.parent().unwrap_or(&folder) } else { &folder };
-        loaded.add(label_of(named), first, found);
+        loaded.add(label_of(named), first, found, criteria);
     }
     loaded.part_labels(paths);
     loaded
@@ -86,9 +86,9 @@ struct Found {
 }
 
 impl Loaded {
-    fn add(&mut self, label: String, path: &Path, found: Found) {
+    fn add(&mut self, label: String, path: &Path, found: Found, criteria: &Criteria) {
         let nothing_wrong = found.skipped.is_empty();
-        match into_set(label, found) {
+        match into_set(label, found, criteria) {
             Ok(set) => self.sets.push(set),
             Err((reason, skipped)) => {
                 // Where files were refused they say why there is nothing.
@@ -191,7 +191,11 @@ impl Found {
 }
 
 /// The set, or why there is none and which files are to blame.
-fn into_set(label: String, found: Found) -> Result<ResultSet, (String, Vec<Skipped>)> {
+fn into_set(
+    label: String,
+    found: Found,
+    criteria: &Criteria,
+) -> Result<ResultSet, (String, Vec<Skipped>)> {
     let Found { plan, cells, mut skipped } = found;
     if cells.is_empty() {
         let hint = "name a results folder, or files from its `cells`";
@@ -226,7 +230,7 @@ fn into_set(label: String, found: Found) -> Result<ResultSet, (String, Vec<Skipp
         return Err(("holds cells of the oracle only".to_owned(), skipped));
     }
     let summaries = cells.iter().map(|cell| CellSummary::new(cell).expect("a sound record"));
-    let study = Study::new(plan, summaries.collect());
+    let study = Study::new(plan, summaries.collect(), criteria.clone());
     Ok(ResultSet { label, cells, study, skipped, notes })
 }
 
@@ -235,7 +239,7 @@ fn into_set(label: String, found: Found) -> Result<ResultSet, (String, Vec<Skipp
 fn leave_out_gaps(plan: &mut Plan, cells: &mut Vec<CellRecord>) -> Vec<String> {
     let there: BTreeSet<(&str, &str)> =
         cells.iter().map(|cell| (&*cell.cell.job, &*cell.cell.policy)).collect();
-    let mut jobs: Vec<String> = plan.jobs.iter().map(|job| job.source.name.clone()).collect();
+    let mut jobs: Vec<String> = plan.jobs.iter().map(|job| job.name.clone()).collect();
     let mut policies: Vec<String> = plan.contenders().map(str::to_owned).collect();
     let mut notes = Vec::new();
     loop {
@@ -261,7 +265,7 @@ fn leave_out_gaps(plan: &mut Plan, cells: &mut Vec<CellRecord>) -> Vec<String> {
     if !policies.iter().any(|policy| policy == ORACLE) {
         plan.reference = Reference::Nothing;
     }
-    plan.jobs.retain(|job| jobs.contains(&job.source.name));
+    plan.jobs.retain(|job| jobs.contains(&job.name));
     plan.policies.retain(|policy| policies.contains(policy));
     cells.retain(|cell| jobs.contains(&cell.cell.job) && policies.contains(&cell.cell.policy));
     let place = |names: &[String], name: &str| names.iter().position(|other| other == name);

@@ -172,8 +172,8 @@ fn a_failing_cell_ends_the_run_and_keeps_what_is_done() {
 fn a_record_survives_its_file() {
     let plan = plan(&["j"], &["a/x"], 1);
     let cells = plan.cells();
-    let made_up = crate::fixtures::record(crate::fixtures::Achieved::reads(700));
-    let record = CellRecord::new(&cells[0], &made_up);
+    let made_up = crate::fixtures::measurement(crate::fixtures::Achieved::reads(700));
+    let record = CellRecord::new(&cells[0], made_up);
     let folder = TempDir::new().unwrap();
     let results = Results::open(folder.path(), &plan).unwrap();
     results.save(&cells[0], &record).unwrap();

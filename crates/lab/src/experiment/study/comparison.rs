@@ -7,8 +7,9 @@
 //! which allows for ties: Kendall, "The treatment of ties in ranking problems", Biometrika 33,
 //! 1945): what a person who chooses a policy by simulation wants to know of it.
 
+use super::goal::Goal;
 use super::statistics::{Matched, geometric_mean, mean_score};
-use super::{Direction, Estimate, Group, Judgement, Study, Yardstick, row_figures};
+use super::{Estimate, Group, JobStudy, Row, Scoring, Study, Yardstick, scoring_of};
 use crate::experiment::record::ORACLE;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,8 +33,6 @@ pub struct Comparison {
 pub struct JobComparison {
     /// Its name.
     pub job: String,
-    /// What the figures count, as in the first set.
-    pub judged_by: Direction,
     /// Which figure is compared, as in the first set.
     pub yardstick: Yardstick,
     /// One per policy of the first set that another one has too, the best of the first set first.
@@ -48,7 +47,8 @@ pub struct JobComparison {
 pub struct ComparisonRow {
     /// Canonical policy string, or `oracle`.
     pub policy: String,
-    /// The figure in the first set: IOPS, or the mean latency in microseconds.
+    /// The figure in the first set: IOPS, the mean latency in microseconds, or the score, by the
+    /// job's yardstick.
     pub first: Estimate,
     /// Per further set; none where it lacks the job or the policy.
     pub changes: Vec<Option<Change>>,
@@ -134,19 +134,20 @@ impl Comparison {
 /// `None` if no other set shares a policy under the job.
 fn compare_job(first: &Study, index: usize, others: &[(&str, &Study)]) -> Option<JobComparison> {
     let job = &first.jobs[index];
-    let by = Judgement::from(job);
-    let theirs: Vec<Vec<Group<'_>>> =
-        others.iter().map(|(_, study)| groups_of(study, &job.job)).collect();
+    let here = Side::new(first, &first.criteria.goal, &job.job)?;
+    let theirs: Vec<Option<Side<'_>>> =
+        others.iter().map(|(_, study)| Side::new(study, &first.criteria.goal, &job.job)).collect();
     let mut rows: Vec<(f64, ComparisonRow)> = Vec::new();
-    for mine in groups_of(first, &job.job) {
-        let change = |there: &Vec<Group<'_>>| {
-            let other = there.iter().find(|other| other.policy == mine.policy)?;
-            Some(change(&mine, other, by))
+    for mine in &here.groups {
+        let change = |there: &Option<Side<'_>>| {
+            let there = there.as_ref()?;
+            let other = there.groups.iter().find(|other| other.policy == mine.policy)?;
+            Some(change((&here, mine), (there, other)))
         };
         let changes: Vec<Option<Change>> = theirs.iter().map(change).collect();
         if changes.iter().any(Option::is_some) {
-            let (policy, first) = (mine.policy.to_owned(), figure(&mine, by));
-            let score = mean_score(&mine.scores(by)).mean;
+            let (policy, first) = (mine.policy.to_owned(), here.figure(mine));
+            let score = mean_score(&here.scoring.scores(mine)).mean;
             rows.push((score, ComparisonRow { policy, first, changes }));
         }
     }
@@ -159,30 +160,44 @@ fn compare_job(first: &Study, index: usize, others: &[(&str, &Study)]) -> Option
     });
     let rows: Vec<ComparisonRow> = rows.into_iter().map(|(_, row)| row).collect();
     let rank_agreement = (0..others.len()).map(|place| rank_agreement(&rows, place)).collect();
-    Some(JobComparison {
-        job: job.job.clone(),
-        judged_by: job.judged_by,
-        yardstick: job.yardstick,
-        rows,
-        rank_agreement,
-    })
+    Some(JobComparison { job: job.job.clone(), yardstick: job.yardstick, rows, rank_agreement })
 }
 
-fn groups_of<'a>(study: &'a Study, job: &str) -> Vec<Group<'a>> {
-    study.groups().into_iter().filter(|group| group.cells[0].job == job).collect()
+/// One job in one set.
+struct Side<'a> {
+    job: &'a JobStudy,
+    groups: Vec<Group<'a>>,
+    scoring: Scoring,
 }
 
-/// The figure that `by` ranks policies by.
-fn figure(group: &Group<'_>, by: Judgement) -> Estimate {
-    let figures = row_figures(group, by.direction);
-    match by.yardstick {
-        Yardstick::Iops => figures.iops,
-        Yardstick::MeanLatency => figures.mean_us,
+impl<'a> Side<'a> {
+    /// The job of that name, scored by `goal`; none if the set lacks it.
+    fn new(study: &'a Study, goal: &Goal, name: &str) -> Option<Side<'a>> {
+        let job = study.jobs.iter().find(|job| job.job == name)?;
+        let groups: Vec<Group<'a>> =
+            study.groups().into_iter().filter(|group| group.cells[0].job == name).collect();
+        let scoring = scoring_of(goal, &groups);
+        Some(Side { job, groups, scoring })
+    }
+
+    /// The figure that ranks policies.
+    fn figure(&self, group: &Group<'_>) -> Estimate {
+        let mean_latency = |row: &Row| {
+            let counting = self.job.sections.iter().position(|section| section.counts)?;
+            Some(row.sections[counting].figures.mean_us)
+        };
+        let row = self.job.rows.iter().find(|row| row.policy == group.policy);
+        let latency = match self.scoring.yardstick() {
+            Yardstick::MeanLatency => row.and_then(mean_latency),
+            Yardstick::Iops | Yardstick::Score => None,
+        };
+        latency.unwrap_or_else(|| Estimate::of_scores(&self.scoring.scores(group)))
     }
 }
 
-fn change(first: &Group<'_>, other: &Group<'_>, by: Judgement) -> Change {
-    let matched = Matched::new(&other.scores(by), &first.scores(by));
+fn change(first: (&Side<'_>, &Group<'_>), other: (&Side<'_>, &Group<'_>)) -> Change {
+    let scores = |(side, group): (&Side<'_>, &Group<'_>)| side.scoring.scores(group);
+    let matched = Matched::new(&scores(other), &scores(first));
     let difference = matched.difference();
     let base = matched.right_mean();
     let speed = (base > 0.0).then(|| {
@@ -198,7 +213,7 @@ fn change(first: &Group<'_>, other: &Group<'_>, by: Judgement) -> Change {
         None if difference.mean != 0.0 => Significance::Unknown,
         Some(_) | None => Significance::Tied,
     };
-    Change { figure: figure(other, by), speed, significance }
+    Change { figure: other.0.figure(other.1), speed, significance }
 }
 
 /// Kendall's tau-b between the policies' figures in the first set and in a further one.
@@ -235,7 +250,7 @@ fn overall(jobs: &[JobComparison], place: usize, (first, other): (&Study, &Study
     let speeds: Vec<f64> =
         changes.iter().filter_map(|change| change.speed).map(|speed| speed.value).collect();
     let best = |study: &Study, name: &str| -> Option<String> {
-        study.jobs.iter().find(|job| job.job == name).map(|job| job.best.clone())
+        study.jobs.iter().find(|job| job.job == name)?.best.clone()
     };
     let shared: Vec<(Option<String>, Option<String>)> = jobs
         .iter()
@@ -303,9 +318,9 @@ fn remarks((here, first): (&str, &Study), (there, other): (&str, &Study)) -> Vec
         remarks.push(format!("array `{array}` has other contents in `{there}` than in `{here}`"));
     }
     for job in &mine.jobs {
-        let twin = theirs.jobs.iter().find(|twin| twin.source.name == job.source.name);
-        if twin.is_some_and(|twin| twin.source.text != job.source.text) {
-            let job = &job.source.name;
+        let twin = theirs.jobs.iter().find(|twin| twin.name == job.name);
+        if twin.is_some_and(|twin| twin.text != job.text) {
+            let job = &job.name;
             remarks.push(format!("job `{job}` has other contents in `{there}` than in `{here}`"));
         }
     }

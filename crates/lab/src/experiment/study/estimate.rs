@@ -1,6 +1,6 @@
 //! A figure with its interval of confidence.
 
-use super::statistics::mean_interval;
+use super::statistics::{Scored, mean_interval};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,12 @@ impl Estimate {
         let end = |side: f64| interval.half_width.map(|width| interval.mean + side * width);
         // No rate and no latency is negative.
         Estimate { value, low: end(-1.0).map(|low| low.max(0.0)), high: end(1.0) }
+    }
+
+    /// Mean score of the repeats.
+    pub fn of_scores(repeats: &[Scored]) -> Estimate {
+        let scores: Vec<f64> = repeats.iter().map(|repeat| repeat.score).collect();
+        Estimate::new(mean_interval(&scores).mean, &scores)
     }
 
     /// Half the width of the interval as a fraction of the figure.

@@ -1,6 +1,5 @@
-//! One cell in a line: the rates, percentiles and shares that tables are made of.
+//! One cell in a line: the rates, percentiles and shares that tables are made of, by section.
 
-use super::Direction;
 use crate::experiment::record::{
     CellRecord, DirectionRecord, Percentiles, SectionRecord, per_second,
 };
@@ -20,22 +19,73 @@ pub struct CellSummary {
     pub policy: String,
     /// Its seed.
     pub seed: u64,
-    /// Reads of all sections together.
-    pub read: Figures,
-    /// Writes of all sections together.
-    pub write: Figures,
-    /// What each member served of the foreground reads.
+    /// Its score, set by the study that it is part of; zero before.
+    #[serde(default)]
+    pub score: f64,
+    /// Sections of the job, in the order of the file, each with its clones together.
+    pub sections: Vec<SectionSummary>,
+    /// Foreground reads by member.
     pub shares: Vec<MemberShare>,
-    /// Member reads in vain, because another mirror had answered before; those of background
-    /// work are among them.
+    /// Member reads whose data was not needed, because another mirror had answered before; those of
+    /// background work are among them.
     pub extra_reads: u64,
     /// Member reads that were withdrawn before the member began them, for the same reason: they
     /// cost nothing.
     #[serde(default)]
     pub cancelled_reads: u64,
+    /// Reads for which the policy had more than one mirror to choose from; none if it was not
+    /// counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choices: Option<u64>,
     /// All member reads; the record of the cell has them.
     #[serde(skip)]
     pub member_reads: u64,
+}
+
+/// One section of a job in one cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SectionSummary {
+    /// Its name; a number is added where an earlier section of the job has the same.
+    pub name: String,
+    /// True for background load, which takes no part in the score.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_background: bool,
+    /// True if all its requests come at a rate of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_rate: bool,
+    /// Requests per second that it asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_iops: Option<f64>,
+    /// Length of its measured window.
+    pub measured_ns: u64,
+    /// Reads.
+    #[serde(default, skip_serializing_if = "Figures::is_idle")]
+    pub read: Figures,
+    /// Writes.
+    #[serde(default, skip_serializing_if = "Figures::is_idle")]
+    pub write: Figures,
+    /// Trims.
+    #[serde(default, skip_serializing_if = "Figures::is_idle")]
+    pub trim: Figures,
+    /// Flushes (fsync and fdatasync).
+    #[serde(default, skip_serializing_if = "Figures::is_idle")]
+    pub fsync: Figures,
+}
+
+/// Kind of a request.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum IoKind {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Trims (discards).
+    Trim,
+    /// Flushes (fsync and fdatasync).
+    Fsync,
 }
 
 /// Requests of one kind.
@@ -45,9 +95,9 @@ pub struct Figures {
     pub ios: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// Successful requests per second during which any section with such requests was measured.
+    /// Successful requests per second of the section's measured window.
     pub iops: f64,
-    /// MiB per second of the same time.
+    /// MiB per second of the same window.
     pub mib_per_s: f64,
     /// Mean and percentiles of the latency.
     pub percentiles: Percentiles,
@@ -56,7 +106,7 @@ pub struct Figures {
     pub latency: Histogram,
 }
 
-/// What one member served of the foreground reads.
+/// Foreground reads that one member served.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberShare {
     /// Its devid.
@@ -67,92 +117,136 @@ pub struct MemberShare {
     pub share: f64,
 }
 
+impl IoKind {
+    /// All kinds, in the order in which they are shown.
+    pub const ALL: [IoKind; 4] = [IoKind::Read, IoKind::Write, IoKind::Trim, IoKind::Fsync];
+    /// Kinds that a score counts. A flush is part of the write stream that waits for it.
+    pub const SCORED: [IoKind; 3] = [IoKind::Read, IoKind::Write, IoKind::Trim];
+
+    /// Its name in tables, CSV and goals.
+    pub fn name(self) -> &'static str {
+        match self {
+            IoKind::Read => "read",
+            IoKind::Write => "write",
+            IoKind::Trim => "trim",
+            IoKind::Fsync => "fsync",
+        }
+    }
+}
+
 impl CellSummary {
     /// The summary of a record; `None` if its histograms are damaged.
     pub fn new(record: &CellRecord) -> Option<CellSummary> {
         let reads = record.members.iter().map(|member| (member.devid, member.foreground_reads));
+        let names = distinct_names(record.sections.iter().map(|section| section.name.as_str()));
+        let sections = names.into_iter().zip(&record.sections);
+        let sections = sections.map(|(name, section)| SectionSummary::new(name, section));
+        let sections: Vec<SectionSummary> = sections.collect::<Option<_>>()?;
         Some(CellSummary {
             array: record.cell.array.clone(),
             job: record.cell.job.clone(),
             policy: record.cell.policy.clone(),
             seed: record.cell.seed,
-            read: figures(record.reads())?,
-            write: figures(record.writes())?,
+            score: 0.0,
+            sections,
             shares: shares(reads.collect()),
             extra_reads: record.members.iter().map(|member| member.extra_reads).sum(),
             cancelled_reads: record.members.iter().map(|member| member.cancelled_reads).sum(),
+            choices: record.choices,
             member_reads: record.members.iter().map(|member| member.reads).sum(),
         })
     }
 
+    /// The section of that name.
+    pub fn section(&self, name: &str) -> Option<&SectionSummary> {
+        self.sections.iter().find(|section| section.name == name)
+    }
+}
+
+/// The names of sections as they are shown: fio allows several of one name, which are numbered from
+/// the second on.
+pub fn distinct_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut distinct: Vec<String> = Vec::new();
+    for name in names {
+        let mut candidate = name.to_owned();
+        let mut number = 2;
+        while distinct.contains(&candidate) {
+            candidate = format!("{name}#{number}");
+            number += 1;
+        }
+        distinct.push(candidate);
+    }
+    distinct
+}
+
+impl SectionSummary {
+    fn new(name: String, section: &SectionRecord) -> Option<SectionSummary> {
+        let figures = |record: &Option<DirectionRecord>| match record {
+            Some(direction) => Figures::new(direction, section.measured_ns),
+            None => Some(Figures::default()),
+        };
+        Some(SectionSummary {
+            name,
+            is_background: section.is_background,
+            has_rate: section.has_rate,
+            asked_iops: section.asked_iops,
+            measured_ns: section.measured_ns,
+            read: figures(&section.read)?,
+            write: figures(&section.write)?,
+            trim: figures(&section.trim)?,
+            fsync: figures(&section.flush)?,
+        })
+    }
+
     /// The requests of one kind.
-    pub fn figures(&self, direction: Direction) -> &Figures {
-        match direction {
-            Direction::Read => &self.read,
-            Direction::Write => &self.write,
+    pub fn figures(&self, kind: IoKind) -> &Figures {
+        match kind {
+            IoKind::Read => &self.read,
+            IoKind::Write => &self.write,
+            IoKind::Trim => &self.trim,
+            IoKind::Fsync => &self.fsync,
         }
     }
 
-    /// The kind that a reader looks at first: reads, or writes if it reads nothing.
-    pub fn main_figures(&self) -> &Figures {
-        if self.read.is_idle() { &self.write } else { &self.read }
+    /// The kind by which the section is shown: reads if it makes any, else writes, else trims.
+    pub fn main_kind(&self) -> Option<IoKind> {
+        IoKind::SCORED.into_iter().find(|&kind| !self.figures(kind).is_idle())
     }
 }
 
 impl Figures {
-    /// Whether nothing of the kind was asked.
+    fn new(direction: &DirectionRecord, measured_ns: u64) -> Option<Figures> {
+        let latency = direction.latency.to_histogram()?;
+        Some(Figures {
+            ios: direction.ios,
+            errors: direction.errors,
+            iops: per_second(direction.ios as f64, measured_ns),
+            mib_per_s: per_second(direction.bytes as f64 / MIB as f64, measured_ns),
+            percentiles: Percentiles::from(&latency),
+            latency,
+        })
+    }
+
+    /// True if there was no request of the kind.
     pub fn is_idle(&self) -> bool {
         self.ios == 0 && self.errors == 0
     }
 }
 
-fn figures<'a>(
-    sections: impl Iterator<Item = (&'a SectionRecord, &'a DirectionRecord)> + Clone,
-) -> Option<Figures> {
-    let mut figures = Figures::default();
-    let mut bytes = 0;
-    for (_, direction) in sections.clone() {
-        figures.ios += direction.ios;
-        figures.errors += direction.errors;
-        bytes += direction.bytes;
-        figures.latency.merge(&direction.latency.to_histogram()?);
-    }
-    let window = |(section, _): (&SectionRecord, _)| {
-        (section.from_ns, section.from_ns + section.measured_ns)
-    };
-    let measured_ns = covered_ns(sections.map(window).collect());
-    figures.iops = per_second(figures.ios as f64, measured_ns);
-    figures.mib_per_s = per_second(bytes as f64 / MIB as f64, measured_ns);
-    figures.percentiles = Percentiles::from(&figures.latency);
-    Some(figures)
-}
-
-/// How much time these windows cover together, each given by its start and its end.
-fn covered_ns(mut windows: Vec<(u64, u64)>) -> u64 {
-    windows.sort_unstable();
-    let mut covered_ns = 0;
-    let mut reached_ns = 0;
-    for (from_ns, until_ns) in windows {
-        covered_ns += until_ns.saturating_sub(from_ns.max(reached_ns));
-        reached_ns = reached_ns.max(until_ns);
-    }
-    covered_ns
-}
-
-/// Member reads in vain for each that was of use, over all repeats together.
+/// Member reads that were not needed, per read that was, over all repeats together.
 pub(super) fn extra_per_read(cells: &[CellSummary]) -> f64 {
     per_read(cells, |cell| cell.extra_reads)
 }
 
-/// Member reads that were withdrawn for each that was of use, over all repeats together.
+/// Member reads that were withdrawn, per read that was needed, over all repeats together.
 pub(super) fn withdrawn_per_read(cells: &[CellSummary]) -> f64 {
     per_read(cells, |cell| cell.cancelled_reads)
 }
 
 fn per_read(cells: &[CellSummary], counted: fn(&CellSummary) -> u64) -> f64 {
     let sum = |of: fn(&CellSummary) -> u64| cells.iter().map(of).sum::<u64>();
-    let of_use = sum(|cell| cell.member_reads).saturating_sub(sum(|cell| cell.extra_reads));
-    sum(counted) as f64 / of_use.max(1) as f64
+    let needed = sum(|cell| cell.member_reads).saturating_sub(sum(|cell| cell.extra_reads));
+    sum(counted) as f64 / needed.max(1) as f64
 }
 
 /// Shares over all repeats together.
@@ -181,17 +275,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extra_reads_are_told_against_all_reads_of_the_members() {
+    fn extra_reads_are_counted_per_read_of_all_members() {
         let cell = |foreground, member_reads, extra_reads| CellSummary {
             array: String::new(),
             job: String::new(),
             policy: String::new(),
             seed: 1,
-            read: Figures::default(),
-            write: Figures::default(),
+            score: 0.0,
+            sections: Vec::new(),
             shares: shares(vec![(1, foreground)]),
             extra_reads,
             cancelled_reads: 2 * extra_reads,
+            choices: None,
             member_reads,
         };
         assert_eq!(extra_per_read(&[cell(10, 300, 100)]), 0.5, "most of them in the background");
@@ -201,10 +296,8 @@ mod tests {
     }
 
     #[test]
-    fn windows_cover_what_any_of_them_covers() {
-        assert_eq!(covered_ns(vec![]), 0);
-        assert_eq!(covered_ns(vec![(5, 10)]), 5, "a late start is not measured");
-        assert_eq!(covered_ns(vec![(10, 20), (0, 5)]), 15, "nor is what lies between two groups");
-        assert_eq!(covered_ns(vec![(0, 10), (5, 12), (6, 7)]), 12, "sections side by side");
+    fn sections_of_one_name_are_numbered() {
+        let distinct = distinct_names(["a", "b", "a", "a"].into_iter());
+        assert_eq!(distinct, ["a", "b", "a#2", "a#3"]);
     }
 }

@@ -1,34 +1,74 @@
-//! The closing sentence: which policy to use, and what it gains over the kernel's default.
+//! The verdict: which policy to use, what it gains over the baseline, and how sure that is.
 //!
-//! The policy to use has the highest geometric mean over the jobs. Others tie with it when the
-//! geometric means of the single repeats, paired by seed, cannot be told apart. Where
-//! `mirrorball/auto` ties with the best it is the one to use: what leads here by chance may be far
-//! behind under the next job, and it is made not to be. The gain is the
-//! ratio of mean scores to that of `btrfs/pid`, job by job: its geometric mean and its range.
+//! - The *leader* has the highest geometric mean over the jobs. Others tie with it when the
+//!   geometric means of the single repeats, paired by seed, do (see [`super::standing`]).
+//! - Among the leader and those that tie with it, the one with the shorter tail is named: the
+//!   geometric mean, over jobs and sections that count, of the 99th percentile. Tails within
+//!   [`TAIL_MARGIN`] are equal; among those the simpler policy is named, then that with the higher
+//!   mean. Which policy is simpler is a property of its row in the table of policies.
+//! - Where the leader depends on the seed ([`Spread::is_unsteady`]) and it is not decided whether a
+//!   steady policy is slower, the steady one is named.
+//! - The gain is the ratio of mean scores to those of the baseline, job by job: its geometric mean
+//!   and its range.
+//!
+//! There is no verdict if no request succeeded under some job, or if no policy had a choice.
+
+mod words;
 
 use super::matrix::{Matrix, Scores, best_mean};
-use super::statistics::{Scored, geometric_mean, is_tie, mean_score};
+use super::standing::{Spread, Standing, standing};
+use super::statistics::{Scored, geometric_mean, mean_score};
+use super::{Criteria, JobStudy};
 use crate::experiment::record::ORACLE;
+use mirrorball_core::policies::Spec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the kernel does unless told otherwise.
-pub(crate) const BASELINE: &str = "btrfs/pid";
+/// Tails within this fraction of the shortest are equal: bins of latencies are 1.1 % wide, and a
+/// 99th percentile is the hundredth part of the requests.
+const TAIL_MARGIN: f64 = 0.05;
 
-/// What is preferred among equals.
-const GENERALIST: &str = "mirrorball/auto";
-
-/// What to use.
+/// Which policy to use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// The policy to use.
-    pub policy: String,
-    /// Policies that cannot be told from it over all jobs.
+    /// The policy to use; none if no policy can be recommended.
+    pub policy: Option<String>,
+    /// Why it is named before the leader, if it is not the leader itself.
+    #[serde(default)]
+    pub preferred: Option<Preference>,
+    /// Policies that tie over all jobs, without the named one; the preferred first.
     pub ties: Vec<String>,
-    /// What it gains over `btrfs/pid`; none if that was not compared or is the one to use.
+    /// Policies of which the repeats do not decide whether they are slower.
+    #[serde(default)]
+    pub undecided: Vec<Varying>,
+    /// How the named policy varies over the seeds; none for a single repeat.
+    #[serde(default)]
+    pub spread: Option<Spread>,
+    /// What it gains over the baseline; none if that was not compared or is the one to use.
     pub gain: Option<Gain>,
     /// The same in words.
     pub sentence: String,
+}
+
+/// Why one of several policies that tie is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Preference {
+    /// The leader depends on the seed, and it does not.
+    Steadier,
+    /// Its 99th percentiles are lower.
+    ShorterTail,
+    /// Its rule is simpler.
+    Simpler,
+}
+
+/// A policy and how its score over all jobs varies over the seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Varying {
+    /// Its canonical string.
+    pub policy: String,
+    /// Its spread, if it completed anything.
+    pub spread: Option<Spread>,
 }
 
 /// How much faster one policy is than another.
@@ -42,129 +82,177 @@ pub struct Gain {
     pub factors: Vec<Option<f64>>,
 }
 
+/// A policy that may be named, with what decides.
+#[derive(Clone, Debug)]
+struct Candidate {
+    index: usize,
+    is_unsteady: bool,
+    tail_ns: f64,
+    complexity: u32,
+}
+
 impl Verdict {
-    pub(crate) fn new(policies: &[&str], matrix: &Matrix, scores: &Scores) -> Verdict {
-        let index_of = |name: &str| policies.iter().position(|policy| *policy == name);
-        let best = &matrix.rows.first().expect("a plan has a policy").policy;
-        let overall = |index| overall_by_repeat(policies, scores, index);
-        let ties_of = |name: &str| -> Vec<String> {
-            let place = index_of(name).expect("the matrix holds the plan's policies");
-            let is_tied = |&(index, &policy): &(usize, &&str)| {
-                let [one, other] = [place, index].map(overall);
-                let is_rival = policy != ORACLE && index != place;
-                is_rival && !one.is_empty() && !other.is_empty() && is_tie(&one, &other)
-            };
-            let tied = policies.iter().enumerate().filter(is_tied);
-            tied.map(|(_, policy)| (*policy).to_owned()).collect()
-        };
-        let ties = ties_of(best);
-        let (winner, ties) = if ties.iter().any(|name| name == GENERALIST) {
-            (GENERALIST.to_owned(), ties_of(GENERALIST))
+    pub(crate) fn new(
+        policies: &[&str],
+        jobs: &[JobStudy],
+        matrix: &Matrix,
+        scores: &Scores,
+        criteria: &Criteria,
+    ) -> Verdict {
+        let mut verdict = if jobs.iter().all(|job| job.best.is_some()) {
+            Verdict::of_leader(policies, jobs, matrix, scores, criteria)
         } else {
-            (best.clone(), ties)
+            Verdict::none()
         };
-        let winner_index = index_of(&winner).expect("it is one of the plan's policies");
-        let gain = index_of(BASELINE)
-            .filter(|&baseline| baseline != winner_index)
-            .map(|baseline| gain(scores, winner_index, baseline));
-        let mut verdict = Verdict { policy: winner, ties, gain, sentence: String::new() };
-        verdict.sentence = verdict.in_words(policies, matrix, scores);
+        if jobs.iter().all(|job| job.had_choice == Some(false)) {
+            verdict = Verdict::none();
+        }
+        verdict.sentence = words::sentence(&verdict, jobs, matrix, scores, criteria);
         verdict
     }
 
-    fn in_words(&self, policies: &[&str], matrix: &Matrix, scores: &Scores) -> String {
+    fn none() -> Verdict {
+        Verdict {
+            policy: None,
+            preferred: None,
+            ties: Vec::new(),
+            undecided: Vec::new(),
+            spread: None,
+            gain: None,
+            sentence: String::new(),
+        }
+    }
+
+    fn of_leader(
+        policies: &[&str],
+        jobs: &[JobStudy],
+        matrix: &Matrix,
+        scores: &Scores,
+        criteria: &Criteria,
+    ) -> Verdict {
+        let leader = index_of(policies, &matrix.rows[0].policy);
+        let overall: Vec<Vec<Scored>> =
+            (0..policies.len()).map(|index| overall_by_repeat(policies, scores, index)).collect();
+        let candidate = |index: usize| Candidate {
+            index,
+            is_unsteady: spread_of(&overall[index]).is_some_and(|spread| spread.is_unsteady()),
+            tail_ns: tail_ns(jobs, index),
+            complexity: complexity(policies[index]),
+        };
         let repeats = scores.iter().flatten().map(Vec::len).max().unwrap_or(0);
-        let repeats =
-            if repeats == 1 { "1 repeat".to_owned() } else { format!("{repeats} repeats") };
-        let policy = &self.policy;
-        if policies.iter().filter(|name| **name != ORACLE).count() == 1 {
-            return format!("Only `{policy}` was run; name more policies to compare it with.");
-        }
-        if let Some(idle) = idle_job(policies, scores, &matrix.jobs) {
-            return format!("Under {idle} nothing was read or written, so nothing can be said.");
-        }
-        let of_winner = matrix.rows.iter().find(|row| row.policy == self.policy);
-        let row = of_winner.expect("the policy to use has its row");
-        let over = over_jobs(&matrix.jobs);
-        let achieved = match &self.gain {
-            Some(gain) if self.ties.contains(&gain.over) => {
-                let gain = gain.in_words(&over, &matrix.jobs);
-                format!("{gain}, on average: it takes more repeats to be sure")
+        let (mut tied, mut undecided) = (vec![candidate(leader)], Vec::new());
+        for index in 0..policies.len() {
+            let is_rival = policies[index] != ORACLE && index != leader && repeats > 1;
+            if !is_rival || overall[index].is_empty() || overall[leader].is_empty() {
+                continue;
             }
-            Some(gain) => gain.in_words(&over, &matrix.jobs),
-            None if policy == BASELINE => format!("{over} no policy compared here beats it"),
-            None => {
-                let percent = row.geometric_mean;
-                format!("{over} it reaches {percent:.0} % of the best (`{BASELINE}` was not run)")
+            match standing(&overall[leader], &overall[index]) {
+                Standing::Tied => tied.push(candidate(index)),
+                Standing::Undecided => undecided.push(candidate(index)),
+                Standing::Best | Standing::Behind | Standing::Reference => {}
             }
+        }
+        let mut candidates = tied.clone();
+        if tied[0].is_unsteady {
+            candidates.extend(undecided.iter().filter(|one| !one.is_unsteady).cloned());
+        }
+        let (named, preferred) = preferred(candidates, &matrix_order(policies, matrix));
+        tied.sort_by(|left, right| left.order(right));
+        let name = |one: &Candidate| policies[one.index].to_owned();
+        let others = |list: &[Candidate]| -> Vec<Candidate> {
+            list.iter().filter(|one| one.index != named).cloned().collect()
         };
-        let leads = matrix.rows[0].policy == *policy;
-        let why = if leads { "" } else { "it needs no choosing, and none is faster for sure; " };
-        let mut sentence = format!("Use `{policy}`: {why}{achieved}");
-        if matrix.jobs.len() > 1 {
-            sentence += &if row.worst_percent >= 100.0 {
-                "; it is the best under each of them".to_owned()
-            } else {
-                format!("; its least is {:.0} % of the best ({})", row.worst_percent, row.worst_job)
-            };
+        let varying =
+            |one: &Candidate| Varying { policy: name(one), spread: spread_of(&overall[one.index]) };
+        let baseline = criteria.baseline.as_deref();
+        let baseline = baseline.and_then(|name| policies.iter().position(|it| *it == name));
+        Verdict {
+            policy: Some(policies[named].to_owned()),
+            preferred,
+            // An undecided leader that was passed over does not tie with the named one.
+            ties: match preferred {
+                Some(Preference::Steadier) => Vec::new(),
+                _ => others(&tied).iter().map(name).collect(),
+            },
+            undecided: match preferred {
+                Some(Preference::Steadier) => {
+                    let all = [tied, undecided].concat();
+                    others(&all).iter().map(varying).collect()
+                }
+                _ => undecided.iter().map(varying).collect(),
+            },
+            spread: spread_of(&overall[named]),
+            gain: baseline
+                .filter(|&baseline| baseline != named)
+                .map(|baseline| gain(policies, scores, named, baseline)),
+            sentence: String::new(),
         }
-        if !self.ties.is_empty() {
-            let ties = self.ties.join("`, `");
-            sentence += &format!("; `{ties}` cannot be told from it in {repeats}");
-        }
-        sentence + "."
     }
 }
 
-impl Gain {
-    fn in_words(&self, over: &str, jobs: &[String]) -> String {
-        let Gain { over: other, geometric_mean, factors } = self;
-        let known = || {
-            let pairs = jobs.iter().zip(factors);
-            pairs.filter_map(|(job, factor)| Some((job, (*factor)?)))
-        };
-        let Some(mean) = geometric_mean else {
-            return format!("`{other}` completed nothing at all");
-        };
-        let mut words = format!("{over} it is {} times as fast as `{other}`", times(*mean));
-        let least = known().min_by(|left, right| left.1.total_cmp(&right.1));
-        let most = known().max_by(|left, right| left.1.total_cmp(&right.1));
-        if let (Some((least_job, least)), Some((most_job, most))) = (least, most)
-            && least_job != most_job
-        {
-            let (least, most) = (times(least), times(most));
-            words +=
-                &format!(" (geometric mean; from {least} on {least_job} to {most} on {most_job})");
-        }
-        let starved: Vec<&str> = jobs
-            .iter()
-            .zip(factors)
-            .filter(|(_, factor)| factor.is_none())
-            .map(|(job, _)| job.as_str())
-            .collect();
-        if !starved.is_empty() {
-            words += &format!(", and on {} `{other}` completed nothing", starved.join(", "));
-        }
-        words
+impl Candidate {
+    /// The preferred first.
+    fn order(&self, other: &Candidate) -> std::cmp::Ordering {
+        (self.is_unsteady.cmp(&other.is_unsteady))
+            .then(self.tail_ns.total_cmp(&other.tail_ns))
+            .then(self.complexity.cmp(&other.complexity))
     }
 }
 
-/// A job under which no policy did anything.
-fn idle_job<'a>(policies: &[&str], scores: &Scores, jobs: &'a [String]) -> Option<&'a str> {
-    let is_idle = |by_policy: &Vec<Vec<Scored>>| best_mean(policies, by_policy) <= 0.0;
-    let index = scores.iter().position(is_idle)?;
-    Some(&jobs[index])
-}
-
-fn over_jobs(jobs: &[String]) -> String {
-    match jobs {
-        [only] => format!("on {only}"),
-        _ => format!("over the {} jobs", jobs.len()),
+/// The candidate to name, of which the first is the leader, and why it is not the leader.
+fn preferred(mut left: Vec<Candidate>, order: &[usize]) -> (usize, Option<Preference>) {
+    let leader = left[0].index;
+    let mut reason = None;
+    let mut keep = |left: &mut Vec<Candidate>, why, fits: &dyn Fn(&Candidate) -> bool| {
+        let had_leader = left.iter().any(|one| one.index == leader);
+        left.retain(fits);
+        if had_leader && left.iter().all(|one| one.index != leader) {
+            reason = Some(why);
+        }
+    };
+    if left.iter().any(|one| !one.is_unsteady) {
+        keep(&mut left, Preference::Steadier, &|one| !one.is_unsteady);
     }
+    let shortest = left.iter().map(|one| one.tail_ns).fold(f64::INFINITY, f64::min);
+    let is_short = |one: &Candidate| one.tail_ns <= shortest * (1.0 + TAIL_MARGIN);
+    keep(&mut left, Preference::ShorterTail, &is_short);
+    let simplest = left.iter().map(|one| one.complexity).min().unwrap_or(u32::MAX);
+    keep(&mut left, Preference::Simpler, &|one| one.complexity == simplest);
+    let place = |one: &Candidate| order.iter().position(|&index| index == one.index);
+    let named = left.iter().min_by_key(|one| place(one)).expect("every step keeps one");
+    (named.index, reason)
 }
 
-fn times(factor: f64) -> String {
-    if factor < 9.995 { format!("{factor:.2}") } else { format!("{factor:.0}") }
+fn index_of(policies: &[&str], name: &str) -> usize {
+    let found = policies.iter().position(|policy| *policy == name);
+    found.expect("the matrix holds the plan's policies")
+}
+
+/// Indexes of the policies, the highest geometric mean first.
+fn matrix_order(policies: &[&str], matrix: &Matrix) -> Vec<usize> {
+    matrix.rows.iter().map(|row| index_of(policies, &row.policy)).collect()
+}
+
+fn spread_of(overall: &[Scored]) -> Option<Spread> {
+    if overall.is_empty() { None } else { Spread::new(overall) }
+}
+
+/// Geometric mean of the 99th percentiles over jobs and sections that count.
+fn tail_ns(jobs: &[JobStudy], policy: usize) -> f64 {
+    let tails = jobs.iter().flat_map(|job| {
+        let counting = job.sections.iter().zip(&job.rows[policy].sections);
+        counting
+            .filter(|(section, _)| section.counts)
+            .map(|(_, row)| 1e3 * row.figures.p99_us.value)
+    });
+    let tails: Vec<f64> = tails.filter(|&tail| tail > 0.0).collect();
+    if tails.is_empty() { f64::INFINITY } else { geometric_mean(&tails) }
+}
+
+/// How much a policy keeps and weighs, by the table of policies; the highest for one that is not
+/// in the table of this build.
+fn complexity(policy: &str) -> u32 {
+    Spec::parse(policy).map_or(u32::MAX, |spec| spec.complexity())
 }
 
 /// The geometric mean over jobs that each repeat of a policy would have had in the matrix: of the
@@ -184,14 +272,17 @@ fn overall_by_repeat(policies: &[&str], scores: &Scores, index: usize) -> Vec<Sc
         .collect()
 }
 
-fn gain(scores: &Scores, winner: usize, baseline: usize) -> Gain {
+fn gain(policies: &[&str], scores: &Scores, named: usize, baseline: usize) -> Gain {
     let mean = |repeats: &Vec<Scored>| mean_score(repeats).mean;
     let factors: Vec<Option<f64>> = scores
         .iter()
-        .map(|by_policy| (mean(&by_policy[winner]), mean(&by_policy[baseline])))
+        .map(|by_policy| (mean(&by_policy[named]), mean(&by_policy[baseline])))
         .map(|(score, other)| (other > 0.0).then_some(score / other))
         .collect();
     let known: Vec<f64> = factors.iter().copied().flatten().collect();
     let geometric_mean = (!known.is_empty()).then(|| geometric_mean(&known));
-    Gain { over: BASELINE.to_owned(), geometric_mean, factors }
+    Gain { over: policies[baseline].to_owned(), geometric_mean, factors }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,7 +30,7 @@ pub(super) fn draw(part: &ResultSet, heading: &str) -> Markup {
             dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } }
             @for note in &part.notes { p.note { (note) } }
             (text("Array", &plan.array.name, &plan.array.text))
-            @for job in &plan.jobs { (text("Job", &job.source.name, &job.source.text)) }
+            @for job in &plan.jobs { (text("Job", &job.name, &job.text)) }
         }
     }
 }

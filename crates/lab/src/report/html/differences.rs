@@ -95,6 +95,7 @@ fn line(
     let write = |value: f64| match yardstick {
         Yardstick::Iops => format!("{} IOPS", plain(value)),
         Yardstick::MeanLatency => duration(value),
+        Yardstick::Score => plain(value),
     };
     let relative = |estimate: crate::experiment::study::Estimate| {
         estimate.relative().map(|relative| format!("±{:.0} %", 100.0 * relative))

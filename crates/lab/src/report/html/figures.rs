@@ -10,7 +10,7 @@ use super::chart::scale::Scale;
 use super::chart::{SIDE, path};
 use super::gather::{JobSet, JobView, PolicyRun};
 use super::matrix::mark;
-use crate::experiment::study::{Direction, Estimate, JobStudy, RowFigures, Standing, Yardstick};
+use crate::experiment::study::{Estimate, IoKind, JobStudy, Row, RowFigures, Standing, Yardstick};
 use maud::{Markup, html};
 
 /// A column of the table.
@@ -34,8 +34,8 @@ const COLUMNS: [FigureColumn; 7] = [
 pub(super) fn draw(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Markup {
     let mut runs: Vec<&PolicyRun<'_>> = set.runs.iter().collect();
     let slowness = |run: &PolicyRun<'_>| match set.study.yardstick {
-        Yardstick::Iops => -run.row.figures.iops.value,
-        Yardstick::MeanLatency => run.row.figures.mean_us.value,
+        Yardstick::Iops | Yardstick::Score => -run.row.score.value,
+        Yardstick::MeanLatency => set.study.main_figures(run.row).mean_us.value,
     };
     runs.sort_by(|left, right| {
         let is_oracle = |run: &PolicyRun<'_>| run.row.standing == Standing::Reference;
@@ -63,14 +63,14 @@ pub(super) fn draw(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Mark
 
 fn row(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>, run: &PolicyRun<'_>) -> Markup {
     let entry = view.styles.get(run.policy);
-    let figures = &run.row.figures;
+    let figures = set.study.main_figures(run.row);
     html! {
         tr data-policy=(run.policy) {
             th scope="row" {
                 span class={ "swatch " (entry.classes) } {}
                 (entry.name) " " span.mark { (mark(run.row.standing)) }
             }
-            td.bar { (bar(job, ranked(set.study.yardstick, figures), &entry.classes)) }
+            td.bar { (bar(job, ranked(set.study, run.row), &entry.classes)) }
             @for column in &COLUMNS { (cell((column.pick)(figures), column.write)) }
             td.number {
                 @if let Some(fraction) = run.row.fraction_of_oracle {
@@ -105,7 +105,7 @@ fn cell(estimate: Estimate, write: fn(f64) -> String) -> Markup {
 fn bar(job: &JobView<'_>, estimate: Estimate, classes: &str) -> Markup {
     let longest = job.sets.iter().flat_map(|set| {
         set.runs.iter().map(|run| {
-            let Estimate { value, high, .. } = ranked(set.study.yardstick, &run.row.figures);
+            let Estimate { value, high, .. } = ranked(set.study, run.row);
             high.unwrap_or(value).max(value)
         })
     });
@@ -127,10 +127,11 @@ pub(super) fn whisker(scale: Scale, (low, high): (f64, f64)) -> String {
     path::line([Some((low, 0.5)), Some((high, 0.5)), None].into_iter().chain(caps))
 }
 
-fn ranked(yardstick: Yardstick, figures: &RowFigures) -> Estimate {
-    match yardstick {
-        Yardstick::Iops => figures.iops,
-        Yardstick::MeanLatency => figures.mean_us,
+fn ranked(job: &JobStudy, row: &Row) -> Estimate {
+    match job.yardstick {
+        Yardstick::Iops => job.main_figures(row).iops,
+        Yardstick::MeanLatency => job.main_figures(row).mean_us,
+        Yardstick::Score => row.score,
     }
 }
 
@@ -138,22 +139,26 @@ fn bar_heading(set: &JobSet<'_>) -> &'static str {
     match set.study.yardstick {
         Yardstick::Iops => "IOPS, more is better",
         Yardstick::MeanLatency => "mean latency, less is better",
+        Yardstick::Score => "score, more is better",
     }
 }
 
 fn ranked_by(set: &JobSet<'_>) -> String {
-    let JobStudy { judged_by, yardstick, asked_iops, .. } = set.study;
-    let requests = match judged_by {
-        Direction::Read => "Reads",
-        Direction::Write => "Writes",
+    let section = &set.study.sections[set.study.main_section()];
+    let requests = match section.main_kind {
+        IoKind::Read => "Reads",
+        IoKind::Write => "Writes",
+        IoKind::Trim => "Trims",
+        IoKind::Fsync => "Flushes",
     };
-    match (yardstick, asked_iops) {
+    match (set.study.yardstick, section.asked_iops) {
+        (Yardstick::Score, _) => format!("{requests} of {}, ranked by score", section.name),
         (Yardstick::Iops, _) => format!("{requests}, ranked by requests per second"),
         (Yardstick::MeanLatency, None) => {
             format!("{requests}, ranked by mean latency: the job sets its own rate")
         }
         (Yardstick::MeanLatency, Some(asked)) => {
-            format!("{requests}, ranked by mean latency: the job asks for {} IOPS", plain(*asked))
+            format!("{requests}, ranked by mean latency: the job asks for {} IOPS", plain(asked))
         }
     }
 }

@@ -11,7 +11,7 @@ use super::series::Series;
 use super::series_styles::SeriesStyles;
 use crate::experiment::record::CellRecord;
 use crate::experiment::results::ResultSet;
-use crate::experiment::study::{Direction, JobStudy, Row};
+use crate::experiment::study::{IoKind, JobStudy, Row};
 use mirrorball_core::histogram::Histogram;
 
 /// One job, with what each set has of it.
@@ -21,7 +21,7 @@ pub(super) struct JobView<'a> {
     /// Its place on the page.
     pub(super) number: usize,
     /// What its figures count.
-    pub(super) judged_by: Direction,
+    pub(super) judged_by: IoKind,
     /// The time that its charts show.
     pub(super) grid: TimeGrid,
     /// Every member that any of its cells has, rising.
@@ -86,7 +86,9 @@ fn job_view<'a>(
         Some(JobSet { part, study, runs: study.rows.iter().map(run).collect() })
     };
     let sets: Vec<JobSet<'a>> = parts.iter().enumerate().filter_map(job_set).collect();
-    let judged_by = sets.first().map_or(Direction::Read, |set| set.study.judged_by);
+    let judged_by = sets
+        .first()
+        .map_or(IoKind::Read, |set| set.study.sections[set.study.main_section()].main_kind);
     let all = || sets.iter().flat_map(|set| &set.runs).map(|run| &run.series);
     let reach_kib = |&devid: &u64| {
         let dots = all().flat_map(|series| &series.dots).filter(|dot| dot.devid == devid);
@@ -105,10 +107,12 @@ fn policy_run<'a>(
     styles: &SeriesStyles,
     grid: &TimeGrid,
 ) -> PolicyRun<'a> {
+    let main = &study.sections[study.main_section()];
     let mut latency = Histogram::default();
     for cell in &set.study.cells {
         if cell.job == study.job && cell.policy == row.policy {
-            latency.merge(&cell.figures(study.judged_by).latency);
+            let section = cell.section(&main.name).expect("a cell has the sections of its job");
+            latency.merge(&section.figures(main.main_kind).latency);
         }
     }
     let repeats: Vec<&CellRecord> = set
@@ -116,7 +120,7 @@ fn policy_run<'a>(
         .iter()
         .filter(|record| record.cell.job == study.job && record.cell.policy == row.policy)
         .collect();
-    let series = Series::new(&repeats, grid, study.judged_by);
+    let series = Series::new(&repeats, grid, main.main_kind);
     PolicyRun { policy: styles.number(&row.policy), row, latency, series }
 }
 

@@ -75,12 +75,13 @@ fn cell(job: &JobStudy, policy: &str, value: f64) -> Markup {
 
 /// The ranked figure with its interval.
 fn in_words(job: &JobStudy, row: &Row) -> String {
-    let Row { figures, standing, .. } = row;
+    let (figures, standing) = (job.main_figures(row), row.standing);
     let (Estimate { value, low, high }, write): (_, fn(f64) -> String) = match job.yardstick {
         Yardstick::Iops => (figures.iops, |value| format!("{} IOPS", plain(value))),
         Yardstick::MeanLatency => {
             (figures.mean_us, |value| format!("{} on average", duration(value)))
         }
+        Yardstick::Score => (row.score, |value| format!("score {}", plain(value))),
     };
     let interval = match low.zip(high) {
         Some((low, high)) => format!(" (95 % interval {} to {})", write(low), write(high)),
@@ -89,6 +90,7 @@ fn in_words(job: &JobStudy, row: &Row) -> String {
     let standing = match standing {
         Standing::Best => ", the best",
         Standing::Tied => ", tied with the best",
+        Standing::Undecided => ", not decided by these repeats",
         Standing::Behind => "",
         Standing::Reference => ", for reference",
     };
@@ -100,7 +102,7 @@ pub(super) fn mark(standing: Standing) -> &'static str {
     match standing {
         Standing::Best => "★",
         Standing::Tied => "=",
-        Standing::Behind | Standing::Reference => "",
+        Standing::Undecided | Standing::Behind | Standing::Reference => "",
     }
 }
 
@@ -114,7 +116,8 @@ pub(super) fn legend(view: &View<'_>) -> Markup {
             @if one_repeat {
                 "With one repeat there is no interval, and ties cannot be tested. "
             } @else {
-                "= tied with the best: the 95 % interval of the paired differences contains zero. "
+                "= tied with the best: the 95 % interval of the paired differences contains zero and \
+                 is small. "
             }
             @if has_oracle {
                 "The oracle reads from the disk that will answer first; it is not ranked. "

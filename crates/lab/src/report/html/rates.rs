@@ -10,7 +10,7 @@ use super::chart::scale::{Scale, WIDE};
 use super::gather::{JobSet, JobView, PolicyRun};
 use super::overlay::{Overlay, PolicyLine};
 use super::series::{RateRange, Series};
-use crate::experiment::study::Direction;
+use crate::experiment::study::IoKind;
 use maud::{Markup, html};
 
 /// One of the two quantities.
@@ -51,7 +51,7 @@ fn most(run: &PolicyRun<'_>, rate: &Rate) -> f64 {
 
 fn chart(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>, rate: &Rate) -> Overlay {
     let y = Scale::up_to_a_tick(job.most(|run| most(run, rate)), WIDE);
-    let caption = rate.caption[usize::from(job.judged_by == Direction::Write)];
+    let caption = rate.caption[usize::from(job.judged_by != IoKind::Read)];
     let frame = Frame {
         kind: rate.kind,
         job: job.number,

@@ -8,7 +8,7 @@ use super::grid::TimeGrid;
 use crate::experiment::record::{
     CellRecord, CoarseLatency, CounterSeries, DirectionRecord, IntervalsRecord, LatencyOverTime,
 };
-use crate::experiment::study::Direction;
+use crate::experiment::study::IoKind;
 use mirrorball_core::units::MIB;
 
 /// Quantiles that the heat map shows, with their names; the last is the slowest request.
@@ -75,7 +75,7 @@ pub(super) struct Dot {
 
 impl Series {
     /// The repeats of one policy under one job.
-    pub(super) fn new(repeats: &[&CellRecord], grid: &TimeGrid, judged_by: Direction) -> Series {
+    pub(super) fn new(repeats: &[&CellRecord], grid: &TimeGrid, judged_by: IoKind) -> Series {
         let Some(first) = repeats.first().filter(|_| grid.count > 0) else {
             return Series::default();
         };
@@ -85,7 +85,7 @@ impl Series {
                 spread(cell, grid, |intervals, index| intervals.width_us[index] as f64 / 1e6)
             })
             .collect();
-        let rate = |amount: fn(&CellRecord, usize, Direction) -> f64| {
+        let rate = |amount: fn(&CellRecord, usize, IoKind) -> f64| {
             let amounts: Vec<Vec<f64>> = repeats
                 .iter()
                 .map(|cell| spread(cell, grid, |_, index| amount(cell, index, judged_by)))
@@ -145,10 +145,10 @@ fn spread(
 
 /// Requests that completed in an interval. Of writes only those to members are known over time; an
 /// imported log may have a line per while and not per request, so its bytes are asked.
-fn requests(cell: &CellRecord, index: usize, judged_by: Direction) -> f64 {
+fn requests(cell: &CellRecord, index: usize, judged_by: IoKind) -> f64 {
     let intervals = &cell.intervals;
     let count: u64 = match judged_by {
-        Direction::Read if cell.imported.is_some() => {
+        IoKind::Read if cell.imported.is_some() => {
             let sum = |pick: fn(&DirectionRecord) -> u64| {
                 cell.reads().map(|(_, read)| pick(read)).fold(0.0, |sum, part| sum + part as f64)
             };
@@ -156,19 +156,23 @@ fn requests(cell: &CellRecord, index: usize, judged_by: Direction) -> f64 {
             let bytes = intervals.read_bytes.get(index).copied().unwrap_or(0) as f64;
             return bytes / mean_bytes.max(1.0);
         }
-        Direction::Read => {
+        IoKind::Read => {
             intervals.read_latency.get(index).map_or(0, |latency| latency.counts.iter().sum())
         }
-        Direction::Write => intervals.members.iter().map(|member| member.writes[index]).sum(),
+        IoKind::Write | IoKind::Trim | IoKind::Fsync => {
+            intervals.members.iter().map(|member| member.writes[index]).sum()
+        }
     };
     count as f64
 }
 
-fn mebibytes(cell: &CellRecord, index: usize, judged_by: Direction) -> f64 {
+fn mebibytes(cell: &CellRecord, index: usize, judged_by: IoKind) -> f64 {
     let intervals = &cell.intervals;
     let bytes: u64 = match judged_by {
-        Direction::Read => intervals.read_bytes.get(index).copied().unwrap_or(0),
-        Direction::Write => intervals.members.iter().map(|member| member.bytes[index]).sum(),
+        IoKind::Read => intervals.read_bytes.get(index).copied().unwrap_or(0),
+        IoKind::Write | IoKind::Trim | IoKind::Fsync => {
+            intervals.members.iter().map(|member| member.bytes[index]).sum()
+        }
     };
     bytes as f64 / MIB as f64
 }

@@ -6,7 +6,6 @@
 
 use crate::experiment::record::ORACLE;
 use crate::experiment::results::ResultSet;
-use crate::experiment::study::BASELINE;
 
 /// Colours in the style sheet, `c0` and so on; the oracle has its own.
 const COLOURS: usize = 8;
@@ -42,7 +41,9 @@ impl SeriesStyles {
         }
         // A stable sort: all other policies stay in order.
         names.sort_by_key(|name| *name == ORACLE);
-        let is_shown = shown(&names);
+        let baselines: Vec<&str> =
+            parts.iter().filter_map(|part| part.study.criteria.baseline.as_deref()).collect();
+        let is_shown = shown(&names, &baselines);
         let mut order: Vec<usize> = (0..names.len()).filter(|&place| is_shown[place]).collect();
         order.extend((0..names.len()).filter(|&place| !is_shown[place]));
         let classes = |place: usize| {
@@ -81,11 +82,11 @@ impl SeriesStyles {
 }
 
 /// Which are shown initially: all of a few, else the best and the baseline.
-fn shown(names: &[&str]) -> Vec<bool> {
+fn shown(names: &[&str], baselines: &[&str]) -> Vec<bool> {
     let contenders = names.iter().filter(|name| **name != ORACLE).count();
     let is_shown = |(place, name): (usize, &&str)| {
         let is_among_few = contenders <= SHOWN_ALL_MAX || place < SHOWN_BEST;
-        *name != ORACLE && is_among_few || contenders == 0 || *name == BASELINE
+        *name != ORACLE && is_among_few || contenders == 0 || baselines.contains(name)
     };
     names.iter().enumerate().map(is_shown).collect()
 }

@@ -4,13 +4,13 @@ use super::*;
 use crate::experiment::plan::{Cell, Plan};
 use crate::experiment::record::CellRecord;
 use crate::experiment::study::CellSummary;
-use crate::fixtures::{Achieved, plan, record};
+use crate::fixtures::{Achieved, criteria, measurement, plan};
 
 fn result_set(label: &str, plan: Plan, achieve: impl Fn(&Cell<'_>) -> Achieved) -> ResultSet {
-    let records = |cell: &Cell<'_>| CellRecord::new(cell, &record(achieve(cell)));
+    let records = |cell: &Cell<'_>| CellRecord::new(cell, measurement(achieve(cell)));
     let cells: Vec<CellRecord> = plan.cells().iter().map(records).collect();
     let summaries = cells.iter().map(|cell| CellSummary::new(cell).unwrap()).collect();
-    let study = Study::new(plan, summaries);
+    let study = Study::new(plan, summaries, criteria());
     ResultSet { label: label.to_owned(), cells, study, skipped: vec![], notes: vec![] }
 }
 

@@ -4,7 +4,7 @@
 
 use super::chart::number::{counted, percent};
 use crate::experiment::record::ORACLE;
-use crate::experiment::study::{BASELINE, Gain, Study};
+use crate::experiment::study::{Gain, MatrixRow, Study};
 use maud::{Markup, html};
 
 /// Ties that are named; more are counted.
@@ -13,26 +13,25 @@ const TIES_NAMED: usize = 4;
 /// The verdict of one set.
 pub(super) fn draw(study: &Study) -> Markup {
     let contenders = study.matrix.rows.iter().filter(|row| row.policy != ORACLE).count();
-    let has_idle_job = study.jobs.iter().any(|job| {
-        job.rows.iter().all(|row| row.policy == ORACLE || row.figures.iops.value <= 0.0)
-    });
-    // Nothing to compare: the study says so in its own words.
-    if contenders < 2 || has_idle_job {
-        return html! { p.verdict { (study.verdict.sentence.replace('`', "")) } };
+    let repeats = study.plan.seeds.len();
+    match study.verdict_row() {
+        Some(row) if contenders > 1 && repeats > 1 => {
+            html! { p.verdict { (gain(study, row)) " " (limits(study, row)) } }
+        }
+        // Nothing to compare: the sentence of the study says so.
+        _ => html! { p.verdict { (study.verdict.sentence.replace('`', "")) } },
     }
-    html! { p.verdict { (gain(study)) " " (limits(study)) } }
 }
 
-fn gain(study: &Study) -> Markup {
-    let verdict = &study.verdict;
+fn gain(study: &Study, row: &MatrixRow) -> Markup {
     let jobs = match study.jobs.as_slice() {
         [only] => format!("on {}", only.job),
         several => format!("over the {} jobs", several.len()),
     };
-    let reached = study.matrix.rows.first().map_or(0.0, |row| row.geometric_mean);
+    let baseline = study.criteria.baseline.as_deref();
     html! {
-        "Use " strong { (verdict.policy) } ": " (jobs) " "
-        @match &verdict.gain {
+        "Use " strong { (row.policy) } ": " (jobs) " "
+        @match &study.verdict.gain {
             Some(Gain { over, geometric_mean: Some(mean), factors }) => {
                 "it is " strong { (times(*mean)) " times as fast" } " as " em { (over) }
                 @if let Some((least, most)) = range(study, factors) {
@@ -41,10 +40,12 @@ fn gain(study: &Study) -> Markup {
                 "."
             }
             Some(Gain { over, .. }) => { em { (over) } " completed nothing at all." }
-            None if verdict.policy == BASELINE => { "no policy compared here beats it." }
+            None if baseline == Some(&*row.policy) => { "no policy compared here beats it." }
             None => {
-                "it reaches " strong { (percent(reached)) " % of the best" } " on average ("
-                em { (BASELINE) } " was not run)."
+                "it reaches " strong { (percent(row.geometric_mean)) " % of the best" }
+                " on average"
+                @if let Some(baseline) = baseline { " (" em { (baseline) } " was not run)" }
+                "."
             }
         }
     }
@@ -62,8 +63,7 @@ fn range(study: &Study, factors: &[Option<f64>]) -> Option<(String, String)> {
     (least.0.job != most.0.job).then(|| (words(least), words(most)))
 }
 
-fn limits(study: &Study) -> Markup {
-    let row = &study.matrix.rows[0];
+fn limits(study: &Study, row: &MatrixRow) -> Markup {
     let ties = &study.verdict.ties;
     // A rest of one is named as well.
     let named = if ties.len() == TIES_NAMED + 1 { ties.len() } else { TIES_NAMED };
@@ -78,7 +78,7 @@ fn limits(study: &Study) -> Markup {
         @if ties.is_empty() {
             "; no other policy ties with it over all jobs in " (repeats) "."
         } @else {
-            ", and in " (repeats) " it cannot be told from "
+            ", and in " (repeats) " it ties with "
             @for (place, tie) in ties.iter().take(named).enumerate() {
                 @if place > 0 { (if place + 1 == ties.len() { " and " } else { ", " }) }
                 em { (tie) }

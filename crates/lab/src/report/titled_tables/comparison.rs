@@ -1,7 +1,6 @@
 //! The tables that compare further sets of results with the first: one per job and further set.
 
-use super::job::NAME_MAX;
-use super::{TitledTable, clipped, micros, number};
+use super::{NAME_MAX, TitledTable, clipped, micros, number};
 use crate::experiment::study::{
     Change, Comparison, ComparisonRow, Estimate, JobComparison, Significance, Yardstick,
 };
@@ -39,6 +38,7 @@ fn table(
     let what = match job.yardstick {
         Yardstick::Iops => "IOPS",
         Yardstick::MeanLatency => "mean\nlatency",
+        Yardstick::Score => "score",
     };
     let figure = |label: &str| Column::right(what).under(clipped(label, LABEL_MAX));
     let columns = vec![
@@ -66,7 +66,7 @@ fn table(
 
 fn row(row: &ComparisonRow, change: &Change, yardstick: Yardstick) -> GridRow {
     let figure = |estimate: &Estimate| match yardstick {
-        Yardstick::Iops => number(estimate.value),
+        Yardstick::Iops | Yardstick::Score => number(estimate.value),
         Yardstick::MeanLatency => micros(estimate.value),
     };
     let relative = |estimate: &Estimate| {

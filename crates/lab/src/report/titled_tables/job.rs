@@ -1,52 +1,234 @@
-//! The table of one job: a row per policy, the best first and the oracle last.
+//! The tables of one job: a row per policy, the best first and the oracle last.
+//!
+//! A job with one section has one table. A job with several has a table of scores and then one of
+//! figures per section, with the policies in the same order.
 
-use super::{TitledTable, clipped, counted, micros, number};
-use crate::experiment::study::{Direction, JobStudy, Row, RowFigures, Standing, Yardstick};
+use super::{NAME_MAX, TitledTable, clipped, counted, micros, number, percent};
+use crate::experiment::study::{
+    IoKind, JobStudy, Row, RowFigures, SectionRow, SectionStudy, Standing, Yardstick,
+};
 use crate::report::grid::{Column, Emphasis, Grid, GridRow, Layout, TableLimits};
 use std::cmp::Reverse;
 
 /// Members beyond which single shares are not shown, only the largest.
 const SHARE_COLUMNS_MAX: usize = 10;
-/// Characters of a policy's name that are shown; the built-in ones are shorter.
-pub(super) const NAME_MAX: usize = 30;
+/// Policies whose dependence on the seed is described below a table.
+const UNSTEADY_SHOWN_MAX: usize = 3;
 
-pub(super) fn table(job: &JobStudy, limits: TableLimits) -> TitledTable {
-    let judged = judged(job);
-    let shown = Shown::new(job, limits);
+/// Every table of a job. `repeats` is the number of seeds.
+pub(super) fn tables(job: &JobStudy, repeats: usize, limits: TableLimits) -> Vec<TitledTable> {
     let mut rows: Vec<&Row> = job.rows.iter().collect();
     rows.sort_by(|left, right| {
-        let is_oracle = |row: &Row| row.standing == Standing::Reference;
-        let slowness = |row: &Row| match job.yardstick {
-            Yardstick::Iops => -row.figures.iops.value,
-            Yardstick::MeanLatency => row.figures.mean_us.value,
-        };
-        is_oracle(left).cmp(&is_oracle(right)).then(slowness(left).total_cmp(&slowness(right)))
+        let by_score = right.score.value.total_cmp(&left.score.value);
+        left.is_oracle().cmp(&right.is_oracle()).then(by_score)
     });
-    let grid_rows = rows.iter().map(|row| shown.row(row)).collect();
-    let grid = Grid { columns: shown.columns(), rows: grid_rows };
-    let notes = rows.iter().filter_map(|row| failures(row)).collect();
-    TitledTable { notes, ..TitledTable::fitted(format!("{}{judged}", job.job), grid, limits) }
+    let table = Table { job, rows: &rows, repeats };
+    let mut tables = match &job.sections[..] {
+        [only] => {
+            let heading = format!("{}{}", job.job, declared(only, job.yardstick));
+            vec![table.titled(
+                heading,
+                limits,
+                &[Part::Figures(0), Part::Whole(Whole::new(job, limits))],
+            )]
+        }
+        sections => {
+            let heading = format!("{} ({} sections)", job.job, sections.len());
+            let scores = [Part::Scores, Part::Whole(Whole::new(job, limits))];
+            let mut tables = vec![table.titled(heading, limits, &scores)];
+            tables.extend(sections.iter().enumerate().map(|(index, section)| {
+                let heading = format!(
+                    "{}, section {}{}",
+                    job.job,
+                    section.name,
+                    declared(section, job.yardstick)
+                );
+                table.titled(heading, limits, &[Part::Figures(index)])
+            }));
+            tables
+        }
+    };
+    let first = &mut tables[0];
+    first.notes = rows.iter().filter_map(|row| failures(row)).collect();
+    if job.had_choice == Some(false) {
+        let note = "no policy had a choice: every read had a single mirror that could serve it";
+        first.notes.push(note.to_owned());
+    }
+    first.remarks = unsteady(&rows);
+    tables
 }
 
-/// Suffix of a job's heading: how the job is judged, and the rate it asks for.
-fn judged(job: &JobStudy) -> String {
-    let rate = match job.asked_iops {
-        Some(asked) => format!("asks for {} IOPS", number(asked)),
-        None => "sets its own rate".to_owned(),
-    };
-    match (job.judged_by, job.yardstick) {
-        (Direction::Read, Yardstick::Iops) => String::new(),
-        (Direction::Write, Yardstick::Iops) => " (writes)".to_owned(),
-        (Direction::Read, Yardstick::MeanLatency) => format!(" ({rate}: by mean latency)"),
-        (Direction::Write, Yardstick::MeanLatency) => {
-            format!(" (writes; {rate}: by mean latency)")
+/// How a section is judged, for its heading: empty for reads that are judged by their throughput.
+fn declared(section: &SectionStudy, yardstick: Yardstick) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    match section.main_kind {
+        IoKind::Read => {}
+        IoKind::Write => parts.push("writes".to_owned()),
+        IoKind::Trim => parts.push("trims".to_owned()),
+        IoKind::Fsync => parts.push("flushes".to_owned()),
+    }
+    if section.has_rate {
+        let rate = match section.asked_iops {
+            Some(asked) => format!("asks for {} IOPS", number(asked)),
+            None => "sets its own rate".to_owned(),
+        };
+        let by = if yardstick == Yardstick::Iops { "" } else { ": by mean latency" };
+        parts.push(rate + by);
+    }
+    if !section.counts {
+        parts.push("not in the score".to_owned());
+    }
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
+}
+
+/// The rows that the tables of a job share.
+struct Table<'a> {
+    job: &'a JobStudy,
+    rows: &'a [&'a Row],
+    repeats: usize,
+}
+
+/// Columns that belong together.
+enum Part {
+    /// Figures of the section at this index.
+    Figures(usize),
+    /// Scores, and the figure of each section by which it is scored.
+    Scores,
+    /// What is known of the job as a whole.
+    Whole(Whole),
+}
+
+impl Table<'_> {
+    fn titled(&self, heading: String, limits: TableLimits, parts: &[Part]) -> TitledTable {
+        let mut columns = vec![Column::left("policy")];
+        columns.extend(parts.iter().flat_map(|part| self.columns(part)));
+        let row = |row: &&Row| {
+            let mut texts = vec![clipped(&row.policy, NAME_MAX)];
+            texts.extend(parts.iter().flat_map(|part| self.texts(part, row)));
+            GridRow { emphasis: self.emphasis(row), texts }
+        };
+        let rows = self.rows.iter().map(row).collect();
+        TitledTable::fitted(heading, Grid { columns, rows }, limits)
+    }
+
+    fn columns(&self, part: &Part) -> Vec<Column> {
+        match part {
+            Part::Figures(index) => Besides::new(self.rows, *index).columns(),
+            Part::Scores => {
+                let mut columns =
+                    vec![Column::right("score").under("% of best"), Column::right("±")];
+                for section in self.job.sections.iter().filter(|section| section.counts) {
+                    let title = if section.has_rate { "latency" } else { "IOPS" };
+                    columns
+                        .push(Column::right(title).under(clipped(&section.name, 14)).droppable(4));
+                }
+                columns
+            }
+            Part::Whole(whole) => whole.columns(),
+        }
+    }
+
+    fn texts(&self, part: &Part, row: &Row) -> Vec<String> {
+        match part {
+            Part::Figures(index) => Besides::new(self.rows, *index).texts(&row.sections[*index]),
+            Part::Scores => {
+                let best = self.rows.iter().find(|row| row.standing == Standing::Best);
+                let best = best.map_or(0.0, |best| best.score.value);
+                let of_best = if best > 0.0 { 100.0 * row.score.value / best } else { 0.0 };
+                let mut texts = vec![percent(of_best), relative(&row.score)];
+                for (section, figures) in self.job.sections.iter().zip(&row.sections) {
+                    if section.counts {
+                        let RowFigures { iops, mean_us, .. } = &figures.figures;
+                        let rate = || number(iops.value);
+                        texts.push(if section.has_rate { micros(mean_us.value) } else { rate() });
+                    }
+                }
+                texts
+            }
+            Part::Whole(whole) => whole.texts(row),
+        }
+    }
+
+    /// A single repeat decides nothing, so nothing is marked but the highest score.
+    fn emphasis(&self, row: &Row) -> Emphasis {
+        match row.standing {
+            Standing::Best => Emphasis::Best,
+            Standing::Tied => Emphasis::Tied,
+            Standing::Undecided if self.repeats > 1 => Emphasis::Unsure,
+            Standing::Undecided | Standing::Behind => Emphasis::None,
+            Standing::Reference => Emphasis::Reference,
         }
     }
 }
 
-/// Optional columns that a table has.
-struct Shown {
+/// Kinds of requests of a section besides its main one.
+struct Besides {
     writes: bool,
+    trims: bool,
+    fsyncs: bool,
+}
+
+impl Besides {
+    fn new(rows: &[&Row], section: usize) -> Besides {
+        let any = |is_made: &dyn Fn(&SectionRow) -> bool| {
+            rows.iter().any(|row| is_made(&row.sections[section]))
+        };
+        Besides {
+            writes: any(&|row| row.writes.is_some()),
+            trims: any(&|row| row.trims.is_some()),
+            fsyncs: any(&|row| row.fsyncs.is_some()),
+        }
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let mut columns = vec![
+            Column::right("IOPS"),
+            Column::right("±"),
+            Column::right("MiB/s").droppable(7),
+            Column::right("p50").droppable(5),
+            Column::right("p99"),
+            Column::right("p99.9").droppable(6),
+            Column::right("p99.99").droppable(3),
+        ];
+        let rate_and_tail = |group: &'static str| {
+            ["IOPS", "p99"].map(|title| Column::right(title).under(group).droppable(1))
+        };
+        if self.writes {
+            columns.extend(rate_and_tail("writes"));
+        }
+        if self.trims {
+            columns.extend(rate_and_tail("trims"));
+        }
+        if self.fsyncs {
+            // What a program waits for that flushes: never left out.
+            columns.extend(["p50", "p99"].map(|title| Column::right(title).under("fsync")));
+        }
+        columns
+    }
+
+    fn texts(&self, row: &SectionRow) -> Vec<String> {
+        let RowFigures { iops, mib_per_s, p50_us, p99_us, p99_9_us, p99_99_us, .. } = &row.figures;
+        let mut texts = vec![number(iops.value), relative(iops), number(mib_per_s.value)];
+        texts.extend([p50_us, p99_us, p99_9_us, p99_99_us].map(|latency| micros(latency.value)));
+        let none = || "-".to_owned();
+        for (is_shown, figures) in [(self.writes, &row.writes), (self.trims, &row.trims)] {
+            if is_shown {
+                let figures = figures.as_ref();
+                texts.push(figures.map_or(none(), |figures| number(figures.iops.value)));
+                texts.push(figures.map_or(none(), |figures| micros(figures.p99_us.value)));
+            }
+        }
+        if self.fsyncs {
+            let figures = row.fsyncs.as_ref();
+            texts.push(figures.map_or(none(), |figures| micros(figures.p50_us.value)));
+            texts.push(figures.map_or(none(), |figures| micros(figures.p99_us.value)));
+        }
+        texts
+    }
+}
+
+/// Columns about the job as a whole: shares of the members, reads that were not needed, the oracle.
+struct Whole {
     extra_reads: bool,
     withdrawn_reads: bool,
     oracle: bool,
@@ -55,7 +237,7 @@ struct Shown {
 
 /// How the members' shares of the reads are shown.
 enum Shares {
-    /// Not shown: an imported result does not have them.
+    /// Not at all: an imported result does not have them.
     Nothing,
     /// A column for each of these devids.
     Columns(Vec<u64>),
@@ -65,14 +247,13 @@ enum Shares {
     Largest,
 }
 
-impl Shown {
-    fn new(job: &JobStudy, limits: TableLimits) -> Shown {
+impl Whole {
+    fn new(job: &JobStudy, limits: TableLimits) -> Whole {
         let devids: Vec<u64> = job.rows[0].shares.iter().map(|share| share.devid).collect();
-        Shown {
-            writes: job.rows.iter().any(|row| row.writes.is_some()),
+        Whole {
             extra_reads: job.rows.iter().any(|row| row.extra_per_read > 0.0),
             withdrawn_reads: job.rows.iter().any(|row| row.withdrawn_per_read > 0.0),
-            oracle: job.rows.iter().any(|row| row.standing == Standing::Reference),
+            oracle: job.rows.iter().any(Row::is_oracle),
             shares: match (devids.len(), limits.layout) {
                 (0, _) => Shares::Nothing,
                 (count, _) if count > SHARE_COLUMNS_MAX => Shares::Largest,
@@ -83,20 +264,7 @@ impl Shown {
     }
 
     fn columns(&self) -> Vec<Column> {
-        let mut columns = vec![
-            Column::left("policy"),
-            Column::right("IOPS"),
-            Column::right("±"),
-            Column::right("MiB/s").droppable(7),
-            Column::right("p50").droppable(5),
-            Column::right("p99"),
-            Column::right("p99.9").droppable(6),
-            Column::right("p99.99").droppable(3),
-        ];
-        if self.writes {
-            let column = |title| Column::right(title).under("writes").droppable(1);
-            columns.extend(["IOPS", "p99"].map(column));
-        }
+        let mut columns = Vec::new();
         match &self.shares {
             Shares::Nothing => {}
             Shares::Columns(devids) => {
@@ -108,7 +276,7 @@ impl Shown {
             Shares::Largest => columns.push(Column::right("most reads by devid, %").droppable(2)),
         }
         if self.extra_reads {
-            // The cost of redundant reads is never left out.
+            // What a policy that reads twice costs: never left out.
             columns.push(Column::right("reads, %").under("extra"));
         }
         if self.withdrawn_reads {
@@ -120,35 +288,18 @@ impl Shown {
         columns
     }
 
-    fn row(&self, row: &Row) -> GridRow {
-        let RowFigures { iops, mib_per_s, p50_us, p99_us, p99_9_us, p99_99_us, .. } = &row.figures;
-        let relative = iops.relative().map(|width| format!("{:.0}%", 100.0 * width));
-        let relative = relative.unwrap_or("-".to_owned());
-        let name = clipped(&row.policy, NAME_MAX);
-        let mut texts = vec![name, number(iops.value), relative, number(mib_per_s.value)];
-        texts.extend([p50_us, p99_us, p99_9_us, p99_99_us].map(|latency| micros(latency.value)));
-        if self.writes {
-            let writes = row.writes.as_ref();
-            texts.push(writes.map_or("-".to_owned(), |writes| number(writes.iops.value)));
-            texts.push(writes.map_or("-".to_owned(), |writes| micros(writes.p99_us.value)));
-        }
-        texts.extend(self.shares.texts(row));
+    fn texts(&self, row: &Row) -> Vec<String> {
+        let mut texts = self.shares.texts(row);
         if self.extra_reads {
-            texts.push(super::percent(100.0 * row.extra_per_read));
+            texts.push(percent(100.0 * row.extra_per_read));
         }
         if self.withdrawn_reads {
-            texts.push(super::percent(100.0 * row.withdrawn_per_read));
+            texts.push(percent(100.0 * row.withdrawn_per_read));
         }
         if self.oracle {
             texts.push(row.fraction_of_oracle.map_or(String::new(), whole_percent));
         }
-        let emphasis = match row.standing {
-            Standing::Best => Emphasis::Best,
-            Standing::Tied => Emphasis::Tied,
-            Standing::Behind => Emphasis::None,
-            Standing::Reference => Emphasis::Reference,
-        };
-        GridRow { emphasis, texts }
+        texts
     }
 }
 
@@ -179,14 +330,44 @@ impl Shares {
     }
 }
 
+/// Half the width of an interval in percent of its figure.
+fn relative(estimate: &crate::experiment::study::Estimate) -> String {
+    let relative = estimate.relative().map(|width| format!("{:.0}%", 100.0 * width));
+    relative.unwrap_or("-".to_owned())
+}
+
 /// A fraction in whole percent.
 fn whole_percent(share: f64) -> String {
     format!("{:.0}", 100.0 * share)
 }
 
 fn failures(row: &Row) -> Option<String> {
-    let errors = row.figures.errors + row.writes.as_ref().map_or(0, |writes| writes.errors);
+    let errors: u64 = row.sections.iter().map(SectionRow::errors).sum();
     (errors > 0).then(|| {
         format!("{}: {}", row.policy, counted(errors as usize, "request failed", "requests failed"))
     })
+}
+
+/// The policies whose score depends on the seed, the widest range first.
+fn unsteady(rows: &[&Row]) -> Vec<String> {
+    let mut unsteady: Vec<(&str, _)> = rows
+        .iter()
+        .filter_map(|row| Some((row.policy.as_str(), row.spread?)))
+        .filter(|(_, spread)| spread.is_unsteady())
+        .collect();
+    unsteady.sort_by(|left, right| {
+        let range = |spread: &crate::experiment::study::Spread| spread.high - spread.low;
+        range(&right.1).total_cmp(&range(&left.1))
+    });
+    let mut remarks: Vec<String> = unsteady
+        .iter()
+        .take(UNSTEADY_SHOWN_MAX)
+        .map(|(policy, spread)| format!("{policy} depends on the seed: {}", spread.in_words()))
+        .collect();
+    let more = unsteady.len().saturating_sub(UNSTEADY_SHOWN_MAX);
+    if more > 0 {
+        let policies = counted(more, "policy depends", "policies depend");
+        remarks.push(format!("{policies} on the seed as well, by more than a quarter"));
+    }
+    remarks
 }

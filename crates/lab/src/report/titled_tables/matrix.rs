@@ -3,8 +3,7 @@
 //! As many jobs as fit are columns of one table, their names folded more tightly if that helps;
 //! further jobs follow in further tables. The column of the worst job is dropped first.
 
-use super::job::NAME_MAX;
-use super::{TitledTable, clipped, percent};
+use super::{NAME_MAX, TitledTable, clipped, percent};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::{Matrix, MatrixRow};
 use crate::report::grid::{Column, Emphasis, Grid, GridRow, TableLimits};

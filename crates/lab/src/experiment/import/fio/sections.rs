@@ -10,6 +10,7 @@ use super::latency::histogram;
 use crate::experiment::record::{
     DirectionRecord, LatencyRecord, LatencySource, Percentiles, SectionRecord, per_second,
 };
+use crate::experiment::simulate::Declared;
 use anyhow::{Result, anyhow, bail};
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::units::MIB;
@@ -70,8 +71,18 @@ impl Sections {
         ends.max().unwrap_or(0)
     }
 
-    pub(super) fn records(&self) -> Vec<SectionRecord> {
-        self.sections.iter().map(|section| section.record.clone()).collect()
+    /// The records, with what the sections of `job_text` declare.
+    pub(super) fn records(&self, job_text: &str) -> Vec<SectionRecord> {
+        let declared = Declared::of_text(job_text);
+        let record = |section: &Section| {
+            let mut record = section.record.clone();
+            if let Some((_, declared)) = declared.iter().find(|(name, _)| *name == record.name) {
+                record.has_rate = declared.has_rate;
+                record.asked_iops = declared.asked_iops;
+            }
+            record
+        };
+        self.sections.iter().map(record).collect()
     }
 
     /// The poorest source of any section.
@@ -135,6 +146,7 @@ impl Section {
             trim: direction(|job| &job.trim)?,
             flush: direction(|job| &job.sync)?,
             name: clones[0].jobname.clone(),
+            ..SectionRecord::default()
         };
         // fio does not say which kind of requests failed.
         let first = record.read.as_mut().or(record.write.as_mut()).or(record.trim.as_mut());

@@ -11,9 +11,9 @@
 
 use super::*;
 use crate::experiment::import::{add, check_folder};
-use crate::experiment::plan::Pace;
 use crate::experiment::record::{DirectionRecord, LatencyOverTime, LatencySource, SectionRecord};
 use crate::experiment::results::load;
+use crate::experiment::study::Criteria;
 use mirrorball_core::histogram::{bin_middle, bin_of};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -273,14 +273,15 @@ fn files_are_repeats_and_are_added_once() {
     assert_eq!((added.written.len(), added.known), (1, 0));
     let added = add(&place, records).unwrap();
     assert_eq!((added.written.len(), added.known), (1, 1));
-    let mut set = load(std::slice::from_ref(&place)).sets.remove(0);
+    let mut set = load(std::slice::from_ref(&place), &Criteria::default()).sets.remove(0);
     let seeds: Vec<(u32, u64)> =
         set.cells.iter().map(|record| (record.cell.repeat, record.cell.seed)).collect();
     assert_eq!((seeds, set.skipped.len()), (vec![(0, 1), (1, 2)], 0));
-    let row = set.study.jobs.remove(0).rows.remove(0);
-    // 500 reads in 2.008 s, by both groups.
-    assert!((row.figures.iops.value - 500.0 / 2.008).abs() < 1e-9, "{:?}", row.figures.iops);
-    assert_eq!(set.study.plan.jobs[0].pace, Pace::Job, "it states its rates");
+    let mut job = set.study.jobs.remove(0);
+    assert!(job.sections.iter().all(|section| section.has_rate), "both state a rate");
+    let row = job.rows.remove(0);
+    let iops: Vec<f64> = row.sections.iter().map(|section| section.figures.iops.value).collect();
+    assert_eq!(iops, [300.0 / 1.004, 200.0 / 1.004]);
 }
 
 /// A policy that lacks a job is left out of a study, and counts all the same here.

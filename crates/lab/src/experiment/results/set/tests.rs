@@ -4,14 +4,14 @@ use super::*;
 use crate::experiment::plan::Cell;
 use crate::experiment::results::Results;
 use crate::experiment::results::read::parse_cell;
-use crate::fixtures::{Achieved, plan, record};
+use crate::fixtures::{Achieved, criteria, measurement, plan};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 /// IOPS grow with the length of the policy's name and with the seed.
 fn made_up(cell: &Cell<'_>) -> CellRecord {
     let reads = 400 + 100 * cell.policy.len() as u64 + 10 * cell.seed;
-    CellRecord::new(cell, &record(Achieved::reads(reads)))
+    CellRecord::new(cell, measurement(Achieved::reads(reads)))
 }
 
 fn usual_plan() -> Plan {
@@ -29,7 +29,7 @@ fn saved(plan: &Plan, wanted: impl Fn(&Cell<'_>) -> bool) -> TempDir {
 }
 
 fn load_one(folder: &Path) -> ResultSet {
-    let mut loaded = load(&[folder.to_owned()]);
+    let mut loaded = load(&[folder.to_owned()], &criteria());
     assert_eq!((loaded.sets.len(), &loaded.refused[..]), (1, &[][..]));
     loaded.sets.remove(0)
 }
@@ -52,7 +52,8 @@ fn a_whole_folder_gives_the_study_that_was_made_at_the_run() {
     let plan = usual_plan();
     let folder = saved(&plan, |_| true);
     let summary = |cell: &Cell<'_>| CellSummary::new(&made_up(cell)).unwrap();
-    let at_the_run = Study::new(plan.clone(), plan.cells().iter().map(summary).collect());
+    let at_the_run =
+        Study::new(plan.clone(), plan.cells().iter().map(summary).collect(), criteria());
     let set = load_one(folder.path());
     assert_eq!(set.study, at_the_run);
     assert_eq!((set.cells.len(), set.skipped.len(), set.notes.len()), (18, 0, 0));
@@ -69,7 +70,7 @@ fn without_a_plan_the_cells_tell_it() {
     assert_eq!((&set.study.jobs, &set.study.verdict), (&with_plan.jobs, &with_plan.verdict));
     assert_eq!(set.study.plan.seeds, plan.seeds);
     let files = json_files(&folder.path().join(CELLS_FOLDER)).unwrap();
-    let loaded = load(&files);
+    let loaded = load(&files, &criteria());
     assert_eq!(loaded.sets[0].study, set.study, "named one by one they say the same");
     assert_eq!(loaded.sets[0].label, set.label);
 }
@@ -82,11 +83,11 @@ fn what_is_no_cell_is_named_with_what_it_is() {
     let cases: [(&'static str, &str); 8] = [
         ("", "is empty"),
         (
-            "{\"schema_version\":1,\"program_ver",
+            "{\"schema_version\":2,\"program_ver",
             "is cut off: its JSON ends too early (at its byte 32)",
         ),
-        ("{\"schema_version\":2}", "has schema version 2, this program reads 1; it is newer"),
-        ("{\"schema_version\":0}", "has schema version 0, this program reads 1; it is older"),
+        ("{\"schema_version\":3}", "has schema version 3, this program reads 2; it is newer"),
+        ("{\"schema_version\":1}", "has schema version 1, this program reads 2; it is older"),
         ("fio: note\n{\"fio version\" : \"fio-3.33\"}", "is output of fio (`mirrorball import fio"),
         ("{\"fio version\" : \"fio-3.33\"}", "is output of fio"),
         ("{\"results\":[]}", "is no result of mirrorball"),
@@ -140,7 +141,7 @@ fn a_missing_repeat_costs_nothing_else() {
     assert_eq!(set.study.cells.len(), 16);
     assert_eq!(set.notes, ["16 of 18 cells are there"]);
     let row = |policy: &str| set.study.jobs[0].rows.iter().find(|row| row.policy == policy);
-    assert_eq!(row("b/y").unwrap().figures.iops.value, 72.0, "of seeds 1 and 3");
+    assert_eq!(row("b/y").unwrap().sections[0].figures.iops.value, 72.0, "of seeds 1 and 3");
 }
 
 /// The plan is run job by job: the last job lacks most policies, so it goes and they stay.
@@ -163,7 +164,7 @@ fn what_holds_nothing_is_refused_and_the_rest_is_reported() {
     let (empty, whole) = (TempDir::new().unwrap(), saved(&usual_plan(), |_| true));
     let absent = empty.path().join("absent");
     let paths = [empty.path().to_owned(), whole.path().to_owned(), absent.clone()];
-    let loaded = load(&paths);
+    let loaded = load(&paths, &criteria());
     assert_eq!(loaded.sets.len(), 1);
     let reasons: Vec<(&Path, &str)> =
         loaded.refused.iter().map(|one| (&*one.path, &*one.reason)).collect();
@@ -173,7 +174,7 @@ fn what_holds_nothing_is_refused_and_the_rest_is_reported() {
     assert!(reasons[1].1.starts_with("cannot be read: No such file"), "{}", reasons[1].1);
     assert_eq!(reasons.len(), 2);
     let oracle_only = saved(&usual_plan(), |cell| cell.policy == ORACLE);
-    let loaded = load(&[oracle_only.path().to_owned()]);
+    let loaded = load(&[oracle_only.path().to_owned()], &criteria());
     assert_eq!(loaded.refused[0].reason, "holds cells of the oracle only");
 }
 
@@ -186,10 +187,12 @@ fn sets_of_one_name_are_told_apart() {
         let results = Results::open(path, &plan).unwrap();
         plan.cells().iter().for_each(|cell| results.save(cell, &made_up(cell)).unwrap());
     }
-    let labels: Vec<String> = load(&paths).sets.into_iter().map(|set| set.label).collect();
+    let labels: Vec<String> =
+        load(&paths, &criteria()).sets.into_iter().map(|set| set.label).collect();
     assert_eq!(labels, paths.each_ref().map(|path| path.display().to_string()));
     let same = [paths[0].clone(), paths[0].clone()];
-    let labels: Vec<String> = load(&same).sets.into_iter().map(|set| set.label).collect();
+    let labels: Vec<String> =
+        load(&same, &criteria()).sets.into_iter().map(|set| set.label).collect();
     assert_eq!(labels, [paths[0].display().to_string(), format!("{} (2)", paths[0].display())]);
 }
 
@@ -199,7 +202,7 @@ fn of_mask(plan: &Plan, mask: &[bool]) -> Option<ResultSet> {
     let cell = |(cell, _): (Cell<'_>, &bool)| (PathBuf::from(cell.file_name()), made_up(&cell));
     let cells = present.map(cell).collect();
     let found = Found { plan: Some(plan.clone()), cells, skipped: Vec::new() };
-    into_set("set".to_owned(), found).ok()
+    into_set("set".to_owned(), found, &criteria()).ok()
 }
 
 /// Two places of a saved cell are overwritten with bytes that matter in JSON.
@@ -242,7 +245,7 @@ proptest! {
                 cells: vec![(PathBuf::from("cell.json"), record)],
                 ..Found::default()
             };
-            let _ = into_set("set".to_owned(), found);
+            let _ = into_set("set".to_owned(), found, &criteria());
         }
     }
 }

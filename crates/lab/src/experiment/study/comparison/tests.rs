@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::experiment::build::{BuildIdentity, PROGRAM_VERSION};
-use crate::experiment::plan::{Pace, Plan};
-use crate::fixtures::{Achieved, plan, study};
+use crate::experiment::plan::Plan;
+use crate::fixtures::{Achieved, criteria, measurement, plan, study, study_of};
 
 const POLICIES: [&str; 3] = ["a/one", "b/two", "c/three"];
 
@@ -130,10 +130,14 @@ fn what_only_one_set_has_is_left_out() {
 
 #[test]
 fn speed_under_a_job_with_its_own_pace_is_the_inverse_of_latency() {
-    let mut plan = plan(&["j"], &POLICIES, 3);
-    plan.jobs[0].pace = Pace::Job;
-    let with_latency =
-        |latency_us| study(&plan, |_| Achieved { latency_us, ..Achieved::reads(500) });
+    let plan = plan(&["j"], &POLICIES, 3);
+    let with_latency = |latency_us| {
+        study_of(&plan, criteria(), |_| {
+            let mut measured = measurement(Achieved { latency_us, ..Achieved::reads(500) });
+            measured.sections[0].has_rate = true;
+            measured
+        })
+    };
     let comparison = compared(&with_latency(300), &with_latency(100));
     let change = change(&comparison, "a/one");
     assert!((change.speed.unwrap().value - 3.0).abs() < 0.01, "{change:?}");
@@ -146,7 +150,7 @@ fn what_else_differs_is_remarked() {
     let before = plan(&["j", "k"], &POLICIES, 3);
     let mut after = before.clone();
     after.array.text = "another text".to_owned();
-    after.jobs[1].source.text = "another text".to_owned();
+    after.jobs[1].text = "another text".to_owned();
     after.build = BuildIdentity::with_hash("another");
     after.duration_ns = Some(1);
     let comparison = compared(&made_up(&before, BEFORE), &made_up(&after, AFTER));

@@ -1,77 +1,52 @@
 //! From what the simulator hands out to what is saved.
 
-use super::{
-    CellRecord, CoarseLatency, CounterRecord, CounterSeries, DirectionRecord, IntervalsRecord,
-    LatencyRecord, MemberRecord, MemberSeries, Percentiles, SCHEMA_VERSION, SamplesRecord,
-    SectionRecord,
+use super::declared::Declared;
+use crate::experiment::record::{
+    CoarseLatency, CounterRecord, CounterSeries, DirectionRecord, IntervalsRecord, Measurement,
+    MemberRecord, MemberSeries, SamplesRecord, SectionRecord,
 };
-use crate::experiment::plan::Cell;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::policy::Counter;
-use mirrorball_core::units::{KIB, MIB, Nanos};
+use mirrorball_core::units::{KIB, Nanos};
+use mirrorball_sim::job::{JobFile, Section};
 use mirrorball_sim::record as simulated;
 
 /// Samples that are kept of each cell: enough for a picture, a quarter of the file.
 const SAMPLES_KEPT: usize = 384;
 
-impl CellRecord {
-    /// The record of `cell`.
-    pub fn new(cell: &Cell<'_>, run: &simulated::RunRecord) -> CellRecord {
-        let devids: Vec<u64> = run.members.iter().map(|member| member.devid).collect();
-        CellRecord {
-            schema_version: SCHEMA_VERSION,
-            build: cell.plan.build.clone(),
-            key: cell.key(),
-            cell: cell.identity(),
-            environment: cell.plan.environment.clone(),
-            array_text: cell.plan.array.text.clone(),
-            job_text: cell.job().text.clone(),
-            measured_ns: run.measured.0,
-            sections: run.sections.iter().map(section).collect(),
-            members: members(&run.members),
-            intervals: intervals(&run.intervals, &devids),
-            samples: samples(&run.samples, &devids),
-            counters: run.counters.iter().map(|counter| counter_record(counter, &devids)).collect(),
-            background_bytes: run.background_bytes,
-            member_ios: run.member_ios,
-            imported: None,
-        }
+/// What a simulated run of `jobs` measured.
+pub fn measurement(jobs: &JobFile, run: &simulated::RunRecord) -> Measurement {
+    let devids: Vec<u64> = run.members.iter().map(|member| member.devid).collect();
+    Measurement {
+        measured_ns: run.measured.0,
+        sections: jobs.sections.iter().zip(&run.sections).map(section).collect(),
+        members: members(&run.members),
+        intervals: intervals(&run.intervals, &devids),
+        samples: samples(&run.samples, &devids),
+        counters: run.counters.iter().map(|counter| counter_record(counter, &devids)).collect(),
+        background_bytes: run.background_bytes,
+        member_ios: run.member_ios,
+        choices: Some(run.choices),
     }
 }
 
-fn section(job: &simulated::SectionResult) -> SectionRecord {
-    let direction = |record| direction(record, job.measured);
+fn section((declared, measured): (&Section, &simulated::SectionResult)) -> SectionRecord {
+    let Declared { is_background, has_rate, asked_iops } = Declared::of(declared);
+    let direction = |record: &simulated::DirectionResult| {
+        DirectionRecord::new(&record.latency, record.bytes, record.errors, measured.measured.0)
+    };
     SectionRecord {
-        name: job.name.clone(),
-        from_ns: job.from.0,
-        measured_ns: job.measured.0,
-        read: direction(&job.read),
-        write: direction(&job.write),
-        trim: direction(&job.trim),
-        flush: direction(&job.flush),
+        name: measured.name.clone(),
+        from_ns: measured.from.0,
+        measured_ns: measured.measured.0,
+        is_background,
+        has_rate,
+        asked_iops,
+        read: direction(&measured.read),
+        write: direction(&measured.write),
+        trim: direction(&measured.trim),
+        flush: direction(&measured.flush),
     }
-}
-
-/// `None` if nothing of the kind was asked.
-fn direction(record: &simulated::DirectionResult, measured: Nanos) -> Option<DirectionRecord> {
-    let ios = record.latency.count();
-    if ios == 0 && record.errors == 0 {
-        return None;
-    }
-    Some(DirectionRecord {
-        ios,
-        bytes: record.bytes,
-        errors: record.errors,
-        iops: per_second(ios as f64, measured.0),
-        mib_per_s: per_second(record.bytes as f64 / MIB as f64, measured.0),
-        latency: LatencyRecord::from(&record.latency),
-        percentiles: Percentiles::from(&record.latency),
-    })
-}
-
-/// `amount` per second of `measured_ns`; zero if nothing was measured.
-pub(crate) fn per_second(amount: f64, measured_ns: u64) -> f64 {
-    if measured_ns == 0 { 0.0 } else { amount / Nanos(measured_ns).as_secs_f64() }
 }
 
 fn members(members: &[simulated::MemberResult]) -> Vec<MemberRecord> {

@@ -1,0 +1,108 @@
+//! Figures of one policy in one section, all repeats together, with their intervals.
+
+use super::{CellSummary, Estimate, Figures, IoKind, SectionStudy};
+use crate::experiment::record::Percentiles;
+use mirrorball_core::histogram::Histogram;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One policy in one section of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SectionRow {
+    /// Name of the section.
+    pub name: String,
+    /// Requests of the section's main kind.
+    pub figures: RowFigures,
+    /// Writes of a section that reads too.
+    #[serde(default)]
+    pub writes: Option<RowFigures>,
+    /// Trims of a section that reads or writes too.
+    #[serde(default)]
+    pub trims: Option<RowFigures>,
+    /// Flushes (fsync and fdatasync).
+    #[serde(default)]
+    pub fsyncs: Option<RowFigures>,
+}
+
+/// Rates and latencies with their 95 % confidence intervals.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RowFigures {
+    /// Requests per second.
+    pub iops: Estimate,
+    /// MiB per second.
+    pub mib_per_s: Estimate,
+    /// Mean latency.
+    pub mean_us: Estimate,
+    /// Median latency.
+    pub p50_us: Estimate,
+    /// 99th percentile of the latency.
+    pub p99_us: Estimate,
+    /// 99.9th percentile of the latency.
+    pub p99_9_us: Estimate,
+    /// 99.99th percentile of the latency.
+    pub p99_99_us: Estimate,
+    /// Requests that failed, in all repeats.
+    pub errors: u64,
+}
+
+impl SectionRow {
+    pub(super) fn new(section: &SectionStudy, cells: &[CellSummary]) -> SectionRow {
+        // A section that a cell lacks made no requests.
+        let idle = Figures::default();
+        let of_kind = |kind| {
+            let repeats = cells.iter().map(|cell| {
+                cell.section(&section.name).map_or(&idle, |section| section.figures(kind))
+            });
+            RowFigures::new(&repeats.collect::<Vec<&Figures>>())
+        };
+        let is_made = |kind| {
+            let mut of_cells = cells.iter().filter_map(|cell| cell.section(&section.name));
+            kind != section.main_kind && of_cells.any(|it| !it.figures(kind).is_idle())
+        };
+        let besides = |kind| is_made(kind).then(|| of_kind(kind));
+        SectionRow {
+            name: section.name.clone(),
+            figures: of_kind(section.main_kind),
+            writes: besides(IoKind::Write),
+            trims: besides(IoKind::Trim),
+            fsyncs: besides(IoKind::Fsync),
+        }
+    }
+
+    /// Requests that failed, of all kinds, in all repeats.
+    pub fn errors(&self) -> u64 {
+        let SectionRow { figures, writes, trims, fsyncs, .. } = self;
+        let others = [writes, trims, fsyncs].into_iter().flatten();
+        figures.errors + others.map(|figures| figures.errors).sum::<u64>()
+    }
+}
+
+impl RowFigures {
+    /// The figures of several repeats. There is at least one.
+    fn new(repeats: &[&Figures]) -> RowFigures {
+        let mut merged = Histogram::default();
+        repeats.iter().for_each(|repeat| merged.merge(&repeat.latency));
+        let together = Percentiles::from(&merged);
+        let estimate = |value: f64, pick: &dyn Fn(&Figures) -> f64| {
+            let picked: Vec<f64> = repeats.iter().map(|repeat| pick(repeat)).collect();
+            Estimate::new(value, &picked)
+        };
+        let mean = |pick: &dyn Fn(&Figures) -> f64| {
+            estimate(repeats.iter().map(|it| pick(it)).sum::<f64>() / repeats.len() as f64, pick)
+        };
+        let percentile = |pick: &dyn Fn(&Percentiles) -> u64| {
+            let micros = |percentiles: &Percentiles| pick(percentiles) as f64 / 1e3;
+            estimate(micros(&together), &|repeat| micros(&repeat.percentiles))
+        };
+        RowFigures {
+            iops: mean(&|repeat| repeat.iops),
+            mib_per_s: mean(&|repeat| repeat.mib_per_s),
+            mean_us: percentile(&|p| p.mean_ns),
+            p50_us: percentile(&|p| p.p50_ns),
+            p99_us: percentile(&|p| p.p99_ns),
+            p99_9_us: percentile(&|p| p.p99_9_ns),
+            p99_99_us: percentile(&|p| p.p99_99_ns),
+            errors: repeats.iter().map(|repeat| repeat.errors).sum(),
+        }
+    }
+}

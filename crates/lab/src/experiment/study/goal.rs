@@ -1,0 +1,290 @@
+//! Goals: what policies are ranked by, where the default score is not what a user is after.
+//!
+//! A goal is a list of terms, `SECTION.FIGURE` or `SECTION.KIND.FIGURE`, each with a weight:
+//! `small.p99:2,large.mib`, `log.fsync.p99`. A figure alone (`p99`) stands for that figure of every
+//! section that counts. The score is the weighted geometric mean of the figures, of their inverses
+//! where less is better. Without terms it is the default score (see [`super::score`]).
+
+use super::summary::{IoKind, SectionSummary};
+use crate::experiment::record::Percentiles;
+use anyhow::{Result, anyhow, bail, ensure};
+use mirrorball_core::histogram::Histogram;
+use mirrorball_core::suggest::closest_name;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What policies are ranked by.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Goal {
+    /// Its terms; none for the default score.
+    pub terms: Vec<Term>,
+}
+
+/// One figure that a goal counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Term {
+    /// The section; none for every section that counts.
+    pub section: Option<String>,
+    /// The kind of requests; none for reads, writes and trims together.
+    pub kind: Option<IoKind>,
+    /// The figure.
+    pub figure: Figure,
+    /// Its exponent, relative to those of the other terms.
+    pub weight: f64,
+}
+
+/// A figure by which policies can be ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// Requests per second.
+    Iops,
+    /// MiB per second.
+    Mib,
+    /// Mean latency.
+    Mean,
+    /// Median latency.
+    P50,
+    /// 90th percentile of the latency.
+    P90,
+    /// 95th percentile of the latency.
+    P95,
+    /// 99th percentile of the latency.
+    P99,
+    /// 99.9th percentile of the latency.
+    #[serde(rename = "p99.9")]
+    P999,
+    /// 99.99th percentile of the latency.
+    #[serde(rename = "p99.99")]
+    P9999,
+}
+
+/// Every figure with its name in a goal.
+const FIGURES: [(&str, Figure); 9] = [
+    ("iops", Figure::Iops),
+    ("mib", Figure::Mib),
+    ("mean", Figure::Mean),
+    ("p50", Figure::P50),
+    ("p90", Figure::P90),
+    ("p95", Figure::P95),
+    ("p99", Figure::P99),
+    ("p99.9", Figure::P999),
+    ("p99.99", Figure::P9999),
+];
+
+/// What the default score is called in words.
+const DEFAULT_GOAL: &str = "geometric mean over sections of throughput";
+
+impl Goal {
+    /// Reads a list of terms, separated by commas.
+    ///
+    /// # Errors
+    /// If a term has no known figure or its weight is not a positive number; the message names the
+    /// nearest figure.
+    pub fn parse(text: &str) -> Result<Goal> {
+        let terms: Vec<Term> = text.split(',').map(Term::parse).collect::<Result<_>>()?;
+        Ok(Goal { terms })
+    }
+
+    /// Checks that every section that the goal names is in some job, and that every job has a
+    /// section that the goal names. `jobs` are the names of the jobs, each with its sections.
+    ///
+    /// # Errors
+    /// If not; the message names the nearest section, or those that there are.
+    pub fn check(&self, jobs: &[(String, Vec<String>)]) -> Result<()> {
+        let all = || jobs.iter().flat_map(|(_, sections)| sections.iter().map(String::as_str));
+        for name in self.terms.iter().filter_map(|term| term.section.as_deref()) {
+            if all().any(|section| section == name) {
+                continue;
+            }
+            let mut known: Vec<&str> = all().collect();
+            known.dedup();
+            bail!(match closest_name(name, known.iter().copied()) {
+                Some(near) => anyhow!("no section is called `{name}` (did you mean `{near}`?)"),
+                None => anyhow!("no section is called `{name}` (sections: {})", known.join(", ")),
+            });
+        }
+        for (job, sections) in jobs {
+            let fits = |term: &Term| {
+                term.section.as_ref().is_none_or(|name| sections.iter().any(|it| it == name))
+            };
+            ensure!(
+                self.terms.is_empty() || self.terms.iter().any(fits),
+                "no section of job `{job}` is ranked by (its sections: {})",
+                sections.join(", ")
+            );
+        }
+        Ok(())
+    }
+
+    /// True for the default score.
+    pub fn is_default(&self) -> bool {
+        self.terms.is_empty()
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_default() {
+            return formatter.write_str(DEFAULT_GOAL);
+        }
+        let terms: Vec<String> = self.terms.iter().map(ToString::to_string).collect();
+        formatter.write_str(&terms.join(","))
+    }
+}
+
+impl Term {
+    fn parse(text: &str) -> Result<Term> {
+        let text = text.trim();
+        // A section's name may hold dots and colons itself, so both are looked for from the end.
+        let weighted = text.rsplit_once(':').map(|(name, weight)| (name, weight.parse::<f64>()));
+        let (name, weight) = match weighted {
+            None => (text, 1.0),
+            Some((name, Ok(weight))) if weight > 0.0 && weight.is_finite() => (name, weight),
+            Some((_, _)) => bail!(
+                "the weight of `{text}` is not a positive number (write for example small.p99:2)"
+            ),
+        };
+        let found = FIGURES.iter().rev().find_map(|&(figure_name, figure)| {
+            let rest = name.strip_suffix(figure_name)?;
+            if rest.is_empty() {
+                Some(("", figure))
+            } else {
+                Some((rest.strip_suffix('.')?, figure))
+            }
+        });
+        let Some((before, figure)) = found else { return Err(unknown_figure(text, name)) };
+        let kind_of = |word: &str| IoKind::ALL.into_iter().find(|kind| kind.name() == word);
+        let (section, kind) = match before.rsplit_once('.') {
+            Some((section, word)) if kind_of(word).is_some() => (section, kind_of(word)),
+            _ if kind_of(before).is_some() => ("", kind_of(before)),
+            _ => (before, None),
+        };
+        let section = (!section.is_empty()).then(|| section.to_owned());
+        Ok(Term { section, kind, figure, weight })
+    }
+}
+
+fn unknown_figure(text: &str, name: &str) -> anyhow::Error {
+    let names = FIGURES.map(|(name, _)| name);
+    let last = name.rsplit('.').next().unwrap_or(name);
+    match closest_name(last, names.iter().copied()) {
+        Some(near) => anyhow!("`{text}` ends in no known figure (did you mean `{near}`?)"),
+        None => anyhow!(
+            "`{text}` ends in no known figure (write SECTION.FIGURE, for example small.p99; the \
+             figures are {})",
+            names.join(", ")
+        ),
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Term { section, kind, figure, weight } = self;
+        let parts = [section.as_deref(), kind.map(IoKind::name), Some(figure.name())];
+        formatter.write_str(&parts.into_iter().flatten().collect::<Vec<&str>>().join("."))?;
+        if *weight == 1.0 { Ok(()) } else { write!(formatter, ":{weight}") }
+    }
+}
+
+impl Figure {
+    /// Its name in a goal.
+    pub fn name(self) -> &'static str {
+        let found = FIGURES.iter().find(|(_, figure)| *figure == self);
+        found.expect("every figure has a name").0
+    }
+
+    /// The figure of a section as a score, the higher the better: a rate, or one over a latency in
+    /// seconds. Zero if no request succeeded. `kind` is none for reads, writes and trims together.
+    pub(super) fn score(self, section: &SectionSummary, kind: Option<IoKind>) -> f64 {
+        let one;
+        let kinds: &[IoKind] = match kind {
+            None => &IoKind::SCORED,
+            Some(kind) => {
+                one = [kind];
+                &one
+            }
+        };
+        let counted = || kinds.iter().map(|&kind| section.figures(kind)).filter(|it| it.ios > 0);
+        match self {
+            Figure::Iops => counted().map(|figures| figures.iops).sum(),
+            Figure::Mib => counted().map(|figures| figures.mib_per_s).sum(),
+            _ => {
+                let mut merged = Histogram::default();
+                counted().for_each(|figures| merged.merge(&figures.latency));
+                if merged.count() == 0 {
+                    return 0.0;
+                }
+                1e9 / self.latency_ns(&Percentiles::from(&merged)).max(1) as f64
+            }
+        }
+    }
+
+    fn latency_ns(self, percentiles: &Percentiles) -> u64 {
+        match self {
+            Figure::Iops | Figure::Mib => unreachable!("rates are no latencies"),
+            Figure::Mean => percentiles.mean_ns,
+            Figure::P50 => percentiles.p50_ns,
+            Figure::P90 => percentiles.p90_ns,
+            Figure::P95 => percentiles.p95_ns,
+            Figure::P99 => percentiles.p99_ns,
+            Figure::P999 => percentiles.p99_9_ns,
+            Figure::P9999 => percentiles.p99_99_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn term(section: &str, kind: Option<IoKind>, figure: Figure, weight: f64) -> Term {
+        let section = (!section.is_empty()).then(|| section.to_owned());
+        Term { section, kind, figure, weight }
+    }
+
+    #[test]
+    fn terms_have_a_section_a_kind_a_figure_and_a_weight() {
+        let goal = Goal::parse("small.p99:2, large.mib,log.fsync.p99.9,v1.2.iops:0.5,p50").unwrap();
+        let expected = [
+            term("small", None, Figure::P99, 2.0),
+            term("large", None, Figure::Mib, 1.0),
+            term("log", Some(IoKind::Fsync), Figure::P999, 1.0),
+            term("v1.2", None, Figure::Iops, 0.5),
+            term("", None, Figure::P50, 1.0),
+        ];
+        assert_eq!(goal.terms, expected);
+        let shown = "small.p99:2,large.mib,log.fsync.p99.9,v1.2.iops:0.5,p50";
+        assert_eq!(goal.to_string(), shown);
+        assert_eq!(Goal::parse(shown).unwrap(), goal);
+        assert_eq!(
+            Goal::parse("write.p99").unwrap().terms,
+            [term("", Some(IoKind::Write), Figure::P99, 1.0)]
+        );
+    }
+
+    #[test]
+    fn what_is_mistyped_is_answered_with_the_nearest() {
+        let message = |text: &str| Goal::parse(text).unwrap_err().to_string();
+        assert!(message("small.p9").contains("did you mean `p90`?"), "{}", message("small.p9"));
+        assert!(message("small").contains("the figures are iops, mib"), "{}", message("small"));
+        assert!(message("small.p99:x").contains("not a positive number"));
+        assert!(message("small.p99:0").contains("not a positive number"));
+        assert!(message("").contains("SECTION.FIGURE"));
+    }
+
+    #[test]
+    fn sections_are_checked_against_the_jobs() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let jobs = [("two".to_owned(), names(&["small", "large"]))];
+        let checked = |text: &str| Goal::parse(text).unwrap().check(&jobs);
+        assert!(checked("small.p99,large.mib").is_ok() && checked("p99").is_ok());
+        let error = checked("smal.p99").unwrap_err().to_string();
+        assert!(error.contains("did you mean `small`?"), "{error}");
+        let more = [jobs[0].clone(), ("one".to_owned(), names(&["reader"]))];
+        let error = Goal::parse("small.p99").unwrap().check(&more).unwrap_err().to_string();
+        assert!(error.contains("job `one`") && error.contains("reader"), "{error}");
+        assert!(Goal::default().check(&more).is_ok());
+    }
+}

@@ -1,0 +1,259 @@
+//! Scores: one number for what a policy achieved under a job in one repeat, the higher the better.
+//!
+//! The default score of a job is the geometric mean over its sections of
+//!
+//! - throughput: requests per second of the section's measured window, or
+//! - one over the mean latency, for a section whose requests come at a rate of their own: there any
+//!   policy that keeps up has the same throughput.
+//!
+//! A geometric mean weighs sections alike, whatever their units and their speed; a sum would be
+//! that of the section with the smallest requests. Requests are counted, not bytes: the sizes of a
+//! section are drawn by the job, so that both orders are the same. Reads, writes and trims of a
+//! section count together. Their proportion is the job's, so that no policy gains by leaving one
+//! kind waiting; flushes are waited for by the writes between them, which shows in the throughput.
+//!
+//! Background sections do not count, unless all are. Nor does a section in which no policy
+//! completed a single request: it does not tell policies apart. A policy that completed nothing in
+//! a section where another one did has a score of zero.
+//!
+//! A [`Goal`] replaces the default score.
+
+use super::goal::{Figure, Goal};
+use super::statistics::Scored;
+use super::summary::{CellSummary, IoKind, SectionSummary};
+use super::{Group, Yardstick};
+
+/// How the cells of one job are scored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scoring {
+    factors: Vec<Factor>,
+}
+
+/// One factor of a weighted geometric mean.
+#[derive(Clone, Debug, PartialEq)]
+struct Factor {
+    section: String,
+    kind: Option<IoKind>,
+    figure: Figure,
+    weight: f64,
+}
+
+impl Scoring {
+    /// The scoring of a job by `goal`, from all its cells.
+    ///
+    /// # Panics
+    /// If there is no cell.
+    pub fn new<'a>(goal: &Goal, cells: impl Iterator<Item = &'a CellSummary> + Clone) -> Scoring {
+        let first = cells.clone().next().expect("a job has a cell");
+        let is_alive = |section: &&SectionSummary| {
+            let mut of_cells = cells.clone().filter_map(|cell| cell.section(&section.name));
+            of_cells.any(|it| completed(it) > 0)
+        };
+        let alive = || first.sections.iter().filter(is_alive);
+        let foreground = || alive().filter(|section| !section.is_background);
+        let judged: Vec<&SectionSummary> = match foreground().next() {
+            Some(_) => foreground().collect(),
+            None => alive().collect(),
+        };
+        let factors = if goal.is_default() {
+            judged.iter().map(|section| Factor::throughput(section)).collect()
+        } else {
+            of_goal(goal, &judged, &alive().collect::<Vec<_>>())
+        };
+        Scoring { factors }
+    }
+
+    /// The score of a cell; zero if nothing was completed that counts.
+    pub fn score(&self, cell: &CellSummary) -> f64 {
+        let value = |factor: &Factor| {
+            let section = cell.section(&factor.section);
+            section.map_or(0.0, |section| factor.figure.score(section, factor.kind))
+        };
+        match &self.factors[..] {
+            [] => 0.0,
+            // Not by way of its logarithm, which would round it.
+            [factor] => value(factor),
+            factors => {
+                let weights: f64 = factors.iter().map(|factor| factor.weight).sum();
+                let sum: f64 =
+                    factors.iter().map(|factor| factor.weight * value(factor).ln()).sum();
+                // The logarithm of zero is minus infinity: the score is zero, whatever the others.
+                (sum / weights).exp()
+            }
+        }
+    }
+
+    /// True if the section takes part in the score.
+    pub fn counts(&self, section: &str) -> bool {
+        self.factors.iter().any(|factor| factor.section == section)
+    }
+
+    /// What the score is.
+    pub fn yardstick(&self) -> Yardstick {
+        match &self.factors[..] {
+            [Factor { kind: None, figure: Figure::Iops, .. }] => Yardstick::Iops,
+            [Factor { kind: None, figure: Figure::Mean, .. }] => Yardstick::MeanLatency,
+            _ => Yardstick::Score,
+        }
+    }
+
+    pub(super) fn scores(&self, group: &Group<'_>) -> Vec<Scored> {
+        let scored = |cell: &CellSummary| Scored { seed: cell.seed, score: self.score(cell) };
+        group.cells.iter().map(scored).collect()
+    }
+}
+
+impl Factor {
+    fn throughput(section: &SectionSummary) -> Factor {
+        let figure = if section.has_rate { Figure::Mean } else { Figure::Iops };
+        Factor { section: section.name.clone(), kind: None, figure, weight: 1.0 }
+    }
+}
+
+/// Requests that succeeded, of the kinds that count.
+fn completed(section: &SectionSummary) -> u64 {
+    IoKind::SCORED.iter().map(|&kind| section.figures(kind).ios).sum()
+}
+
+/// A term without a section is one of every section that is judged; the weight is for each.
+fn of_goal(goal: &Goal, judged: &[&SectionSummary], alive: &[&SectionSummary]) -> Vec<Factor> {
+    let factors = goal.terms.iter().flat_map(|term| {
+        let sections: Vec<&&SectionSummary> = match &term.section {
+            None => judged.iter().collect(),
+            Some(name) => alive.iter().filter(|section| section.name == *name).collect(),
+        };
+        sections.into_iter().map(|section| Factor {
+            section: section.name.clone(),
+            kind: term.kind,
+            figure: term.figure,
+            weight: term.weight,
+        })
+    });
+    factors.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::record::Percentiles;
+    use crate::experiment::study::Figures;
+    use mirrorball_core::histogram::Histogram;
+    use mirrorball_core::units::Nanos;
+
+    fn figures(iops: f64, latency_us: u64) -> Figures {
+        let mut latency = Histogram::default();
+        let ios = (10.0 * iops) as u64;
+        (0..ios).for_each(|_| latency.record(Nanos::from_micros(latency_us)));
+        let percentiles = Percentiles::from(&latency);
+        Figures { ios, errors: 0, iops, mib_per_s: iops / 256.0, percentiles, latency }
+    }
+
+    fn section(name: &str, read: Figures) -> SectionSummary {
+        SectionSummary { name: name.to_owned(), read, ..SectionSummary::default() }
+    }
+
+    fn cell(sections: Vec<SectionSummary>) -> CellSummary {
+        CellSummary {
+            array: String::new(),
+            job: String::new(),
+            policy: String::new(),
+            seed: 1,
+            score: 0.0,
+            sections,
+            shares: Vec::new(),
+            extra_reads: 0,
+            cancelled_reads: 0,
+            choices: None,
+            member_reads: 0,
+        }
+    }
+
+    fn near(left: f64, right: f64) -> bool {
+        (left - right).abs() < 1e-9 * right.abs()
+    }
+
+    /// 900 small and 4 large requests per second, or 400 and 16: sums are 904 and 416, geometric
+    /// means 60 and 80.
+    #[test]
+    fn sections_weigh_alike_whatever_their_speed() {
+        let two = |small, large| {
+            cell(vec![section("small", figures(small, 100)), section("large", figures(large, 9))])
+        };
+        let (starving, fair) = (two(900.0, 4.0), two(400.0, 16.0));
+        let scoring = Scoring::new(&Goal::default(), [&starving, &fair].into_iter());
+        assert_eq!(scoring.yardstick(), Yardstick::Score);
+        assert!(near(scoring.score(&starving), 60.0) && near(scoring.score(&fair), 80.0));
+    }
+
+    #[test]
+    fn a_section_with_a_rate_counts_by_its_mean_latency() {
+        let mut paced = cell(vec![section("paced", figures(100.0, 400))]);
+        paced.sections[0].has_rate = true;
+        let scoring = Scoring::new(&Goal::default(), [&paced].into_iter());
+        assert_eq!(scoring.yardstick(), Yardstick::MeanLatency);
+        assert!(near(scoring.score(&paced), 2_500.0));
+        paced.sections.push(section("free", figures(100.0, 400)));
+        let scoring = Scoring::new(&Goal::default(), [&paced].into_iter());
+        assert!(near(scoring.score(&paced), 500.0), "the root of 2500 times 100");
+    }
+
+    #[test]
+    fn reads_writes_and_trims_of_a_section_count_together() {
+        let mut mixed = section("mixed", figures(70.0, 10));
+        mixed.write = figures(30.0, 10);
+        mixed.trim = figures(5.0, 10);
+        mixed.fsync = figures(1_000.0, 10);
+        let cell = cell(vec![mixed]);
+        let scoring = Scoring::new(&Goal::default(), [&cell].into_iter());
+        assert_eq!((scoring.yardstick(), scoring.score(&cell)), (Yardstick::Iops, 105.0));
+    }
+
+    /// The first policy starves a section that the second one serves; a third section fails under
+    /// both, and a fourth is background load.
+    #[test]
+    fn nothing_completed_is_a_score_of_zero_unless_no_policy_completed_anything() {
+        let of = |starved: f64| {
+            let mut load = section("load", figures(500.0, 10));
+            load.is_background = true;
+            let mut failing = section("failing", Figures::default());
+            failing.read.errors = 9;
+            let starved = section("starved", figures(starved, 10));
+            cell(vec![section("a", figures(400.0, 10)), starved, failing, load])
+        };
+        let (starving, fair) = (of(0.0), of(100.0));
+        let scoring = Scoring::new(&Goal::default(), [&starving, &fair].into_iter());
+        assert_eq!(scoring.score(&starving), 0.0);
+        assert!(near(scoring.score(&fair), 200.0));
+        assert!(scoring.counts("starved") && !scoring.counts("failing") && !scoring.counts("load"));
+        let alone = Scoring::new(&Goal::default(), [&starving].into_iter());
+        assert_eq!(alone.score(&starving), 400.0);
+    }
+
+    #[test]
+    fn where_all_sections_are_background_all_count() {
+        let mut load = cell(vec![section("load", figures(500.0, 10))]);
+        load.sections[0].is_background = true;
+        let scoring = Scoring::new(&Goal::default(), [&load].into_iter());
+        assert_eq!(scoring.score(&load), 500.0);
+        let nothing = cell(vec![section("idle", Figures::default())]);
+        let scoring = Scoring::new(&Goal::default(), [&nothing].into_iter());
+        assert_eq!(scoring.score(&nothing), 0.0);
+    }
+
+    /// p99 of 500 us twice and 16 IOPS once: the third root of 2000 * 2000 * 16.
+    #[test]
+    fn a_goal_weighs_its_terms() {
+        let cell =
+            cell(vec![section("small", figures(400.0, 500)), section("large", figures(16.0, 9))]);
+        let goal = Goal::parse("small.p99:2,large.iops").unwrap();
+        let scoring = Scoring::new(&goal, [&cell].into_iter());
+        let p99_ns = cell.sections[0].read.percentiles.p99_ns as f64;
+        let expected = ((1e9 / p99_ns).powi(2) * 16.0).cbrt();
+        assert!(near(scoring.score(&cell), expected));
+        assert!((p99_ns / 5e5 - 1.0).abs() < 0.02);
+        let one = Scoring::new(&Goal::parse("small.read.mib").unwrap(), [&cell].into_iter());
+        assert_eq!((one.score(&cell), one.yardstick()), (400.0 / 256.0, Yardstick::Score));
+        let absent = Scoring::new(&Goal::parse("small.fsync.p99").unwrap(), [&cell].into_iter());
+        assert_eq!(absent.score(&cell), 0.0, "it made no such request");
+    }
+}

@@ -1,0 +1,194 @@
+//! The verdict in words: one or two sentences for the end of a table.
+
+use super::{Gain, Preference, Varying, Verdict};
+use crate::experiment::study::matrix::{Matrix, Scores};
+use crate::experiment::study::{Criteria, JobStudy, Spread};
+
+/// Policies of a list that are named; more are counted.
+const NAMED_MAX: usize = 4;
+/// Undecided policies whose spread is stated.
+const VARYING_MAX: usize = 2;
+
+pub(super) fn sentence(
+    verdict: &Verdict,
+    jobs: &[JobStudy],
+    matrix: &Matrix,
+    scores: &Scores,
+    criteria: &Criteria,
+) -> String {
+    let policies = jobs[0].rows.iter().filter(|row| !row.is_oracle()).count();
+    let dead = jobs.iter().filter(|job| job.best.is_none()).map(|job| job.job.as_str());
+    let dead: Vec<&str> = dead.collect();
+    if !dead.is_empty() {
+        return format!(
+            "No request of {} succeeded under any policy, so no policy can be recommended.",
+            listed(&dead)
+        );
+    }
+    let Some(policy) = &verdict.policy else {
+        return "No policy had a choice: every read had a single mirror that could serve it, so \
+                no policy can be recommended."
+            .to_owned();
+    };
+    if policies == 1 {
+        return format!("Only `{policy}` was run; name more policies to compare it with.");
+    }
+    let achieved = achieved(verdict, policy, matrix, criteria);
+    let repeats = scores.iter().flatten().map(Vec::len).max().unwrap_or(0);
+    let ranked_by = ranked_by(jobs, criteria);
+    if repeats < 2 {
+        return format!(
+            "`{policy}` is ahead in a single repeat, which proves nothing: {achieved}{ranked_by}. \
+             Run more repeats, for example with --repeats 5."
+        );
+    }
+    let mut sentence = format!("Use `{policy}`: {}{achieved}", reason(verdict, matrix));
+    sentence += &worst(policy, matrix);
+    if let Some(spread) = verdict.spread.filter(Spread::is_unsteady) {
+        sentence += &format!("; it depends on the seed: {}", spread.in_words());
+    }
+    if !verdict.ties.is_empty() {
+        let ties: Vec<&str> = verdict.ties.iter().map(String::as_str).collect();
+        let verb = if ties.len() == 1 { "ties" } else { "tie" };
+        sentence += &format!("; {} {verb} with it in {repeats} repeats", quoted(&ties));
+    }
+    sentence += &undecided(&verdict.undecided, repeats);
+    sentence + &ranked_by + "."
+}
+
+/// Why the named policy is not the one with the highest mean.
+fn reason(verdict: &Verdict, matrix: &Matrix) -> String {
+    let leader = &matrix.rows[0].policy;
+    match verdict.preferred {
+        None => String::new(),
+        Some(Preference::Steadier) => {
+            format!("`{leader}` has a higher mean, but depends on the seed; ")
+        }
+        Some(Preference::ShorterTail) => {
+            format!("it ties with `{leader}` and has lower 99th percentiles; ")
+        }
+        Some(Preference::Simpler) => format!("it ties with `{leader}` and is simpler; "),
+    }
+}
+
+fn achieved(verdict: &Verdict, policy: &str, matrix: &Matrix, criteria: &Criteria) -> String {
+    let over = over_jobs(&matrix.jobs);
+    let row = matrix.rows.iter().find(|row| row.policy == policy);
+    let percent = row.expect("the policy to use has its row").geometric_mean;
+    match (&verdict.gain, &criteria.baseline) {
+        (Some(gain), _) => {
+            let words = gain.in_words(&over, &matrix.jobs, criteria);
+            let is_unsure = verdict.ties.contains(&gain.over)
+                || verdict.undecided.iter().any(|other| other.policy == gain.over);
+            if is_unsure { words + " on average, which is not certain" } else { words }
+        }
+        (None, Some(baseline)) if baseline == policy => {
+            format!("{over} no policy compared here beats it")
+        }
+        (None, Some(baseline)) => {
+            format!("{over} it reaches {percent:.0} % of the best (`{baseline}` was not run)")
+        }
+        (None, None) => format!("{over} it reaches {percent:.0} % of the best"),
+    }
+}
+
+fn worst(policy: &str, matrix: &Matrix) -> String {
+    let row = matrix.rows.iter().find(|row| row.policy == policy);
+    let row = row.expect("the policy to use has its row");
+    match (matrix.jobs.len(), row.worst_percent) {
+        (1, _) => String::new(),
+        (_, percent) if percent >= 100.0 => "; it is the best under each of them".to_owned(),
+        (_, percent) => format!("; its least is {percent:.0} % of the best ({})", row.worst_job),
+    }
+}
+
+fn undecided(varying: &[Varying], repeats: usize) -> String {
+    let mut unsteady: Vec<&Varying> = varying.iter().collect();
+    let range = |one: &Varying| one.spread.map_or(0.0, |spread| spread.high - spread.low);
+    unsteady.sort_by(|left, right| range(right).total_cmp(&range(left)));
+    let words = |one: &&Varying| match one.spread {
+        Some(spread) => format!("`{}` ({})", one.policy, spread.in_words()),
+        None => format!("`{}`", one.policy),
+    };
+    let shown: Vec<String> = unsteady.iter().take(VARYING_MAX).map(words).collect();
+    let more = varying.len().saturating_sub(VARYING_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    if shown.is_empty() {
+        return String::new();
+    }
+    format!("; {repeats} repeats do not decide about {}{more}", shown.join(", "))
+}
+
+/// The goal, where it is not the throughput of a single section.
+fn ranked_by(jobs: &[JobStudy], criteria: &Criteria) -> String {
+    let counting = |job: &JobStudy| job.sections.iter().filter(|section| section.counts).count();
+    if criteria.goal.is_default() && jobs.iter().all(|job| counting(job) == 1) {
+        return String::new();
+    }
+    format!("; ranked by {}", criteria.goal)
+}
+
+impl Gain {
+    fn in_words(&self, over: &str, jobs: &[String], criteria: &Criteria) -> String {
+        let Gain { over: other, geometric_mean, factors } = self;
+        let known = || {
+            let pairs = jobs.iter().zip(factors);
+            pairs.filter_map(|(job, factor)| Some((job, (*factor)?)))
+        };
+        let Some(mean) = geometric_mean else {
+            return format!("`{other}` completed nothing at all");
+        };
+        let what = if criteria.goal.is_default() { "fast" } else { "good" };
+        let mut words = format!("{over} it is {} times as {what} as `{other}`", times(*mean));
+        let least = known().min_by(|left, right| left.1.total_cmp(&right.1));
+        let most = known().max_by(|left, right| left.1.total_cmp(&right.1));
+        if let (Some((least_job, least)), Some((most_job, most))) = (least, most)
+            && least_job != most_job
+        {
+            let (least, most) = (times(least), times(most));
+            words +=
+                &format!(" (geometric mean; from {least} on {least_job} to {most} on {most_job})");
+        }
+        let starved: Vec<&str> = jobs
+            .iter()
+            .zip(factors)
+            .filter(|(_, factor)| factor.is_none())
+            .map(|(job, _)| job.as_str())
+            .collect();
+        if !starved.is_empty() {
+            words += &format!(", and on {} `{other}` completed nothing", starved.join(", "));
+        }
+        words
+    }
+}
+
+fn over_jobs(jobs: &[String]) -> String {
+    match jobs {
+        [only] => format!("on {only}"),
+        _ => format!("over the {} jobs", jobs.len()),
+    }
+}
+
+fn times(factor: f64) -> String {
+    if factor < 9.995 { format!("{factor:.2}") } else { format!("{factor:.0}") }
+}
+
+fn quoted(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    listed(&names.iter().map(String::as_str).collect::<Vec<&str>>())
+}
+
+/// `a`, `a and b`, `a, b and c`, `a, b, c, d and 3 others`.
+fn listed(names: &[&str]) -> String {
+    // A single name takes no more room than its count.
+    let shown = if names.len() == NAMED_MAX + 1 { names.len() } else { NAMED_MAX };
+    match names {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        _ if names.len() <= shown => {
+            let (last, first) = names.split_last().expect("there are several");
+            format!("{} and {last}", first.join(", "))
+        }
+        _ => format!("{} and {} others", names[..shown].join(", "), names.len() - shown),
+    }
+}
