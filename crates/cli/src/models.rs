@@ -7,10 +7,9 @@ use crate::ending::{Ending, Failure};
 use crate::screen;
 use clap::ValueEnum;
 use mirrorball_core::units::{GIB, Nanos, TIB};
-use mirrorball_disk::characterise::{
-    Demerit, FigureCheck, ModelWorkload, compare, demerit, observe,
-};
+use mirrorball_disk::characterise::{Demerit, FigureCheck, compare, demerit, observe};
 use mirrorball_disk::profile::ModelProfile;
+use mirrorball_disk::workload::ModelWorkload;
 use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow, Style, draw};
 use serde_json::{Value, json};
 

@@ -15,8 +15,8 @@
 //!
 //! Non-goals: position, caches, chance.
 
-use crate::model::{Completion, DiskIo, Model};
-use crate::profile::{ModelParameters, quantity};
+use crate::model::{Completion, DiskIo, Model, ModelParameters};
+use crate::quantity;
 use crate::time_queue::TimeQueue;
 use mirrorball_core::io::Op;
 use mirrorball_core::units::Nanos;

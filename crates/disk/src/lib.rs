@@ -1,16 +1,24 @@
 //! Models of disks and links: when an I/O finishes, and nothing else.
 //!
-//! Everything here is pure: a model takes the time as an argument and holds no data, so the same
-//! model runs on a virtual clock and in real time.
+//! A model takes the time as an argument and holds no data, so the same model runs on a virtual
+//! clock and in real time.
+//!
+//! The modules, each built on those before it: [`model`] (the traits), then the models ([`delay`],
+//! [`hdd`], [`ssd`]), [`link`] and [`fault`]; [`model_array`], which drives the models of an array;
+//! [`workload`] and [`figure`], which measure a model; [`profile`], the registry of models;
+//! [`characterise`], which compares models with published figures; and [`array_file`].
 
 pub mod array_file;
 pub mod characterise;
 pub mod delay;
 pub mod fault;
+pub mod figure;
 pub mod hdd;
 pub mod link;
 pub mod model;
 pub mod model_array;
 pub mod profile;
+mod quantity;
 pub mod ssd;
 mod time_queue;
+pub mod workload;

@@ -7,6 +7,7 @@
 
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::units::Nanos;
+use std::fmt;
 
 /// One I/O to one disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,6 +77,25 @@ pub trait Model: Send {
     /// [`Nanos::MAX`] if the disk is dead or dies first: so soon an end is worth nothing. Only the
     /// oracle asks; it sees the model's future draws of chance.
     fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos;
+}
+
+/// The parameters of one kind of model: plain data that builds it.
+pub trait ModelParameters: fmt::Debug + Send + Sync {
+    /// Whether a disk of `capacity_bytes` can be built from these.
+    ///
+    /// # Errors
+    /// What is wrong, naming the parameter between backticks.
+    fn check(&self, capacity_bytes: u64) -> Result<(), String>;
+
+    /// How many commands the disk accepts at once, as it tells the kernel; the rest wait in the
+    /// host.
+    fn queue_depth(&self) -> u32;
+
+    /// Builds the model. Equal seeds build equal models.
+    ///
+    /// # Panics
+    /// If [`ModelParameters::check`] would refuse.
+    fn build(&self, capacity_bytes: u64, seed: u64) -> Box<dyn Model>;
 }
 
 /// Answers [`Model::completion_if_submitted`] by running a copy of the model to the end of `io`.

@@ -107,7 +107,8 @@ const TOP: &[(&str, &str)] = &[
     ("host = { overhead = 15 }", "1: `overhead`: missing unit: write 15s, 15m, 15ms or 15us"),
     (
         r#"host = { overhead = { jitter = "10%" } }"#,
-        "1: `overhead` has no `mean` (for example overhead = { mean = \"15us\", jitter = \"20%\" })",
+        "1: `overhead` has no `mean` (for example overhead = { mean = \"15us\", jitter = \"20%\" \
+         })",
     ),
     (
         r#"host = { overhead = { mean = "15us", jitter = "101%" } }"#,

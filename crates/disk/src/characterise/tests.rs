@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::delay::DelayParameters;
-use crate::profile::ModelParameters;
+use crate::figure::Statistic;
+use crate::model::{Model, ModelParameters};
+use mirrorball_core::units::{MIB, Nanos};
 
 fn delay(servers: u32, bandwidth: Option<u64>) -> Box<dyn Model> {
     let service = Nanos::from_millis(2);

@@ -30,8 +30,8 @@ mod write_cache;
 
 pub use parameters::{HddParameters, SeekPoint};
 
-use crate::model::{Completion, DiskIo, Model, foresee};
-use crate::profile::ModelParameters;
+use crate::model::{Completion, DiskIo, Model, ModelParameters, foresee};
+use geometry::Geometry;
 use mechanism::{AccessCandidate, AccessTarget, Head, HeadAccess, Mechanics};
 use mirrorball_core::io::Op;
 use mirrorball_core::rng::Rng;
@@ -311,6 +311,29 @@ impl Hdd {
         self.candidates.swap_remove(index);
         self.occupied -= 1;
         true
+    }
+}
+
+impl ModelParameters for HddParameters {
+    fn check(&self, capacity_bytes: u64) -> Result<(), String> {
+        if let Some((_, message)) = self.conditions().iter().find(|(holds, _)| !holds) {
+            return Err((*message).to_owned());
+        }
+        if Geometry::tracks_needed(self, capacity_bytes) > u64::from(u32::MAX) {
+            return Err("`capacity` needs more tracks than the model can count".to_owned());
+        }
+        match capacity_bytes {
+            0..1_048_576 => Err("`capacity` must be at least 1MiB".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn queue_depth(&self) -> u32 {
+        self.queue_depth as u32
+    }
+
+    fn build(&self, capacity_bytes: u64, seed: u64) -> Box<dyn Model> {
+        Box::new(Hdd::new(self, capacity_bytes, seed))
     }
 }
 

@@ -1,9 +1,6 @@
 //! What a hard disk is made of, in the words and units of a data sheet.
 
-use super::Hdd;
-use super::geometry::Geometry;
-use crate::model::Model;
-use crate::profile::{ModelParameters, quantity};
+use crate::quantity;
 use mirrorball_core::units::Nanos;
 use serde::Deserialize;
 
@@ -112,7 +109,7 @@ impl HddParameters {
     }
 
     /// The conditions under which a disk can be built, each with what to say when it fails.
-    fn conditions(&self) -> [(bool, &'static str); 20] {
+    pub(super) fn conditions(&self) -> [(bool, &'static str); 20] {
         let points = &self.seek_points;
         let rising = points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1);
         let whole = points.last().is_none_or(|last| last.0 == 1.0);
@@ -166,29 +163,6 @@ impl HddParameters {
                 "`write_window` is 0, so the write cache would never empty",
             ),
         ]
-    }
-}
-
-impl ModelParameters for HddParameters {
-    fn check(&self, capacity_bytes: u64) -> Result<(), String> {
-        if let Some((_, message)) = self.conditions().iter().find(|(holds, _)| !holds) {
-            return Err((*message).to_owned());
-        }
-        if Geometry::tracks_needed(self, capacity_bytes) > u64::from(u32::MAX) {
-            return Err("`capacity` needs more tracks than the model can count".to_owned());
-        }
-        match capacity_bytes {
-            0..1_048_576 => Err("`capacity` must be at least 1MiB".to_owned()),
-            _ => Ok(()),
-        }
-    }
-
-    fn queue_depth(&self) -> u32 {
-        self.queue_depth as u32
-    }
-
-    fn build(&self, capacity_bytes: u64, seed: u64) -> Box<dyn Model> {
-        Box::new(Hdd::new(self, capacity_bytes, seed))
     }
 }
 

@@ -278,7 +278,8 @@ proptest! {
                     prop_assert!(!model_array.cancel(now, member, tag), "gone is gone");
                 }
             }
-            let events: Vec<Nanos> = model_array.members.iter().map(ModelSlot::next_event).collect();
+            let slots = model_array.members.iter();
+            let events: Vec<Nanos> = slots.map(ModelSlot::next_event).collect();
             let first = find_earliest(&events);
             prop_assert_eq!(&model_array.events, &events);
             prop_assert_eq!(model_array.earliest.at, first.at);

@@ -91,7 +91,7 @@ const MISTAKES: [(&str, &str, usize, &str); 17] = [
     ("\"10GB\"", "\"10G", 5, ""),
     ("qd1/iops", "qd1/iop", 30, "there is no statistic `iop`\n  help: did you mean `iops`?"),
     ("randread-qd1/iops", "randred-qd1/iops", 30, "did you mean `randread-qd1`?"),
-    ("\"IOPS\"", "\"ms\"", 30, "`randread-qd1/iops` is not counted in ms"),
+    ("\"IOPS\"", "\"ms\"", 30, "`randread-qd1/iops` is not measured in ms"),
     ("[0.5, 14.0]", "[0.5, 44.0]", 36, "latencies not falling"),
 ];
 
@@ -143,7 +143,7 @@ fn overrides_change_the_parameters_and_drop_what_was_expected() {
     assert!(profile.expectations.is_empty());
     let slower = crate::characterise::observe(
         &profile,
-        crate::characterise::ModelWorkload::named("randread-qd1").unwrap(),
+        crate::workload::ModelWorkload::named("randread-qd1").unwrap(),
         1,
     );
     // 15 ms of seek, 7.14 ms half a revolution at 4200 rpm, 0.3 ms overhead and transfer.

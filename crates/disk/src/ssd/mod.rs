@@ -32,7 +32,7 @@ mod writes;
 
 pub use parameters::SsdParameters;
 
-use crate::model::{ByteRange, Completion, DiskIo, Model, foresee};
+use crate::model::{ByteRange, Completion, DiskIo, Model, ModelParameters, foresee};
 use flash::FlashArray;
 use mirrorball_core::io::Op;
 use mirrorball_core::rng::Rng;
@@ -205,6 +205,24 @@ impl Ssd {
             Op::Flush => return None,
         };
         Some(end + latency_ns)
+    }
+}
+
+impl ModelParameters for SsdParameters {
+    /// The timing does not depend on the capacity.
+    fn check(&self, _capacity_bytes: u64) -> Result<(), String> {
+        match self.fault() {
+            Some(rule) => Err(rule.to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    fn queue_depth(&self) -> u32 {
+        self.queue_depth
+    }
+
+    fn build(&self, _capacity_bytes: u64, seed: u64) -> Box<dyn Model> {
+        Box::new(Ssd::new(self, seed))
     }
 }
 

@@ -4,14 +4,11 @@
 //! values make no disk. The model itself works with integers derived from these once, so nothing
 //! here is fast.
 
-use super::Ssd;
-use crate::model::Model;
-use crate::profile::ModelParameters;
-use crate::profile::quantity::{bytes, duration, rate};
+use crate::quantity::{bytes, duration, rate};
 use mirrorball_core::units::Nanos;
 use serde::{Deserialize, Deserializer};
 
-/// The parameters of an [`Ssd`].
+/// The parameters of a solid-state disk: the `[parameters]` of a profile of kind `ssd`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SsdParameters {
@@ -124,24 +121,6 @@ impl SsdParameters {
             (self.queue_depth > 0, "`queue_depth` must be at least 1"),
         ];
         rules.into_iter().find(|(holds, _)| !holds).map(|(_, rule)| rule)
-    }
-}
-
-impl ModelParameters for SsdParameters {
-    /// The timing does not depend on the capacity.
-    fn check(&self, _capacity_bytes: u64) -> Result<(), String> {
-        match self.fault() {
-            Some(rule) => Err(rule.to_owned()),
-            None => Ok(()),
-        }
-    }
-
-    fn queue_depth(&self) -> u32 {
-        self.queue_depth
-    }
-
-    fn build(&self, _capacity_bytes: u64, seed: u64) -> Box<dyn Model> {
-        Box::new(Ssd::new(self, seed))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Readers for the quantities in a model profile: `"1.4ms"`, `"205MB/s"`, `"2TB"`.
 //!
-//! They stand beside a field as `#[serde(deserialize_with = "quantity::duration")]`. A size may
-//! also be a bare integer of bytes; a duration or a rate without its unit is refused.
+//! A field uses them as `#[serde(deserialize_with = "quantity::duration")]`. A size may also be a
+//! bare integer, in bytes. A duration or a rate without a unit is an error.
 
 use mirrorball_core::units::{Nanos, parse_bytes, parse_duration, parse_rate};
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
@@ -11,7 +11,7 @@ use std::fmt;
 ///
 /// # Errors
 /// If the value is not a string that [`parse_duration`] takes.
-pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
     deserializer.deserialize_str(Quantity {
         expected: "a duration such as \"1.4ms\"",
         parse: |text| parse_duration(text).map_err(|error| error.to_string()),
@@ -22,7 +22,7 @@ pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::
 ///
 /// # Errors
 /// If the value is not a string that [`parse_rate`] takes.
-pub fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+pub(crate) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     deserializer.deserialize_str(Quantity {
         expected: "a rate such as \"205MB/s\"",
         parse: |text| parse_rate(text).map_err(|error| error.to_string()),
@@ -33,7 +33,7 @@ pub fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error>
 ///
 /// # Errors
 /// If the value is neither a non-negative integer nor a string that [`parse_bytes`] takes.
-pub fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+pub(crate) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     deserializer.deserialize_any(Size(Quantity {
         expected: "a size such as \"256MiB\", \"2TB\" or 4096",
         parse: |text| parse_bytes(text).map_err(|error| error.to_string()),
