@@ -1,21 +1,19 @@
-//! What a loop asks of the kernel: operations go in, ends of operations come out.
+//! The driver: asynchronous operations on files and sockets, and the clock.
 //!
-//! One thread owns a driver. It starts operations on sockets and files, and waits for whatever ends
-//! first, or for a moment in time. Two backends do the work, chosen when the driver is made:
+//! One thread owns a driver. It starts operations, and waits for the first to end or for a timeout.
+//! A driver has one of three backends:
 //!
-//! - **io_uring** (`ring.rs`): operations of a turn go to the kernel with the one system call that
-//!   also waits for the next ends; sockets and files alike.
-//! - **threads** (`pool.rs`): `preadv` and `pwritev` on a few threads, `poll` for the sockets. For
-//!   kernels without io_uring and for containers that forbid it; slower, and nothing else differs.
+//! - **io_uring** (`ring.rs`): one system call submits the operations of a turn and waits.
+//! - **threads** (`pool.rs`): `preadv` and `pwritev` in a few threads, `poll` for the sockets. For
+//!   kernels without io_uring and containers that forbid it; slower, and otherwise the same.
+//! - **simulated** ([`sim`]): files and sockets in memory on a virtual clock, for tests.
 //!
-//! What the page cache has, and what a socket has room for, needs neither: it ends at the moment it
-//! is started (`at_once.rs`), and is told of by the next wait like everything else.
+//! A read from the page cache, and a send that fits the socket's buffer, end when they are started
+//! (`at_once.rs`); the next wait reports them.
 //!
-//! The driver owns memory ([`buffers`]) and descriptors, so neither can go away under an operation
-//! in flight. Operations that the kernel cut short are continued here: a read ends with fewer
-//! bytes than asked only at the end of its file.
-//!
-//! Non-goals: what the bytes mean.
+//! The driver owns memory ([`buffers`]) and descriptors, so neither can be freed while an operation
+//! uses it. The driver continues partial transfers: a read returns fewer bytes than requested only
+//! at the end of its file. It never looks at the bytes.
 
 mod at_once;
 pub mod buffers;
@@ -50,21 +48,21 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The most slices that one send takes.
+/// Number of slices that one send takes at most.
 pub const SLICES_MAX: usize = 64;
 
-/// How many waits in a row may tell only of what ended when it was started: a request and its reply
-/// take two, and a client that never pauses must not hide the others.
-const HASTY_WAITS_MAX: u32 = 4;
+/// Number of waits in a row that may report only operations that ended when they were started. A
+/// request and its reply take two; without a limit a busy client would starve the others.
+const IMMEDIATE_WAITS_MAX: u32 = 4;
 
-/// How long a driver that is dropped waits for what is in flight.
-const DROP_PATIENCE: Duration = Duration::from_secs(5);
+/// Time that a dropped driver waits for operations in flight.
+const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct Descriptor {
     resource: Resource,
     in_flight: u32,
     closing: bool,
-    /// Whether it is worth asking the page cache first.
+    /// True if reads may find their data in the page cache.
     cached: bool,
     /// The waker whose eventfd it is.
     waker: Option<Waker>,
@@ -76,27 +74,27 @@ enum Backend {
     Simulated(Simulation),
 }
 
-/// The kernel, as one thread sees it.
+/// See the page of this module.
 pub struct Driver {
-    /// The memory of operations.
+    /// Memory for operations.
     pub buffers: Buffers,
     descriptors: Slab<u32, Descriptor>,
     operations: Slab<u32, Operation>,
     backend: Backend,
     start: Instant,
-    /// What ended when it was started, until the next wait.
+    /// Operations that ended when they were started, until the next wait.
     ended: Vec<(u32, Result<usize, Errno>)>,
-    /// How many waits in a row told only of that.
-    hasty_waits: u32,
+    /// Number of waits in a row that reported only those.
+    immediate_waits: u32,
     spare_lists: Vec<Vec<Slice>>,
 }
 
 impl Driver {
-    /// A driver with the backend of this kind; with `None`, io_uring if the kernel lets us. Returns
-    /// why io_uring was passed over, too.
+    /// A driver with this kind of backend; with `None`, io_uring if available, else threads. Returns
+    /// why io_uring is not available, too.
     ///
     /// # Errors
-    /// If the backend asked for, or the threads, cannot be had.
+    /// If the requested backend is not available, or threads cannot be started.
     pub fn new(wanted: Option<BackendKind>) -> io::Result<(Driver, Option<io::Error>)> {
         let (backend, refusal) = match wanted {
             Some(BackendKind::Ring) => (Backend::Ring(Box::new(Ring::new()?)), None),
@@ -123,7 +121,7 @@ impl Driver {
             backend,
             start: Instant::now(),
             ended: Vec::new(),
-            hasty_waits: 0,
+            immediate_waits: 0,
             spare_lists: Vec::new(),
         }
     }
@@ -145,7 +143,7 @@ impl Driver {
         }
     }
 
-    /// Which backend works.
+    /// The kind of backend.
     pub fn backend(&self) -> BackendKind {
         match self.backend {
             Backend::Ring(_) => BackendKind::Ring,
@@ -154,13 +152,13 @@ impl Driver {
         }
     }
 
-    /// Takes a descriptor over.
+    /// Takes ownership of a descriptor.
     ///
     /// # Errors
     /// If its mode cannot be set.
     pub fn adopt(&mut self, fd: OwnedFd) -> io::Result<Handle> {
         if let Backend::Threads(_) = self.backend {
-            // `poll` says when; the operation itself must not wait. Files do not care.
+            // Operations start when `poll` reports the socket, and must not block. Ignored by files.
             let flags = rustix::fs::fcntl_getfl(&fd)?;
             rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK)?;
         }
@@ -168,7 +166,7 @@ impl Driver {
         Ok(self.insert(Resource::Fd(Arc::new(fd)), cached))
     }
 
-    /// Takes a file or socket over.
+    /// Takes ownership of a file or socket.
     ///
     /// # Errors
     /// If its mode cannot be set.
@@ -223,7 +221,7 @@ impl Driver {
         }
     }
 
-    /// Closes a descriptor as soon as nothing of it is in flight. What waits on a socket ends now.
+    /// Closes a descriptor when its operations have ended. Operations that wait on a socket end now.
     pub fn close(&mut self, handle: Handle) {
         let descriptor = self.descriptors.get_mut(handle.0);
         descriptor.closing = true;
@@ -252,12 +250,12 @@ impl Driver {
         self.start(token, listener, OperationKind::Accept);
     }
 
-    /// Waits for bytes from a socket; none means that the other side is done.
+    /// Receives bytes from a socket; zero bytes mean that the peer has closed.
     pub fn receive(&mut self, token: Token, socket: Handle, slice: Slice) {
         self.start(token, socket, OperationKind::Receive(slice));
     }
 
-    /// Sends slices, one after the other, all of them.
+    /// Sends all bytes of these slices, in order.
     ///
     /// # Panics
     /// If there are none, or more than [`SLICES_MAX`].
@@ -278,49 +276,48 @@ impl Driver {
         self.start(token, file, OperationKind::Write { offset, slice });
     }
 
-    /// Makes what was written to a file durable.
+    /// Makes earlier writes to a file durable.
     pub fn sync(&mut self, token: Token, file: Handle) {
         self.start(token, file, OperationKind::Sync);
     }
 
-    /// Gives back the room of a range of a file, which then reads as zeroes.
+    /// Deallocates a range of a file, which then reads as zeroes.
     pub fn discard(&mut self, token: Token, file: Handle, offset: u64, length: u64) {
         self.start(token, file, OperationKind::Discard { offset, length });
     }
 
-    /// Gives a device a command. It ends with what the device makes of it; without io_uring, with
-    /// `EOPNOTSUPP`.
+    /// Sends a command to a device. Without io_uring it fails with `EOPNOTSUPP`.
     pub fn command(&mut self, token: Token, device: Handle, command: Command) {
         self.start(token, device, OperationKind::Command(command));
     }
 
-    /// How many operations are in flight.
+    /// Number of operations in flight.
     pub fn in_flight(&self) -> usize {
         self.operations.len()
     }
 
-    /// Waits until something happens, but at most for `patience`, and appends every operation that
-    /// ended. That may be none: a part of an operation may be all that happened. Operations reach
-    /// the kernel here at the latest, or in one of the next few waits if some ended at their start.
+    /// Waits for an operation to end, but at most for `timeout`, and appends the events of all that
+    /// ended. May return without events after a partial transfer. New operations are submitted to
+    /// the kernel here, or by one of the next few waits if others ended when they were started.
     ///
     /// # Errors
-    /// If the kernel fails in a way that no operation answers for.
-    pub fn wait(&mut self, patience: Option<Duration>, done: &mut Vec<Event>) -> io::Result<()> {
+    /// If the wait itself fails.
+    pub fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let mut ended = std::mem::take(&mut self.ended);
-        self.hasty_waits = if ended.is_empty() { 0 } else { self.hasty_waits + 1 };
-        if ended.is_empty() || self.hasty_waits > HASTY_WAITS_MAX {
-            let patience = if ended.is_empty() { patience } else { Some(Duration::ZERO) };
-            self.hasty_waits = 0;
+        self.immediate_waits = if ended.is_empty() { 0 } else { self.immediate_waits + 1 };
+        if ended.is_empty() || self.immediate_waits > IMMEDIATE_WAITS_MAX {
+            let timeout = if ended.is_empty() { timeout } else { Some(Duration::ZERO) };
+            self.immediate_waits = 0;
             match &mut self.backend {
-                Backend::Ring(ring) => ring.wait(patience, &mut ended)?,
-                Backend::Threads(pool) => pool.wait(patience, &mut self.buffers, &mut ended)?,
+                Backend::Ring(ring) => ring.wait(timeout, &mut ended)?,
+                Backend::Threads(pool) => pool.wait(timeout, &mut self.buffers, &mut ended)?,
                 Backend::Simulated(simulation) => {
-                    simulation.wait(patience, &mut self.buffers, &mut ended)?;
+                    simulation.wait(timeout, &mut self.buffers, &mut ended)?;
                 }
             }
         }
         for (key, result) in ended.drain(..) {
-            self.finish(key, result, done);
+            self.finish(key, result, events);
         }
         self.ended = ended;
         Ok(())
@@ -329,7 +326,7 @@ impl Driver {
     #[inline]
     fn start(&mut self, token: Token, handle: Handle, kind: OperationKind) {
         let descriptor = self.descriptors.get_mut(handle.0);
-        assert!(!descriptor.closing, "nothing is started on what is being closed");
+        assert!(!descriptor.closing, "no operation starts on a descriptor that is being closed");
         descriptor.in_flight += 1;
         kind.each_use(&mut self.buffers, Buffers::begin_use);
         let result = self.attempt(handle, &kind);
@@ -340,7 +337,7 @@ impl Driver {
         }
     }
 
-    /// Does an operation, or its first part, if that takes no waiting.
+    /// Performs an operation, or its first part, if that needs no waiting.
     #[inline]
     fn attempt(
         &mut self,
@@ -387,9 +384,9 @@ impl Driver {
         }
     }
 
-    /// An operation, or a part of it, ended.
+    /// Handles the end of an operation, or of a part of it.
     #[inline]
-    fn finish(&mut self, key: u32, result: Result<usize, Errno>, done: &mut Vec<Event>) {
+    fn finish(&mut self, key: u32, result: Result<usize, Errno>, events: &mut Vec<Event>) {
         let operation = self.operations.get_mut(key);
         if let Ok(moved) = result
             && moved > 0
@@ -404,7 +401,7 @@ impl Driver {
             && !self.descriptors.get(operation.handle.0).closing
         {
             waker.clear();
-            done.push(Event { token: operation.token, result: Ok(Output::Woken) });
+            events.push(Event { token: operation.token, result: Ok(Output::Woken) });
             return self.push(key);
         }
         let is_waker = matches!(operation.kind, OperationKind::Wake(_));
@@ -427,7 +424,7 @@ impl Driver {
             Err(errno) => Err(errno),
         };
         if !is_waker {
-            done.push(Event { token, result });
+            events.push(Event { token, result });
         }
     }
 
@@ -453,8 +450,7 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Memory may not go away under an operation in flight: whatever waits on a socket is ended,
-    /// and what remains of file I/O is waited for.
+    /// Ends operations on sockets and waits for those on files, because the kernel uses their memory.
     fn drop(&mut self) {
         for (_, descriptor) in self.descriptors.iter() {
             match &descriptor.waker {
@@ -466,12 +462,12 @@ impl Drop for Driver {
             // Nothing but the driver uses the memory.
             return;
         }
-        let deadline = Instant::now() + DROP_PATIENCE;
+        let deadline = Instant::now() + DROP_TIMEOUT;
         let mut done = Vec::new();
         while !self.operations.is_empty() {
             let waited = self.wait(Some(Duration::from_millis(100)), &mut done);
             if waited.is_err() || Instant::now() > deadline {
-                // A device that never answers: its memory is given up instead.
+                // The device does not respond: leak the memory that it may still write to.
                 std::mem::forget(std::mem::take(&mut self.buffers));
                 return;
             }

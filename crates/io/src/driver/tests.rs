@@ -141,7 +141,7 @@ fn what_ends_at_its_start_hides_nobody_else() {
             assert_eq!(done[0].token, token(1), "it had room and ended at once");
             waits += 1;
         }
-        assert_eq!(waits, HASTY_WAITS_MAX + 1, "the others are looked after now and then");
+        assert_eq!(waits, IMMEDIATE_WAITS_MAX + 1, "the others are looked after now and then");
         drop((theirs, other));
     }
 }
