@@ -9,7 +9,6 @@
 //!
 //! Non-goals: zeroes that were written, which are data; the holes of other machines.
 
-use crate::member::memory::MemoryStore;
 use rustix::fs::{SeekFrom, fstat, seek};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -53,12 +52,6 @@ pub(crate) trait ExtentSource {
     fn extent_at(&self, skip: u64, length: u64) -> StatusExtent;
 }
 
-/// A source in memory.
-pub(crate) struct MemorySource<'a> {
-    pub(crate) store: &'a MemoryStore,
-    pub(crate) offset: u64,
-}
-
 /// A source in a file.
 pub(crate) struct FileSource {
     pub(crate) file: Arc<OwnedFd>,
@@ -72,12 +65,6 @@ pub(crate) struct StatusLimits {
     pub(crate) extents_max: usize,
     /// They begin and end at multiples of this.
     pub(crate) block_bytes: u64,
-}
-
-impl ExtentSource for MemorySource<'_> {
-    fn extent_at(&self, skip: u64, length: u64) -> StatusExtent {
-        self.store.extent_at(self.offset + skip, length)
-    }
 }
 
 impl ExtentSource for FileSource {
@@ -161,6 +148,7 @@ fn in_blocks(extent: StatusExtent, limits: StatusLimits, rest: u64) -> StatusExt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::member::memory::{MemorySource, MemoryStore};
     use proptest::prelude::*;
     use std::fs::File;
     use std::os::unix::fs::FileExt;

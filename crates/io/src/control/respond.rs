@@ -35,7 +35,7 @@ pub(super) fn respond(
         ControlRequest::Stats { reset } => {
             let stats = stats(parts.executor);
             if reset {
-                parts.executor.forget_times();
+                parts.executor.reset_times();
             }
             encode(Ok(stats))
         }

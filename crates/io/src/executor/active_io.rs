@@ -1,9 +1,9 @@
-//! Member I/O in io: launched, ended in parts, ended.
+//! Member I/O in flight: how it starts, and how it ends.
 //!
-//! I/O to a real member has one part, the file operation or the request to the other machine. I/O
-//! to an emulated one has the model's part, and that of its data where that takes time. Data in
-//! memory is moved at once: what is under way at the same time may come before or after, and a copy
-//! of a megabyte when the I/O is due would make it late.
+//! An I/O of a real member has one part: the file operation, or the request to the other machine.
+//! An I/O of an emulated member has two: the model's, and the transfer of its data if that takes
+//! time. Data in memory are copied at the start of the I/O, because copying a megabyte when the I/O
+//! is due would make it late.
 
 use super::member_slot::MemberSlot;
 use super::{Executor, IoRequest, MemberStats, Target};
@@ -17,16 +17,16 @@ use mirrorball_core::slab::Slab;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::model::DiskIo;
 
-/// Who asked for a member I/O.
+/// The source of a member I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
-    /// The volume, under this name.
+    /// The volume, which calls it by this ID.
     Volume(IoId),
-    /// The request itself.
+    /// A request for a single member.
     Direct,
 }
 
-/// One member I/O.
+/// A member I/O in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ActiveIo {
     pub(super) origin: Origin,
@@ -37,18 +37,18 @@ pub(super) struct ActiveIo {
     /// First byte, on the member.
     pub(super) offset: u64,
     pub(super) length: u64,
-    /// Where its data begins in that of the request.
+    /// Offset of its data in the data of the request.
     pub(super) within: usize,
-    /// A buffer of its own: for one of several reads of the same data.
+    /// A buffer of its own, for one of several reads of the same data.
     pub(super) own_buffer: Option<BufferKey>,
     pub(super) submitted_at: Nanos,
-    /// When the model said that it ends, once it did.
+    /// When it ended by the model.
     pub(super) due: Option<Nanos>,
     pub(super) parts_left: u8,
     pub(super) result: Result<(), IoError>,
 }
 
-/// A read with a buffer of its own that brought what its request wants.
+/// The first good read of a race, with its buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RaceWinner {
     pub(super) buffer: BufferKey,
@@ -110,7 +110,7 @@ impl Executor {
         model_array.submit(submitted_at, io.member, DiskIo { tag: key.into(), op, offset, length });
     }
 
-    /// One part of a member I/O ended; the I/O ends with its last part.
+    /// Ends a part of a member I/O. The I/O ends with its last part.
     pub(super) fn end_part(&mut self, key: u32, result: Result<(), IoError>) {
         let io = self.active.get_mut(key);
         io.result = io.result.and(result);
@@ -125,7 +125,7 @@ impl Executor {
         slot.discards &= io.op != Op::Discard || io.result.is_ok();
         count(&mut slot.stats, &io, now);
         if let Some(due) = io.due {
-            // By a fresh look at the clock: what came before it in this turn made it late, too.
+            // By the clock, not `self.now`: I/Os that ended earlier in this turn delayed it, too.
             let late = self.clock.model(self.driver.now()).saturating_sub(due);
             slot.stats.lateness.record(self.clock.real(late));
         }
@@ -136,7 +136,7 @@ impl Executor {
                 let wanted = outcome.result.is_ok() && !outcome.superseded;
                 match io.own_buffer {
                     None => {}
-                    // Other parts of the request may still be on their way into its buffer.
+                    // Other member I/Os of the request may still write to its buffer.
                     Some(buffer) if wanted => self.race_winners.push(RaceWinner { buffer, io }),
                     Some(buffer) => self.driver.buffers.release(buffer),
                 }
@@ -151,11 +151,11 @@ impl Executor {
         }
     }
 
-    /// Whether whatever is discarded of a target reads as zeroes after that, as far as is known by
-    /// now: a discard that does not lets this be false from its end on.
+    /// True if discarded ranges of a target read as zeroes. Becomes false when a discard ends that
+    /// did not zero its range.
     ///
     /// # Panics
-    /// If the target is not there.
+    /// If there is no such target.
     pub fn discards_zero(&self, target: Target) -> bool {
         match target {
             Target::Volume => self.slots.iter().all(MemberSlot::discards_zero),
@@ -163,7 +163,7 @@ impl Executor {
         }
     }
 
-    /// Ends what members without a file said has ended.
+    /// Ends the I/Os of remote members that have replies.
     pub(super) fn end_remote(&mut self) {
         while let Some((key, result)) = self.remote_ended.pop() {
             self.end_part(key, result);
@@ -186,7 +186,7 @@ impl Executor {
     }
 }
 
-/// Where the data of a member I/O is, or goes.
+/// The memory that a member I/O reads from or writes to.
 fn place(requests: &Slab<u32, IoRequest>, io: &ActiveIo) -> Slice {
     let length = io.length as usize;
     match io.own_buffer {

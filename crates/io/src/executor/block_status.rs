@@ -1,22 +1,21 @@
-//! Which members a survey asks, and where.
+//! The members and offsets that a block status query looks at.
 
 use super::{Executor, Target};
-use crate::block_status::{
-    FileSource, MEMORY_BYTES_MAX, MemorySource, SEGMENTS_MAX, StatusSegment,
-};
+use crate::block_status::{FileSource, MEMORY_BYTES_MAX, SEGMENTS_MAX, StatusSegment};
 use crate::member::Store;
+use crate::member::memory::MemorySource;
 use mirrorball_core::policy::Mirror;
 
-/// A survey of a target from some offset on.
+/// A block status query that was mapped to members.
 pub(crate) enum StatusQuery<'a> {
-    /// That can be made at once.
+    /// All members are in memory: can be answered at once.
     Memory(Vec<StatusSegment<MemorySource<'a>>>),
-    /// That may have to wait for disks.
+    /// Members have files: may have to wait for disks.
     Files(Vec<StatusSegment<FileSource>>),
 }
 
 impl Executor {
-    /// A survey of a range that lies within the target, or of its beginning.
+    /// Maps a block status query of a range, or of the first part of it.
     pub(crate) fn status_query(&self, target: Target, offset: u64, length: u64) -> StatusQuery<'_> {
         let has_files =
             |store: &Store| !matches!(store, Store::EmulatedMemory(_) | Store::EmulatedNothing);
@@ -33,7 +32,7 @@ impl Executor {
         }
     }
 
-    /// The parts of a range with their mirrors, each of which is found by `source`.
+    /// The segments of a range, with the mirrors of each as `source` returns them.
     fn segments<P>(
         &self,
         target: Target,
@@ -57,7 +56,7 @@ impl Executor {
         while done < length && segments.len() < SEGMENTS_MAX {
             let extent = volume.map().map(offset + done, length - done);
             let of = |mirror: &Mirror| &volume.members()[mirror.member];
-            // One that is being rebuilt may serve a part of it.
+            // A member that is being rebuilt may hold a part of it.
             let serves = |mirror: &&Mirror| of(mirror).is_in_sync(mirror.offset, 1);
             let serving: Vec<Mirror> = extent.mirrors().iter().filter(serves).copied().collect();
             let whole = serving.iter().any(|it| of(it).is_in_sync(it.offset, extent.length));
@@ -68,7 +67,7 @@ impl Executor {
         segments
     }
 
-    /// A source in memory; none of a member that keeps nothing, and is a hole.
+    /// The memory of a mirror; an empty list for a member without data, which is a hole.
     fn memory(&self, mirror: &Mirror) -> Option<Vec<MemorySource<'_>>> {
         match &self.slots[mirror.member.get()].store {
             Store::EmulatedMemory(store) => {

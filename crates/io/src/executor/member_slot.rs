@@ -1,4 +1,4 @@
-//! A member as it is driven, and whether its file is what it was.
+//! A member of an executor, and the check that its file was not truncated.
 
 use super::MemberStats;
 use crate::driver::Driver;
@@ -6,50 +6,50 @@ use crate::member::Store;
 use mirrorball_core::member::MemberConfig;
 use mirrorball_core::units::Nanos;
 
-/// How often reads look whether a file is as long as it was.
-const LOOK_INTERVAL: Nanos = Nanos::from_millis(1);
+/// Interval at which reads check the length of the file.
+const CHECK_INTERVAL: Nanos = Nanos::from_millis(1);
 
-/// See the page of this module.
+/// A member with its storage and statistics.
 pub(super) struct MemberSlot {
     pub(super) config: MemberConfig,
     pub(super) store: Store,
     pub(super) stats: MemberStats,
-    /// Writes in io, and whatever else is no read.
+    /// Number of I/Os in flight that are not reads.
     pub(super) changes_in_flight: u32,
-    /// Whether no discard failed, or was one that the file or device has no means for.
+    /// True until a discard fails or is not supported.
     pub(super) discards: bool,
-    /// When its file was last found whole.
-    whole_at: Option<Nanos>,
+    /// When the file was last found to have its full length.
+    checked_at: Option<Nanos>,
 }
 
 impl MemberSlot {
     pub(super) fn new(config: MemberConfig, store: Store) -> MemberSlot {
         let stats = MemberStats::default();
-        MemberSlot { config, store, stats, changes_in_flight: 0, discards: true, whole_at: None }
+        MemberSlot { config, store, stats, changes_in_flight: 0, discards: true, checked_at: None }
     }
 
-    /// Whether nobody cut its file short, as far as I/O that ended by `now` must know. What ended
-    /// at the same time takes one look, and reads take fewer while nothing is written: what lies
-    /// behind a cut comes short, until a write makes the file long again.
-    pub(super) fn is_whole(&mut self, now: Nanos, driver: &Driver) -> bool {
-        let age_max = if self.changes_in_flight > 0 { Nanos(0) } else { LOOK_INTERVAL };
-        self.whole_at.is_some_and(|at| now - at <= age_max) || self.looks_whole(now, driver)
+    /// Returns false if the file is shorter than it was. I/Os that end at the same time share one
+    /// check. Reads check only once per millisecond while nothing is written, because a read past
+    /// the end of a truncated file is short until a write makes the file longer again.
+    pub(super) fn has_full_length(&mut self, now: Nanos, driver: &Driver) -> bool {
+        let age_max = if self.changes_in_flight > 0 { Nanos(0) } else { CHECK_INTERVAL };
+        self.checked_at.is_some_and(|at| now - at <= age_max) || self.check_length(now, driver)
     }
 
-    /// Whether what is discarded reads as zeroes, as far as is known. Of other machines it is not.
+    /// True if discarded ranges are known to read as zeroes, which they are not on other machines.
     pub(super) fn discards_zero(&self) -> bool {
         self.discards && !matches!(self.store, Store::Remote(_))
     }
 
-    /// Whether its file is as long as it was.
-    pub(super) fn looks_whole(&mut self, now: Nanos, driver: &Driver) -> bool {
-        let is_whole = match self.store {
+    /// Compares the length of the file with the length that it must have.
+    pub(super) fn check_length(&mut self, now: Nanos, driver: &Driver) -> bool {
+        let has_full_length = match self.store {
             Store::Real { handle, least_bytes: Some(least_bytes), .. } => {
                 driver.size_bytes(handle).is_ok_and(|bytes| bytes >= least_bytes)
             }
             _ => true,
         };
-        self.whole_at = is_whole.then_some(now);
-        is_whole
+        self.checked_at = has_full_length.then_some(now);
+        has_full_length
     }
 }

@@ -1,20 +1,18 @@
-//! The executor: drives a volume and its members, or the members alone, on the real clock.
+//! The executor: runs a volume and its members, or the members alone, in real time.
 //!
-//! One thread owns it. Requests come in with a buffer of the driver; the volume makes member I/O
-//! of them, which goes to files and to other machines through the driver, or to models whose ends
-//! come when the clock reaches them. A turn is: [`Executor::wait`] until something ends or is due,
-//! give what belongs to members to [`Executor::on_event`], then [`Executor::turn`], then take the
-//! ends of requests from [`Executor::poll_reply`].
+//! One thread owns it. Requests come with a buffer of the driver. The volume turns them into member
+//! I/O, which goes to files and other machines through the driver, or to models, whose I/Os end when
+//! the clock reaches the time that the model computed. A turn is: [`Executor::wait`], then
+//! [`Executor::on_event`] for each event of a member, then [`Executor::turn`], then
+//! [`Executor::poll_reply`] until there is none.
 //!
-//! **Emulated members.** A model tells when an I/O ends; its data is stored and fetched meanwhile.
-//! The I/O ends when both are done, and the difference to what the model said is its *lateness*,
-//! kept as a histogram for each member: figures from late completions say nothing about the model.
+//! **Emulated members.** A model computes when an I/O ends; its data are transferred meanwhile. The
+//! I/O ends when both are done. The difference to the model's time is its *lateness*, recorded in a
+//! histogram per member, because latencies of late I/Os say nothing about the model.
 //!
-//! **Time** is that of the models ([`crate::clock`]): volume, policies and models agree on it.
+//! **Time** is the time of the models ([`crate::clock`]), for the volume and the policies, too.
 //!
-//! Nothing is allocated per request once the busiest moment was seen.
-//!
-//! Non-goals: who sends the requests, and how.
+//! Memory is reused: nothing is allocated per request in a steady state.
 
 mod active_io;
 pub(crate) mod block_status;
@@ -47,104 +45,104 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-/// What a request is for.
+/// The volume, or a member, that a request is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
     /// The volume.
     Volume,
-    /// One member, past the volume.
+    /// A single member, bypassing the volume.
     Member(MemberIndex),
 }
 
-/// A request.
+/// A request to a volume or a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IoRequest {
-    /// Given back with its end.
+    /// Returned with the reply.
     pub token: Token,
-    /// What it is for.
+    /// The volume or member.
     pub target: Target,
-    /// What is asked; of a member alone a read, write, flush or discard.
+    /// The operation. A single member takes reads, writes, flushes and discards.
     pub kind: RequestKind,
     /// First byte.
     pub offset: u64,
     /// Number of bytes.
     pub length: u64,
-    /// Whose data, from its first byte on, is read or written; `None` where there is none.
+    /// The memory of its data, from the first byte of the buffer on; `None` without data.
     pub buffer: Option<BufferKey>,
-    /// Who asks, as policies see it.
+    /// The stream of requests that it belongs to, for policies.
     pub stream: u64,
 }
 
-/// The end of a request.
+/// The reply to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IoReply {
-    /// As given with the request.
+    /// The token of the request.
     pub token: Token,
-    /// Whether it succeeded.
+    /// Success, or why it failed.
     pub result: Result<(), VolumeError>,
 }
 
-/// What an executor counts of a member, from its start.
+/// Statistics of a member since its executor started.
 #[derive(Clone, Debug, Default)]
 pub struct MemberStats {
-    /// I/Os in io.
+    /// Number of I/Os in flight.
     pub in_flight: u32,
-    /// Reads that ended well.
+    /// Number of successful reads.
     pub reads: u64,
-    /// Their bytes.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// How long they took.
+    /// Time from submission to completion of reads.
     pub read_wait: Histogram,
-    /// Writes that ended well.
+    /// Number of successful writes.
     pub writes: u64,
-    /// Their bytes.
+    /// Bytes written.
     pub written_bytes: u64,
-    /// How long they took.
+    /// Time from submission to completion of writes.
     pub write_wait: Histogram,
-    /// Flushes that ended well.
+    /// Number of successful flushes.
     pub flushes: u64,
-    /// I/Os that failed.
+    /// Number of failed I/Os.
     pub errors: u64,
-    /// How much later than the model said emulated I/Os ended, in real time.
+    /// Lateness of emulated I/Os, in real time.
     pub lateness: Histogram,
 }
 
 impl MemberStats {
-    /// Begins to measure times anew; what is counted goes on.
-    fn forget_times(&mut self) {
+    /// Clears the histograms of times. Counters are kept.
+    fn reset_times(&mut self) {
         for times in [&mut self.read_wait, &mut self.write_wait, &mut self.lateness] {
             *times = Histogram::default();
         }
     }
 }
 
-/// See the page of this module.
+/// A volume with its members, or members alone.
 pub struct Executor {
-    /// The kernel: for those who send requests, too.
+    /// The driver. Exports and other parts of the service use it, too.
     pub driver: Driver,
     clock: Clock,
-    /// The time of this turn: volume and models see no other, so it never goes back.
+    /// The time of this turn. The volume and the models get no other, so it never decreases.
     now: Nanos,
     volume: Option<Volume>,
     slots: Vec<MemberSlot>,
     model_array: Option<ModelArray>,
     requests: Slab<u32, IoRequest>,
     active: Slab<u32, ActiveIo>,
-    /// Reads that brought what their requests want, until those end.
+    /// First good reads of races whose requests have not ended.
     race_winners: Vec<RaceWinner>,
     ended: VecDeque<IoReply>,
     completions: Vec<(MemberIndex, Completion)>,
     precise_sleep: PreciseSleep,
-    /// Requests to other machines that ended.
+    /// Replies of remote members that were not handled yet.
     remote_ended: Vec<RemoteReply>,
 }
 
 impl Executor {
-    /// An executor of these members. `volume` lies over them, if there is one; `model_array` holds
-    /// the models of the emulated ones, in the same request, if there are any.
+    /// An executor of these members, and of the volume on them if there is one; `model_array` holds
+    /// the models of the emulated members, in the same order, if there are any.
     ///
     /// # Errors
-    /// If the driver cannot take the files over.
+    /// If the driver cannot adopt the files.
     ///
     /// # Panics
     /// If there are emulated members without a model.
@@ -183,7 +181,7 @@ impl Executor {
         })
     }
 
-    /// The clock that everything here goes by.
+    /// The conversion between real time and the models' time.
     pub fn clock(&self) -> Clock {
         self.clock
     }
@@ -203,27 +201,27 @@ impl Executor {
         self.volume.as_ref()
     }
 
-    /// The volume, to change its policy or the state of a member.
+    /// The volume, for changes of its policy or of the state of a member.
     pub fn volume_mut(&mut self) -> Option<&mut Volume> {
         self.volume.as_mut()
     }
 
-    /// Each member with what was counted of it.
+    /// The members with their statistics.
     pub fn members(&self) -> impl Iterator<Item = (&MemberConfig, &MemberStats)> {
         self.slots.iter().map(|slot| (&slot.config, &slot.stats))
     }
 
-    /// Begins to measure anew how long the I/O of members takes, and how late it is.
-    pub fn forget_times(&mut self) {
+    /// Clears the histograms of wait and lateness of all members. Counters are kept.
+    pub fn reset_times(&mut self) {
         for slot in &mut self.slots {
-            slot.stats.forget_times();
+            slot.stats.reset_times();
         }
     }
 
     /// The size of a target in bytes.
     ///
     /// # Panics
-    /// If it is not there.
+    /// If there is no such target.
     pub fn size_bytes(&self, target: Target) -> u64 {
         match target {
             Target::Volume => self.volume.as_ref().expect("there is a volume").capacity_bytes(),
@@ -231,13 +229,13 @@ impl Executor {
         }
     }
 
-    /// Whether every request has ended.
+    /// True if no request and no member I/O is in flight.
     pub fn is_idle(&self) -> bool {
         self.requests.is_empty() && self.active.is_empty()
     }
 
-    /// Takes a request in. Its end comes from [`Executor::poll_reply`] after a later
-    /// [`Executor::turn`]; until then its buffer is not looked at.
+    /// Starts a request. Its reply comes from [`Executor::poll_reply`] after a later
+    /// [`Executor::turn`]; its buffer must not be used until then.
     pub fn submit(&mut self, request: IoRequest) {
         let key = self.requests.insert(request);
         let IoRequest { kind, offset, length, stream, .. } = request;
@@ -252,7 +250,7 @@ impl Executor {
         }
     }
 
-    /// Lets happen what is due, and hands out what follows from it.
+    /// Completes what is due, and starts the member I/O that follows from it.
     pub fn turn(&mut self) {
         self.now = self.time();
         let now = self.now;
@@ -265,7 +263,7 @@ impl Executor {
             while let Some(io) = self.volume.as_mut().and_then(|volume| volume.poll_io(now)) {
                 self.launch_for_volume(&io);
             }
-            // What is taken back may let something else go.
+            // A cancelled I/O may let another one start.
             let Some(io) = self.volume.as_mut().and_then(Volume::poll_cancel) else { break };
             self.cancel(&io);
         }
@@ -274,17 +272,17 @@ impl Executor {
         }
     }
 
-    /// The next end of a request, if there is one.
+    /// The next reply.
     pub fn poll_reply(&mut self) -> Option<IoReply> {
         self.ended.pop_front()
     }
 
-    /// Waits until something ends or is due, but at most for `patience`, and appends the ends of
-    /// operations; those of members belong to [`Executor::on_event`].
+    /// Waits until an operation ends or a timer is due, but at most for `timeout`, and appends the
+    /// events of the driver; those of members belong to [`Executor::on_event`].
     ///
     /// # Errors
     /// If the driver fails.
-    pub fn wait(&mut self, patience: Option<Duration>, done: &mut Vec<Event>) -> io::Result<()> {
+    pub fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let due = self.volume.as_ref().and_then(Volume::poll_timeout);
         let mut due = due.map(|due| self.real_until(due));
         for slot in &mut self.slots {
@@ -294,13 +292,13 @@ impl Executor {
                 due = due.into_iter().chain(timer).min();
             }
         }
-        let patience = due.map(|due| Duration::from_nanos(due.0)).into_iter().chain(patience).min();
-        self.wait_beside_models(patience, done)?;
+        let due = due.map(|due| Duration::from_nanos(due.0));
+        self.wait_for_driver_or_model(due.into_iter().chain(timeout).min(), events)?;
         self.now = self.time();
         Ok(())
     }
 
-    /// The end of an operation that a member I/O started.
+    /// Handles an event of a member.
     pub fn on_event(&mut self, done: &Event) {
         if done.token.owner() != EventOwner::MemberFile {
             return self.on_remote_event(done);
@@ -308,16 +306,16 @@ impl Executor {
         let key = done.token.key();
         let io = self.active.get(key);
         let slot = &mut self.slots[io.member.get()];
-        let is_whole = slot.is_whole(self.now, &self.driver);
+        let is_whole = slot.has_full_length(self.now, &self.driver);
         let result = match done.result {
-            // Advice that a filesystem or device has no means to take.
+            // A discard is a hint, and this filesystem or device does not support it.
             Err(Errno::OPNOTSUPP) if io.op == Op::Discard => {
                 slot.discards = false;
                 Ok(())
             }
             Err(errno) => Err(io_error(errno)),
             Ok(_) if !is_whole => Err(IoError::Gone),
-            // The file ended before the read did: it is not what it was.
+            // The file was truncated.
             Ok(Output::Bytes(bytes)) if moves(io.op) && (bytes as u64) < io.length => {
                 Err(IoError::Gone)
             }
@@ -339,8 +337,7 @@ impl Executor {
         }
     }
 
-    /// Fails a member that is lost, though nobody may request for it for a long time: its owner
-    /// wants to know.
+    /// Marks a member as failed at once, so that the user sees it before the next I/O.
     fn fail(&mut self, member: MemberIndex) {
         if let Some(volume) = &mut self.volume
             && volume.members()[member].state != MemberState::Failed
@@ -383,7 +380,7 @@ impl Executor {
 
     fn launch_for_volume(&mut self, io: &MemberIo) {
         let request = io.request.0 as u32;
-        let within = self.place_in_buffer(io);
+        let within = self.offset_in_buffer(io);
         let races = io.op == Op::Read && io.role != ReadRole::Only;
         let own_buffer = races.then(|| self.driver.buffers.acquire(io.length as usize));
         self.launch(ActiveIo {
@@ -402,11 +399,11 @@ impl Executor {
         });
     }
 
-    /// Where the data of a member I/O begins in that of its request.
-    fn place_in_buffer(&self, io: &MemberIo) -> usize {
+    /// Offset of the data of a member I/O in the data of its request.
+    fn offset_in_buffer(&self, io: &MemberIo) -> usize {
         let request = self.requests.get(io.request.0 as u32);
         let begin = match request.kind {
-            // The offset of such a request counts on the member that is rebuilt.
+            // The offset of a rebuild request is an offset of the member.
             RequestKind::Rebuild(member) => {
                 let map = self.volume.as_ref().expect("the volume asked for it").map();
                 let extent = map.map(io.volume_offset, io.length);
@@ -415,12 +412,12 @@ impl Executor {
             }
             _ => io.volume_offset,
         };
-        // A flush has no place on the volume.
+        // A flush has no offset.
         begin.saturating_sub(request.offset) as usize
     }
 
-    /// Takes back a read that is not wanted any more, where the member is a model that can: what
-    /// the kernel has runs on.
+    /// Cancels a read that is not needed any more, if the model has not started it. Operations of
+    /// the driver are not cancelled.
     fn cancel(&mut self, io: &MemberIo) {
         let origin = Origin::Volume(io.id);
         let found = self.active.iter().find(|(_, active)| active.origin == origin);
@@ -449,14 +446,14 @@ impl Executor {
 
     fn end_request(&mut self, key: u32, result: Result<(), VolumeError>) {
         if !self.race_winners.is_empty() {
-            self.collect(key);
+            self.copy_race_winners(key);
         }
         let request = self.requests.remove(key).expect("a request ends once");
         self.ended.push_back(IoReply { token: request.token, result });
     }
 
-    /// Brings into the buffer of a request that ends what its races race_winners.
-    fn collect(&mut self, key: u32) {
+    /// Copies the winners of a request's races into its buffer.
+    fn copy_race_winners(&mut self, key: u32) {
         let (buffers, requests) = (&mut self.driver.buffers, &self.requests);
         self.race_winners.retain(|RaceWinner { buffer, io }| {
             if io.request != key {
@@ -472,7 +469,7 @@ impl Executor {
     }
 }
 
-/// Whether the operation moves as many bytes as its length says.
+/// True for operations that transfer their length in bytes.
 fn moves(op: Op) -> bool {
     matches!(op, Op::Read | Op::Write)
 }

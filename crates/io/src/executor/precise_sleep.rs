@@ -1,14 +1,12 @@
-//! Being awake when something is due.
+//! Precise sleep: wakes up in time for the completions of emulated disks.
 //!
-//! A thread that sleeps until a moment wakes up after it: by some microseconds where the timer
-//! interrupts the CPU that runs it, by a hundred where a virtual machine's CPU was given away
-//! meanwhile. To an emulated SSD that is as much as its own read takes. So whoever waits for a
-//! model sleeps until a little before, and looks at the clock without pause for the rest.
+//! A sleeping thread wakes up late: by a few microseconds on an idle host, by a hundred if a virtual
+//! machine lost its CPU meanwhile. An SSD completes a read in that time. So the executor sleeps
+//! until shortly before the completion is due and polls the clock for the rest.
 //!
-//! How much before is learned from how late the sleeps ended: ninety-nine of a hundred end in
-//! time, for it is the p99 of lateness that decides whether figures are believed. So long is looked
-//! at the clock for each end on an emulated disk: little beside a hard disk, and always beside a
-//! busy SSD.
+//! How long before is learned from how late sleeps ended, such that 99 of 100 end in time: the p99
+//! of lateness decides whether figures are accepted. The CPU time of polling is small compared with
+//! the latency of a hard disk; with a busy SSD the executor polls all the time.
 
 use super::Executor;
 use crate::driver::Event;
@@ -17,45 +15,45 @@ use mirrorball_disk::model_array::ModelArray;
 use std::io;
 use std::time::Duration;
 
-/// Sleeps that end later than this are not waited for: the host was busy, and will not be for long.
-const EARLY_MAX: Nanos = Nanos::from_millis(1);
-/// What a sleep that ended in time takes off, and one that did not puts on: in balance if that is
-/// one of a hundred.
-const DOWN: Nanos = Nanos::from_micros(1);
-const UP: Nanos = Nanos::from_micros(99);
+/// Longest time to poll. A sleep that ends later than this is an exception of a busy host.
+const POLL_TIME_MAX: Nanos = Nanos::from_millis(1);
+/// Change of the poll time after a sleep that ended in time, and after a late one. They balance if
+/// one sleep of a hundred is late.
+const SHORTER: Nanos = Nanos::from_micros(1);
+const LONGER: Nanos = Nanos::from_micros(99);
 
-/// See the page of this module.
+/// How long before a due time to wake up.
 #[derive(Debug)]
 pub(super) struct PreciseSleep {
-    early: Nanos,
+    poll_time: Nanos,
 }
 
 impl Default for PreciseSleep {
     fn default() -> PreciseSleep {
-        PreciseSleep { early: Nanos::from_micros(100) }
+        PreciseSleep { poll_time: Nanos::from_micros(100) }
     }
 }
 
 impl PreciseSleep {
-    /// How long to sleep if something is due in so long; `None` if there is no time for sleep.
+    /// How long to sleep if a completion is due in `left`; `None` if there is no time to sleep.
     #[inline]
     pub(super) fn sleep(&self, left: Nanos) -> Option<Nanos> {
-        (left > self.early).then(|| left - self.early)
+        (left > self.poll_time).then(|| left - self.poll_time)
     }
 
-    /// A sleep that nothing disturbed was to end at `end` and ended now.
+    /// Learns from a sleep that was to end at `end`, was not interrupted, and ended at `now`.
     pub(super) fn on_wake(&mut self, end: Nanos, now: Nanos) {
-        let was_late = now.saturating_sub(end) > self.early;
-        self.early = match was_late {
-            true => (self.early + UP).min(EARLY_MAX),
-            false => self.early.saturating_sub(DOWN),
+        let was_late = now.saturating_sub(end) > self.poll_time;
+        self.poll_time = match was_late {
+            true => (self.poll_time + LONGER).min(POLL_TIME_MAX),
+            false => self.poll_time.saturating_sub(SHORTER),
         };
     }
 }
 
 impl Executor {
-    /// Waits for what is not due to a model, but is awake in time for what is.
-    pub(super) fn wait_beside_models(
+    /// Waits for events of the driver, but no longer than until a model's next completion.
+    pub(super) fn wait_for_driver_or_model(
         &mut self,
         patience: Option<Duration>,
         done: &mut Vec<Event>,
@@ -88,17 +86,17 @@ impl Executor {
 mod tests {
     use super::*;
 
-    /// After many sleeps whose lateness goes through these in turn.
+    /// Poll time in microseconds after many sleeps with these latenesses, repeated.
     fn settled(late_us: &[u64]) -> u64 {
         let (mut precise_sleep, end) = (PreciseSleep::default(), Nanos::from_secs(1));
         for late in late_us.iter().cycle().take(10_000) {
             precise_sleep.on_wake(end, end + Nanos::from_micros(*late));
         }
-        precise_sleep.early.0 / 1000
+        precise_sleep.poll_time.0 / 1000
     }
 
     #[test]
-    fn it_is_as_early_as_sleeps_are_late() {
+    fn poll_time_is_as_long_as_sleeps_are_late() {
         assert!((3..=105).contains(&settled(&[3])), "{}", settled(&[3]));
         assert!((115..=220).contains(&settled(&[110, 115, 120])));
     }
@@ -115,10 +113,10 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_is_always_late_is_not_waited_for_longer_and_longer() {
-        assert_eq!(Nanos::from_micros(settled(&[9000])), EARLY_MAX);
-        let precise_sleep = PreciseSleep { early: EARLY_MAX };
-        assert_eq!(precise_sleep.sleep(EARLY_MAX), None);
-        assert_eq!(precise_sleep.sleep(EARLY_MAX + DOWN), Some(DOWN));
+    fn poll_time_is_bounded_on_a_host_that_is_always_late() {
+        assert_eq!(Nanos::from_micros(settled(&[9000])), POLL_TIME_MAX);
+        let precise_sleep = PreciseSleep { poll_time: POLL_TIME_MAX };
+        assert_eq!(precise_sleep.sleep(POLL_TIME_MAX), None);
+        assert_eq!(precise_sleep.sleep(POLL_TIME_MAX + SHORTER), Some(SHORTER));
     }
 }

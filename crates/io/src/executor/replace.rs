@@ -1,8 +1,8 @@
-//! A member that was opened again takes the place of what it was.
+//! Replacing the storage of a member that was opened again.
 //!
-//! What a real member was opened as may be gone while its address holds something else: a file that
-//! was removed and made anew, a device that was plugged in again, a server that was started anew.
-//! What is asked of a member that was let go of, and not opened since, fails as if it were gone.
+//! The path of a member may name another file than the open one: a file that was removed and created
+//! again, a device that was plugged in again, a server that was restarted. I/O of a member that was
+//! detached and not attached again fails with [`mirrorball_core::io::IoError::Gone`].
 
 use super::Executor;
 use crate::driver::Driver;
@@ -13,15 +13,15 @@ use mirrorball_core::member::MemberIndex;
 use std::io;
 
 impl Executor {
-    /// Lets go of a real member that failed, so that it can be opened again; an emulated one stays
-    /// as it is.
+    /// Closes the storage of a real member that failed, so that it can be opened again. Does nothing
+    /// to an emulated member.
     ///
     /// # Errors
-    /// If it is not done with what it was asked before; the text says so.
+    /// If it has I/Os in flight; the text says so.
     pub fn detach(&mut self, member: MemberIndex) -> Result<(), &'static str> {
         let slot = &mut self.slots[member.get()];
         if slot.stats.in_flight > 0 {
-            return Err("what it was asked before it failed has not ended");
+            return Err("it still has I/O in flight from before it failed");
         }
         match &mut slot.store {
             Store::Real { handle, .. } => {
@@ -37,10 +37,10 @@ impl Executor {
         Ok(())
     }
 
-    /// Makes the member what was opened. What is in io on what it was before ends there.
+    /// Replaces the storage of a member. I/Os in flight end on the old storage.
     ///
     /// # Errors
-    /// If the driver cannot take it over.
+    /// If the driver cannot adopt it.
     pub fn attach(&mut self, member: MemberIndex, source: Source) -> io::Result<()> {
         let slot = &mut self.slots[member.get()];
         match (&mut slot.store, source) {
@@ -58,7 +58,7 @@ impl Executor {
         }
     }
 
-    /// Which file or device node is open as a real member; `None` for any other.
+    /// Identity of the open file or device of a real member; `None` for other members.
     pub fn file_id(&self, member: MemberIndex) -> Option<FileId> {
         match &self.slots[member.get()].store {
             Store::Real { handle, .. } => self.driver.file_id(*handle),
@@ -67,7 +67,7 @@ impl Executor {
     }
 }
 
-/// What keeps the data of a member, once the driver has what it needs.
+/// Gives the storage of a member to the driver.
 pub(super) fn store(index: MemberIndex, source: Source, driver: &mut Driver) -> io::Result<Store> {
     Ok(match source {
         Source::Real(MemberFile { file, begin_bytes, least_bytes }) => {

@@ -65,7 +65,7 @@ fn member(folder: &Path, devid: u64) -> PathBuf {
     folder.join(format!("member-{devid}.img"))
 }
 
-/// Runs requests to their ends and returns these in the request of tokens.
+/// Runs requests to their ends; returns the results in the order of their tokens.
 fn run(executor: &mut Executor, requests: &[IoRequest]) -> Vec<Result<(), VolumeError>> {
     for request in requests {
         executor.submit(*request);

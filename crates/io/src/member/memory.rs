@@ -3,12 +3,18 @@
 //! Room is taken in pieces of 64 KiB at their first write, so a disk of many terabytes costs what
 //! is stored on it. What was never written, or was discarded, reads as zeroes.
 
-use crate::block_status::{ExtentKind, StatusExtent};
+use crate::block_status::{ExtentKind, ExtentSource, StatusExtent};
 use std::collections::HashMap;
 use std::ops::Range;
 
 /// The unit in which room is taken.
 const PIECE_BYTES: usize = 64 << 10;
+
+/// The data of a member from an offset on, for block status.
+pub(crate) struct MemorySource<'a> {
+    pub(crate) store: &'a MemoryStore,
+    pub(crate) offset: u64,
+}
 
 /// Bytes by address.
 #[derive(Default)]
@@ -78,6 +84,12 @@ impl MemoryStore {
         {
             bytes[from..until].fill(0);
         }
+    }
+}
+
+impl ExtentSource for MemorySource<'_> {
+    fn extent_at(&self, skip: u64, length: u64) -> StatusExtent {
+        self.store.extent_at(self.offset + skip, length)
     }
 }
 

@@ -287,10 +287,10 @@ fn whoever_stops_listening_in_the_middle_of_a_write_is_forgotten() {
     let place = Place::new(1000, None);
     for _ in 0..100 {
         let mut client = place.client(false);
-        // The answer to the read cannot be sent, and bytes of the write come all the same.
+        // The reply to the read cannot be sent, and bytes of the write arrive all the same.
+        client.socket.shutdown(Shutdown::Read).unwrap();
         client.send(request::READ, 0, 0, 4096, &[]);
         client.send(request::WRITE, 0, 0, 1 << 20, &[1; 100]);
-        client.socket.shutdown(Shutdown::Read).unwrap();
         while client.socket.write_all(&[1]).is_ok() {}
     }
     // The last may still be on their way out.
