@@ -43,6 +43,8 @@ use mirrorball_core::diagnostic::Diagnostic;
 use options::{Row, Support};
 use pragma::Pragma;
 use serde::Serialize;
+use std::fs::File;
+use std::io::{self, Read};
 
 /// Where a reader finds what lies outside the job file: variables and included files. Both are
 /// callbacks, so that reading a job needs neither a process environment nor a file system.
@@ -89,13 +91,17 @@ pub struct JobFile {
 
 /// fio itself would follow a file that includes itself until it runs out of files.
 const INCLUDE_DEPTH_MAX: usize = 16;
+/// Files that include each other twice would be read 2^16 times within the depth.
+const INCLUDES_MAX: usize = 256;
+/// A file that is named by mistake, such as a device, may have no end.
+const INCLUDE_BYTES_MAX: u64 = 256 << 10;
 
 impl Environment<'_> {
     /// The variables of this process, and its file system.
     pub fn process() -> Environment<'static> {
         Environment {
             variable: &|name| std::env::var(name).ok(),
-            include: &|path| std::fs::read_to_string(path).map_err(|error| error.to_string()),
+            include: &|path| read_include(path).map_err(|error| error.to_string()),
         }
     }
 
@@ -140,6 +146,17 @@ impl JobFile {
     }
 }
 
+/// Reads an included file of at most [`INCLUDE_BYTES_MAX`].
+fn read_include(path: &str) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(INCLUDE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > INCLUDE_BYTES_MAX {
+        let message = format!("it is larger than {} KiB", INCLUDE_BYTES_MAX >> 10);
+        return Err(io::Error::other(message));
+    }
+    Ok(text)
+}
+
 /// An option line of the section that is being read.
 struct Pending {
     file: String,
@@ -163,6 +180,7 @@ struct Reader<'a> {
     defaults: Draft,
     section: Option<OpenSection>,
     group: usize,
+    includes: usize,
     result: JobFile,
 }
 
@@ -175,7 +193,7 @@ impl<'a> Reader<'a> {
             notes: Vec::new(),
         };
         let defaults = Draft::default();
-        Reader { environment: *environment, defaults, section: None, group: 0, result }
+        Reader { environment: *environment, defaults, section: None, group: 0, includes: 0, result }
     }
 
     fn read(&mut self, text: &str, file: &str, depth: usize) -> Result<(), Diagnostic> {
@@ -240,6 +258,13 @@ impl<'a> Reader<'a> {
             return Err(fail(job_error(
                 format!("includes are nested deeper than {INCLUDE_DEPTH_MAX}"),
                 "a file that includes itself, perhaps through another?",
+            )));
+        }
+        self.includes += 1;
+        if self.includes > INCLUDES_MAX {
+            return Err(fail(job_error(
+                format!("the job includes more than {INCLUDES_MAX} files"),
+                "do two files include each other?",
             )));
         }
         let beside = from.rfind('/').filter(|_| !path.starts_with('/'));

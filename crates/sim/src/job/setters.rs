@@ -19,6 +19,8 @@ pub(super) enum Setter {
     Number([u64; 2], fn(&mut Draft, u64)),
     /// A time; a bare number counts in this unit.
     Time(Nanos, fn(&mut Draft, Nanos)),
+    /// A time of at most [`IDLE_MAX`] in which nothing is measured; a bare number is in seconds.
+    IdleTime(fn(&mut Draft, Nanos)),
     /// Anything else.
     Text(fn(&mut Draft, &str) -> Result<(), Diagnostic>),
 }
@@ -59,6 +61,8 @@ const ENGINES: [(&str, Engine); 17] = [
 const ZIPF_THETA: f64 = 1.1;
 const PARETO_H: f64 = 0.2;
 const SPLITS_MAX: usize = 64;
+/// The simulation of a longer delay or ramp would take minutes before anything is measured.
+const IDLE_MAX: Nanos = Nanos::from_secs(86_400);
 
 impl Setter {
     /// Applies `option`, written with `text` or bare.
@@ -88,6 +92,14 @@ impl Setter {
                 set(draft, value::integer_within(text, base, range).map_err(within)?);
             }
             Setter::Time(unit, set) => set(draft, value::time(text, unit).map_err(within)?),
+            Setter::IdleTime(set) => {
+                let time = value::time(text, Nanos::from_secs(1)).map_err(within)?;
+                if time > IDLE_MAX {
+                    let message = format!("{option}: `{text}` is too long");
+                    return Err(job_error(message, format!("the most is {IDLE_MAX}")));
+                }
+                set(draft, time);
+            }
             Setter::Text(set) => set(draft, text).map_err(within)?,
         }
         Ok(())

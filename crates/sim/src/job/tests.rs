@@ -357,3 +357,30 @@ fn canonical_form_follows_the_meaning_and_not_the_writing() {
         assert_ne!(canonical(text), canonical(&changed), "{changed}");
     }
 }
+
+#[test]
+fn included_files_are_bounded_in_number_and_in_size() {
+    let include = |path: &str| match path {
+        "twice" => Ok("include twice\ninclude twice\n".to_owned()),
+        path => Err(format!("no {path}")),
+    };
+    let environment = Environment { include: &include, ..Environment::empty() };
+    let error = JobFile::parse("[a]\ninclude twice\n", "a.fio", &environment).unwrap_err();
+    assert!(error.message.contains("nested deeper") || error.message.contains("256"), "{error}");
+    let flat = |path: &str| if path == "leaf" { Ok(String::new()) } else { Err(String::new()) };
+    let environment = Environment { include: &flat, ..Environment::empty() };
+    let text = format!("[a]\n{}", "include leaf\n".repeat(257));
+    let error = JobFile::parse(&text, "a.fio", &environment).unwrap_err();
+    assert!(error.message.contains("256 files"), "{error}");
+    let endless = JobFile::parse("[a]\ninclude /dev/zero\n", "a.fio", &Environment::process());
+    let error = endless.unwrap_err();
+    assert!(error.message.contains("larger than 256 KiB"), "{error}");
+}
+
+#[test]
+fn delays_and_ramps_beyond_a_day_are_refused() {
+    for option in ["startdelay=285y", "ramp_time=9000000000", "startdelay=25h"] {
+        assert!(parse(&format!("[a]\n{option}\n")).is_err(), "{option}");
+    }
+    assert_eq!(job("startdelay=1d").start_delay, Nanos::from_secs(86_400));
+}
