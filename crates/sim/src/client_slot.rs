@@ -26,6 +26,8 @@ pub(crate) struct ClientSlot {
     /// Stream id of its requests: what a kernel would see as the pid.
     pub(crate) stream: u64,
     pub(crate) cpu: u32,
+    /// Random stream of the host overhead of its requests.
+    pub(crate) overhead_rng: Rng,
     /// Added to the offsets of its requests on the volume.
     pub(crate) base: u64,
     pub(crate) in_flight: u32,
@@ -55,18 +57,13 @@ impl<'a> ClientFactory<'a> {
 
     /// The clones of a section that starts at `now`.
     pub(crate) fn clones(&self, section: &Section, now: Nanos) -> Vec<ClientSlot> {
-        let mut section = section.clone();
-        if let Some(duration) = self.run.duration {
-            section.runtime = Some(duration);
-            section.time_based = true;
-        }
         let earlier = &self.run.job.sections[..section.index];
         let before: u32 = earlier.iter().map(|section| section.clones).sum();
         let first_stream = first_stream(self.run.seed);
         let slot = |clone| {
             let number = before + clone;
             let stream = first_stream + u64::from(number);
-            let mut slot = self.slot(self.clone_of(&section, clone, now), stream, number);
+            let mut slot = self.slot(self.clone_of(section, clone, now), stream, "clone", number);
             slot.section = Some(section.index);
             slot.base = self.used_bytes;
             slot
@@ -83,13 +80,15 @@ impl<'a> ClientFactory<'a> {
         let work = self.run.job.background.iter().enumerate();
         work.map(|(number, work)| {
             let stream = 40_000 + rng.below(20_000);
-            Ok(self.slot(self.worker(work)?, stream, number as u32))
+            Ok(self.slot(self.worker(work)?, stream, "background", number as u32))
         })
         .collect()
     }
 
-    fn slot(&self, client: Box<dyn Client>, stream: u64, number: u32) -> ClientSlot {
+    /// `kind` and `number` together name the client, whatever else runs.
+    fn slot(&self, client: Box<dyn Client>, stream: u64, kind: &str, number: u32) -> ClientSlot {
         ClientSlot {
+            overhead_rng: Rng::stream(self.run.seed, &format!("host {kind} {number}")),
             client,
             section: None,
             stream,

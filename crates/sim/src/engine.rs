@@ -14,9 +14,11 @@ use crate::client::{Action, ClientRequest, RequestEnd};
 use crate::client_slot::{ClientFactory, ClientSlot};
 use crate::error::SimError;
 use crate::explain::{DecisionTrace, Explanation, TraceWindow};
+use crate::host_overhead::HostOverhead;
 use crate::job::{JobFile, Section};
 use crate::oracle::CompletionForecast;
-use crate::record::{Recorder, RunRecord, SectionResult};
+use crate::progress::SectionProgress;
+use crate::record::{Recorder, RunRecord};
 use mirrorball_core::io::{IoError, IoId, MemberIo, Request, RequestId, RequestKind};
 use mirrorball_core::member::{MemberIndex, Members};
 use mirrorball_core::policy::ReadPolicy;
@@ -28,6 +30,7 @@ use mirrorball_disk::model::{Completion, DiskIo};
 use mirrorball_disk::model_array::ModelArray;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::policy_under_test::PolicyUnderTest;
 pub use crate::simulation::{Checks, Simulation};
@@ -50,8 +53,19 @@ pub fn check(array: &ArraySpec, job: &JobFile) -> Result<(), SimError> {
 /// # Panics
 /// If a checker or an assertion of the volume finds a bug.
 pub fn run(run: &Simulation<'_>) -> Result<RunRecord, SimError> {
+    run_until(run, &NEVER)
+}
+
+/// Runs a simulation to its end, or until `stop` is set, which is read every few thousand events.
+///
+/// # Errors
+/// As [`run`], and [`SimError::Stopped`].
+///
+/// # Panics
+/// As [`run`].
+pub fn run_until(run: &Simulation<'_>, stop: &AtomicBool) -> Result<RunRecord, SimError> {
     let mut engine = Engine::with_policy(run)?;
-    engine.run_sections(run);
+    engine.run_sections(run, stop)?;
     Ok(engine.finish())
 }
 
@@ -65,10 +79,15 @@ pub fn run(run: &Simulation<'_>) -> Result<RunRecord, SimError> {
 pub fn explain(run: &Simulation<'_>, window: TraceWindow) -> Result<Explanation, SimError> {
     let mut engine = Engine::with_policy(run)?;
     engine.trace = Some(DecisionTrace::new(window));
-    engine.run_sections(run);
+    engine.run_sections(run, &NEVER)?;
     let trace = engine.trace.take().expect("it was set above");
     Ok(trace.finish(&engine.volume, engine.now))
 }
+
+/// The flag of a run that is never stopped.
+static NEVER: AtomicBool = AtomicBool::new(false);
+/// Events between two looks at the flag; a power of two.
+const STOP_CHECK_EVENTS: u64 = 1 << 13;
 
 mirrorball_core::slab_key! {
     /// Key of a pending request; its slot is the number of the volume's request.
@@ -79,6 +98,8 @@ mirrorball_core::slab_key! {
 #[derive(Clone, Copy, Debug)]
 struct PendingRequest {
     slot: u32,
+    /// What it costs in the host.
+    overhead: Nanos,
     request: ClientRequest,
 }
 
@@ -90,22 +111,9 @@ struct PendingReply {
     end: RequestEnd,
 }
 
-/// The results of a section so far.
-struct SectionProgress {
-    result: SectionResult,
-    /// The last completion.
-    last: Nanos,
-    /// The end of its runtime, if it has one.
-    planned_end: Option<Nanos>,
-}
-
-/// A request takes at least this long. Otherwise a client whose requests fail at once would submit
-/// them for ever without the clock moving.
-const OVERHEAD_MIN: Nanos = Nanos(1);
-
 struct Engine {
     now: Nanos,
-    host_overhead: Nanos,
+    host_overhead: HostOverhead,
     volume: Volume,
     model_array: ModelArray,
     slots: Vec<ClientSlot>,
@@ -116,6 +124,7 @@ struct Engine {
     /// Sleeping clients: wake-up time, order in which they went to sleep, slot.
     timers: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     sleeps: u64,
+    events: u64,
     completions: Vec<(MemberIndex, Completion)>,
     sections: Vec<SectionProgress>,
     recorder: Recorder,
@@ -138,7 +147,8 @@ impl Engine {
         forecast: Option<CompletionForecast>,
     ) -> Result<Engine, SimError> {
         let members = Members::new(run.array.member_configs()?);
-        let first_group = run.job.sections.iter().take_while(|section| section.group == 0);
+        let sections = run.sections()?;
+        let first_group = sections.iter().take_while(|section| section.group == 0);
         let measure_from = first_group.map(|section| section.start_delay + section.ramp).min();
         let checkers = (run.checks == Checks::On).then(|| Checkers::new(&members));
         let recorder = Recorder::new(&members, measure_from.unwrap_or_default());
@@ -147,7 +157,7 @@ impl Engine {
         run.job.validate_against(free_bytes)?;
         let mut engine = Engine {
             now: Nanos::ZERO,
-            host_overhead: run.array.host.overhead.mean.max(OVERHEAD_MIN),
+            host_overhead: HostOverhead::new(run.array.host.overhead),
             volume: Volume::new(map, members, policy, run.seed),
             model_array: run.array.model_array(run.seed)?,
             slots: Vec::new(),
@@ -156,6 +166,7 @@ impl Engine {
             replies: VecDeque::new(),
             timers: BinaryHeap::new(),
             sleeps: 0,
+            events: 0,
             completions: Vec::new(),
             sections: Vec::new(),
             recorder,
@@ -173,15 +184,7 @@ impl Engine {
     /// Adds the clones of a group of sections, which start now.
     fn start_group(&mut self, run: &Simulation<'_>, sections: &[Section]) {
         for section in sections {
-            let from = self.now.max(section.start_delay).saturating_add(section.ramp);
-            let runtime = run.duration.or(section.runtime);
-            let (name, counts) = (section.name.clone(), section.counts);
-            let has_rate = section.has_rate();
-            self.sections.push(SectionProgress {
-                result: SectionResult { name, counts, has_rate, from, ..SectionResult::default() },
-                last: self.now,
-                planned_end: runtime.map(|runtime| from.saturating_add(runtime)),
-            });
+            self.sections.push(SectionProgress::new(section, self.now));
             let slots = ClientFactory::new(run, &self.volume).clones(section, self.now);
             for slot in slots {
                 self.foreground_left += 1;
@@ -195,13 +198,15 @@ impl Engine {
         self.run_client(self.slots.len() as u32 - 1);
     }
 
-    fn run_sections(&mut self, run: &Simulation<'_>) {
-        for group in run.job.sections.chunk_by(|section, next| section.group == next.group) {
+    fn run_sections(&mut self, run: &Simulation<'_>, stop: &AtomicBool) -> Result<(), SimError> {
+        let sections = run.sections()?;
+        for group in sections.chunk_by(|section, next| section.group == next.group) {
             if self.is_running() {
                 self.start_group(run, group);
-                self.run_group();
+                self.run_group(stop)?;
             }
         }
+        Ok(())
     }
 
     /// Whether the run continues: a traced one stops when its trace is complete.
@@ -211,9 +216,13 @@ impl Engine {
     }
 
     /// Runs until every clone of the current group has ended.
-    fn run_group(&mut self) {
+    fn run_group(&mut self, stop: &AtomicBool) -> Result<(), SimError> {
         self.submit_member_io();
         while self.foreground_left > 0 && self.is_running() {
+            self.events += 1;
+            if self.events.is_multiple_of(STOP_CHECK_EVENTS) && stop.load(Ordering::Relaxed) {
+                return Err(SimError::Stopped);
+            }
             let next = self.next_event().expect("clients that have not ended wait for an event");
             self.now = next;
             if self.recorder.is_interval_over(next) {
@@ -230,15 +239,13 @@ impl Engine {
             self.wake();
             self.submit_member_io();
         }
+        Ok(())
     }
 
     fn finish(self) -> RunRecord {
-        let until = self.sections.iter().map(|section| section.last).max().unwrap_or(self.now);
+        let until = self.sections.iter().map(SectionProgress::last).max().unwrap_or(self.now);
         let counters = self.volume.counters();
-        let sections = self.sections.into_iter().map(|mut section| {
-            section.result.measured = section.last.saturating_sub(section.result.from);
-            section.result
-        });
+        let sections = self.sections.into_iter().map(SectionProgress::finish);
         let choices = self.volume.choices();
         self.recorder.finish(until, sections.collect(), counters, choices)
     }
@@ -332,32 +339,21 @@ impl Engine {
 
     #[inline]
     fn queue_reply(&mut self, pending: PendingRequest, end: RequestEnd) {
-        let at = self.now + self.host_overhead;
-        self.replies.push_back(PendingReply { at, pending, end });
+        let at = self.now + pending.overhead;
+        // Requests of unequal overhead overtake each other, but seldom by more than a few places.
+        let mut place = self.replies.len();
+        while place > 0 && self.replies[place - 1].at > at {
+            place -= 1;
+        }
+        self.replies.insert(place, PendingReply { at, pending, end });
     }
 
     #[inline]
     fn measure(&mut self, section: usize, request: &ClientRequest, end: RequestEnd) {
-        let latency = self.now - request.intended;
-        let ok = end != RequestEnd::Failed;
-        if request.kind == RequestKind::Read && ok {
-            self.recorder.on_read_reply(request.length, latency);
+        if request.kind == RequestKind::Read && end != RequestEnd::Failed {
+            self.recorder.on_read_reply(request.length, self.now - request.intended);
         }
-        let progress = &mut self.sections[section];
-        progress.last = progress.last.max(self.now);
-        if !ok {
-            progress.last = progress.last.max(progress.planned_end.unwrap_or_default());
-        }
-        if self.now < progress.result.from {
-            return;
-        }
-        let direction = progress.result.direction_mut(request.kind);
-        if ok {
-            direction.bytes += request.length;
-            direction.latency.record(latency);
-        } else {
-            direction.errors += 1;
-        }
+        self.sections[section].on_request_end(request, end, self.now);
     }
 
     /// Runs the clients whose sleep is over.
@@ -388,7 +384,9 @@ impl Engine {
                 Action::Submit(request) => self.submit(slot, request),
                 Action::AnswerFromCache(request) => {
                     client_slot.in_flight += 1;
-                    self.queue_reply(PendingRequest { slot, request }, RequestEnd::CacheHit);
+                    let overhead = self.host_overhead.cache_hit();
+                    let pending = PendingRequest { slot, overhead, request };
+                    self.queue_reply(pending, RequestEnd::CacheHit);
                 }
                 Action::Sleep(until) => {
                     if client_slot.wakes_at != Some(until) {
@@ -403,15 +401,19 @@ impl Engine {
             }
         }
         let client_slot = &mut self.slots[slot as usize];
-        if client_slot.in_flight == 0 && client_slot.section.take().is_some() {
+        if client_slot.in_flight == 0
+            && let Some(section) = client_slot.section.take()
+        {
             self.foreground_left -= 1;
+            self.sections[section].on_clone_end(self.now);
         }
     }
 
     #[inline]
     fn submit(&mut self, slot: u32, request: ClientRequest) {
-        let key = self.pending.insert(PendingRequest { slot, request });
         let submitter = &mut self.slots[slot as usize];
+        let overhead = self.host_overhead.draw(&mut submitter.overhead_rng);
+        let key = self.pending.insert(PendingRequest { slot, overhead, request });
         submitter.in_flight += 1;
         let base = match request.kind {
             RequestKind::Rebuild(_) => 0,

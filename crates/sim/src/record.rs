@@ -18,6 +18,12 @@ pub const INTERVAL_MIN: Nanos = Nanos::from_millis(250);
 /// Maximum number of samples in a record.
 pub const SAMPLES_MAX: usize = 2048;
 
+/// Writes in a section below which two halves are not compared.
+const WRITES_TO_COMPARE: u64 = 100;
+/// Change of the write rate between two halves of a window, as a fraction, up to which the rate is
+/// called steady. The SNIA performance test specification allows 20 % around the mean.
+pub const STEADY_CHANGE_MAX: f64 = 0.2;
+
 /// The results of one run of one policy.
 #[derive(Clone, Debug)]
 pub struct RunRecord {
@@ -56,8 +62,10 @@ pub struct SectionResult {
     pub has_rate: bool,
     /// Start of the measured window: the end of the ramp.
     pub from: Nanos,
-    /// Length of the measured window: to the last completion, or the whole runtime if the section
-    /// ended early because a request failed, so that the requests it did not make lower its rate.
+    /// Length of the measured window, to the end of the last clone. A clone ends after its last
+    /// completion, or at the end of its runtime if it pauses until then. If the section ended early
+    /// because a request failed, the whole runtime is measured, so that the requests it did not
+    /// make lower its rate.
     pub measured: Nanos,
     /// Reads.
     pub read: DirectionResult,
@@ -74,6 +82,9 @@ pub struct SectionResult {
 pub struct DirectionResult {
     /// Bytes of the requests that succeeded.
     pub bytes: u64,
+    /// Those of `bytes` that completed in the first half of the planned window. Without a runtime
+    /// there is no planned window, and all bytes count.
+    pub first_half_bytes: u64,
     /// Requests that failed.
     pub errors: u64,
     /// Latencies of the requests that succeeded, from intended start to completion.
@@ -173,6 +184,23 @@ impl Default for SectionResult {
 }
 
 impl SectionResult {
+    /// How much the write rate changed from the first half of the planned window to the second, as a
+    /// fraction of the first: -0.5 if it halved. `None` if the section wrote too little to tell or
+    /// has no runtime. A disk whose cache fills up, or whose garbage collection begins, slows down.
+    pub fn write_rate_change(&self) -> Option<f64> {
+        let DirectionResult { bytes, first_half_bytes, latency, .. } = &self.write;
+        let second_half_bytes = bytes - first_half_bytes;
+        let is_enough = latency.count() >= WRITES_TO_COMPARE;
+        (is_enough && second_half_bytes > 0 && *first_half_bytes > 0)
+            .then(|| second_half_bytes as f64 / *first_half_bytes as f64 - 1.0)
+    }
+
+    /// Whether the write rate changed by at most [`STEADY_CHANGE_MAX`] within the window, or cannot be
+    /// compared. If it changed by more, a longer run would give another rate.
+    pub fn is_write_rate_steady(&self) -> bool {
+        self.write_rate_change().is_none_or(|change| change.abs() <= STEADY_CHANGE_MAX)
+    }
+
     /// The results of one kind of request. Sections never scrub or rebuild.
     pub fn direction_mut(&mut self, kind: RequestKind) -> &mut DirectionResult {
         match kind {

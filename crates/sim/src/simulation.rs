@@ -1,7 +1,8 @@
 //! The description of one run: an array, a job file, a policy and a seed.
 
-use crate::job::JobFile;
+use crate::job::{JobFile, Section};
 use crate::policy_under_test::PolicyUnderTest;
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArraySpec;
 
@@ -16,10 +17,39 @@ pub struct Simulation<'a> {
     pub policy: PolicyUnderTest<'a>,
     /// Seed of every random draw in the run.
     pub seed: u64,
-    /// Makes every section time-based with this runtime.
+    /// Makes every section time-based with this runtime, and bounds its ramp to the same time.
     pub duration: Option<Nanos>,
     /// Whether the checkers run.
     pub checks: Checks,
+}
+
+impl Simulation<'_> {
+    /// The sections of the job file as this run plays them: with `duration` applied.
+    pub(crate) fn sections(&self) -> Result<Vec<Section>, Diagnostic> {
+        let sections = self.job.sections.iter();
+        sections.map(|section| self.section(section)).collect()
+    }
+
+    fn section(&self, section: &Section) -> Result<Section, Diagnostic> {
+        let mut section = section.clone();
+        let Some(duration) = self.duration else {
+            return Ok(section);
+        };
+        if section.start_delay > duration {
+            let Section { name, start_delay, .. } = &section;
+            let message = format!(
+                "section `{name}` has startdelay={}, which is longer than --duration {duration}",
+                start_delay.as_secs_f64()
+            );
+            let help = "give a longer --duration, or a shorter startdelay";
+            let error = Diagnostic::new(message).with_help(help);
+            return Err(error.in_file(&self.job.file).at_line(section.line));
+        }
+        section.runtime = Some(duration);
+        section.time_based = true;
+        section.ramp = section.ramp.min(duration);
+        Ok(section)
+    }
 }
 
 /// Whether the checkers run; they cost about half of the speed.

@@ -1,10 +1,14 @@
 //! The engine against closed forms: on disks of fixed service time every answer is known.
 
+mod measuring;
+
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, HostOverhead};
-use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
+use mirrorball_sim::SimError;
+use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run, run_until};
 use mirrorball_sim::job::{Environment, JobFile};
-use mirrorball_sim::record::{INTERVALS_MAX, MemberResult, RunRecord, SAMPLES_MAX};
+use mirrorball_sim::record::{INTERVALS_MAX, MemberResult, RunRecord, SAMPLES_MAX, SectionResult};
+use std::sync::atomic::AtomicBool;
 
 /// Members with one server each, of these service times, on a host that costs nothing.
 fn delays(profile: &str, services: &[&str]) -> ArraySpec {

@@ -1,0 +1,117 @@
+//! Host overhead, measured windows, and the bounds of a run.
+
+use super::*;
+
+#[test]
+fn jitter_breaks_lockstep_and_is_the_same_under_every_policy() {
+    // Four reads that complete at one instant are submitted again at different instants.
+    let mut array = delays("raid1", &["1ms", "1ms"]);
+    array.host.overhead = HostOverhead { mean: Nanos::from_micros(100), jitter: 0.2 };
+    let waits = |policy: &str| {
+        let record = simulate(&array, &jobs("rw=randread\nnumjobs=2\nnumber_ios=200"), policy);
+        record.sections[0].read.latency.clone()
+    };
+    let read = waits("pid");
+    // Each mirror serves one clone, so a read takes 1 ms and its own overhead.
+    assert!(read.min().unwrap() >= Nanos::from_micros(1080), "{:?}", read.min());
+    assert!(read.max().unwrap() <= Nanos::from_micros(1120), "{:?}", read.max());
+    assert!(read.bins().count() > 1, "every read took the same time");
+    assert_near(read.mean().as_secs_f64(), 0.0011, 0.002);
+    // A policy that also keeps the clones apart gives every request the same overhead.
+    assert_eq!(read.sum_ns(), waits("kakra/queue").sum_ns());
+}
+
+#[test]
+fn cache_hits_of_a_buffered_reader_cost_less_than_a_request_to_the_disk() {
+    let text = "name = \"fast\"\nprofile = \"single\"\n[[member]]\nmodel = \"nvme-tlc-ent\"\n";
+    let array = ArrayFile::parse(text, "fast.toml").expect("a valid array").spec;
+    let text = "[a]\nioengine=psync\ndirect=0\nrw=read\nbs=4k\nsize=4g\nruntime=1\ntime_based\n";
+    let jobs = JobFile::parse(text, "buffered.fio", &Environment::empty()).expect("a valid job");
+    let record = simulate(&array, &jobs, "first");
+    let mib_per_s = (record.sections[0].read.bytes >> 20) as f64 / record.measured.as_secs_f64();
+    assert!(mib_per_s > 1000.0, "{mib_per_s:.0} MiB/s: each hit pays the full host overhead");
+}
+
+#[test]
+fn rates_are_over_the_run_and_not_up_to_the_last_completion() {
+    let array = delays("single", &["2ms"]);
+    let job = |options: &str| {
+        let text = format!("[a]\nioengine=psync\nrw=randread\nsize=1g\nruntime=3\n{options}");
+        JobFile::parse(&text, "think.fio", &Environment::empty()).expect("a valid job")
+    };
+    // One request, then a pause beyond the end: 1 request in 3 s and not 500 a second.
+    for options in ["thinktime=1h\ntime_based", "thinktime=1h"] {
+        let record = simulate(&array, &job(options), "first");
+        assert_eq!(record.sections[0].read.latency.count(), 1, "{options}");
+        assert_eq!(record.sections[0].measured, Nanos::from_secs(3), "{options}");
+        assert_eq!(record.measured, Nanos::from_secs(3), "{options}");
+    }
+    let record = simulate(&array, &job("number_ios=10"), "first");
+    assert_near(record.measured.as_secs_f64(), 0.02, 0.001);
+}
+
+#[test]
+fn trims_and_flushes_are_counted_with_their_latencies() {
+    let array = delays("raid1", &["1ms", "1ms"]);
+    for rw in ["trim", "randtrim"] {
+        let record = simulate(&array, &jobs(&format!("rw={rw}\niodepth=4")), "first");
+        let trim = &record.sections[0].trim;
+        assert!(trim.latency.count() > 1000, "{rw}: {} trims", trim.latency.count());
+        assert_eq!(trim.bytes, trim.latency.count() * 4096);
+    }
+    let record = simulate(&array, &jobs("rw=write\nfsync=1"), "first");
+    let SectionResult { write, flush, .. } = &record.sections[0];
+    assert!(flush.latency.count().abs_diff(write.latency.count()) <= 1);
+    assert!(flush.latency.count() > 1000 && flush.latency.mean() > Nanos::ZERO);
+}
+
+#[test]
+fn duration_bounds_the_ramp_and_the_start() {
+    let array = delays("single", &["1ms"]);
+    let play = |options: &str| {
+        let job = jobs(&format!("rw=randread\n{options}"));
+        let policy = PolicyUnderTest::Policy("first");
+        let (duration, checks) = (Some(Nanos::from_secs(1)), Checks::On);
+        let simulation = Simulation { array: &array, job: &job, policy, seed: 1, duration, checks };
+        run(&simulation)
+    };
+    let record = play("ramp_time=1h").expect("the ramp is bounded");
+    assert_eq!(record.sections[0].from, Nanos::from_secs(1), "a ramp as long as the duration");
+    assert_near(record.sections[0].measured.as_secs_f64(), 1.0, 0.01);
+    let error = play("startdelay=1h").expect_err("it would never start").to_string();
+    assert!(error.contains("startdelay") && error.contains("--duration"), "{error}");
+}
+
+#[test]
+fn a_run_stops_when_it_is_told_to() {
+    let array = delays("single", &["1ms"]);
+    let job = jobs("rw=randread\nruntime=300d");
+    let (policy, checks) = (PolicyUnderTest::Policy("first"), Checks::Off);
+    let simulation =
+        Simulation { array: &array, job: &job, policy, seed: 1, duration: None, checks };
+    let stop = AtomicBool::new(true);
+    let error = run_until(&simulation, &stop).expect_err("it was stopped");
+    assert!(matches!(error, SimError::Stopped), "{error}");
+}
+
+#[test]
+fn write_rate_that_falls_within_the_run_is_not_steady() {
+    let array = |model: &str| {
+        let text = format!("name = \"cached\"\nprofile = \"single\"\n[[member]]\n{model}");
+        ArrayFile::parse(&text, "cached.toml").expect("a valid array").spec
+    };
+    let job = jobs("rw=randwrite\nbs=16k\niodepth=8");
+    let steady = simulate(&delays("single", &["1ms"]), &job, "first");
+    assert!(steady.sections[0].is_write_rate_steady(), "{:?}", steady.sections[0]);
+    let change = steady.sections[0].write_rate_change().expect("it wrote enough");
+    assert!(change.abs() < 0.01, "{change}");
+    // The disk becomes four times as slow when half of the run is over.
+    let slow = "model = \"delay\"\nsize = \"64GiB\"\nset = { service = \"1ms\" }\n\
+                fault = [{ slow = 4.0, from = \"5s\" }]\n";
+    let falling = simulate(&array(slow), &job, "first");
+    let change = falling.sections[0].write_rate_change().expect("it wrote enough");
+    assert!((-0.8..-0.7).contains(&change), "{change}");
+    assert!(!falling.sections[0].is_write_rate_steady());
+    let reads = simulate(&array(slow), &jobs("rw=randread"), "first");
+    assert_eq!(reads.sections[0].write_rate_change(), None, "there are no writes");
+}
