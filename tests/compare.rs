@@ -72,7 +72,9 @@ fn the_table_has_every_policy_the_oracle_and_a_verdict() {
     let place = Place::new();
     let output = place.compare(&[]);
     let text = stdout(&output);
-    for part in ["* kakra/queue", "btrfs/pid", "oracle", "speed in % of the best policy", "Use `"] {
+    for part in
+        ["* ", "kakra/queue", "btrfs/pid", "oracle", "speed in % of the best policy", "Use `"]
+    {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }
     assert!(!text.contains('\x1b'), "no colours into a pipe");
@@ -205,7 +207,7 @@ fn what_is_mistyped_is_answered_with_the_nearest() {
     place.refuses(&with(&["--policy", "round-robin:lots"]), &["lots", "such as"]);
     place.refuses(&with(&["--repeat", "3"]), &["--repeat", "--repeats"]);
     place.refuses(&with(&["--repeats", "0"]), &["--repeats"]);
-    place.refuses(&with(&["--duration", "10"]), &["--duration", "such as"]);
+    place.refuses(&with(&["--duration", "10"]), &["--duration", "missing unit"]);
     place.refuses(&with(&["--duration", "0s"]), &["--duration"]);
     place.refuses(&with(&["--format", "cvs"]), &["cvs", "csv"]);
     place.refuses(&with(&["--threads", "0"]), &["--threads"]);
