@@ -60,7 +60,11 @@ fn two_policies_that_fio_measured_are_reported() {
     // One after the other, and one of them twice.
     stdout(&place.import(&[&names[..1], &about, &["--policy", "my-patch"]].concat()));
     let output = place.import(&[&names[..2], &about, &["--policy", "my-patch"]].concat());
-    assert!(stderr(&output).contains("1 of the files were in live already"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("1 of the files were imported into live before"),
+        "{}",
+        stderr(&output)
+    );
 
     let text = stdout(&place.run(&["report", "live", "--format", "table"]));
     assert!(text.starts_with("two-ssd-raid1: 2 policies, 1 job, 2 repeats (seeds 1, 2)"), "{text}");
@@ -97,7 +101,10 @@ fn logs_go_with_one_file() {
     let cells = fs::read_dir(place.path("out/cells")).unwrap();
     let cell = fs::read_to_string(cells.map(|entry| entry.unwrap().path()).next().unwrap());
     assert!(cell.unwrap().contains("\"latency_over_time\":\"requests\""));
-    place.refuses(&[&result, &path("clones.json"), "--log", &log, "-o", "live"], &["whose logs"]);
+    place.refuses(
+        &[&result, &path("clones.json"), "--log", &log, "-o", "live"],
+        &["exactly one RESULT.json"],
+    );
     place.refuses(&[&result, "--log", &result, "-o", "live"], &["single.json", "NAME_bw.1.log"]);
     place.refuses(&[&result, "--log", "absent.log", "-o", "live"], &["absent.log", "No such file"]);
 }

@@ -5,8 +5,8 @@ use mirrorball_lab::evaluation::league::standings::{LEAST, TAIL_MOST};
 use std::fs;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// The league as it was played for the book.
-const KEPT: &str = "docs/league-table.md";
+/// The saved tables of the whole league.
+const KEPT: &str = "league/results/table.md";
 /// What stands around the part of it in the README.
 const MARKS: [&str; 2] = ["<!-- league -->\n", "<!-- end of league -->\n"];
 /// So many of its policies are shown there, and those that people run.
@@ -43,6 +43,9 @@ fn a_corner_of_the_league_says_who_is_ahead() {
     insta::assert_snapshot!(told);
     let page = fs::read_to_string(folder.path("league.html")).unwrap();
     assert!(page.contains("rand-4k-qd1") && page.contains("title=\"equal-hdd, "), "{page}");
+    let again = [&CORNER[..], &["research/sed", "--report"]].concat();
+    folder.refuses(&again, &["league.html exists", "--force"]);
+    league(&folder, "research/sed", &["--report", "--force"]);
 }
 
 #[test]
@@ -64,7 +67,7 @@ fn the_final_league_has_both_halves_and_other_seeds() {
     let both = league(&folder, "research/sed", &["--format", "csv", "--final"]);
     assert!(design.lines().skip(1).all(|line| line.contains(",design,")), "{design}");
     assert_eq!(both.lines().count(), 1 + 2 * 4 * 4, "{both}");
-    assert!(both.contains(",design,") && both.contains(",judged,"));
+    assert!(both.contains(",design,") && both.contains(",held-out,"));
     let disks = |text: &str| -> Vec<String> {
         let is_theirs = |line: &&str| line.starts_with("equal-hdd,rand-4k-qd1,design,");
         text.lines().filter(is_theirs).map(str::to_owned).collect()
@@ -80,7 +83,7 @@ fn wrong_names_are_refused() {
     folder.refuses(&["league", "--jobs", "seq-1"], &["the league has no job `seq-1`"]);
     folder.refuses(&["league", "--subject", "zfs/miror"], &["--subject:", "zfs/mirror"]);
     let itself = ["league", "--subject", "zfs/mirror", "--policy", "zfs/mirror"];
-    folder.refuses(&itself, &["no rival is left"]);
+    folder.refuses(&itself, &["all rivals are subjects"]);
     let whole = ["league", "--ablation", "--subject", "btrfs/pid"];
     folder.refuses(&whole, &["`btrfs/pid` has no parameter `without`"]);
 }
@@ -89,9 +92,9 @@ fn kept(path: &str) -> String {
     fs::read_to_string(format!("{ROOT}/{path}")).unwrap()
 }
 
-/// The judged half's head, its best policies and the familiar ones.
+/// The head of the held-out half, its best policies and the familiar ones.
 fn part_for_readme(kept: &str) -> String {
-    let table = kept.split_once("judged half: ").unwrap().1;
+    let table = kept.split_once("held-out half: ").unwrap().1;
     let lines: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
     let (head, rows) = lines.split_at(2);
     let is_shown = |(index, row): &(usize, &&str)| {
@@ -101,9 +104,9 @@ fn part_for_readme(kept: &str) -> String {
     head.iter().chain(rows).map(|line| format!("{line}\n")).collect()
 }
 
-/// Set `UPDATE_README=1` to write it anew.
+/// Set `UPDATE_README=1` to update it.
 #[test]
-fn the_readme_shows_the_league_that_was_played() {
+fn the_readme_shows_the_kept_league() {
     let made = part_for_readme(&kept(KEPT));
     let readme = kept("README.md");
     let (before, rest) = readme.split_once(MARKS[0]).unwrap();
@@ -142,9 +145,9 @@ fn every_loss_of_auto_has_its_cause() {
     let book = self::kept("league/results/auto-losses.md");
     let (causes, lines) = book.split_once("## Lines").unwrap();
     let mut explained = rows(lines, |row| {
-        let is_told = |name: &str| causes.contains(&format!("**{name}.**"));
+        let is_explained = |name: &str| causes.contains(&format!("**{name}.**"));
         let is_head = row[0] == "array";
-        assert!(is_head || row[2].split(", ").all(is_told), "no such cause: {}", row[2]);
+        assert!(is_head || row[2].split(", ").all(is_explained), "no such cause: {}", row[2]);
         (!is_head).then(|| format!("{} {}", row[0], row[1]))
     });
     losses.sort();
@@ -152,17 +155,17 @@ fn every_loss_of_auto_has_its_cause() {
     assert_eq!(losses, explained, "league/results/auto-losses.md is of another league");
 }
 
-/// A corner of it is played again, by the command that it says it was made by.
+/// Repeats a corner of the kept league with the command in its file.
 #[test]
 fn the_kept_league_is_still_what_comes_out() {
     let kept = kept(KEPT);
     let command = kept.split('`').nth(1).unwrap().replace('\n', " ");
     let corner = ["--arrays", "equal-hdd,network", "--jobs", "rand-1m-qd8"];
     let arguments: Vec<&str> = command.split(' ').skip(1).chain(corner).collect();
-    let played = stdout(&Folder::new().run(&arguments));
+    let output = stdout(&Folder::new().run(&arguments));
     let is_pairing = |line: &&str| line.contains(" | rand-1m-qd8 | ");
-    let pairings: Vec<&str> = played.lines().filter(is_pairing).collect();
-    assert_eq!(pairings.len(), 2, "{played}");
+    let pairings: Vec<&str> = output.lines().filter(is_pairing).collect();
+    assert_eq!(pairings.len(), 2, "{output}");
     for pairing in pairings {
         assert!(kept.lines().any(|line| line == pairing), "{KEPT} is stale: {pairing}");
     }

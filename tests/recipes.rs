@@ -43,7 +43,7 @@ fn recipes_are_listed_and_one_is_shown_in_every_form() {
     let shown = stdout(&folder.run(&["recipe", "gmirror-2009-random", "--report"]));
     assert!(shown.contains("133.8 to 140.3") && shown.contains("free: "), "{shown}");
     let page = std::fs::read_to_string(folder.path("recipes.html")).expect("it was written");
-    assert!(page.contains("133.8 to 140.3") && page.contains("class=\"bar ours\""), "{page}");
+    assert!(page.contains("133.8 to 140.3") && page.contains("class=\"value ours\""), "{page}");
 
     let json = stdout(&folder.run(&["recipe", "gmirror-2009-random", "--format", "json"]));
     let read: Result<Vec<Repetition>, _> = serde_json::from_str(&json);
@@ -56,6 +56,12 @@ fn wrong_names_and_files_in_the_way_are_refused() {
     let near = "did you mean `gmirror-2009-random`?";
     folder.refuses(&["recipe", "gmirror-2009-randm"], &[near]);
     std::fs::write(folder.path("recipes.html"), "mine").expect("a file");
-    folder.refuses(&["recipe", "gmirror-2009-random", "--report"], &["recipes.html", "already"]);
-    folder.refuses(&["recipe", "gmirror-2009-random", "-o", "recipes.html"], &["already"]);
+    folder.refuses(
+        &["recipe", "gmirror-2009-random", "--report"],
+        &["recipes.html exists", "--force"],
+    );
+    folder.refuses(
+        &["recipe", "gmirror-2009-random", "-o", "recipes.html"],
+        &["recipes.html exists"],
+    );
 }

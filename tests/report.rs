@@ -102,6 +102,38 @@ fn a_file_of_the_user_is_not_replaced_unasked() {
     assert!(place.read("report.html").starts_with("<!DOCTYPE html>"));
 }
 
+/// A limit on the size of files stands in for a full file system.
+#[test]
+fn a_page_that_cannot_be_written_leaves_the_folder_as_it_was() {
+    let place = Place::new();
+    let limited = |arguments: &str| {
+        let program = env!("CARGO_BIN_EXE_mirrorball");
+        let script = format!("trap '' XFSZ; ulimit -f 8; exec '{program}' {arguments}");
+        let mut shell = std::process::Command::new("bash");
+        shell.args(["-c", &script]).current_dir(place.path(".")).output().unwrap()
+    };
+    fs::write(place.path("old.html"), "mine").unwrap();
+    let before = place.contents(".");
+    for arguments in ["report out -o new.html", "report out -o old.html --force"] {
+        let output = limited(arguments);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(stderr(&output).contains("cannot write"), "{}", stderr(&output));
+        assert!(before == place.contents("."), "{arguments}: a file was changed");
+    }
+}
+
+#[test]
+fn a_device_and_the_target_of_a_link_are_written() {
+    let place = Place::new();
+    let printed = place.run(&["report", "out", "-o", "/dev/stdout", "--force", "-f", "csv"]);
+    assert!(stdout(&printed).starts_with("array,job"));
+    fs::write(place.path("target.csv"), "old").unwrap();
+    std::os::unix::fs::symlink("target.csv", place.path("link.csv")).unwrap();
+    succeeds(&place.run(&["report", "out", "-o", "link.csv", "--force"]));
+    assert!(place.read("target.csv").starts_with("array,job"));
+    assert!(place.path("link.csv").is_symlink());
+}
+
 #[test]
 fn the_ending_of_the_file_says_what_to_write() {
     let place = Place::new();
@@ -111,7 +143,10 @@ fn the_ending_of_the_file_says_what_to_write() {
         succeeds(&place.run(&["report", "out", "-o", file]));
         assert!(place.read(file).starts_with(start), "{file}: {:.40}", place.read(file));
     }
-    place.refuses(&["report", "out", "-o", "a.pdf"], &["end in .pdf", ".html", ".md", "--format"]);
+    place.refuses(
+        &["report", "out", "-o", "a.pdf"],
+        &["file ending .pdf", ".html", ".md", "--format"],
+    );
     succeeds(&place.run(&["report", "out", "-o", "a.log", "--format", "csv"]));
     assert!(place.read("a.log").starts_with("array,job"));
 }

@@ -3,7 +3,7 @@
 //! Nothing is saved but the page that is asked for.
 
 use crate::ending::{Ending, Failure};
-use crate::report::{self, Existing};
+use crate::output_file::{self, Existing};
 use crate::screen;
 use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -78,9 +78,9 @@ fn format_names() -> PossibleValuesParser {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let existing = if args.force { Existing::Replace } else { Existing::Keep };
+    let existing = Existing::from_force(args.force);
     if let Some(path) = &args.report {
-        report::check_output(path, existing).map_err(Failure::WrongUse)?;
+        output_file::check(path, existing).map_err(Failure::WrongUse)?;
     }
     let inputs = Inputs::load(&args.array, std::slice::from_ref(&args.job));
     let inputs = inputs.map_err(Failure::WrongUse)?;
@@ -94,7 +94,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     let explained = explain(&inputs, &question).map_err(Failure::WrongUse)?;
     if let Some(path) = &args.report {
-        report::write(path, &decisions::render(&explained), existing).map_err(Failure::Fault)?;
+        output_file::write(path, &decisions::render(&explained), existing)
+            .map_err(Failure::Fault)?;
     }
     let format = FORMATS.iter().find(|format| format.name == args.format);
     let render = format.expect("clap lets known formats pass").render;

@@ -1,6 +1,6 @@
-//! `mirrorball import`: results of other programs as saved cells, for `report`.
+//! `mirrorball import`: saves results of other programs as cells, for `report`.
 //!
-//! Every file is understood before anything is written.
+//! All files are read and checked before anything is written.
 
 use crate::ending::{Ending, Failure};
 use crate::screen;
@@ -13,7 +13,7 @@ use mirrorball_lab::experiment::record::{CellRecord, ORACLE};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Turn results of other programs into saved results
+/// Import results of other programs
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -25,12 +25,12 @@ enum From {
     Fio(FioArgs),
 }
 
-/// Turn output of fio (`--output-format=json+` or `json`) into saved results
+/// Import output of fio (`--output-format=json+` or `json`)
 ///
-/// Each file is one cell. Several files of one job and one policy are its repeats, also when they
-/// are added later; a file that was added already is not added again.
+/// Each file becomes one cell. Several files of one job and one policy become its repeats, also
+/// when they are imported later. A file that was imported before is skipped.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "With json+ every latency is kept; json has percentiles only.
+#[command(after_help = "json+ has complete latency histograms; json has percentiles only.
 
 Examples:
   mirrorball import fio pid-*.json -o live --policy pid --array my-array.toml
@@ -38,27 +38,27 @@ Examples:
   mirrorball report live
   mirrorball import fio run.json --log run_bw.1.log --log run_lat.1.log -o run")]
 struct FioArgs {
-    /// What fio wrote; text before the JSON does no harm
+    /// Output files of fio; text before the JSON is ignored
     #[arg(required = true, value_name = "RESULT.json")]
     files: Vec<PathBuf>,
 
-    /// The folder that the cells are added to
+    /// Results folder to add the cells to
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
 
-    /// The policy that served the reads: one of ours or any name
+    /// Policy that served the reads: a built-in policy or any name
     #[arg(short, long, default_value = "fio")]
     policy: String,
 
-    /// The array that was read: an array file, a built-in array or any name
+    /// Array that was read: an array file, a built-in array or any name
     #[arg(short, long, default_value = "fio")]
     array: String,
 
-    /// The name of the job [default: the names that fio has]
+    /// Name of the job [default: the job names in the output of fio]
     #[arg(short, long)]
     job: Option<String>,
 
-    /// A bandwidth, IOPS or latency log of the one RESULT.json; may be given several times
+    /// Bandwidth, IOPS or latency log of the RESULT.json; may be repeated
     #[arg(short, long = "log", value_name = "FILE")]
     logs: Vec<PathBuf>,
 }
@@ -79,7 +79,7 @@ fn run_fio(args: &FioArgs) -> Result<Ending, Failure> {
     }
     if added.known > 0 {
         screen::say(format_args!(
-            "note: {} of the files were in {} already",
+            "note: {} of the files were imported into {} before",
             added.known,
             args.output.display()
         ));
@@ -94,7 +94,7 @@ fn about(args: &FioArgs) -> Result<ImportLabels> {
 
 fn fio_records(args: &FioArgs, about: &ImportLabels) -> Result<Vec<CellRecord>> {
     if args.files.len() > 1 && !args.logs.is_empty() {
-        bail!("--log: whose logs are they? Name one RESULT.json with its logs");
+        bail!("--log: logs need exactly one RESULT.json, the one they belong to");
     }
     let logs = args.logs.iter().map(|path| log(path)).collect::<Result<Vec<Log>>>()?;
     let mut records = Vec::new();
@@ -116,7 +116,7 @@ fn fio_records(args: &FioArgs, about: &ImportLabels) -> Result<Vec<CellRecord>> 
     Ok(records)
 }
 
-/// The name of an array and its text, if it is one that we know.
+/// The name of an array, and its text if it is an array file or built in.
 fn array(name: &str) -> Result<(String, String)> {
     let is_file = Path::new(name).exists() || name.contains('/') || name.ends_with(".toml");
     match load_array(name) {
@@ -126,10 +126,10 @@ fn array(name: &str) -> Result<(String, String)> {
     }
 }
 
-/// The canonical name of a policy of ours, else the name as it is.
+/// The canonical name of a built-in policy, else the name unchanged.
 fn policy(name: &str) -> Result<String> {
     if name.is_empty() || name == ORACLE {
-        bail!("--policy: `{name}` is no name of a policy that could have run");
+        bail!("--policy: `{name}` cannot be the name of a policy that served the reads");
     }
     Ok(Spec::parse(name).map_or(name.to_owned(), |spec| spec.to_string()))
 }

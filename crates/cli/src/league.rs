@@ -1,7 +1,8 @@
-//! `mirrorball league`: one policy against all others, over the matrix on which they are judged.
+//! `mirrorball league`: compares a policy with all others over a matrix of arrays and jobs.
 
 use crate::compare::quoted;
 use crate::ending::{Ending, Failure, INTERRUPTED};
+use crate::output_file::{self, Existing};
 use crate::screen;
 use anyhow::{Context, Result, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,20 +16,21 @@ use mirrorball_lab::evaluation::league::{
 };
 use mirrorball_lab::experiment::run::RunOptions;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the seeds of a league for design are made from; the final one has others.
+/// Base of the seeds of the design half; `--final` uses another.
 const SEED: u64 = 1;
 const FINAL_SEED: u64 = 1001;
 const DEFAULT_SUBJECT: &str = "mirrorball/auto";
 /// Where `--report` writes.
 const PAGE: &str = "league.html";
 
-/// Judge a policy against all others over many arrays and jobs
+/// Compare a policy with all others over many arrays and jobs
 ///
 /// Runs every job of the league on every array of the league under the policy that is judged, its
-/// rivals and the oracle. While a policy is being made only one half of the pairings is shown, the
-/// design half; `--final` shows both, apart, with seeds that no design saw.
+/// rivals and the oracle. Only the design half of the pairings is run; `--final` also runs the
+/// held-out half, with other seeds, and shows both halves in tables of their own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   mirrorball league --quick
@@ -36,83 +38,91 @@ const PAGE: &str = "league.html";
   mirrorball league --quick --arrays 'equal-*' --jobs 'seq-*' --all --report
   mirrorball league --final --seeds 3 --format markdown")]
 pub(crate) struct Args {
-    /// The policies to be judged, separated by commas
+    /// Policies to judge, separated by commas
     #[arg(short, long, value_name = "LIST", default_value = DEFAULT_SUBJECT)]
     subject: String,
 
-    /// Judge the first of them without each of its ingredients too
+    /// Also judge the first of them without each of its components
     #[arg(long)]
     ablation: bool,
 
-    /// Their rivals, separated by commas [default: every policy but our own]
+    /// Rivals, separated by commas [default: all policies but mirrorball/*]
     #[arg(short, long, value_name = "LIST")]
     policy: Option<String>,
 
-    /// A dozen rivals and short runs
+    /// Use twelve rivals and short runs
     #[arg(long)]
     quick: bool,
 
-    /// Both halves, with seeds of their own
+    /// Run the held-out half too, with other seeds
     #[arg(long = "final")]
     is_final: bool,
 
-    /// Arrays of the league, separated by commas; `seq-*` is all that begin so
+    /// Arrays of the league, separated by commas; globs such as `equal-*` are allowed
     #[arg(long, value_name = "LIST")]
     arrays: Option<String>,
 
-    /// Jobs of the league, likewise
+    /// Jobs of the league, separated by commas; globs such as `seq-*` are allowed
     #[arg(long, value_name = "LIST")]
     jobs: Option<String>,
 
-    /// How often each cell is run, each time with another seed
+    /// Number of runs of each cell, each with another seed
     #[arg(short = 'n', long, default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: u32,
 
-    /// What all seeds are made from [default: 1, or with --final 1001]
+    /// Base of all seeds [default: 1, or 1001 with --final]
     #[arg(long)]
     seed: Option<u64>,
 
-    /// Show every rival and every pairing
+    /// Show all rivals and all pairings
     #[arg(long)]
     all: bool,
 
-    /// Also write a page with maps of all pairings, `league.html` in this folder
+    /// Also write an HTML page with maps of all pairings, `league.html` in the current folder
     #[arg(long)]
     report: bool,
 
-    /// What to print
+    /// Replace the page if it exists
+    #[arg(long, requires = "report")]
+    force: bool,
+
+    /// Output format
     #[arg(short, long, value_enum, default_value = "table")]
     format: Format,
 
-    /// Threads to run on; results do not depend on it [default: one per CPU]
+    /// Number of threads; results do not depend on it [default: one per CPU]
     #[arg(short, long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 }
 
-/// What to print.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     /// Tables for a terminal.
     Table,
-    /// Tables for a web page.
+    /// Tables in Markdown.
     Markdown,
     /// One line for each policy under each pairing.
     Csv,
-    /// Everything, for programs.
+    /// Everything as JSON.
     Json,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let asked = asked(args).map_err(Failure::WrongUse)?;
+    let existing = Existing::from_force(args.force);
+    if args.report {
+        // Before minutes of work rather than after.
+        output_file::check(Path::new(PAGE), existing).map_err(Failure::WrongUse)?;
+    }
     match play(args, &asked).map_err(Failure::Fault)? {
         LeagueOutcome::Interrupted => Ok(Ending::Interrupted),
         LeagueOutcome::Complete(standings) => {
             screen::print(&rendered(args, &standings))?;
             if args.report {
-                // Every league overwrites it, as every run of `compare --report` does its own.
-                let written = std::fs::write(PAGE, page::render(&standings));
-                written.with_context(|| format!("cannot write {PAGE}")).map_err(Failure::Fault)?;
+                output_file::write(Path::new(PAGE), &page::render(&standings), existing)
+                    .map_err(Failure::Fault)?;
                 screen::say(format_args!("the report is in {PAGE}"));
             }
             Ok(Ending::Done)
@@ -131,7 +141,7 @@ fn asked(args: &Args) -> Result<LeagueRequest> {
     };
     let rivals: Vec<String> =
         rivals.into_iter().filter(|rival| !subjects.contains(rival)).collect();
-    ensure!(!rivals.is_empty(), "no rival is left (name some with --policy)");
+    ensure!(!rivals.is_empty(), "all rivals are subjects (name other rivals with --policy)");
     let asked = LeagueRequest {
         matrix,
         subjects,
@@ -144,7 +154,7 @@ fn asked(args: &Args) -> Result<LeagueRequest> {
     };
     ensure!(
         asked.cell_count() > 0,
-        "none of these jobs on these arrays belongs to the design half (--final has both)"
+        "none of these pairings is in the design half (--final runs both halves)"
     );
     Ok(asked)
 }
@@ -166,7 +176,7 @@ fn play(args: &Args, asked: &LeagueRequest) -> Result<LeagueOutcome> {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(INTERRUPTED.into());
         }
-        screen::say("\nfinishing the cells under way; Ctrl-C again to stop at once");
+        screen::say("\nfinishing the cells in progress; press Ctrl-C again to stop at once");
     })
     .context("cannot listen for Ctrl-C")?;
     let bar = ProgressBar::new(asked.cell_count() as u64);

@@ -18,6 +18,7 @@ mod import;
 mod league;
 mod man;
 mod models;
+mod output_file;
 mod policies;
 mod recipe;
 mod report;

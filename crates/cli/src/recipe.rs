@@ -1,22 +1,22 @@
-//! `mirrorball recipe`: published experiments, repeated, number beside number.
+//! `mirrorball recipe`: repeats published experiments and compares the figures.
 
 use crate::ending::{Ending, Failure};
+use crate::output_file::{self, Existing};
 use crate::screen;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use mirrorball_lab::evaluation::recipe::compare::Repetition;
 use mirrorball_lab::evaluation::recipe::{Recipe, builtin_names, load, markdown, page, run, text};
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Where `--report` writes.
 const PAGE: &str = "recipes.html";
 
-/// Repeat published experiments and show their figures beside ours
+/// Repeat published experiments and compare the figures
 ///
-/// A recipe is an array, jobs and the table that somebody published of them. Without a name the
-/// recipes are listed.
+/// A recipe is a published table with the array and the jobs behind it. The command simulates each
+/// row and prints the published value and its own side by side. Without a name it lists the
+/// built-in recipes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   mirrorball recipe
@@ -25,7 +25,7 @@ const PAGE: &str = "recipes.html";
   mirrorball recipe --all --format markdown -o recipes.md
   mirrorball recipe path/to/my-recipe")]
 pub(crate) struct Args {
-    /// The recipes to run: built-in names, or folders with a `recipe.toml`
+    /// Recipes to run: built-in names, or folders with a `recipe.toml`
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
@@ -33,31 +33,36 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "names")]
     all: bool,
 
-    /// Also write a page with bars, `recipes.html` in this folder
+    /// Also write an HTML page with bars, `recipes.html` in the current folder
     #[arg(long)]
     report: bool,
 
-    /// How to write it
+    /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     format: Format,
 
-    /// Write to this new file instead of the terminal
+    /// Write to this file instead of the terminal
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Replace the page and the output file if they exist
+    #[arg(long)]
+    force: bool,
 }
 
-/// How to write it.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// For a terminal.
+    /// Tables for a terminal.
     Text,
-    /// Everything, for programs.
+    /// Everything as JSON.
     Json,
-    /// For a web page: of all recipes, the chapter of the book.
+    /// Tables in Markdown; with --all the chapter docs/recipes.md.
     Markdown,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let existing = Existing::from_force(args.force);
     let names: Vec<&str> = match args.all {
         true => builtin_names().collect(),
         false => args.names.iter().map(String::as_str).collect(),
@@ -67,18 +72,18 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     } else {
         let recipes: Result<Vec<Recipe>> = names.iter().map(|name| load(name)).collect();
         let recipes = recipes.map_err(Failure::WrongUse)?;
-        // Before minutes of work rather than after.
-        refuse_existing(args).map_err(Failure::WrongUse)?;
+        check_outputs(args, existing).map_err(Failure::WrongUse)?;
         let done = repeat(&recipes).map_err(Failure::Fault)?;
         if args.report {
-            save(Path::new(PAGE), &page::render(&done)).map_err(Failure::WrongUse)?;
+            output_file::write(Path::new(PAGE), &page::render(&done), existing)
+                .map_err(Failure::Fault)?;
             screen::say(format_args!("the report is in {PAGE}"));
         }
         written(args, &done).map_err(Failure::Fault)?
     };
     match &args.output {
         None => screen::print(&text)?,
-        Some(path) => save(path, &text).map_err(Failure::WrongUse)?,
+        Some(path) => output_file::write(path, &text, existing).map_err(Failure::Fault)?,
     }
     Ok(Ending::Done)
 }
@@ -89,7 +94,7 @@ fn listing() -> Result<String> {
     for name in builtin_names() {
         text += &format!("{name:<width$}  {}\n", load(name)?.title);
     }
-    Ok(text + "\n`mirrorball recipe NAME` repeats one, `mirrorball recipe --all` all of them.\n")
+    Ok(text + "\n`mirrorball recipe NAME` runs one, `mirrorball recipe --all` runs all.\n")
 }
 
 fn repeat(recipes: &[Recipe]) -> Result<Vec<Repetition>> {
@@ -118,18 +123,9 @@ fn written(args: &Args, done: &[Repetition]) -> Result<String> {
     })
 }
 
-fn refuse_existing(args: &Args) -> Result<()> {
+/// Fails before minutes of work if an output file exists.
+fn check_outputs(args: &Args, existing: Existing) -> Result<()> {
     let page = args.report.then_some(Path::new(PAGE));
-    for path in args.output.as_deref().into_iter().chain(page) {
-        ensure!(!path.exists(), "{}: there is one already (move it away)", path.display());
-    }
-    Ok(())
-}
-
-/// Nothing is overwritten unasked.
-fn save(path: &Path, text: &str) -> Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
-        anyhow!("{}: {error} (-o names a file that is not there yet)", path.display())
-    })?;
-    file.write_all(text.as_bytes()).with_context(|| format!("{}: cannot write", path.display()))
+    let mut paths = args.output.as_deref().into_iter().chain(page);
+    paths.try_for_each(|path| output_file::check(path, existing))
 }

@@ -1,30 +1,29 @@
-//! `mirrorball report`: what saved results say, in any format, without measuring again.
+//! `mirrorball report`: writes saved results in any format. Nothing runs again.
 //!
-//! A page (HTML) is a file by nature and is what people get unless they ask for a text form, by
-//! name or by the ending of the file they want.
+//! The default is an HTML page. `--format`, or the ending of the output file, selects a text
+//! format.
 //!
-//! A file that cannot be used is named and the rest is reported; the exit code then says that not
-//! all was well. If nothing is left, that is wrong use.
+//! A file that cannot be used is named and the rest is reported, with exit code 1. Without any
+//! usable file the exit code is 2.
 
 use crate::compare::BASELINE;
 use crate::ending::{Ending, Failure};
+use crate::output_file::{self, Existing};
 use crate::screen;
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mirrorball_lab::experiment::results::{self, Loaded, ResultSet, Skipped};
 use mirrorball_lab::experiment::study::Criteria;
 use mirrorball_lab::report::{FORMATS, Findings, Format, Style, html};
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// Report saved results, or compare several sets of them
 ///
-/// Each folder is one set of results; all single files together are one more. Every further set is
-/// compared with the first. Nothing is measured again.
+/// Each folder is one set of results; all single files together are another set. Every further set
+/// is compared with the first. Nothing runs again.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code 1 if a file could not be used; the rest is reported all the same.
+    after_help = "The exit code is 1 if a file could not be used. All other files are reported.
 
 Examples:
   mirrorball report mirrorball-results/two-ssd-raid1-rand-4k-qd32
@@ -37,40 +36,31 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "DIR|FILE")]
     paths: Vec<PathBuf>,
 
-    /// What to write [default: what the ending of FILE says, else html]
+    /// Output format [default: from the ending of FILE, else html]
     #[arg(short, long, value_parser = form_names())]
     format: Option<String>,
 
-    /// Write into this file; a text form is printed otherwise [default for html: report.html]
+    /// Output file [default: report.html for html, else standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Replace the file if it exists
+    /// Replace the output file if it exists
     #[arg(long)]
     force: bool,
 }
 
-/// What is written.
+/// Output format.
 enum Form {
-    /// The page.
+    /// The HTML page.
     Html,
-    /// A text form.
+    /// A text format.
     Text(&'static Format),
 }
 
-/// What becomes of a file that is there already.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Existing {
-    /// It stays, and nothing is written.
-    Keep,
-    /// It is replaced.
-    Replace,
-}
-
 const HTML: &str = "html";
-/// Where the page goes unless somebody says otherwise.
+/// Default output file of the page.
 const PAGE_FILE: &str = "report.html";
-/// Endings of files, and what belongs into them.
+/// Endings of files, and their formats.
 const ENDINGS: [(&str, &str); 6] = [
     ("html", HTML),
     ("htm", HTML),
@@ -86,14 +76,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Form::Html => Some(args.output.clone().unwrap_or(PathBuf::from(PAGE_FILE))),
         Form::Text(_) => args.output.clone(),
     };
-    let existing = if args.force { Existing::Replace } else { Existing::Keep };
+    let existing = Existing::from_force(args.force);
     let Loaded { sets, refused } = results::load(&args.paths, &criteria());
     if sets.is_empty() {
         let lines: Vec<String> = refused.iter().map(shown).collect();
         return Err(Failure::WrongUse(anyhow!("{}", lines.join("\n  "))));
     }
     if let Some(path) = &output {
-        check_output(path, existing).map_err(Failure::WrongUse)?;
+        output_file::check(path, existing).map_err(Failure::WrongUse)?;
     }
     let skipped: Vec<&Skipped> = sets.iter().flat_map(|set| &set.skipped).chain(&refused).collect();
     for one in &skipped {
@@ -108,22 +98,21 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         None => screen::print(&render(&form, &sets, screen::style()))?,
         Some(path) => {
             let text = render(&form, &sets, Style::FILE);
-            write(path, &text, existing).map_err(Failure::Fault)?;
+            output_file::write(path, &text, existing).map_err(Failure::Fault)?;
             screen::say(format_args!("the report is in {}", path.display()));
         }
     }
     Ok(if skipped.is_empty() { Ending::Done } else { Ending::FoundFailure })
 }
 
-/// Writes the page of a results folder into it, in place of an older one, and says where it is.
+/// Writes the page of a results folder into the folder, replacing an older one; returns its path.
 pub(crate) fn write_page(folder: &Path, criteria: &Criteria) -> anyhow::Result<PathBuf> {
     let Loaded { sets, refused } = results::load(&[folder.to_owned()], criteria);
     if let Some(reason) = refused.first() {
         return Err(anyhow!("{}", shown(reason)));
     }
     let path = folder.join(PAGE_FILE);
-    let written = std::fs::write(&path, html::render(&sets));
-    written.with_context(|| format!("cannot write {}", path.display()))?;
+    output_file::write(&path, &html::render(&sets), Existing::Replace)?;
     Ok(path)
 }
 
@@ -133,12 +122,12 @@ fn criteria() -> Criteria {
 }
 
 fn form_names() -> PossibleValuesParser {
-    let html = PossibleValue::new(HTML).help("a page with charts, one file, for a browser");
+    let html = PossibleValue::new(HTML).help("an HTML page with charts, in one file");
     let text = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.summary));
     [html].into_iter().chain(text).collect::<Vec<PossibleValue>>().into()
 }
 
-/// What was asked for, by name or by the ending of the file.
+/// The format, from its name or the ending of the file.
 fn form(args: &Args) -> anyhow::Result<Form> {
     let ending = args.output.as_deref().and_then(Path::extension);
     let name = match (&args.format, ending) {
@@ -154,8 +143,8 @@ fn of_ending(ending: &str) -> anyhow::Result<&'static str> {
     known.map(|(_, name)| *name).ok_or_else(|| {
         let known = ENDINGS.map(|(known, _)| format!(".{known}")).join(", ");
         anyhow!(
-            "--output: nothing is known to go into files that end in .{ending}\n  hint: {known} \
-             are known; else say what to write with --format"
+            "--output: unknown file ending .{ending}\n  hint: use one of {known}, or name \
+             the format with --format"
         )
     })
 }
@@ -169,25 +158,4 @@ fn render(form: &Form, sets: &[ResultSet], style: Style) -> String {
 
 fn shown(skipped: &Skipped) -> String {
     format!("{} {}", skipped.path.display(), skipped.reason)
-}
-
-/// Refuses before anything is read what would be refused after it.
-pub(crate) fn check_output(path: &Path, existing: Existing) -> anyhow::Result<()> {
-    if path.exists() && existing == Existing::Keep { Err(exists(path)) } else { Ok(()) }
-}
-
-fn exists(path: &Path) -> anyhow::Error {
-    anyhow!("{} exists\n  hint: name another file, or replace it with --force", path.display())
-}
-
-/// Writes a file.
-pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> anyhow::Result<()> {
-    let mut options = OpenOptions::new();
-    let replace = existing == Existing::Replace;
-    options.write(true).create(replace).create_new(!replace).truncate(replace);
-    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    match written {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path)),
-        other => other.with_context(|| format!("cannot write {}", path.display())),
-    }
 }

@@ -1,0 +1,113 @@
+//! Output files: written completely or not at all, and never over an existing file unasked.
+//!
+//! The text goes to a temporary file in the same folder, is flushed to the disk and gets its name
+//! last. A full file system or a crash leaves the old file as it was. Devices and pipes, such as
+//! `/dev/stdout`, cannot be replaced by a file; they are written directly.
+
+use anyhow::{Context, Result, anyhow};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// What happens to an existing file of the same name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It stays, and nothing is written.
+    Keep,
+    /// It is replaced.
+    Replace,
+}
+
+impl Existing {
+    /// The choice of an option `--force`.
+    pub(crate) fn from_force(is_forced: bool) -> Existing {
+        if is_forced { Existing::Replace } else { Existing::Keep }
+    }
+}
+
+/// Fails if the file exists and must be kept. Called before long work, whose output could not be
+/// written.
+///
+/// # Errors
+/// If the file exists and `existing` says to keep it.
+pub(crate) fn check(path: &Path, existing: Existing) -> Result<()> {
+    let is_taken = existing == Existing::Keep && path.symlink_metadata().is_ok();
+    if is_taken { Err(exists(path)) } else { Ok(()) }
+}
+
+/// Writes a file.
+///
+/// # Errors
+/// If the file exists and must be kept, or cannot be written; an existing file is then unchanged.
+pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<()> {
+    match write_bytes(path, text.as_bytes(), existing) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path)),
+        other => other.with_context(|| format!("cannot write {}", path.display())),
+    }
+}
+
+fn exists(path: &Path) -> anyhow::Error {
+    anyhow!("{} exists\n  hint: name another file, or replace it with --force", path.display())
+}
+
+fn write_bytes(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
+    let old = fs::metadata(path).ok().filter(|_| existing == Existing::Replace);
+    if old.as_ref().is_some_and(|old| !old.is_file()) {
+        return OpenOptions::new().write(true).open(path)?.write_all(bytes);
+    }
+    // The file behind a symbolic link is replaced, not the link.
+    let path = match &old {
+        Some(_) => fs::canonicalize(path)?,
+        None => path.to_owned(),
+    };
+    let temporary = temporary_path(&path);
+    let written = write_temporary(&temporary, bytes, old.map(|old| old.permissions()))
+        .and_then(|()| give_name(&temporary, &path, existing));
+    if written.is_err() {
+        // The temporary file may not exist, or may have its name already.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// A name in the same folder, so that the file can be renamed.
+fn temporary_path(path: &Path) -> PathBuf {
+    folder(path).join(format!(".mirrorball-{}.part", std::process::id()))
+}
+
+fn folder(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+fn write_temporary(
+    path: &Path,
+    bytes: &[u8],
+    permissions: Option<fs::Permissions>,
+) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    if let Some(permissions) = permissions {
+        file.set_permissions(permissions)?;
+    }
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn give_name(temporary: &Path, path: &Path, existing: Existing) -> io::Result<()> {
+    match existing {
+        Existing::Replace => fs::rename(temporary, path)?,
+        // Unlike a rename, a link fails if the name is taken.
+        Existing::Keep => match fs::hard_link(temporary, path) {
+            Ok(()) => fs::remove_file(temporary)?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(error),
+            // A file system without hard links, such as FAT.
+            Err(_) if path.symlink_metadata().is_ok() => {
+                return Err(ErrorKind::AlreadyExists.into());
+            }
+            Err(_) => fs::rename(temporary, path)?,
+        },
+    }
+    // The new name survives a crash only if the folder is flushed too. Not every file system can.
+    let _ = File::open(folder(path)).and_then(|folder| folder.sync_all());
+    Ok(())
+}
