@@ -176,3 +176,20 @@ fn what_was_not_recorded_is_left_out() {
         assert!(!page.contains(&format!("data-kind=\"{kind}\"")), "{kind}");
     }
 }
+
+/// The verdict may recommend a policy that ties with the first of the matrix.
+#[test]
+fn the_verdict_describes_the_policy_that_it_recommends() {
+    let achieve = |cell: &Cell<'_>| match cell.policy {
+        "made/first" => Achieved::reads(100),
+        _ => Achieved::reads(80),
+    };
+    let mut set = result_set("out", plan(&["rand-4k"], &["made/first", "made/other"], 2), achieve);
+    assert_eq!(set.study.matrix.rows[0].policy, "made/first");
+    set.study.verdict.policy = "made/other".to_owned();
+    let page = render(&[set]);
+    let verdict = page.split("class=\"verdict\"").nth(1).unwrap().split("</p>").next().unwrap();
+    assert!(!verdict.contains("the best under each job"), "{verdict}");
+    assert!(verdict.contains("At worst it reaches 80 % of the best (rand-4k)"), "{verdict}");
+    assert!(verdict.contains("it reaches <strong>80 % of the best</strong>"), "{verdict}");
+}

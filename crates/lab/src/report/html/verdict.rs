@@ -1,10 +1,11 @@
-//! What to use, in two sentences: how much it gains, and how far that holds.
+//! The verdict in two sentences: which policy to use and what it gains, then its worst job and
+//! ties.
 //!
-//! The same figures as the study's own closing sentence, which is made for one line of a terminal.
+//! The figures are those of the study's closing sentence for terminals.
 
-use super::chart::number::{counted, percent};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::{Gain, MatrixRow, Study};
+use crate::report::chart::number::{counted, percent};
 use maud::{Markup, html};
 
 /// Ties that are named; more are counted.
@@ -39,7 +40,7 @@ fn gain(study: &Study, row: &MatrixRow) -> Markup {
                 }
                 "."
             }
-            Some(Gain { over, .. }) => { em { (over) } " completed nothing at all." }
+            Some(Gain { over, .. }) => { em { (over) } " completed no request." }
             None if baseline == Some(&*row.policy) => { "no policy compared here beats it." }
             None => {
                 "it reaches " strong { (percent(row.geometric_mean)) " % of the best" }
@@ -85,7 +86,7 @@ fn limits(study: &Study, row: &MatrixRow) -> Markup {
             }
             @if ties.len() > named { " and " (ties.len() - named) " others" }
             @if study.verdict.gain.as_ref().is_some_and(|gain| ties.contains(&gain.over)) {
-                ": more repeats would tell"
+                "; more repeats may separate them"
             }
             "."
         }
