@@ -54,7 +54,7 @@ pub enum Half {
     /// Shown while a policy is being developed.
     Design,
     /// Shown by `--final` only.
-    Judged,
+    HeldOut,
 }
 
 fn whole() -> f64 {
@@ -63,20 +63,20 @@ fn whole() -> f64 {
 
 impl Half {
     /// Both.
-    pub const ALL: [Half; 2] = [Half::Design, Half::Judged];
+    pub const ALL: [Half; 2] = [Half::Design, Half::HeldOut];
 
     /// The half of a pairing, from a hash of its names, so that it is not chosen by hand.
     pub fn of(array: &str, job: &str) -> Half {
         let hash = stable_hash(["half", array, job]);
         let last = hash.bytes().last().expect("32 digits");
-        if last % 2 == 0 { Half::Design } else { Half::Judged }
+        if last % 2 == 0 { Half::Design } else { Half::HeldOut }
     }
 
     /// What it is called.
     pub fn name(self) -> &'static str {
         match self {
             Half::Design => "design",
-            Half::Judged => "judged",
+            Half::HeldOut => "held-out",
         }
     }
 }
@@ -87,8 +87,8 @@ impl Matrix {
         toml::from_str(files::LIST).expect("the list is tested")
     }
 
-    /// Keeps the arrays and jobs whose names are listed, separated by commas. `seq-*` keeps every
-    /// name that starts with `seq-`.
+    /// Keeps the arrays and jobs whose names are listed, separated by commas. In a name `*` matches
+    /// any characters.
     ///
     /// # Errors
     /// If a name does not exist; the message suggests a similar one.
@@ -110,10 +110,7 @@ impl Matrix {
 fn chosen(what: &str, names: &[&str], list: &str) -> Result<Vec<String>> {
     let mut chosen = Vec::new();
     for wanted in list.split(',').map(str::trim) {
-        let fits = |name: &&&str| match wanted.strip_suffix('*') {
-            Some(start) => name.starts_with(start),
-            None => **name == wanted,
-        };
+        let fits = |name: &&&str| is_match(wanted, name);
         let before = chosen.len();
         chosen.extend(names.iter().filter(fits).map(|name| (*name).to_owned()));
         if chosen.len() == before {
@@ -126,4 +123,27 @@ fn chosen(what: &str, names: &[&str], list: &str) -> Result<Vec<String>> {
         }
     }
     Ok(chosen)
+}
+
+/// True if `name` matches `glob`, in which `*` matches any characters.
+fn is_match(glob: &str, name: &str) -> bool {
+    let Some((start, rest)) = glob.split_once('*') else { return glob == name };
+    let Some(name) = name.strip_prefix(start) else { return false };
+    let mut ends = name.char_indices().map(|(index, _)| index).chain([name.len()]);
+    ends.any(|index| is_match(rest, &name[index..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_matches_any_characters() {
+        let jobs = ["seq-1-direct", "seq-1-buffered", "rand-4k-qd1"];
+        let found = |list: &str| chosen("job", &jobs, list).unwrap().join(" ");
+        assert_eq!(found("seq-*"), "seq-1-direct seq-1-buffered");
+        assert_eq!(found("*-direct,rand-4k-qd1"), "seq-1-direct rand-4k-qd1");
+        assert_eq!(found("seq-*-b*d"), "seq-1-buffered");
+        assert!(chosen("job", &jobs, "*-qd2").is_err() && chosen("job", &jobs, "seq-1").is_err());
+    }
 }
