@@ -5,6 +5,7 @@
 //! `table` and `markdown` only differ in the drawing. A report never measures and never computes
 //! what the study does not hold. **Adding a format is one file and one row.**
 
+pub(crate) mod chart;
 mod csv;
 pub mod explain;
 mod grid;
@@ -121,5 +122,7 @@ pub const FORMATS: &[Format] = &[
     },
 ];
 
+#[cfg(test)]
+mod palette_tests;
 #[cfg(test)]
 mod tests;

@@ -4,15 +4,14 @@
 //! small script adds hovering, zooming and the choice of policies, and paints the dots of one
 //! picture on a canvas. Everything shown comes from saved results.
 //!
-//! `gather` puts the repeats of each policy on one grid of time; `chart` holds geometry; each
-//! figure of the page is a file; `page` puts them in order. Texts from files (names, job and array
+//! `gather` puts the repeats of each policy on one grid of time; [`chart`](super::chart) computes
+//! geometry; each figure of the page is a file; `layout` orders them. Texts from files (names, job and array
 //! texts) are escaped by `maud`, which escapes everything except the style sheet, the script and
 //! the packed panels.
 //!
 //! Non-goals: statistics (the study computes them), and the same look in every browser.
 
 mod appendix;
-mod chart;
 mod counters;
 pub mod decisions;
 mod differences;
@@ -21,12 +20,12 @@ mod figures;
 mod gather;
 mod grid;
 mod heat;
+mod layout;
 mod lazy_panels;
 mod matrix;
 mod members;
 mod offsets;
 mod overlay;
-mod page;
 mod panels;
 mod rates;
 mod series;
@@ -50,7 +49,7 @@ pub fn render(parts: &[ResultSet]) -> String {
     let studies: Vec<(&str, &Study)> =
         parts.iter().map(|set| (set.label.as_str(), &set.study)).collect();
     let comparison = Comparison::new(&studies);
-    page::draw(&View { parts, styles, jobs, comparison }).into_string()
+    layout::page(&View { parts, styles, jobs, comparison })
 }
 
 /// Everything that a figure may draw on.
@@ -75,7 +74,5 @@ impl View<'_> {
     }
 }
 
-#[cfg(test)]
-mod palette_tests;
 #[cfg(test)]
 mod tests;

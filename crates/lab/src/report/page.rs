@@ -1,22 +1,43 @@
-//! The frame of an HTML file that needs nothing else, as pages of the league and of recipes are.
+//! The frame of every HTML page: one self-contained file with the common style sheet.
 
-use maud::{DOCTYPE, Markup, html};
+use crate::experiment::record::PROGRAM_VERSION;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// A page with this title, which is its heading, too.
-pub(crate) fn page(title: &str, style: &str, body: &Markup) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                title { (title) }
-                style { (style) }
+/// The style sheet of all pages.
+pub(crate) const STYLE: &str = include_str!("page.css");
+
+/// A page.
+pub(crate) struct Page<'a> {
+    /// Its title in the browser.
+    pub(crate) title: &'a str,
+    /// Style rules of this kind of page, after the common ones.
+    pub(crate) style: &'a str,
+    /// Further elements of the head.
+    pub(crate) head: Markup,
+    /// Its body.
+    pub(crate) body: Markup,
+}
+
+impl Page<'_> {
+    /// The file.
+    pub(crate) fn render(&self) -> String {
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    meta name="generator" content={ "mirrorball " (PROGRAM_VERSION) };
+                    title { (self.title) " · Mirrorball" }
+                    // Without an icon of its own the page would make browsers ask a server.
+                    link rel="icon" href="data:,";
+                    style { (PreEscaped(STYLE)) (PreEscaped(self.style)) }
+                    (self.head)
+                }
+                body { (self.body) }
             }
-            body {
-                h1 { (title) }
-                (body)
-            }
-        }
-    };
-    page.into_string()
+        };
+        page.into_string()
+    }
 }

@@ -1,49 +1,46 @@
-//! Standings as one HTML file that needs nothing else: the league with a bar for each policy, and
+//! Standings as one self-contained HTML file: the league with a bar for each policy, and
 //! for each subject a map of arrays and jobs, whose cells show their figures on hovering.
 
 use super::standings::{LeagueRow, LeagueTable, Pairing, Standings};
 use super::text::{Detail, shown, summary, title};
 use crate::report::Emphasis;
-use crate::report::page::page;
+use crate::report::page::Page;
 use maud::{Markup, html};
 
-/// Kept small on purpose: the page is read, not played with.
-const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:90em;margin:2em auto;padding:0 1em}\
-    table{border-collapse:collapse;margin:.6em 0}td,th{padding:.1em .5em;text-align:right}\
-    td:first-child,th:first-child{text-align:left}th{border-bottom:1px solid #888}\
-    .bar{display:inline-block;height:9px;border-radius:2px;background:#999}\
-    .subject .bar{background:#06c}.subject{font-weight:bold}.reference{color:#777}\
-    .map{font-size:12px}.map th.job{writing-mode:vertical-rl;text-align:left;padding:.5em .1em}\
-    .map td{border:1px solid #fff}.scroll{overflow-x:auto}";
+const STYLE: &str = include_str!("page.css");
 
 /// Width of the bar of a ratio of one, in pixels.
 const BAR_WIDTH: f64 = 160.0;
+/// Strongest colour of a cell, in percent, on which its text is readable.
+const STRENGTH_MAX: f64 = 45.0;
 
 /// The page of a league.
 pub fn render(standings: &Standings) -> String {
-    let body = html! {
+    let title = "League of read policies";
+    let body = html! { main {
+        h1 { (title) }
         p { "A ratio is the IOPS of a policy over those of the best rival of the pairing; \
              where the job sets its own pace, the best rival's mean latency over the \
              policy's. " code { (standings.command) } }
         @for table in &standings.tables { (part(standings, table)) }
-    };
-    page("League of read policies", STYLE, &body)
+    } };
+    Page { title, style: STYLE, head: html! {}, body }.render()
 }
 
 fn part(standings: &Standings, table: &LeagueTable) -> Markup {
     html! {
         h2 { (title(standings, table)) }
         ul { @for subject in &standings.subjects { li { (summary(standings, table, subject)) } } }
-        table {
+        div.scroll { table {
             tr {
-                th { "policy" } th { "geo. mean" } th {} th { "of oracle" } th { "wins" }
-                th { "worst" } th style="text-align:left" { "on" }
+                th { "policy" } th.number { "geo. mean" } th {} th.number { "of oracle" }
+                th.number { "wins" } th.number { "worst" } th { "on" }
             }
             @for (emphasis, row) in shown(standings, table, Detail::All) { (standing(emphasis, row)) }
-        }
+        } }
         @for subject in &standings.subjects {
             h3 { (subject) ", ratio to the best rival" }
-            div.scroll { (map(&standings.of(table), subject)) }
+            div.scroll tabindex="0" role="group" aria-label={ (subject) ", map of ratios" } { (map(&standings.of(table), subject)) }
         }
     }
 }
@@ -57,14 +54,14 @@ fn standing(emphasis: Emphasis, row: &LeagueRow) -> Markup {
     html! {
         tr class=(class) {
             td { (row.policy) }
-            td { (format!("{:.3}", row.geometric_mean)) }
-            td style="text-align:left" {
-                span.bar style=(format!("width:{:.0}px", BAR_WIDTH * row.geometric_mean)) {}
+            td.number { (format!("{:.3}", row.geometric_mean)) }
+            td {
+                span.length style=(format!("width:{:.0}px", BAR_WIDTH * row.geometric_mean)) {}
             }
-            td { (format!("{:.3}", row.of_oracle)) }
-            td { (row.wins) }
-            td { (format!("{:.3}", row.worst)) }
-            td style="text-align:left" { (row.worst_array) " " (row.worst_job) }
+            td.number { (format!("{:.3}", row.of_oracle)) }
+            td.number { (row.wins) }
+            td.number { (format!("{:.3}", row.worst)) }
+            td { (row.worst_array) " " (row.worst_job) }
         }
     }
 }
@@ -78,7 +75,7 @@ fn map(pairings: &[&Pairing], subject: &str) -> Markup {
     };
     html! {
         table.map {
-            tr { th {} @for job in &jobs { th.job { (job) } } }
+            tr { th {} @for job in &jobs { th.job scope="col" { (job) } } }
             @for array in &arrays {
                 tr {
                     td { (array) }
@@ -106,17 +103,17 @@ fn square(pairing: &Pairing, subject: &str) -> Markup {
         entry.p99_9_ratio
     );
     html! {
-        td title=(figures) style=(format!("background:{}", colour(entry.ratio))) {
+        td.number.ahead[entry.ratio > 1.0].behind[entry.ratio < 1.0]
+            title=(figures) style={ "--strength:" (strength(entry.ratio)) "%" }
+        {
             (format!("{:.2}", entry.ratio))
         }
     }
 }
 
-/// White where it ties, red where it is behind, blue where it is ahead; a factor of two is full.
-fn colour(ratio: f64) -> String {
-    let strength = (ratio.max(1e-3).log2().abs().min(1.0) * 45.0).round();
-    let hue = if ratio < 1.0 { 8 } else { 215 };
-    format!("hsl({hue} 80% {}%)", 100.0 - strength)
+/// Strength of a cell's colour in percent: none for a tie, full for a factor of two.
+fn strength(ratio: f64) -> f64 {
+    (STRENGTH_MAX * ratio.max(1e-3).log2().abs().min(1.0)).round()
 }
 
 fn distinct<'a>(pairings: &[&'a Pairing], name: fn(&Pairing) -> &String) -> Vec<&'a str> {

@@ -2,9 +2,11 @@
 //! seekwatcher draws it.
 //!
 //! The dots are the sampled reads of the record, the steps below them the bytes of its intervals,
-//! reads and writes: where there are steps and no dots, the run wrote. The picture is plain SVG,
-//! drawn on two panes of fixed size, with a colour for each of up to six disks.
+//! reads and writes: where there are steps and no dots, the run wrote.
 
+use crate::report::chart::frame::{Axis, Frame, Steps, Unit};
+use crate::report::chart::scale::{SMALL, Scale, WIDE};
+use crate::report::chart::{number, path};
 use maud::{Markup, html};
 use mirrorball_core::units::Nanos;
 use mirrorball_sim::record::RunRecord;
@@ -13,12 +15,8 @@ use serde::{Deserialize, Serialize};
 
 /// Most dots in a picture; more would not be distinguishable.
 const DOTS_MAX: usize = 600;
-/// Width of both panes.
-const WIDTH: f64 = 560.0;
-/// Height of the pane of offsets.
-const OFFSETS_HEIGHT: f64 = 130.0;
-/// Height of the pane of rates.
-const RATES_HEIGHT: f64 = 70.0;
+/// Colours of disks in the style sheet, `m0` and so on.
+const COLOURS: usize = 8;
 
 /// What a picture shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -79,66 +77,71 @@ impl Picture {
             rates: steps.collect(),
         }
     }
+}
 
-    /// The picture, for a page. Pictures of one recipe share the ends of their axes.
-    pub(super) fn draw(&self, ends: Ends) -> Markup {
-        let label = format!("Offsets read and MB/s over time, {}", self.row);
-        html! {
-            figure {
-                figcaption { b { (self.row) } " " @for (index, devid) in
-                    self.devids.iter().enumerate() {
-                        span class=(format!("key disk{index}")) { "devid " (devid) } " "
-                    }
-                }
-                svg role="img" aria-label=(label) width=(WIDTH + 70.0)
-                    height=(OFFSETS_HEIGHT + RATES_HEIGHT + 40.0) {
-                    g transform="translate(60,8)" { (self.offsets(ends)) }
-                    g transform=(format!("translate(60,{})", OFFSETS_HEIGHT + 16.0)) {
-                        (self.steps(ends))
-                    }
-                }
+/// The charts of one run. Pictures of one recipe share the ends of their axes.
+pub(super) fn draw(picture: &Picture, ends: Ends) -> Markup {
+    let x = Scale::up_to(ends.seconds);
+    html! {
+        h4 { (picture.row) }
+        p.legend {
+            @for (index, devid) in picture.devids.iter().enumerate() {
+                span { span class={ "swatch " (class(picture, index)) } {} "devid " (devid) }
             }
         }
+        (offsets(picture, x, Scale::up_to(ends.offset_gb)))
+        (rates(picture, x, Scale::up_to_a_tick(ends.mb_s, SMALL)))
     }
+}
 
-    fn offsets(&self, ends: Ends) -> Markup {
-        let place = |dot: &Dot| {
-            let x = WIDTH * dot.at_seconds / ends.seconds;
-            (x, OFFSETS_HEIGHT * (1.0 - dot.offset_gb / ends.offset_gb))
-        };
-        html! {
-            (pane(OFFSETS_HEIGHT, &format!("{:.0} GB", ends.offset_gb)))
-            @for dot in &self.reads {
-                @let (x, y) = place(dot);
-                circle class=(format!("disk{}", dot.disk)) cx=(format!("{x:.1}"))
-                    cy=(format!("{y:.1}")) r="1.6" {}
-            }
+fn offsets(picture: &Picture, x: Scale, y: Scale) -> Markup {
+    let dots = |disk: usize| {
+        let of_disk = picture.reads.iter().filter(move |dot| dot.disk == disk);
+        path::dots(of_disk.map(|dot| (x.place(dot.at_seconds), y.place(dot.offset_gb))))
+    };
+    frame(picture, "offsets", "Offsets of reads, GB", x, y).draw(&html! {
+        @for disk in 0..picture.devids.len() {
+            path class={ "dots " (class(picture, disk)) } d=(dots(disk)) {}
         }
-    }
+    })
+}
 
-    fn steps(&self, ends: Ends) -> Markup {
-        let path = |disk: usize| {
-            let mut path = String::new();
-            for step in &self.rates {
-                let x = WIDTH * step.from_seconds / ends.seconds;
-                let y = RATES_HEIGHT * (1.0 - step.mb_s[disk] / ends.mb_s);
-                path += &match path.is_empty() {
-                    true => format!("M{x:.1},{y:.1}"),
-                    false => format!("H{x:.1}V{y:.1}"),
-                };
-            }
-            path + &format!("H{:.1}", WIDTH * self.seconds / ends.seconds)
-        };
-        html! {
-            (pane(RATES_HEIGHT, &format!("{:.0} MB/s", ends.mb_s)))
-            @for disk in 0..self.devids.len() {
-                path class=(format!("line disk{disk}")) d=(path(disk)) {}
-            }
-            text x=(WIDTH) y=(RATES_HEIGHT + 16.0) text-anchor="end" {
-                (format!("{:.0} s", ends.seconds))
-            }
+fn rates(picture: &Picture, x: Scale, y: Scale) -> Markup {
+    let steps = |disk: usize| {
+        let ends = picture.rates.iter().skip(1).map(|step| step.from_seconds);
+        let steps = picture.rates.iter().zip(ends.chain([picture.seconds]));
+        path::line(steps.flat_map(|(step, end)| {
+            let height = y.place(step.mb_s[disk]);
+            [Some((x.place(step.from_seconds), height)), Some((x.place(end), height))]
+        }))
+    };
+    frame(picture, "rates", "Read and written, MB/s", x, y).draw(&html! {
+        @for disk in 0..picture.devids.len() {
+            path class={ "line thin " (class(picture, disk)) } d=(steps(disk)) {}
         }
+    })
+}
+
+fn frame(picture: &Picture, kind: &'static str, what: &str, x: Scale, y: Scale) -> Frame {
+    Frame {
+        kind,
+        job: 0,
+        part: 0,
+        policy: None,
+        label: format!("{what}, over time: {}", picture.row),
+        caption: html! { (what) },
+        x: Axis::new(x, WIDE, |seconds| number::short_duration(1e6 * seconds)),
+        y: Axis::new(y, SMALL, number::short),
+        // Without a script nothing is shown on hovering.
+        steps: Steps::Places(Vec::new()),
+        unit: Unit::Word(""),
     }
+}
+
+/// The colour of a disk: disks are spread over the whole range of colours.
+fn class(picture: &Picture, disk: usize) -> String {
+    let last = picture.devids.len().saturating_sub(1).max(1);
+    format!("m{}", disk * (COLOURS - 1) / last)
 }
 
 /// Common ends of the axes of pictures shown together.
@@ -160,13 +163,5 @@ impl Ends {
             ends.mb_s = rates.fold(ends.mb_s, f64::max);
         }
         ends
-    }
-}
-
-fn pane(height: f64, most: &str) -> Markup {
-    html! {
-        rect width=(WIDTH) height=(height) class="pane" {}
-        text x="-6" y="10" text-anchor="end" { (most) }
-        text x="-6" y=(height) text-anchor="end" { "0" }
     }
 }

@@ -1,7 +1,7 @@
 //! What was run: the array, the jobs, the machine, every seed, and the command that repeats it.
 
-use super::chart::number;
 use crate::experiment::results::ResultSet;
+use crate::report::chart::number;
 use maud::{Markup, html};
 use mirrorball_core::units::Nanos;
 

@@ -1,10 +1,10 @@
 //! Counters of the policy: final values, and their course over time.
 
 use super::View;
-use super::chart::scale::Scale;
-use super::chart::{SIDE, number, path};
 use super::panels::Subject;
 use crate::experiment::record::CounterSeries;
+use crate::report::chart::scale::Scale;
+use crate::report::chart::{SIDE, number, path};
 use maud::{Markup, html};
 
 /// The table of one policy; none if it counts nothing.

@@ -6,14 +6,15 @@
 //! are the figures, choice by choice. The page is read, not played with, and needs no script: a bar
 //! tells its figures through its title.
 
-use super::chart::frame::{Axis, Frame, Steps, Unit};
-use super::chart::path;
-use super::chart::scale::{Scale, WIDE};
 use crate::experiment::explain::{ChoiceMade, Explained, Figure, MirrorShown, Taken, shown_bytes};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use crate::report::chart::frame::{Axis, Frame, Steps, Unit};
+use crate::report::chart::path;
+use crate::report::chart::scale::{Scale, WIDE};
+use crate::report::page::Page;
+use maud::{Markup, html};
 use mirrorball_core::units::Nanos;
 
-const STYLE: &str = concat!(include_str!("report.css"), include_str!("decisions.css"));
+const STYLE: &str = include_str!("decisions.css");
 
 /// Choices that are listed one by one; the picture has them all.
 const LISTED_MAX: usize = 200;
@@ -26,23 +27,9 @@ const TAIL_SPANS_MAX: u64 = 3;
 
 /// The page.
 pub fn render(explained: &Explained) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="generator" content={ "mirrorball " (explained.program_version) };
-                title { (explained.policy) " explained · Mirrorball" }
-                // An icon of its own keeps browsers from asking a server for one.
-                link rel="icon" href="data:,";
-                style { (PreEscaped(STYLE)) }
-            }
-            body { main { (body(explained)) } }
-        }
-    };
-    page.into_string()
+    let title = format!("{} explained", explained.policy);
+    let body = html! { main { (body(explained)) } };
+    Page { title: &title, style: STYLE, head: html! {}, body }.render()
 }
 
 fn body(explained: &Explained) -> Markup {

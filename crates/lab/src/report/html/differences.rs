@@ -5,11 +5,11 @@
 //! tell from equal is said to be so, however long its bar.
 
 use super::View;
-use super::chart::number::{duration, plain};
-use super::chart::scale::Scale;
-use super::chart::{SIDE, path};
 use super::figures::whisker;
 use crate::experiment::study::{Change, ComparisonRow, JobComparison, Significance, Yardstick};
+use crate::report::chart::number::{duration, plain};
+use crate::report::chart::scale::Scale;
+use crate::report::chart::{SIDE, path};
 use maud::{Markup, html};
 
 /// The axis reaches at least to this speed-up.

@@ -7,11 +7,11 @@
 //! plots.)
 
 use super::View;
-use super::chart::frame::{Axis, Frame, Steps, Unit, values};
-use super::chart::scale::{Scale, WIDE};
-use super::chart::{number, path};
 use super::gather::{JobSet, JobView, PolicyRun};
 use super::overlay::{Overlay, PolicyLine};
+use crate::report::chart::frame::{Axis, Frame, Steps, Unit, values};
+use crate::report::chart::scale::{Scale, WIDE};
+use crate::report::chart::{number, path};
 use maud::html;
 use mirrorball_core::histogram::Histogram;
 

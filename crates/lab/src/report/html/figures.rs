@@ -5,12 +5,12 @@
 //! which see more than two intervals side by side.
 
 use super::View;
-use super::chart::number::{duration, plain};
-use super::chart::scale::Scale;
-use super::chart::{SIDE, path};
 use super::gather::{JobSet, JobView, PolicyRun};
 use super::matrix::mark;
 use crate::experiment::study::{Estimate, IoKind, JobStudy, Row, RowFigures, Standing, Yardstick};
+use crate::report::chart::number::{duration, plain};
+use crate::report::chart::scale::Scale;
+use crate::report::chart::{SIDE, path};
 use maud::{Markup, html};
 
 /// A column of the table.

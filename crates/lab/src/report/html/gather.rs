@@ -4,7 +4,6 @@
 //! not be compared at a glance. Counts are spread over the columns of the grid that an interval
 //! covers; rates of a column are the mean over repeats, with the minimum and the maximum.
 
-use super::chart::scale::Scale;
 use super::grid::TimeGrid;
 use super::heat::heat_scale;
 use super::series::Series;
@@ -12,6 +11,7 @@ use super::series_styles::SeriesStyles;
 use crate::experiment::record::CellRecord;
 use crate::experiment::results::ResultSet;
 use crate::experiment::study::{IoKind, JobStudy, Row};
+use crate::report::chart::scale::Scale;
 use mirrorball_core::histogram::Histogram;
 
 /// One job, with what each set has of it.

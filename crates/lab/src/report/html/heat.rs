@@ -1,13 +1,13 @@
 //! Percentiles of the latency over time as a heat map: a row per percentile, a column per moment.
 
 use super::View;
-use super::chart::frame::{Axis, Frame, Unit, values};
-use super::chart::scale::Scale;
-use super::chart::{number, path};
 use super::gather::JobView;
 use super::panels::Subject;
 use super::rates::{columns, time_axis};
 use super::series::{HEAT_ROWS, Series};
+use crate::report::chart::frame::{Axis, Frame, Unit, values};
+use crate::report::chart::scale::Scale;
+use crate::report::chart::{number, path};
 use maud::{Markup, html};
 
 /// Colours of heat in the style sheet, `h0` (fast) and so on.

@@ -4,9 +4,9 @@
 //! ties. The figure and its interval appear on hovering.
 
 use super::View;
-use super::chart::number::{duration, percent, plain};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::{Estimate, JobStudy, Row, Standing, Yardstick};
+use crate::report::chart::number::{duration, percent, plain};
 use maud::{Markup, html};
 
 /// Colours of the matrix in the style sheet, `q0` (slow) and so on.

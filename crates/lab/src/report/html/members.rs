@@ -1,13 +1,13 @@
 //! What each member did over time: its share of the reads, and its queue.
 
 use super::View;
-use super::chart::frame::{Axis, Frame, Unit, values};
-use super::chart::scale::{SMALL, Scale};
-use super::chart::{number, path};
 use super::gather::{JobView, PolicyRun};
 use super::panels::Subject;
 use super::rates::{columns, time_axis};
 use super::series::MemberCurves;
+use crate::report::chart::frame::{Axis, Frame, Unit, values};
+use crate::report::chart::scale::{SMALL, Scale};
+use crate::report::chart::{number, path};
 use maud::{Markup, html};
 
 /// Colours of members in the style sheet, `m0` and so on, dark to light.

@@ -7,15 +7,15 @@
 //! lane, place in the lane in 1/10000, and the wait in microseconds to three digits.
 
 use super::View;
-use super::chart::frame::{Axis, Frame, Unit};
-use super::chart::number;
-use super::chart::scale::Scale;
 use super::gather::JobView;
 use super::heat;
 use super::members::{Lines, lines};
 use super::panels::Subject;
 use super::rates::{columns, time_axis};
 use super::series::Dot;
+use crate::report::chart::frame::{Axis, Frame, Unit};
+use crate::report::chart::number;
+use crate::report::chart::scale::Scale;
 use maud::{Markup, html};
 
 /// Places in a lane: more than it has pixels.

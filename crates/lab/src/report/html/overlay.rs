@@ -1,7 +1,7 @@
 //! A chart with a line per policy: drawn for those shown initially, packed for the others.
 
 use super::View;
-use super::chart::frame::{EndLabel, Frame, end_label};
+use crate::report::chart::frame::{EndLabel, Frame, end_label};
 use maud::{Markup, html};
 
 /// One chart with all its lines.

@@ -3,14 +3,14 @@
 //! A line is the mean over repeats, the shade around it reaches from the least repeat to the most.
 
 use super::View;
-use super::chart::frame::{Axis, Frame, Steps, Unit, values};
-use super::chart::number;
-use super::chart::path;
-use super::chart::scale::{Scale, WIDE};
 use super::gather::{JobSet, JobView, PolicyRun};
 use super::overlay::{Overlay, PolicyLine};
 use super::series::{RateRange, Series};
 use crate::experiment::study::IoKind;
+use crate::report::chart::frame::{Axis, Frame, Steps, Unit, values};
+use crate::report::chart::number;
+use crate::report::chart::path;
+use crate::report::chart::scale::{Scale, WIDE};
 use maud::{Markup, html};
 
 /// One of the two quantities.

@@ -5,14 +5,14 @@
 //! not scale with it and every text is outside of it in HTML, so a chart is as legible on a
 //! phone as on a wall.
 
-pub(super) mod frame;
-pub(super) mod number;
-pub(super) mod path;
-pub(super) mod scale;
+pub(crate) mod frame;
+pub(crate) mod number;
+pub(crate) mod path;
+pub(crate) mod scale;
 
 /// Width and height of a plot in its own units: as fine as the dots of a screen, and no finer,
 /// since every digit is there thousands of times.
-pub(super) const SIDE: f64 = 500.0;
+pub(crate) const SIDE: f64 = 500.0;
 
 #[cfg(test)]
 mod tests;

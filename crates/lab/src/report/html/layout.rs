@@ -1,56 +1,42 @@
 //! The order of figures on the report page.
 
-use super::chart::number::counted;
 use super::gather::JobView;
 use super::lazy_panels::packed;
 use super::overlay::Overlay;
 use super::panels;
 use super::{View, appendix, differences, distribution, figures, matrix, rates, verdict};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use crate::report::chart::number::counted;
+use crate::report::page::Page;
+use maud::{Markup, PreEscaped, html};
 
-const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
 
 /// The whole page.
-pub(super) fn draw(view: &View<'_>) -> Markup {
+pub(super) fn page(view: &View<'_>) -> String {
     let overlays: Vec<Vec<Overlay>> = view.jobs.iter().map(|job| overlays(view, job)).collect();
     let rest = |policy: usize| {
         let lines = overlays.iter().flatten().map(|chart| chart.rest(view, policy).into_string());
         lines.collect::<String>() + &panels::of_policy(view, policy)
     };
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="generator" content={ "mirrorball " (crate::experiment::record::PROGRAM_VERSION) };
-                title { (title(view)) " · Mirrorball" }
-                // An icon of its own keeps browsers from asking a server for one.
-                link rel="icon" href="data:,";
-                style { (PreEscaped(STYLE)) }
-                style id="choice" { (PreEscaped(hidden(view))) }
+    let body = html! {
+        (head(view))
+        main {
+            (summary(view))
+            @for (job, charts) in view.jobs.iter().zip(&overlays) {
+                (job_section(view, job, charts))
             }
-            body {
-                (head(view))
-                main {
-                    (summary(view))
-                    @for (job, charts) in view.jobs.iter().zip(&overlays) {
-                        (job_section(view, job, charts))
-                    }
-                    @for (place, part) in view.parts.iter().enumerate() {
-                        (appendix::draw(part, &format!("What was run{}", view.of_set(place))))
-                    }
-                }
-                div.tip role="status" aria-live="polite" hidden {}
-                @for (number, entry) in view.styles.all() {
-                    @if !entry.is_shown { (packed(number, &rest(number))) }
-                }
-                script { (PreEscaped(SCRIPT)) }
+            @for (place, part) in view.parts.iter().enumerate() {
+                (appendix::draw(part, &format!("What was run{}", view.of_set(place))))
             }
         }
-    }
+        div.tip role="status" aria-live="polite" hidden {}
+        @for (number, style) in view.styles.all() {
+            @if !style.is_shown { (packed(number, &rest(number))) }
+        }
+        script { (PreEscaped(SCRIPT)) }
+    };
+    let head = html! { style id="choice" { (PreEscaped(hidden(view))) } };
+    Page { title: &title(view), style: "", head, body }.render()
 }
 
 fn title(view: &View<'_>) -> String {

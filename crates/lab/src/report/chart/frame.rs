@@ -10,38 +10,38 @@ use super::{SIDE, path};
 use maud::{Markup, html};
 
 /// A chart without its shapes.
-pub(in crate::report::html) struct Frame {
+pub(crate) struct Frame {
     /// Its kind, as the script and tests call it.
-    pub(in crate::report::html) kind: &'static str,
+    pub(crate) kind: &'static str,
     /// The job it belongs to.
-    pub(in crate::report::html) job: usize,
+    pub(crate) job: usize,
     /// The set it is of.
-    pub(in crate::report::html) part: usize,
+    pub(crate) part: usize,
     /// The policy it is about, if about one.
-    pub(in crate::report::html) policy: Option<usize>,
+    pub(crate) policy: Option<usize>,
     /// Text alternative.
-    pub(in crate::report::html) label: String,
+    pub(crate) label: String,
     /// Caption above the chart.
-    pub(in crate::report::html) caption: Markup,
+    pub(crate) caption: Markup,
     /// The horizontal axis.
-    pub(in crate::report::html) x: Axis,
+    pub(crate) x: Axis,
     /// The vertical axis.
-    pub(in crate::report::html) y: Axis,
+    pub(crate) y: Axis,
     /// What hovering goes through.
-    pub(in crate::report::html) steps: Steps,
+    pub(crate) steps: Steps,
     /// Unit of the values that hovering shows.
-    pub(in crate::report::html) unit: Unit,
+    pub(crate) unit: Unit,
 }
 
 /// One axis: its ticks with their names.
-pub(in crate::report::html) struct Axis {
+pub(crate) struct Axis {
     ticks: Vec<(Tick, String)>,
     has_rules: bool,
     title: &'static str,
 }
 
 /// What hovering goes through, left to right.
-pub(in crate::report::html) enum Steps {
+pub(crate) enum Steps {
     /// Number of columns, and the seconds of each.
     Columns { count: usize, seconds: f64 },
     /// Named places, each as (place, name).
@@ -50,7 +50,7 @@ pub(in crate::report::html) enum Steps {
 
 /// Unit of the values that hovering shows.
 #[derive(Clone, Copy)]
-pub(in crate::report::html) enum Unit {
+pub(crate) enum Unit {
     /// Microseconds, shown as a time.
     Micros,
     /// A number with a word behind it.
@@ -58,26 +58,26 @@ pub(in crate::report::html) enum Unit {
 }
 
 /// A name at the right end of a line.
-pub(in crate::report::html) struct EndLabel<'a> {
+pub(crate) struct EndLabel<'a> {
     /// The policy it names.
-    pub(in crate::report::html) policy: usize,
+    pub(crate) policy: usize,
     /// Where the line ends, 0 at the bottom.
-    pub(in crate::report::html) place: f64,
+    pub(crate) place: f64,
     /// What it is called.
-    pub(in crate::report::html) name: &'a str,
+    pub(crate) name: &'a str,
     /// Its colour.
-    pub(in crate::report::html) classes: &'a str,
+    pub(crate) classes: &'a str,
 }
 
 impl Frame {
     /// The chart with `shapes` in its plot.
-    pub(in crate::report::html) fn draw(&self, shapes: &Markup) -> Markup {
+    pub(crate) fn draw(&self, shapes: &Markup) -> Markup {
         self.draw_with(shapes, None, &html! {})
     }
 
     /// The chart with `shapes` in its plot, something under them (a canvas) and something at the
     /// right of it (names of lines).
-    pub(in crate::report::html) fn draw_with(
+    pub(crate) fn draw_with(
         &self,
         shapes: &Markup,
         under: Option<&Markup>,
@@ -118,7 +118,7 @@ impl Frame {
 }
 
 /// A name at the right end of a line. The script moves those apart that would overlap.
-pub(in crate::report::html) fn end_label(label: &EndLabel<'_>) -> Markup {
+pub(crate) fn end_label(label: &EndLabel<'_>) -> Markup {
     html! {
         span class=(label.classes) data-policy=(label.policy)
             style={ "bottom:" (hundredths(label.place)) "%" } { (label.name) }
@@ -126,7 +126,7 @@ pub(in crate::report::html) fn end_label(label: &EndLabel<'_>) -> Markup {
 }
 
 /// Values for hovering, parted by commas; nothing where there is none.
-pub(in crate::report::html) fn values(values: impl IntoIterator<Item = Option<f64>>) -> String {
+pub(crate) fn values(values: impl IntoIterator<Item = Option<f64>>) -> String {
     let texts: Vec<String> =
         values.into_iter().map(|value| value.map_or(String::new(), number::bare)).collect();
     texts.join(",")
@@ -134,13 +134,13 @@ pub(in crate::report::html) fn values(values: impl IntoIterator<Item = Option<f6
 
 impl Axis {
     /// The axis of a scale with about `steps` steps; `write` names its ticks.
-    pub(in crate::report::html) fn new(scale: Scale, steps: f64, write: fn(f64) -> String) -> Axis {
+    pub(crate) fn new(scale: Scale, steps: f64, write: fn(f64) -> String) -> Axis {
         let ticks = scale.ticks(steps).into_iter().map(|tick| (tick, write(tick.value))).collect();
         Axis { ticks, has_rules: true, title: "" }
     }
 
     /// Rows of equal height from the bottom up, named in their middles.
-    pub(in crate::report::html) fn rows(names: &[String]) -> Axis {
+    pub(crate) fn rows(names: &[String]) -> Axis {
         let tick = |(row, name): (usize, &String)| {
             let place = (row as f64 + 0.5) / names.len() as f64;
             (Tick { value: row as f64, place, rank: Rank::Main }, name.clone())
@@ -149,7 +149,7 @@ impl Axis {
     }
 
     /// The same axis with a word at its end.
-    pub(in crate::report::html) fn titled(self, title: &'static str) -> Axis {
+    pub(crate) fn titled(self, title: &'static str) -> Axis {
         Axis { title, ..self }
     }
 

@@ -1,11 +1,11 @@
-//! The colours of policies, as people with other eyes see them.
+//! Tests of the colours of policies, in usual vision and in colour blindness.
 //!
 //! Colour blindness is simulated by the matrices of Machado, Oliveira and Fernandes, "A
 //! Physiologically-based Model for Simulation of Color Vision Deficiency" (2009), full severity, on
 //! linear sRGB; colours are compared in CIELAB by their distance of 1976, contrast as WCAG 2 has
 //! it.
 
-const STYLE: &str = include_str!("report.css");
+use crate::report::page::STYLE;
 
 type Matrix = [[f64; 3]; 3];
 
@@ -66,7 +66,7 @@ fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
 }
 
 #[test]
-fn policies_can_be_told_apart_by_everybody() {
+fn colours_of_policies_differ_in_every_kind_of_vision() {
     for theme in 0..3 {
         let colours: Vec<[f64; 3]> =
             (0..8).map(|number| values(&format!("--c{number}"))[theme]).collect();

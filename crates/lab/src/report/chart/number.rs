@@ -6,7 +6,7 @@ const DURATIONS: [(&str, f64); 4] = [("s", 1e6), ("ms", 1e3), ("µs", 1.0), ("ns
 const MULTIPLES: [(&str, f64); 3] = [("G", 1e9), ("M", 1e6), ("k", 1e3)];
 
 /// A number with three digits: `0.12`, `3.40`, `87.5`, `812`, `12900`.
-pub(in crate::report::html) fn plain(value: f64) -> String {
+pub(crate) fn plain(value: f64) -> String {
     let digits = match value.abs() {
         v if v == 0.0 || v >= 99.95 => 0,
         v if v >= 9.995 => 1,
@@ -16,7 +16,7 @@ pub(in crate::report::html) fn plain(value: f64) -> String {
 }
 
 /// A number for the script: three digits, nothing to spare.
-pub(in crate::report::html) fn bare(value: f64) -> String {
+pub(crate) fn bare(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 99.95 => 0,
         v if v >= 9.995 => 1,
@@ -27,14 +27,14 @@ pub(in crate::report::html) fn bare(value: f64) -> String {
 }
 
 /// A number for a tick, as short as it can be: `0`, `0.5`, `250`, `1.5k`.
-pub(in crate::report::html) fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let (unit, size) =
         MULTIPLES.into_iter().find(|(_, size)| value.abs() >= *size).unwrap_or(("", 1.0));
     format!("{}{unit}", trimmed(value / size))
 }
 
 /// A time with three digits and its unit, given in microseconds: `812 µs`, `12.3 ms`.
-pub(in crate::report::html) fn duration(micros: f64) -> String {
+pub(crate) fn duration(micros: f64) -> String {
     if micros <= 0.0 {
         return "0 s".to_owned();
     }
@@ -43,7 +43,7 @@ pub(in crate::report::html) fn duration(micros: f64) -> String {
 }
 
 /// A time for a tick, given in microseconds: `0`, `500 µs`, `20 ms`.
-pub(in crate::report::html) fn short_duration(micros: f64) -> String {
+pub(crate) fn short_duration(micros: f64) -> String {
     if micros <= 0.0 {
         return "0".to_owned();
     }
@@ -52,17 +52,17 @@ pub(in crate::report::html) fn short_duration(micros: f64) -> String {
 }
 
 /// A fraction of a distribution for a tick: `50 %`, `99.9 %`.
-pub(in crate::report::html) fn nines(fraction: f64) -> String {
+pub(crate) fn nines(fraction: f64) -> String {
     format!("{} %", trimmed_to(100.0 * fraction, 6))
 }
 
 /// A percentage: whole, with a decimal where that is all there is.
-pub(in crate::report::html) fn percent(value: f64) -> String {
+pub(crate) fn percent(value: f64) -> String {
     if value > 0.0 && value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
 /// `1 repeat`, `3 repeats`.
-pub(in crate::report::html) fn counted(count: usize, one: &str, many: &str) -> String {
+pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 

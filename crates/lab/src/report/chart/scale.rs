@@ -5,15 +5,15 @@
 //! 99.9 %) takes the same room, as in the percentile plots of HdrHistogram.
 
 /// Steps that a wide axis aims at.
-pub(in crate::report::html) const WIDE: f64 = 4.0;
+pub(crate) const WIDE: f64 = 4.0;
 /// Steps that the upright axis of a small chart aims at.
-pub(in crate::report::html) const SMALL: f64 = 2.0;
+pub(crate) const SMALL: f64 = 2.0;
 /// Most decades of a logarithmic axis that also labels 2 and 5 between the powers of ten.
 const DECADES_WITH_HALVES: f64 = 2.5;
 
 /// An axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::report::html) enum Scale {
+pub(crate) enum Scale {
     /// Equal steps.
     Linear { from: f64, to: f64 },
     /// Equal factors.
@@ -24,18 +24,18 @@ pub(in crate::report::html) enum Scale {
 
 /// A mark on an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::report::html) struct Tick {
+pub(crate) struct Tick {
     /// The value it marks.
-    pub(in crate::report::html) value: f64,
+    pub(crate) value: f64,
     /// Position on the axis, 0 to 1.
-    pub(in crate::report::html) place: f64,
+    pub(crate) place: f64,
     /// When it is shown.
-    pub(in crate::report::html) rank: Rank,
+    pub(crate) rank: Rank,
 }
 
 /// When a tick is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::report::html) enum Rank {
+pub(crate) enum Rank {
     /// Always.
     Main,
     /// On axes wide enough for every tick.
@@ -46,12 +46,12 @@ pub(in crate::report::html) enum Rank {
 
 impl Scale {
     /// From zero to `to`.
-    pub(in crate::report::html) fn up_to(to: f64) -> Scale {
+    pub(crate) fn up_to(to: f64) -> Scale {
         Scale::Linear { from: 0.0, to: if to > 0.0 { to } else { 1.0 } }
     }
 
     /// From zero to the first tick at or above `to`, in about `steps` steps.
-    pub(in crate::report::html) fn up_to_a_tick(to: f64, steps: f64) -> Scale {
+    pub(crate) fn up_to_a_tick(to: f64, steps: f64) -> Scale {
         let to = if to > 0.0 { to } else { 1.0 };
         let step = step(to, steps);
         // A rounding error must not add a step.
@@ -59,7 +59,7 @@ impl Scale {
     }
 
     /// A logarithmic axis around `from` to `to`, both positive, a factor of two long at least.
-    pub(in crate::report::html) fn around(from: f64, to: f64) -> Scale {
+    pub(crate) fn around(from: f64, to: f64) -> Scale {
         let from = from.max(1e-3);
         let (mut from, mut to) = (from, to.max(from));
         if to < 2.0 * from {
@@ -69,7 +69,7 @@ impl Scale {
     }
 
     /// Position of `value`, clamped to the axis.
-    pub(in crate::report::html) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let place = match *self {
             Scale::Linear { from, to } => (value - from) / (to - from),
             Scale::Log { from, to } => (value.max(from) / from).ln() / (to / from).ln(),
@@ -79,7 +79,7 @@ impl Scale {
     }
 
     /// Its ticks, rising; about `steps` steps if it is linear.
-    pub(in crate::report::html) fn ticks(&self, steps: f64) -> Vec<Tick> {
+    pub(crate) fn ticks(&self, steps: f64) -> Vec<Tick> {
         match *self {
             Scale::Linear { from, to } => self.linear_ticks(from, to, steps),
             Scale::Log { from, to } => self.log_ticks(from, to),

@@ -7,7 +7,7 @@ use super::SIDE;
 use std::fmt::Write;
 
 /// A point as fractions of the plot, the second one upwards.
-pub(in crate::report::html) type Point = (f64, f64);
+pub(crate) type Point = (f64, f64);
 
 /// A path under construction.
 #[derive(Default)]
@@ -18,7 +18,7 @@ struct Pen {
 }
 
 /// A line through `places`, broken where there is none.
-pub(in crate::report::html) fn line(places: impl IntoIterator<Item = Option<Point>>) -> String {
+pub(crate) fn line(places: impl IntoIterator<Item = Option<Point>>) -> String {
     let mut pen = Pen::default();
     let mut draws = false;
     for place in places {
@@ -31,7 +31,7 @@ pub(in crate::report::html) fn line(places: impl IntoIterator<Item = Option<Poin
 }
 
 /// The stretch between two lines over the same points, each as (place, lower, upper).
-pub(in crate::report::html) fn band(points: &[Option<(f64, f64, f64)>]) -> String {
+pub(crate) fn band(points: &[Option<(f64, f64, f64)>]) -> String {
     let mut pen = Pen::default();
     for stretch in points.split(Option::is_none).filter(|stretch| stretch.len() > 1) {
         let known = || stretch.iter().flatten();
@@ -47,7 +47,7 @@ pub(in crate::report::html) fn band(points: &[Option<(f64, f64, f64)>]) -> Strin
 
 /// Equal columns from the left edge to the right, each filled from `lower` to `upper`; neighbours
 /// join to one shape.
-pub(in crate::report::html) fn columns(spans: &[Option<(f64, f64)>]) -> String {
+pub(crate) fn columns(spans: &[Option<(f64, f64)>]) -> String {
     let mut pen = Pen::default();
     let edge = |index: usize| index as f64 / spans.len() as f64;
     let mut first = 0;
@@ -72,9 +72,7 @@ pub(in crate::report::html) fn columns(spans: &[Option<(f64, f64)>]) -> String {
 }
 
 /// Rectangles, each as (left, right, lower, upper).
-pub(in crate::report::html) fn boxes(
-    boxes: impl IntoIterator<Item = (f64, f64, f64, f64)>,
-) -> String {
+pub(crate) fn boxes(boxes: impl IntoIterator<Item = (f64, f64, f64, f64)>) -> String {
     let mut pen = Pen::default();
     for (left, right, lower, upper) in boxes {
         pen.move_to((left, upper));
@@ -86,8 +84,18 @@ pub(in crate::report::html) fn boxes(
     pen.text
 }
 
+/// Dots, drawn as lines of no length with round ends, so that they are not stretched.
+pub(crate) fn dots(points: impl IntoIterator<Item = Point>) -> String {
+    let mut pen = Pen::default();
+    for point in points {
+        pen.move_to(point);
+        pen.text.push_str("h0");
+    }
+    pen.text
+}
+
 /// Lines across the whole plot at these places of the vertical axis.
-pub(in crate::report::html) fn rules(places: impl IntoIterator<Item = f64>) -> String {
+pub(crate) fn rules(places: impl IntoIterator<Item = f64>) -> String {
     let mut pen = Pen::default();
     for place in places {
         pen.move_to((0.0, place));
