@@ -7,6 +7,10 @@ const MARK: usize = 2;
 const GAP: usize = 2;
 /// Blanks between columns under one heading.
 const GAP_IN_GROUP: usize = 1;
+/// Names are not shortened to fewer characters.
+const NAME_MIN: usize = 10;
+/// Headings of groups are not shortened to fewer characters for each column.
+const GROUP_MIN: usize = 6;
 
 /// A table.
 #[derive(Debug)]
@@ -178,7 +182,35 @@ impl Grid {
             left_out.extend(titles.into_iter().map(|title| title.replace('\n', " ")));
             self.remove(&going);
         }
+        self.clip_names(limits);
         (self, left_out)
+    }
+
+    /// Shortens group headings to their columns, and then the longest names, until the table fits
+    /// or names have [`NAME_MIN`] characters.
+    fn clip_names(&mut self, limits: TableLimits) {
+        let is_narrow = |grid: &Grid| grid.width(limits.layout) <= limits.columns;
+        if is_narrow(self) {
+            return;
+        }
+        for group in self.columns.chunk_by_mut(|left, right| left.group == right.group) {
+            let heading = clipped(&group[0].group, GROUP_MIN * group.len());
+            group.iter_mut().for_each(|column| column.group.clone_from(&heading));
+        }
+        while !is_narrow(self) {
+            let widths = self.widths();
+            let is_name = |index: &usize| {
+                self.columns[*index].align == Align::Left && widths[*index] > NAME_MIN
+            };
+            let names = (0..self.columns.len()).filter(is_name);
+            let Some(widest) = names.max_by_key(|&index| widths[index]) else { return };
+            let length_max = widths[widest] - 1;
+            for row in &mut self.rows {
+                row.texts[widest] = clipped(&row.texts[widest], length_max);
+            }
+            let column = &mut self.columns[widest];
+            column.title = clipped(&column.title, length_max);
+        }
     }
 
     fn remove(&mut self, going: &[usize]) {
@@ -198,5 +230,42 @@ impl Grid {
         let between = self.columns.windows(2);
         let gaps = between.map(|pair| if is_joined(pair) { GAP_IN_GROUP } else { GAP });
         [0].into_iter().chain(gaps).collect()
+    }
+}
+
+/// The start of a name, where it is longer than `length_max`.
+pub(crate) fn clipped(name: &str, length_max: usize) -> String {
+    if name.chars().count() <= length_max {
+        return name.to_owned();
+    }
+    name.chars().take(length_max.saturating_sub(2)).chain("..".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid() -> Grid {
+        let columns = vec![
+            Column::left("policy"),
+            Column::right("of oracle").droppable(1),
+            Column::right("ratio").under("a very long heading"),
+            Column::left("array and job"),
+        ];
+        let texts = ["btrfs/inverse-square", "0.912", "1.203", "raid10-eight seq-16-buffered"];
+        let texts = texts.map(str::to_owned).to_vec();
+        Grid { columns, rows: vec![GridRow { emphasis: Emphasis::None, texts }] }
+    }
+
+    #[test]
+    fn columns_are_dropped_before_names_are_shortened() {
+        let limits = |columns| TableLimits { columns, layout: Layout::Open };
+        let (wide, left_out) = grid().fitted(limits(120));
+        assert!(left_out.is_empty() && wide.rows[0].texts[0] == "btrfs/inverse-square");
+        let (narrow, left_out) = grid().fitted(limits(40));
+        assert_eq!(left_out, ["of oracle"]);
+        assert!(narrow.width(Layout::Open) <= 40, "{}", narrow.width(Layout::Open));
+        assert_eq!(narrow.rows[0].texts, ["btrfs/inver..", "1.203", "raid10-eigh.."]);
+        assert_eq!(narrow.columns[1].group, "a ve..");
     }
 }

@@ -10,7 +10,7 @@ mod matrix;
 
 pub(super) use comparison::{all as comparisons, legend as comparison_legend};
 
-use super::grid::{Grid, TableLimits};
+use super::grid::{Grid, TableLimits, clipped};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::Study;
 use mirrorball_core::units::Nanos;
@@ -130,12 +130,4 @@ fn percent(value: f64) -> String {
 
 fn micros(value: f64) -> String {
     Nanos::from_secs_f64(value / 1e6).to_string()
-}
-
-/// The start of a name, where it is longer than `length_max`.
-fn clipped(name: &str, length_max: usize) -> String {
-    if name.chars().count() <= length_max {
-        return name.to_owned();
-    }
-    name.chars().take(length_max - 2).chain("..".chars()).collect()
 }

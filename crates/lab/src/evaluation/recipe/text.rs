@@ -3,7 +3,7 @@
 use super::compare::{
     Agreement, Alternative, ClaimComparison, Repetition, RowComparison, TableComparison,
 };
-use crate::report::{self, Column, Emphasis, Grid, GridRow, Style, draw};
+use crate::report::{self, Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw};
 
 /// Width of running text where the terminal is wider.
 const TEXT_WIDTH_MAX: usize = 100;
@@ -11,12 +11,14 @@ const TEXT_WIDTH_MAX: usize = 100;
 /// Writes a repetition.
 pub fn render(repetition: &Repetition, style: Style) -> String {
     let width = style.width_columns.min(TEXT_WIDTH_MAX);
-    let mut text = format!("{}: {}\n", repetition.recipe, repetition.title);
+    let limits = TableLimits { columns: style.width_columns, layout: Layout::Open };
+    let mut text = wrapped(&format!("{}: {}", repetition.recipe, repetition.title), width);
     for source in &repetition.sources {
         text += &format!("  {source}\n");
     }
     for table in &repetition.tables {
-        text += &format!("\n{}\n{}", table.title, draw(&grid(table), style));
+        let grid = grid(table).fitted(limits).0;
+        text += &format!("\n{}{}", wrapped(&table.title, width), draw(&grid, style));
         for line in remarks(table) {
             text += &wrapped(&line, width);
         }
@@ -33,12 +35,16 @@ pub(super) fn grid(table: &TableComparison) -> Grid {
     let mut columns = vec![Column::left(table.of.clone())];
     for (index, column) in table.columns.iter().enumerate() {
         let has_published = table.rows.iter().any(|row| row.cells[index].published.is_some());
+        // The first column is the most important one of a published table.
+        let of = |title: &str, drop_order: u8| {
+            let drop_order = drop_order.max(u8::try_from(index).unwrap_or(u8::MAX));
+            Column::right(title).under(column.title.clone()).droppable(drop_order)
+        };
         if has_published {
-            for title in ["published", "ours", "ratio"] {
-                columns.push(Column::right(title).under(column.title.clone()));
-            }
+            let titles = ["published", "ours", "ratio"];
+            columns.extend(titles.map(|title| of(title, u8::from(title == "ratio"))));
         } else {
-            columns.push(Column::right("ours").under(column.title.clone()));
+            columns.push(of("ours", 0));
         }
     }
     let rows = table.rows.iter().map(|row| grid_row(table, row)).collect();
