@@ -265,7 +265,7 @@ mod tests {
         let (narrow, left_out) = grid().fitted(limits(40));
         assert_eq!(left_out, ["of oracle"]);
         assert!(narrow.width(Layout::Open) <= 40, "{}", narrow.width(Layout::Open));
-        assert_eq!(narrow.rows[0].texts, ["btrfs/inver..", "1.203", "raid10-eigh.."]);
+        assert_eq!(narrow.rows[0].texts, ["btrfs/invers..", "1.203", "raid10-eight.."]);
         assert_eq!(narrow.columns[1].group, "a ve..");
     }
 }

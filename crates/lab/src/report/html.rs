@@ -5,9 +5,9 @@
 //! picture on a canvas. Everything shown comes from saved results.
 //!
 //! `gather` puts the repeats of each policy on one grid of time; [`chart`](super::chart) computes
-//! geometry; each figure of the page is a file; `layout` orders them. Texts from files (names, job and array
-//! texts) are escaped by `maud`, which escapes everything except the style sheet, the script and
-//! the packed panels.
+//! geometry; each figure of the page is a file; `layout` orders them. Texts from files (names, job
+//! and array texts) are escaped by `maud`, which escapes everything except the style sheet, the
+//! script and the packed panels.
 //!
 //! Non-goals: statistics (the study computes them), and the same look in every browser.
 

@@ -127,6 +127,7 @@ fn frame(picture: &Picture, kind: &'static str, what: &str, x: Scale, y: Scale) 
         kind,
         job: 0,
         part: 0,
+        section: None,
         policy: None,
         label: format!("{what}, over time: {}", picture.row),
         caption: html! { (what) },

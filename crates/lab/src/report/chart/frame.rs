@@ -17,6 +17,8 @@ pub(crate) struct Frame {
     pub(crate) job: usize,
     /// The set it is of.
     pub(crate) part: usize,
+    /// The section of the job, if it shows one of several.
+    pub(crate) section: Option<usize>,
     /// The policy it is about, if about one.
     pub(crate) policy: Option<usize>,
     /// Text alternative.
@@ -88,7 +90,7 @@ impl Frame {
             self.y.ticks.iter().filter(|(tick, _)| self.y.has_rules && tick.rank != Rank::Fine);
         html! {
             figure.chart data-kind=(self.kind) data-job=(self.job) data-part=(self.part)
-                data-policy=[self.policy]
+                data-section=[self.section] data-policy=[self.policy]
                 data-unit=(self.unit.name()) data-steps=(steps) data-seconds=[seconds]
                 data-at=[at] data-names=[names] tabindex="0" role="group"
                 aria-label=(self.label)

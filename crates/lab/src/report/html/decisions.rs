@@ -92,6 +92,7 @@ fn picture(explained: &Explained) -> Markup {
         kind: "decisions",
         job: 0,
         part: 0,
+        section: None,
         policy: None,
         label: format!("Reads of each member over time, {}", explained.title()),
         caption: html! {

@@ -1,10 +1,9 @@
-//! Latency of a job by policy: the distribution with its tail stretched.
+//! Latency of a job by policy: the distribution with its tail stretched, for each section.
 //!
-//! It is the cumulative distribution on its side: along the bottom the part of requests that were
-//! at least so fast, each further nine as wide as the one before, upwards the latency on a
-//! logarithmic axis. On it the slowest request in ten thousand is as wide as the median, and lines
-//! end at the right, next to their names. (The form is that of HdrHistogram's percentile
-//! plots.)
+//! A cumulative distribution: the horizontal axis is the fraction of requests that were faster,
+//! each further nine as wide as the one before; the vertical axis is the latency, logarithmic. On
+//! it the slowest request in ten thousand is as wide as the median, and lines end at the right,
+//! next to their names. (The form is that of HdrHistogram's percentile plots.)
 
 use super::View;
 use super::gather::{JobSet, JobView, PolicyRun};
@@ -22,22 +21,33 @@ const NINES_MAX: f64 = 5.0;
 /// And at least: shorter axes would show next to no tail.
 const NINES_MIN: f64 = 2.0;
 
-/// The chart of one set.
-pub(super) fn chart(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Overlay {
-    let nines = nines(job.most(|run| run.latency.count() as f64));
+/// The charts of one set: one per section.
+pub(super) fn charts(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Vec<Overlay> {
+    (0..set.study.sections.len()).map(|section| chart(view, job, set, section)).collect()
+}
+
+/// All sets share the scales of a section.
+fn chart(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>, section: usize) -> Overlay {
+    let name = &set.study.sections[section].name;
+    let is_only = set.study.sections.len() == 1;
+    let of_section = if is_only { String::new() } else { format!(", section {name}") };
+    // The job of another set may have fewer sections.
+    let latency = |run: &PolicyRun<'_>| run.latencies.get(section).cloned().unwrap_or_default();
+    let nines = nines(job.most(|run| latency(run).count() as f64));
     let fractions = fractions(nines);
     let tail = Scale::Tail { nines };
     let shown = job.runs().filter(|run| view.styles.get(run.policy).is_shown);
-    let least = micros(shown.map(floor_ns).min().unwrap_or(0));
-    let most = job.most(|run| micros(run.latency.max().unwrap_or_default().0));
+    let least = micros(shown.map(|run| floor_ns(&latency(run))).min().unwrap_or(0));
+    let most = job.most(|run| micros(latency(run).max().unwrap_or_default().0));
     let y = Scale::around(least, most);
     let frame = Frame {
         kind: "distribution",
         job: job.number,
         part: set.part,
+        section: (!is_only).then_some(section),
         policy: None,
-        label: format!("Latency distribution of {}{}", job.name, view.of_set(set.part)),
-        caption: html! { "Latency distribution" (view.set_mark(set.part)) },
+        label: format!("Latency distribution of {}{of_section}{}", job.name, view.of_set(set.part)),
+        caption: html! { "Latency distribution" (of_section) (view.set_mark(set.part)) },
         x: Axis::new(tail, WIDE, number::nines).titled("of requests are faster"),
         y: Axis::new(y, WIDE, number::short_duration),
         steps: Steps::Places(
@@ -46,7 +56,7 @@ pub(super) fn chart(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Ove
         unit: Unit::Micros,
     };
     let line = |run: &PolicyRun<'_>| {
-        let line = latencies(&run.latency, &fractions);
+        let line = latencies(&latency(run), &fractions);
         let end = y.place(line.iter().flatten().last().copied()?);
         let places = fractions.iter().zip(&line);
         let places = places.map(|(&at, value)| Some((tail.place(at), y.place((*value)?))));
@@ -63,8 +73,8 @@ pub(super) fn chart(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Ove
 
 /// The first percentile: lower latencies would take half the axis. A policy that is not shown
 /// initially may begin lower, on the axis itself.
-fn floor_ns(run: &PolicyRun<'_>) -> u64 {
-    if run.latency.count() == 0 { u64::MAX } else { run.latency.quantile(0.01).0 }
+fn floor_ns(latency: &Histogram) -> u64 {
+    if latency.count() == 0 { u64::MAX } else { latency.quantile(0.01).0 }
 }
 
 /// Number of nines that the longest run can show: one request is slower than the last.

@@ -1,48 +1,116 @@
 //! The figures of a job: a row per policy with its rate, its latencies and their intervals.
 //!
-//! The bar in front is the ranked figure; the whisker across its end is the 95 % interval over
-//! repeats. Where two whiskers overlap, look for the tie mark: ties are told by paired differences,
-//! which see more than two intervals side by side.
+//! The bar is the ranked figure; its whisker is the 95 % interval over repeats. Overlapping
+//! whiskers do not make a tie: ties are tested by paired differences, which are more sensitive.
 
 use super::View;
 use super::gather::{JobSet, JobView, PolicyRun};
 use super::matrix::mark;
-use crate::experiment::study::{Estimate, IoKind, JobStudy, Row, RowFigures, Standing, Yardstick};
+use crate::experiment::study::{
+    Estimate, IoKind, JobStudy, Row, RowFigures, SectionRow, SectionStudy, Yardstick,
+};
 use crate::report::chart::number::{duration, plain};
 use crate::report::chart::scale::Scale;
 use crate::report::chart::{SIDE, path};
 use maud::{Markup, html};
 
-/// A column of the table.
+/// A column of a table.
+#[derive(Clone, Copy)]
 struct FigureColumn {
     heading: &'static str,
-    pick: fn(&RowFigures) -> Estimate,
+    pick: fn(&SectionRow) -> Option<Estimate>,
     write: fn(f64) -> String,
 }
 
+const fn column(
+    heading: &'static str,
+    pick: fn(&SectionRow) -> Option<Estimate>,
+    write: fn(f64) -> String,
+) -> FigureColumn {
+    FigureColumn { heading, pick, write }
+}
+
 const COLUMNS: [FigureColumn; 7] = [
-    FigureColumn { heading: "IOPS", pick: |figures| figures.iops, write: plain },
-    FigureColumn { heading: "MiB/s", pick: |figures| figures.mib_per_s, write: plain },
-    FigureColumn { heading: "mean", pick: |figures| figures.mean_us, write: duration },
-    FigureColumn { heading: "p50", pick: |figures| figures.p50_us, write: duration },
-    FigureColumn { heading: "p99", pick: |figures| figures.p99_us, write: duration },
-    FigureColumn { heading: "p99.9", pick: |figures| figures.p99_9_us, write: duration },
-    FigureColumn { heading: "p99.99", pick: |figures| figures.p99_99_us, write: duration },
+    column("IOPS", |row| Some(row.figures.iops), plain),
+    column("MiB/s", |row| Some(row.figures.mib_per_s), plain),
+    column("mean", |row| Some(row.figures.mean_us), duration),
+    column("p50", |row| Some(row.figures.p50_us), duration),
+    column("p99", |row| Some(row.figures.p99_us), duration),
+    column("p99.9", |row| Some(row.figures.p99_9_us), duration),
+    column("p99.99", |row| Some(row.figures.p99_99_us), duration),
+];
+const WRITE_COLUMNS: [FigureColumn; 2] = [
+    column("writes IOPS", |row| Some(row.writes.as_ref()?.iops), plain),
+    column("writes p99", |row| Some(row.writes.as_ref()?.p99_us), duration),
+];
+const TRIM_COLUMNS: [FigureColumn; 2] = [
+    column("trims IOPS", |row| Some(row.trims.as_ref()?.iops), plain),
+    column("trims p99", |row| Some(row.trims.as_ref()?.p99_us), duration),
+];
+const FSYNC_COLUMNS: [FigureColumn; 2] = [
+    column("fsync p50", |row| Some(row.fsyncs.as_ref()?.p50_us), duration),
+    column("fsync p99", |row| Some(row.fsyncs.as_ref()?.p99_us), duration),
 ];
 
-/// The table of one set.
+/// A table of one set: its bars, and the columns after them.
+struct FigureTable<'a> {
+    caption: String,
+    bar_heading: &'static str,
+    /// The figure that the bar shows.
+    ranked: &'a dyn Fn(&JobStudy, &Row) -> Option<Estimate>,
+    /// The sections whose figures are shown.
+    sections: &'a [usize],
+    /// The columns of each section.
+    columns: Vec<FigureColumn>,
+    has_oracle: bool,
+}
+
+/// The tables of one set. A job with several sections has a table of scores first, and then a table
+/// for each section.
 pub(super) fn draw(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Markup {
-    let mut runs: Vec<&PolicyRun<'_>> = set.runs.iter().collect();
-    let slowness = |run: &PolicyRun<'_>| match set.study.yardstick {
-        Yardstick::Iops | Yardstick::Score => -run.row.score.value,
-        Yardstick::MeanLatency => set.study.main_figures(run.row).mean_us.value,
+    let study = set.study;
+    let is_only = study.sections.len() == 1;
+    let counting: Vec<usize> =
+        (0..study.sections.len()).filter(|&index| study.sections[index].counts).collect();
+    let scores = FigureTable {
+        caption: "Scores of all sections together".to_owned(),
+        bar_heading: "score, more is better",
+        ranked: &|_, row| Some(row.score),
+        sections: &counting,
+        columns: vec![COLUMNS[0], COLUMNS[4]],
+        has_oracle: true,
     };
+    html! {
+        @if !is_only { (table(view, job, set, &scores)) }
+        @for (index, section) in study.sections.iter().enumerate() {
+            (table(view, job, set, &FigureTable {
+                caption: caption(study, section),
+                bar_heading: if has_latency_bar(study, section) {
+                    "mean latency, less is better"
+                } else {
+                    "IOPS, more is better"
+                },
+                ranked: &|study, row| {
+                    let figures = &row.sections.get(index)?.figures;
+                    let is_latency = has_latency_bar(study, study.sections.get(index)?);
+                    Some(if is_latency { figures.mean_us } else { figures.iops })
+                },
+                sections: &[index],
+                columns: columns(study, index),
+                has_oracle: is_only,
+            }))
+        }
+    }
+}
+
+fn table(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>, table: &FigureTable<'_>) -> Markup {
+    let mut runs: Vec<&PolicyRun<'_>> = set.runs.iter().collect();
     runs.sort_by(|left, right| {
-        let is_oracle = |run: &PolicyRun<'_>| run.row.standing == Standing::Reference;
-        let by_speed = slowness(left).total_cmp(&slowness(right));
-        is_oracle(left).cmp(&is_oracle(right)).then(by_speed)
+        let by_score = right.row.score.value.total_cmp(&left.row.score.value);
+        left.row.is_oracle().cmp(&right.row.is_oracle()).then(by_score)
     });
-    let caption = format!("{}{}", ranked_by(set), view.of_set(set.part));
+    let caption = format!("{}{}", table.caption, view.of_set(set.part));
+    let sections = || table.sections.iter().map(|&index| &set.study.sections[index]);
     html! {
         div.scroll tabindex="0" role="group" aria-label={ (job.name) ": " (caption) } {
             table.figures data-kind="figures" data-job=(job.number) {
@@ -50,43 +118,75 @@ pub(super) fn draw(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Mark
                 thead {
                     tr {
                         th scope="col" { "policy" }
-                        th.bar scope="col" { (bar_heading(set)) }
-                        @for column in &COLUMNS { th.number scope="col" { (column.heading) } }
-                        th.number scope="col" title="in percent of the oracle's" { "oracle" }
+                        th.bar scope="col" { (table.bar_heading) }
+                        @for section in sections() {
+                            @for column in &table.columns {
+                                th.number scope="col" {
+                                    @if table.sections.len() > 1 { (section.name) " " }
+                                    (column.heading)
+                                }
+                            }
+                        }
+                        @if table.has_oracle {
+                            th.number scope="col" title="in percent of the oracle's" { "oracle" }
+                        }
                     }
                 }
-                tbody { @for run in runs { (row(view, job, set, run)) } }
+                tbody { @for run in runs { (row(view, job, set, run, table)) } }
             }
         }
     }
 }
 
-fn row(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>, run: &PolicyRun<'_>) -> Markup {
-    let entry = view.styles.get(run.policy);
-    let figures = set.study.main_figures(run.row);
+fn row(
+    view: &View<'_>,
+    job: &JobView<'_>,
+    set: &JobSet<'_>,
+    run: &PolicyRun<'_>,
+    table: &FigureTable<'_>,
+) -> Markup {
+    let style = view.styles.get(run.policy);
+    let sections: Vec<&SectionRow> =
+        table.sections.iter().map(|&index| &run.row.sections[index]).collect();
+    let errors: u64 = match &sections[..] {
+        [only] => only.errors(),
+        _ => 0,
+    };
+    let width = 3 + table.columns.len() * sections.len();
     html! {
         tr data-policy=(run.policy) {
             th scope="row" {
-                span class={ "swatch " (entry.classes) } {}
-                (entry.name) " " span.mark { (mark(run.row.standing)) }
+                span class={ "swatch " (style.classes) } {}
+                (style.name) " " span.mark { (mark(run.row.standing)) }
             }
-            td.bar { (bar(job, ranked(set.study, run.row), &entry.classes)) }
-            @for column in &COLUMNS { (cell((column.pick)(figures), column.write)) }
-            td.number {
-                @if let Some(fraction) = run.row.fraction_of_oracle {
-                    (format!("{:.0} %", 100.0 * fraction))
+            td.bar {
+                @if let Some(estimate) = (table.ranked)(set.study, run.row) {
+                    (bar(job, estimate, table, &style.classes))
+                }
+            }
+            @for section in sections {
+                @for column in &table.columns {
+                    (cell((column.pick)(section), column.write))
+                }
+            }
+            @if table.has_oracle {
+                td.number {
+                    @if let Some(fraction) = run.row.fraction_of_oracle {
+                        (format!("{:.0} %", 100.0 * fraction))
+                    }
                 }
             }
         }
-        @if figures.errors > 0 {
+        @if errors > 0 {
             tr.failed data-policy=(run.policy) {
-                td colspan=(COLUMNS.len() + 3) { (figures.errors) " requests failed" }
+                td colspan=(width) { (errors) " requests failed" }
             }
         }
     }
 }
 
-fn cell(estimate: Estimate, write: fn(f64) -> String) -> Markup {
+fn cell(estimate: Option<Estimate>, write: fn(f64) -> String) -> Markup {
+    let Some(estimate) = estimate else { return html! { td.number { "–" } } };
     let title = estimate
         .low
         .zip(estimate.high)
@@ -101,12 +201,12 @@ fn cell(estimate: Estimate, write: fn(f64) -> String) -> Markup {
     }
 }
 
-/// A bar from nothing to the value, and its whisker.
-fn bar(job: &JobView<'_>, estimate: Estimate, classes: &str) -> Markup {
+/// A bar from zero to the ranked figure, and its whisker. All sets share the scale.
+fn bar(job: &JobView<'_>, estimate: Estimate, table: &FigureTable<'_>, classes: &str) -> Markup {
     let longest = job.sets.iter().flat_map(|set| {
-        set.runs.iter().map(|run| {
-            let Estimate { value, high, .. } = ranked(set.study, run.row);
-            high.unwrap_or(value).max(value)
+        set.runs.iter().filter_map(|run| {
+            let Estimate { value, high, .. } = (table.ranked)(set.study, run.row)?;
+            Some(high.unwrap_or(value).max(value))
         })
     });
     let scale = Scale::up_to(longest.fold(0.0, f64::max));
@@ -127,38 +227,46 @@ pub(super) fn whisker(scale: Scale, (low, high): (f64, f64)) -> String {
     path::line([Some((low, 0.5)), Some((high, 0.5)), None].into_iter().chain(caps))
 }
 
-fn ranked(job: &JobStudy, row: &Row) -> Estimate {
-    match job.yardstick {
-        Yardstick::Iops => job.main_figures(row).iops,
-        Yardstick::MeanLatency => job.main_figures(row).mean_us,
-        Yardstick::Score => row.score,
-    }
+/// True if a section is ranked by its mean latency, because it has a rate of its own.
+fn has_latency_bar(study: &JobStudy, section: &SectionStudy) -> bool {
+    section.has_rate && study.yardstick != Yardstick::Iops
 }
 
-fn bar_heading(set: &JobSet<'_>) -> &'static str {
-    match set.study.yardstick {
-        Yardstick::Iops => "IOPS, more is better",
-        Yardstick::MeanLatency => "mean latency, less is better",
-        Yardstick::Score => "score, more is better",
-    }
-}
-
-fn ranked_by(set: &JobSet<'_>) -> String {
-    let section = &set.study.sections[set.study.main_section()];
+/// What a table shows: the section if there are several, its requests, and how it is ranked.
+fn caption(study: &JobStudy, section: &SectionStudy) -> String {
     let requests = match section.main_kind {
-        IoKind::Read => "Reads",
-        IoKind::Write => "Writes",
-        IoKind::Trim => "Trims",
-        IoKind::Fsync => "Flushes",
+        IoKind::Read => "reads",
+        IoKind::Write => "writes",
+        IoKind::Trim => "trims",
+        IoKind::Fsync => "flushes",
     };
-    match (set.study.yardstick, section.asked_iops) {
-        (Yardstick::Score, _) => format!("{requests} of {}, ranked by score", section.name),
-        (Yardstick::Iops, _) => format!("{requests}, ranked by requests per second"),
-        (Yardstick::MeanLatency, None) => {
-            format!("{requests}, ranked by mean latency: the job sets its own rate")
-        }
-        (Yardstick::MeanLatency, Some(asked)) => {
-            format!("{requests}, ranked by mean latency: the job asks for {} IOPS", plain(asked))
-        }
+    let of_section = match &study.sections[..] {
+        [_] => String::new(),
+        _ => format!("Section {}: ", section.name),
+    };
+    let rate = match section.asked_iops.filter(|_| section.has_rate) {
+        Some(asked) => format!(", which ask for {} IOPS", plain(asked)),
+        None if section.has_rate => ", which set their own rate".to_owned(),
+        None => String::new(),
+    };
+    let counts = if section.counts { "" } else { "; not in the score" };
+    format!("{of_section}{requests}{rate}{counts}")
+}
+
+/// The columns of a section: those of its main requests, and of further kinds that it makes.
+fn columns(study: &JobStudy, section: usize) -> Vec<FigureColumn> {
+    let has = |kind: fn(&SectionRow) -> &Option<RowFigures>| {
+        study.rows.iter().any(|row| kind(&row.sections[section]).is_some())
+    };
+    let mut columns = COLUMNS.to_vec();
+    if has(|row| &row.writes) {
+        columns.extend(WRITE_COLUMNS);
     }
+    if has(|row| &row.trims) {
+        columns.extend(TRIM_COLUMNS);
+    }
+    if has(|row| &row.fsyncs) {
+        columns.extend(FSYNC_COLUMNS);
+    }
+    columns
 }

@@ -10,7 +10,7 @@ use super::series::Series;
 use super::series_styles::SeriesStyles;
 use crate::experiment::record::CellRecord;
 use crate::experiment::results::ResultSet;
-use crate::experiment::study::{IoKind, JobStudy, Row};
+use crate::experiment::study::{CellSummary, IoKind, JobStudy, Row, SectionStudy};
 use crate::report::chart::scale::Scale;
 use mirrorball_core::histogram::Histogram;
 
@@ -50,8 +50,8 @@ pub(super) struct PolicyRun<'a> {
     pub(super) policy: usize,
     /// Its figures.
     pub(super) row: &'a Row,
-    /// Latencies of what the job is judged by.
-    pub(super) latency: Histogram,
+    /// Latencies of the main kind of requests of each section.
+    pub(super) latencies: Vec<Histogram>,
     /// The run over time.
     pub(super) series: Series,
 }
@@ -108,20 +108,25 @@ fn policy_run<'a>(
     grid: &TimeGrid,
 ) -> PolicyRun<'a> {
     let main = &study.sections[study.main_section()];
-    let mut latency = Histogram::default();
-    for cell in &set.study.cells {
-        if cell.job == study.job && cell.policy == row.policy {
-            let section = cell.section(&main.name).expect("a cell has the sections of its job");
-            latency.merge(&section.figures(main.main_kind).latency);
+    let is_of_run = |cell: &&CellSummary| cell.job == study.job && cell.policy == row.policy;
+    let latency = |section: &SectionStudy| {
+        let mut merged = Histogram::default();
+        for cell in set.study.cells.iter().filter(is_of_run) {
+            // A section that a cell lacks made no requests.
+            if let Some(summary) = cell.section(&section.name) {
+                merged.merge(&summary.figures(section.main_kind).latency);
+            }
         }
-    }
+        merged
+    };
+    let latencies = study.sections.iter().map(latency).collect();
     let repeats: Vec<&CellRecord> = set
         .cells
         .iter()
         .filter(|record| record.cell.job == study.job && record.cell.policy == row.policy)
         .collect();
     let series = Series::new(&repeats, grid, main.main_kind);
-    PolicyRun { policy: styles.number(&row.policy), row, latency, series }
+    PolicyRun { policy: styles.number(&row.policy), row, latencies, series }
 }
 
 impl<'a> JobView<'a> {

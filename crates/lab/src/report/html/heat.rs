@@ -26,6 +26,7 @@ pub(super) fn panel(view: &View<'_>, subject: &Subject<'_, '_>) -> Option<Markup
         kind: "heat",
         job: job.number,
         part: subject.set.part,
+        section: None,
         policy: Some(run.policy),
         label: subject.label(view, "Percentiles of read latency over time"),
         caption: html! {

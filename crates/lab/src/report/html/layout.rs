@@ -129,15 +129,16 @@ fn summary(view: &View<'_>) -> Markup {
 
 /// The charts of a job that hold every policy.
 fn overlays(view: &View<'_>, job: &JobView<'_>) -> Vec<Overlay> {
-    let distributions = job.sets.iter().map(|set| distribution::chart(view, job, set));
+    let distributions = job.sets.iter().flat_map(|set| distribution::charts(view, job, set));
     distributions.chain(rates::charts(view, job)).collect()
 }
 
-/// Groups the charts that are side by side: those of one kind; with a single set, all rates.
+/// Groups the charts that are side by side: those of one kind; with a single set, the
+/// distributions of all sections, and then all rates.
 fn rows(charts: &[Overlay], sets: usize) -> impl Iterator<Item = &[Overlay]> {
     let kind = |chart: &Overlay| chart.frame.kind;
     charts.chunk_by(move |left, right| match sets {
-        1 => kind(left) != "distribution" && kind(right) != "distribution",
+        1 => (kind(left) == "distribution") == (kind(right) == "distribution"),
         _ => kind(left) == kind(right),
     })
 }

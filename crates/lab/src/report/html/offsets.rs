@@ -32,6 +32,7 @@ pub(super) fn panel(view: &View<'_>, subject: &Subject<'_, '_>) -> Option<Markup
         kind: "offsets",
         job: job.number,
         part: subject.set.part,
+        section: None,
         policy: Some(run.policy),
         label: subject.label(view, "Offset of sampled reads over time"),
         caption: html! {},

@@ -39,7 +39,7 @@ impl Overlay {
         html! {
             @if let Some(line) = line {
                 div.rest data-for={ (self.frame.kind) "-" (self.frame.job) }
-                    data-part=(self.frame.part)
+                    data-part=(self.frame.part) data-section=[self.frame.section]
                 {
                     svg { (line.shapes) }
                     (line.name(view))

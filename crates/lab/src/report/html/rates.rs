@@ -56,6 +56,7 @@ fn chart(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>, rate: &Rate) -> O
         kind: rate.kind,
         job: job.number,
         part: set.part,
+        section: None,
         policy: None,
         label: format!("{caption} over time under {}{}", job.name, view.of_set(set.part)),
         caption: html! { (caption) " " span.unit { (rate.unit) } (view.set_mark(set.part)) },

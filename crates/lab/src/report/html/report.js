@@ -1,6 +1,5 @@
-// What the page does: it tells figures under the pointer, magnifies, shows and hides policies, and
-// paints the dots of offsets. It draws nothing else and computes no figure: values stand beside
-// the shapes, as they were saved.
+// The script of the report page: shows figures on hovering, zooms, shows and hides policies, and
+// paints the dots of offsets. It computes no figure: the values are attributes of the shapes.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -17,7 +16,7 @@
   const shown = new Set(start);
   let unpacking = Promise.resolve();
 
-  // Panels of a policy that was hidden from the start wait in a packed.
+  // Panels of a policy that is hidden initially are compressed.
   async function unpack(policy) {
     const packed = document.querySelector(`[data-lazy="${policy}"]`);
     if (!packed) return;
@@ -36,7 +35,9 @@
     for (const rest of all(".rest", template.content)) {
       const [kind, job] = rest.dataset.for.split("-");
       const same = `[data-kind="${kind}"][data-job="${job}"][data-part="${rest.dataset.part}"]`;
-      const chart = document.querySelector(`.chart${same}`);
+      const { section } = rest.dataset;
+      const ofSection = section === undefined ? "" : `[data-section="${section}"]`;
+      const chart = document.querySelector(`.chart${same}${ofSection}`);
       chart.querySelector(".plot svg").append(...rest.querySelector("svg").children);
       chart.querySelector(".ends").append(...all("span", rest));
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::experiment::plan::{Cell, Plan};
 use crate::experiment::record::CellRecord;
 use crate::experiment::study::CellSummary;
-use crate::fixtures::{Achieved, criteria, measurement, plan};
+use crate::fixtures::{Achieved, criteria, measurement, plan, section};
 
 fn result_set(label: &str, plan: Plan, achieve: impl Fn(&Cell<'_>) -> Achieved) -> ResultSet {
     let records = |cell: &Cell<'_>| CellRecord::new(cell, measurement(achieve(cell)));
@@ -186,10 +186,44 @@ fn the_verdict_describes_the_policy_that_it_recommends() {
     };
     let mut set = result_set("out", plan(&["rand-4k"], &["made/first", "made/other"], 2), achieve);
     assert_eq!(set.study.matrix.rows[0].policy, "made/first");
-    set.study.verdict.policy = "made/other".to_owned();
+    set.study.verdict.policy = Some("made/other".to_owned());
     let page = render(&[set]);
     let verdict = page.split("class=\"verdict\"").nth(1).unwrap().split("</p>").next().unwrap();
     assert!(!verdict.contains("the best under each job"), "{verdict}");
     assert!(verdict.contains("At worst it reaches 80 % of the best (rand-4k)"), "{verdict}");
     assert!(verdict.contains("it reaches <strong>80 % of the best</strong>"), "{verdict}");
+}
+
+#[test]
+fn every_section_of_a_job_has_its_figures_and_its_distribution() {
+    let plan = plan(&["two"], &["btrfs/pid", "kakra/queue"], 2);
+    let record = |cell: &Cell<'_>| {
+        let mut made = measurement(made_up(cell));
+        let small = Achieved { writes: 50, ..Achieved::reads(4321) };
+        made.sections = vec![section("small", small), section("large", Achieved::reads(77))];
+        CellRecord::new(cell, made)
+    };
+    let cells: Vec<CellRecord> = plan.cells().iter().map(record).collect();
+    let summaries = cells.iter().map(|cell| CellSummary::new(cell).unwrap()).collect();
+    let study = Study::new(plan, summaries, criteria());
+    let set = ResultSet { label: "out".into(), cells, study, skipped: vec![], notes: vec![] };
+    let page = render(&[set]);
+    let page = body(&page);
+    assert_eq!(page.matches("data-kind=\"figures\"").count(), 3, "scores and two sections");
+    for text in ["Scores of all sections together", "Section small: reads", "Section large: reads"]
+    {
+        assert!(page.contains(text), "{text}");
+    }
+    let part =
+        |caption: &str| page.split(caption).nth(2).unwrap().split("</table>").next().unwrap();
+    assert!(part("Section small: reads").contains("432"), "its IOPS");
+    assert!(part("Section small: reads").contains("writes p99"));
+    assert!(part("Section large: reads").contains("7.70"), "its IOPS");
+    for number in 0..2 {
+        let chart = format!(
+            "data-kind=\"distribution\" data-job=\"0\" data-part=\"0\" \
+                             data-section=\"{number}\""
+        );
+        assert!(page.contains(&chart), "{chart}");
+    }
 }
