@@ -59,11 +59,6 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
-    /// The value in microseconds.
-    pub fn as_micros_f64(self) -> f64 {
-        self.0 as f64 / 1e3
-    }
-
     /// The time since `earlier`, or zero if `earlier` is later.
     pub const fn saturating_sub(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
