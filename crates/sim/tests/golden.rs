@@ -75,8 +75,7 @@ fn one_small_run_of_every_policy() {
         for job in &record.sections {
             let read = &job.read.latency;
             let direction = if read.count() > 0 { read } else { &job.write.latency };
-            write!(table, " {:7.0}", direction.mean().0 as f64 / 1e3)
-                .expect("a string takes text");
+            write!(table, " {:7.0}", direction.mean().0 as f64 / 1e3).expect("a string takes text");
         }
         table.push('\n');
     }

@@ -33,6 +33,7 @@
 mod backoff;
 mod choice;
 mod eligibility;
+mod held_ranges;
 mod keys;
 mod member_states;
 mod piece;

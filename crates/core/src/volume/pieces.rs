@@ -273,7 +273,9 @@ impl Volume {
         self.pieces.remove(key);
         self.end_piece_of(request, result);
         if let Some(range) = lock {
-            self.work.extend(self.locks.release(range).into_iter().map(Work::Start));
+            for granted in self.locks.release(range) {
+                self.work.push_back(Work::Start(granted));
+            }
         }
     }
 

@@ -6,23 +6,22 @@
 //! under a steady stream of overlapping writes, nor a write under overlapping scrubs. It also gives
 //! overlapping writes one order.
 //!
-//! Held ranges do not overlap, so they are kept sorted and found by binary search. Granting looks
-//! at each waiting lock; usually none waits.
+//! Granting looks at each waiting lock; usually none waits.
 
+use super::held_ranges::{HeldRanges, overlap};
 use std::ops::Range;
 
 /// The locks of a volume. `K` names the owner of a lock.
 #[derive(Debug)]
 pub(super) struct RangeLocks<K> {
-    /// Disjoint, in ascending order.
-    held: Vec<Range<u64>>,
+    held: HeldRanges,
     /// In the order in which they were asked for.
     waiting: Vec<(Range<u64>, K)>,
 }
 
 impl<K> Default for RangeLocks<K> {
     fn default() -> RangeLocks<K> {
-        RangeLocks { held: Vec::new(), waiting: Vec::new() }
+        RangeLocks { held: HeldRanges::default(), waiting: Vec::new() }
     }
 }
 
@@ -35,10 +34,9 @@ impl<K: Copy> RangeLocks<K> {
     pub(super) fn acquire(&mut self, range: Range<u64>, owner: K) -> bool {
         assert!(!range.is_empty(), "a lock needs a range: {range:?}");
         let is_free = self.is_free(&range, self.waiting.len());
-        if is_free {
-            self.hold(range);
-        } else {
-            self.waiting.push((range, owner));
+        match is_free {
+            true => self.held.insert(range),
+            false => self.waiting.push((range, owner)),
         }
         is_free
     }
@@ -50,19 +48,25 @@ impl<K: Copy> RangeLocks<K> {
     /// If no lock with exactly this range is held.
     #[must_use]
     pub(super) fn release(&mut self, range: Range<u64>) -> Vec<K> {
-        let index = self.first_held_after(range.start);
-        assert_eq!(self.held.get(index), Some(&range), "a lock is held until its only release");
-        self.held.remove(index);
+        self.held.remove(&range);
+        match self.waiting.is_empty() {
+            true => Vec::new(),
+            false => self.grant(&range),
+        }
+    }
+
+    /// Grants the waiting locks that only waited for `released`, and returns their owners.
+    fn grant(&mut self, released: &Range<u64>) -> Vec<K> {
         let mut granted = Vec::new();
-        let mut index = 0;
-        while index < self.waiting.len() {
-            let (wanted, owner) = &self.waiting[index];
-            if overlap(wanted, &range) && self.is_free(wanted, index) {
-                granted.push(*owner);
-                let (wanted, _) = self.waiting.remove(index);
-                self.hold(wanted);
+        let mut earlier = 0;
+        while earlier < self.waiting.len() {
+            let (wanted, _) = &self.waiting[earlier];
+            if overlap(wanted, released) && self.is_free(wanted, earlier) {
+                let (wanted, owner) = self.waiting.remove(earlier);
+                self.held.insert(wanted);
+                granted.push(owner);
             } else {
-                index += 1;
+                earlier += 1;
             }
         }
         granted
@@ -73,32 +77,18 @@ impl<K: Copy> RangeLocks<K> {
     /// # Panics
     /// If no held lock contains `offset` behind its start.
     pub(super) fn divide(&mut self, offset: u64) {
-        let index = self.first_held_after(offset);
-        let whole = self.held.get(index).filter(|held| held.start < offset).cloned();
-        let whole = whole.expect("a lock is divided inside its range");
-        self.held[index].end = offset;
-        self.held.insert(index + 1, offset..whole.end);
+        let whole = self.held.around(offset).expect("a lock is divided inside its range");
+        self.held.remove(&whole);
+        self.held.insert(whole.start..offset);
+        self.held.insert(offset..whole.end);
     }
 
     /// Returns true if `range` overlaps no held lock and none of the first `earlier` waiting ones.
+    #[inline]
     fn is_free(&self, range: &Range<u64>, earlier: usize) -> bool {
-        let next = self.held.get(self.first_held_after(range.start));
-        next.is_none_or(|held| held.start >= range.end)
-            && !self.waiting[..earlier].iter().any(|(waiting, _)| overlap(waiting, range))
+        let overlaps_waiting = |(waiting, _): &(Range<u64>, K)| overlap(waiting, range);
+        !self.held.overlaps(range) && !self.waiting[..earlier].iter().any(overlaps_waiting)
     }
-
-    fn hold(&mut self, range: Range<u64>) {
-        self.held.insert(self.first_held_after(range.start), range);
-    }
-
-    /// Index of the first held range that ends after `offset`.
-    fn first_held_after(&self, offset: u64) -> usize {
-        self.held.partition_point(|held| held.end <= offset)
-    }
-}
-
-fn overlap(left: &Range<u64>, right: &Range<u64>) -> bool {
-    left.start < right.end && right.start < left.end
 }
 
 #[cfg(test)]
@@ -217,7 +207,7 @@ mod tests {
                 prop_assert!(asked.len() < before, "the earliest lock is always held");
                 check(&asked)?;
             }
-            prop_assert!(locks.held.is_empty() && locks.waiting.is_empty());
+            prop_assert!(!locks.held.overlaps(&(0..u64::MAX)) && locks.waiting.is_empty());
         }
     }
 }
