@@ -1,31 +1,32 @@
-//! Where a target holds data, and where it reads as zeroes: what block status tells of.
+//! Block status: which ranges of a volume or member hold data, and which are holes.
 //!
-//! A range counts as a hole only if it is one on *every* mirror that could serve a read of it: a
-//! discard that one member took and another did not, or members that differ unnoticed, must not
-//! make a client skip what another read would bring. Whatever is not known counts as data.
+//! A range is a hole only if it is a hole on *every* mirror that could serve a read of it. If one
+//! member applied a discard and another did not, a client must not skip data that another read
+//! would return. Ranges whose state is unknown count as data.
 //!
-//! Memory tells at once. Files are asked with `lseek`, which may wait for a disk, so that is left
-//! to an errand. A write that was replied to before has reached every mirror, so that it is seen.
+//! Members in memory are looked up at once. Files are searched with `lseek`, which may wait for a
+//! disk, so a [`crate::blocking_worker`] does it. A write has reached every mirror before its
+//! reply, so later queries see it.
 //!
-//! Non-goals: zeroes that were written, which are data; the holes of other machines.
+//! Non-goals: detecting zeroes that were written; holes of remote members.
 
 use rustix::fs::{SeekFrom, fstat, seek};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// How many bytes of memory a survey covers at most, and how many segments: a client asks for the
-/// rest again. So none holds the loop up for longer than a fraction of a millisecond.
+/// Bytes of memory that a query covers at most; clients query the rest again. Bounds the time that
+/// a query blocks the service to a fraction of a millisecond.
 pub(crate) const MEMORY_BYTES_MAX: u64 = 64 << 20;
-/// See [`MEMORY_BYTES_MAX`].
+/// Number of segments of a query at most; see [`MEMORY_BYTES_MAX`].
 pub(crate) const SEGMENTS_MAX: usize = 512;
 
-/// What a range is.
+/// Kind of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExtentKind {
-    /// It may hold anything.
+    /// It may hold data.
     Data,
-    /// It takes no room, and reads as zeroes.
+    /// It is not allocated, and reads as zeroes.
     Hole,
 }
 
@@ -34,36 +35,36 @@ pub enum ExtentKind {
 pub struct StatusExtent {
     /// Number of bytes.
     pub length: u64,
-    /// Of what kind.
+    /// Data or hole.
     pub kind: ExtentKind,
 }
 
-/// A part of a target, as far as it lies in one piece on each of its mirrors.
+/// A range of a volume or member that is contiguous on each of its mirrors.
 pub(crate) struct StatusSegment<P> {
     /// Number of bytes.
     pub(crate) length: u64,
-    /// Where it begins on each mirror that could serve a read; nothing where one does not tell.
+    /// Its start on each mirror that could serve a read; `None` if a mirror cannot be queried.
     pub(crate) sources: Option<Vec<P>>,
 }
 
-/// A source that tells what is there.
+/// The storage of a mirror from an offset on.
 pub(crate) trait ExtentSource {
-    /// What is so many bytes behind this source, for at most `length` bytes.
+    /// The extent that begins `skip` bytes later, cut to `length` bytes.
     fn extent_at(&self, skip: u64, length: u64) -> StatusExtent;
 }
 
-/// A source in a file.
+/// A file from an offset on.
 pub(crate) struct FileSource {
     pub(crate) file: Arc<OwnedFd>,
     pub(crate) offset: u64,
 }
 
-/// How a survey is to be told.
+/// Limits of the extents in a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StatusLimits {
-    /// At most so many extents, and at least one.
+    /// Number of extents at most; at least one.
     pub(crate) extents_max: usize,
-    /// They begin and end at multiples of this.
+    /// Extents begin and end at multiples of this.
     pub(crate) block_bytes: u64,
 }
 
@@ -78,7 +79,7 @@ impl ExtentSource for FileSource {
                 (hole.map_or(length, until).max(1), ExtentKind::Data)
             }
             Err(Errno::NXIO) => {
-                // No data to the end of the file. If it was cut short, that is not as it should be.
+                // No data up to the end of the file; a truncated file counts as data.
                 let size_bytes = fstat(&*self.file).map_or(0, |stat| stat.st_size as u64);
                 let whole = size_bytes >= offset + length;
                 (length, if whole { ExtentKind::Hole } else { ExtentKind::Data })
@@ -89,7 +90,7 @@ impl ExtentSource for FileSource {
     }
 }
 
-/// Surveys these segments, which follow each other and begin at a block.
+/// Finds the extents of these segments, which are consecutive and begin at a block.
 pub(crate) fn find_extents<P: ExtentSource>(
     segments: &[StatusSegment<P>],
     limits: StatusLimits,
@@ -116,7 +117,7 @@ pub(crate) fn find_extents<P: ExtentSource>(
     extents
 }
 
-/// What is there on all mirrors: data if it is that on any.
+/// The first extent of a segment: data if it is data on any mirror.
 fn first_extent<P: ExtentSource>(sources: &[P], skip: u64, length: u64) -> StatusExtent {
     let mut hole = StatusExtent { length, kind: ExtentKind::Hole };
     for source in sources {
@@ -129,7 +130,8 @@ fn first_extent<P: ExtentSource>(sources: &[P], skip: u64, length: u64) -> Statu
     hole
 }
 
-/// Gives what is a hole in part to the data beside it. `rest` is how much there is from here on.
+/// Aligns an extent to blocks: a block that is only partly a hole is data. `rest` is the length up
+/// to the end of the segment.
 fn in_blocks(extent: StatusExtent, limits: StatusLimits, rest: u64) -> StatusExtent {
     let StatusExtent { length, kind } = extent;
     let block = limits.block_bytes;

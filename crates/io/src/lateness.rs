@@ -1,21 +1,20 @@
-//! Whether figures of emulated disks may be believed.
+//! Lateness bounds: decides whether figures of emulated disks are accepted.
 //!
-//! The host ends emulated I/Os later than the model said, because its CPU had something else to do.
-//! Past a bound on the p99 of that, figures say more about the host than about the disk, and are
-//! refused. The bounds are of the models' time: a disk that is ten times as fast leaves the host a
-//! tenth.
+//! The host completes emulated I/Os later than the model computed, because its CPU was busy. If the
+//! p99 of this lateness exceeds a bound, the figures depend on the host more than on the disk and
+//! are refused. The bounds are in the models' time: for a disk at ten times the speed, a tenth.
 
 use crate::clock::Clock;
 use crate::executor::{Executor, MemberStats};
 use mirrorball_core::member::MemberConfig;
 use mirrorball_core::units::Nanos;
 
-/// The greatest p99 for disks that rotate.
+/// Bound of the p99 for rotating disks.
 const ROTATIONAL_P99_MAX: Nanos = Nanos::from_micros(500);
-/// The greatest p99 for those that do not: the quickest of our models are SATA SSDs.
+/// Bound of the p99 for other disks: the fastest models are SATA SSDs.
 const SOLID_P99_MAX: Nanos = Nanos::from_micros(150);
 
-/// How late the I/Os of an emulated member ended, and how late they may.
+/// Lateness of an emulated member's I/Os, and its bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lateness {
     /// The p99, in real time.
@@ -25,20 +24,20 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// That of a member; `None` if it is not emulated, or did nothing yet.
+    /// The lateness of a member; `None` if it is not emulated, or had no I/O yet.
     pub fn of(config: &MemberConfig, stats: &MemberStats, clock: &Clock) -> Option<Lateness> {
         let bound = if config.rotational { ROTATIONAL_P99_MAX } else { SOLID_P99_MAX };
         (stats.lateness.count() > 0)
             .then(|| Lateness { p99: stats.lateness.quantile(0.99), bound: clock.real(bound) })
     }
 
-    /// Whether figures of the member may be believed.
+    /// True if figures of the member are accepted.
     pub fn is_within_bound(&self) -> bool {
         self.p99 <= self.bound
     }
 }
 
-/// The members whose figures are refused, by devid.
+/// The devids of members whose figures are refused, with their lateness.
 pub fn refused(executor: &Executor) -> Vec<(u64, Lateness)> {
     let members = executor.members().filter_map(|(config, stats)| {
         let lateness = Lateness::of(config, stats, &executor.clock())?;
@@ -63,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn one_in_fifty_may_not_be_late_and_one_in_two_hundred_may() {
+    fn p99_of_lateness_is_compared_with_the_bound() {
         let late = |every: usize, us| -> Vec<u64> {
             (1..=1000)
                 .map(|index: usize| if index.is_multiple_of(every) { us } else { 5 })

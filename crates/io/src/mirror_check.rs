@@ -1,24 +1,23 @@
-//! Do mirrors hold the same data? A look at samples, before a volume is served.
+//! Mirror check: compares samples of the mirrors before a volume is served.
 //!
-//! Members carry no metadata, so nothing else could tell that one of them is stale, or is not what
-//! its owner thinks. The samples are spread evenly over the volume, its first and last bytes
-//! among them. A difference between them is found more likely the more of the data differs; that
-//! nothing is found proves nothing.
+//! Members carry no metadata, so this is the only check that finds a stale or wrong member. The
+//! samples are spread evenly over the volume, including its first and last bytes. The more data
+//! differ, the more likely a sample finds it; equal samples prove nothing.
 
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberState};
 use std::fmt;
 use std::io;
 
-/// How many samples are taken at most: a few seconds of two hard disks.
+/// Number of samples at most: a few seconds of two hard disks.
 const SAMPLES: u64 = 256;
-/// How long each is.
+/// Bytes of a sample.
 const SAMPLE_BYTES: u64 = 64 << 10;
 
 /// Two members that hold different data for the same bytes of the volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// Where the sample begins, on the volume.
+    /// Offset of the sample on the volume.
     pub volume_offset: u64,
     /// The devids of the members.
     pub devids: [u64; 2],
@@ -32,8 +31,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares samples of all mirrors that are in sync, and returns the first difference. `read`
-/// brings so many bytes at an offset of the member in that place.
+/// Compares samples of all mirrors that are in sync; returns the first difference.
+/// `read(member, offset, length)` reads from a member.
 ///
 /// # Errors
 /// If a member cannot be read.
@@ -42,7 +41,7 @@ pub fn compare(
     members: &[MemberConfig],
     read: impl Fn(usize, u64, u32) -> io::Result<Vec<u8>>,
 ) -> io::Result<Option<Difference>> {
-    for volume_offset in places(map.capacity_bytes()) {
+    for volume_offset in sample_offsets(map.capacity_bytes()) {
         let extent = map.map(volume_offset, SAMPLE_BYTES.min(map.capacity_bytes()));
         let mut first: Option<(u64, Vec<u8>)> = None;
         for mirror in extent.mirrors() {
@@ -71,14 +70,14 @@ pub fn compare(
     Ok(None)
 }
 
-/// What to tell of a comparison that found nothing.
+/// The note for the user after a check that found no difference.
 pub fn note(map: &ChunkMap) -> String {
-    let count = places(map.capacity_bytes()).count();
+    let count = sample_offsets(map.capacity_bytes()).count();
     format!("{count} samples of 64 KiB are alike on all mirrors; the rest was not compared")
 }
 
-/// Where samples begin: in whole strips, the first and the last of the volume among them.
-fn places(capacity_bytes: u64) -> impl Iterator<Item = u64> {
+/// Offsets of the samples: whole strips, including the first and the last of the volume.
+fn sample_offsets(capacity_bytes: u64) -> impl Iterator<Item = u64> {
     let strips = (capacity_bytes / SAMPLE_BYTES).max(1);
     let count = SAMPLES.min(strips);
     (0..count).map(move |index| match count {
@@ -96,11 +95,11 @@ mod tests {
     use mirrorball_core::geometry::Profile;
 
     #[test]
-    fn places_are_spread_from_the_first_strip_to_the_last() {
+    fn samples_are_spread_from_the_first_strip_to_the_last() {
         let strip = SAMPLE_BYTES;
-        assert_eq!(places(strip).collect::<Vec<u64>>(), [0]);
-        assert_eq!(places(3 * strip).collect::<Vec<u64>>(), [0, strip, 2 * strip]);
-        let large: Vec<u64> = places(1 << 40).collect();
+        assert_eq!(sample_offsets(strip).collect::<Vec<u64>>(), [0]);
+        assert_eq!(sample_offsets(3 * strip).collect::<Vec<u64>>(), [0, strip, 2 * strip]);
+        let large: Vec<u64> = sample_offsets(1 << 40).collect();
         assert_eq!((large.len(), large[0], large[255]), (256, 0, (1 << 40) - strip));
         assert!(large.is_sorted());
     }
@@ -116,7 +115,7 @@ mod tests {
             })
             .unwrap()
         };
-        // The first MiB holds nothing of the volume.
+        // The first MiB of a member is not mapped.
         images[1][1000] = 1;
         assert_eq!(compare(&images), None);
         images[1][(1 << 20) + 70_000] = 1;

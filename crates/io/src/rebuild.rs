@@ -1,19 +1,18 @@
-//! The rebuild of stale members, beside whatever else a volume does.
+//! Rebuild: copies stale members from their mirrors while the volume is in use.
 //!
-//! Any member that the volume counts as being rebuilt is copied from its mirrors, a step at a
-//! time, one member after the other, from its recovery offset to its end; then it is in sync. While
-//! requests of clients are under way, it rests after each step for as long as the step took, so
-//! that it takes no more than half of the time of the disks; else it goes on at once. Its owner may
-//! set a rate that it does not exceed in either case.
+//! Every member in the state `Rebuilding` is copied, one after the other, in steps from its
+//! recovery offset to its end; then it is in sync. While client requests are in flight, the rebuild
+//! pauses after each step for as long as the step took, so it uses at most half of the disks' time.
+//! A rate limit applies in either case.
 //!
-//! A member that failed is copied anew from its beginning, once its owner says so. What is at its
-//! address by then may be another file, device or server than what was open, so it is opened again
-//! ([`crate::reopen`]); if that cannot be, nothing has changed. So is a member that works and whose
-//! file was replaced: what is open then is a file without a name, which is gone with the service.
-//! A modelled disk has no address, and is used as it is.
+//! A member that failed is rebuilt from its beginning, on request. Its path may name another file,
+//! device or server than the open one by then, so it is opened again first ([`crate::reopen`]); if
+//! that fails, nothing changes. A working member whose file was replaced is opened again, too: the
+//! open file has no path any more and is lost when the service ends. Emulated members have no path
+//! and are used as they are.
 //!
-//! Progress is the volume's recovery offset, so a rebuild that meets an error goes on where it was,
-//! after a pause.
+//! The recovery offset is kept by the volume, so a rebuild continues there after an error and a
+//! pause.
 
 use crate::driver::buffers::BufferKey;
 use crate::driver::{EventOwner, Token};
@@ -24,51 +23,51 @@ use mirrorball_core::member::{Member, MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
 use std::path::PathBuf;
 
-/// Why a member is not rebuilt.
+/// Why a rebuild cannot start.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RebuildError {
-    /// There is no volume.
-    #[error("the members are served each on its own: none can be rebuilt")]
+    /// The members are served without a volume.
+    #[error("members that are served without a volume cannot be rebuilt")]
     NoVolume,
-    /// There is no such member.
+    /// No member has this devid.
     #[error("there is no member with devid {0}")]
     NoSuchMember(u64),
-    /// Nothing is wrong with it.
+    /// The member is in sync.
     #[error("the member with devid {0} is in sync")]
     InSync(u64),
-    /// No other member holds its data.
-    #[error("the profile keeps one copy of everything: there is nothing to rebuild from")]
+    /// The profile has no redundancy.
+    #[error("the profile keeps a single copy of the data: there is nothing to rebuild from")]
     NoCopy,
-    /// Nobody holds its data any more.
+    /// Every other member has failed, too.
     #[error(
         "no other member is in sync: there is nothing to rebuild from (stop the volume, and serve \
          it with --trust DEVID of the member that is right)"
     )]
     NoSource,
-    /// It is not there yet.
+    /// It cannot be opened.
     #[error("the member with devid {devid} cannot be rebuilt yet: {why}")]
     NotBack {
-        /// Which.
+        /// The member.
         devid: u64,
-        /// What is amiss.
+        /// Why not.
         why: String,
     },
-    /// It is being opened.
+    /// It is being opened for an earlier request.
     #[error("the member with devid {0} is being opened already")]
     Opening(u64),
-    /// It works, but its file has lost its name.
+    /// It works, but its file was removed.
     #[error(
         "the member with devid {devid} works, but there is nothing at `{}` any more: what is \
          written to it is lost when the service ends (put a file of the same size there, and say \
          this again)", path.display()
     )]
     Nameless {
-        /// Which.
+        /// The member.
         devid: u64,
-        /// Where its file was.
+        /// The path of its file.
         path: PathBuf,
     },
-    /// It works, its file was replaced, and it cannot be spared.
+    /// It works, its file was replaced, and it may have the only copy of some data.
     #[error(
         "the member with devid {0} works, though another file is at its path by now; it is not \
          given up for that while another member is not in sync"
@@ -76,64 +75,64 @@ pub enum RebuildError {
     Needed(u64),
 }
 
-/// What the owner of a volume wants.
+/// A request to rebuild a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RebuildRequest {
-    /// The member to be rebuilt.
+    /// The devid of the member.
     pub devid: u64,
-    /// The rate of all rebuilds from now on, in bytes a second.
+    /// Rate limit of all rebuilds from now on, in bytes per second.
     pub rate: Option<u64>,
-    /// Whoever requests it, as the answer names it.
+    /// The client that a later reply is for.
     pub client: u32,
 }
 
-/// What came of a request.
+/// How a rebuild starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RebuildStart {
-    /// It is fulfilled.
+    /// It has started.
     Started,
-    /// The member is being opened; [`Rebuild::poll_reply`] tells how that went.
+    /// The member is being opened; the reply comes from [`Rebuild::poll_reply`].
     Opening,
 }
 
-/// What came of a request that took time, for whoever wished it: what to tell the owner.
+/// The reply to a client whose member had to be opened first: notes for the user, or an error.
 pub type DelayedReply = (u32, Result<Vec<String>, RebuildError>);
 
-/// How much is copied at once: what a hard disk does in about 10 ms.
+/// Bytes that one step copies: about 10 ms of a hard disk.
 const STEP_BYTES: u64 = 1 << 20;
-/// How long to wait after a step that failed.
+/// Pause after a step that failed.
 const ERROR_PAUSE: Nanos = Nanos::from_secs(10);
-/// Who asks, to policies.
+/// Stream of the rebuild's requests, for policies.
 const STREAM: u64 = 1;
 
-/// See the page of this module.
+/// The rebuilds of a volume.
 pub struct Rebuild {
     buffer: BufferKey,
-    /// When the step under way began, and its length.
-    under_way: Option<(Nanos, u64)>,
-    /// At most so many bytes a second.
+    /// When the step in flight began, and its length.
+    step_in_flight: Option<(Nanos, u64)>,
+    /// Rate limit in bytes per second.
     rate: Option<u64>,
-    /// No step begins before.
-    rests_until: Nanos,
+    /// When the next step may begin.
+    next_step: Nanos,
     stopping: bool,
-    /// Opens members again, if they are real.
+    /// Opens members again; `None` if they are emulated.
     reopener: Option<Reopener>,
-    /// Whose members are being opened.
+    /// Requests whose members are being opened.
     requests: Vec<(MemberIndex, RebuildRequest)>,
-    /// Members that begin anew once no step is under way.
+    /// Members to start with when no step is in flight.
     starting: Vec<(MemberIndex, Option<u64>)>,
     replies: Vec<DelayedReply>,
 }
 
 impl Rebuild {
-    /// A rebuild of whatever needs it.
+    /// Rebuilds of all members in the state `Rebuilding`.
     pub fn new(executor: &mut Executor) -> Rebuild {
         let buffer = executor.driver.buffers.acquire(STEP_BYTES as usize);
         Rebuild {
             buffer,
-            under_way: None,
+            step_in_flight: None,
             rate: None,
-            rests_until: Nanos::ZERO,
+            next_step: Nanos::ZERO,
             stopping: false,
             reopener: None,
             requests: Vec::new(),
@@ -142,20 +141,20 @@ impl Rebuild {
         }
     }
 
-    /// Opens members by this before they are rebuilt.
+    /// Opens members with this before they are rebuilt.
     pub fn with_reopener(self, reopener: Option<Reopener>) -> Rebuild {
         Rebuild { reopener, ..self }
     }
 
-    /// The rate that is not exceeded, in bytes a second.
+    /// The rate limit in bytes per second.
     pub fn rate(&self) -> Option<u64> {
         self.rate
     }
 
-    /// Begins to rebuild a member.
+    /// Starts to rebuild a member.
     ///
     /// # Errors
-    /// If there is nothing to rebuild, or nothing to rebuild it from; nothing has changed then.
+    /// If the member needs no rebuild, or has no mirror in sync. Nothing has changed then.
     pub fn begin(
         &mut self,
         request: RebuildRequest,
@@ -179,7 +178,7 @@ impl Rebuild {
             let left = executor.detach(member);
             left.map_err(|why| RebuildError::NotBack { devid, why: why.to_owned() })?;
             if self.reopener.is_none() {
-                // A step under way, begun before it failed, would count for it as it is then.
+                // A step in flight, begun before it failed, would advance its recovery offset.
                 self.starting.push((member, rate));
                 return Ok(RebuildStart::Started);
             }
@@ -191,13 +190,13 @@ impl Rebuild {
             PathState::Replaced => self.open(member, request, executor),
             PathState::Same if state == MemberState::InSync => Err(RebuildError::InSync(devid)),
             PathState::Same => {
-                (self.rate, self.rests_until) = (rate, executor.driver.now());
+                (self.rate, self.next_step) = (rate, executor.driver.now());
                 Ok(RebuildStart::Started)
             }
         }
     }
 
-    /// The next answer to a request that took time.
+    /// The next reply to a client whose member had to be opened first.
     pub fn poll_reply(&mut self) -> Option<DelayedReply> {
         self.replies.pop()
     }
@@ -223,18 +222,18 @@ impl Rebuild {
         Ok(RebuildStart::Opening)
     }
 
-    /// Takes over what was opened. No step is under way, so none is mistaken for one that wrote to
-    /// it.
+    /// Attaches the members that were opened. No step is in flight, so none that wrote to the old
+    /// storage is counted for the new one.
     fn install(&mut self, executor: &mut Executor) {
         while let Some(ReopenedMember { member, result }) =
             self.reopener.as_ref().and_then(Reopener::poll)
         {
             let place = self.requests.iter().position(|(opening, _)| *opening == member);
-            let (_, request) = self.requests.remove(place.expect("somebody wished it"));
+            let (_, request) = self.requests.remove(place.expect("a member is opened on request"));
             let devid = request.devid;
             let installed = match result {
                 Err(why) => Err(RebuildError::NotBack { devid, why }),
-                // One that works may be needed by now.
+                // Another member may have failed since the request.
                 Ok(_) if !is_failed(member, executor) && is_needed(member, executor) => {
                     Err(RebuildError::Needed(devid))
                 }
@@ -252,15 +251,14 @@ impl Rebuild {
     }
 
     fn start(&mut self, member: MemberIndex, rate: Option<u64>, executor: &mut Executor) {
-        (self.rate, self.rests_until) = (rate, executor.driver.now());
+        (self.rate, self.next_step) = (rate, executor.driver.now());
         let volume = executor.volume_mut().expect("its member is rebuilt");
         volume.set_member_state(member, MemberState::Rebuilding { recovered_bytes: 0 });
     }
 
-    /// Begins a step if there is something to do, and returns how long to wait for the next if it
-    /// is only not time yet.
+    /// Starts the next step, or returns how long until it may begin.
     pub fn step(&mut self, executor: &mut Executor) -> Option<Nanos> {
-        if self.under_way.is_some() || self.stopping {
+        if self.step_in_flight.is_some() || self.stopping {
             return None;
         }
         for (member, rate) in std::mem::take(&mut self.starting) {
@@ -269,11 +267,11 @@ impl Rebuild {
         self.install(executor);
         let (member, from, until) = next(executor)?;
         let now = executor.driver.now();
-        if now < self.rests_until {
-            return Some(self.rests_until - now);
+        if now < self.next_step {
+            return Some(self.next_step - now);
         }
         let length = STEP_BYTES.min(until - from);
-        self.under_way = Some((now, length));
+        self.step_in_flight = Some((now, length));
         executor.submit(IoRequest {
             token: Token::new(EventOwner::Rebuild, 0),
             target: Target::Volume,
@@ -286,20 +284,20 @@ impl Rebuild {
         None
     }
 
-    /// A step ended.
+    /// Handles the end of a step.
     pub fn on_reply(&mut self, ended: IoReply, executor: &Executor) {
-        let (began, length) = self.under_way.take().expect("a step was under way");
+        let (began, length) = self.step_in_flight.take().expect("a step was under way");
         let now = executor.driver.now();
         let least = self.rate.map_or(Nanos::ZERO, |rate| pace(length, rate));
-        let rests_until = match ended.result {
+        let next_step = match ended.result {
             Err(_) => now + ERROR_PAUSE,
             Ok(()) if executor.is_idle() => now,
             Ok(()) => now + (now - began),
         };
-        self.rests_until = rests_until.max(began + least);
+        self.next_step = next_step.max(began + least);
     }
 
-    /// Begins no more steps.
+    /// Starts no more steps.
     pub fn stop(&mut self) {
         self.stopping = true;
     }
@@ -317,13 +315,13 @@ fn is_failed(member: MemberIndex, executor: &Executor) -> bool {
     volume.members()[member].state == MemberState::Failed
 }
 
-/// Whether a member may be the only one with some of the data.
+/// True if a member may have the only copy of some data.
 fn is_needed(member: MemberIndex, executor: &Executor) -> bool {
     let members = executor.volume().expect("it is a member of one").members();
     members.iter().any(|(index, other)| index != member && other.state != MemberState::InSync)
 }
 
-/// The first member that is being rebuilt, and the range that is to be.
+/// The first member that is being rebuilt, and the range that is left.
 fn next(executor: &Executor) -> Option<(MemberIndex, u64, u64)> {
     let members = executor.volume()?.members();
     members.iter().find_map(|(index, member)| match member.state {

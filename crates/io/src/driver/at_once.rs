@@ -1,8 +1,7 @@
-//! What ends at the moment it is started: a read of what the page cache has, and a send that its
-//! socket has room for.
+//! Operations that end when they are started: reads from the page cache, and sends that fit the
+//! socket's buffer.
 //!
-//! Such an operation costs one system call. Through a backend it costs the wait in which it is seen
-//! to have ended as well, or a thread's attention.
+//! They cost one system call. Through a backend they would cost a wait or a thread, too.
 
 use super::SLICES_MAX;
 use super::buffers::{Buffers, Slice};
@@ -11,26 +10,26 @@ use rustix::io::{Errno, IoSlice, IoSliceMut, ReadWriteFlags};
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::os::fd::OwnedFd;
 
-/// Whether reads of this file go through the page cache.
+/// True if reads of this file use the page cache.
 pub(super) fn is_cached(fd: &OwnedFd) -> bool {
     let kind = rustix::fs::fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
     let is_file = matches!(kind, Ok(FileType::RegularFile | FileType::BlockDevice));
     is_file && rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| !flags.contains(OFlags::DIRECT))
 }
 
-/// Reads what the page cache has of a range, from its beginning on.
+/// Reads the part of a range that the page cache has, from its start on.
 ///
 /// # Errors
-/// `AGAIN` if its first byte is not there; `OPNOTSUPP` if the filesystem cannot tell.
+/// `AGAIN` if its first byte is not cached; `OPNOTSUPP` if the filesystem does not support this.
 pub(super) fn read(fd: &OwnedFd, offset: u64, target: &mut [u8]) -> Result<usize, Errno> {
     let target = &mut [IoSliceMut::new(target)];
     rustix::io::preadv2(fd, target, offset, ReadWriteFlags::NOWAIT)
 }
 
-/// Sends as much of these slices as the socket has room for.
+/// Sends as many bytes of these slices as fit the socket's buffer.
 ///
 /// # Errors
-/// `AGAIN` if it has none.
+/// `AGAIN` if the buffer is full.
 pub(super) fn send(fd: &OwnedFd, list: &[Slice], buffers: &Buffers) -> Result<usize, Errno> {
     let mut slices = [IoSlice::new(&[]); SLICES_MAX];
     for (slice, part) in slices.iter_mut().zip(list) {

@@ -1,32 +1,31 @@
-//! Memory that the kernel reads and writes while we do something else.
+//! Buffers: memory that the kernel reads and writes while operations are in flight.
 //!
-//! A buffer stays where it is from its first use to the end of the driver, and belongs to the
-//! driver: others hold its key. What an operation in flight may touch cannot be looked at; that is
-//! asserted, so a slip is a panic and no torn data.
+//! The driver owns a buffer, which never moves; other code has its key. Accessing a buffer that an
+//! operation in flight may write to panics, so a mistake cannot return torn data.
 //!
-//! The data of a buffer begins on a page, as O_DIRECT wants it, and [`HEAD_BYTES`] of room lie
-//! before it, so that the header of a reply and its data leave as one run of bytes.
+//! The data of a buffer begins on a page, as O_DIRECT requires. [`HEAD_BYTES`] bytes before it are
+//! for the header of a reply, so that header and data are sent as one slice.
 //!
-//! Freed buffers are kept by size and handed out again: nothing is allocated once the busiest
-//! moment was seen. Large ones are given back to the system.
+//! Released buffers are kept by size and reused, so a steady state allocates nothing. Large ones
+//! are freed.
 
 use mirrorball_core::slab::Slab;
 
-/// Room before the data of a buffer, for the header of a reply.
+/// Bytes before the data of a buffer, for the header of a reply.
 pub const HEAD_BYTES: usize = 64;
 
 /// Data begins on a multiple of this.
 const PAGE_BYTES: usize = 4096;
-/// Buffers up to this size are kept when freed.
+/// Buffers up to this size are kept for reuse.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// Sizes are powers of two from a page on.
+/// Number of kept sizes: powers of two from a page on.
 const CLASSES: usize = 9;
 
-/// Names a buffer of the driver.
+/// Name of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BufferKey(u32);
 
-/// A run of bytes in a buffer.
+/// A range of bytes in a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slice {
     /// The buffer.
@@ -43,7 +42,7 @@ impl Slice {
         Slice { buffer, start: HEAD_BYTES + offset, length }
     }
 
-    /// What is left of it behind its first `skip` bytes.
+    /// The slice without its first `skip` bytes.
     pub fn after(self, skip: usize) -> Slice {
         Slice { start: self.start + skip, length: self.length - skip, ..self }
     }
@@ -60,8 +59,8 @@ pub(super) struct Memory {
 
 impl Memory {
     pub(super) fn new(data_bytes: usize) -> Memory {
-        // Zeroed memory of this size comes untouched from the system: what is never used costs
-        // nothing, which is what a client that promises much data and sends none should cost.
+        // The system maps zeroed memory of this size lazily, so a client that announces much data
+        // and sends none uses no memory.
         let bytes = vec![0; data_bytes + HEAD_BYTES + PAGE_BYTES];
         let data = (bytes.as_ptr() as usize + HEAD_BYTES).next_multiple_of(PAGE_BYTES);
         let skip = data - HEAD_BYTES - bytes.as_ptr() as usize;
@@ -79,12 +78,12 @@ impl Memory {
     }
 }
 
-/// Who else uses the memory of a buffer now.
+/// How an operation in flight uses a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Use {
-    /// The kernel takes data out.
+    /// The kernel reads it.
     Source,
-    /// The kernel puts data in.
+    /// The kernel writes to it.
     Target,
 }
 
@@ -102,7 +101,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// A buffer with room for at least `data_bytes`. Its contents are anybody's guess.
+    /// Allocates a buffer of at least `data_bytes`. Its contents are arbitrary.
     pub fn acquire(&mut self, data_bytes: usize) -> BufferKey {
         let memory = match class(data_bytes) {
             Some(class) => {
@@ -114,7 +113,7 @@ impl Buffers {
         BufferKey(self.slab.insert(Buffer { memory, sources: 0, targets: 0 }))
     }
 
-    /// Gives a buffer back.
+    /// Frees a buffer.
     ///
     /// # Panics
     /// If an operation in flight uses it.
@@ -133,7 +132,7 @@ impl Buffers {
     #[inline]
     pub fn bytes(&self, slice: Slice) -> &[u8] {
         let buffer = self.slab.get(slice.buffer.0);
-        assert_eq!(buffer.targets, 0, "nobody looks at what the kernel may be writing");
+        assert_eq!(buffer.targets, 0, "no access to a buffer that the kernel may write to");
         buffer.memory.slice(slice.start, slice.length)
     }
 
@@ -144,7 +143,11 @@ impl Buffers {
     #[inline]
     pub fn bytes_mut(&mut self, slice: Slice) -> &mut [u8] {
         let buffer = self.slab.get_mut(slice.buffer.0);
-        assert_eq!(buffer.sources + buffer.targets, 0, "nobody changes what the kernel uses");
+        assert_eq!(
+            buffer.sources + buffer.targets,
+            0,
+            "no change of a buffer that the kernel uses"
+        );
         buffer.memory.slice_mut(slice.start, slice.length)
     }
 
@@ -158,8 +161,8 @@ impl Buffers {
         self.deliver(from, to);
     }
 
-    /// Copies the bytes of a slice to where somebody waits for them, as the kernel would:
-    /// operations in flight may use other parts of that buffer.
+    /// Copies the bytes of a slice to another buffer, of which operations in flight may use other
+    /// parts.
     ///
     /// # Panics
     /// If it is the same buffer, or an operation in flight may write to the first.
@@ -184,7 +187,7 @@ impl Buffers {
         memory.slice_mut(slice.start, slice.length).as_mut_ptr()
     }
 
-    /// The bytes of a slice for whoever plays the kernel.
+    /// The bytes of a slice for a backend that writes to them in place of the kernel.
     pub(super) fn target(&mut self, slice: Slice) -> &mut [u8] {
         self.slab.get_mut(slice.buffer.0).memory.slice_mut(slice.start, slice.length)
     }
@@ -206,7 +209,7 @@ impl Buffers {
     }
 }
 
-/// Which list keeps buffers of this size, if any does.
+/// Index of the list that keeps buffers of this size, if they are kept.
 fn class(data_bytes: usize) -> Option<usize> {
     let bytes = data_bytes.max(PAGE_BYTES).next_power_of_two();
     (bytes <= KEPT_BYTES_MAX).then(|| (bytes / PAGE_BYTES).trailing_zeros() as usize)
@@ -232,8 +235,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "nobody looks")]
-    fn what_the_kernel_writes_is_not_looked_at() {
+    #[should_panic(expected = "no access")]
+    fn a_buffer_that_the_kernel_writes_to_cannot_be_read() {
         let mut buffers = Buffers::default();
         let key = buffers.acquire(512);
         buffers.begin_use(key, Use::Target);

@@ -1,13 +1,12 @@
-//! What a driver of the kernel may want beside reads and writes: commands to its control device,
-//! awaited on the spot, and memory that it shares.
+//! Blocking commands to a control device of the kernel, and memory shared with a device.
 //!
-//! Commands to a device that carries I/O go through the loop's own ring ([`super::Driver`]). Those
-//! here are few and slow, and wait: whoever gives them is no loop.
+//! Commands that carry I/O go through the service's own ring ([`super::Driver`]). The commands here
+//! are rare and slow, and block the calling thread, which is not that of the service.
 //!
-//! With `ring.rs` the only file with `unsafe` in it. A command hands the kernel the address of
-//! memory: the caller's, borrowed until the command ends, so a command that is not waited for to
-//! its end has none. Memory that is mapped is read while the kernel changes it: by volatile reads,
-//! and only of plain bytes.
+//! Besides `ring.rs` the only file with `unsafe` code. A command passes the address of the caller's
+//! memory to the kernel; it is borrowed until the command ends, so a command with a timeout has no
+//! memory. Mapped memory is read by volatile reads of plain integers, because the kernel changes
+//! it.
 
 #![allow(unsafe_code, reason = "addresses for the kernel, and memory from it; see the page above")]
 
@@ -22,15 +21,15 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// A command to a control device. What the kernel gets are 24 bytes, and zeroes behind them: the
-/// head, the address of the data, and the number.
+/// A command to a control device. The kernel gets 24 bytes, padded with zeroes: the head, the
+/// address of the data, and the number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Question {
-    /// Its code.
+pub struct ControlCommand {
+    /// Command number.
     pub code: u32,
-    /// What its first 8 bytes say.
+    /// First 8 bytes of the command.
     pub head: [u8; 8],
-    /// What stands behind the address.
+    /// The 8 bytes after the address.
     pub number: u64,
 }
 
@@ -41,7 +40,7 @@ pub struct ControlDevice {
 }
 
 impl ControlDevice {
-    /// Opens it.
+    /// Opens a control device.
     ///
     /// # Errors
     /// As `open`, or if there is no io_uring with entries of 128 bytes.
@@ -50,12 +49,12 @@ impl ControlDevice {
         Ok(ControlDevice { ring: IoUring::builder().build(4)?, fd })
     }
 
-    /// Gives a command, with data for it or room for an answer, and waits for its end.
+    /// Runs a command that reads or writes `data`.
     ///
     /// # Errors
-    /// What the device says.
-    pub fn ask(&mut self, question: &Question, data: &mut [u8]) -> io::Result<()> {
-        self.give(question, data.as_mut_ptr() as u64);
+    /// The error of the device.
+    pub fn run(&mut self, command: &ControlCommand, data: &mut [u8]) -> io::Result<()> {
+        self.submit(command, data.as_mut_ptr() as u64);
         loop {
             if let Some(end) = self.wait(None)? {
                 return end;
@@ -63,31 +62,35 @@ impl ControlDevice {
         }
     }
 
-    /// Gives a command without data, and waits for its end no longer than `patience`.
+    /// Runs a command without data, for at most `timeout`.
     ///
     /// # Errors
-    /// What the device says, or that time is over; the command may still take effect then.
-    pub fn ask_within(mut self, question: &Question, patience: Duration) -> io::Result<()> {
-        self.give(question, 0);
+    /// The error of the device, or a timeout, after which the command may still take effect.
+    pub fn run_with_timeout(
+        mut self,
+        command: &ControlCommand,
+        timeout: Duration,
+    ) -> io::Result<()> {
+        self.submit(command, 0);
         let late = || io::Error::from(ErrorKind::TimedOut);
-        self.wait(Some(patience))?.ok_or_else(late)?
+        self.wait(Some(timeout))?.ok_or_else(late)?
     }
 
-    fn give(&mut self, question: &Question, address: u64) {
+    fn submit(&mut self, command: &ControlCommand, address: u64) {
         let mut bytes = [0; 80];
-        bytes[..8].copy_from_slice(&question.head);
+        bytes[..8].copy_from_slice(&command.head);
         bytes[8..16].copy_from_slice(&address.to_ne_bytes());
-        bytes[16..24].copy_from_slice(&question.number.to_ne_bytes());
-        let entry = opcode::UringCmd80::new(Fd(self.fd.as_raw_fd()), question.code).cmd(bytes);
-        // SAFETY: the address is that of memory which the caller of `ask` lends until the command
-        // ends, which `ask` waits for, or nothing; the descriptor is open for as long as the ring.
+        bytes[16..24].copy_from_slice(&command.number.to_ne_bytes());
+        let entry = opcode::UringCmd80::new(Fd(self.fd.as_raw_fd()), command.code).cmd(bytes);
+        // SAFETY: the address is null, or of memory that the caller of `run` lends until the
+        // command ends, which `run` waits for; the descriptor is open for as long as the ring.
         let pushed = unsafe { self.ring.submission().push(&entry.build()) };
         pushed.expect("one command at a time finds room");
     }
 
-    /// What the command came to, if it ended.
-    fn wait(&mut self, patience: Option<Duration>) -> io::Result<Option<io::Result<()>>> {
-        let time = patience.map(Timespec::from);
+    /// The result of the command, if it ended in time.
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Option<io::Result<()>>> {
+        let time = timeout.map(Timespec::from);
         let mut arguments = SubmitArgs::new();
         if let Some(time) = &time {
             arguments = arguments.timespec(time);
@@ -105,7 +108,7 @@ impl ControlDevice {
     }
 }
 
-/// Memory that a device writes and we read.
+/// Memory that a device writes and this process reads.
 pub struct SharedMemory {
     address: NonNull<libc::c_void>,
     bytes: usize,
@@ -115,19 +118,19 @@ pub struct SharedMemory {
 unsafe impl Send for SharedMemory {}
 
 impl SharedMemory {
-    /// Maps the first `bytes` of what a device shares.
+    /// Maps the first `bytes` of a device.
     ///
     /// # Errors
     /// As `mmap`.
     pub fn map(device: impl AsFd, bytes: usize) -> io::Result<SharedMemory> {
         let (protection, flags) = (ProtFlags::READ, MapFlags::SHARED | MapFlags::POPULATE);
-        // SAFETY: the kernel chooses a place where nothing is.
+        // SAFETY: the kernel chooses an unused address.
         let address = unsafe { mmap(std::ptr::null_mut(), bytes, protection, flags, device, 0)? };
         let address = NonNull::new(address).expect("what is mapped is somewhere");
         Ok(SharedMemory { address, bytes })
     }
 
-    /// The words from the one at `index` on, as they are now.
+    /// Reads words, from the one at `index` on.
     ///
     /// # Panics
     /// If they lie outside.

@@ -90,8 +90,8 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver with this kind of backend; with `None`, io_uring if available, else threads. Returns
-    /// why io_uring is not available, too.
+    /// A driver with this kind of backend; with `None`, io_uring if available, else threads.
+    /// Returns why io_uring is not available, too.
     ///
     /// # Errors
     /// If the requested backend is not available, or threads cannot be started.
@@ -158,7 +158,8 @@ impl Driver {
     /// If its mode cannot be set.
     pub fn adopt(&mut self, fd: OwnedFd) -> io::Result<Handle> {
         if let Backend::Threads(_) = self.backend {
-            // Operations start when `poll` reports the socket, and must not block. Ignored by files.
+            // Operations start when `poll` reports the socket, and must not block. Ignored by
+            // files.
             let flags = rustix::fs::fcntl_getfl(&fd)?;
             rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK)?;
         }
@@ -221,7 +222,8 @@ impl Driver {
         }
     }
 
-    /// Closes a descriptor when its operations have ended. Operations that wait on a socket end now.
+    /// Closes a descriptor when its operations have ended. Operations that wait on a socket end
+    /// now.
     pub fn close(&mut self, handle: Handle) {
         let descriptor = self.descriptors.get_mut(handle.0);
         descriptor.closing = true;
@@ -450,7 +452,8 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Ends operations on sockets and waits for those on files, because the kernel uses their memory.
+    /// Ends operations on sockets and waits for those on files, because the kernel uses their
+    /// memory.
     fn drop(&mut self) {
         for (_, descriptor) in self.descriptors.iter() {
             match &descriptor.waker {

@@ -1,9 +1,9 @@
-//! The backend without io_uring: `preadv` and `pwritev` on a few threads, `poll` for the sockets.
+//! The backend without io_uring: `preadv` and `pwritev` in a few threads, `poll` for the sockets.
 //!
-//! A thread is given a file operation with memory of its own, and the bytes are copied to or from
-//! the driver's buffer by the thread that owns the driver: nothing is shared, at the price of a
-//! copy. Sockets are served by that thread itself, once `poll` says that they are ready. A
-//! [`Waker`] among the polled descriptors reports that a file operation ended.
+//! A thread gets a file operation with memory of its own. The thread that owns the driver copies
+//! the bytes to or from the driver's buffer, so no memory is shared, at the cost of a copy.
+//! Operations on sockets run in that thread, once `poll` reports that they are ready. A [`Waker`]
+//! among the polled descriptors reports that a file operation ended.
 
 use super::buffers::{Buffers, HEAD_BYTES, Memory, Slice};
 use super::{OperationKind, Waker, at_once};
@@ -17,10 +17,10 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How many threads do file I/O: as many I/Os as are in flight at a device at once.
+/// Number of threads for file I/O, and so of I/Os in flight.
 const THREADS: usize = 8;
 
-/// A file operation on its way to a thread, or back from one.
+/// A file operation for a thread, or one that a thread has done.
 struct Job {
     key: u32,
     fd: Arc<OwnedFd>,
@@ -44,7 +44,7 @@ enum Task {
         offset: u64,
         length: u64,
     },
-    /// What only io_uring can.
+    /// A device command, which fails without io_uring.
     Command,
 }
 
@@ -62,7 +62,7 @@ struct Shared {
     waker: Waker,
 }
 
-/// A socket operation that waits for its socket to be ready.
+/// A socket operation whose socket is not ready.
 struct Pending {
     key: u32,
     fd: Arc<OwnedFd>,
@@ -95,7 +95,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Takes an operation in.
+    /// Starts an operation.
     pub(super) fn push(
         &mut self,
         key: u32,
@@ -137,14 +137,14 @@ impl Pool {
         self.shared.work.notify_one();
     }
 
-    /// Waits for an end, at most for `patience`, and appends every end there is.
+    /// Waits for an operation to end, at most for `timeout`, and appends all that ended.
     pub(super) fn wait(
         &mut self,
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
         buffers: &mut Buffers,
         ended: &mut Vec<(u32, Result<usize, Errno>)>,
     ) -> io::Result<()> {
-        let ready = self.ready(patience)?;
+        let ready = self.ready(timeout)?;
         let mut index = 0;
         self.pending.retain(|pending| {
             index += 1;
@@ -153,7 +153,7 @@ impl Pool {
                 return true;
             }
             match pending.perform(buffers) {
-                // A listener that was shut down is ready for ever, and has nobody.
+                // A listener that was shut down stays ready and returns no connection.
                 Err(Errno::AGAIN) if events.contains(PollFlags::HUP) => {
                     ended.push((pending.key, Err(Errno::CANCELED)));
                     false
@@ -175,15 +175,15 @@ impl Pool {
         Ok(())
     }
 
-    /// Polls; tells of each pending operation what its socket is ready for.
-    fn ready(&self, patience: Option<Duration>) -> io::Result<Vec<PollFlags>> {
+    /// Polls; returns for each pending operation what its socket is ready for.
+    fn ready(&self, timeout: Option<Duration>) -> io::Result<Vec<PollFlags>> {
         let mut polled: Vec<PollFd<'_>> = self.pending.iter().map(Pending::poll_fd).collect();
         polled.push(PollFd::new(self.shared.waker.eventfd(), PollFlags::IN));
-        let patience = patience.map(|patience| Timespec {
-            tv_sec: patience.as_secs() as i64,
-            tv_nsec: patience.subsec_nanos().into(),
+        let timeout = timeout.map(|timeout| Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: timeout.subsec_nanos().into(),
         });
-        match poll(&mut polled, patience.as_ref()) {
+        match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -230,11 +230,11 @@ impl Pending {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queues> {
-        // A thread that panicked has not left the queues half changed.
+        // No code that can panic runs while the queues are inconsistent.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What each thread does until the pool is over.
+    /// Runs jobs until the pool is dropped.
     fn serve(&self) {
         let mut queues = self.lock();
         loop {

@@ -6,9 +6,9 @@
 //! back as a number that must be made a descriptor. And the C structures of a message start as
 //! zeroes.
 //!
-//! Entries of a turn are submitted by the same system call that waits for ends, with the patience
-//! as its time limit. Task work is deferred to that call where the kernel can (Linux 6.1), so that
-//! nothing interrupts the thread in between.
+//! The system call that waits for completions, with a timeout, also submits the queued entries.
+//! Task work is deferred to that call where the kernel can (Linux 6.1), so that nothing interrupts
+//! the thread in between.
 
 #![allow(unsafe_code, reason = "the interface of io_uring is pointers; see the page above")]
 
@@ -23,11 +23,12 @@ use std::time::Duration;
 
 /// Entries that can be queued before a system call takes them.
 const ENTRIES: u32 = 512;
-/// Ends that can wait to be seen.
+/// Completions that can wait to be read.
 const COMPLETIONS: u32 = 4096;
-/// Places in the table of descriptors: members, listeners and the usual number of clients.
+/// Size of the table of registered descriptors: members, listeners, and the usual number of
+/// clients.
 const TABLE: u32 = 1024;
-/// Operations that must be there.
+/// Operations that the kernel must support.
 const NEEDED: [u8; 8] = [
     opcode::Accept::CODE,
     opcode::Recv::CODE,
@@ -39,7 +40,7 @@ const NEEDED: [u8; 8] = [
     opcode::PollAdd::CODE,
 ];
 
-/// What a send points at.
+/// The message header that a send points to.
 struct Message {
     header: libc::msghdr,
     vectors: [libc::iovec; SLICES_MAX],
@@ -51,9 +52,9 @@ unsafe impl Send for Message {}
 
 pub(super) struct Ring {
     ring: IoUring,
-    /// By operation.
+    /// By key of the operation.
     messages: Vec<Option<Box<Message>>>,
-    /// Descriptors whose handle is below have a place in the kernel's table for the ring.
+    /// Descriptors whose handle is lower are in the ring's table of registered descriptors.
     table_size: u32,
 }
 
@@ -73,18 +74,19 @@ impl Ring {
             let text = "this kernel's io_uring is too old";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
-        // Without the table every operation looks its descriptor up, which costs a little.
-        let table = gives_up_at_once() && ring.submitter().register_files_sparse(TABLE).is_ok();
+        // Without the table the kernel looks up the descriptor of every operation.
+        let table =
+            closes_when_unregistered() && ring.submitter().register_files_sparse(TABLE).is_ok();
         let table_size = if table { TABLE } else { 0 };
         Ok(Ring { ring, messages: Vec::new(), table_size })
     }
 
-    /// Puts a descriptor into the kernel's table for the ring, if there is room.
+    /// Registers a descriptor, if the table has room.
     pub(super) fn register(&mut self, handle: Handle, fd: &OwnedFd) {
         self.update_table(handle, fd.as_raw_fd());
     }
 
-    /// Takes a descriptor out of the table, which would keep it open.
+    /// Unregisters a descriptor, which the table would keep open.
     pub(super) fn unregister(&mut self, handle: Handle) {
         self.update_table(handle, -1);
     }
@@ -151,16 +153,16 @@ impl Ring {
         self.queue(&entry.flags(flags).user_data(u64::from(key)));
     }
 
-    /// Waits for an end, at most for `patience`, and appends every end there is.
+    /// Waits for an operation to end, at most for `timeout`, and appends all that ended.
     pub(super) fn wait(
         &mut self,
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
         ended: &mut Vec<(u32, Result<usize, Errno>)>,
     ) -> io::Result<()> {
-        let entered = match patience {
+        let entered = match timeout {
             Some(Duration::ZERO) => self.look(),
-            patience => {
-                let time = patience.map(Timespec::from);
+            timeout => {
+                let time = timeout.map(Timespec::from);
                 let arguments = SubmitArgs::new();
                 let arguments = match &time {
                     Some(time) => arguments.timespec(time),
@@ -171,7 +173,7 @@ impl Ring {
         };
         match entered {
             Ok(_) => {}
-            Err(error) if is_patience_over(&error) => {}
+            Err(error) if is_timeout(&error) => {}
             Err(error) => return Err(error),
         }
         for end in self.ring.completion() {
@@ -184,7 +186,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Enters the kernel without waiting, if it has anything to do there.
+    /// Enters the kernel without waiting, if there are entries or completions to process.
     #[inline]
     fn look(&mut self) -> io::Result<usize> {
         let queue = self.ring.submission();
@@ -218,7 +220,7 @@ impl Ring {
         // the operation ends and neither moves nor frees before, or into a boxed message that is
         // kept for as long as the ring; the descriptor is kept open until then as well.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
-            // Full: the kernel takes what there is. If even that fails, the next wait says so.
+            // The queue is full: submit it. If that fails, the next wait reports the error.
             if self.ring.submit().is_err() {
                 std::thread::yield_now();
             }
@@ -226,11 +228,11 @@ impl Ring {
     }
 }
 
-/// Whether the kernel lets go of a descriptor when it is taken out of the table. Before Linux 6.13
-/// it kept it until every operation had ended that began before, on whatever descriptor: a listener
-/// that waits would keep the connections of all clients that have gone. Source: issue 1192 of
+/// True if the kernel closes a descriptor as soon as it is unregistered. Before Linux 6.13 it kept
+/// the descriptor until every operation that began earlier had ended, so a waiting `accept` kept
+/// the connections of all clients that had disconnected. Source: issue 1192 of
 /// axboe/liburing, and the kernel's commit 7029acd8a950.
-fn gives_up_at_once() -> bool {
+fn closes_when_unregistered() -> bool {
     let uname = rustix::system::uname();
     let release = uname.release().to_string_lossy();
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
@@ -239,12 +241,12 @@ fn gives_up_at_once() -> bool {
 
 /// Makes a descriptor of the number that an accept ended with.
 pub(super) fn own_accepted(number: usize) -> OwnedFd {
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows its number.
+    // SAFETY: the kernel has just created this descriptor for this process, and it has no owner.
     unsafe { OwnedFd::from_raw_fd(number as i32) }
 }
 
-/// Whether a wait ended because of its time limit or a signal: no failure.
-fn is_patience_over(error: &io::Error) -> bool {
+/// True for errors of a wait that mean a timeout or a signal.
+fn is_timeout(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN))
 }
 

@@ -1,8 +1,8 @@
 //! The executor: runs a volume and its members, or the members alone, in real time.
 //!
 //! One thread owns it. Requests come with a buffer of the driver. The volume turns them into member
-//! I/O, which goes to files and other machines through the driver, or to models, whose I/Os end when
-//! the clock reaches the time that the model computed. A turn is: [`Executor::wait`], then
+//! I/O, which goes to files and other machines through the driver, or to models, whose I/Os end
+//! when the clock reaches the time that the model computed. A turn is: [`Executor::wait`], then
 //! [`Executor::on_event`] for each event of a member, then [`Executor::turn`], then
 //! [`Executor::poll_reply`] until there is none.
 //!

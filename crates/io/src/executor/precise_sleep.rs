@@ -1,8 +1,8 @@
 //! Precise sleep: wakes up in time for the completions of emulated disks.
 //!
-//! A sleeping thread wakes up late: by a few microseconds on an idle host, by a hundred if a virtual
-//! machine lost its CPU meanwhile. An SSD completes a read in that time. So the executor sleeps
-//! until shortly before the completion is due and polls the clock for the rest.
+//! A sleeping thread wakes up late: by a few microseconds on an idle host, by a hundred if a
+//! virtual machine lost its CPU meanwhile. An SSD completes a read in that time. So the executor
+//! sleeps until shortly before the completion is due and polls the clock for the rest.
 //!
 //! How long before is learned from how late sleeps ended, such that 99 of 100 end in time: the p99
 //! of lateness decides whether figures are accepted. The CPU time of polling is small compared with

@@ -1,8 +1,8 @@
 //! Replacing the storage of a member that was opened again.
 //!
-//! The path of a member may name another file than the open one: a file that was removed and created
-//! again, a device that was plugged in again, a server that was restarted. I/O of a member that was
-//! detached and not attached again fails with [`mirrorball_core::io::IoError::Gone`].
+//! The path of a member may name another file than the open one: a file that was removed and
+//! created again, a device that was plugged in again, a server that was restarted. I/O of a member
+//! that was detached and not attached again fails with [`mirrorball_core::io::IoError::Gone`].
 
 use super::Executor;
 use crate::driver::Driver;
@@ -13,8 +13,8 @@ use mirrorball_core::member::MemberIndex;
 use std::io;
 
 impl Executor {
-    /// Closes the storage of a real member that failed, so that it can be opened again. Does nothing
-    /// to an emulated member.
+    /// Closes the storage of a real member that failed, so that it can be opened again. Does
+    /// nothing to an emulated member.
     ///
     /// # Errors
     /// If it has I/Os in flight; the text says so.

@@ -1,13 +1,13 @@
-//! The data of an emulated member in memory, for what was written and nothing else.
+//! The data of an emulated member in memory.
 //!
-//! Room is taken in pieces of 64 KiB at their first write, so a disk of many terabytes costs what
-//! is stored on it. What was never written, or was discarded, reads as zeroes.
+//! Memory is allocated in pieces of 64 KiB at their first write, so a disk of many terabytes takes
+//! only what was written. Ranges that were never written, or were discarded, read as zeroes.
 
 use crate::block_status::{ExtentKind, ExtentSource, StatusExtent};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The unit in which room is taken.
+/// Size of a piece.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The data of a member from an offset on, for block status.
@@ -42,8 +42,7 @@ impl MemoryStore {
         }
     }
 
-    /// What is at `offset`, and for how many of at most `length` bytes: where no room is taken, a
-    /// hole.
+    /// The extent at `offset`, cut to `length` bytes: a hole where no memory is allocated.
     pub fn extent_at(&self, offset: u64, length: u64) -> StatusExtent {
         let first = offset / PIECE_BYTES as u64;
         let end = (offset + length).div_ceil(PIECE_BYTES as u64);

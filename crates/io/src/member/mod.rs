@@ -1,11 +1,11 @@
-//! Members on the real clock: what holds their data.
+//! The storage of members.
 //!
-//! - [`mod@file`]: a real member, a file or a block device, with [`guard`] before it.
+//! - [`mod@file`]: a file or block device; [`guard`] refuses devices that are in use.
 //! - [`remote`]: an NBD export of another machine.
 //! - [`memory`]: the data of an emulated member in memory.
 //!
-//! An emulated member takes its timing from a model of `mirrorball_disk` and keeps its data in a
-//! [`Store`], so that what is written is read back.
+//! The timing of an emulated member comes from a model of `mirrorball_disk`, its data are in a
+//! [`Store`].
 
 pub mod file;
 pub mod guard;
@@ -21,27 +21,27 @@ use remote::Remote;
 use remote::peer::Peer;
 use rustix::io::Errno;
 
-/// What keeps the data of a member.
+/// The storage of a member, owned by the driver.
 pub enum Store {
-    /// A file or device whose timing is its own.
+    /// A file or block device.
     Real {
-        /// It.
+        /// The file.
         handle: Handle,
-        /// Where the member begins in it.
+        /// First byte of the member in it.
         begin_bytes: u64,
-        /// For a file, how long it must be: one that was cut short has lost what it held, even if
-        /// a later write makes it long again.
+        /// For a file, its length: a truncated file has lost data, even if a later write extends it
+        /// again.
         least_bytes: Option<u64>,
     },
     /// An export of another machine.
     Remote(Box<Remote>),
-    /// Nothing: a file or device that failed, and is not opened again.
+    /// None: a file or device that failed and was closed.
     Absent,
-    /// A file whose timing is a model's.
+    /// A file; the timing is a model's.
     EmulatedFile(Handle),
     /// Memory; the timing is a model's.
     EmulatedMemory(MemoryStore),
-    /// Nothing: writes are forgotten, reads bring zeroes. The timing is a model's.
+    /// None: writes are dropped, reads return zeroes. The timing is a model's.
     EmulatedNothing,
 }
 
@@ -65,29 +65,29 @@ impl From<RealMember> for MemberFile {
     }
 }
 
-/// A member to be driven, before the driver has it.
+/// The storage of a member, before the driver owns it.
 pub enum Source {
     /// A file or block device.
     Real(MemberFile),
     /// An export of another machine.
     Remote(Peer),
-    /// A modelled disk with its data in this file.
+    /// An emulated disk with its data in this file.
     EmulatedFile(RealMember),
-    /// A modelled disk with its data in memory.
+    /// An emulated disk with its data in memory.
     EmulatedMemory,
-    /// A modelled disk without data.
+    /// An emulated disk without data.
     EmulatedNothing,
 }
 
-/// A member to be driven: what the volume is told of it, and what it is.
+/// A member for a new executor.
 pub struct NewMember {
-    /// What the volume is told.
+    /// Its description for the volume.
     pub config: MemberConfig,
-    /// What it is.
+    /// Its storage.
     pub source: Source,
 }
 
-/// What an error of the system means for a member.
+/// The member error for an error of the system.
 pub(crate) fn io_error(errno: Errno) -> IoError {
     match errno {
         Errno::NODEV | Errno::NXIO | Errno::BADF | Errno::NOMEDIUM | Errno::STALE => IoError::Gone,

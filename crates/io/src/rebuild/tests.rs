@@ -1,4 +1,4 @@
-//! The pace of a rebuild, and one that is begun anew in the middle of another.
+//! The rate of a rebuild, and a rebuild that is restarted during another.
 
 use super::*;
 use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
@@ -7,7 +7,7 @@ use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::ArrayFile;
 
 #[test]
-fn a_rate_is_kept_and_none_is_too_small() {
+fn step_time_follows_the_rate_limit() {
     assert_eq!(pace(STEP_BYTES, 100 << 20), Nanos::from_millis(10));
     assert_eq!(pace(STEP_BYTES, 0), pace(STEP_BYTES, 1));
     assert_eq!(pace(u64::MAX, 1), Nanos::from_secs(86_400));
@@ -30,10 +30,10 @@ fn pair() -> Executor {
     executor
 }
 
-/// Lets the step under way end.
+/// Runs until the step in flight ends.
 fn finish(rebuild: &mut Rebuild, executor: &mut Executor) {
     let mut done = Vec::new();
-    while rebuild.under_way.is_some() {
+    while rebuild.step_in_flight.is_some() {
         executor.turn();
         if let Some(ended) = executor.poll_reply() {
             rebuild.on_reply(ended, executor);
@@ -44,7 +44,7 @@ fn finish(rebuild: &mut Rebuild, executor: &mut Executor) {
 }
 
 #[test]
-fn what_an_old_rebuild_has_under_way_does_not_count_for_the_next() {
+fn a_step_of_an_earlier_rebuild_does_not_advance_the_next() {
     let mut executor = pair();
     let mut rebuild = Rebuild::new(&mut executor);
     let stale = MemberIndex(1);
@@ -59,7 +59,7 @@ fn what_an_old_rebuild_has_under_way_does_not_count_for_the_next() {
         for _ in 0..3 {
             // The first may be one of an earlier rebuild.
             finish(rebuild, executor);
-            rebuild.rests_until = Nanos::ZERO;
+            rebuild.next_step = Nanos::ZERO;
             rebuild.step(executor);
         }
     };

@@ -1,7 +1,7 @@
 //! Where the threads that read from the kernel leave calls for the thread that answers them.
 //!
-//! The waker is set when the queue was empty: a burst of calls costs one wake-up. Memory for the data of writes goes back and forth, so none is
-//! allocated once the busiest moment was seen.
+//! The waker is set when the queue was empty: a burst of calls costs one wake-up. Memory for the
+//! data of writes goes back and forth, so none is allocated once the busiest moment was seen.
 
 use crate::driver::Waker;
 use crate::export::Durability;

@@ -1,7 +1,8 @@
 //! Block status: which parts of an export are allocated.
 //!
-//! A hole is told as one that reads as zeroes ([`crate::block_status`]). What a survey of memory finds is
-//! told at once; one of files is an errand, so that neither the loop nor other clients wait for it.
+//! A hole is told as one that reads as zeroes ([`crate::block_status`]). What a survey of memory
+//! finds is told at once; one of files is an errand, so that neither the loop nor other clients
+//! wait for it.
 
 use super::command::NbdCommand;
 use super::connection::Phase;

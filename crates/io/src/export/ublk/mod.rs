@@ -122,8 +122,8 @@ impl Ublk {
         }
     }
 
-    /// Adds devices for these exports; [`DeviceStarter`]s make them block devices. What a killed server
-    /// left is removed; the second value says so, a line each.
+    /// Adds devices for these exports; [`DeviceStarter`]s make them block devices. What a killed
+    /// server left is removed; the second value says so, a line each.
     ///
     /// # Errors
     /// If there is no driver, or it refuses.

@@ -8,7 +8,7 @@
 use super::wire::{
     ANY_DEVICE, DEPTH, DESCRIPTION_WORDS, INFO_BYTES, Info, code, control_head, parameters,
 };
-use crate::driver::device::{ControlDevice, Question, SharedMemory};
+use crate::driver::device::{ControlCommand, ControlDevice, SharedMemory};
 use crate::export::Export;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -102,8 +102,8 @@ impl UblkDriver {
     pub(super) fn start(&mut self, number: u32) -> Result<PathBuf, UblkError> {
         let process = rustix::process::getpid().as_raw_pid() as u64;
         let head = control_head(number, 0);
-        let question = Question { code: code::START, head, number: process };
-        self.0.ask(&question, &mut []).map_err(|error| refused("start", error))?;
+        let question = ControlCommand { code: code::START, head, number: process };
+        self.0.run(&question, &mut []).map_err(|error| refused("start", error))?;
         Ok(block_device(number))
     }
 
@@ -116,16 +116,16 @@ impl UblkDriver {
     /// Removes a device. If somebody still uses it, that ends when they let go.
     pub(super) fn remove(self, number: u32) -> io::Result<()> {
         let head = control_head(number, 0);
-        let question = Question { code: code::DELETE, head, number: 0 };
-        match self.0.ask_within(&question, REMOVE_TIMEOUT) {
+        let question = ControlCommand { code: code::DELETE, head, number: 0 };
+        match self.0.run_with_timeout(&question, REMOVE_TIMEOUT) {
             Err(error) if error.kind() == ErrorKind::TimedOut => Ok(()),
             result => result,
         }
     }
 
     fn ask(&mut self, code: u32, device: u32, data: &mut [u8]) -> io::Result<()> {
-        let question = Question { code, head: control_head(device, data.len()), number: 0 };
-        self.0.ask(&question, data)
+        let question = ControlCommand { code, head: control_head(device, data.len()), number: 0 };
+        self.0.run(&question, data)
     }
 }
 

@@ -1,7 +1,7 @@
 //! One run: a mirrored volume, its clients, and what goes wrong with its members.
 
-use crate::client::{BLOCK_BYTES, Client, Contents, block};
-use crate::peer::Machine;
+use super::client::{BLOCK_BYTES, Client, Contents, block};
+use super::peer::Machine;
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Spec;
@@ -20,6 +20,7 @@ use mirrorball_io::member::{MemberFile, NewMember, Source};
 use mirrorball_io::reopen::{OpenMember, PathState};
 use mirrorball_io::service::{Service, ServiceState, Stopper};
 use rustix::io::Errno;
+use std::fmt;
 use std::sync::Arc;
 
 const MEMBER_BYTES: u64 = 6 << 20;
@@ -39,6 +40,13 @@ pub(crate) struct Outcome {
     pub(crate) replies: u64,
     pub(crate) rebuilds: u32,
     pub(crate) time: Nanos,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Outcome { trace, replies, rebuilds, time } = self;
+        write!(f, "trace {trace:016x}, {replies} replies, {rebuilds} rebuilds, {time}")
+    }
 }
 
 #[derive(Clone)]
