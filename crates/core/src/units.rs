@@ -23,6 +23,8 @@ pub const MIB: u64 = 1 << 20;
 pub const GIB: u64 = 1 << 30;
 /// One tebibyte in bytes.
 pub const TIB: u64 = 1 << 40;
+/// One pebibyte in bytes.
+pub const PIB: u64 = 1 << 50;
 
 /// An instant or a duration, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -164,22 +166,25 @@ impl std::error::Error for UnitError {}
 const DURATION_UNITS: [(&str, f64); 6] =
     [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
 
-const SIZE_UNITS: [(&str, f64); 15] = [
+const SIZE_UNITS: [(&str, f64); 18] = [
     ("", 1.0),
     ("B", 1.0),
     ("K", KIB as f64),
     ("M", MIB as f64),
     ("G", GIB as f64),
     ("T", TIB as f64),
+    ("P", PIB as f64),
     ("KiB", KIB as f64),
     ("MiB", MIB as f64),
     ("GiB", GIB as f64),
     ("TiB", TIB as f64),
+    ("PiB", PIB as f64),
     ("kB", 1e3),
     ("KB", 1e3),
     ("MB", 1e6),
     ("GB", 1e9),
     ("TB", 1e12),
+    ("PB", 1e15),
 ];
 
 /// Reads a duration such as `15us`, `1.5ms`, `10s` or `2m`.
@@ -244,6 +249,9 @@ mod tests {
             ("256K", 262_144),
             ("1.5KiB", 1536),
             ("2TB", 2_000_000_000_000),
+            ("3PiB", 3 << 50),
+            ("1.5P", 3 << 49),
+            ("2PB", 2_000_000_000_000_000),
             ("50 GiB", 50 * GIB),
             ("1KB", 1000),
         ] {

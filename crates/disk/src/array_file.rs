@@ -131,7 +131,7 @@ impl ArrayFile {
 fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
     root.allow_only(&["name", "profile", "stripe_width_max", "used", "host", "link", "member"])?;
     let file_name = root.source.file;
-    let name = match root.text("name")? {
+    let name = match root.printable_text("name")? {
         Some(name) => name.value.to_owned(),
         None => Path::new(file_name).file_stem().unwrap_or_default().display().to_string(),
     };
@@ -209,7 +209,7 @@ fn read_links(root: &TomlSection<'_>) -> Result<Vec<LinkParameters>, Diagnostic>
     let mut links: Vec<LinkParameters> = Vec::new();
     for section in root.tables("link", "[[link]]")? {
         section.allow_only(&["name", "read", "write", "latency", "jitter"])?;
-        let Some(name) = section.text("name")? else {
+        let Some(name) = section.printable_text("name")? else {
             return Err(section.error("the link has no `name`, so no member can hang off it"));
         };
         if links.iter().any(|link| link.name == name.value) {

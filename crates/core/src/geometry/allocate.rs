@@ -22,7 +22,8 @@
 use super::{ARRAY_BYTES_MAX, GeometryError, Profile, ProfileRules, RESERVED_BYTES, STRIP_BYTES};
 use crate::member::{MemberConfig, MemberIndex};
 use crate::units::{GIB, MIB};
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 
 /// The longest stripe.
 const STRIPE_BYTES_MAX: u64 = GIB;
@@ -55,8 +56,11 @@ pub(super) struct Allocation {
 pub(super) struct Allocator {
     rules: ProfileRules,
     chunk_bytes_max: u64,
-    /// In the order of the last chunk's sort.
-    free: Vec<FreeSpace>,
+    /// The members with space for a strip. The heap's order is that of the sort, so a chunk costs
+    /// the logarithm of the number of members, not a sort of all of them.
+    free: BinaryHeap<FreeSpace>,
+    /// The members of the chunk being allocated; empty between chunks.
+    chosen: Vec<FreeSpace>,
 }
 
 /// The unallocated space of a member: one hole.
@@ -91,7 +95,8 @@ impl Allocator {
         Ok(Allocator {
             rules: narrowed(profile, stripe_width_max)?,
             chunk_bytes_max: CHUNK_BYTES_MAX.min(total_bytes / CHUNK_SHARE),
-            free: free.collect(),
+            free: free.filter(FreeSpace::has_strip).collect(),
+            chosen: Vec::new(),
         })
     }
 
@@ -111,22 +116,20 @@ impl Iterator for Allocator {
     type Item = Allocation;
 
     fn next(&mut self) -> Option<Allocation> {
-        self.free.sort_by_key(|free| {
-            (Reverse(free.hole_bytes()), Reverse(free.unallocated_bytes()), free.devid)
-        });
-        let candidates = self.free.partition_point(|free| free.hole_bytes() >= STRIP_BYTES);
+        let candidates = self.free.len();
         let usable = candidates - candidates % self.rules.members_increment;
         if usable < self.rules.members_min {
             return None;
         }
         let width = usable.min(self.rules.members_max);
-        let stripe_bytes = self.stripe_bytes(self.free[width - 1].hole_bytes(), width);
-        let take = |free: &mut FreeSpace| {
-            let offset = free.offset;
-            free.offset += stripe_bytes;
-            Stripe { member: free.member, offset }
-        };
-        let stripes = self.free[..width].iter_mut().map(take).collect();
+        let mut chosen = std::mem::take(&mut self.chosen);
+        chosen.extend((0..width).map_while(|_| self.free.pop()));
+        let stripe_bytes = self.stripe_bytes(chosen[width - 1].hole_bytes(), width);
+        let stripe = |free: &FreeSpace| Stripe { member: free.member, offset: free.offset };
+        let stripes = chosen.iter().map(stripe).collect();
+        chosen.iter_mut().for_each(|free| free.offset += stripe_bytes);
+        self.free.extend(chosen.drain(..).filter(FreeSpace::has_strip));
+        self.chosen = chosen;
         Some(Allocation { stripe_bytes, stripes })
     }
 }
@@ -140,7 +143,37 @@ impl FreeSpace {
     fn hole_bytes(&self) -> u64 {
         self.unallocated_bytes().min(STRIPE_BYTES_MAX)
     }
+
+    /// Returns true if the member can take part in another chunk.
+    fn has_strip(&self) -> bool {
+        self.hole_bytes() >= STRIP_BYTES
+    }
+
+    /// Larger is chosen first.
+    fn rank(&self) -> (u64, u64, Reverse<u64>) {
+        (self.hole_bytes(), self.unallocated_bytes(), Reverse(self.devid))
+    }
 }
+
+impl Ord for FreeSpace {
+    fn cmp(&self, other: &FreeSpace) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for FreeSpace {
+    fn partial_cmp(&self, other: &FreeSpace) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for FreeSpace {
+    fn eq(&self, other: &FreeSpace) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for FreeSpace {}
 
 /// Checks number and sizes of the members, and sums the sizes up.
 fn check(profile: Profile, members: &[MemberConfig]) -> Result<u64, GeometryError> {

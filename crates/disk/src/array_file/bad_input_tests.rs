@@ -92,6 +92,14 @@ const TOP: &[(&str, &str)] = &[
         "1: unknown key `colour` (the known ones are name, profile, stripe_width_max, used, \
          host, link, member)",
     ),
+    (
+        r#"name = "a\u001b[31mb""#,
+        r"1: `name` contains the control character `\u{1b}` (use printable characters)",
+    ),
+    (
+        r#"link = [{ name = "a\tb" }]"#,
+        r"1: `name` contains the control character `\t` (use printable characters)",
+    ),
     ("name = 3", "1: `name` must be a string, not `3`"),
     (
         r#"stripe_width_max = "four""#,
@@ -162,8 +170,8 @@ const MEMBER: &[(&str, &str)] = &[
     ("count = 1.5", "4: `count` must be a whole number from 0 to 65535, not `1.5`"),
     ("count = 70000", "4: `count` must be a whole number from 0 to 65535, not `70000`"),
     (
-        "count = 60000\n[[member]]\nmodel = \"delay\"\ncount = 60000",
-        "7: an array has at most 65536 members",
+        "count = 200\n[[member]]\nmodel = \"delay\"\ncount = 185",
+        "7: the array has 385 members or more, but 384 is the limit (use fewer and larger members)",
     ),
     (
         "devid = 1\ncount = 2",
@@ -189,7 +197,8 @@ const MEMBER: &[(&str, &str)] = &[
     (r#"set = { service = "1" }"#, "4: `set` of `delay`: missing unit: write 1s, 1m, 1ms or 1us"),
     ("set = { servers = 0 }", "4: `set` of `delay`: `servers` is 0, but a disk needs at least one"),
     ("set = 3", "4: `set` must be a table, not `3`"),
-    ("priority = -3", "4: `priority` must be a whole number from 0 to 4294967295, not `-3`"),
+    ("priority = -3", "4: `priority` must be a whole number from 0 to 255, not `-3`"),
+    ("priority = 256", "4: `priority` must be a whole number from 0 to 255, not `256`"),
     (
         r#"size = "8000TB""#,
         "1: the members have 8000000000000000 bytes together, but an array may have at most \

@@ -4,7 +4,7 @@
 //! wrong across fields (a devid used twice, a link that is not there), and their wording is not
 //! ours. Every value keeps its span; an error turns it into a line.
 
-use mirrorball_core::diagnostic::{Diagnostic, TextPosition};
+use mirrorball_core::diagnostic::{Diagnostic, Escaped, TextPosition};
 use std::fmt::Display;
 use std::ops::Range;
 use toml::Spanned;
@@ -112,6 +112,22 @@ impl<'a> TomlSection<'a> {
     /// A string.
     pub(super) fn text(&self, key: &str) -> Result<Option<Located<&'a str>>, Diagnostic> {
         self.read(key, "a string", |value| value.as_str())
+    }
+
+    /// A string of printable characters. Output prints a name as it is, so a control character in it
+    /// would reach the terminal.
+    pub(super) fn printable_text(&self, key: &str) -> Result<Option<Located<&'a str>>, Diagnostic> {
+        let text = self.text(key)?;
+        let Some(at) = &text else { return Ok(None) };
+        match at.value.chars().find(|&character| Escaped::is_invisible(character)) {
+            None => Ok(text),
+            Some(character) => {
+                let shown = character.escape_default();
+                let message = format!("`{key}` contains the control character `{shown}`");
+                let error = self.source.error(at.start, message);
+                Err(error.with_help("use printable characters"))
+            }
+        }
     }
 
     /// A whole number that fits `T`.

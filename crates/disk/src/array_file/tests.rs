@@ -230,6 +230,22 @@ fn the_jitter_of_the_host_overhead_is_ten_percent_unless_given() {
 }
 
 #[test]
+fn an_array_may_have_up_to_4_pib_and_384_members() {
+    let capacity = |size: &str, count: u32| {
+        let members =
+            format!("[[member]]\nmodel = \"delay\"\nsize = \"{size}\"\ncount = {count}\n");
+        let text = format!("profile = \"raid0\"\n{members}");
+        ArrayFile::parse(&text, "a.toml").map(|file| file.spec.members.len()).map_err(|e| e.message)
+    };
+    assert_eq!(capacity("3PiB", 1), Ok(1));
+    assert_eq!(capacity("4PiB", 1), Ok(1));
+    assert_eq!(capacity("2PiB", 2), Ok(2));
+    assert!(capacity("4.1PiB", 1).unwrap_err().contains("(4 PiB)"));
+    assert_eq!(capacity("10GiB", 384), Ok(384));
+    assert!(capacity("10GiB", 385).unwrap_err().contains("384 is the limit"));
+}
+
+#[test]
 fn real_members_are_kept_and_not_simulated() {
     let text = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\n[[member]]\n\
                 path = \"/dev/sdc\"\n[[member]]\nuri = \"nbd://replica/export\"";
