@@ -272,8 +272,8 @@ pub fn parse_list(text: &str) -> Result<Vec<Spec>, Diagnostic> {
     Ok(list)
 }
 
-/// Adds modifiers to each policy. Policies that the modifiers contradict are omitted, unless that is
-/// all of them.
+/// Adds modifiers to each policy. Policies that the modifiers contradict are omitted, unless that
+/// is all of them.
 fn modify_all(specs: Vec<Spec>, modifiers: &[ModifierSpec]) -> Result<Vec<Spec>, Diagnostic> {
     let mut modified = Vec::new();
     let mut contradiction = None;

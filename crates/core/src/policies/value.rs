@@ -1,7 +1,7 @@
 //! Parses and formats the values of parameters.
 //!
-//! Sizes and devids follow the kernel's `memparse`, so that a string has the same meaning here as in
-//! btrfs's sysfs file. A value that does not fit 64 bits is an error; in the kernel it wraps.
+//! Sizes and devids follow the kernel's `memparse`, so that a string has the same meaning here as
+//! in btrfs's sysfs file. A value that does not fit 64 bits is an error; in the kernel it wraps.
 
 use super::{ParameterInfo, Unit};
 

@@ -107,8 +107,8 @@ impl CheckpointedMeans {
         }
     }
 
-    /// `age`, `ignored`, `count`; reads and wait at the checkpoint (zero before the first reset); and
-    /// the mean since then, as of the last decision.
+    /// `age`, `ignored`, `count`; reads and wait at the checkpoint (zero before the first reset);
+    /// and the mean since then, as of the last decision.
     pub(crate) fn counters(&self) -> Vec<Counter> {
         let show = |(index, mean): (usize, &MemberMean)| {
             let member = Some(MemberIndex(index as u16));
