@@ -1,62 +1,64 @@
-//! What a request asks, checked against its export.
+//! A request, checked against its export.
 
-use super::status_request::EXTENTS_MAX;
 use crate::export::{Durability, Export};
 use crate::nbd_protocol::wire::{DATA_BYTES_MAX, RawRequest, WireError, request};
 
-/// What a request asks.
+/// Limit of extents in the reply to a block status request.
+const EXTENTS_MAX: usize = 1024;
+
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Read the range.
     Read,
-    /// Write the range; its data follow.
+    /// Write the range; the data follow the request.
     Write,
-    /// Make durable what was replied to.
+    /// Make all acknowledged writes durable.
     Flush,
-    /// Forget the range.
+    /// Discard the range.
     Trim,
     /// Zero the range.
     WriteZeroes,
-    /// Tell which parts of the range are allocated.
+    /// Report which parts of the range are allocated.
     BlockStatus,
 }
 
-/// A request that can be done.
+/// A valid request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NbdCommand {
-    /// What is asked.
+    /// The operation.
     pub action: Action,
-    /// Whether it is to be durable when replied to.
+    /// When its effect must be durable.
     pub durability: Durability,
-    /// Given back with the reply.
+    /// The client's identifier of the request, returned with the reply.
     pub cookie: u64,
     /// First byte.
     pub offset: u64,
     /// Number of bytes.
     pub length: u32,
-    /// How many extents the reply to a question for block status may have.
+    /// Limit of extents in the reply to a block status request.
     pub extents_max: usize,
 }
 
-/// What to do with a request.
+/// The result of validating a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Validated {
-    /// Do it.
+    /// Carry it out.
     Accept(NbdCommand),
-    /// Reply with this error, once the data that follow the request, if any do, are thrown away.
+    /// Skip the data that follow the request, and reply with this error.
     Reject {
-        /// What to reply.
+        /// The error.
         error: WireError,
         /// Bytes that follow the request.
         data_bytes: u32,
     },
-    /// The client is done.
+    /// The client disconnects.
     Disconnect,
-    /// The client is out of its mind: nothing it sends from here on can be understood.
+    /// The client violates the protocol, so the rest of the stream cannot be parsed.
     ProtocolError,
 }
 
-/// A kind of request: its number, what it asks, and the flags it may have.
+/// A type of request: its number, its operation, and the flags that it may have.
 struct Kind {
     number: u16,
     action: Action,
@@ -84,14 +86,14 @@ const KINDS: [Kind; 6] = [
     },
 ];
 
-/// Judges a request to `export`. Block status needs `status_agreed`, a meta context chosen in the
-/// handshake.
+/// Checks a request to `export`. Block status requires the meta context `status`, which the client
+/// selects in the handshake.
 pub fn validate(raw: &RawRequest, export: &Export, status: StatusContext) -> Validated {
     if raw.kind == request::DISCONNECT {
         return Validated::Disconnect;
     }
     let data_bytes = if raw.kind == request::WRITE { raw.length } else { 0 };
-    // So much is never sent on purpose, and there is no sense in waiting for it.
+    // No valid client sends so much, and skipping it would take long.
     if data_bytes > DATA_BYTES_MAX {
         return Validated::ProtocolError;
     }
@@ -101,10 +103,10 @@ pub fn validate(raw: &RawRequest, export: &Export, status: StatusContext) -> Val
     }
 }
 
-/// Whether a client chose the context in which block status is told.
+/// The meta context that a client selected for block status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StatusContext {
-    /// It did not, and may not ask.
+    /// None: block status requests are invalid.
     None,
     /// `base:allocation`.
     Allocation,
@@ -124,7 +126,7 @@ fn check(
     if action == Action::BlockStatus && status == StatusContext::None {
         return Err(WireError::Invalid);
     }
-    // A flush has no range, whatever it says.
+    // A flush has no range; the protocol reserves its offset and length.
     let (offset, length) = if action == Action::Flush { (0, 0) } else { (raw.offset, raw.length) };
     if action != Action::Flush {
         check_range(action, offset, length, export)?;

@@ -1,60 +1,60 @@
-//! One connection: what came in and is not understood yet, and what is to go out.
+//! One connection: received bytes that are not parsed yet, and replies to send.
 //!
-//! Bytes come into one buffer. The data of a write that are not whole there are received straight
-//! into the buffer of the request. Replies wait in a queue and leave many at a time.
+//! Bytes are received into one buffer. If the data of a write are incomplete there, the rest is
+//! received directly into the buffer of the request. Replies are queued and sent in batches.
 
 use super::handshake::{Agreement, Handshake};
 use crate::driver::buffers::{BufferKey, HEAD_BYTES, Slice};
 use crate::driver::{Driver, Handle, SLICES_MAX, Token};
 use std::collections::VecDeque;
 
-/// Bytes that are received at once: a queue of small writes.
+/// Size of the receive buffer: a queue of small writes.
 pub(super) const INPUT_BYTES: usize = 256 << 10;
 
-/// Requests of one connection that are not answered, or whose replies are not sent.
+/// Limit of requests of one connection that are in flight or whose replies are not sent.
 const REQUESTS_MAX: usize = 256;
-/// Their bytes; one request may exceed it.
+/// Limit of their bytes; one request may exceed it.
 const BYTES_MAX: usize = 64 << 20;
 
-/// Whether requests may come.
+/// The phase of a connection.
 pub(super) enum Phase {
-    /// Not yet.
+    /// The handshake.
     Negotiating(Handshake),
-    /// They come.
+    /// Requests are accepted.
     Serving(Agreement),
-    /// No more: what is under way is answered, then the connection closes.
+    /// No more requests are accepted; those in flight are answered, then the connection closes.
     Draining,
-    /// The connection is closed as far as we are concerned; operations in flight still end.
+    /// The socket is closed; driver operations in flight have yet to end.
     Closed,
 }
 
-/// What the next bytes are.
+/// What the next received bytes are.
 pub(super) enum Expecting {
-    /// A request, or an option.
+    /// The header of a request or an option.
     Header,
     /// Data of a write, into the buffer of this request.
     Data { pending: u32, slice: Slice },
-    /// Data of a request that was refused.
+    /// Data of a rejected request, to be skipped.
     Discard { bytes: usize },
 }
 
 pub(super) struct Connection {
     pub(super) socket: Handle,
-    /// Who it is, to policies.
+    /// Its identity for policies.
     pub(super) stream: u64,
     pub(super) phase: Phase,
     pub(super) expecting: Expecting,
     input: BufferKey,
-    /// What of the input is not understood yet.
+    /// The part of the input that is not parsed yet.
     begin: usize,
     end: usize,
     pub(super) receiving: bool,
-    /// Each in a buffer of its own, which is freed once it is sent.
+    /// Replies to send, each in a buffer of its own, which is released when it is sent.
     outgoing: VecDeque<Slice>,
     outgoing_bytes: usize,
-    /// How many of those at the front are on their way.
+    /// Number of replies at the front whose send is in flight.
     sending: usize,
-    /// Requests under way, and their bytes.
+    /// Number of requests in flight, and their bytes.
     pub(super) pending: usize,
     pub(super) pending_bytes: usize,
 }
@@ -78,7 +78,7 @@ impl Connection {
         }
     }
 
-    /// What of the input is not understood yet.
+    /// The received bytes that are not parsed yet.
     pub(super) fn unread<'a>(&self, driver: &'a Driver) -> &'a [u8] {
         driver.buffers.bytes(Slice::data(self.input, self.begin, self.end - self.begin))
     }
@@ -94,13 +94,13 @@ impl Connection {
         }
     }
 
-    /// Takes as many bytes as `target` has room for, and puts them there.
+    /// Moves received bytes to `target` until it is full.
     pub(super) fn take_into(&mut self, target: Slice, driver: &mut Driver) {
         driver.buffers.copy(Slice::data(self.input, self.begin, target.length), target);
         self.take(target.length);
     }
 
-    /// Starts to receive what is expected, unless that is under way.
+    /// Starts a receive, unless one is in flight.
     pub(super) fn receive(&mut self, token: Token, driver: &mut Driver) {
         if self.receiving {
             return;
@@ -118,12 +118,12 @@ impl Connection {
         driver.receive(token, self.socket, room);
     }
 
-    /// Bytes came into the input.
+    /// Records that bytes were received.
     pub(super) fn on_input(&mut self, bytes: usize) {
         self.end += bytes;
     }
 
-    /// Queues bytes in a buffer, which is freed once they are sent.
+    /// Queues bytes of a buffer, which is released when they are sent.
     pub(super) fn queue(&mut self, slice: Slice) {
         self.outgoing_bytes += slice.length;
         self.outgoing.push_back(slice);
@@ -137,7 +137,7 @@ impl Connection {
         self.queue(slice);
     }
 
-    /// Sends what is queued, unless a send is under way.
+    /// Sends queued replies, unless a send is in flight.
     pub(super) fn send(&mut self, token: Token, driver: &mut Driver) {
         if self.sending > 0 || self.outgoing.is_empty() {
             return;
@@ -151,7 +151,7 @@ impl Connection {
         driver.send(token, self.socket, &slices[..self.sending]);
     }
 
-    /// What was on its way is sent, or never will be.
+    /// Releases the replies whose send ended.
     pub(super) fn on_sent(&mut self, driver: &mut Driver) {
         for slice in self.outgoing.drain(..self.sending) {
             self.outgoing_bytes -= slice.length;
@@ -160,7 +160,7 @@ impl Connection {
         self.sending = 0;
     }
 
-    /// Throws away what is queued and not on its way.
+    /// Drops queued replies whose send has not begun.
     pub(super) fn drop_queue(&mut self, driver: &mut Driver) {
         for slice in self.outgoing.drain(self.sending..) {
             self.outgoing_bytes -= slice.length;
@@ -168,7 +168,7 @@ impl Connection {
         }
     }
 
-    /// Whether so much of it is under way that its next request must wait.
+    /// Returns true if its next request must wait, because too much is in flight.
     pub(super) fn is_full(&self) -> bool {
         self.pending + self.outgoing.len() >= REQUESTS_MAX
             || self.pending_bytes + self.outgoing_bytes >= BYTES_MAX
@@ -178,19 +178,19 @@ impl Connection {
         !self.outgoing.is_empty()
     }
 
-    /// Whether every request that came whole is answered.
+    /// Returns true if every complete request is answered.
     pub(super) fn is_answered(&self) -> bool {
         let unfinished = usize::from(matches!(self.expecting, Expecting::Data { .. }));
         self.pending == unfinished && self.outgoing.is_empty()
     }
 
-    /// Whether nothing of it is in flight any more.
+    /// Returns true if it is closed and no operation of it is in flight.
     pub(super) fn is_over(&self) -> bool {
         let quiet = !self.receiving && self.outgoing.is_empty() && self.pending == 0;
         matches!(self.phase, Phase::Closed) && quiet
     }
 
-    /// Gives its memory back.
+    /// Releases its memory.
     pub(super) fn free(self, driver: &mut Driver) {
         driver.buffers.release(self.input);
     }

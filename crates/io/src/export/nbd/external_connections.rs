@@ -1,21 +1,13 @@
-//! Connections that did not come through a listener of the server: a acceptor let them in.
+//! Connections that another thread accepted: those that the TLS acceptor hands over.
 
-use super::server::Server;
+use super::server::{ExternalConnections, Server};
 use super::tls::acceptor::AcceptedConnections;
-use crate::driver::{EventOwner, Handle, Token};
+use crate::driver::{EventOwner, Token};
 use crate::executor::Executor;
 use std::io;
-use std::os::unix::net::UnixStream;
-use std::sync::mpsc::Receiver;
-
-/// Where a server hears of them.
-pub(super) struct ExternalConnections {
-    receiver: Receiver<UnixStream>,
-    pub(super) waker: Handle,
-}
 
 impl Server {
-    /// Takes these connections, too.
+    /// Also serves connections that an acceptor hands over.
     ///
     /// # Errors
     /// If the process is out of file descriptors.
@@ -30,12 +22,12 @@ impl Server {
         Ok(self)
     }
 
-    /// Takes the connections that were accepted since the last call.
+    /// Serves the connections that were accepted since the last call.
     pub(super) fn on_external_connections(&mut self, executor: &mut Executor) {
-        while let Some(door) = &self.external_connections
-            && let Ok(socket) = door.receiver.try_recv()
+        while let Some(external) = &self.external_connections
+            && let Ok(socket) = external.receiver.try_recv()
         {
-            // Without a descriptor to spare it is hung up on, as at any other door.
+            // Without a free descriptor the connection is closed, as at a listener.
             if let Ok(socket) = executor.driver.adopt(socket.into()) {
                 self.on_connection(socket, executor);
             }

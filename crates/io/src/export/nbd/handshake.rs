@@ -1,9 +1,8 @@
-//! What client and server agree on before the first request: fixed newstyle negotiation.
+//! Fixed newstyle negotiation: what client and server agree on before the first request.
 //!
-//! A state machine over bytes. It takes what a client sent so far and tells how much of it was
-//! understood, what to answer, and whether requests follow. Everything that can be wrong with an
-//! option is answered where the protocol has an answer; what cannot be understood ends the
-//! connection.
+//! A state machine over bytes. It parses what a client has sent so far, and returns how many bytes
+//! it consumed, what to reply, and whether requests follow. An invalid option gets an error reply
+//! if the protocol has one; else the connection is closed.
 
 use super::command::StatusContext;
 use crate::export::Export;
@@ -12,51 +11,51 @@ use crate::nbd_protocol::wire::{
     OPTION_REPLY_MAGIC, info, option, option_reply, transmission_flag,
 };
 
-/// The context of block status that we know.
+/// The supported meta context of block status.
 const ALLOCATION: &str = "base:allocation";
-/// The number that we give the context `base:allocation`.
+/// The ID that this server assigns to the context `base:allocation`.
 pub const ALLOCATION_ID: u32 = 1;
 
 /// Bytes of an option before its data.
 const OPTION_HEADER_BYTES: usize = 16;
-/// Once answers have so many bytes, no more options are taken at once.
+/// Replies of this size are sent before more options are parsed.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
-/// What a client is told to prefer; most page sizes.
+/// The preferred block size that is reported to clients: most page sizes.
 const BLOCK_BYTES_PREFERRED: u32 = 4096;
 
-/// What was agreed.
+/// The result of the negotiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Agreement {
-    /// Which export, by its place.
+    /// Index of the export.
     pub export: usize,
-    /// Whether reads are replied to in chunks.
+    /// True if reads get structured replies.
     pub structured: bool,
-    /// Whether block status may be asked.
+    /// The meta context for block status.
     pub status: StatusContext,
 }
 
-/// How the handshake stands.
+/// The state of the handshake after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// More bytes are needed.
     More,
     /// Requests follow.
     Agreed(Agreement),
-    /// The connection is to end, once what was answered is sent.
+    /// The connection is to be closed after the replies are sent.
     End,
 }
 
-/// A handshake under way.
+/// A handshake in progress.
 #[derive(Clone, Debug, Default)]
 pub struct Handshake {
-    /// The client's flags, once they came.
+    /// The client's flags, once received.
     flags: Option<u32>,
     structured: bool,
-    /// The export for which `base:allocation` was chosen.
+    /// The export for which `base:allocation` was selected.
     status_for: Option<usize>,
 }
 
-/// What a server says first.
+/// The bytes that a server sends first.
 pub fn greeting() -> [u8; 18] {
     let mut bytes = [0; 18];
     bytes[..8].copy_from_slice(&INIT_MAGIC.to_be_bytes());
@@ -66,9 +65,8 @@ pub fn greeting() -> [u8; 18] {
 }
 
 impl Handshake {
-    /// Takes what is understood from the front of `input`, appends answers to `output`, and returns
-    /// how many bytes were taken. Where there is much to answer, more may be understood by the next
-    /// call.
+    /// Parses `input`, appends replies to `output`, and returns how many bytes were consumed. If
+    /// the replies are large, the rest is left for another call.
     pub fn advance(
         &mut self,
         input: &[u8],
@@ -157,7 +155,7 @@ impl Handshake {
         Step::More
     }
 
-    /// The old way to attach: there is no way to refuse but to hang up.
+    /// Handles the old option to attach, whose only error reply is to close the connection.
     fn export_name(&self, name: &[u8], exports: &[Export], output: &mut Vec<u8>) -> Step {
         let Some(index) = find(name, exports) else { return Step::End };
         output.extend_from_slice(&exports[index].size_bytes.to_be_bytes());
@@ -184,18 +182,18 @@ impl Handshake {
             return Step::More;
         };
         let export = &exports[index];
-        let mut tell = |kind: u16, data: &[&[u8]]| {
+        let mut report = |kind: u16, data: &[&[u8]]| {
             let payload = [&[&kind.to_be_bytes()[..]], data].concat().concat();
             reply(output, number, option_reply::INFO, &payload);
         };
         let flags = transmission_flags(export).to_be_bytes();
-        tell(info::EXPORT, &[&export.size_bytes.to_be_bytes(), &flags]);
-        // All of them, asked for or not, as the protocol allows.
-        tell(info::NAME, &[export.name.as_bytes()]);
-        tell(info::DESCRIPTION, &[export.description.as_bytes()]);
+        report(info::EXPORT, &[&export.size_bytes.to_be_bytes(), &flags]);
+        // All of them, requested or not, as the protocol allows.
+        report(info::NAME, &[export.name.as_bytes()]);
+        report(info::DESCRIPTION, &[export.description.as_bytes()]);
         let sizes =
             [export.block_bytes, export.block_bytes.max(BLOCK_BYTES_PREFERRED), DATA_BYTES_MAX];
-        tell(info::BLOCK_SIZE, &[&sizes.map(u32::to_be_bytes).concat()]);
+        report(info::BLOCK_SIZE, &[&sizes.map(u32::to_be_bytes).concat()]);
         reply(output, number, option_reply::ACK, &[]);
         match number {
             option::GO => Step::Agreed(self.agreement(index)),
@@ -214,7 +212,7 @@ impl Handshake {
             return reply(output, number, option_reply::ERR_UNKNOWN, &[]);
         };
         let listing = number == option::LIST_META_CONTEXT;
-        // A list with no query asks for everything, and `base:` for everything of that kind.
+        // Without a query, a list request means all contexts; `base:` means all in that namespace.
         let wanted = queries.iter().any(|&query| query == ALLOCATION.as_bytes())
             || listing && (queries.is_empty() || queries.contains(&&b"base:"[..]));
         if wanted {
@@ -235,7 +233,7 @@ impl Handshake {
     }
 }
 
-/// Which export a client means; no name means the first.
+/// Index of the export with this name; an empty name means the first.
 fn find(name: &[u8], exports: &[Export]) -> Option<usize> {
     if name.is_empty() && !exports.is_empty() {
         return Some(0);
@@ -243,14 +241,14 @@ fn find(name: &[u8], exports: &[Export]) -> Option<usize> {
     exports.iter().position(|export| export.name.as_bytes() == name)
 }
 
-/// The name in the data of `INFO` and `GO`; `None` if the data are not whole.
+/// The name in the data of `INFO` and `GO`; `None` if the data are malformed.
 fn info_request(data: &[u8]) -> Option<&[u8]> {
     let (name, rest) = take_string(data)?;
     let (count, rest) = rest.split_first_chunk()?;
     (rest.len() == 2 * usize::from(u16::from_be_bytes(*count))).then_some(name)
 }
 
-/// The name and the queries in the data of the options about contexts.
+/// The name and the queries in the data of the meta context options.
 fn meta_request(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
     let (name, rest) = take_string(data)?;
     let (count, mut rest) = rest.split_first_chunk()?;
@@ -263,7 +261,7 @@ fn meta_request(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
     rest.is_empty().then_some((name, queries))
 }
 
-/// A string with its length before it, and what follows it.
+/// A string that is preceded by its length, and the bytes after it.
 fn take_string(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = data.split_first_chunk()?;
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)

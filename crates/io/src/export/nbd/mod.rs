@@ -21,6 +21,7 @@ mod connection;
 mod external_connections;
 pub mod handshake;
 mod pending_request;
+mod requests;
 pub mod server;
 mod status_request;
 #[cfg(test)]

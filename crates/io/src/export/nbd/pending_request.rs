@@ -1,31 +1,27 @@
-//! A client's request from its orders to the executor to its reply.
+//! A client's request in flight, and how it is split into I/O requests.
 //!
-//! Most requests are one order. Zeroes are written, and a volume discarded, step by step, and what
-//! is to be durable when it is replied to is followed by a flush.
+//! Most requests need one I/O request. Write-zeroes and discard requests are split, and FUA
+//! requests are followed by a flush.
 
 use super::command::{Action, NbdCommand};
-use super::connection::{Expecting, Phase};
 use super::handshake::Agreement;
-use super::server::Server;
-use crate::driver::buffers::{BufferKey, HEAD_BYTES, Slice};
-use crate::driver::{EventOwner, Token};
-use crate::executor::{Executor, IoReply, IoRequest, Target};
+use crate::driver::buffers::BufferKey;
+use crate::executor::Target;
 use crate::export::Durability;
 use crate::export::chunked_ops::{discard_step, zero_step};
-use crate::nbd_protocol::wire::{WireError, data_chunk, error_chunk, simple_reply};
-use mirrorball_core::io::{RequestKind, VolumeError};
 
-/// A client's request under way.
+/// A client's request in flight.
 pub(super) struct PendingRequest {
+    /// Key of its connection.
     pub(super) connection: u32,
     pub(super) command: NbdCommand,
-    agreement: Agreement,
+    pub(super) agreement: Agreement,
     /// Its data.
     pub(super) buffer: Option<BufferKey>,
-    /// Bytes of it that are done.
-    done: u64,
-    /// Whether only the flush is left.
-    flushing: bool,
+    /// Number of its bytes that are done.
+    pub(super) done: u64,
+    /// True if only the flush is left.
+    pub(super) flushing: bool,
 }
 
 impl PendingRequest {
@@ -37,137 +33,27 @@ impl PendingRequest {
     ) -> PendingRequest {
         PendingRequest { connection, command, agreement, buffer, done: 0, flushing: false }
     }
-}
 
-impl Server {
-    /// The end of an order whose token belongs to the server.
-    pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
-        let key = ended.token.key();
-        let pending = self.pending.get_mut(key);
-        if ended.result.is_ok() && !pending.flushing {
-            pending.done += step(pending, self.exports[pending.agreement.export].target);
-            if pending.done < u64::from(pending.command.length) {
-                return self.order(key, executor);
-            }
-            if pending.command.durability == Durability::AtReply {
-                pending.flushing = true;
-                return self.order(key, executor);
-            }
+    /// Number of bytes of the next I/O request.
+    pub(super) fn step(&self, target: Target) -> u64 {
+        let left = u64::from(self.command.length) - self.done;
+        match self.command.action {
+            Action::WriteZeroes => zero_step(left),
+            Action::Trim => discard_step(target, left),
+            _ => left,
         }
-        let result = ended.result.map_err(|error| match (error, pending.command.action) {
-            (VolumeError::OutOfRange, _) => WireError::Invalid,
-            _ => WireError::Io,
-        });
-        self.reply_to(key, result, executor);
     }
 
-    /// Starts a request.
-    pub(super) fn begin(
-        &mut self,
-        key: u32,
-        agreement: Agreement,
-        command: NbdCommand,
-        executor: &mut Executor,
-    ) {
-        let connection = self.connections.get_mut(key);
-        let driver = &mut executor.driver;
-        let length = command.length as usize;
-        if command.action == Action::BlockStatus {
-            return self.begin_status(key, agreement, command, executor);
+    /// Records that an I/O request succeeded; returns true if another must follow.
+    pub(super) fn advance(&mut self, target: Target) -> bool {
+        if self.flushing {
+            return false;
         }
-        let has_data = matches!(command.action, Action::Read | Action::Write);
-        let buffer = has_data.then(|| driver.buffers.acquire(length));
-        connection.pending += 1;
-        connection.pending_bytes += if has_data { length } else { 0 };
-        let pending = self.pending.insert(PendingRequest::new(key, command, agreement, buffer));
-        if let (Action::Write, Some(buffer)) = (command.action, buffer) {
-            let here = connection.unread_bytes().min(length);
-            let data = Slice::data(buffer, 0, length);
-            connection.take_into(Slice { length: here, ..data }, driver);
-            if here < length {
-                connection.expecting = Expecting::Data { pending, slice: data.after(here) };
-                return;
-            }
+        self.done += self.step(target);
+        if self.done < u64::from(self.command.length) {
+            return true;
         }
-        self.order(pending, executor);
-    }
-
-    /// Sends the next order of a request to the executor.
-    pub(super) fn order(&mut self, key: u32, executor: &mut Executor) {
-        let pending = self.pending.get(key);
-        let NbdCommand { action, offset, .. } = pending.command;
-        let target = self.exports[pending.agreement.export].target;
-        let next = (offset + pending.done, step(pending, target), pending.buffer);
-        let (kind, (offset, length, buffer)) = match action {
-            _ if pending.flushing => (RequestKind::Flush, (0, 0, None)),
-            Action::Read => (RequestKind::Read, next),
-            Action::Write => (RequestKind::Write, next),
-            Action::Trim => (RequestKind::Discard, next),
-            Action::Flush => (RequestKind::Flush, (0, 0, None)),
-            Action::WriteZeroes => (RequestKind::Write, (next.0, next.1, Some(self.zeroes))),
-            Action::BlockStatus => unreachable!("it is surveyed, not ordered"),
-        };
-        executor.submit(IoRequest {
-            token: Token::new(EventOwner::NbdRequest, key),
-            target,
-            kind,
-            offset,
-            length,
-            buffer,
-            stream: self.connections.get(pending.connection).stream,
-        });
-    }
-
-    /// Replies to a request, and forgets it.
-    fn reply_to(&mut self, key: u32, result: Result<(), WireError>, executor: &mut Executor) {
-        let PendingRequest { connection: connection_key, command, agreement, buffer, .. } =
-            self.pending.remove(key).expect("a request ends once");
-        let connection = self.connections.get_mut(connection_key);
-        let was_full = connection.is_full();
-        connection.pending -= 1;
-        if buffer.is_some() {
-            connection.pending_bytes -= command.length as usize;
-        }
-        let driver = &mut executor.driver;
-        if matches!(connection.phase, Phase::Closed) {
-            if let Some(buffer) = buffer {
-                driver.buffers.release(buffer);
-            }
-            return self.forget_if_over(connection_key);
-        }
-        let buffer = buffer.unwrap_or_else(|| driver.buffers.acquire(0));
-        let is_read = command.action == Action::Read;
-        let mut put = |head: &[u8], data: u32| {
-            let start = HEAD_BYTES - head.len();
-            let place = Slice { buffer, start, length: head.len() };
-            driver.buffers.bytes_mut(place).copy_from_slice(head);
-            connection.queue(Slice { buffer, start, length: head.len() + data as usize });
-        };
-        match result {
-            Ok(()) if is_read && agreement.structured => {
-                put(&data_chunk(command.cookie, command.offset, command.length), command.length);
-            }
-            Ok(()) => {
-                put(&simple_reply(0, command.cookie), if is_read { command.length } else { 0 });
-            }
-            Err(error) if is_read && agreement.structured => {
-                put(&error_chunk(command.cookie, error), 0);
-            }
-            Err(error) => put(&simple_reply(error as u32, command.cookie), 0),
-        }
-        self.dirty.push(connection_key);
-        if was_full {
-            self.go_on(connection_key, executor);
-        }
-    }
-}
-
-/// How many bytes the next order has.
-fn step(pending: &PendingRequest, target: Target) -> u64 {
-    let left = u64::from(pending.command.length) - pending.done;
-    match pending.command.action {
-        Action::WriteZeroes => zero_step(left),
-        Action::Trim => discard_step(target, left),
-        _ => left,
+        self.flushing = self.command.durability == Durability::AtReply;
+        self.flushing
     }
 }

@@ -1,21 +1,25 @@
-//! The server: listeners, connections, and the requests of clients under way.
+//! The server: listeners, connections, and the requests of clients in flight.
 //!
-//! It runs in the executor's thread. A client's request becomes one order to the executor, or
-//! several: a volume is zeroed or discarded by pieces, and a durable write is followed by a flush.
-//! Replies of a turn leave together.
+//! It runs in the executor's thread. A client's request becomes one or several I/O requests to the
+//! executor: large write-zeroes and discard requests are split, and a durable write is followed by
+//! a flush. All replies of one pass of the service loop are sent together.
 //!
-//! No client harms another: each has its own buffers, no more than a bounded number of requests and
-//! bytes under way, and what cannot be understood ends its connection and nothing else. A client
-//! that sends nothing costs a descriptor and untouched memory; when there are too many, those that
-//! have not finished their handshake go first.
+//! Clients are isolated from each other: each has its own buffers and a limit of requests and bytes
+//! in flight, and a protocol error closes only the connection it arrived on. An idle client costs a
+//! descriptor and memory that is not touched. At the limit of connections, the oldest one that has
+//! not finished its handshake is closed.
+//!
+//! The handlers of [`Server`] are in four files: connections here, requests in `requests.rs`, block
+//! status in `status_request.rs`, connections of another thread in `external_connections.rs`. The
+//! other three use this one, and it uses none of them.
 
 use super::command::{Validated, validate};
 use super::connection::{Connection, Expecting, Phase};
-use super::external_connections::ExternalConnections;
 use super::handshake::{Agreement, Step, greeting};
 use super::pending_request::PendingRequest;
-use super::status_request::StatusWorker;
 use crate::accept_backoff::AcceptBackoff;
+use crate::block_status::StatusExtent;
+use crate::blocking_worker::BlockingWorker;
 use crate::driver::buffers::BufferKey;
 use crate::driver::{Event, EventOwner, Handle, Output, Token};
 use crate::executor::Executor;
@@ -24,44 +28,55 @@ use crate::export::chunked_ops::zeroes;
 use crate::nbd_protocol::wire::{REQUEST_BYTES, RawRequest, error_chunk, request, simple_reply};
 use mirrorball_core::slab::Slab;
 use mirrorball_core::units::Nanos;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::Receiver;
 
-/// Streams of connections begin here: far from zero, so that nobody takes one for an index.
+/// Stream number of the first connection; far from zero, so that it is not mistaken for an index.
 const FIRST_STREAM: u64 = 1000;
 
-/// How many connections a server takes at once.
+/// Limit of open connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionsMax(pub usize);
 
-/// See the page of this module.
+/// An NBD server; see the module documentation.
 pub struct Server {
     pub(super) exports: Vec<Export>,
     listeners: Vec<Listener>,
-    /// Who comes by another way.
+    /// Connections that another thread accepted.
     pub(super) external_connections: Option<ExternalConnections>,
     pub(super) connections: Slab<u32, Connection>,
     connections_max: usize,
     pub(super) pending: Slab<u32, PendingRequest>,
-    /// Where the answers to block status come from, once somebody asked.
+    /// Finds extents for block status; started by the first such request.
     pub(super) status_worker: Option<StatusWorker>,
     pub(super) zeroes: BufferKey,
     /// Connections with something to send.
     pub(super) dirty: Vec<u32>,
-    /// Connections to be forgotten.
+    /// Connections to remove at the end of this pass.
     over: Vec<u32>,
     next_stream: u64,
-    /// Listeners that could let nobody in.
+    /// Delays the next `accept()` after a failed one.
     backoff: AcceptBackoff,
     stopping: bool,
 }
 
+/// The server's end of the queue of connections that another thread accepted.
+pub(super) struct ExternalConnections {
+    pub(super) receiver: Receiver<UnixStream>,
+    pub(super) waker: Handle,
+}
+
+/// Worker that returns the key of a block status request and its extents.
+pub(super) type StatusWorker = BlockingWorker<(u32, Vec<StatusExtent>)>;
+
 struct Listener {
     socket: Handle,
-    /// Whether it waits for the next connection.
+    /// True while an `accept()` is in flight.
     accepting: bool,
 }
 
 impl Server {
-    /// A server of these exports to whoever connects to `listeners`.
+    /// Creates a server of these exports at `listeners`.
     ///
     /// # Panics
     /// If there is no export.
@@ -71,7 +86,7 @@ impl Server {
         connections_max: ConnectionsMax,
         executor: &mut Executor,
     ) -> Server {
-        assert!(!exports.is_empty(), "a server serves something");
+        assert!(!exports.is_empty(), "a server has an export");
         let listeners = listeners.into_iter();
         let mut server = Server {
             exports,
@@ -92,17 +107,17 @@ impl Server {
         server
     }
 
-    /// What is served.
+    /// The exports.
     pub fn exports(&self) -> &[Export] {
         &self.exports
     }
 
-    /// How many clients are connected.
+    /// Number of connected clients.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// Handles an event of the server.
+    /// Handles an event of the driver.
     pub fn on_event(&mut self, done: Event, executor: &mut Executor) {
         let key = done.token.key();
         match (done.token.owner(), done.result) {
@@ -112,7 +127,7 @@ impl Server {
                 self.accept(executor);
             }
             (EventOwner::NbdAccept, _) => {
-                // Out of descriptors, most likely.
+                // The process is probably out of descriptors.
                 self.listeners[key as usize].accepting = false;
                 self.backoff.start(executor.driver.now());
             }
@@ -122,7 +137,7 @@ impl Server {
                 self.connections.get_mut(key).receiving = false;
                 match result {
                     Ok(Output::Bytes(bytes)) if bytes > 0 => self.on_received(key, bytes, executor),
-                    // It sends no more, but may still listen.
+                    // The client has shut down its sending side, and may wait for replies.
                     Ok(_) if self.is_served(key) => self.drain(key, executor),
                     _ => self.close(key, executor),
                 }
@@ -138,7 +153,7 @@ impl Server {
         }
     }
 
-    /// Sends what the turn brought. To be called once at its end.
+    /// Sends the replies of this pass. Called once at its end.
     pub fn flush(&mut self, executor: &mut Executor) {
         while let Some(key) = self.dirty.pop() {
             self.connections
@@ -149,15 +164,14 @@ impl Server {
             return;
         }
         for key in std::mem::take(&mut self.over) {
-            let connection = self.connections.remove(key).expect("it is forgotten once");
+            let connection = self.connections.remove(key).expect("a connection is removed once");
             connection.free(&mut executor.driver);
         }
-        // Where there was no room for a connection there may be now.
+        // A connection below the limit may be accepted now.
         self.accept(executor);
     }
 
-    /// Has listeners that could let nobody in try again, and returns how long to wait if it is only
-    /// not time yet.
+    /// Accepts again where that failed, once the backoff is over; returns the time left of it.
     pub fn listen_again(&mut self, executor: &mut Executor) -> Option<Nanos> {
         if !self.backoff.is_running() {
             return None;
@@ -169,14 +183,14 @@ impl Server {
         self.backoff.remaining(now)
     }
 
-    /// Takes no more connections and requests; what is under way is finished and answered.
+    /// Accepts no more connections and requests; those in flight are finished and answered.
     pub fn stop(&mut self, executor: &mut Executor) {
         self.stopping = true;
         for listener in &self.listeners {
             executor.driver.close(listener.socket);
         }
-        if let Some(door) = &self.external_connections {
-            executor.driver.close(door.waker);
+        if let Some(external) = &self.external_connections {
+            executor.driver.close(external.waker);
         }
         let keys: Vec<u32> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
@@ -189,12 +203,12 @@ impl Server {
         }
     }
 
-    /// Whether the last connection is gone.
+    /// Returns true when the last connection is closed.
     pub fn is_over(&self) -> bool {
         self.connections.is_empty()
     }
 
-    /// Whether requests of a connection are taken, or were until it was done.
+    /// Returns true if the connection has finished its handshake and is not closed.
     fn is_served(&self, key: u32) -> bool {
         matches!(self.connections.get(key).phase, Phase::Serving(_) | Phase::Draining)
     }
@@ -238,7 +252,7 @@ impl Server {
                 if slice.length == 0 {
                     let pending = *pending;
                     connection.expecting = Expecting::Header;
-                    self.order(pending, executor);
+                    self.submit(pending, executor);
                 }
             }
             Expecting::Header | Expecting::Discard { .. } => connection.on_input(bytes),
@@ -246,7 +260,7 @@ impl Server {
         self.go_on(key, executor);
     }
 
-    /// Understands what came, as far as may be, and waits for more.
+    /// Parses the received bytes as far as possible, and receives more.
     pub(super) fn go_on(&mut self, key: u32, executor: &mut Executor) {
         while self.step(key, executor) {}
         let connection = self.connections.get_mut(key);
@@ -261,17 +275,17 @@ impl Server {
             Phase::Draining if connection.is_answered() => self.close(key, executor),
             Phase::Draining => {}
             Phase::Closed => {
-                // Bytes came for a write that nobody will finish.
+                // These are data of a write that will not be carried out.
                 self.drop_unfinished(key, executor);
-                self.forget_if_over(key);
+                self.remove_if_closed(key);
             }
         }
     }
 
-    /// Takes one thing from the input; whether there may be another.
+    /// Parses one request or option; returns true if there may be another.
     fn step(&mut self, key: u32, executor: &mut Executor) -> bool {
         let connection = self.connections.get_mut(key);
-        // A receive under way may be writing to the input.
+        // A receive in flight may be writing to the input buffer.
         if connection.receiving || connection.unread_bytes() == 0 {
             return false;
         }
@@ -330,7 +344,7 @@ impl Server {
                 if data_bytes > 0 {
                     connection.expecting = Expecting::Discard { bytes: data_bytes as usize };
                 }
-                let raw = raw.expect("what was judged was read");
+                let raw = raw.expect("a rejected request was parsed");
                 let is_read = raw.kind == request::READ;
                 if agreement.structured && is_read {
                     connection.queue_copy(&error_chunk(raw.cookie, error), &mut executor.driver);
@@ -345,11 +359,11 @@ impl Server {
         true
     }
 
-    /// Takes no more requests from a connection, and closes it when it is answered.
+    /// Accepts no more requests on a connection, and closes it after the last reply.
     fn drain(&mut self, key: u32, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
         connection.phase = Phase::Draining;
-        // A write whose data have not come was never taken.
+        // A write whose data are incomplete is not carried out.
         self.drop_unfinished(key, executor);
         let connection = self.connections.get_mut(key);
         if connection.is_answered() {
@@ -357,7 +371,7 @@ impl Server {
         }
     }
 
-    /// Ends a connection: nothing more is sent, and its requests under way end unheard.
+    /// Closes a connection: nothing more is sent, and its requests in flight get no reply.
     fn close(&mut self, key: u32, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
         if !matches!(connection.phase, Phase::Closed) {
@@ -366,27 +380,27 @@ impl Server {
             connection.drop_queue(&mut executor.driver);
         }
         self.drop_unfinished(key, executor);
-        self.forget_if_over(key);
+        self.remove_if_closed(key);
     }
 
-    /// Drops the write whose data the connection was waiting for.
+    /// Drops a write whose data are incomplete.
     fn drop_unfinished(&mut self, key: u32, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
         let Expecting::Data { pending, .. } = connection.expecting else { return };
         if connection.receiving {
-            // The kernel may still write to its buffer; the end of that comes back here.
+            // The kernel may still write to its buffer; this is called again when that ends.
             return;
         }
         connection.expecting = Expecting::Header;
-        let pending = self.pending.remove(pending).expect("its data never came");
+        let pending = self.pending.remove(pending).expect("a write that waits for data is pending");
         connection.pending -= 1;
         connection.pending_bytes -= pending.command.length as usize;
         executor.driver.buffers.release(pending.buffer.expect("a write has a buffer"));
     }
 
-    /// Marks a connection to be forgotten at the end of the turn: whoever is at work on it now
-    /// still looks at it.
-    pub(super) fn forget_if_over(&mut self, key: u32) {
+    /// Marks a closed connection for removal at the end of this pass. It is not removed at once,
+    /// because callers still use it.
+    pub(super) fn remove_if_closed(&mut self, key: u32) {
         if self.connections.get(key).is_over() && !self.over.contains(&key) {
             self.over.push(key);
         }

@@ -1,30 +1,23 @@
 //! Block status: which parts of an export are allocated.
 //!
-//! A hole is told as one that reads as zeroes ([`crate::block_status`]). What a survey of memory
-//! finds is told at once; one of files is an errand, so that neither the loop nor other clients
-//! wait for it.
+//! Holes are reported as such that read as zeroes ([`crate::block_status`]). Extents in memory are
+//! found at once; extents of files are found by a worker thread, so that other clients do not
+//! wait.
 
 use super::command::NbdCommand;
 use super::connection::Phase;
 use super::handshake::{ALLOCATION_ID, Agreement};
 use super::pending_request::PendingRequest;
-use super::server::Server;
+use super::server::{Server, StatusWorker};
 use crate::block_status::{ExtentKind, StatusExtent, StatusLimits, find_extents};
-use crate::blocking_worker::BlockingWorker;
 use crate::driver::{EventOwner, Token};
 use crate::executor::Executor;
 use crate::executor::block_status::StatusQuery;
 use crate::nbd_protocol::wire::{status_chunk, status_flag};
 use std::io;
 
-/// The most extents that a reply has.
-pub(super) const EXTENTS_MAX: usize = 1024;
-
-/// What is under way beside the loop: which request it is for, and what was found.
-pub(super) type StatusWorker = BlockingWorker<(u32, Vec<StatusExtent>)>;
-
 impl Server {
-    /// Answers a question for block status, or sets out to.
+    /// Starts a block status request, and answers it if that needs no file.
     pub(super) fn begin_status(
         &mut self,
         key: u32,
@@ -45,11 +38,10 @@ impl Server {
         };
         connection.pending += 1;
         let pending = self.pending.insert(PendingRequest::new(key, command, agreement, None));
-        let errand = move || (pending, find_extents(&segments, limits));
-        let begun =
-            self.status_worker(executor).and_then(|status_worker| status_worker.run(errand));
+        let find = move || (pending, find_extents(&segments, limits));
+        let begun = self.status_worker(executor).and_then(|status_worker| status_worker.run(find));
         if begun.is_err() {
-            // Without a thread nothing is known.
+            // Without a thread everything is reported as data, which is always correct.
             let length = length.into();
             self.end_status(pending, &[StatusExtent { length, kind: ExtentKind::Data }], executor);
         }
@@ -81,7 +73,7 @@ impl Server {
         let was_full = connection.is_full();
         connection.pending -= 1;
         if matches!(connection.phase, Phase::Closed) {
-            return self.forget_if_over(key);
+            return self.remove_if_closed(key);
         }
         connection.queue_copy(&chunk(&command, extents), &mut executor.driver);
         self.dirty.push(key);
