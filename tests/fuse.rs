@@ -1,7 +1,7 @@
-//! `mirrorball emulate` as files in a folder and as loop devices, used by programs of others.
+//! `mirrorball emulate` as files in a folder and as loop devices, used by other programs.
 //!
-//! Skipped, saying so, only where the kernel has no FUSE; the parts for loop devices also where
-//! only root may make one.
+//! Skipped where the kernel has no FUSE; the parts for loop devices also where the user is not
+//! root.
 
 use crate::common::external::{self, skip_unless};
 use crate::common::service::Service;
@@ -32,7 +32,7 @@ fn fio_verify(file: &Path, folder: &Folder) {
 }
 
 #[test]
-fn a_file_keeps_its_data_over_fio_and_a_kill() {
+fn file_keeps_its_data_after_a_kill() {
     if !has_fuse() {
         return;
     }
@@ -40,7 +40,7 @@ fn a_file_keeps_its_data_over_fio_and_a_kill() {
     let arguments = [&DISK[..], &["fuse:mount"]].concat();
     let server = Service::start(&folder, &arguments);
     let path = folder.path("mount/volume");
-    // `create` cuts files to nothing; not this one.
+    // `create` truncates files, but not this one.
     let file = File::create(&path).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 64 << 20);
     fio_verify(&path, &folder);
@@ -52,7 +52,7 @@ fn a_file_keeps_its_data_over_fio_and_a_kill() {
     reader.read_exact_at(&mut part, (1 << 20) + 89).unwrap();
     assert!(part == data[89..][..part.len()], "reads may begin and end anywhere");
     assert_eq!(reader.read_at(&mut part, (64 << 20) - 5).unwrap(), 5, "a file ends");
-    // Parts of blocks, with neighbours that are to stay. The kernel cuts the long one, too.
+    // Parts of blocks; bytes around them must not change. The kernel splits the long one.
     let patch = &data[1000..2_000_123];
     let mut expected = vec![0; 80 + patch.len()];
     reader.read_exact_at(&mut expected, 10 << 20).unwrap();
@@ -70,7 +70,7 @@ fn a_file_keeps_its_data_over_fio_and_a_kill() {
     drop((file, reader));
     server.stop("-KILL");
     let dead = fs::read_dir(folder.path("mount")).unwrap_err().kind();
-    assert_eq!(dead, ErrorKind::NotConnected, "nobody was left to tidy up");
+    assert_eq!(dead, ErrorKind::NotConnected, "a killed service cannot unmount");
 
     let server = Service::start(&folder, &arguments);
     assert!(server.lines.iter().any(|line| line.contains("unmounted")), "{:?}", server.lines);
@@ -83,7 +83,7 @@ fn a_file_keeps_its_data_over_fio_and_a_kill() {
 }
 
 #[test]
-fn a_loop_device_is_attached_and_detached_again() {
+fn loop_device_is_attached_and_detached() {
     if !has_loop_devices() {
         return;
     }
@@ -106,7 +106,7 @@ fn a_loop_device_is_attached_and_detached_again() {
     File::open(folder.path("mount/volume")).unwrap().read_exact_at(&mut back, 5 << 20).unwrap();
     assert!(back == data);
     let name = server.device().strip_prefix("/dev/").unwrap().to_owned();
-    // What nobody has written down yet is written when the device goes.
+    // Dirty pages are written when the device is detached.
     assert_eq!(server.stop("-INT"), Some(0));
     let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
     let left = fs::read_to_string(backing).unwrap_or_default();
@@ -115,9 +115,9 @@ fn a_loop_device_is_attached_and_detached_again() {
     assert!(image[5 << 20..][..data.len()] == data[..]);
 }
 
-/// Nobody knows what a member on another machine makes of a discard.
+/// The result of a discard on a remote member is unknown.
 #[test]
-fn a_hole_reads_as_zeroes_whatever_a_member_makes_of_discards() {
+fn holes_read_as_zeroes_with_any_member() {
     if !has_fuse() {
         return;
     }
@@ -140,7 +140,7 @@ fn a_hole_reads_as_zeroes_whatever_a_member_makes_of_discards() {
     let before = written();
     let hole = ["--punch-hole", "--offset", "1MiB", "--length", "5MiB"];
     assert!(Command::new("fallocate").args(hole).arg(&path).status().unwrap().success());
-    assert_eq!(written() - before, 5 << 20, "it is told to hold zeroes");
+    assert_eq!(written() - before, 5 << 20, "zeroes are written");
     let mut back = vec![9; 8 << 20];
     file.read_exact_at(&mut back, 0).unwrap();
     let mut expected = noise(8 << 20);
@@ -152,7 +152,7 @@ fn a_hole_reads_as_zeroes_whatever_a_member_makes_of_discards() {
 }
 
 #[test]
-fn each_member_is_a_file_and_wrong_use_is_told() {
+fn members_are_files_and_wrong_use_is_refused() {
     let folder = Folder::new();
     fs::create_dir(folder.path("full")).unwrap();
     fs::write(folder.path("full/precious"), "precious").unwrap();
@@ -164,7 +164,7 @@ fn each_member_is_a_file_and_wrong_use_is_told() {
     if !has_fuse() {
         return;
     }
-    folder.refuses(&with(&["fuse:full"]), &["not an empty folder"]);
+    folder.refuses(&with(&["fuse:full"]), &["is not empty"]);
     let server = Service::start(&folder, &with(&["fuse:mount"]));
     let entries = fs::read_dir(folder.path("mount")).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();

@@ -1,5 +1,5 @@
-//! Clients that send garbage, lie, vanish or come in crowds, against the whole program: whoever
-//! behaves beside them notices nothing.
+//! NBD clients that send invalid data, disconnect at any time, or open many connections: other
+//! clients are served as before.
 
 use crate::common::Folder;
 use crate::common::service::Service;
@@ -14,7 +14,7 @@ const READ: u16 = 0;
 const WRITE: u16 = 1;
 const COOKIE: u64 = 0x0123_4567_89ab_cdef;
 
-/// A mirrored volume with a good client, which wrote something and reads it again and again.
+/// A mirrored volume with a valid client, which reads what it wrote again and again.
 struct Place {
     folder: Folder,
     server: Service,
@@ -52,7 +52,7 @@ impl Place {
         socket
     }
 
-    /// The good client, and one that comes now, are served as ever.
+    /// Asserts that the valid client, and a new one, are served.
     fn is_well(&mut self) {
         let mut late = self.client();
         for socket in [self.good.as_mut().unwrap(), &mut late] {
@@ -69,11 +69,11 @@ impl Place {
         self.folder.ctl(&[&["status"], more].concat())
     }
 
-    /// Ends the server, which must end in good order, with nothing amiss and nobody forgotten.
+    /// Stops the service: it must end without errors and without open connections.
     fn stop(mut self) {
         self.is_well();
         assert!(self.status(&[]).contains("in sync"));
-        // The last may still be on their way out.
+        // The last connections may still be closing.
         self.good = None;
         let is_alone = |status: &str| status.contains("\"connections\": 0");
         let mut statuses = (0..100).map(|_| self.status(&["--format", "json"]));
@@ -88,8 +88,8 @@ fn request(kind: u16, offset: u64, length: u32) -> Vec<u8> {
     [&head[..], &kind.to_be_bytes(), &numbers, &length.to_be_bytes()].concat()
 }
 
-/// Whether the server hung up.
-fn hears_the_end(mut socket: UnixStream) -> bool {
+/// Returns true if the server closed the connection.
+fn is_disconnected(mut socket: UnixStream) -> bool {
     let end = socket.read_to_end(&mut Vec::new());
     end.is_ok() || end.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset)
 }
@@ -104,33 +104,33 @@ fn garbage() {
         let _ = early.write_all(&noise);
         let mut late = place.client();
         let _ = late.write_all(&noise);
-        assert!(hears_the_end(early) && hears_the_end(late), "round {round}");
+        assert!(is_disconnected(early) && is_disconnected(late), "round {round}");
         place.is_well();
     }
     place.stop();
 }
 
 #[test]
-fn lies_about_lengths() {
+fn wrong_lengths() {
     let mut place = Place::new();
-    // Options and data that nobody would wait for.
+    // Lengths above the limits, which the server does not wait for.
     let mut option = place.connect();
     let head = [&[0, 0, 0, 3][..], &IHAVEOPT.to_be_bytes(), &[0, 0, 0, 7], &[0xff; 4]].concat();
     option.write_all(&head).unwrap();
-    assert!(hears_the_end(option));
+    assert!(is_disconnected(option));
     let mut data = place.client();
     data.write_all(&request(WRITE, 0, u32::MAX)).unwrap();
-    assert!(hears_the_end(data));
-    // More is promised than sent: the first 4096 bytes of it must not be written.
+    assert!(is_disconnected(data));
+    // The client sends less data than announced: the first 4096 bytes must not be written.
     let mut short = place.client();
     short.write_all(&[&request(WRITE, 0, 32 << 20)[..], &[9; 8192]].concat()).unwrap();
     drop(short);
     place.is_well();
-    // More is sent than promised: what is left over is no request.
+    // The client sends more data than announced: the rest is not a request.
     let mut long = place.client();
     long.write_all(&[&request(WRITE, 8192, 512)[..], &[9; 4096]].concat()).unwrap();
-    assert!(hears_the_end(long));
-    // Ranges that are not there are errors, and the client lives.
+    assert!(is_disconnected(long));
+    // Ranges outside the export are errors, and the connection stays open.
     let mut outside = place.client();
     for (offset, length) in [(u64::MAX - 511, 512), (1 << 40, 4096), (0, u32::MAX - 511)] {
         outside.write_all(&request(READ, offset, length)).unwrap();
@@ -143,11 +143,11 @@ fn lies_about_lengths() {
 }
 
 #[test]
-fn gone_in_the_middle_of_requests() {
+fn disconnects_in_the_middle_of_requests() {
     let mut place = Place::new();
     for round in 0..50 {
-        // Of a handshake, of a request, of its data, and before the replies; or it is there and
-        // does not listen.
+        // Disconnects during the handshake, in a request, in its data, and before the replies; or
+        // stays connected and does not read.
         let mut shaking = place.connect();
         shaking.write_all(&[0, 0, 0, 3, 0x49]).unwrap();
         let mut asking = place.client();
@@ -169,7 +169,7 @@ fn gone_in_the_middle_of_requests() {
 }
 
 #[test]
-fn nobody_can_be_let_in_for_a_while() {
+fn service_recovers_when_out_of_descriptors() {
     let place = Place::new();
     let limit = |soft: &str| {
         let id = place.server.id().to_string();
@@ -183,7 +183,7 @@ fn nobody_can_be_let_in_for_a_while() {
         socket.read_exact(&mut [0; 18]).is_ok()
     };
     limit("3");
-    // One may have been expected at each door already; for the next there is no descriptor.
+    // An accept in flight at each listener may still succeed; the next has no descriptor.
     let kept = [place.connect(), control()];
     let late = [place.connect(), control()];
     let mut good = place.good.as_ref().unwrap();

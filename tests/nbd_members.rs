@@ -1,6 +1,6 @@
-//! Members on other machines: the servers of others and our own as mirrors of a volume.
+//! Remote members: NBD servers of other projects and of this program as mirrors of a volume.
 //!
-//! `nbdkit` and `qemu-nbd` are skipped, saying so, where they are not installed, unless `CI` is
+//! Tests with `nbdkit` and `qemu-nbd` are skipped where these are not installed, unless `CI` is
 //! `true`; `./test` installs them.
 
 mod reopen;
@@ -12,10 +12,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 const SIZE_BYTES: u64 = 64 << 20;
-/// The first bytes of a member hold nothing of the volume.
+/// Size of the unused start of a member.
 const RESERVED_BYTES: usize = 1 << 20;
 
-/// A folder with two images, and an array of the local one and of what listens at `socket`.
+/// A folder with two images, and an array of the first and of the server at `socket`.
 fn place() -> Folder {
     let folder = Folder::new();
     let text = format!(
@@ -36,7 +36,7 @@ fn serve(folder: &Folder) -> Service {
     Service::start(folder, &[&arguments[..], &places].concat())
 }
 
-/// The other machine: the second image, served by ourselves as a single member.
+/// The remote server: the second image, served by this program as a single member.
 fn peer(folder: &Folder) -> Service {
     let single = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nsize = \"64MiB\"\n";
     fs::write(folder.path("peer.toml"), single).unwrap();
@@ -63,7 +63,7 @@ fn metric(service: &Service, name: &str) -> u64 {
 }
 
 #[test]
-fn servers_of_others_hold_one_half_of_a_mirror() {
+fn other_servers_as_mirrors() {
     let nbdkit = ["--foreground", "--unix", "peer", "file", "b.img"];
     let qemu = ["--socket", "peer", "--format", "raw", "--persistent", "--shared", "8", "b.img"];
     for (program, arguments) in [("nbdkit", &nbdkit[..]), ("qemu-nbd", &qemu[..])] {
@@ -89,10 +89,10 @@ fn servers_of_others_hold_one_half_of_a_mirror() {
     }
 }
 
-/// The peer is killed in the middle of fio with checksums: no wrong byte, and the volume says that
-/// it is degraded. What returns is not read until it is rebuilt.
+/// The peer is killed while fio verifies checksums: no wrong byte, and the volume is degraded. When
+/// the peer returns, it is not read before it is rebuilt.
 #[test]
-fn a_peer_that_is_killed_under_load_harms_no_data() {
+fn killed_peer_under_load() {
     let folder = place();
     let other = peer(&folder);
     let ours = serve(&folder);
@@ -131,9 +131,9 @@ fn a_peer_that_is_killed_under_load_harms_no_data() {
     });
 }
 
-/// The volume is only read while the peer is away, so there is nothing that it missed.
+/// The volume is only read while the peer is away, so the peer misses no write.
 #[test]
-fn a_peer_that_missed_nothing_is_read_again_when_it_returns() {
+fn peer_without_missed_writes_is_read_again() {
     let folder = place();
     let other = peer(&folder);
     let ours = serve(&folder);
@@ -153,10 +153,10 @@ fn a_peer_that_missed_nothing_is_read_again_when_it_returns() {
     other.terminate();
 }
 
-/// The peer is stopped, not killed: its connections stay, and nothing comes. The volume reads on
-/// from the other mirror, and from this one again when it goes on.
+/// The peer is stopped by a signal: its connections stay open, and it does not answer. The volume
+/// reads from the other mirror, and from this one again when it continues.
 #[test]
-fn a_peer_that_goes_silent_holds_nobody_up() {
+fn silent_peer_does_not_block_reads() {
     let folder = place();
     let other = peer(&folder);
     let arguments = ["serve", "pair.toml", "--policy", "round-robin", "--metrics", "0"];
@@ -184,7 +184,7 @@ fn a_peer_that_goes_silent_holds_nobody_up() {
 }
 
 #[test]
-fn a_peer_that_is_none_is_refused_with_a_hint() {
+fn unusable_peers_are_refused() {
     let folder = place();
     let serve = ["serve", "pair.toml", "--export", "nbd:unix:socket"];
     folder.refuses(&serve, &["cannot attach", "No such file"]);

@@ -1,8 +1,8 @@
-//! `mirrorball emulate --export ublk`: a block device where the kernel can make one, and elsewhere
-//! a word on what is missing.
+//! `mirrorball emulate --export ublk`: a block device if the kernel has the driver, else an error
+//! that says what is missing.
 //!
-//! Where the kernel has no ublk driver the device itself is skipped, saying so;
-//! `benches/ublk-in-qemu.sh` shows it on a kernel that has.
+//! The test of the device is skipped where the kernel has no ublk driver; `benches/ublk-in-qemu.sh`
+//! runs it on a kernel that has.
 
 use crate::common::external::skip_unless;
 use crate::common::service::Service;
@@ -15,7 +15,7 @@ const DISK: [&str; 8] =
     ["emulate", "ssd-sata-consumer", "--size", "64M", "--backing", "disk.img", "--export", "ublk"];
 
 #[test]
-fn what_is_missing_is_told() {
+fn missing_driver_is_reported() {
     let folder = Folder::new();
     let help = stdout(&folder.run(&["emulate", "--help"]));
     assert!(help.contains("--members --export ublk"), "{help}");
@@ -25,7 +25,7 @@ fn what_is_missing_is_told() {
     if Path::new("/dev/ublk-control").exists() {
         return;
     }
-    // Nothing else is begun that would be left behind.
+    // No other export is started, so nothing is left.
     let output = folder.run(&[&emulate[..], &["nbd:unix:socket"]].concat());
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{message}");
@@ -36,7 +36,7 @@ fn what_is_missing_is_told() {
 }
 
 #[test]
-fn a_block_device_keeps_what_is_written() {
+fn block_device_keeps_its_data() {
     let has_driver = Path::new("/dev/ublk-control").exists();
     if !skip_unless(has_driver, "this kernel has no ublk driver (see benches/ublk-in-qemu.sh)") {
         return;

@@ -1,4 +1,4 @@
-//! Block status: holes are told as such, and what was written never is.
+//! Block status: holes are reported, and written data never are reported as holes.
 
 use super::Place;
 use mirrorball_io::nbd_protocol::wire::{RawRequest, option, request, status_flag};
@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 
 const HOLE: u32 = status_flag::HOLE | status_flag::ZERO;
 
-/// A client that chose `base:allocation`.
+/// A client that selected `base:allocation`.
 struct Client(UnixStream);
 
 impl Client {
@@ -69,7 +69,7 @@ impl Client {
     }
 }
 
-/// A place with so many images of 64 MiB, and an array over them.
+/// A place with `count` images of 64 MiB, and an array over them.
 fn array(profile: &str, count: usize) -> Place {
     let place = Place::new();
     let mut text = format!("profile = \"{profile}\"\n");
@@ -81,7 +81,7 @@ fn array(profile: &str, count: usize) -> Place {
     place
 }
 
-/// Each write is asked for over another connection as soon as it is replied to.
+/// Each acknowledged write is reported as data on another connection.
 fn writes_are_seen(place: &Place) {
     let (mut writer, mut asker) = (Client::new(place), Client::new(place));
     for index in 0..400 {
@@ -96,7 +96,7 @@ fn writes_are_seen(place: &Place) {
 }
 
 #[test]
-fn what_was_written_is_never_told_to_be_a_hole() {
+fn written_data_are_never_holes() {
     for backend in ["uring", "threads"] {
         for (profile, count) in [("raid1", 2), ("raid10", 4)] {
             let mut place = array(profile, count);
@@ -114,9 +114,9 @@ fn what_was_written_is_never_told_to_be_a_hole() {
     }
 }
 
-/// A mirror that differs, and that the samples did not show, may be read next.
+/// Mirrors may differ where the samples did not show it, and each may be read next.
 #[test]
-fn a_hole_of_one_mirror_is_none() {
+fn hole_of_one_mirror_is_not_reported() {
     let mut place = array("raid1", 2);
     let image = File::options().write(true).open(place.path("1.img")).unwrap();
     image.write_all_at(&[1; 4096], (20 << 20) + 65536).unwrap();
@@ -127,14 +127,14 @@ fn a_hole_of_one_mirror_is_none() {
     let all = [(before, HOLE), (4096, 0), (rest, HOLE)];
     assert_eq!(client.status(0, 0, 63 << 20), all);
     assert_eq!(client.status(request::FLAG_REQ_ONE, 0, 63 << 20), all[..1]);
-    // Cut short, it fails, and the other serves alone.
+    // Truncated, it fails, and the other is used alone.
     image.set_len(0).unwrap();
     client.write(0, &[1; 512]);
     assert_eq!(client.status(0, 4096, 62 << 20), [(62 << 20, HOLE)]);
     assert_eq!(place.stop("-TERM"), Some(0));
 }
 
-/// Copying 64 GiB of which almost nothing was written takes almost nothing.
+/// Copying a disk of 64 GiB that is almost empty writes almost nothing.
 #[test]
 fn public_clients_skip_holes() {
     let mut place = Place::new();

@@ -1,5 +1,4 @@
-//! Rebuilding a member whose file, or whose server, is another by now: what is on its address when
-//! the service ends is what was written.
+//! Rebuilding a member whose file or server was replaced: afterwards the new one holds all data.
 
 use super::RESERVED_BYTES;
 use crate::common::service::{Service, wait_until};
@@ -36,7 +35,7 @@ fn serve(folder: &Folder, more: &[&str]) -> Service {
     Service::start(folder, &[&serve[..], &places, more].concat())
 }
 
-/// What `members rebuild 2` is refused with.
+/// The error of `members rebuild 2`.
 fn refusal(folder: &Folder) -> String {
     let output = folder.run(&["ctl", "--control", "control", "members", "rebuild", "2"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -47,7 +46,7 @@ fn wait_until_in_sync(folder: &Folder) {
     wait_until("the rebuild", || folder.ctl(&["status"]).contains("in sync"));
 }
 
-/// One request to the volume, over a connection of its own; the data of a read.
+/// Sends one request over a new connection; returns the data of a read.
 fn request(folder: &Folder, kind: u16, offset: u64, data: &[u8]) -> Vec<u8> {
     let mut socket = UnixStream::connect(folder.path("socket")).unwrap();
     socket.read_exact(&mut [0; 18]).unwrap();
@@ -76,7 +75,7 @@ fn read(folder: &Folder, offset: u64) -> Vec<u8> {
     request(folder, 0, offset, &[0; 65536])
 }
 
-/// Both hold the same, where the volume lies.
+/// Asserts that both files hold the same volume.
 fn assert_alike(folder: &Folder, names: [&str; 2]) {
     let [first, second] = names.map(|name| fs::read(folder.path(name)).unwrap());
     assert_eq!(first.len(), second.len());
@@ -84,19 +83,19 @@ fn assert_alike(folder: &Folder, names: [&str; 2]) {
     assert!(first[RESERVED_BYTES..].contains(&0x77), "what was written last is not there");
 }
 
-/// Puts another file, of zeroes, where the second member is.
+/// Replaces the file of the second member by one of zeroes.
 fn replace(folder: &Folder, size_bytes: u64) {
     empty(folder, "new.img", size_bytes);
     fs::rename(folder.path("new.img"), folder.path("b.img")).unwrap();
 }
 
-/// Makes a file so long.
+/// Sets the size of a file.
 fn cut(folder: &Folder, name: &str, size_bytes: u64) {
     File::options().write(true).open(folder.path(name)).unwrap().set_len(size_bytes).unwrap();
 }
 
 #[test]
-fn a_failed_member_is_rebuilt_into_the_file_that_is_there_now() {
+fn failed_member_is_rebuilt_into_the_file_at_its_path() {
     let folder = files();
     let ours = serve(&folder, &[]);
     cut(&folder, "b.img", 0);
@@ -113,7 +112,7 @@ fn a_failed_member_is_rebuilt_into_the_file_that_is_there_now() {
     fs::remove_file(folder.path("b.img")).unwrap();
     replace(&folder, SIZE_BYTES - 1);
     assert!(refusal(&folder).contains("too few"), "{}", refusal(&folder));
-    // Through all of that it serves on.
+    // The volume is served all the time.
     write(&folder, 65536, 0x22);
     assert!(read(&folder, 65536).iter().all(|&byte| byte == 0x22));
     assert!(folder.ctl(&["members"]).contains("devid 2: failed"));
@@ -127,7 +126,7 @@ fn a_failed_member_is_rebuilt_into_the_file_that_is_there_now() {
 }
 
 #[test]
-fn a_member_that_works_is_rebuilt_if_its_file_was_replaced() {
+fn working_member_is_rebuilt_into_a_replaced_file() {
     let folder = files();
     let ours = serve(&folder, &[]);
     assert!(refusal(&folder).contains("is in sync"));
@@ -145,13 +144,13 @@ fn a_member_that_works_is_rebuilt_if_its_file_was_replaced() {
     wait_until_in_sync(&folder);
     assert!(!folder.ctl(&["status"]).contains("devid 2"));
     ours.terminate();
-    // What it has beyond the member's size is nobody's.
+    // Bytes beyond the size of the member are not used.
     cut(&folder, "b.img", SIZE_BYTES);
     assert_alike(&folder, ["a.img", "b.img"]);
 }
 
 #[test]
-fn the_last_copy_is_not_given_up() {
+fn last_copy_is_not_rebuilt() {
     let folder = files();
     let ours = serve(&folder, &[]);
     cut(&folder, "a.img", 0);
@@ -164,7 +163,7 @@ fn the_last_copy_is_not_given_up() {
 }
 
 #[test]
-fn what_nobody_holds_is_not_rebuilt() {
+fn rebuild_without_a_source_is_refused() {
     let folder = files();
     let ours = serve(&folder, &[]);
     for name in ["a.img", "b.img"] {
@@ -178,9 +177,9 @@ fn what_nobody_holds_is_not_rebuilt() {
     ours.terminate();
 }
 
-/// The second server takes the address of the first, which is not gone, but silent.
+/// The second server takes the address of the first, which is stopped but still connected.
 #[test]
-fn a_peer_is_rebuilt_at_the_server_that_has_its_address_now() {
+fn peer_is_rebuilt_on_the_server_at_its_address() {
     let folder = files();
     let text = format!(
         "profile = \"raid1\"\n[[member]]\npath = \"a.img\"\n[[member]]\nuri = \
@@ -215,9 +214,9 @@ fn a_peer_is_rebuilt_at_the_server_that_has_its_address_now() {
     assert_alike(&folder, ["a.img", "second/member-1.img"]);
 }
 
-/// Nobody asks for anything after the peer is gone, and with it what it had not made durable.
+/// No request follows after the peer is gone, and with it the writes that were not flushed.
 #[test]
-fn a_peer_that_takes_writes_with_it_is_failed_at_that_moment() {
+fn peer_with_unflushed_writes_fails_at_once() {
     let folder = super::place();
     let other = super::peer(&folder);
     let ours = super::serve(&folder);
@@ -230,7 +229,7 @@ fn a_peer_that_takes_writes_with_it_is_failed_at_that_moment() {
 
 /// A member that is a part of a file.
 #[test]
-fn the_range_of_a_member_is_kept() {
+fn range_of_a_member_is_kept() {
     let range = "begin = \"4MiB\"\nsize = \"12MiB\"\n";
     let folder = place(&format!(
         "[[member]]\npath = \"a.img\"\n{range}[[member]]\npath = \"b.img\"\n{range}"

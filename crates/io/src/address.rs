@@ -1,8 +1,7 @@
-//! Where an export is to be found: `nbd:unix:PATH`, `nbd:tcp:PORT`, `nbd:tcp:ADDRESS:PORT`,
-//! `fuse:DIR` or `ublk`.
+//! Export addresses: `nbd:unix:PATH`, `nbd:tcp:PORT`, `nbd:tcp:ADDRESS:PORT`, `fuse:DIR` or `ublk`.
 //!
-//! A port alone means this machine only; other machines are let in by an address, and by nothing
-//! else, because whoever can connect can read and write.
+//! A port without an address listens on the loopback interface only, because anyone who can connect
+//! can read and write.
 
 use crate::export::Export;
 use std::fmt;
@@ -14,10 +13,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Where clients find what is served.
+/// The value of `--export`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExportAddress {
-    /// An NBD server.
+    /// An address of the NBD server.
     Nbd(ListenAddress),
     /// A folder with a file for each export.
     Fuse(PathBuf),
@@ -26,10 +25,10 @@ pub enum ExportAddress {
 }
 
 impl ExportAddress {
-    /// Reads where.
+    /// Parses an export address.
     ///
     /// # Errors
-    /// If it is not written as one.
+    /// If it is malformed.
     pub fn parse(text: &str) -> Result<ExportAddress, AddressError> {
         if text == "ublk" {
             return Ok(ExportAddress::Ublk);
@@ -42,7 +41,7 @@ impl ExportAddress {
     }
 }
 
-/// Where an NBD server listens.
+/// An address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
     /// A unix socket.
@@ -51,54 +50,54 @@ pub enum ListenAddress {
     Tcp(SocketAddr),
 }
 
-/// What TCP goes through.
+/// Whether TCP connections use TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// Nothing.
+    /// Plain text.
     Plain,
     /// TLS.
     Tls,
 }
 
-/// Why an address cannot be had.
+/// Why an address cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
-    /// It is not written as one.
+    /// It is malformed.
     #[error(
         "`{0}` is not an export: write nbd:unix:PATH, nbd:tcp:PORT (this machine only), \
          nbd:tcp:ADDRESS:PORT, fuse:DIR or ublk"
     )]
     Malformed(String),
-    /// Another server has it.
-    #[error("another server listens on `{}`: stop it, or take another path", .0.display())]
+    /// Another server listens there.
+    #[error("another server listens on `{}`: stop it, or give another path", .0.display())]
     Taken(PathBuf),
-    /// Something else is in its place.
-    #[error("`{}` is there and is no socket: take another path", .0.display())]
+    /// The path is not a socket.
+    #[error("`{}` exists and is not a socket: give another path", .0.display())]
     NotASocket(PathBuf),
     /// The system refused.
     #[error("cannot listen on {address}: {error}")]
     System {
-        /// Where.
+        /// The address.
         address: ListenAddress,
-        /// What it said.
+        /// What the system reported.
         error: io::Error,
     },
 }
 
-/// A socket that listens, and what its owner should be told.
+/// A listening socket.
 #[derive(Debug)]
 pub struct BoundSocket {
     /// The socket.
     pub socket: OwnedFd,
-    /// Something done on the way.
+    /// A note for the user.
     pub note: Option<String>,
 }
 
 impl ListenAddress {
-    /// Reads an address.
+    /// Parses the address of an NBD server.
     ///
     /// # Errors
-    /// If it is not written as one.
+    /// If it is malformed.
     pub fn parse(text: &str) -> Result<ListenAddress, AddressError> {
         let malformed = || AddressError::Malformed(text.to_owned());
         let rest = text.strip_prefix("nbd:").ok_or_else(malformed)?;
@@ -115,10 +114,10 @@ impl ListenAddress {
         }
     }
 
-    /// Listens. A socket that a server left behind when it was killed is cleaned up.
+    /// Listens. The socket file of a killed server is removed first.
     ///
     /// # Errors
-    /// If somebody else listens there, or the system refuses.
+    /// If another server listens there, or the system refuses.
     pub fn bind(&self) -> Result<BoundSocket, AddressError> {
         let system = |error| AddressError::System { address: self.clone(), error };
         match self {
@@ -130,7 +129,7 @@ impl ListenAddress {
         }
     }
 
-    /// Whether other machines can connect.
+    /// Returns true if other machines can connect.
     pub fn accepts_remote(&self) -> bool {
         match self {
             ListenAddress::Unix(_) => false,
@@ -138,7 +137,7 @@ impl ListenAddress {
         }
     }
 
-    /// How NBD clients call an export here.
+    /// The NBD URI of an export at this address.
     pub fn uri(&self, export: &Export, cover: Transport) -> String {
         let name = &export.name;
         match self {
@@ -150,7 +149,7 @@ impl ListenAddress {
         }
     }
 
-    /// Removes what is left of it when nobody listens any more.
+    /// Removes the file of a unix socket.
     pub fn remove_socket(&self) {
         if let ListenAddress::Unix(path) = self {
             let _ = std::fs::remove_file(path);
@@ -167,7 +166,7 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Listens on a unix socket, in place of one that nobody listens on any more.
+/// Listens on a unix socket, and replaces one without a listener.
 fn bind_unix(
     path: &Path,
     system: impl Fn(io::Error) -> AddressError,
@@ -192,8 +191,8 @@ fn bind_unix(
     Ok(BoundSocket { socket, note })
 }
 
-/// Whether somebody listens at a unix socket. The kernel closes those of a program that used
-/// io_uring a moment after it was killed, so a first answer is not believed.
+/// Returns true if a server listens at a unix socket. The kernel closes the sockets of a killed
+/// program that used io_uring with a delay, so a successful connection is tried again.
 fn is_alive(path: &Path) -> bool {
     let deadline = Instant::now() + Duration::from_millis(500);
     while UnixStream::connect(path).is_ok() {
@@ -210,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_a_port_alone_is_this_machine() {
+    fn addresses_are_parsed() {
         let read = |text| ListenAddress::parse(text).map(|address| address.to_string());
         assert_eq!(read("nbd:unix:/tmp/a:b").unwrap(), "nbd:unix:/tmp/a:b");
         assert_eq!(read("nbd:tcp:10809").unwrap(), "nbd:tcp:127.0.0.1:10809");
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_and_block_devices_are_exports_too() {
+    fn fuse_and_ublk_addresses_are_parsed() {
         assert_eq!(ExportAddress::parse("ublk").unwrap(), ExportAddress::Ublk);
         assert_eq!(ExportAddress::parse("fuse:/a:b").unwrap(), ExportAddress::Fuse("/a:b".into()));
         let tcp = ListenAddress::parse("nbd:tcp:1").unwrap();
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_socket_is_replaced_and_a_live_one_is_not() {
+    fn only_sockets_without_a_listener_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let address = ListenAddress::Unix(path.clone());

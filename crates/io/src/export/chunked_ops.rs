@@ -1,32 +1,31 @@
-//! Requests for any length, done step by step.
+//! Splits write-zeroes and discard requests, which may cover a whole volume.
 //!
-//! A client may ask for a whole volume to be zeroed or discarded. Zeroes are written from one
-//! buffer, a piece at a time. And a discard of striped members is an I/O for each strip: what is
-//! discarded by one order is bounded, so that a request costs no more at once than others do.
+//! Zeroes are written from one buffer, a piece at a time. A discard of striped members needs an I/O
+//! for each strip, so the length of one discard is limited too.
 
 use crate::driver::Driver;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::executor::Target;
 
-/// Zeroes are written in pieces of this size.
+/// Size of one write of zeroes.
 const ZERO_BYTES: usize = 1 << 20;
-/// A volume is discarded in pieces of this size: a thousand strips.
+/// Size of one discard of a volume: a thousand strips.
 const DISCARD_BYTES: u64 = 64 << 20;
 
-/// A buffer of zeroes, for what [`zero_step`] says.
+/// Acquires a buffer of zeroes, as long as the longest [`zero_step`].
 pub(crate) fn zeroes(driver: &mut Driver) -> BufferKey {
     let buffer = driver.buffers.acquire(ZERO_BYTES);
     driver.buffers.bytes_mut(Slice::data(buffer, 0, ZERO_BYTES)).fill(0);
     buffer
 }
 
-/// How many of the bytes that are left are zeroed next.
+/// Number of bytes to zero next, of those that are left.
 pub(crate) fn zero_step(left: u64) -> u64 {
     left.min(ZERO_BYTES as u64)
 }
 
-/// How many of the bytes that are left are discarded next. For a member alone it is one I/O,
-/// however many those are.
+/// Number of bytes to discard next, of those that are left. A member is discarded by one I/O of any
+/// length.
 pub(crate) fn discard_step(target: Target, left: u64) -> u64 {
     match target {
         Target::Volume => left.min(DISCARD_BYTES),

@@ -1,7 +1,7 @@
-//! Where the threads that read from the kernel leave calls for the thread that answers them.
+//! The queue of calls from the threads that read from the kernel to the executor's thread.
 //!
-//! The waker is set when the queue was empty: a burst of calls costs one wake-up. Memory for the
-//! data of writes goes back and forth, so none is allocated once the busiest moment was seen.
+//! Only a call that is put into an empty queue wakes the executor, so a burst of calls costs one
+//! wake-up. Buffers for the data of writes are reused.
 
 use crate::driver::Waker;
 use crate::export::Durability;
@@ -9,30 +9,30 @@ use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A call that the volume or a member answers. Offsets and lengths are checked.
+/// A call that needs I/O. Its offset and length are valid.
 pub(super) struct Call {
-    /// Which file, by its place among the exports.
+    /// Index of its export.
     pub(super) file: usize,
-    /// The process that asks.
+    /// ID of the calling process.
     pub(super) stream: u64,
-    /// What it asks.
+    /// The operation.
     pub(super) kind: CallKind,
 }
 
-/// What is asked, and who hears the answer.
+/// An operation with its reply handle.
 pub(super) enum CallKind {
-    /// Bytes; they may begin and end anywhere in the file.
+    /// Reads any range of the file.
     Read { offset: u64, length: u64, reply: ReplyData },
-    /// Data for anywhere in the file.
+    /// Writes any range of the file.
     Write { offset: u64, data: Vec<u8>, durability: Durability, reply: ReplyWrite },
-    /// That what was written be durable.
+    /// Makes all acknowledged writes durable.
     Flush { reply: ReplyEmpty },
-    /// That whole blocks be zeroes, and take no room where they need not.
+    /// Zeroes whole blocks, and releases their space if possible.
     Punch { offset: u64, length: u64, reply: ReplyEmpty },
 }
 
 impl Call {
-    /// The bytes that it is about.
+    /// The range that it reads or changes.
     pub(super) fn range(&self) -> Range<u64> {
         match &self.kind {
             CallKind::Read { offset, length, .. } | CallKind::Punch { offset, length, .. } => {
@@ -43,13 +43,13 @@ impl Call {
         }
     }
 
-    /// Whether it changes them.
+    /// Returns true if it changes data.
     pub(super) fn changes(&self) -> bool {
         matches!(self.kind, CallKind::Write { .. } | CallKind::Punch { .. })
     }
 }
 
-/// See the page of this module.
+/// See the module documentation.
 pub(super) struct CallQueue {
     calls: Mutex<Vec<Call>>,
     spare: Mutex<Vec<Vec<u8>>>,
@@ -57,12 +57,12 @@ pub(super) struct CallQueue {
 }
 
 impl CallQueue {
-    /// A queue that sets this waker.
+    /// Creates a queue that wakes its reader by `waker`.
     pub(super) fn new(waker: Waker) -> CallQueue {
         CallQueue { calls: Mutex::default(), spare: Mutex::default(), waker }
     }
 
-    /// Leaves a call.
+    /// Appends a call.
     pub(super) fn put(&self, call: Call) {
         let mut calls = lock(&self.calls);
         calls.push(call);
@@ -72,13 +72,13 @@ impl CallQueue {
         }
     }
 
-    /// Takes every call; `taken` must be empty, and its memory is used for the next ones.
+    /// Takes all calls. `taken` must be empty; its memory is used for the next calls.
     pub(super) fn take(&self, taken: &mut Vec<Call>) {
-        debug_assert!(taken.is_empty(), "calls are answered before the next are taken");
+        debug_assert!(taken.is_empty(), "taken calls are begun before the next are taken");
         std::mem::swap(&mut *lock(&self.calls), taken);
     }
 
-    /// A copy of `data` in memory that was used before, where there is some.
+    /// Copies `data` into a reused buffer, if there is one.
     pub(super) fn copy_into_spare(&self, data: &[u8]) -> Vec<u8> {
         let mut copy = lock(&self.spare).pop().unwrap_or_default();
         copy.clear();
@@ -86,13 +86,13 @@ impl CallQueue {
         copy
     }
 
-    /// Gives the memory of a copy back.
+    /// Returns a buffer for reuse.
     pub(super) fn recycle(&self, copy: Vec<u8>) {
         lock(&self.spare).push(copy);
     }
 }
 
-/// What is behind a lock: whoever panicked with it left nothing half done.
+/// Locks a mutex. A thread that panicked while it held the lock left the data valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,8 @@
-//! The folder that the kernel sees: a file for each export, and what may be done with it.
+//! The mounted folder: a file for each export, and the calls that it supports.
 //!
-//! A file is like a block device: its size is fixed, and cutting it to nothing on opening changes
-//! nothing.
+//! A file is like a block device: its size is fixed, and truncating it changes nothing.
 //!
-//! What the volume or a member has to answer goes to the queue; the rest is answered here.
+//! Calls that need I/O go to the queue; the others are answered here.
 
 use super::call_queue::{Call, CallKind, CallQueue};
 use crate::export::Durability;
@@ -18,27 +17,26 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Number of the first file; those below belong to the folder and to nobody.
+/// Inode number of the first file; 1 is the folder.
 const FIRST_FILE: u64 = 2;
-/// Nothing here ever changes but by the answer to a call, yet whether we live the kernel should
-/// kind us, not its memory.
+/// How long the kernel may cache attributes. They never change, but a cached answer would hide that
+/// the server is gone.
 const TTL: Duration = Duration::ZERO;
-/// The longest request; the kernel splits what is longer.
+/// Size limit of a request; the kernel splits longer ones.
 const REQUEST_BYTES: u32 = 1 << 20;
-/// So many requests that nobody waits for may be under way. The kernel counts the I/O of loop
-/// devices among them.
+/// Limit of background requests in flight, among which the kernel counts the I/O of loop devices.
 const BACKGROUND_MAX: u16 = 1024;
 
-/// See the page of this module.
+/// See the module documentation.
 pub(super) struct Files {
     pub(super) exports: Vec<Export>,
     pub(super) queue: Arc<CallQueue>,
-    /// Who owns the files.
+    /// User and group of the files.
     pub(super) owner: (u32, u32),
 }
 
 impl Files {
-    /// What an export is called in the folder: `volume`, if it is the only one.
+    /// File name of an export: `volume`, if it is the only one.
     pub(super) fn name<'a>(exports: &'a [Export], export: &'a Export) -> &'a str {
         if exports.len() == 1 { "volume" } else { &export.name }
     }
@@ -75,7 +73,7 @@ impl Files {
         })
     }
 
-    /// The file, if a range to be changed lies in it.
+    /// Index of the file, if the range to change lies in it.
     fn within(&self, inode: INodeNo, offset: u64, length: u64) -> Result<usize, Errno> {
         let (file, export) = self.find(inode)?;
         match offset.checked_add(length) {
@@ -91,13 +89,13 @@ impl Files {
 
 impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Without this the kernel does the I/O of a loop device one by one. An old kernel that
-        // lacks it is slow, not wrong.
+        // Without this the kernel submits the I/O of a loop device one at a time. On an old kernel
+        // that lacks it everything is slower, but correct.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
-        let refused = |nearest| io::Error::other(format!("the kernel takes {nearest} at most"));
+        let refused = |nearest| io::Error::other(format!("the kernel accepts at most {nearest}"));
         config.set_max_background(BACKGROUND_MAX).map_err(refused)?;
         config.set_max_write(REQUEST_BYTES).map_err(|nearest| {
-            io::Error::other(format!("the kernel takes {nearest} bytes at once at most"))
+            io::Error::other(format!("the kernel accepts at most {nearest} bytes"))
         })?;
         Ok(())
     }
@@ -119,7 +117,7 @@ impl Filesystem for Files {
         }
     }
 
-    /// Changes nothing: programs that write images cut their target to nothing first.
+    /// Changes nothing: programs that write images truncate the file first.
     fn setattr(
         &self,
         request: &Request,
@@ -188,8 +186,7 @@ impl Filesystem for Files {
             Err(error) => reply.error(error),
             Ok(_) if data.is_empty() => reply.written(0),
             Ok(file) => {
-                // Whoever opened it with O_DSYNC is told of a write when it is durable. O_SYNC
-                // has that bit, too.
+                // With O_DSYNC a write must be durable when it returns. O_SYNC contains that bit.
                 let durability = match flags.0 & libc::O_DSYNC {
                     0 => Durability::Later,
                     _ => Durability::AtReply,
@@ -200,7 +197,7 @@ impl Filesystem for Files {
         }
     }
 
-    /// Closing a file makes nothing durable; the kernel does not kind again.
+    /// Closing a file makes nothing durable. After this error the kernel does not call again.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
@@ -212,8 +209,8 @@ impl Filesystem for Files {
         }
     }
 
-    /// A hole that is punched reads as zeroes, whatever a discard would do: a loop device zeroes
-    /// blocks by it. Other ways to allocate the kernel does by itself.
+    /// Punches a hole, which then reads as zeroes: loop devices zero blocks this way. Other modes
+    /// are not supported; the kernel falls back to writes.
     fn fallocate(
         &self,
         request: &Request,
@@ -237,7 +234,7 @@ impl Filesystem for Files {
         }
     }
 
-    /// Everything is data: there are no holes to be told of.
+    /// Reports everything as data.
     fn lseek(
         &self,
         _: &Request,

@@ -1,20 +1,20 @@
-//! A FUSE export: volumes and members as files in a folder, for whoever cannot speak NBD.
+//! A FUSE export: volumes and members as files in a folder.
 //!
-//! The kernel's requests are read by threads of the `fuser` crate (`files.rs`), which leave them in
-//! a queue (`queue.rs`); the thread of the executor takes them from there, and replies to the
-//! kernel itself when they end. Data go past the page cache, many requests are in flight, and a
-//! loop device over such a file ([`mount`]) is a block device for any filesystem.
+//! Threads of the `fuser` crate read the kernel's requests (`files.rs`) and put them into a queue
+//! (`call_queue.rs`). The executor's thread takes them from there, and replies to the kernel when
+//! they end. I/O bypasses the page cache, many requests are in flight, and a loop device over such
+//! a file ([`mount`]) is a block device for any filesystem.
 //!
 //! **Parts of blocks.** Volumes are written in whole blocks, but a program may write any bytes, and
-//! the kernel cuts even long writes where its pages end. Such a write first reads the blocks that
-//! it touches. No other change is under way meanwhile: what arrives waits its turn, else one of two
-//! neighbours would bring back what the other had replaced.
+//! the kernel splits long writes at page boundaries. A write of a part of a block first reads the
+//! block. No other change is in flight meanwhile, because one of two writes to the same block would
+//! undo the other.
 //!
-//! **Holes.** A hole that is punched must read as zeroes. It is discarded where every member is
-//! known to read zeroes after that, for whoever makes a filesystem on a loop device punches all of
-//! it; else zeroes are written.
+//! **Holes.** A punched hole must read as zeroes. It is discarded if every member is known to read
+//! zeroes after a discard, because `mkfs` on a loop device punches all of it; else zeroes are
+//! written.
 //!
-//! Non-goals: `FUSE_IO_URING` and passthrough, and telling holes from data.
+//! Non-goals: `FUSE_IO_URING`, passthrough, and reporting holes.
 //!
 //! Source: the Linux kernel's `Documentation/filesystems/fuse/` and `include/uapi/linux/fuse.h`.
 
@@ -42,7 +42,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// See the page of this module.
+/// Mounted files; see the module documentation.
 pub struct Fuse {
     exports: Vec<Export>,
     queue: Arc<CallQueue>,
@@ -50,19 +50,19 @@ pub struct Fuse {
     pending: Slab<u32, PendingCall>,
     zeroes: BufferKey,
     taken: Vec<Call>,
-    /// Jobs under way that change data.
+    /// Number of pending calls that change data.
     changes: u32,
-    /// Whether one of them changes parts of blocks.
+    /// True if one of them changes a part of a block.
     patching: bool,
-    /// Changes that wait for those.
+    /// Changes that wait for pending ones.
     blocked: VecDeque<Call>,
-    /// Mounted, until it is stopped.
+    /// `None` once stopped.
     mount: Option<Mount>,
-    /// Unmounts; what it brings is what the owner should be told.
+    /// Unmounts; its result is a note for the user.
     teardown: Option<BackgroundTeardown<Option<String>>>,
 }
 
-/// A call under way.
+/// A call in progress.
 struct PendingCall {
     call: Call,
     /// The whole blocks that it touches.
@@ -70,26 +70,26 @@ struct PendingCall {
     /// Their data.
     buffer: Option<BufferKey>,
     stage: Stage,
-    /// Bytes of a hole that are done.
+    /// Number of bytes of a hole that are done.
     punched: u64,
 }
 
 /// What a call waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// The blocks that it changes in part are read.
+    /// A read of the blocks that it changes in part.
     Fill,
-    /// What was asked.
+    /// The operation itself.
     Do,
-    /// Zeroes are written, where a discard may not make them.
+    /// A write of zeroes, where a discard may not result in zeroes.
     Zero,
     /// The flush after it.
     Flush,
 }
 
 impl Fuse {
-    /// Mounts files for these exports in `folder`, which is made if it is missing. What a killed
-    /// server left there is cleaned up; the second value says so, a line each.
+    /// Mounts files for these exports in `folder`, which is created if missing. Mounts and loop
+    /// devices that a killed server left there are removed; the second value lists them.
     ///
     /// # Errors
     /// If the folder is in use or holds files, or the system refuses.
@@ -144,7 +144,7 @@ impl Fuse {
         self.taken = taken;
     }
 
-    /// The end of an order to the executor.
+    /// Handles the end of an I/O request.
     pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
         let key = ended.token.key();
         let pending = self.pending.get_mut(key);
@@ -167,29 +167,29 @@ impl Fuse {
                     executor.driver.buffers.bytes_mut(place).copy_from_slice(data);
                 }
                 pending.stage = stage;
-                return self.order(key, executor);
+                return self.submit(key, executor);
             }
         }
         self.end(key, ended.result, executor);
     }
 
-    /// A piece of a hole ended.
+    /// Handles the end of an I/O request that punches a hole.
     fn on_punched(&mut self, key: u32, result: Result<(), VolumeError>, executor: &mut Executor) {
         let pending = self.pending.get_mut(key);
         let target = self.exports[pending.call.file].target;
         if pending.stage == Stage::Do && !executor.discards_zero(target) {
-            // This discard may have shown it.
+            // This discard may have revealed it.
             pending.stage = Stage::Zero;
-            return self.order(key, executor);
+            return self.submit(key, executor);
         }
         pending.punched += step(pending, target);
         if result.is_err() || pending.punched == pending.span.end - pending.span.start {
             return self.end(key, result, executor);
         }
-        self.order(key, executor);
+        self.submit(key, executor);
     }
 
-    /// Replies to a call, and lets begin what waited for it.
+    /// Replies to a call, and begins calls that waited for it.
     fn end(&mut self, key: u32, result: Result<(), VolumeError>, executor: &mut Executor) {
         let PendingCall { call, span, buffer, .. } =
             self.pending.remove(key).expect("a call ends once");
@@ -224,13 +224,13 @@ impl Fuse {
             executor.driver.buffers.release(buffer);
         }
         while self.blocked.front().is_some_and(|call| self.may_begin(call)) {
-            let call = self.blocked.pop_front().expect("it was looked at");
+            let call = self.blocked.pop_front().expect("the queue is not empty");
             self.begin(call, executor);
         }
     }
 
-    /// Begins to detach loop devices and to unmount, which may bring a last few calls; another
-    /// thread does it.
+    /// Starts a thread that detaches loop devices and unmounts. The kernel may send more calls
+    /// until that is done.
     pub fn stop(&mut self) {
         if let Some(mount) = self.mount.take() {
             let teardown = || mount.unmount_and_detach();
@@ -238,22 +238,22 @@ impl Fuse {
         }
     }
 
-    /// Has whoever uses the files hear an error at once, since nobody is going to answer any more.
-    /// Only root can; without root there are no loop devices that would wait.
+    /// Fails all calls at once, for a service that cannot answer them. Only root can do this; other
+    /// users have no loop devices that would wait.
     pub fn abort(&self) {
         if let Some(mount) = &self.mount {
             mount.abort();
         }
     }
 
-    /// Whether it is unmounted, and every call answered.
+    /// Returns true when it is unmounted and every call is answered.
     pub fn is_over(&self) -> bool {
         self.pending.is_empty()
             && self.blocked.is_empty()
             && self.teardown.as_ref().is_some_and(BackgroundTeardown::is_done)
     }
 
-    /// What the owner should be told of the end, once it is over.
+    /// The note of the teardown for the user, once it is done.
     pub fn teardown_note(&self) -> Option<String> {
         self.teardown.as_ref().and_then(BackgroundTeardown::result).flatten()
     }
@@ -295,10 +295,10 @@ impl Fuse {
             _ => Stage::Do,
         };
         let key = self.pending.insert(PendingCall { call, span, buffer, stage, punched: 0 });
-        self.order(key, executor);
+        self.submit(key, executor);
     }
 
-    fn order(&mut self, key: u32, executor: &mut Executor) {
+    fn submit(&mut self, key: u32, executor: &mut Executor) {
         let pending = self.pending.get(key);
         let PendingCall { call, span, buffer, stage, punched } = pending;
         let target = self.exports[call.file].target;
@@ -325,7 +325,7 @@ impl Fuse {
     }
 }
 
-/// How many bytes the next order has.
+/// Number of bytes of the next I/O request.
 fn step(pending: &PendingCall, target: Target) -> u64 {
     let left = pending.span.end - pending.span.start - pending.punched;
     match (&pending.call.kind, pending.stage) {

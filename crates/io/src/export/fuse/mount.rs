@@ -1,11 +1,10 @@
 //! Mounting, unmounting, and loop devices over mounted files.
 //!
-//! What has to be known of earlier runs the system itself tells, in `/proc/self/mountinfo` and
-//! `/sys/block/loop*`, so a server that was killed leaves nothing that the next could not find.
-//! Loop devices are made and taken down by `losetup` of util-linux.
+//! Mounts and loop devices that a killed server left are found in `/proc/self/mountinfo` and
+//! `/sys/block/loop*`. Loop devices are attached and detached by `losetup` of util-linux.
 //!
-//! Source: proc_pid_mountinfo(5), losetup(8), and the behaviour of the kernel: whoever asks a FUSE
-//! mount whose server is gone hears `ENOTCONN`, "Transport endpoint is not connected".
+//! Source: proc_pid_mountinfo(5), losetup(8), and the behaviour of the kernel: calls to a FUSE
+//! mount whose server is gone fail with `ENOTCONN`, "Transport endpoint is not connected".
 
 use super::files::Files;
 use fuser::{BackgroundSession, Config, MountOption, Session};
@@ -19,49 +18,50 @@ use std::time::{Duration, Instant};
 
 /// The source of mounts of this program in `/proc/self/mountinfo`.
 const MOUNT_SOURCE: &str = "mirrorball";
-/// Threads that read from the kernel. The work is done elsewhere; two so that one can copy while
-/// the other waits.
+/// Number of threads that read from the kernel: two, so that one can copy while the other waits.
 const THREADS: usize = 2;
-/// How long a mount may be busy before it is left to whoever uses it.
+/// How long a mount may be busy before it is left to its users.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the kernel may take to see that a server is gone.
+/// How long the kernel may take to notice that a server is gone.
 const DEATH_TIMEOUT: Duration = Duration::from_millis(500);
-/// How often the system is asked whether something has changed.
+/// How often a condition is checked while waiting.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Why files cannot be mounted, or made block devices.
+/// Why files cannot be mounted or attached to loop devices.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// Another server has it.
-    #[error("another server is mounted on `{}`: stop it, or take another folder", .0.display())]
+    /// Another server is mounted there.
+    #[error("another server is mounted on `{}`: stop it, or give another folder", .0.display())]
     Taken(PathBuf),
-    /// Something else is in its place.
-    #[error("`{}` is in use, mounted as {kind}: take another folder", folder.display())]
+    /// Another filesystem is mounted there.
+    #[error("`{}` is in use, mounted as {kind}: give another folder", folder.display())]
     OtherMount {
         /// The folder.
         folder: PathBuf,
         /// The kind of filesystem.
         kind: String,
     },
-    /// It would hide what is in the folder.
-    #[error("`{}` is not an empty folder, and mounting would hide what it holds", .0.display())]
+    /// The folder is not empty.
+    #[error(
+        "`{}` is not empty, and mounting would hide its contents: give another folder", .0.display()
+    )]
     NotEmpty(PathBuf),
     /// The system refused.
     #[error("cannot mount on `{}`: {error}{hint}", folder.display())]
     System {
         /// The folder.
         folder: PathBuf,
-        /// What it said.
+        /// What the system reported.
         error: io::Error,
         /// What to do.
         hint: &'static str,
     },
-    /// No loop device.
+    /// There is no loop device.
     #[error("cannot attach `{}` to a loop device: {reason}", file.display())]
     Loop {
         /// The file.
         file: PathBuf,
-        /// What `losetup` said.
+        /// What `losetup` reported.
         reason: String,
     },
     /// The system failed.
@@ -69,7 +69,7 @@ pub enum MountError {
     Io(#[from] io::Error),
 }
 
-/// Files that are mounted. Dropped, it unmounts, unless somebody uses them.
+/// Mounted files. Dropped, they are unmounted, unless they are in use.
 pub(super) struct Mount {
     folder: PathBuf,
     session: BackgroundSession,
@@ -80,7 +80,7 @@ impl Mount {
         let system = |error: io::Error| {
             let hint = match error.kind() {
                 _ if !Path::new("/dev/fuse").exists() => " (this kernel has no /dev/fuse)",
-                ErrorKind::PermissionDenied => " (only root may, unless fusermount3 is installed)",
+                ErrorKind::PermissionDenied => " (run as root, or install fusermount3)",
                 _ => "",
             };
             MountError::System { folder: folder.to_owned(), error, hint }
@@ -103,15 +103,15 @@ impl Mount {
         &self.folder
     }
 
-    /// Breaks the connection to the kernel: every call that waits, and every later one, fails.
+    /// Closes the connection to the kernel: all pending and later calls fail.
     pub(super) fn abort(&self) {
         // Forcing FUSE to unmount aborts its connection first, even if the mount then stays busy
         // (`fuse_umount_begin` in the kernel's fs/fuse/inode.c).
         let _ = unmount(&self.folder, UnmountFlags::FORCE);
     }
 
-    /// Detaches loop devices and unmounts. If somebody does not let go, the mount is left to them,
-    /// and the note says so.
+    /// Detaches loop devices and unmounts. A mount that stays in use is left to its users, and the
+    /// note says so.
     pub(super) fn unmount_and_detach(self) -> Option<String> {
         for device in loop_devices(&self.folder) {
             let _ = detach(&device);
@@ -121,23 +121,23 @@ impl Mount {
             match unmount(&self.folder, UnmountFlags::empty()) {
                 Err(Errno::BUSY) if Instant::now() < deadline => std::thread::sleep(POLL_INTERVAL),
                 Err(Errno::BUSY) => break,
-                // Who may not unmount may kind fusermount, which fuser does.
+                // Users without the permission to unmount use fusermount, which fuser calls.
                 Err(Errno::PERM) => {
                     let unmounted = self.session.umount_and_join();
                     return unmounted.err().map(|error| format!("cannot unmount: {error}"));
                 }
-                // Event, or somebody else did it.
+                // Unmounted, by this call or another program.
                 _ => return self.session.join().err().map(|error| error.to_string()),
             }
         }
         let _ = unmount(&self.folder, UnmountFlags::DETACH);
         let folder = self.folder.display();
-        Some(format!("`{folder}` was still in use: whoever uses it will see errors from now on"))
+        Some(format!("`{folder}` was still in use; programs that use it will get errors"))
     }
 }
 
-/// Attaches a file to a free loop device, past the page cache, and returns the device. The service
-/// that answers for the file must be running.
+/// Attaches a file to a free loop device with direct I/O, and returns the device. The service that
+/// answers for the file must be running.
 ///
 /// # Errors
 /// If there is no loop device, or no `losetup`.
@@ -147,7 +147,7 @@ pub fn attach(file: &Path, block_bytes: u32) -> Result<PathBuf, MountError> {
     command.args(["--find", "--show", "--direct-io=on", "--sector-size"]);
     let output = command.arg(block_bytes.to_string()).arg(file).output();
     let output = output
-        .map_err(|error| failed(format!("losetup does not run: {error} (install util-linux)")))?;
+        .map_err(|error| failed(format!("cannot run losetup: {error} (install util-linux)")))?;
     if !output.status.success() {
         return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
     }
@@ -175,8 +175,7 @@ fn loop_devices(folder: &Path) -> Vec<PathBuf> {
     devices
 }
 
-/// The folder's one true path, even if the server that is mounted there is gone, which makes the
-/// folder itself unreadable.
+/// Canonical path of a folder, even if it cannot be read because the server mounted there is gone.
 fn canonical_folder(folder: &Path) -> io::Result<PathBuf> {
     if let Ok(path) = fs::canonicalize(folder) {
         return Ok(path);
@@ -186,7 +185,7 @@ fn canonical_folder(folder: &Path) -> io::Result<PathBuf> {
     Ok(fs::canonicalize(parent.unwrap_or(Path::new(".")))?.join(name))
 }
 
-/// Takes away what servers that were killed left on a folder, and says so.
+/// Removes mounts and loop devices that killed servers left on a folder; returns a note for each.
 fn remove_stale_mounts(folder: &Path) -> Result<Vec<String>, MountError> {
     let mut notes = Vec::new();
     let left = "which a server that was killed left behind";
@@ -213,8 +212,8 @@ fn remove_stale_mounts(folder: &Path) -> Result<Vec<String>, MountError> {
     Ok(notes)
 }
 
-/// Whether somebody answers for a mounted folder. One who is being killed may seem to for a
-/// moment.
+/// Returns true if a server answers for a mounted folder. One that is being killed may still seem
+/// to for a moment.
 fn is_alive(folder: &Path) -> bool {
     let deadline = Instant::now() + DEATH_TIMEOUT;
     while !matches!(rustix::fs::stat(folder), Err(Errno::NOTCONN | Errno::CONNABORTED)) {
@@ -226,22 +225,21 @@ fn is_alive(folder: &Path) -> bool {
     false
 }
 
-/// Kind and source of the filesystem on top of those mounted on a folder, by the text of a
-/// mountinfo.
+/// Type and source of the topmost filesystem mounted on a folder, from the text of a mountinfo.
 fn mounted_kind(mountinfo: &str, folder: &Path) -> Option<String> {
     let kind = |line: &str| {
         let (before, after) = line.split_once(" - ")?;
         let place = unescape(before.split(' ').nth(4)?);
         let mut after = after.split(' ');
         let (kind, source) = (after.next()?, after.next()?);
-        // fusermount writes a kind as `fuse.KIND`, the kernel itself as `fuse`.
+        // fusermount writes the type as `fuse.TYPE`, the kernel as `fuse`.
         let kind = kind.split('.').next()?;
         (Path::new(&place) == folder).then(|| format!("{kind} {source}"))
     };
     mountinfo.lines().rev().find_map(kind)
 }
 
-/// A path without the octal escapes that mountinfo has for blanks.
+/// Replaces the octal escapes of mountinfo.
 fn unescape(text: &str) -> String {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     escapes.iter().fold(text.to_owned(), |text, (escape, meant)| text.replace(escape, meant))
@@ -252,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mount_on_top_of_a_folder_is_found() {
+    fn topmost_mount_of_a_folder_is_found() {
         let mountinfo = "\
             22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
             36 22 0:30 / /mnt/a\\040b rw - tmpfs none rw\n\
@@ -264,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_resolved_even_if_it_is_not_there() {
+    fn missing_folders_have_a_canonical_path() {
         let folder = tempfile::tempdir().unwrap();
         let truth = fs::canonicalize(folder.path()).unwrap();
         assert_eq!(canonical_folder(&folder.path().join("new")).unwrap(), truth.join("new"));

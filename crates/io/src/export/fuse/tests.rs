@@ -1,4 +1,4 @@
-//! Files that nobody answers for any more. How they are served, `tests/fuse.rs` shows.
+//! Files whose service fails. `tests/fuse.rs` tests files of a working service.
 
 use super::*;
 use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 
 #[test]
-fn whoever_waits_for_a_file_that_is_abandoned_hears_an_error() {
+fn abort_fails_pending_reads() {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         eprintln!("skipped: this takes root and a kernel with FUSE");
         return;

@@ -1,23 +1,21 @@
 //! A ublk export: volumes and members as block devices of the kernel's own ublk driver.
 //!
-//! The driver hands the requests of a block device to a program, through io_uring: the program has
-//! a command waiting for each request that may be under way, the command ends when there is one,
-//! and the next command takes the reply back and waits again. Each has a buffer, into which the
-//! kernel copies the data of writes and out of which it takes those of reads. All that goes through
-//! the ring that the loop has anyway, so a request costs no switch to another thread and no
-//! system call of its own.
+//! The driver passes the requests of a block device to this process through io_uring. A command is
+//! in flight for each possible request; it completes when there is one, and the next command
+//! carries the result and waits again. Each has a buffer for the data of writes and reads. The
+//! commands use the ring of the service loop, so a request needs no other thread and no system call
+//! of its own.
 //!
-//! Starting and stopping a device wait for requests to be answered, as a partition table is read
-//! and written data are flushed, so other threads do that ([`DeviceStarter`], [`Ublk::stop`]).
+//! Starting and stopping a device issue requests to it (to read the partition table, to flush), so
+//! other threads do that ([`DeviceStarter`], [`Ublk::stop`]).
 //!
-//! **Why not the `libublk` crate.** It was looked at first (0.4.8). It makes a ring and a loop of
-//! its own for each queue, so every request would go to another thread and back, as FUSE's do,
-//! where one entry more in our own ring does. And building it runs `bindgen`, which needs libclang
-//! and the kernel's headers: a build by default that fails wherever those are not installed. What
-//! it would save is the two files of numbers beside this one.
+//! **Why not the `libublk` crate** (0.4.8). It has a ring and a loop of its own for each queue, so
+//! every request would be passed to another thread and back. And it runs `bindgen`, so the default
+//! build would need libclang and kernel headers. It would replace only `wire.rs` and
+//! `ublk_driver.rs`.
 //!
-//! Non-goals: devices for other users than root, several queues, resizing, going on with the
-//! device of a server that was killed, and zero copy.
+//! Non-goals: devices for other users than root, several queues, resizing, recovering the device of
+//! a killed server, and zero copy.
 //!
 //! Source: the Linux kernel's `Documentation/block/ublk.rst`.
 
@@ -42,20 +40,20 @@ use std::time::{Duration, Instant};
 use ublk_driver::{Added, UblkDriver, block_device, is_claimed};
 use wire::{DEPTH, DESCRIPTION_WORDS, DeviceAction, DeviceRequest, IO_BYTES, code, io_head};
 
-/// How long a block device may be claimed before it is taken from whoever claims it.
+/// How long a block device may be in use before it is removed all the same.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often the system is asked whether it still is.
+/// How often it is checked whether it is still in use.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// See the page of this module.
+/// Block devices; see the module documentation.
 pub struct Ublk {
     devices: Vec<Device>,
     zeroes: BufferKey,
-    /// Whether devices are being taken down: none is started from then on.
+    /// True once devices are being removed: none is started from then on.
     stopping: Arc<Mutex<bool>>,
-    /// Set when the teardown is done.
+    /// Woken when the teardown is done.
     waker: Waker,
-    /// Takes the devices down; what it brings is what the owner should be told.
+    /// Removes the devices; its result are notes for the user.
     teardown: Option<BackgroundTeardown<Vec<String>>>,
 }
 
@@ -63,39 +61,39 @@ struct Device {
     export: Export,
     number: u32,
     handle: Handle,
-    /// Until nothing will be described any more.
+    /// Descriptions of requests; `None` when all slots are closed.
     descriptions: Option<SharedMemory>,
     slots: Vec<Slot>,
-    /// Slots that can still get a request.
+    /// Number of slots that can still get a request.
     slots_open: u16,
 }
 
-/// A request that may be under way.
+/// A possible request in flight.
 #[derive(Clone, Copy)]
 struct Slot {
     buffer: BufferKey,
     request: DeviceRequest,
-    /// Bytes of it that are done.
+    /// Number of its bytes that are done.
     done: u64,
-    /// Whether only the flush is left.
+    /// True if only the flush is left.
     flushing: bool,
 }
 
-/// Makes a device a block device, from another thread than that of the service.
+/// Starts a block device, from another thread than that of the service.
 pub struct DeviceStarter {
-    /// What it is.
+    /// Its export.
     pub export: Export,
     number: u32,
     stopping: Arc<Mutex<bool>>,
 }
 
 impl DeviceStarter {
-    /// Does it, and says where. The service must be running.
+    /// Starts it and returns its path. The service must be running.
     ///
     /// # Errors
     /// If the driver refuses.
-    pub fn open(&self) -> Result<PathBuf, UblkError> {
-        // The lock is held until it is started, or else it might start after it was stopped.
+    pub fn start(&self) -> Result<PathBuf, UblkError> {
+        // The lock is held until it is started, or else it could start after it was stopped.
         let stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
         match *stopping {
             true => Ok(block_device(self.number)),
@@ -105,10 +103,10 @@ impl DeviceStarter {
 }
 
 impl Ublk {
-    /// Whether there can be devices at all.
+    /// Checks that devices can be added.
     ///
     /// # Errors
-    /// If not; the error says what is missing.
+    /// If something is missing.
     pub fn check(executor: &Executor) -> Result<(), UblkError> {
         if !cfg!(feature = "ublk") {
             return Err(UblkError::NotBuilt);
@@ -117,13 +115,13 @@ impl Ublk {
         match executor.driver.backend() {
             BackendKind::Ring => Ok(()),
             BackendKind::Threads | BackendKind::Simulated => {
-                Err(UblkError::NoRing("let the backend be uring"))
+                Err(UblkError::NoRing("use --backend uring"))
             }
         }
     }
 
-    /// Adds devices for these exports; [`DeviceStarter`]s make them block devices. What a killed
-    /// server left is removed; the second value says so, a line each.
+    /// Adds devices for these exports, which [`DeviceStarter`]s then start. Devices that a killed
+    /// server left are removed; the second value lists them.
     ///
     /// # Errors
     /// If there is no driver, or it refuses.
@@ -133,7 +131,7 @@ impl Ublk {
     ) -> Result<(Ublk, Vec<String>), UblkError> {
         let system = |error| UblkError::System { doing: "serve", error, hint: "" };
         Ublk::check(executor)?;
-        let notes = ublk_driver::clean_up()?;
+        let notes = ublk_driver::remove_stale_devices()?;
         let mut control = UblkDriver::open()?;
         let mut added = Vec::new();
         for export in exports {
@@ -161,7 +159,7 @@ impl Ublk {
         Ok((ublk, notes))
     }
 
-    /// Waits for the requests of a device.
+    /// Starts to wait for the requests of a device.
     fn serve_device(
         &mut self,
         export: Export,
@@ -185,12 +183,12 @@ impl Ublk {
         let place = self.devices.len();
         self.devices.push(device);
         for tag in 0..DEPTH {
-            self.give(code::FETCH, place, tag, 0, executor);
+            self.issue(code::FETCH, place, tag, 0, executor);
         }
         Ok(())
     }
 
-    /// What makes the block devices.
+    /// The starters of all devices.
     pub fn starters(&self) -> Vec<DeviceStarter> {
         let starter = |device: &Device| DeviceStarter {
             export: device.export.clone(),
@@ -209,24 +207,25 @@ impl Ublk {
             executor.driver.buffers.release(slot.buffer);
             device.slots_open -= 1;
             if device.slots_open == 0 {
-                // The mapping holds the device, too.
+                // The mapping keeps the device in use, too.
                 device.descriptions = None;
                 executor.driver.close(device.handle);
             }
             return;
         }
-        let descriptions = device.descriptions.as_ref().expect("the device is still served");
+        let descriptions =
+            device.descriptions.as_ref().expect("a device with open slots has descriptions");
         let words = descriptions.words(usize::from(tag) * DESCRIPTION_WORDS);
         match DeviceRequest::read(words) {
             Some(request) => {
                 *slot = Slot { request, done: 0, flushing: false, ..*slot };
-                self.order(place, tag, executor);
+                self.submit(place, tag, executor);
             }
             None => self.reply(place, tag, Err(Errno::OPNOTSUPP), executor),
         }
     }
 
-    /// The end of an order to the executor.
+    /// Handles the end of an I/O request.
     pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
         let (place, tag) = split(ended.token);
         let device = &mut self.devices[place];
@@ -236,11 +235,11 @@ impl Ublk {
         if ended.result.is_ok() && !slot.flushing {
             slot.done += step(slot, target);
             if slot.done < request.length {
-                return self.order(place, tag, executor);
+                return self.submit(place, tag, executor);
             }
             if request.durability == Durability::AtReply {
                 slot.flushing = true;
-                return self.order(place, tag, executor);
+                return self.submit(place, tag, executor);
             }
         }
         let result = ended.result.map_err(|error| match error {
@@ -250,30 +249,30 @@ impl Ublk {
         self.reply(place, tag, result, executor);
     }
 
-    /// Begins to take the devices down, which may bring a last few requests; another thread does
-    /// it.
+    /// Starts a thread that removes the devices. The kernel may send more requests until that is
+    /// done.
     pub fn stop(&mut self) {
         if self.teardown.is_some() {
             return;
         }
         let stopping = Arc::clone(&self.stopping);
         let numbers: Vec<u32> = self.devices.iter().map(|device| device.number).collect();
-        let teardown = move || take_down(&numbers, &stopping);
+        let teardown = move || remove_devices(&numbers, &stopping);
         self.teardown = Some(BackgroundTeardown::start(teardown, self.waker.clone()));
     }
 
-    /// Whether the devices are gone, and every request answered.
+    /// Returns true when the devices are removed and every request is answered.
     pub fn is_over(&self) -> bool {
         self.devices.iter().all(|device| device.slots_open == 0)
             && self.teardown.as_ref().is_some_and(BackgroundTeardown::is_done)
     }
 
-    /// What the owner should be told of the end, once it is over.
+    /// Notes of the teardown for the user, once it is done.
     pub fn teardown_notes(&self) -> Vec<String> {
         self.teardown.as_ref().and_then(BackgroundTeardown::result).unwrap_or_default()
     }
 
-    fn order(&mut self, place: usize, tag: u16, executor: &mut Executor) {
+    fn submit(&mut self, place: usize, tag: u16, executor: &mut Executor) {
         let Device { export, number, slots, .. } = &self.devices[place];
         let slot = &slots[usize::from(tag)];
         let DeviceRequest { action, offset, .. } = slot.request;
@@ -293,12 +292,12 @@ impl Ublk {
             offset,
             length,
             buffer,
-            // The driver does not say who asks.
+            // The driver does not report the process.
             stream: (*number).into(),
         });
     }
 
-    /// Answers a request, and waits for the next.
+    /// Replies to a request, and waits for the next.
     fn reply(&self, place: usize, tag: u16, result: Result<(), Errno>, executor: &mut Executor) {
         let DeviceRequest { action, length, .. } =
             self.devices[place].slots[usize::from(tag)].request;
@@ -307,10 +306,10 @@ impl Ublk {
             (Ok(()), _) => 0,
             (Err(errno), _) => -errno.raw_os_error(),
         };
-        self.give(code::COMMIT_AND_FETCH, place, tag, result, executor);
+        self.issue(code::COMMIT_AND_FETCH, place, tag, result, executor);
     }
 
-    fn give(&self, code: u32, place: usize, tag: u16, result: i32, executor: &mut Executor) {
+    fn issue(&self, code: u32, place: usize, tag: u16, result: i32, executor: &mut Executor) {
         let device = &self.devices[place];
         let buffer = device.slots[usize::from(tag)].buffer;
         let slice = Slice::data(buffer, 0, IO_BYTES as usize);
@@ -319,8 +318,8 @@ impl Ublk {
     }
 }
 
-/// Stops and removes devices; returns what their owner should be told.
-fn take_down(numbers: &[u32], stopping: &Mutex<bool>) -> Vec<String> {
+/// Stops and removes devices; returns notes for the user.
+fn remove_devices(numbers: &[u32], stopping: &Mutex<bool>) -> Vec<String> {
     *stopping.lock().unwrap_or_else(PoisonError::into_inner) = true;
     let mut notes = Vec::new();
     let deadline = Instant::now() + CLAIM_TIMEOUT;
@@ -331,9 +330,7 @@ fn take_down(numbers: &[u32], stopping: &Mutex<bool>) -> Vec<String> {
             std::thread::sleep(POLL_INTERVAL);
         }
         if is_claimed(number) {
-            notes.push(format!(
-                "{device} was still in use: whoever uses it will see errors from now on"
-            ));
+            notes.push(format!("{device} was still in use; programs that use it will get errors"));
         }
         let ended = UblkDriver::open().and_then(|mut control| {
             let system = |error| UblkError::System { doing: "remove", error, hint: "" };
@@ -345,7 +342,7 @@ fn take_down(numbers: &[u32], stopping: &Mutex<bool>) -> Vec<String> {
     notes
 }
 
-/// Removes devices that nobody waits on.
+/// Removes devices that are not served yet.
 fn remove_all(added: Vec<(Export, Added)>) {
     for (_, Added { number, fd, descriptions }) in added {
         drop((fd, descriptions));
@@ -357,12 +354,12 @@ fn token(owner: EventOwner, place: usize, tag: u16) -> Token {
     Token::new(owner, (place as u32) << 16 | u32::from(tag))
 }
 
-/// The place of the device, and the tag.
+/// The index of the device, and the tag.
 fn split(token: Token) -> (usize, u16) {
     ((token.key() >> 16) as usize, token.key() as u16)
 }
 
-/// How many bytes the next order has.
+/// Number of bytes of the next I/O request.
 fn step(slot: &Slot, target: Target) -> u64 {
     let left = slot.request.length.saturating_sub(slot.done);
     match slot.request.action {

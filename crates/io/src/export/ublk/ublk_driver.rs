@@ -1,7 +1,7 @@
-//! Adding, starting, stopping and removing devices, and what a killed server left.
+//! Adding, starting, stopping and removing ublk devices.
 //!
-//! A device that we add carries a mark in its description, and the driver tells who serves it; so
-//! a server that was killed leaves nothing that the next could not find.
+//! A device of this program carries a mark in its description, and the driver reports the process
+//! that serves it; so the devices of a killed server are found and removed.
 //!
 //! Source: the Linux kernel's `Documentation/block/ublk.rst`.
 
@@ -18,37 +18,37 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where the driver is found.
+/// The control device of the driver.
 const CONTROL: &str = "/dev/ublk-control";
-/// Where the kernel lists its devices, as `ublkcN`.
+/// Folder in which the kernel lists ublk devices, as `ublkcN`.
 const LIST: &str = "/sys/class/ublk-char";
-/// What our devices carry.
+/// Mark of the devices of this program.
 const OWNER_MARK: u64 = u64::from_be_bytes(*b"mirrorbl");
-/// How long the driver may take to forget a device. It does when nobody uses it any more, and
-/// needs no one to wait for that.
+/// How long to wait for the driver to remove a device. It also does so later, when the device is no
+/// longer in use.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why there is no block device.
 #[derive(Debug, thiserror::Error)]
 pub enum UblkError {
-    /// Left out when the program was built.
+    /// The program was built without the feature.
     #[error("this program was built without ublk: build it with the feature `ublk`")]
     NotBuilt,
-    /// No driver.
+    /// The kernel has no driver.
     #[error(
         "this kernel has no ublk driver: {CONTROL} is missing. Load it with `modprobe ublk_drv` \
-         (Linux 6.4 and later, CONFIG_BLK_DEV_UBLK), or take --export fuse:DIR --loop"
+         (Linux 6.4 and later, CONFIG_BLK_DEV_UBLK), or use --export fuse:DIR --loop"
     )]
     NoDriver,
-    /// The loop cannot give commands.
-    #[error("ublk needs io_uring: {0}, or take --export fuse:DIR --loop")]
+    /// The I/O backend does not support ublk commands.
+    #[error("ublk needs io_uring: {0}, or --export fuse:DIR --loop")]
     NoRing(&'static str),
     /// The system refused.
     #[error("cannot {doing} a ublk device: {error}{hint}")]
     System {
-        /// What it was asked.
+        /// The command.
         doing: &'static str,
-        /// What it said.
+        /// What the system reported.
         error: io::Error,
         /// What to do.
         hint: &'static str,
@@ -75,7 +75,7 @@ impl UblkDriver {
         }
     }
 
-    /// Adds a device for an export. Nothing is seen of it before it is started.
+    /// Adds a device for an export. Its block device appears when it is started.
     pub(super) fn add(&mut self, export: &Export) -> Result<Added, UblkError> {
         let doing = "add";
         let process = rustix::process::getpid().as_raw_pid();
@@ -98,7 +98,7 @@ impl UblkDriver {
         Ok(Added { number, fd, descriptions })
     }
 
-    /// Makes a device a block device; whoever serves it must be at work by then.
+    /// Starts the block device. Its requests must be served meanwhile.
     pub(super) fn start(&mut self, number: u32) -> Result<PathBuf, UblkError> {
         let process = rustix::process::getpid().as_raw_pid() as u64;
         let head = control_head(number, 0);
@@ -107,13 +107,13 @@ impl UblkDriver {
         Ok(block_device(number))
     }
 
-    /// Takes the block device away once what is under way has ended, and aborts what waits for
-    /// requests.
+    /// Removes the block device after the requests in flight have ended, and aborts the commands
+    /// that wait for requests.
     pub(super) fn stop(&mut self, number: u32) -> io::Result<()> {
         self.ask(code::STOP, number, &mut [])
     }
 
-    /// Removes a device. If somebody still uses it, that ends when they let go.
+    /// Removes a device, now or when it is no longer in use.
     pub(super) fn remove(self, number: u32) -> io::Result<()> {
         let head = control_head(number, 0);
         let question = ControlCommand { code: code::DELETE, head, number: 0 };
@@ -129,20 +129,20 @@ impl UblkDriver {
     }
 }
 
-/// The block device of a device.
+/// Path of the block device of a ublk device.
 pub(super) fn block_device(number: u32) -> PathBuf {
     format!("/dev/ublkb{number}").into()
 }
 
-/// Whether a filesystem or another device has claimed a block device.
+/// Returns true if a filesystem or another device uses a block device.
 pub(super) fn is_claimed(number: u32) -> bool {
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     let opened = rustix::fs::open(block_device(number), flags, Mode::empty());
     matches!(opened, Err(Errno::BUSY))
 }
 
-/// Removes the devices of servers that were killed, and says so, a line each.
-pub(super) fn clean_up() -> Result<Vec<String>, UblkError> {
+/// Removes the devices of killed servers; returns a note for each.
+pub(super) fn remove_stale_devices() -> Result<Vec<String>, UblkError> {
     let entries = fs::read_dir(LIST).into_iter().flatten().flatten();
     let number = |name: &str| name.strip_prefix("ublkc")?.parse().ok();
     let mut numbers: Vec<u32> =
@@ -152,7 +152,7 @@ pub(super) fn clean_up() -> Result<Vec<String>, UblkError> {
     for number in numbers {
         let mut control = UblkDriver::open()?;
         let mut bytes = [0; INFO_BYTES];
-        // One that another server removes right now.
+        // Another server may be removing it.
         let Ok(()) = control.ask(code::GET_INFO, number, &mut bytes) else { continue };
         let info = Info::read(&bytes);
         if info.mark != OWNER_MARK || is_alive(info.process) {
@@ -168,17 +168,17 @@ pub(super) fn clean_up() -> Result<Vec<String>, UblkError> {
     Ok(notes)
 }
 
-/// Whether a process is there and can still do something.
+/// Returns true if a process exists and is not a zombie.
 fn is_alive(process: i32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
-    // Behind the name, which may hold anything: Z and X are what is left of the dead.
+    // The state follows the name, which may contain any text. Z and X are ended processes.
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
     !matches!(state, None | Some(b'Z' | b'X'))
 }
 
 fn refused(doing: &'static str, error: io::Error) -> UblkError {
     let hint = match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => " (only root may)",
+        Some(libc::EPERM | libc::EACCES) => " (run as root)",
         Some(libc::EOPNOTSUPP) => " (Linux 6.4 or later is needed)",
         _ => "",
     };
@@ -190,12 +190,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_dead_are_told_from_the_living() {
+    fn zombies_are_not_alive() {
         assert!(is_alive(std::process::id() as i32));
         assert!(!is_alive(-1) && !is_alive(0));
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let process = child.id() as i32;
-        // Nobody has asked how it ended, so something of it stays.
+        // Until `wait` is called, a zombie remains.
         while is_alive(process) {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -205,8 +205,11 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_to_do() {
-        let told = refused("add", io::Error::from_raw_os_error(libc::EPERM)).to_string();
-        assert!(told.contains("add a ublk device") && told.ends_with("(only root may)"), "{told}");
+        let message = refused("add", io::Error::from_raw_os_error(libc::EPERM)).to_string();
+        assert!(
+            message.contains("add a ublk device") && message.ends_with("(run as root)"),
+            "{message}"
+        );
         assert!(UblkError::NoDriver.to_string().contains("modprobe ublk_drv"));
     }
 }

@@ -1,6 +1,6 @@
-//! Numbers and layouts that the ublk driver and its servers agree on.
+//! Numbers and layouts of the interface of the ublk driver.
 //!
-//! Plain functions between bytes and values; all numbers are in the machine's own order.
+//! Plain functions between bytes and values. All numbers are in native byte order.
 //!
 //! Source: the Linux kernel's `include/uapi/linux/ublk_cmd.h` and `Documentation/block/ublk.rst`.
 
@@ -8,8 +8,8 @@ use crate::export::Durability;
 use crate::export::Export;
 use rustix::ioctl::opcode::{read, read_write};
 
-/// Codes of commands: to the control device up to `GET_INFO`, to a device the others. They are
-/// numbered like ioctls, by their number and the size of what they carry, since Linux 6.4.
+/// Codes of commands: up to `GET_INFO` for the control device, the others for a device. Since Linux
+/// 6.4 they are encoded like ioctls, from a number and the size of their data.
 pub(super) mod code {
     use super::{read, read_write};
 
@@ -25,27 +25,27 @@ pub(super) mod code {
 
 /// Asks the driver to choose the number of a device.
 pub(super) const ANY_DEVICE: u32 = u32::MAX;
-/// "Of no queue", in a command to the control device.
+/// No queue, in a command to the control device.
 const NO_QUEUE: u16 = u16::MAX;
-/// Requests that a device has under way at most. The driver has one buffer for each.
+/// Limit of requests in flight of a device.
 pub(super) const DEPTH: u16 = 128;
-/// The most data of one request.
+/// Limit of data of one request.
 pub(super) const IO_BYTES: u32 = 512 << 10;
-/// The driver counts in sectors of this size, whatever the device's blocks are.
+/// Size of the sectors in which the driver counts, for all block sizes.
 const SECTOR_BYTES: u64 = 512;
-/// The longest discard, and the longest run of zeroes; the kernel cuts what is longer.
+/// Limits of discards and write-zeroes requests; the kernel splits longer ones.
 const DISCARD_BYTES: u64 = 1 << 30;
 const ZEROES_BYTES: u64 = 32 << 20;
 
-/// The size of [`Info`] there.
+/// Encoded size of [`Info`].
 pub(super) const INFO_BYTES: usize = 64;
-/// The size of the parameters that we set.
+/// Encoded size of the parameters.
 pub(super) const PARAMETERS_BYTES: usize = 60;
-/// What the driver shares describes requests of this many words each, by their tags.
+/// Number of words that describe a request in the memory that the driver shares.
 pub(super) const DESCRIPTION_WORDS: usize = 3;
 
-/// The first 8 bytes of a command to the control device: for which device, and how much data comes
-/// with it.
+/// The first 8 bytes of a command to the control device: the number of the device and the size of
+/// the data.
 pub(super) fn control_head(device: u32, data_bytes: usize) -> [u8; 8] {
     let mut head = [0; 8];
     put(&mut head, 0, device.to_ne_bytes());
@@ -54,8 +54,8 @@ pub(super) fn control_head(device: u32, data_bytes: usize) -> [u8; 8] {
     head
 }
 
-/// The first 8 bytes of a command to a device: for which tag, and what its request came to, bytes
-/// or an error below zero.
+/// The first 8 bytes of a command to a device: the tag, and the result of its request: bytes, or a
+/// negative error number.
 pub(super) fn io_head(tag: u16, result: i32) -> [u8; 8] {
     let mut head = [0; 8];
     put(&mut head, 2, tag.to_ne_bytes());
@@ -63,19 +63,19 @@ pub(super) fn io_head(tag: u16, result: i32) -> [u8; 8] {
     head
 }
 
-/// What the driver knows of a device, as far as it matters here.
+/// The part of the driver's description of a device that is used here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Info {
     /// Its number.
     pub(super) device: u32,
-    /// Who serves it; below one when it was stopped.
+    /// ID of the process that serves it; less than one after it was stopped.
     pub(super) process: i32,
-    /// A number that its server gave it, which the driver only keeps.
+    /// A number that its server chose, and the driver only stores.
     pub(super) mark: u64,
 }
 
 impl Info {
-    /// The bytes that add such a device, with one queue of [`DEPTH`].
+    /// Encodes the request to add such a device, with one queue of [`DEPTH`].
     pub(super) fn bytes(&self) -> [u8; INFO_BYTES] {
         let mut bytes = [0; INFO_BYTES];
         put(&mut bytes, 0, 1u16.to_ne_bytes());
@@ -87,7 +87,7 @@ impl Info {
         bytes
     }
 
-    /// What the driver's bytes say.
+    /// Decodes the driver's bytes.
     pub(super) fn read(bytes: &[u8; INFO_BYTES]) -> Info {
         Info {
             device: u32::from_ne_bytes(take(bytes, 12)),
@@ -97,8 +97,8 @@ impl Info {
     }
 }
 
-/// What the kernel should know of an export: its size and blocks, that it has a cache that a flush
-/// empties, and how much it discards at once.
+/// Encodes the properties of an export for the kernel: size, block sizes, a volatile write cache,
+/// and limits of discards.
 pub(super) fn parameters(export: &Export) -> [u8; PARAMETERS_BYTES] {
     const BASIC_AND_DISCARD: u32 = 1 | 1 << 1;
     const ROTATIONAL: u32 = 1 << 1;
@@ -106,26 +106,26 @@ pub(super) fn parameters(export: &Export) -> [u8; PARAMETERS_BYTES] {
     const FUA: u32 = 1 << 3;
     let attributes = VOLATILE_CACHE | FUA | if export.rotational { ROTATIONAL } else { 0 };
     let block = export.block_bytes.trailing_zeros() as u8;
-    // No disk wants to be written in less than a page.
+    // At least a page: smaller writes are slower on every disk.
     let page = block.max(12);
     let sectors = |bytes: u64| (bytes / SECTOR_BYTES) as u32;
     let mut bytes = [0; PARAMETERS_BYTES];
     put(&mut bytes, 0, (PARAMETERS_BYTES as u32).to_ne_bytes());
     put(&mut bytes, 4, BASIC_AND_DISCARD.to_ne_bytes());
     put(&mut bytes, 8, attributes.to_ne_bytes());
-    // Blocks: logical, physical, the best I/O and the least that is good.
+    // Block sizes: logical, physical, optimal I/O, minimum I/O.
     put(&mut bytes, 12, [block, page, page, page]);
     put(&mut bytes, 16, sectors(IO_BYTES.into()).to_ne_bytes());
     put(&mut bytes, 24, (export.size_bytes / SECTOR_BYTES).to_ne_bytes());
     put(&mut bytes, 44, export.block_bytes.to_ne_bytes());
     put(&mut bytes, 48, sectors(DISCARD_BYTES).to_ne_bytes());
     put(&mut bytes, 52, sectors(ZEROES_BYTES).to_ne_bytes());
-    // One range in a discard.
+    // Ranges in one discard.
     put(&mut bytes, 56, 1u16.to_ne_bytes());
     bytes
 }
 
-/// What a request asks.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DeviceAction {
     Read,
@@ -139,7 +139,7 @@ pub(super) enum DeviceAction {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DeviceRequest {
     pub(super) action: DeviceAction,
-    /// Whether it is to be durable when it ends.
+    /// When its effect must be durable.
     pub(super) durability: Durability,
     /// First byte.
     pub(super) offset: u64,
@@ -148,7 +148,7 @@ pub(super) struct DeviceRequest {
 }
 
 impl DeviceRequest {
-    /// The request that the driver describes, if it is of a kind that we were asked to expect.
+    /// Decodes a request; `None` if its operation is not supported or its values are invalid.
     #[inline]
     pub(super) fn read(
         [kind_and_sectors, start, _]: [u64; DESCRIPTION_WORDS],
@@ -169,7 +169,7 @@ impl DeviceRequest {
             _ => Durability::AtReply,
         };
         let (offset, length) = match action {
-            // It has no range, whatever it says.
+            // A flush has no range.
             DeviceAction::Flush => (0, 0),
             _ => (start.checked_mul(SECTOR_BYTES)?, u64::from(sectors) * SECTOR_BYTES),
         };
@@ -179,7 +179,7 @@ impl DeviceRequest {
     }
 }
 
-/// The two numbers that lie one after the other where a word was read.
+/// The two 32-bit numbers in a word, in memory order.
 fn halves(word: u64) -> [u32; 2] {
     let bytes = word.to_ne_bytes();
     [0, 4].map(|offset| u32::from_ne_bytes(take(&bytes, offset)))
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn codes_are_those_of_the_header() {
-        // As its macros come out with a C compiler.
+        // The values of its macros, from a C compiler.
         assert_eq!(code::ADD, 0xc020_7504);
         assert_eq!(code::GET_INFO, 0x8020_7502);
         assert_eq!(code::COMMIT_AND_FETCH, 0xc010_7521);
@@ -222,7 +222,7 @@ mod tests {
             offset: 5 << 9,
             length: 8 << 9,
         };
-        // Flags that only say how important it is change nothing.
+        // Flags for priorities are ignored.
         assert_eq!(read(1 << 8 | 1 << 11, 8, 5), Some(expected));
         let write = read(1 | 1 << 13, 1024, 0).unwrap();
         assert_eq!((write.action, write.durability), (DeviceAction::Write, Durability::AtReply));

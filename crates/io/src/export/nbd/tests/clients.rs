@@ -1,4 +1,4 @@
-//! A server and its clients, good and bad, over real sockets.
+//! A server and its clients, valid and invalid, over real sockets.
 
 use crate::address::ListenAddress;
 use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
@@ -147,7 +147,7 @@ impl Client {
     }
 
     /// Whether the server hung up; what it sent before is thrown away.
-    fn hears_the_end(mut self) -> bool {
+    fn is_disconnected(mut self) -> bool {
         self.socket.read_to_end(&mut Vec::new()).is_ok()
     }
 }
@@ -176,13 +176,13 @@ fn requests_are_served_by_either_backend() {
         let place = Place::new(10, backend);
         let mut client = place.client(false);
         let data: Vec<u8> = (0..1 << 20).map(|index| (index % 251) as u8).collect();
-        assert_eq!(client.write(4096, &data), 0, "longer than what is received at once");
+        assert_eq!(client.write(4096, &data), 0, "longer than the receive buffer");
         assert!(client.read(4096, 1 << 20) == data);
-        assert_eq!(place.disk().flushes, 0, "nobody asked for one");
+        assert_eq!(place.disk().flushes, 0, "no flush was requested");
         for (kind, flushes) in [(request::FLUSH, 1), (request::TRIM, 2)] {
             client.send(kind, request::FLAG_FUA, 4096, 4096, &[]);
             assert_eq!(client.simple(), 0);
-            assert_eq!(place.disk().flushes, flushes, "what is to be durable is flushed");
+            assert_eq!(place.disk().flushes, flushes, "FUA requests flush");
         }
         assert!(client.read(4096, 4096).iter().all(|&byte| byte == 0), "trimmed");
         client.send(request::WRITE_ZEROES, request::FLAG_FUA, 0, 3 << 20, &[]);
@@ -196,13 +196,13 @@ fn requests_are_served_by_either_backend() {
         other.socket.read_exact(&mut reply).unwrap();
         assert_eq!(reply[..DATA_CHUNK_BYTES], data_chunk(COOKIE, 512, 512));
         assert_eq!(reply[DATA_CHUNK_BYTES..], [9; 512]);
-        assert_eq!(client.read(512, 512), [9; 512], "both see the same");
+        assert_eq!(client.read(512, 512), [9; 512], "both clients read the same");
         place.stop();
     }
 }
 
 #[test]
-fn a_request_may_come_in_halves_while_others_are_answered() {
+fn requests_may_arrive_in_parts() {
     let place = Place::new(10, None);
     let mut client = place.client(false);
     let bytes = request_bytes(request::READ, 0, 0, 4096);
@@ -218,7 +218,7 @@ fn a_request_may_come_in_halves_while_others_are_answered() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_and_the_connection_lives() {
+fn rejected_requests_keep_the_connection() {
     let place = Place::new(10, None);
     let mut client = place.client(false);
     let end = 8 << 20;
@@ -247,7 +247,7 @@ fn what_cannot_be_done_is_refused_and_the_connection_lives() {
 
 /// Each is one way to misbehave; the server hangs up on it, or it on the server.
 #[test]
-fn bad_clients_harm_nobody_else() {
+fn invalid_clients_do_not_affect_others() {
     let place = Place::new(100, None);
     let mut good = place.client(false);
     assert_eq!(good.write(0, &[5; 4096]), 0);
@@ -257,10 +257,10 @@ fn bad_clients_harm_nobody_else() {
         drop(garbage);
         let mut client = place.client(false);
         client.socket.write_all(&[0xa5; 5000]).unwrap();
-        assert!(client.hears_the_end(), "garbage for a request");
+        assert!(client.is_disconnected(), "garbage for a request");
         let mut client = place.client(false);
         client.send(request::WRITE, 0, 0, DATA_BYTES_MAX + 1, &[1; 100]);
-        assert!(client.hears_the_end(), "more data than anybody sends");
+        assert!(client.is_disconnected(), "more data than the limit");
         // Promises much, sends little, and is gone.
         let mut client = place.client(false);
         client.send(request::WRITE, 0, 0, 1 << 20, &[1; 5000]);
@@ -271,19 +271,19 @@ fn bad_clients_harm_nobody_else() {
             client.send(request::READ, 0, 0, 1 << 20, &[]);
         }
         drop(client);
-        // Closes its side and still hears what it asked.
+        // Shuts down its sending side and still gets its replies.
         let mut client = place.client(false);
         client.send(request::READ, 0, 0, 512, &[]);
         client.socket.shutdown(Shutdown::Write).unwrap();
         assert_eq!(client.simple(), 0);
-        assert!(client.hears_the_end());
+        assert!(client.is_disconnected());
         assert_eq!(good.read(0, 4096), [5; 4096], "round {round}");
     }
     place.stop();
 }
 
 #[test]
-fn whoever_stops_listening_in_the_middle_of_a_write_is_forgotten() {
+fn disconnect_in_the_middle_of_a_write() {
     let place = Place::new(1000, None);
     for _ in 0..100 {
         let mut client = place.client(false);
@@ -299,7 +299,7 @@ fn whoever_stops_listening_in_the_middle_of_a_write_is_forgotten() {
 }
 
 #[test]
-fn a_client_that_takes_no_answers_is_not_asked_for_more_questions() {
+fn requests_wait_while_a_client_reads_no_replies() {
     let place = Place::new(10, None);
     let mut good = place.client(false);
     // Answers of 1 GiB; and as many small ones, of which each takes a buffer.
@@ -320,7 +320,7 @@ fn a_client_that_takes_no_answers_is_not_asked_for_more_questions() {
 }
 
 #[test]
-fn a_handshake_whose_answers_nobody_takes_waits() {
+fn handshake_waits_while_a_client_reads_no_replies() {
     let place = Place::new(10, None);
     let mut good = place.client(false);
     let mut greedy = place.connect();
@@ -357,7 +357,7 @@ fn a_handshake_whose_answers_nobody_takes_waits() {
 
 /// A service of its own loop, so that every moment of it is seen.
 #[test]
-fn a_trim_of_a_striped_volume_is_no_flood() {
+fn trim_of_a_striped_volume_is_split() {
     let text = "profile = \"raid10\"\n[[member]]\nmodel = \"delay\"\nsize = \"4GiB\"\ncount = 4\n";
     let array = ArrayFile::parse(text, "four").unwrap().spec;
     let assembly = emulate(EmulateOptions {
@@ -402,7 +402,7 @@ fn a_trim_of_a_striped_volume_is_no_flood() {
 }
 
 #[test]
-fn a_thousand_connections_leave_room_for_the_next() {
+fn idle_handshakes_are_closed_for_new_connections() {
     crate::service::raise_limits();
     let place = Place::new(200, None);
     let mut good = place.client(false);
@@ -416,7 +416,7 @@ fn a_thousand_connections_leave_room_for_the_next() {
 }
 
 #[test]
-fn stopping_answers_what_was_asked() {
+fn stop_answers_requests_in_flight() {
     let place = Place::new(10, None);
     let mut client = place.client(false);
     assert_eq!(client.write(0, &[5; 4096]), 0);

@@ -76,7 +76,7 @@ fn with_flags(options: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_that_agrees_gets_what_it_chose() {
+fn negotiation_returns_the_selected_options() {
     let structured = option_bytes(option::STRUCTURED_REPLY, &[]);
     let context = option_bytes(option::SET_META_CONTEXT, &meta_data("second", "base:allocation"));
     let go = option_bytes(option::GO, &info_data("second"));
@@ -98,7 +98,7 @@ fn a_client_that_agrees_gets_what_it_chose() {
 }
 
 #[test]
-fn what_is_wrong_with_an_option_is_answered() {
+fn invalid_options_get_error_replies() {
     for (number, data, kind) in [
         (option::GO, info_data("third"), option_reply::ERR_UNKNOWN),
         (option::INFO, vec![0, 0, 0, 99, 1], option_reply::ERR_INVALID),
@@ -114,7 +114,7 @@ fn what_is_wrong_with_an_option_is_answered() {
 }
 
 #[test]
-fn what_cannot_be_understood_ends_the_connection() {
+fn protocol_errors_close_the_connection() {
     let too_long = [
         &OPTION_MAGIC.to_be_bytes()[..],
         &option::GO.to_be_bytes(),
@@ -146,7 +146,7 @@ fn an_option() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn a_handshake_does_not_depend_on_how_its_bytes_arrive(
+    fn handshake_does_not_depend_on_segmentation(
         options in prop::collection::vec(an_option(), 0..8),
         garbage in prop::collection::vec(any::<u8>(), 0..40),
         piece in 1..50usize,
@@ -156,12 +156,12 @@ proptest! {
     }
 
     #[test]
-    fn garbage_harms_no_handshake(input in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_parsed(input in prop::collection::vec(any::<u8>(), 0..200)) {
         shake(&input, 16);
     }
 
     #[test]
-    fn what_is_done_lies_within_the_export(
+    fn accepted_requests_are_within_the_export(
         flags in prop_oneof![0..16u16, any::<u16>()],
         kind in prop_oneof![0..10u16, any::<u16>()],
         offset in prop_oneof![(0..2400u64).prop_map(|block| block * 512), any::<u64>()],
@@ -187,14 +187,14 @@ proptest! {
     }
 
     #[test]
-    fn only_requests_are_read_as_requests(bytes in any::<[u8; REQUEST_BYTES]>()) {
+    fn only_the_request_magic_is_accepted(bytes in any::<[u8; REQUEST_BYTES]>()) {
         let is_one = bytes[..4] == REQUEST_MAGIC.to_be_bytes();
         prop_assert_eq!(RawRequest::parse(&bytes).is_some(), is_one);
     }
 }
 
 #[test]
-fn the_last_block_is_the_last() {
+fn requests_may_end_at_the_last_block() {
     let read = |offset, length| {
         let raw = RawRequest { flags: 0, kind: request::READ, cookie: 7, offset, length };
         matches!(validate(&raw, &exports()[0], StatusContext::None), Validated::Accept(_))
@@ -204,7 +204,7 @@ fn the_last_block_is_the_last() {
 }
 
 #[test]
-fn durable_writes_are_told_from_others() {
+fn fua_makes_writes_durable() {
     let raw = |flags, kind| RawRequest { flags, kind, cookie: 1, offset: 0, length: 4096 };
     for (flags, kind, durability) in [
         (0, request::WRITE, Durability::Later),

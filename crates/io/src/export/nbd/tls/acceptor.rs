@@ -1,9 +1,9 @@
-//! The door of a server for clients behind TLS.
+//! Accepts TLS connections for the NBD server.
 //!
-//! A thread for each listener takes connections, and a thread for each connection asks who it is
-//! and then pumps. Clients that have not shown a certificate are few: when there are too many, the
-//! one that came first goes, so that silent connections keep nobody out. Those with a certificate
-//! are the server's to count.
+//! A thread for each listener accepts connections. A thread for each connection performs the
+//! handshake, and then copies bytes between TLS and a plain socket. The number of unfinished
+//! handshakes is limited: above it, the oldest is closed, so that silent connections do not block
+//! other clients. The server limits the number of connections after the handshake.
 
 use super::prelude::{Flags, await_tls};
 use crate::driver::Waker;
@@ -20,26 +20,26 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// How many clients may be at the door without having shown a certificate.
+/// Limit of connections that have not shown a certificate.
 const PENDING_HANDSHAKES_MAX: usize = 64;
-/// How long a stranger may be silent.
+/// How long a client may be silent during the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to wait when there are no descriptors for another connection.
+/// Delay after a failed `accept()`.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// See the page of this module.
+/// Accepts TLS connections; see the module documentation.
 #[derive(Debug)]
 pub struct Acceptor {
     shared: Arc<Shared>,
     listeners: Vec<TcpListener>,
 }
 
-/// Whom a acceptor let in, as plain connections.
+/// Connections that passed the handshake, as plain sockets.
 #[derive(Debug)]
 pub struct AcceptedConnections {
     /// The connections.
     pub(in crate::export::nbd) receiver: Receiver<UnixStream>,
-    /// Set after each.
+    /// Woken after each.
     pub(in crate::export::nbd) waker: Waker,
 }
 
@@ -49,12 +49,12 @@ struct Shared {
     sender: Sender<UnixStream>,
     waker: Waker,
     pending_handshakes: Mutex<PendingHandshakes>,
-    /// Threads that have a connection.
+    /// Number of threads with a connection.
     connections: AtomicUsize,
     stopping: AtomicBool,
 }
 
-/// Connections that have shown no certificate, in the order in which they came.
+/// Connections that have not shown a certificate, oldest first.
 #[derive(Debug, Default)]
 struct PendingHandshakes {
     next: u64,
@@ -62,7 +62,7 @@ struct PendingHandshakes {
 }
 
 impl Acceptor {
-    /// Opens the door on these listeners. What is let in is for
+    /// Accepts connections of these listeners, for
     /// [`crate::export::nbd::server::Server::with_accepted`].
     ///
     /// # Errors
@@ -88,9 +88,9 @@ impl Acceptor {
         Ok((Acceptor { shared, listeners }, AcceptedConnections { receiver, waker }))
     }
 
-    /// Lets nobody in any more, and waits until whoever is in has what the server said to them, but
-    /// at most for `patience`. The server ends first.
-    pub fn close(self, patience: Duration) {
+    /// Accepts no more connections, and waits up to `timeout` until clients have received the last
+    /// replies. Called after the server has stopped.
+    pub fn close(self, timeout: Duration) {
         self.shared.stopping.store(true, Ordering::Relaxed);
         for listener in &self.listeners {
             let _ = shutdown(listener, Shutdown::Both);
@@ -98,7 +98,7 @@ impl Acceptor {
         for socket in self.shared.pending_handshakes().sockets.values() {
             let _ = shutdown(socket, Shutdown::Both);
         }
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         while self.shared.connections.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -107,20 +107,20 @@ impl Acceptor {
 
 impl Shared {
     fn pending_handshakes(&self) -> MutexGuard<'_, PendingHandshakes> {
-        self.pending_handshakes.lock().expect("nobody panics while holding it")
+        self.pending_handshakes.lock().expect("no thread panics while it holds the lock")
     }
 }
 
 fn accept_connections(listener: &TcpListener, shared: &Arc<Shared>) {
     while !shared.stopping.load(Ordering::Relaxed) {
         if listener.accept().and_then(|(socket, _)| start_handshake(socket, shared)).is_err() {
-            // Out of descriptors or threads, most likely.
+            // The process is probably out of descriptors or threads.
             std::thread::sleep(ACCEPT_PAUSE);
         }
     }
 }
 
-/// Sets out to ask a stranger who it is.
+/// Starts the thread of a connection.
 fn start_handshake(socket: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     let mut pending_handshakes = shared.pending_handshakes();
     let number = pending_handshakes.next;
@@ -136,9 +136,9 @@ fn start_handshake(socket: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     shared.connections.fetch_add(1, Ordering::Relaxed);
     let theirs = Arc::clone(shared);
     let spawned = thread.spawn(move || {
-        let let_in = perform_handshake(socket, &theirs);
+        let accepted = perform_handshake(socket, &theirs);
         theirs.pending_handshakes().sockets.remove(&number);
-        if let Ok((tls, socket, flags)) = let_in {
+        if let Ok((tls, socket, flags)) = accepted {
             let _ = serve(tls, socket, flags, &theirs);
         }
         theirs.connections.fetch_sub(1, Ordering::Release);
@@ -150,7 +150,7 @@ fn start_handshake(socket: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     spawned.map(drop)
 }
 
-/// Has a stranger show its certificate.
+/// Negotiates TLS and checks the client's certificate.
 fn perform_handshake(
     mut socket: TcpStream,
     shared: &Shared,
@@ -169,7 +169,7 @@ fn perform_handshake(
     Ok((tls, socket, flags))
 }
 
-/// Hands a client over to the server, and carries its bytes from then on.
+/// Hands a connection to the server, and copies its bytes until it ends.
 fn serve(
     tls: ServerConnection,
     socket: TcpStream,
@@ -180,7 +180,7 @@ fn serve(
     let gone = |_| io::Error::from(ErrorKind::BrokenPipe);
     shared.sender.send(ours).map_err(gone)?;
     shared.waker.wake();
-    // The server greets as ever; that and the client's answer are behind us already.
+    // The server sends its greeting, which this thread has already exchanged with the client.
     theirs.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
     theirs.read_exact(&mut greeting())?;
     theirs.write_all(&flags)?;

@@ -1,23 +1,23 @@
-//! What a client says before TLS: its flags, and that it wants TLS.
+//! The negotiation before TLS: the client's flags, and its request for TLS.
 //!
-//! Everything else is answered with "TLS first", so that nothing is told to whom nobody knows.
-//! What is agreed in the clear is forgotten, and not a byte is read past the option that begins
-//! TLS: whoever sits on the line can slip nothing in.
+//! Every other option is answered with "TLS required", so that nothing is disclosed before the
+//! client is authenticated. Nothing that was negotiated in plain text is kept, and no byte after
+//! the option that starts TLS is read: an attacker on the network cannot inject options.
 
 use crate::export::nbd::handshake::{greeting, reply};
 use crate::nbd_protocol::wire::{OPTION_BYTES_MAX, OPTION_MAGIC, option, option_reply};
 use std::io::{self, ErrorKind, Read, Write};
 
-/// So many options are answered: a client that wants TLS says so at once.
+/// Limit of options before TLS: a client that wants TLS asks for it at once.
 const OPTIONS_MAX: usize = 16;
 
 /// The client's flags, as it sent them.
 pub(super) type Flags = [u8; 4];
 
-/// Greets a client and answers it until it begins TLS; returns its flags.
+/// Negotiates with a client until it starts TLS; returns its flags.
 ///
 /// # Errors
-/// If it breaks the connection, makes no sense, or does not come to TLS.
+/// If it closes the connection, violates the protocol, or does not start TLS.
 pub(super) fn await_tls(stream: &mut (impl Read + Write)) -> io::Result<Flags> {
     stream.write_all(&greeting())?;
     let mut flags = Flags::default();
@@ -34,7 +34,7 @@ pub(super) fn await_tls(stream: &mut (impl Read + Write)) -> io::Result<Flags> {
         let kind = match number {
             option::START_TLS | option::ABORT if length == 0 => option_reply::ACK,
             option::START_TLS => option_reply::ERR_INVALID,
-            // The old way to attach has no way to refuse.
+            // This option has no error reply.
             option::EXPORT_NAME => return Err(ErrorKind::PermissionDenied.into()),
             _ => option_reply::ERR_TLS_REQUIRED,
         };
