@@ -1,4 +1,4 @@
-//! `mirrorball emulate`: modelled disks as real block devices.
+//! `mirrorball emulate`: disks of a model, served as block devices.
 
 use crate::ending::{Ending, Failure};
 use crate::serving::{self, ListenArgs};
@@ -9,14 +9,15 @@ use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_io::assemble::{self, AssembleError, Backing, EmulateOptions, ExportMode};
 use mirrorball_io::clock::Speed;
+use mirrorball_io::member::file::Occupied;
 use mirrorball_lab::experiment::inputs::load_array;
 use std::path::{Path, PathBuf};
 
-/// Make modelled disks block devices that take as long as the disks would
+/// Serve emulated disks that take as long as the disks of a model
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Data are really stored and read back; how long each request takes is the \
-model's. How much later than the model said requests ended is in `mirrorball ctl stats`, as \
-lateness; past a bound the figures are refused.
+#[command(after_help = "Data are stored and read back; the model decides how long each request \
+takes. `mirrorball ctl stats` prints how much later than that requests completed (lateness). Above \
+a limit, the figures are refused.
 
 Examples:
   mirrorball emulate hdd-7k2-desktop --size 100G --export nbd:unix:/tmp/hdd.sock
@@ -26,39 +27,43 @@ Examples:
   mirrorball emulate two-hdd-raid1 --members --export ublk
   fio --name=try --ioengine=nbd --uri='nbd+unix:///?socket=/tmp/hdd.sock' --rw=randread")]
 pub(crate) struct Args {
-    /// A built-in model, an array file or a built-in array
+    /// Built-in model, array file or built-in array
     #[arg(value_name = "MODEL|ARRAY")]
     what: String,
 
-    /// Size of the disk, for a model: 500G, 2TB [default: the model's own]
-    #[arg(long, value_parser = parse_bytes)]
+    /// Size of the disk of a model, for example 500G or 2TB [default: the size in the model]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     size: Option<u64>,
 
     #[command(flatten)]
     listen: ListenArgs,
 
-    /// Serve each member of the array as a device of its own, instead of one volume
+    /// Serve each member of the array as a separate disk, instead of one volume
     #[arg(long)]
     members: bool,
 
-    /// The read policy of the volume
+    /// Read policy of the volume, as `mirrorball policies` lists it
     #[arg(short, long, default_value = "mirrorball/auto", conflicts_with = "members")]
     policy: String,
 
-    /// Where the data are: `memory`, `none` (reads bring zeroes), or a path: a sparse file for one
-    /// disk, a folder of them for an array
+    /// Storage for data: `memory`, `none` (reads return zeroes), or a path: a sparse file for a
+    /// model, a folder of them for an array
     #[arg(long, default_value = "memory")]
     backing: String,
 
-    /// How fast time passes for the disks: 10x makes them ten times as fast
+    /// Use backing files that another program wrote, or whose size is not that of the disk
+    #[arg(long)]
+    occupied: bool,
+
+    /// Speed of the time of the disks: 10x makes them ten times as fast
     #[arg(long, default_value = "1x", value_parser = Speed::parse)]
     speed: Speed,
 
-    /// End with exit code 1 if the figures of a disk are refused because it was late
+    /// Exit with code 1 if the figures of a disk are refused because it was late
     #[arg(long)]
     check: bool,
 
-    /// Whatever is random in the models comes from here
+    /// Seed of the random numbers of the models
     #[arg(short, long, default_value_t = 1)]
     seed: u64,
 }
@@ -69,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         true => one_disk(&args.what, args.size)?,
         false if !can_name_array(&args.what) => return Err(unknown(&args.what)),
         false if args.size.is_some() => {
-            let text = "--size is for one model; an array file says how large its members are";
+            let text = "--size applies to a model; the members of an array have their own sizes";
             return Err(Failure::WrongUse(anyhow!(text)));
         }
         false => load_array(&args.what).map_err(Failure::WrongUse)?.1,
@@ -78,8 +83,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let backing = match args.backing.as_str() {
         "memory" => Backing::Memory,
         "none" => Backing::Nothing,
-        path if is_model => Backing::File(path.into()),
-        path => Backing::Folder(folder(path)?),
+        path if is_model => Backing::File { path: path.into(), existing: args.existing() },
+        path => Backing::Folder { path: folder(path)?, existing: args.existing() },
     };
     let emulation = EmulateOptions {
         array: &array,
@@ -99,7 +104,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(if args.check && refused > 0 { Ending::FoundFailure } else { Ending::Done })
 }
 
-/// Whether this may name an array: a built-in one, or a file.
+impl Args {
+    /// What to do about existing backing files of other programs.
+    fn existing(&self) -> Occupied {
+        if self.occupied { Occupied::Allow } else { Occupied::Refuse }
+    }
+}
+
+/// Returns true if `what` can name an array: a built-in one, or a file.
 fn can_name_array(what: &str) -> bool {
     let is_path = what.contains(['/', '.']) || Path::new(what).exists();
     is_path || ArrayFile::builtin(what).is_ok()
@@ -111,7 +123,7 @@ fn unknown(what: &str) -> Failure {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("the models are {}; an array is a TOML file", models.join(", ")),
     };
-    Failure::WrongUse(anyhow!("there is neither a model nor an array called `{what}` ({hint})"))
+    Failure::WrongUse(anyhow!("no model or array is named `{what}` ({hint})"))
 }
 
 /// An array of one disk of a built-in model.
@@ -124,6 +136,6 @@ fn one_disk(model: &str, size_bytes: Option<u64>) -> Result<ArraySpec, Failure> 
 
 fn folder(path: &str) -> Result<PathBuf, Failure> {
     let made = std::fs::create_dir_all(path);
-    made.map_err(|error| Failure::WrongUse(anyhow!("cannot make the folder `{path}`: {error}")))?;
+    made.map_err(|error| Failure::WrongUse(anyhow!("cannot create folder `{path}`: {error}")))?;
     Ok(path.into())
 }

@@ -1,17 +1,20 @@
 //! From an array file to an executor: emulated or real members, and the volume over them.
 
+mod backing;
 mod open;
 
 use crate::clock::{Clock, Speed};
 use crate::driver::{BackendKind, Driver};
 use crate::executor::{Executor, Target};
 use crate::export::Export;
-use crate::member::file::{Caching, Occupied, OpenError, OpenOptions, RealMember};
+use crate::member::file::{Occupied, OpenError, OpenOptions};
 use crate::member::remote::client::ClientError;
 use crate::member::{NewMember, Source};
 use crate::mirror_check::{self, Difference};
 use crate::nbd_protocol::uri::{NbdUri, UriError};
 use crate::reopen::OpenMember;
+pub use backing::BackingError;
+use backing::open_backing;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
@@ -21,8 +24,6 @@ use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
 use open::MemberOpener;
 use open::Open;
-use rustix::fs::{Mode, OFlags, ftruncate, open};
-use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,10 +35,20 @@ pub enum Backing {
     Memory,
     /// Nowhere: reads bring zeroes.
     Nothing,
-    /// In sparse files of this folder, `member-DEVID.img`, made where they are missing.
-    Folder(PathBuf),
-    /// In this sparse file, made if it is missing; for one member.
-    File(PathBuf),
+    /// In sparse files `member-DEVID.img` of a folder. Missing ones are created.
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What to do about existing files of other programs.
+        existing: Occupied,
+    },
+    /// In a sparse file, which is created if missing; for one member.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What to do about an existing file of another program.
+        existing: Occupied,
+    },
 }
 
 /// What the members are served as.
@@ -158,14 +169,9 @@ pub enum AssembleError {
     /// The trusted member is not there.
     #[error("there is no member with devid {0} to trust")]
     NoSuchMember(u64),
-    /// A file of the backing store cannot be had.
-    #[error("cannot use `{}` as backing store: {error}", path.display())]
-    Backing {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        error: Errno,
-    },
+    /// A backing file cannot be used.
+    #[error(transparent)]
+    Backing(#[from] BackingError),
     /// The system failed.
     #[error("{0}")]
     System(#[from] io::Error),
@@ -184,10 +190,14 @@ pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError>
         let source = match &backing {
             Backing::Memory => Source::EmulatedMemory,
             Backing::Nothing => Source::EmulatedNothing,
-            Backing::File(path) => Source::EmulatedFile(open_backing(path, config)?),
-            Backing::Folder(folder) => {
-                let path = folder.join(format!("member-{}.img", config.devid));
-                Source::EmulatedFile(open_backing(&path, config)?)
+            Backing::File { path, existing } => {
+                let size_bytes = config.size_bytes;
+                Source::EmulatedFile(open_backing(path, size_bytes, *existing, &mut notes)?)
+            }
+            Backing::Folder { path, existing } => {
+                let path = path.join(format!("member-{}.img", config.devid));
+                let size_bytes = config.size_bytes;
+                Source::EmulatedFile(open_backing(&path, size_bytes, *existing, &mut notes)?)
             }
         };
         plans.push(NewMember { config: config.clone(), source });
@@ -291,25 +301,6 @@ fn exports(
             members.map(member).collect()
         }
     }
-}
-
-/// Opens the backing file of an emulated member, and makes it as large as the disk.
-fn open_backing(path: &Path, config: &MemberConfig) -> Result<RealMember, AssembleError> {
-    let backing = |error| AssembleError::Backing { path: path.to_owned(), error };
-    let mode = Mode::RUSR | Mode::WUSR;
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-    // What is no plain file is refused below, before anything is changed.
-    if path.is_file() || !path.exists() {
-        let file = open(path, flags, mode).map_err(backing)?;
-        let size_bytes = rustix::fs::fstat(&file).map_err(backing)?.st_size as u64;
-        if size_bytes < config.size_bytes {
-            ftruncate(&file, config.size_bytes).map_err(backing)?;
-        }
-    } else {
-        return Err(OpenError::WrongKind(path.to_owned()).into());
-    }
-    let options = OpenOptions { caching: Caching::Buffered, occupied: Occupied::Refuse };
-    Ok(RealMember::open(path, options)?)
 }
 
 /// Leaves only the trusted member in sync.
