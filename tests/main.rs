@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+mod closed_output;
 mod common;
 mod compare;
 mod explain;
@@ -23,4 +24,3 @@ mod report;
 mod report_browser;
 mod report_text;
 mod ublk;
-mod unheard;

@@ -1,7 +1,7 @@
-//! `mirrorball emulate` and `mirrorball serve` against the NBD clients of others.
+//! `mirrorball emulate` and `mirrorball serve` with NBD clients of other projects.
 //!
 //! `nbdinfo` and `nbdcopy` (libnbd), `qemu-img` and fio's nbd engine attach to a running server.
-//! A client that is not installed is skipped, saying so, unless `CI` is `true`; `./test` installs
+//! Tests of a client that is not installed are skipped, unless `CI` is `true`; `./test` installs
 //! them.
 
 mod holes;
@@ -9,13 +9,14 @@ mod holes;
 use crate::common::service::Service;
 use crate::common::{Folder, external, noise};
 use std::fs::{self, File};
+use std::net::TcpListener;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 const PAIR: &str = "profile = \"raid1\"\n[[member]]\npath = \"a.img\"\n[[member]]\n\
                     path = \"b.img\"\n";
-/// The first bytes of a member hold nothing of the volume.
+/// Size of the unused start of a member.
 const RESERVED_BYTES: u64 = 1 << 20;
 
 /// A folder, and the service that runs in it.
@@ -93,7 +94,7 @@ fn public_clients_copy_to_a_volume_and_back() {
     let mut place = Place::with_pair();
     place.start(&["serve", "pair.toml", "--policy", "round-robin"]);
     let uri = place.uri();
-    // What the disk holds nbdinfo asks `file`; without that it prints whatever is in its memory.
+    // nbdinfo calls `file` for the content; without it, it prints uninitialised memory.
     if let Some(info) = place.client("nbdinfo", &["--no-content", "--json", &uri]) {
         for part in ["\"can_multi_conn\": true", "\"base:allocation\"", "\"export-size\": 66"] {
             assert!(info.contains(part), "no {part} in {info}");
@@ -114,10 +115,10 @@ fn public_clients_copy_to_a_volume_and_back() {
         place.client("qemu-img", &["compare", "-f", "raw", "-F", "raw", "noise.img", &uri]);
     }
     assert_eq!(place.stop("-TERM"), Some(0));
-    assert!(!place.path("socket").exists(), "it tidies up");
+    assert!(!place.path("socket").exists(), "it removes its socket");
 }
 
-/// fio writes, with checksums, and reads back, while the policy changes again and again.
+/// fio writes with checksums and reads back, while the policy is changed repeatedly.
 #[test]
 fn no_request_is_lost_while_the_policy_changes() {
     let mut place = Place::with_pair();
@@ -132,10 +133,10 @@ fn no_request_is_lost_while_the_policy_changes() {
     assert_eq!(place.stop("-INT"), Some(0));
 }
 
-/// One member is cut to nothing in the middle of fio with checksums: no wrong byte, and the volume
-/// says that it is degraded.
+/// One member is truncated to zero while fio verifies checksums: no wrong byte, and the volume is
+/// degraded.
 #[test]
-fn a_member_that_vanishes_under_load_harms_no_data() {
+fn truncated_member_under_load() {
     let mut place = Place::with_pair();
     place.start(&["serve", "pair.toml", "--policy", "round-robin"]);
     let (folder, uri) = (place.path("."), place.uri());
@@ -163,7 +164,7 @@ fn a_member_that_vanishes_under_load_harms_no_data() {
 }
 
 #[test]
-fn members_that_differ_are_rebuilt_from_the_one_that_is_trusted() {
+fn members_are_rebuilt_from_the_trusted_one() {
     let mut place = Place::with_pair();
     let image = File::options().write(true).open(place.path("b.img")).unwrap();
     image.write_all_at(&[1; 512], 40 << 20).unwrap();
@@ -174,8 +175,26 @@ fn members_that_differ_are_rebuilt_from_the_one_that_is_trusted() {
     assert_eq!(fs::read(place.path("a.img")).unwrap()[40 << 20..][..512], [1; 512]);
 }
 
+/// The second export address is taken, so the service fails to start.
 #[test]
-fn an_emulated_disk_keeps_its_data_over_a_kill() {
+fn failed_start_leaves_no_socket() {
+    let place = Place::with_pair();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let tcp = format!("nbd:tcp:{}", taken.local_addr().unwrap().port());
+    for (other, code) in [(tcp.as_str(), 1), ("fuse:pair.toml", 1)] {
+        let exports = ["-e", "nbd:unix:socket", "-e", other, "--control", "control"];
+        let output = place.folder.run(&[&["serve", "pair.toml"], &exports[..]].concat());
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{message}");
+        assert!(message.contains("error: cannot"), "{message}");
+        for name in ["socket", "control"] {
+            assert!(!place.path(name).exists(), "{name} is left: {message}");
+        }
+    }
+}
+
+#[test]
+fn emulated_disk_keeps_its_data_after_a_kill() {
     let mut place = Place::new();
     let disk = ["emulate", "ssd-sata-consumer", "--size", "64M", "--backing", "disk.img"];
     place.start(&disk);
@@ -184,7 +203,7 @@ fn an_emulated_disk_keeps_its_data_over_a_kill() {
     let stats = place.ctl(&["stats"]);
     assert!(!copied || stats.contains("lateness"), "{stats}");
     place.stop("-KILL");
-    assert!(place.path("socket").exists(), "nobody was left to tidy up");
+    assert!(place.path("socket").exists(), "a killed service cannot remove its socket");
     place.start(&disk);
     if copied {
         let uri = place.uri();
@@ -195,7 +214,27 @@ fn an_emulated_disk_keeps_its_data_over_a_kill() {
     assert_eq!(place.stop("-TERM"), Some(0));
 }
 
-/// At a thousand times the speed nobody is in time, and one who did nothing is not late.
+/// The user's file is not used as backing file, or changed, without consent.
+#[test]
+fn backing_files_of_others_need_occupied() {
+    let mut place = Place::new();
+    let emulate = |size, file| {
+        ["emulate", "delay", "--size", size, "--backing", file, "-e", "nbd:unix:socket"]
+    };
+    write_noise(&place.path("photos.tar"), 2 << 20);
+    let before = fs::read(place.path("photos.tar")).unwrap();
+    place.folder.refuses(&emulate("64M", "photos.tar"), &["2097152 bytes", "--occupied"]);
+    place.folder.refuses(&emulate("2M", "photos.tar"), &["holds data", "--occupied"]);
+    assert!(fs::read(place.path("photos.tar")).unwrap() == before);
+    place.start(&[&emulate("2M", "photos.tar")[..6], &["--occupied"]].concat());
+    let uri = place.uri();
+    if place.client("nbdcopy", &[&uri, "copy.tar"]).is_some() {
+        assert!(fs::read(place.path("copy.tar")).unwrap() == before);
+    }
+    assert_eq!(place.stop("-TERM"), Some(0));
+}
+
+/// At a thousand times the speed every disk is late; one without I/O has no lateness.
 #[test]
 fn figures_of_a_host_that_was_late_are_refused() {
     let mut place = Place::new();
@@ -213,17 +252,20 @@ fn figures_of_a_host_that_was_late_are_refused() {
     let (code, text) = check(&place);
     assert!(code == Some(1) && text.contains("refused: lateness p99"), "{code:?} {text}");
     assert!(text.contains("above 150ns"), "{text}");
-    assert!(place.ctl(&["stats"]).contains("refused"), "who does not ask hears it, too");
-    assert!(place.ctl(&["stats", "--reset"]).contains("refused"), "it tells what it forgets");
+    assert!(place.ctl(&["stats"]).contains("refused"), "also without --check");
+    assert!(
+        place.ctl(&["stats", "--reset"]).contains("refused"),
+        "figures are printed before they are cleared"
+    );
     let (code, text) = check(&place);
     assert!(code == Some(0) && !text.contains(" wait:"), "{code:?} {text}");
-    assert!(text.contains("(1048576 bytes)"), "what is counted goes on: {text}");
+    assert!(text.contains("(1048576 bytes)"), "counters go on: {text}");
     place.client("nbdcopy", &["noise.img", &place.uri()]);
     assert_eq!(place.stop("-TERM"), Some(1));
 }
 
 #[test]
-fn each_member_of_an_array_is_a_device_of_its_own() {
+fn members_are_exported_separately() {
     let mut place = Place::new();
     fs::create_dir(place.path("disks")).unwrap();
     place.start(&["emulate", "two-delays-raid1", "--members", "--backing", "none"]);
@@ -233,7 +275,7 @@ fn each_member_of_an_array_is_a_device_of_its_own() {
     }
 }
 
-/// Both members in one file would not do, since a file is locked; each is the middle of its own.
+/// Each member is the middle of a file of its own, because files are locked.
 #[test]
 fn a_member_may_be_a_part_of_a_file() {
     let mut place = Place::with_pair();
@@ -248,7 +290,7 @@ fn a_member_may_be_a_part_of_a_file() {
     let image = fs::read(place.path("b.img")).unwrap();
     let used: Vec<usize> =
         (0..64).filter(|mib| image[mib << 20..][..1 << 20] != [0; 1 << 20]).collect();
-    assert_eq!(used, if copied { vec![9] } else { vec![] }, "behind the reserved MiB of the part");
+    assert_eq!(used, if copied { vec![9] } else { vec![] }, "after the reserved MiB of the part");
     fs::write(
         place.path("short.toml"),
         "profile = \"single\"\n[[member]]\npath = \"a.img\"\nsize = \"1G\"\n",
@@ -261,7 +303,7 @@ fn a_member_may_be_a_part_of_a_file() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_with_a_hint() {
+fn refusals_say_what_to_do() {
     let place = Place::with_pair();
     let refused = |arguments: &[&str], code, parts: &[&str]| {
         let output = place.folder.command(arguments).output().unwrap();
@@ -283,14 +325,14 @@ fn what_cannot_be_served_is_refused_with_a_hint() {
     refused(&trusting, 2, &["no member with devid 3"]);
     fs::write(place.path("socket"), "precious").unwrap();
     let emulate = [&["emulate", "hdd-5k4", "--backing", "none"], &export[..]].concat();
-    refused(&emulate, 2, &["is no socket"]);
+    refused(&emulate, 2, &["is not a socket"]);
     assert_eq!(fs::read(place.path("socket")).unwrap(), b"precious");
     fs::remove_file(place.path("a.img")).unwrap();
     refused(&serve("pair.toml"), 2, &["a.img", "No such file"]);
 }
 
 #[test]
-fn the_control_socket_may_be_named_before_and_behind_the_question() {
+fn control_socket_may_be_given_before_and_after_the_action() {
     let place = Place::new();
     let asked = |words: &[&str]| {
         let Output { status, stderr, .. } = place.folder.command(words).output().unwrap();

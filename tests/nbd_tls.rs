@@ -1,5 +1,5 @@
-//! NBD behind TLS, against the clients and servers of others: `nbdinfo`, `nbdcopy`, `qemu-img`,
-//! `nbdkit`. Certificates are made by each test.
+//! NBD over TLS with clients and servers of other projects: `nbdinfo`, `nbdcopy`, `qemu-img`,
+//! `nbdkit`. Each test generates its certificates.
 
 use crate::common::external::{self, External};
 use crate::common::service::Service;
@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::process::Output;
 
-/// Makes a folder with an authority, and a server and a client that it vouches for.
+/// Creates a folder with an authority, and certificates of a server and a client that it signed.
 fn certificates(place: &Folder, name: &str) {
     let folder = place.path(name);
     fs::create_dir(&folder).unwrap();
@@ -26,12 +26,12 @@ fn certificates(place: &Folder, name: &str) {
     }
 }
 
-/// A port that nobody has; a moment later somebody might.
+/// A port that is free now; another program may take it later.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A disk of 64 MiB behind TLS, with what its server is found by.
+/// A disk of 64 MiB served over TLS, and its port.
 fn serve_disk(place: &Folder) -> (Service, u16) {
     certificates(place, "tls");
     let port = free_port();
@@ -62,7 +62,7 @@ fn write_noise(place: &Folder, bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn public_clients_copy_through_tls_and_back() {
+fn public_clients_copy_over_tls() {
     let place = Folder::new();
     let (server, port) = serve_disk(&place);
     let uri = uri(&place, port, "tls");
@@ -91,11 +91,11 @@ fn public_clients_copy_through_tls_and_back() {
 }
 
 #[test]
-fn who_shows_no_certificate_of_the_authority_is_refused() {
+fn clients_without_a_certificate_of_the_authority_are_refused() {
     let place = Folder::new();
     let (server, port) = serve_disk(&place);
     certificates(&place, "strange");
-    // They trust the server, but it has no reason to trust them.
+    // These clients trust the server, but the server does not trust them.
     fs::copy(place.path("tls/ca-cert.pem"), place.path("strange/ca-cert.pem")).unwrap();
     fs::create_dir(place.path("anonymous")).unwrap();
     fs::copy(place.path("tls/ca-cert.pem"), place.path("anonymous/ca-cert.pem")).unwrap();
@@ -115,7 +115,7 @@ fn who_shows_no_certificate_of_the_authority_is_refused() {
 }
 
 #[test]
-fn a_member_may_be_behind_tls_be_it_ours_or_that_of_others() {
+fn members_over_tls() {
     let place = Folder::new();
     let (_disk, port) = serve_disk(&place);
     let Some((_nbdkit, other)) = nbdkit(&place) else { return };
@@ -135,7 +135,7 @@ fn a_member_may_be_behind_tls_be_it_ours_or_that_of_others() {
     assert_eq!(server.stop("-TERM"), Some(0));
 }
 
-/// A file served by nbdkit, which demands TLS and a certificate.
+/// A file served by nbdkit, which requires TLS and a certificate.
 fn nbdkit(place: &Folder) -> Option<(External, u16)> {
     File::create(place.path("disk.img")).unwrap().set_len(64 << 20).unwrap();
     let port = free_port();
@@ -147,18 +147,18 @@ fn nbdkit(place: &Folder) -> Option<(External, u16)> {
 }
 
 #[test]
-fn other_machines_are_let_in_behind_tls_or_by_who_knows() {
+fn remote_plain_text_needs_consent() {
     let place = Folder::new();
     let emulate = |more: &[&'static str]| {
         let disk = ["emulate", "delay", "--size", "64M", "--backing", "none"];
         [&disk[..], more].concat()
     };
     let open = ["--export", "nbd:tcp:0.0.0.0:0"];
-    place.refuses(&emulate(&open), &["lets other machines in", "--tls-certificates DIR"]);
+    place.refuses(&emulate(&open), &["other machines can reach", "--tls-certificates DIR"]);
     let nowhere = [&open[..], &["--tls-certificates", "nowhere"]].concat();
     place.refuses(&emulate(&nowhere), &["nowhere/ca-cert.pem", "server-key.pem"]);
     let unix = ["--export", "nbd:unix:socket", "--tls-certificates", "nowhere"];
-    place.refuses(&emulate(&unix), &["is for TCP"]);
+    place.refuses(&emulate(&unix), &["without a TCP export"]);
     let knowing = [&open[..], &["--without-tls"]].concat();
     assert_eq!(Service::start(&place, &emulate(&knowing)).stop("-TERM"), Some(0));
 }

@@ -9,36 +9,37 @@ use mirrorball_lab::experiment::inputs::load_array;
 
 /// Serve a mirrored volume on real files and block devices
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Members hold raw data, without any metadata: the first MiB of each is \
-left alone, and the volume lies behind it. Before it is served, samples of all mirrors are \
-compared.
+#[command(
+    after_help = "Members hold raw data without metadata: the first MiB of each is not used, \
+and the volume follows. At the start, samples of all mirrors are compared.
 
-Example, where pair.toml says profile = \"raid1\" and has two [[member]]s with a path:
-  mirrorball serve pair.toml --policy latency-rr --export nbd:unix:/tmp/volume.sock")]
+Example, where pair.toml has profile = \"raid1\" and two [[member]] entries with a path:
+  mirrorball serve pair.toml --policy latency-rr --export nbd:unix:/tmp/volume.sock"
+)]
 pub(crate) struct Args {
-    /// The array file; its members have a `path`
+    /// Array file whose members have a `path` or a `uri`
     array: String,
 
     #[command(flatten)]
     listen: ListenArgs,
 
-    /// The read policy
+    /// Read policy, as `mirrorball policies` lists it
     #[arg(short, long, default_value = "mirrorball/auto")]
     policy: String,
 
-    /// The devid of the member that is right, if members differ: the others are rebuilt from it
+    /// devid of the member with the correct data, if members differ. The others are rebuilt from it
     #[arg(long, value_name = "DEVID")]
     trust: Option<u64>,
 
-    /// How long a member on another machine may owe a reply; then its connections count as broken
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = peer_timeout)]
+    /// Disconnect a remote member that has not answered a request for this long, at least 10ms
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = peer_timeout)]
     peer_timeout: Nanos,
 
-    /// Use block devices even if they are mounted or hold a filesystem
+    /// Use block devices even if they are mounted or have a filesystem
     #[arg(long)]
     occupied: bool,
 
-    /// Go through the page cache
+    /// Read and write members through the page cache
     #[arg(long)]
     buffered: bool,
 }
@@ -66,11 +67,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// Reads how long to wait for a reply: a time in which one can come.
+/// Parses --peer-timeout, with a lower limit below which healthy peers would be disconnected.
 fn peer_timeout(text: &str) -> Result<Nanos, String> {
     match parse_duration(text) {
         Ok(time) if time >= Nanos::from_millis(10) => Ok(time),
-        Ok(_) => Err("no reply comes so soon: give 10ms or more".to_owned()),
+        Ok(_) => Err("must be at least 10ms".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

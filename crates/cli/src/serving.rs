@@ -1,7 +1,7 @@
-//! What `emulate` and `serve` share: where they listen, and how they run and end.
+//! The common part of `emulate` and `serve`: export addresses, and the run of the service.
 //!
-//! Ctrl-C or SIGTERM ends a service in good order: no more requests are taken, those under way are
-//! finished and answered. A second one ends it at once.
+//! Ctrl-C or SIGTERM stops the service: it accepts no more requests and answers those in flight. A
+//! second signal ends the process at once.
 
 use crate::ctl::refusal;
 use crate::ending::{Failure, INTERRUPTED};
@@ -33,41 +33,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long clients behind TLS may take for the last answers.
+/// How long to wait for TLS clients to receive their last replies.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where a service listens.
+/// Where a service listens, and how it does I/O.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListenArgs {
-    /// Where clients find it: nbd:unix:PATH, nbd:tcp:PORT (this machine only),
-    /// nbd:tcp:ADDRESS:PORT, fuse:DIR for a file in a folder, or ublk for a block device; may be
-    /// given several times
+    /// Export address: nbd:unix:PATH, nbd:tcp:PORT (this machine only), nbd:tcp:ADDRESS:PORT,
+    /// fuse:DIR (a file in a folder) or ublk (a block device). May be given several times
     #[arg(short, long = "export", value_name = "ADDRESS", required = true,
           value_parser = ExportAddress::parse)]
     exports: Vec<ExportAddress>,
 
-    /// Speak TLS at nbd:tcp:, with ca-cert.pem, server-cert.pem and server-key.pem of this folder;
-    /// clients show a certificate of that authority
+    /// Require TLS at nbd:tcp: addresses, and client certificates. The folder holds ca-cert.pem,
+    /// server-cert.pem and server-key.pem
     #[arg(long, value_name = "DIR")]
     tls_certificates: Option<PathBuf>,
 
-    /// Let other machines in without TLS: whoever reaches the port can read and write
+    /// Accept plain-text connections from other machines. Anyone who can reach the port can read
+    /// and write the volume
     #[arg(long, conflicts_with = "tls_certificates")]
     without_tls: bool,
 
-    /// With fuse:DIR, make each file a block device, and say which
+    /// Attach each file of fuse:DIR to a loop device, and print its path
     #[arg(long = "loop")]
     loops: bool,
 
-    /// A socket for `mirrorball ctl`
+    /// Unix socket for `mirrorball ctl` and `mirrorball top`
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 
-    /// Where Prometheus finds metrics: PORT (this machine only) or ADDRESS:PORT
+    /// Address to serve Prometheus metrics at: PORT (this machine only) or ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
     metrics: Option<SocketAddr>,
 
-    /// What does the I/O [default: io_uring, or threads where that is not to be had]
+    /// I/O backend [default: uring if available, else threads]
     #[arg(long, value_enum)]
     pub(crate) backend: Option<Backend>,
 }
@@ -96,8 +96,8 @@ pub(crate) fn policy(name: &str, array: &ArraySpec) -> Result<Box<dyn ReadPolicy
     built.map_err(|error| Failure::WrongUse(anyhow!("{error}")))
 }
 
-/// Serves until a signal ends it. `policy` is what the volume starts with, if there is one. Returns
-/// how many emulated members were too late for their figures to be believed, which was told.
+/// Serves until a signal arrives. `policy` is the policy that the volume, if there is one, starts
+/// with. Returns the number of emulated members whose figures are refused because they were late.
 pub(crate) fn run(
     array: &ArraySpec,
     assembly: Assembly,
@@ -110,9 +110,9 @@ pub(crate) fn run(
     if devices {
         Ublk::check(&executor).map_err(device_refusal)?;
     }
-    let (listeners, acceptor) = listen.open(&addresses, &mut executor)?;
-    let control_address = listen.control.clone().map(ListenAddress::Unix);
-    let control = listen.control(array, policy, &mut executor)?;
+    let mut socket_files = SocketFiles::default();
+    let (listeners, acceptor) = listen.open(&addresses, &mut socket_files, &mut executor)?;
+    let control = listen.control(array, policy, &mut socket_files, &mut executor)?;
     print_notes(notes);
     let fuse = folder.map(|folder| mount(folder, &exports, &mut executor)).transpose()?;
     for address in &addresses {
@@ -124,10 +124,10 @@ pub(crate) fn run(
     let ublk = devices.then(|| add_devices(&exports, &mut executor)).transpose()?;
     let files = fuse.as_ref().map(Fuse::files).unwrap_or_default();
     let starters = ublk.as_ref().map(Ublk::starters).unwrap_or_default();
-    // Members, listeners and the control socket want descriptors, too.
+    // The other half is for members, listeners and the control socket.
     let connections_max = (descriptors / 2 / listen.descriptors_per_client()).clamp(16, 4096);
-    let most = ConnectionsMax(connections_max);
-    let mut server = Server::new(exports, listeners, most, &mut executor);
+    let mut server =
+        Server::new(exports, listeners, ConnectionsMax(connections_max), &mut executor);
     let acceptor = match acceptor {
         Some((acceptor, accepted)) => {
             server = server.with_accepted(accepted, &mut executor).map_err(system_failure)?;
@@ -141,10 +141,10 @@ pub(crate) fn run(
         service.with_opener(opener).map_err(system_failure)?.with_fuse(fuse).with_ublk(ublk);
     let stopper = Arc::new(stopper);
     stop_at_signals(Arc::clone(&stopper)).map_err(system_failure)?;
-    // Block devices ask for something before they are there, so we must be serving by then.
+    // The kernel reads from a block device while it is created, so the service must be running.
     let (opened, result) = std::thread::scope(|scope| {
         let opening = scope.spawn(|| {
-            let opened = open(&files, listen.loops).and_then(|()| open_devices(&starters));
+            let opened = print_files(&files, listen.loops).and_then(|()| open_devices(&starters));
             match &opened {
                 Ok(()) => screen::say("ready"),
                 Err(_) => stopper.stop(),
@@ -163,46 +163,60 @@ pub(crate) fn run(
     if let Some(acceptor) = acceptor {
         acceptor.close(CLOSE_TIMEOUT);
     }
-    for address in addresses.iter().chain(control_address.iter()) {
-        address.remove_socket();
-    }
+    drop(socket_files);
     result.map_err(Failure::Fault)?;
     opened?;
     Ok(refused.len())
 }
 
-/// Listeners of the driver, and whoever stands at those behind TLS.
-type Opened = (Vec<Handle>, Option<(Acceptor, AcceptedConnections)>);
+/// Unix sockets that this process created. Dropped, also where the service fails to start, their
+/// files are removed.
+#[derive(Default)]
+struct SocketFiles(Vec<ListenAddress>);
+
+impl Drop for SocketFiles {
+    fn drop(&mut self) {
+        for address in &self.0 {
+            address.remove_socket();
+        }
+    }
+}
+
+/// Plain listeners, and the acceptor of those with TLS.
+type Listeners = (Vec<Handle>, Option<(Acceptor, AcceptedConnections)>);
 
 impl ListenArgs {
     /// Listens at these addresses.
     fn open(
         &self,
         addresses: &[ListenAddress],
+        files: &mut SocketFiles,
         executor: &mut Executor,
-    ) -> Result<Opened, Failure> {
+    ) -> Result<Listeners, Failure> {
         let tls = self.tls(addresses)?;
-        let (mut plain, mut covered) = (Vec::new(), Vec::new());
+        let (mut plain, mut with_tls) = (Vec::new(), Vec::new());
         for address in addresses {
-            let socket = bind(address)?;
+            let socket = bind(address, files)?;
             match (address, &tls) {
-                (ListenAddress::Tcp(_), Some(_)) => covered.push(socket.into()),
+                (ListenAddress::Tcp(_), Some(_)) => with_tls.push(socket.into()),
                 _ => plain.push(executor.driver.adopt(socket).map_err(system_failure)?),
             }
         }
         let acceptor =
-            tls.map(|tls| Acceptor::new(tls, covered)).transpose().map_err(system_failure)?;
+            tls.map(|tls| Acceptor::new(tls, with_tls)).transpose().map_err(system_failure)?;
         Ok((plain, acceptor))
     }
 
-    /// What is needed for TLS, if it is wanted. Without it other machines are let in only if the
-    /// user knows.
+    /// The TLS configuration, if any. Without it, addresses that other machines can reach need the
+    /// consent of the user.
     fn tls(&self, addresses: &[ListenAddress]) -> Result<Option<ServerTls>, Failure> {
         let wrong = |text| Err(Failure::WrongUse(anyhow!("{text}")));
         if let Some(folder) = &self.tls_certificates {
             if !addresses.iter().any(|address| matches!(address, ListenAddress::Tcp(_))) {
                 return wrong(
-                    "--tls-certificates is for TCP: give --export nbd:tcp:...".to_owned(),
+                    "--tls-certificates has no effect without a TCP export: give --export \
+                     nbd:tcp:ADDRESS:PORT"
+                        .to_owned(),
                 );
             }
             let tls = ServerTls::load(folder).map_err(|error| Failure::WrongUse(error.into()))?;
@@ -213,11 +227,11 @@ impl ListenArgs {
         };
         if !self.without_tls {
             return wrong(format!(
-                "{open} lets other machines in, and without TLS whoever reaches it can read and \
-                 write: give --tls-certificates DIR, or --without-tls if that is how it should be"
+                "other machines can reach {open}, and without TLS anyone who does can read and \
+                 write the volume: give --tls-certificates DIR, or --without-tls to allow it"
             ));
         }
-        print_notes([format!("whoever can reach {open} can read and write: it is without TLS")]);
+        print_notes([format!("anyone who can reach {open} can read and write: it has no TLS")]);
         Ok(None)
     }
 
@@ -225,21 +239,23 @@ impl ListenArgs {
         if self.tls_certificates.is_some() { Transport::Tls } else { Transport::Plain }
     }
 
-    /// How many descriptors a client takes: one behind TLS has two beside that of the server.
+    /// Number of descriptors that a client needs: with TLS, two more than without.
     fn descriptors_per_client(&self) -> usize {
         if self.tls_certificates.is_some() { 3 } else { 1 }
     }
 
-    /// Answers at the control socket, and fetchers of metrics.
+    /// Listens at the control socket and the address of metrics.
     fn control(
         &self,
         array: &ArraySpec,
         policy: Option<&str>,
+        files: &mut SocketFiles,
         executor: &mut Executor,
     ) -> Result<Control, Failure> {
         let mut endpoints = Vec::new();
         if let Some(path) = &self.control {
-            let listener = listen(&ListenAddress::Unix(path.clone()), executor)?;
+            let socket = bind(&ListenAddress::Unix(path.clone()), files)?;
+            let listener = executor.driver.adopt(socket).map_err(system_failure)?;
             endpoints.push(Endpoint { listener, protocol: Protocol::JsonLines });
         }
         if let Some(address) = self.metrics {
@@ -249,8 +265,7 @@ impl ListenArgs {
         Ok(Control::new(array.name.clone(), policy.map(str::to_owned), endpoints, executor))
     }
 
-    /// The addresses of NBD servers, the folder for files, and whether there are to be ublk
-    /// devices.
+    /// The addresses of NBD servers, the folder for FUSE files, and whether to add ublk devices.
     fn addresses_by_kind(&self) -> Result<(Vec<ListenAddress>, Option<&Path>, bool), Failure> {
         let mut addresses = Vec::new();
         let mut folders = Vec::new();
@@ -264,7 +279,7 @@ impl ListenArgs {
         }
         let wrong = |text| Err(Failure::WrongUse(anyhow!("{text}")));
         match folders.len() {
-            0 if self.loops => wrong("--loop makes files block devices: give --export fuse:DIR"),
+            0 if self.loops => wrong("--loop needs files to attach: give --export fuse:DIR"),
             _ if devices > 1 => wrong("--export ublk may be given once"),
             0 | 1 => Ok((addresses, folders.pop(), devices == 1)),
             _ => wrong("--export fuse:DIR may be given once"),
@@ -298,7 +313,7 @@ fn add_devices(exports: &[Export], executor: &mut Executor) -> Result<Ublk, Fail
     Ok(ublk)
 }
 
-/// Why there are no ublk devices: the options, or this machine.
+/// The failure to report for an error of ublk.
 fn device_refusal(error: UblkError) -> Failure {
     match error {
         error @ UblkError::NoRing(_) => Failure::WrongUse(error.into()),
@@ -306,18 +321,18 @@ fn device_refusal(error: UblkError) -> Failure {
     }
 }
 
-/// Makes block devices, and says where.
+/// Starts block devices and prints their paths.
 fn open_devices(starters: &[DeviceStarter]) -> Result<(), Failure> {
-    for opener in starters {
-        let device = opener.open().map_err(device_refusal)?;
-        let Export { name, size_bytes, .. } = &opener.export;
+    for starter in starters {
+        let device = starter.start().map_err(device_refusal)?;
+        let Export { name, size_bytes, .. } = &starter.export;
         screen::say(format_args!("{name}: {size_bytes} bytes at {}", device.display()));
     }
     Ok(())
 }
 
-/// Says where each file is, or the block device over it.
-fn open(files: &[(Export, PathBuf)], loops: bool) -> Result<(), Failure> {
+/// Prints the path of each file, or of the loop device over it.
+fn print_files(files: &[(Export, PathBuf)], loops: bool) -> Result<(), Failure> {
     for (export, file) in files {
         let place = match loops {
             true => &attach(file, export.block_bytes).map_err(|e| Failure::Fault(e.into()))?,
@@ -340,38 +355,34 @@ fn stop_at_signals(stopper: Arc<Stopper>) -> io::Result<()> {
             std::process::exit(i32::from(INTERRUPTED));
         }
         stopper.stop();
-        screen::say("finishing what is under way (again to stop at once)");
+        screen::say("stopping after the requests in flight (signal again to stop at once)");
     });
     set.map_err(io::Error::other)
 }
 
-fn listen(address: &ListenAddress, executor: &mut Executor) -> Result<Handle, Failure> {
-    executor.driver.adopt(bind(address)?).map_err(system_failure)
-}
-
-fn bind(address: &ListenAddress) -> Result<OwnedFd, Failure> {
+fn bind(address: &ListenAddress, files: &mut SocketFiles) -> Result<OwnedFd, Failure> {
     let BoundSocket { socket, note } = address.bind().map_err(|error| match error {
         error @ AddressError::System { .. } => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
+    files.0.push(address.clone());
     print_notes(note);
     Ok(socket)
 }
 
-/// Listens for whoever fetches metrics, and says where.
+/// Listens for HTTP clients that fetch metrics, and prints the address.
 fn listen_for_metrics(address: SocketAddr, executor: &mut Executor) -> anyhow::Result<Handle> {
-    let socket = TcpListener::bind(address)
-        .with_context(|| format!("cannot listen on {address} for metrics (take another port)"))?;
+    let socket = TcpListener::bind(address).with_context(|| {
+        format!("cannot listen on {address} for --metrics (choose another port)")
+    })?;
     screen::say(format_args!("metrics: http://{}/metrics", socket.local_addr()?));
     Ok(executor.driver.adopt(socket.into())?)
 }
 
-/// Reads where metrics are to be found.
+/// Parses the address of metrics.
 fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     let port = text.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     port.or_else(|_| text.parse()).map_err(|_| {
-        format!(
-            "`{text}` is no address for metrics: write PORT (this machine only) or ADDRESS:PORT"
-        )
+        format!("`{text}` is not an address: write PORT (this machine only) or ADDRESS:PORT")
     })
 }

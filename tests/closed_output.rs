@@ -1,5 +1,5 @@
-//! What the program says where nobody can hear it: it does its work all the same, ends as its exit
-//! codes promise, and obeys signals.
+//! Output that is closed or full: the program does its work all the same, its exit codes are those
+//! documented, and signals end it.
 
 use crate::common::samples::{ARRAY, JOB};
 use std::fs::{self, File};
@@ -28,8 +28,8 @@ fn full() -> File {
     File::options().write(true).open("/dev/full").unwrap()
 }
 
-/// Ends a program by a signal, and says how it ended.
-fn end(mut program: Child) -> Option<i32> {
+/// Interrupts a program and returns its exit code.
+fn interrupt(mut program: Child) -> Option<i32> {
     let id = program.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let begin = Instant::now();
@@ -40,11 +40,11 @@ fn end(mut program: Child) -> Option<i32> {
         std::thread::sleep(Duration::from_millis(5));
     }
     program.kill().unwrap();
-    panic!("it did not heed the signal");
+    panic!("the signal did not end the program");
 }
 
 #[test]
-fn an_exit_code_does_not_depend_on_who_listens() {
+fn exit_codes_do_not_depend_on_output() {
     let folder = folder();
     let compare = ["compare", "pair.toml", "reader.fio", "-p", "pid", "-n", "1", "-d", "100ms"];
     for (arguments, code) in [
@@ -61,7 +61,7 @@ fn an_exit_code_does_not_depend_on_who_listens() {
 }
 
 #[test]
-fn an_interrupted_comparison_says_so_by_its_exit_code() {
+fn interrupted_comparison_exits_with_130() {
     let folder = folder();
     let words = ["compare", "pair.toml", "reader.fio", "-p", "pid", "-n", "1000", "-o", "out"];
     let program = command(&folder, &words).stderr(full()).spawn().unwrap();
@@ -70,24 +70,24 @@ fn an_interrupted_comparison_says_so_by_its_exit_code() {
         assert!(begin.elapsed() < Duration::from_secs(60), "nothing is saved");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(end(program), Some(130));
+    assert_eq!(interrupt(program), Some(130));
 }
 
 /// As `mirrorball serve ... 2>&1 | tee log`, where Ctrl-C ends `tee` first.
 #[test]
-fn a_service_ends_when_nobody_reads_what_it_says() {
+fn service_with_closed_stderr_stops_on_a_signal() {
     let folder = folder();
     let words = ["emulate", "hdd-7k2-desktop", "--size", "64M", "--export", "nbd:unix:socket"];
     let mut program = command(&folder, &words).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(program.stderr.take().unwrap()).lines();
     assert!(lines.by_ref().map_while(Result::ok).any(|line| line == "ready"));
     drop(lines);
-    assert_eq!(end(program), Some(0));
-    assert!(!folder.path().join("socket").exists(), "it did not tidy up");
+    assert_eq!(interrupt(program), Some(0));
+    assert!(!folder.path().join("socket").exists(), "the socket is left");
 }
 
 #[test]
-fn output_that_cannot_be_written_is_told_by_name() {
+fn full_stdout_is_reported() {
     let folder = folder();
     let output = command(&folder, &["policies"]).stdout(full()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
