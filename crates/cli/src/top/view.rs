@@ -163,16 +163,13 @@ impl Change {
 }
 
 fn title(status: &ServiceStatus) -> Vec<String> {
-    let volume = match (&status.profile, &status.policy) {
-        (Some(profile), Some(policy)) => format!("{profile}, policy {policy}"),
-        _ => "members as separate disks".to_owned(),
-    };
+    let volume = status.profile.as_deref().unwrap_or("members as separate disks");
     let clients = status.connections;
-    vec![
-        format!("{}: {volume}", printable(&status.name)),
-        format!("{clients} {}", if clients == 1 { "client" } else { "clients" }),
-        format!("up {:.0} s", status.uptime_s),
-    ]
+    let mut parts = vec![format!("{}: {volume}", printable(&status.name))];
+    parts.extend(status.policy.as_ref().map(|policy| format!("policy {policy}")));
+    parts.push(format!("{clients} {}", if clients == 1 { "client" } else { "clients" }));
+    parts.push(format!("up {:.0} s", status.uptime_s));
+    parts
 }
 
 fn warning(status: &ServiceStatus) -> Vec<String> {
