@@ -269,12 +269,17 @@ fn what_has_no_end_is_refused() {
 }
 
 #[test]
-fn check_tells_what_it_understood_and_what_it_did_not() {
+fn check_prints_a_summary_of_each_file_and_every_error() {
     let place = Place::new();
     let text = stdout(&place.run(&["check", "pair.toml", "job.fio"]));
     for part in ["raid1 over 2 members", "devid 2: hdd-7k2-desktop", "random reads of 4 KiB"] {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }
+    let text = stdout(&place.run(&["check", "two-hdd-raid1", "rand-4k-qd1"]));
+    assert!(text.contains("raid1 over 2 members"), "{text}");
+    assert!(text.ends_with("every job fits every array\n"), "{text}");
+    place.refuses(&["check", "two-hd-raid1"], &["did you mean `two-hdd-raid1`?"]);
+    place.refuses(&["check", "zebra"], &["not an array and not a job", "rand-4k-qd1"]);
     place.write("bad.fio", "[x]\nbs=4q\n");
     let output = place.run(&["check", "bad.fio", "job.fio"]);
     assert_eq!(output.status.code(), Some(2));
@@ -283,7 +288,7 @@ fn check_tells_what_it_understood_and_what_it_did_not() {
 }
 
 #[test]
-fn check_holds_jobs_against_arrays_and_shows_members() {
+fn check_compares_jobs_with_arrays_and_lists_members() {
     let place = Place::new();
     let roomy = "profile = \"raid1\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 2\n";
     place.write("roomy.toml", roomy);

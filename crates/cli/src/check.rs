@@ -1,91 +1,111 @@
-//! `mirrorball check`: are these arrays and jobs well formed, and what do they say?
+//! `mirrorball check`: validates arrays and jobs, and prints a summary of each.
 //!
-//! Every file is checked, whatever is wrong with those before it. Then each job is held against
-//! each array that is given with it and can be simulated. Real members are opened for reading, to
-//! see that they are there and how large they are; exports of other machines are not asked.
+//! Checks every file, also after an error in another. Then checks that each job fits each array,
+//! for arrays that can be simulated. Opens real members for reading, to report a missing one and to
+//! print sizes. Does not connect to NBD exports.
 
 use crate::ending::{Ending, Failure};
 use crate::screen;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::{GIB, MIB, Nanos, TIB};
-use mirrorball_disk::array_file::{ArraySpec, MemberSource, MemberSpec};
-use mirrorball_lab::experiment::inputs::{check_fit, load_array, load_job};
+use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource, MemberSpec};
+use mirrorball_lab::experiment::inputs::{builtin_job_names, check_fit, load_array, load_job};
 use mirrorball_sim::job::{Access, Background, Direction, JobFile, Mix, Section, SizeOrPercent};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
-/// Check array files (.toml) and job files (.fio), and show what they say
+/// Check array files (.toml) and job files (.fio), and print a summary of each
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Built-in arrays and jobs may be named like files. Each job is held against each \
-array given. Exit code 2 if any file is wrong or a job does not fit an array.
+    after_help = "Also checks that each job fits each array. Exit code 2 if a file has an error \
+or a job does not fit an array.
 
 Examples:
   mirrorball check my-array.toml my-job.fio
   mirrorball check arrays/*.toml jobs/*.fio
-  mirrorball check arrays/hetero-hdd-raid1.toml"
+  mirrorball check two-hdd-raid1 rand-4k-qd1"
 )]
 pub(crate) struct Args {
-    /// The files
+    /// Array files, job files, and names of built-in arrays and jobs
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
 }
 
-/// What was understood so far.
+/// The arrays and jobs without an error.
 #[derive(Default)]
-struct Given {
+struct CheckedFiles {
     arrays: Vec<ArraySpec>,
     jobs: Vec<JobFile>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let mut ending = Ending::Done;
-    let mut complain = |error: &anyhow::Error| {
+    let mut report = |error: &anyhow::Error| {
         screen::say(format_args!("error: {error:#}"));
         ending = Ending::WrongUse;
     };
-    let mut given = Given::default();
+    let mut checked = CheckedFiles::default();
     for file in &args.files {
-        match given.take_in(file) {
+        match checked.add(file) {
             Ok(text) => screen::print(&text)?,
-            Err(error) => complain(&error),
+            Err(error) => report(&error),
         }
     }
-    let (pairs, misfits) = given.hold_together();
-    misfits.iter().for_each(&mut complain);
+    let (pairs, misfits) = checked.check_pairs();
+    misfits.iter().for_each(&mut report);
     if pairs > 0 && misfits.is_empty() {
         screen::print("every job fits every array\n")?;
     }
     Ok(ending)
 }
 
-impl Given {
-    /// Reads a file and describes it.
-    fn take_in(&mut self, file: &str) -> Result<String> {
-        match Path::new(file).extension().and_then(|ending| ending.to_str()) {
-            Some("toml") => {
+/// The kind of a file, by its name.
+enum FileKind {
+    Array,
+    Job,
+}
+
+impl FileKind {
+    fn of(file: &str) -> Result<FileKind, Diagnostic> {
+        match Path::new(file).extension().and_then(|extension| extension.to_str()) {
+            Some("toml") => return Ok(FileKind::Array),
+            Some("fio") => return Ok(FileKind::Job),
+            _ if ArrayFile::builtin_names().any(|name| name == file) => return Ok(FileKind::Array),
+            _ if builtin_job_names().any(|name| name == file) => return Ok(FileKind::Job),
+            _ => {}
+        }
+        let error = Diagnostic::new(format!("cannot check `{file}`: not an array and not a job"));
+        let names: Vec<&str> = ArrayFile::builtin_names().chain(builtin_job_names()).collect();
+        let listing = "arrays end in .toml and jobs in .fio; the built-in ones are";
+        Err(error.with_suggestion(file, &names, listing))
+    }
+}
+
+impl CheckedFiles {
+    /// Reads a file and returns its summary.
+    fn add(&mut self, file: &str) -> Result<String> {
+        match FileKind::of(file)? {
+            FileKind::Array => {
                 let spec = load_array(file)?.1;
                 let text = format!("{file}: {}", array(&spec)?);
                 self.arrays.push(spec);
                 Ok(text)
             }
-            Some("fio") => {
+            FileKind::Job => {
                 let jobs = load_job(file)?.1;
                 let text = format!("{file}: {}", job_file(&jobs));
                 self.jobs.push(jobs);
                 Ok(text)
             }
-            _ => bail!(
-                "{file}: neither an array nor a job by its name (arrays end in .toml, jobs in .fio)"
-            ),
         }
     }
 
-    /// Holds each job against each array that can be simulated; returns how many pairs there were
-    /// and what is wrong with them.
-    fn hold_together(&self) -> (usize, Vec<anyhow::Error>) {
+    /// Checks that each job fits each array that can be simulated. Returns the number of pairs and
+    /// the errors.
+    fn check_pairs(&self) -> (usize, Vec<anyhow::Error>) {
         let simulated = self.arrays.iter().filter(|array| !array.members.iter().any(is_real));
         let pairs = simulated.flat_map(|array| self.jobs.iter().map(move |jobs| (array, jobs)));
         let misfits = pairs.clone().filter_map(|(array, jobs)| {
@@ -104,13 +124,13 @@ fn array(spec: &ArraySpec) -> Result<String> {
     let count = spec.members.len();
     let mut text = format!("{}: {} over {count} members", spec.name, spec.profile.name());
     if spec.members.iter().any(is_real) {
-        text += ", some of them real: not for simulation";
+        text += ", some of them real: cannot be simulated";
     } else {
         let capacity_bytes = spec.chunk_map()?.capacity_bytes();
         let used_bytes = spec.used_bytes(capacity_bytes);
         text += &format!(", {}", size(capacity_bytes));
         if used_bytes > 0 {
-            text += &format!(", the first {} of them older data", size(used_bytes));
+            text += &format!(", the first {} used by older data", size(used_bytes));
         }
     }
     text.push('\n');
@@ -124,9 +144,9 @@ fn array(spec: &ArraySpec) -> Result<String> {
                     let (file, line) = (&spec.file_name, member.line);
                     format!("{file}:{line}: cannot open the member {}", path.display())
                 })?;
-                format!("{}, {}", path.display(), size(bytes))
+                format!("{}, {}", Escaped(&path.display().to_string()), size(bytes))
             }
-            MemberSource::Uri(uri) => uri.clone(),
+            MemberSource::Uri(uri) => Escaped(uri).to_string(),
         };
         text += &format!("  devid {}: {what}", member.devid);
         if let Some(link) = member.link {
@@ -141,7 +161,7 @@ fn array(spec: &ArraySpec) -> Result<String> {
     Ok(text)
 }
 
-/// What keeps a member from being read like the others.
+/// The state of a member, unless it is in sync and not write-mostly.
 fn state(member: &MemberSpec) -> String {
     let mut text = match member.state {
         MemberState::InSync => String::new(),
@@ -156,21 +176,21 @@ fn state(member: &MemberSpec) -> String {
     text
 }
 
-/// The size of a file or a block device, which the metadata of the latter do not have.
+/// The size of a file or a block device. The metadata of a block device do not have it.
 fn size_of(path: &Path) -> std::io::Result<u64> {
     File::open(path)?.seek(SeekFrom::End(0))
 }
 
 fn job_file(file: &JobFile) -> String {
     let (jobs, background) = (file.sections.len(), file.background.len());
-    let mut text = format!("jobs: {jobs}, beside them: {background}\n");
+    let mut text = format!("sections: {jobs}, background loads: {background}\n");
     for job in &file.sections {
         text += &format!("  [{}] {}\n", job.name, job_line(job));
     }
     for Background { kind, rate_bytes_per_s, .. } in &file.background {
         let rate = rate_bytes_per_s.map(|rate| format!("at {}/s", size(rate)));
-        let rate = rate.unwrap_or("as fast as it can".to_owned());
-        text += &format!("  beside: {} {rate}\n", format!("{kind:?}").to_lowercase());
+        let rate = rate.unwrap_or("without a rate limit".to_owned());
+        text += &format!("  background: {} {rate}\n", format!("{kind:?}").to_lowercase());
     }
     for note in &file.notes {
         text += &format!("  note: line {}: `{}`: {}\n", note.line, note.option, note.reason);
@@ -196,7 +216,8 @@ fn job_line(job: &Section) -> String {
         Some(SizeOrPercent::Bytes(bytes)) => size(bytes),
         Some(SizeOrPercent::Percent(percent)) => format!("{percent} % of the volume"),
     };
-    let clones = if job.clones == 1 { String::new() } else { format!(", {} clones", job.clones) };
+    let clones =
+        if job.clones == 1 { String::new() } else { format!(", {} processes", job.clones) };
     let cache = if job.direct { "" } else { ", through the page cache" };
     let until = match (job.runtime, job.time_based) {
         (Some(runtime), true) => format!(", for {runtime}"),
@@ -211,7 +232,7 @@ fn job_line(job: &Section) -> String {
     )
 }
 
-/// A size in the largest unit that it fills.
+/// A size in the largest unit of which it has at least one.
 fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (1024, "KiB")];
     let unit = UNITS.into_iter().find(|&(unit, _)| bytes >= unit);

@@ -37,7 +37,7 @@ use crate::figure::{Expectation, LatencyDistribution};
 use crate::model::{Model, ModelParameters};
 use file::{explain, from_toml, position_of, position_of_key};
 use kinds::{KINDS, KindOnly};
-use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -124,6 +124,12 @@ impl ModelProfile {
             error.with_suggestion(word, &KINDS.map(|kind| kind.name), "the kinds are")
         })?;
         let (file, parameters) = (kind.from_text)(text).map_err(locate)?;
+        for (key, value) in [("name", &file.name), ("summary", &file.summary)] {
+            if value.chars().any(Escaped::is_invisible) {
+                let message = format!("`{key}` contains control characters");
+                return Err(Diagnostic::new(message).in_file(origin));
+            }
+        }
         parameters.check(file.capacity).map_err(|message| {
             let position = position_of_key(text, &message);
             let error = Diagnostic::new(message).in_file(origin);

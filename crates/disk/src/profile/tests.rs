@@ -35,12 +35,12 @@ queued_flush = false
 what = "randread-qd1/iops"
 value = 70.0
 unit = "IOPS"
-source = "nobody"
+source = "a test"
 
 [[distribution]]
 what = "randread-qd1"
 unit = "ms"
-source = "nobody"
+source = "a test"
 quantiles = [[0.5, 14.0], [0.99, 25.0]]
 "#;
 
@@ -118,6 +118,13 @@ fn a_mistake_is_reported_with_its_column() {
         let error = ModelProfile::parse(&SMALL.replacen(from, to, 1), "small.toml").unwrap_err();
         assert_eq!(error.column, Some(column), "{to}: {error}");
     }
+}
+
+#[test]
+fn a_name_with_control_characters_is_refused() {
+    let text = SMALL.replacen("\"small\"", r#""sm\u001ball""#, 1);
+    let error = ModelProfile::parse(&text, "small.toml").unwrap_err().to_string();
+    assert_eq!(error, "small.toml: `name` contains control characters");
 }
 
 #[test]
