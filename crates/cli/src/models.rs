@@ -1,7 +1,6 @@
-//! `mirrorball models`: the built-in disk models beside what was published about such disks.
+//! `mirrorball models`: compares the built-in disk models with published figures.
 //!
-//! Each figure is simulated on the spot. A model that misses one by more than its tolerance is a
-//! failure found: exit code 1.
+//! Simulates each figure. Exit code 1 if a model misses a figure by more than its tolerance.
 
 use crate::ending::{Ending, Failure};
 use crate::screen;
@@ -16,21 +15,24 @@ use serde_json::{Value, json};
 /// Every model is measured with this seed.
 const SEED: u64 = 1;
 
-/// List the disk models, what is published about such disks, and what the models do
+/// List the disk models, and compare them with published figures of real disks
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A deviation is simulated over published. Demerit is the root mean square \
-distance of the simulated from the published latencies, as a part of their mean (Ruemmler and \
-Wilkes, 1994). Exit code 1 if a model misses a figure by more than its tolerance.
+#[command(
+    after_help = "`off by` is (simulated - published) / published. `demerit` is the root mean \
+square distance between the simulated and the published latency distribution, also given in \
+percent of the mean latency (Ruemmler and Wilkes, 1994). Exit code 1 if a model misses a figure by \
+more than its tolerance.
 
 Examples:
   mirrorball models
   mirrorball models hdd-7k2-desktop
-  mirrorball models --format json")]
+  mirrorball models --format json"
+)]
 pub(crate) struct Args {
-    /// One model, with its parameters
+    /// Print only this model, with its notes and parameters [default: all models]
     name: Option<String>,
 
-    /// What to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
@@ -39,11 +41,11 @@ pub(crate) struct Args {
 enum Format {
     /// Tables for a terminal
     Table,
-    /// Everything for machines
+    /// Everything, for programs
     Json,
 }
 
-/// A profile with everything that was found out about it.
+/// A profile with its simulated figures.
 struct TitledTable {
     profile: ModelProfile,
     comparisons: Vec<FigureCheck>,
@@ -105,7 +107,7 @@ impl TitledTable {
                 let figure = format!("{}/{}", expected.workload.name, expected.statistic.name);
                 text += &format!("  {figure}: {}\n", expected.note);
             }
-            text += "\nparameters, to be overridden with `set` in an array file:\n";
+            text += "\nparameters (override them with `set` in an array file):\n";
             for line in self.profile.parameter_table().to_string().lines() {
                 text += &format!("  {line}\n");
             }

@@ -31,7 +31,7 @@ fn reads(criterion: &mut Criterion) {
     }
 }
 
-/// A model with so many random reads in flight, each replaced as it completes.
+/// A model with a fixed number of random reads in flight, each replaced as it completes.
 struct Readers {
     model: Box<dyn Model>,
     rng: Rng,

@@ -3,9 +3,9 @@
 //! ```toml
 //! name = "six unequal disks, RAID1"   # the file's name if left out
 //! profile = "raid1"            # single, raid0, raid1, raid1c3, raid1c4, raid10
-//! stripe_width_max = 4         # how many members a chunk of raid0 or raid10 spans
-//! used = "60%"                 # of the volume, or a size: older data, before what jobs see
-//! [host]                       # what the machine around the disks costs
+//! stripe_width_max = 4         # largest number of members in a chunk of raid0 or raid10
+//! used = "60%"                 # of the volume, or a size: older data at its start
+//! [host]                       # the machine around the disks
 //! overhead = { mean = "15us", jitter = "10%" } # per request, outside the device; or "15us"
 //! read_ahead_kb = 128
 //! cpus = 8
@@ -14,7 +14,7 @@
 //! read = "200MB/s"             # towards the host; unlimited if left out
 //! write = "190MB/s"
 //! latency = "10us"             # of one crossing; an I/O crosses twice
-//! jitter = "5us"               # the most that chance adds to a crossing
+//! jitter = "5us"               # largest random addition to a crossing
 //! [[member]]
 //! model = "hdd-7k2-desktop"    # a built-in model profile, or a path to one
 //! count = 2
@@ -31,21 +31,21 @@
 //! [[member]]
 //! model = "delay"
 //! devid = 7                    # else one more than the highest so far, from 1
-//! rotational = true            # what the kernel reports, if not what the model says
+//! rotational = true            # as the kernel reports it; that of the model if left out
 //! optimal_io = "128K"          # likewise
 //! priority = 3                 # else the devid less 1, as gmirror gives it
 //! write_mostly = true
 //! rebuilding = "500GB"         # recovered so far; or failed = true
 //! [[member]]
-//! path = "/dev/sdc"            # a real member: read and kept, but not for simulation
-//! begin = "1GiB"               # the part of it that is the member; all of it if left out
+//! path = "/dev/sdc"            # a real member, which cannot be simulated
+//! begin = "1GiB"               # the part that is the member; all of it if left out
 //! size = "500GB"
 //! [[member]]
 //! uri = "nbd://replica/export" # likewise
 //! ```
 //!
-//! A mistake is answered with one error that names the file, the line and what to do. Non-goals:
-//! opening real members, and running anything.
+//! The first mistake gives an error with the place and what to do. Non-goals: opening real members,
+//! and running anything.
 
 mod canonical;
 mod faults;
@@ -64,14 +64,14 @@ use reader::{TomlSection, TomlSource};
 use std::path::Path;
 use toml::de::DeTable;
 
-/// An array file that was read: its text, which results record, and what it says.
+/// An array file: its text, which results record, and the array that it describes.
 #[derive(Clone, Debug)]
 pub struct ArrayFile {
-    /// Where it was read from, or the name it is built in under.
+    /// The path of the file, or the name of a built-in array.
     pub file_name: String,
     /// Its text.
     pub text: String,
-    /// What it says.
+    /// The array.
     pub spec: ArraySpec,
 }
 
@@ -88,7 +88,7 @@ const BUILTINS: [(&str, &str); 8] = [
 ];
 
 impl ArrayFile {
-    /// The name of the array that is taken if none is given.
+    /// The name of the default array.
     pub const DEFAULT: &str = BUILTINS[0].0;
 
     /// The names of the arrays compiled in, the default first.
@@ -114,12 +114,12 @@ impl ArrayFile {
         }
     }
 
-    /// Reads an array from `text`. `file_name` is what messages call it, and its folder is where
-    /// paths of model files count from.
+    /// Reads an array from `text`. `file_name` names it in messages; paths of model files are
+    /// relative to its folder.
     ///
     /// # Errors
-    /// If it is not TOML, a key is unknown or missing or has the wrong kind of value, a name means
-    /// nothing, or the members do not make an array of the profile.
+    /// If it is not TOML, a key is unknown or missing or has the wrong kind of value, a name is
+    /// unknown, or the profile does not allow these members.
     pub fn parse(text: &str, file_name: &str) -> Result<ArrayFile, Diagnostic> {
         let source = TomlSource { file: file_name, text };
         let table = DeTable::parse(text).map_err(|error| source.syntax_error(&error))?;
@@ -171,7 +171,7 @@ fn read_host(root: &TomlSection<'_>) -> Result<Host, Diagnostic> {
     host.allow_only(&["overhead", "read_ahead_kb", "cpus"])?;
     let cpus = host.integer("cpus")?.unwrap_or(default.cpus);
     if cpus == 0 {
-        return Err(host.error_at("cpus", "`cpus` is 0, but somebody must issue the requests"));
+        return Err(host.error_at("cpus", "`cpus` is 0, so no request could be issued"));
     }
     Ok(Host {
         overhead: read_host_overhead(&host)?.unwrap_or(default.overhead),
@@ -210,7 +210,7 @@ fn read_links(root: &TomlSection<'_>) -> Result<Vec<LinkParameters>, Diagnostic>
     for section in root.tables("link", "[[link]]")? {
         section.allow_only(&["name", "read", "write", "latency", "jitter"])?;
         let Some(name) = section.printable_text("name")? else {
-            return Err(section.error("the link has no `name`, so no member can hang off it"));
+            return Err(section.error("the link has no `name` for members to refer to"));
         };
         if links.iter().any(|link| link.name == name.value) {
             let message = format!("there are two links `{}`", name.value);
@@ -218,8 +218,8 @@ fn read_links(root: &TomlSection<'_>) -> Result<Vec<LinkParameters>, Diagnostic>
         }
         let rate = |key| match section.quantity(key, parse_rate)? {
             Some(0) => {
-                let error = section.error_at(key, format!("`{key}` is 0: nothing would pass"));
-                Err(error.with_help("leave it out for a link that never limits"))
+                let error = section.error_at(key, format!("`{key}` is 0, so no data would pass"));
+                Err(error.with_help("leave it out for a link without a limit"))
             }
             rate => Ok(rate),
         };
@@ -247,8 +247,8 @@ fn parse_used(text: &str) -> Result<Used, String> {
     }
 }
 
-/// Whether the members make an array of the profile, and leave room behind the older data. Of an
-/// array with real members only their number can be judged here.
+/// Checks that the profile allows the members and that the older data leave space. For an array
+/// with real members, checks only their number.
 fn check_geometry(root: &TomlSection<'_>, spec: &ArraySpec) -> Result<(), Diagnostic> {
     let members = spec.members.len();
     if members < spec.profile.rules().members_min {
@@ -271,7 +271,7 @@ fn check_geometry(root: &TomlSection<'_>, spec: &ArraySpec) -> Result<(), Diagno
     })?;
     let capacity_bytes = map.capacity_bytes();
     if spec.used_bytes(capacity_bytes) >= capacity_bytes {
-        let message = format!("`used` leaves nothing of the volume's {capacity_bytes} bytes");
+        let message = format!("`used` takes all of the volume's {capacity_bytes} bytes");
         return Err(root.error_at("used", message));
     }
     Ok(())

@@ -7,8 +7,8 @@
 //! nbdkit's delay filter offer, with the queue they lack.
 //!
 //! Nothing overtakes in the queue, so what is submitted has its start and end at once. An I/O that
-//! no server has begun can be taken back: those behind it are then planned anew, which gives what
-//! would have been had it never come.
+//! no server has started can be cancelled: those behind it are then scheduled again, as if it had
+//! never been submitted.
 //!
 //! Every operation takes the service time. Flushes and discards move no bytes. Writes are durable
 //! when they complete, so a flush waits for nothing but its turn.
@@ -89,7 +89,7 @@ pub struct Delay {
     pending: TimeQueue<Planned>,
     /// How many were submitted so far.
     submitted: u64,
-    /// Where [`Model::cancel`] puts what it plans anew; empty otherwise.
+    /// The I/Os that [`Model::cancel`] schedules again; empty between calls.
     replanned: Vec<(Nanos, Planned)>,
 }
 
@@ -97,7 +97,7 @@ pub struct Delay {
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     tag: u64,
-    /// Tells the order of submission.
+    /// Position in the order of submission.
     number: u64,
     start: Nanos,
 }

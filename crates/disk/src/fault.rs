@@ -12,7 +12,7 @@
 //!   then, and what is submitted in the window fails at once. What the disk had begun it finishes
 //!   in silence, so a disk that returns very soon is found busy.
 //!
-//! Non-goals: the seconds that a real drive spends retrying a bad sector (put a stall beside it),
+//! Non-goals: the seconds that a real drive spends retrying a bad sector (add a stall),
 //! and wrong data, which a model has none of.
 
 mod bad_ranges;
@@ -47,10 +47,10 @@ impl FaultWindow {
     }
 }
 
-/// Something that is wrong with a disk.
+/// A fault of a disk.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Fault {
-    /// Everything the disk does takes so many times as long.
+    /// Everything the disk does takes longer by a factor.
     Slow {
         /// Thousandths: 4000 for four times. At least 1000.
         factor_milli: u64,
@@ -91,7 +91,7 @@ pub struct Faulty {
     clock: DiskClock,
     errors: Vec<(f64, FaultWindow)>,
     bad_ranges: BadRanges,
-    /// In order of their beginning; those before `deaths_struck` are no longer news.
+    /// In order of their start; those before index `deaths_struck` have been handled.
     deaths: Vec<FaultWindow>,
     deaths_struck: usize,
     rng: Rng,
@@ -256,7 +256,7 @@ impl Model for Faulty {
     fn submit(&mut self, now: Nanos, io: DiskIo) {
         self.run_until(now);
         self.now = now;
-        // With nothing in flight, a death strikes nobody and passes unseen.
+        // A death with nothing in flight fails no I/O.
         while self.deaths.get(self.deaths_struck).is_some_and(|death| death.from <= now) {
             self.deaths_struck += 1;
         }

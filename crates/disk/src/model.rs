@@ -1,9 +1,9 @@
-//! What every model of a disk answers: when does this I/O finish?
+//! The interface of disk models: when does an I/O complete?
 //!
-//! A model holds no data and owns no clock. Whoever drives it submits I/O at times that never go
-//! back, asks for the next event, and advances to it; a virtual and a real clock look alike from
-//! here. Times are integer nanoseconds and ties are broken by the order of submission, so equal
-//! inputs and seeds give equal completions.
+//! A model holds no data and owns no clock. Its driver submits I/O at times that never decrease,
+//! asks for the next event, and advances to it, on a virtual or a real clock. Times are integer
+//! nanoseconds and ties are broken by the order of submission, so equal inputs and seeds give equal
+//! completions.
 
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::units::Nanos;
@@ -12,9 +12,9 @@ use std::fmt;
 /// One I/O to one disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskIo {
-    /// Chosen by the submitter, given back on completion; unique among those in flight.
+    /// Chosen by the submitter, returned on completion; unique among the I/Os in flight.
     pub tag: u64,
-    /// What is asked.
+    /// The operation.
     pub op: Op,
     /// First byte on the disk.
     pub offset: u64,
@@ -57,20 +57,20 @@ pub trait Model: Send {
 
     /// When something happens next inside the model (not always a completion), or `None` when it
     /// is idle. Background work that cannot be observed until the next submission (a cache written
-    /// back while nobody asks) need not show here; a pending completion must.
+    /// back on an idle disk) need not be an event; a pending completion must be.
     fn next_event(&self) -> Option<Nanos>;
 
     /// Lets time pass up to and including `now`, and appends what completed, in order of time, ties
     /// in order of submission.
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>);
 
-    /// Takes back the I/O in flight under `tag` if the disk has not begun it and can still let go
-    /// of it. `true`: it is gone, no completion comes for it, and what waited behind it moves up as
-    /// if it had not been in the queue. `false`: it is too late, or this disk has no means, and it
-    /// completes as ever. No time before `now` may have an event that was not advanced to. Taking
-    /// back costs no time, of a bus or of the disk.
+    /// Cancels the I/O in flight under `tag` if the disk has not started it and can cancel it.
+    /// Returns true if it is cancelled: it does not complete, and the I/Os behind it move up.
+    /// Returns false if it is too late or the disk does not support it; then it completes as usual.
+    /// The model must have been advanced to all events before `now`. Cancelling takes no time of a
+    /// bus or a disk.
     ///
-    /// There is no default: each model says what its kind of disk can do.
+    /// No default: each model decides what its kind of disk can cancel.
     fn cancel(&mut self, now: Nanos, tag: u64) -> bool;
 
     /// When `io` would complete if it were submitted at `now` and nothing came after it, or
@@ -87,8 +87,8 @@ pub trait ModelParameters: fmt::Debug + Send + Sync {
     /// What is wrong, naming the parameter between backticks.
     fn check(&self, capacity_bytes: u64) -> Result<(), String>;
 
-    /// How many commands the disk accepts at once, as it tells the kernel; the rest wait in the
-    /// host.
+    /// Number of commands that the disk accepts at once, as it reports it to the kernel; the rest
+    /// wait in the host.
     fn queue_depth(&self) -> u32;
 
     /// Builds the model. Equal seeds build equal models.

@@ -23,7 +23,7 @@ use mirrorball_core::units::Nanos;
 pub struct ModelMember {
     /// How its disk behaves, faults included.
     pub model: Box<dyn Model>,
-    /// Which of the model array's links it hangs off, if any.
+    /// Index of its link in the links of the array, if it has one.
     pub link: Option<usize>,
 }
 
@@ -96,22 +96,22 @@ impl ModelArray {
         self.note_event(member.get(), at);
     }
 
-    /// Takes back an I/O of a member, if it can be had back: `true` means that no completion comes
-    /// for it and that its tag is free. Costs the link nothing more and gives it nothing back.
+    /// Cancels an I/O of a member if possible. Returns true if it is cancelled: it does not
+    /// complete, and its tag is free. The time that it has spent on a link remains spent.
     ///
     /// # Panics
     /// If the model array has an event before `now` that it was not advanced to.
     pub fn cancel(&mut self, now: Nanos, member: MemberIndex, tag: u64) -> bool {
         assert!(now <= self.earliest.at, "advance to {:?} before {now:?}", self.earliest.at);
         let slot = &mut self.members[member.get()];
-        let taken_back = match &mut slot.path {
+        let is_cancelled = match &mut slot.path {
             None => slot.model.cancel(now, tag),
             Some(path) => path.cancel(now, tag, slot.model.as_mut()),
         };
-        // Even a vain attempt makes the member look at the time.
+        // A failed attempt also moves the member's time to `now`.
         let at = slot.next_event();
         self.note_event(member.get(), at);
-        taken_back
+        is_cancelled
     }
 
     /// Notes that the next event of `member` is now at `at`.

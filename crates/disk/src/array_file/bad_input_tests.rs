@@ -33,7 +33,8 @@ const WHOLE: &[(&str, &str)] = &[
     ("profile = \"raid1\"\nmember = [3]", "2: `member` must be a list of tables, not integers"),
     (
         "profile = \"single\"\n\n[[member]]\ncount = 2",
-        "3: the member does not say what it is (give it a `model`: a file, or one of {models})",
+        "3: the member has no `model`, `path` or `uri` (`model` is a path ending in \
+         .toml, or one of {models})",
     ),
     (
         "profile = \"single\"\n[[member]]\nmodel = \"hdd-7k2-desktp\"",
@@ -109,7 +110,7 @@ const TOP: &[(&str, &str)] = &[
     (r#"used = "100%""#, "1: `used`: a share is at least 0% and less than 100%"),
     (r#"used = "lots""#, "1: `used`: `lots` is not a share such as 60%, or a size such as 500GB"),
     (r#"used = "lots%""#, "1: `used`: `lots%` is not a share such as 60%, or a size such as 500GB"),
-    (r#"used = "900TB""#, "1: `used` leaves nothing of the volume's 1099510579200 bytes"),
+    (r#"used = "900TB""#, "1: `used` takes all of the volume's 1099510579200 bytes"),
     ("host = 3", "1: `host` must be a table, not `3`"),
     (r#"host = { overhead = "15" }"#, "1: `overhead`: missing unit: write 15s, 15m, 15ms or 15us"),
     ("host = { overhead = 15 }", "1: `overhead`: missing unit: write 15s, 15m, 15ms or 15us"),
@@ -130,9 +131,9 @@ const TOP: &[(&str, &str)] = &[
         r#"host = { overhead = { mean = "15us", jiter = "1%" } }"#,
         "1: unknown key `jiter` in `overhead` (did you mean `jitter`?)",
     ),
-    ("host = { cpus = 0 }", "1: `cpus` is 0, but somebody must issue the requests"),
+    ("host = { cpus = 0 }", "1: `cpus` is 0, so no request could be issued"),
     ("host = { cpu = 1 }", "1: unknown key `cpu` in [host] (did you mean `cpus`?)"),
-    (r#"link = [{ read = "1GB/s" }]"#, "1: the link has no `name`, so no member can hang off it"),
+    (r#"link = [{ read = "1GB/s" }]"#, "1: the link has no `name` for members to refer to"),
     (r#"link = [{ name = "a" }, { name = "a" }]"#, "1: there are two links `a`"),
     (
         r#"link = [{ name = "a", read = "1GB" }]"#,
@@ -140,7 +141,7 @@ const TOP: &[(&str, &str)] = &[
     ),
     (
         r#"link = [{ name = "a", write = "0MB/s" }]"#,
-        "1: `write` is 0: nothing would pass (leave it out for a link that never limits)",
+        "1: `write` is 0, so no data would pass (leave it out for a link without a limit)",
     ),
     (
         r#"link = [{ name = "a", bandwidth = "1MB/s" }]"#,
@@ -185,7 +186,7 @@ const MEMBER: &[(&str, &str)] = &[
     (r#"link = "hba""#, r#"4: there is no link `hba` (add [[link]] and, below it, name = "hba")"#),
     (
         r#"rebuilding = "9000TB""#,
-        "4: `rebuilding` is past the 1099511627776 bytes that the member has (it is what was \
+        "4: `rebuilding` is larger than the 1099511627776 bytes of the member (it is the size \
          recovered so far)",
     ),
     ("rebuilding = \"1GB\"\nfailed = true", "4: a failed member cannot be `rebuilding`"),
@@ -209,10 +210,7 @@ const MEMBER: &[(&str, &str)] = &[
 
 /// The only fault of a delay, and what is said of it.
 const FAULT: &[(&str, &str)] = &[
-    (
-        "",
-        "4: the fault does not say what is wrong (give one of slow, stall, error_rate, bad, dead)",
-    ),
+    ("", "4: the fault has no kind (give one of slow, stall, error_rate, bad, dead)"),
     ("slwo = 4.0", "4: unknown key `slwo` in a fault (did you mean `slow`?)"),
     (
         "slow = 0.5",
@@ -238,13 +236,13 @@ const FAULT: &[(&str, &str)] = &[
     ),
     (
         r#"bad = { offset = "2TiB", length = "64K" }"#,
-        "4: the bad range ends behind the 1099511627776 bytes that the member has",
+        "4: the bad range ends after the 1099511627776 bytes of the member",
     ),
     (
         r#"bad = { ofset = "2TiB", length = "64K" }"#,
         "4: unknown key `ofset` in `bad` (did you mean `offset`?)",
     ),
-    ("dead = false", "4: `dead` is false, which is no fault (leave the entry out)"),
+    ("dead = false", "4: `dead` must be true in a fault (leave the entry out)"),
 ];
 
 /// Parses each text as put into its place by `place`, and compares the answers with the table.

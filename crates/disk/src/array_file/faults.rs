@@ -1,28 +1,28 @@
 //! The `fault = [...]` list of a member.
 //!
-//! Each entry is one fault, told apart by its first word: a table of the words and of what may
-//! stand beside each.
+//! Each entry is one fault. One of its keys names its kind; a table has the kinds with the other
+//! keys that each allows.
 
 use super::reader::TomlSection;
 use crate::fault::{Fault, FaultWindow};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{parse_bytes, parse_duration};
 
-/// A word that opens a fault, the keys beside it, and how to read it.
+/// A kind of fault: the key that names it, the other keys that it allows, and its reader.
 struct FaultKind {
     word: &'static str,
-    beside: &'static [&'static str],
+    others: &'static [&'static str],
     read: fn(&TomlSection<'_>) -> Result<Fault, Diagnostic>,
 }
 
 const WINDOW: &[&str] = &["from", "until"];
 
 const KINDS: [FaultKind; 5] = [
-    FaultKind { word: "slow", beside: WINDOW, read: read_slow },
-    FaultKind { word: "stall", beside: &["at"], read: read_stall },
-    FaultKind { word: "error_rate", beside: WINDOW, read: read_errors },
-    FaultKind { word: "bad", beside: &[], read: read_bad },
-    FaultKind { word: "dead", beside: WINDOW, read: read_dead },
+    FaultKind { word: "slow", others: WINDOW, read: read_slow },
+    FaultKind { word: "stall", others: &["at"], read: read_stall },
+    FaultKind { word: "error_rate", others: WINDOW, read: read_errors },
+    FaultKind { word: "bad", others: &[], read: read_bad },
+    FaultKind { word: "dead", others: WINDOW, read: read_dead },
 ];
 
 /// Reads the faults of a member of `size_bytes` (unknown for a real one).
@@ -36,8 +36,7 @@ pub(super) fn read_faults(
         if let Fault::Bad { offset, length } = fault
             && offset.saturating_add(length) > size_bytes
         {
-            let message =
-                format!("the bad range ends behind the {size_bytes} bytes that the member has");
+            let message = format!("the bad range ends after the {size_bytes} bytes of the member");
             return Err(entry.error_at("bad", message));
         }
         faults.push(fault);
@@ -49,13 +48,13 @@ fn read_fault(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
     let words = KINDS.map(|kind| kind.word);
     let Some(word) = entry.one_of(&words)? else {
         // A mistyped word is more likely than an empty entry.
-        let all: Vec<&str> = KINDS.iter().flat_map(|k| k.beside).copied().chain(words).collect();
+        let all: Vec<&str> = KINDS.iter().flat_map(|k| k.others).copied().chain(words).collect();
         entry.allow_only(&all)?;
         let help = format!("give one of {}", words.join(", "));
-        return Err(entry.error("the fault does not say what is wrong").with_help(help));
+        return Err(entry.error("the fault has no kind").with_help(help));
     };
     let kind = KINDS.iter().find(|kind| kind.word == word).expect("a word of the table");
-    entry.allow_only(&[&[kind.word], kind.beside].concat())?;
+    entry.allow_only(&[&[kind.word], kind.others].concat())?;
     (kind.read)(entry)
 }
 
@@ -102,13 +101,13 @@ fn read_bad(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
 
 fn read_dead(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
     if entry.flag("dead")? != Some(true) {
-        let error = entry.error_at("dead", "`dead` is false, which is no fault");
+        let error = entry.error_at("dead", "`dead` must be true in a fault");
         return Err(error.with_help("leave the entry out"));
     }
     Ok(Fault::Dead { during: read_window(entry)? })
 }
 
-/// `from` and `until`; from the start and for ever if not given.
+/// Reads `from` and `until`. The defaults are the start and the end of time.
 fn read_window(entry: &TomlSection<'_>) -> Result<FaultWindow, Diagnostic> {
     let from = entry.quantity("from", parse_duration)?.unwrap_or(FaultWindow::ALWAYS.from);
     let until = entry.quantity("until", parse_duration)?.unwrap_or(FaultWindow::ALWAYS.until);

@@ -30,7 +30,7 @@ const MODELLED: [&str; 6] = ["model", "count", "link", "set", "size", "fault"];
 /// next event, take time in proportion to the number of members.
 const MEMBERS_MAX: usize = 384;
 
-/// Reads the members of the file, in order. `links` are those they may hang off.
+/// Reads the members of the file, in order. `links` are the links that they may name.
 pub(super) fn read_members(
     root: &TomlSection<'_>,
     links: &[LinkParameters],
@@ -141,8 +141,8 @@ fn read_source(section: &TomlSection<'_>) -> Result<MemberSource, Diagnostic> {
         }
         None => {
             let names: Vec<&str> = ModelProfile::builtin_names().collect();
-            let help = format!("give it a `model`: a file, or one of {}", names.join(", "));
-            Err(section.error("the member does not say what it is").with_help(help))
+            let help = format!("`model` is a path ending in .toml, or one of {}", names.join(", "));
+            Err(section.error("the member has no `model`, `path` or `uri`").with_help(help))
         }
     }
 }
@@ -165,8 +165,7 @@ fn read_range(section: &TomlSection<'_>) -> Result<DevicePart, Diagnostic> {
     Ok(range)
 }
 
-/// The model of a member: built in or a file beside the array file, with size and parameters
-/// overridden.
+/// The model of a member: a built-in profile or a file, with size and parameters overridden.
 fn read_model(section: &TomlSection<'_>, model: Located<&str>) -> Result<ModelProfile, Diagnostic> {
     let mut profile = match is_file_name(model.value) {
         true => read_model_file(section, model)?,
@@ -235,10 +234,10 @@ fn read_state(section: &TomlSection<'_>, size_bytes: u64) -> Result<MemberState,
         }
         Some(recovered_bytes) if recovered_bytes > size_bytes => {
             let message =
-                format!("`rebuilding` is past the {size_bytes} bytes that the member has");
+                format!("`rebuilding` is larger than the {size_bytes} bytes of the member");
             Err(section
                 .error_at("rebuilding", message)
-                .with_help("it is what was recovered so far"))
+                .with_help("it is the size recovered so far"))
         }
         Some(recovered_bytes) => Ok(MemberState::Rebuilding { recovered_bytes }),
         None if failed => Ok(MemberState::Failed),

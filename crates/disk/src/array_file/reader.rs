@@ -1,8 +1,7 @@
 //! Reading TOML tables with errors that name the place.
 //!
-//! The file is walked by hand instead of by serde, because serde's errors lose the line of what is
-//! wrong across fields (a devid used twice, a link that is not there), and their wording is not
-//! ours. Every value keeps its span; an error turns it into a line.
+//! This reader replaces serde, whose errors have no position for a mistake across fields (a devid
+//! used twice, an unknown link). Every value keeps its span, which gives an error its position.
 
 use mirrorball_core::diagnostic::{Diagnostic, Escaped, TextPosition};
 use std::fmt::Display;
@@ -23,11 +22,11 @@ pub(super) struct TomlSection<'a> {
     pub(super) source: TomlSource<'a>,
     table: &'a DeTable<'a>,
     start: usize,
-    /// What messages call it: `[[member]]`; empty for the file itself.
+    /// Its name in messages, such as `[[member]]`; empty for the file itself.
     name: &'static str,
 }
 
-/// A value with the place it stands at.
+/// A value with its byte offset in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Located<T> {
     pub(super) value: T,
@@ -41,7 +40,7 @@ impl<'a> TomlSource<'a> {
         Diagnostic::new(message.to_string()).in_file(self.file).at(position)
     }
 
-    /// What the TOML parser complains of.
+    /// An error of the TOML parser.
     pub(super) fn syntax_error(&self, error: &toml::de::Error) -> Diagnostic {
         let start = error.span().map_or(0, |span: Range<usize>| span.start);
         let message = error.message().trim_end().replace('\n', ", ");
@@ -70,12 +69,12 @@ impl<'a> TomlSection<'a> {
         TextPosition::of_byte(self.source.text, self.start).line
     }
 
-    /// Where the value of `key` stands, or the table if the key is not there.
+    /// Byte offset of the value of `key`, or of the table if it has no such key.
     pub(super) fn start_of(&self, key: &str) -> usize {
         self.table.get(key).map_or(self.start, |value| value.span().start)
     }
 
-    /// Whether the key is there.
+    /// Returns true if the table has the key.
     pub(super) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
@@ -114,8 +113,8 @@ impl<'a> TomlSection<'a> {
         self.read(key, "a string", |value| value.as_str())
     }
 
-    /// A string of printable characters. Output prints a name as it is, so a control character in it
-    /// would reach the terminal.
+    /// A string of printable characters. Output prints a name as it is, so a control character in
+    /// it would reach the terminal.
     pub(super) fn printable_text(&self, key: &str) -> Result<Option<Located<&'a str>>, Diagnostic> {
         let text = self.text(key)?;
         let Some(at) = &text else { return Ok(None) };
@@ -132,7 +131,7 @@ impl<'a> TomlSection<'a> {
 
     /// A whole number that fits `T`.
     pub(super) fn integer<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, Diagnostic> {
-        // As TOML's own integers end at 2^63, the end of a u64 says nothing to anybody.
+        // TOML integers end at 2^63, so the upper limit of a u64 would not help.
         let expected = match size_of::<T>() {
             8.. => "a whole number, at least 0".to_owned(),
             bytes => format!("a whole number from 0 to {}", (1u64 << (8 * bytes)) - 1),
@@ -160,7 +159,7 @@ impl<'a> TomlSection<'a> {
         Ok(self.read(key, "true or false", DeValue::as_bool)?.map(|at| at.value))
     }
 
-    /// A quantity with its unit, read by `parse`; a bare number is for `parse` to judge.
+    /// A quantity with its unit, read by `parse`. `parse` also gets bare numbers.
     pub(super) fn quantity<T, E: Display>(
         &self,
         key: &str,

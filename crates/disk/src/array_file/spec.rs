@@ -16,25 +16,25 @@ use std::path::PathBuf;
 /// An array.
 #[derive(Clone, Debug)]
 pub struct ArraySpec {
-    /// What it is called in output.
+    /// Its name in output.
     pub name: String,
     /// The file that describes it, for messages.
     pub file_name: String,
-    /// How it keeps its data.
+    /// How data lies on the members.
     pub profile: Profile,
-    /// How many members a striped chunk may span; as many as there are if not given.
+    /// Largest number of members in a striped chunk; all members if not given.
     pub stripe_width_max: Option<usize>,
-    /// How much of the volume older data fills.
+    /// The part of the volume that older data fill.
     pub used: Used,
     /// The machine around the disks.
     pub host: Host,
-    /// The links that members may hang off.
+    /// The links that members may use.
     pub links: Vec<LinkParameters>,
     /// The members, in the order of the file, each on its own.
     pub members: Vec<MemberSpec>,
 }
 
-/// How much of a volume older data fills: jobs begin behind it, as on a filesystem that has aged.
+/// The part of a volume that older data fill. Jobs access only the rest, as on an aged filesystem.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Used {
     /// A number of bytes.
@@ -43,7 +43,7 @@ pub enum Used {
     Share(f64),
 }
 
-/// What the machine around the disks costs.
+/// The machine around the disks.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Host {
     /// Per request, from submission to completion, outside the device.
@@ -71,21 +71,21 @@ pub struct MemberSpec {
     pub devid: u64,
     /// What it is.
     pub source: MemberSource,
-    /// Which of the array's links it hangs off.
+    /// Index of its link in the links of the array.
     pub link: Option<usize>,
-    /// What is wrong with its disk.
+    /// Its faults.
     pub faults: Vec<Fault>,
-    /// Higher is preferred, where a policy heeds it.
+    /// A policy that uses priorities prefers the higher one.
     pub priority: u32,
-    /// Read only when no other mirror can serve.
+    /// Whether it is read only if no other mirror can serve the read.
     pub write_mostly: bool,
     /// Whether the kernel reports it as rotational; what its model or device says if not given.
     pub rotational: Option<bool>,
     /// The optimal I/O size it reports, in bytes; what its model or device says if not given.
     pub optimal_io_bytes: Option<u64>,
-    /// Whether its contents may be trusted at the start.
+    /// Its state at the start.
     pub state: MemberState,
-    /// Which part of its file or device a real member is.
+    /// The part of its file or device that a real member is.
     pub range: DevicePart,
     /// The line of the file that it comes from.
     pub line: usize,
@@ -100,7 +100,7 @@ pub struct DevicePart {
     pub size_bytes: Option<u64>,
 }
 
-/// What a member is.
+/// A model, or the address of a real member.
 #[derive(Clone, Debug)]
 pub enum MemberSource {
     /// A modelled disk, with its overrides applied.
@@ -133,7 +133,7 @@ impl HostOverhead {
 }
 
 impl ArraySpec {
-    /// What the volume is told of each member.
+    /// The configuration of each member for the volume.
     ///
     /// # Errors
     /// If a member is real.
@@ -150,8 +150,8 @@ impl ArraySpec {
         self.allocate(&configs).map_err(|error| self.error(None, error.to_string()))
     }
 
-    /// The modelled members, idle, with their links and faults. Each draws its chance from `seed`
-    /// and its devid, so that a member behaves the same whatever others are added.
+    /// The modelled members, idle, with their links and faults. The random numbers of a member
+    /// follow from `seed` and its devid, so that adding members does not change the others.
     ///
     /// # Errors
     /// If a member is real.
@@ -170,8 +170,8 @@ impl ArraySpec {
         Ok(ModelArray::new(members.collect::<Result<_, Diagnostic>>()?, links))
     }
 
-    /// Where jobs begin on a volume of this capacity: behind the older data, on a whole GiB, the
-    /// length of a chunk.
+    /// First byte that jobs access on a volume of this capacity: after the older data, on a whole
+    /// GiB, the length of a chunk.
     pub fn used_bytes(&self, capacity_bytes: u64) -> u64 {
         let used = match self.used {
             Used::Bytes(bytes) => bytes,
@@ -212,7 +212,7 @@ impl ArraySpec {
 }
 
 impl MemberSpec {
-    /// What the volume is told of the member if it has this model.
+    /// The configuration of the member for the volume, if it has this model.
     fn config(&self, profile: &ModelProfile) -> MemberConfig {
         MemberConfig {
             devid: self.devid,

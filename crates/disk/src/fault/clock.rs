@@ -26,7 +26,7 @@ pub(super) struct SlowPeriod {
 /// How fast the disk's clock runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ClockRate {
-    /// So many thousandths of real time to one of the disk's.
+    /// Slower by this factor, in thousandths.
     Slow { factor_milli: u64 },
     /// Not at all.
     Stalled,

@@ -213,7 +213,7 @@ fn a_stalled_disk_gives_back_what_it_has_not_begun() {
 }
 
 /// Death has answered both; what the disk still does in silence is not what a later I/O of the same
-/// tag means. With the last I/O taken back, a second death strikes nobody.
+/// tag means. With the last I/O taken back, a second death fails no I/O.
 #[test]
 fn what_death_has_answered_cannot_be_taken_back() {
     let mut model =

@@ -65,7 +65,7 @@ impl CacheSegment {
 }
 
 impl ReadCache {
-    /// A cache of so many segments on a disk whose tracks lie at most `gap` apart.
+    /// A cache with this number of segments, on a disk whose tracks lie at most `gap` apart.
     pub(super) fn new(segments: u8, gap: u64) -> ReadCache {
         let order = (0..segments).collect();
         ReadCache { segments: vec![EMPTY; usize::from(segments)], order, filling: None, gap }

@@ -1,4 +1,4 @@
-//! Seek curves: how long the arm takes over so many cylinders.
+//! Seek curves: the time of a seek as a function of its distance in cylinders.
 //!
 //! Three forms, as data sheets and papers give them:
 //! - track, average and full stroke: Lee's three-coefficient fit, `a*sqrt(x-1) + b*(x-1) + c`, as
@@ -61,7 +61,7 @@ fn between_points(parameters: &HddParameters, fraction: f64) -> f64 {
 }
 
 impl SeekTable {
-    /// Compiles the curve of a disk with so many cylinders. Distance zero takes a head switch.
+    /// Compiles the curve of a disk with `cylinders` cylinders. Distance zero takes a head switch.
     /// Times are counted in units of `unit_ns` nanoseconds.
     pub(super) fn new(parameters: &HddParameters, cylinders: u32, unit_ns: f64) -> SeekTable {
         let count = |time: f64| (time / unit_ns).ceil() as u32;

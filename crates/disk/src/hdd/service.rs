@@ -13,7 +13,7 @@ use mirrorball_core::units::Nanos;
 const STREAM_REVOLUTIONS: u64 = 2;
 
 impl Hdd {
-    /// Whether someone waits for the mechanism.
+    /// Returns true if a command or a required write-back waits for the mechanism.
     pub(super) fn is_wanted(&self) -> bool {
         !self.commands.is_empty() || self.must_write_back()
     }
@@ -211,7 +211,8 @@ impl Hdd {
         }
     }
 
-    /// Chooses the next cached write. None is overdue: nobody waits for one in particular.
+    /// Chooses the next cached write. None is overdue, because no command waits for a particular
+    /// one.
     fn choose_write_back(&self, now: Nanos) -> Option<AccessPick> {
         self.fixed.mechanics.choose(&self.head, &self.window_candidates, now, Nanos::MAX)
     }

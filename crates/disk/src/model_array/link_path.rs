@@ -1,6 +1,6 @@
-//! What lies between the host and a disk behind a link: I/O on its way there and back.
+//! The path between the host and a disk behind a link: I/O on its way there and back.
 //!
-//! The way of an I/O is told in [`crate::link`]. Both queues are in the order of arrival. The disk
+//! [`crate::link`] describes the way of an I/O. Both queues are in the order of arrival. The disk
 //! is given the number of a slot as tag, so that a completion finds its I/O again.
 
 use crate::link::{Link, LinkDirection};
@@ -83,11 +83,11 @@ impl LinkPath {
         let Some((key, _)) = self.at_disk.iter().find(|(_, io)| io.tag == tag) else {
             return false;
         };
-        let taken_back = disk.cancel(now, u64::from(key.slot()));
-        if taken_back {
+        let is_cancelled = disk.cancel(now, u64::from(key.slot()));
+        if is_cancelled {
             self.at_disk.remove(key);
         }
-        taken_back
+        is_cancelled
     }
 
     /// When `io` would be back if nothing else crossed the link meanwhile. Chance is foreseen as

@@ -103,7 +103,7 @@ impl Die {
         self.programs += 1;
     }
 
-    /// Adds a burst of garbage collection at `at`: so many copies, then an erase.
+    /// Adds a burst of garbage collection at `at`: copies, then an erase.
     pub(super) fn add_collection(&mut self, at: u64, copies: u32, timing: &DieTiming) {
         self.make_room(at, timing);
         self.copies += copies;

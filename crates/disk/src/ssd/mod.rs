@@ -58,7 +58,7 @@ pub struct Ssd {
     dirty: bool,
 }
 
-/// What commands cost beside flash and cache, in nanoseconds.
+/// Costs of commands other than flash and cache, in nanoseconds.
 #[derive(Clone, Debug)]
 struct Costs {
     read_latency_ns: u64,
@@ -253,7 +253,7 @@ impl Model for Ssd {
     }
 
     /// Only what waits in the host for room in the drive's queue. What the drive has taken it has
-    /// given to its dies, and it completes as ever: NVMe's Abort is a best effort that a drive may
+    /// given to its dies, and it completes as usual: NVMe's Abort is a best effort that a drive may
     /// ignore (NVM Express base specification), and of NCQ's queue few SATA drives let a single
     /// command go.
     fn cancel(&mut self, now: Nanos, tag: u64) -> bool {

@@ -68,7 +68,7 @@ impl LinkQueue {
         Some((at, tag))
     }
 
-    /// Adds a command behind all that are ready by then.
+    /// Adds a command behind all that are ready at the same time or earlier.
     #[inline]
     pub(super) fn push(&mut self, new: OutgoingCommand) {
         let waiting = &self.entries[self.first..];

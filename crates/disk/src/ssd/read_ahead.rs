@@ -43,7 +43,7 @@ struct Stream {
 }
 
 impl DriveReadAhead {
-    /// Follows nobody yet.
+    /// Read-ahead that follows no reader yet.
     pub(super) fn new(parameters: &SsdParameters) -> DriveReadAhead {
         DriveReadAhead {
             window_bytes: parameters.read_ahead / 2,

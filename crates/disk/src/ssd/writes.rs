@@ -8,7 +8,7 @@
 //! `dies × unit / cost`, where a unit costs `tP + (WAF - 1) × (copy read + tP + erase / burst)`,
 //! and all of it is known at submission.
 //!
-//! Beside that, units are dealt to the dies one after another, and collection to one die after
+//! In addition, units are dealt to the dies one after another, and collection to one die after
 //! another in bursts of copies and an erase: that is what a read may find in its way.
 //!
 //! A write that continues one of the last eight streams is sequential, any other random, as

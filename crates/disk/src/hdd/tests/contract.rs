@@ -134,7 +134,7 @@ proptest! {
         prop_assert_eq!(drive(&mut before.clone(), &[]).len() + 1, ends.len());
     }
 
-    /// Whether anybody looks in between must not matter: a host that wakes late sees the same.
+    /// Advancing in several steps or in one gives the same completions.
     #[test]
     fn advancing_in_one_leap_ends_everything_at_the_same_times(
         parameters in any_disk(),

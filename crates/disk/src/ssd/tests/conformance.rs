@@ -87,7 +87,7 @@ proptest! {
         prop_assert!(seen.iter().all(|&seen| seen));
     }
 
-    /// Whoever advances late gets the same completions.
+    /// Advancing late gives the same completions.
     #[test]
     fn late_advances_change_nothing(
         parameters in any_drive(),
