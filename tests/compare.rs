@@ -81,6 +81,138 @@ fn the_table_has_every_policy_the_oracle_and_a_verdict() {
     assert!(stderr(&output).contains("results are in mirrorball-results"));
 }
 
+/// One hard disk and one SSD, and a job of small and of large reads.
+const HDD_AND_SSD: &str = "\
+profile = \"raid1\"
+[[member]]
+model = \"hdd-7k2-desktop\"
+[[member]]
+model = \"ssd-sata-consumer\"
+";
+const TWO_SECTIONS: &str = "\
+[global]
+ioengine=libaio
+direct=1
+size=20g
+time_based
+runtime=10
+[small]
+rw=randread
+bs=4k
+iodepth=4
+[large]
+rw=read
+bs=1m
+iodepth=2
+";
+
+fn two_sections() -> Place {
+    let place = Place::new();
+    place.write("pair.toml", HDD_AND_SSD);
+    place.write("two.fio", TWO_SECTIONS);
+    place
+}
+
+/// The sum of IOPS would be that of the small reads: a policy that starves the large ones would
+/// win.
+#[test]
+fn sections_are_shown_and_judged_one_by_one() {
+    let place = two_sections();
+    let policies = ["--policy", "pid,auto", "--duration", "2s", "-o", "out"];
+    let usual = ["compare", "pair.toml", "two.fio"];
+    let output = place.run(&[&usual[..], &policies].concat());
+    let text = stdout(&output);
+    for part in [
+        "two (2 sections)",
+        "two, section small",
+        "two, section large",
+        "score: geometric mean over sections",
+        "ranked by geometric mean over sections of throughput",
+    ] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+    let scores = text.split("two, section small").next().unwrap();
+    let best = scores.lines().find(|line| line.starts_with('*')).unwrap();
+    assert!(best.starts_with("* mirrorball/auto"), "auto is behind:\n{text}");
+
+    let csv = stdout(&place.run(&[&usual[..], &policies, &["--format", "csv"]].concat()));
+    let sections: Vec<&str> =
+        csv.lines().skip(1).map(|line| line.split(',').nth(2).unwrap()).collect();
+    assert_eq!(sections.len(), 2 * 3 * 5, "two sections of three policies, five repeats each");
+    assert!(sections.chunks(2).all(|pair| pair == ["small", "large"]), "{csv}");
+    for format in ["markdown", "mail", "json"] {
+        let text = stdout(&place.run(&[&usual[..], &policies, &["--format", format]].concat()));
+        assert!(text.contains("small") && text.contains("large"), "{format}: {text}");
+    }
+}
+
+#[test]
+fn another_goal_ranks_by_the_figures_that_it_names() {
+    let place = two_sections();
+    let policies = ["--policy", "pid,auto", "--duration", "500ms", "-n", "2", "-o", "out"];
+    let usual = [&["compare", "pair.toml", "two.fio"], &policies[..]].concat();
+    let default = place.run(&usual);
+    assert!(stderr(&default).contains("6 cells: 0 reused from an earlier run, 6 simulated"));
+    let ranked = place.run(&[&usual[..], &["--rank", "small.p99:2,large.mib"]].concat());
+    assert!(stdout(&ranked).contains("ranked by small.p99:2,large.mib."), "{}", stdout(&ranked));
+    let reused = "6 cells: 6 reused from an earlier run, 0 simulated";
+    assert!(stderr(&ranked).contains(reused), "another goal runs nothing again");
+    let refuses = |goal: &'static str, parts: &[&str]| {
+        place.refuses(&[&usual[..], &["--rank", goal]].concat(), parts);
+    };
+    refuses("smal.p99", &["--rank", "no section is called `smal`", "did you mean `small`?"]);
+    refuses("small.p98", &["--rank", "small.p98", "did you mean"]);
+    refuses("small.p99:0", &["--rank", "not a positive number"]);
+    place.refuses(&[&usual[..], &["--baseline", "pdi"]].concat(), &["--baseline", "pid"]);
+}
+
+/// Nothing could be read, so nothing can be recommended.
+#[test]
+fn a_job_without_a_request_that_succeeded_has_no_verdict() {
+    let place = Place::new();
+    place.write(
+        "pair.toml",
+        &ARRAY.replace("[[member]]", "[[member]]\nfault = [{ error_rate = 1.0 }]"),
+    );
+    let output = place.compare(&[]);
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("No request of job succeeded under any policy"), "{text}");
+    assert!(!text.contains("Use `"), "{text}");
+}
+
+#[test]
+fn an_array_that_leaves_no_choice_is_reported_as_such() {
+    let place = Place::new();
+    place.write("pair.toml", &format!("{ARRAY}failed = true\n"));
+    let text = stdout(&place.compare(&[]));
+    assert!(text.contains("No policy had a choice"), "{text}");
+    assert!(!text.contains("Use `"), "{text}");
+}
+
+#[test]
+fn a_single_repeat_claims_nothing() {
+    let place = Place::new();
+    let usual = ["compare", "pair.toml", "job.fio", "--policy", "pid,queue", "-d", "200ms"];
+    let text = stdout(&place.run(&[&usual[..], &["--repeats", "1"]].concat()));
+    assert!(text.contains("in a single repeat, which proves nothing"), "{text}");
+    assert!(!text.lines().any(|line| line.starts_with("= ")), "{text}");
+}
+
+#[test]
+fn flushes_and_trims_are_shown_and_judged() {
+    let place = Place::new();
+    place.write("job.fio", &JOB.replace("rw=randread", "rw=randwrite\nfsync=1"));
+    let text = stdout(&place.compare(&["-o", "flushes"]));
+    assert!(text.contains("fsync"), "{text}");
+    place.write("job.fio", &JOB.replace("rw=randread", "rw=randtrim"));
+    let csv = stdout(&place.compare(&["-o", "trims", "--format", "csv"]));
+    let first = csv.lines().nth(1).unwrap();
+    let fields: Vec<&str> = first.split(',').collect();
+    assert_eq!(fields[3], "trim", "{csv}");
+    assert!(fields[6].parse::<f64>().unwrap() > 0.0 && fields[14] != "0.000", "{csv}");
+}
+
 #[test]
 fn a_second_run_takes_the_saved_cells_and_says_the_same() {
     let place = Place::new();
@@ -90,14 +222,18 @@ fn a_second_run_takes_the_saved_cells_and_says_the_same() {
     // A mark in a saved cell shows whether it is read or run again; its member I/O is in no table.
     let marked = cells().next().unwrap().unwrap().path();
     let text = fs::read_to_string(&marked).unwrap();
-    let (head, _) = text.split_once("\"member_ios\":").unwrap();
-    fs::write(&marked, format!("{head}\"member_ios\":424242}}")).unwrap();
+    let (head, rest) = text.split_once("\"member_ios\":").unwrap();
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    fs::write(&marked, format!("{head}\"member_ios\":424242{rest}")).unwrap();
     let removed = cells().last().unwrap().unwrap().path();
     assert_ne!(marked, removed);
     let before = fs::read(&removed).unwrap();
     fs::remove_file(&removed).unwrap();
 
-    assert_eq!(stdout(&place.compare(&["--format", "json", "-o", "out"])), first);
+    let second = place.compare(&["--format", "json", "-o", "out"]);
+    assert_eq!(stdout(&second), first);
+    let reused = "6 cells: 5 reused from an earlier run, 1 simulated";
+    assert!(stderr(&second).contains(reused), "{}", stderr(&second));
     assert_eq!(fs::read(&removed).unwrap(), before, "the missing cell was run again, to the byte");
     assert!(fs::read_to_string(&marked).unwrap().contains("424242"), "the others were not");
 }
@@ -131,7 +267,7 @@ fn ctrl_c_keeps_finished_cells_and_says_how_to_go_on() {
     assert_eq!(output.status.code(), Some(130), "{message}");
     let done = saved();
     assert!(message.contains(&format!("{done} of 2000 cells are saved in out")), "{message}");
-    assert!(message.contains("give the same command again"), "{message}");
+    assert!(message.contains("run the same command again to continue"), "{message}");
 }
 
 #[test]
@@ -177,7 +313,7 @@ fn another_plan_does_not_get_into_the_same_folder() {
     place.refuses(&["compare", "pair.toml", "job.fio", "-o", "."], &["is not empty"]);
     // Where nobody can make a folder, root included.
     let nowhere = ["compare", "pair.toml", "job.fio", "-o", "/proc/mirrorball"];
-    place.refuses(&nowhere, &["/proc/mirrorball: cannot keep results here"]);
+    place.refuses(&nowhere, &["/proc/mirrorball: cannot write results here"]);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! `mirrorball compare`: which read policy serves an array and its jobs best.
 //!
-//! Everything is understood and checked before anything is written or run: what is wrong up to
-//! there is wrong use. Then the lab runs the plan; a first Ctrl-C lets the cells under way finish,
-//! a second one ends the program at once.
+//! All arguments and files are read and checked before anything is written or run; an error up to
+//! then is wrong use. Then the lab runs the plan. A first Ctrl-C lets the cells that are running
+//! finish, a second one ends the program at once.
 
 mod folder;
 
@@ -16,9 +16,9 @@ use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
-use mirrorball_lab::experiment::plan::{Choices, Plan, Source};
+use mirrorball_lab::experiment::plan::{Choices, InputText, Plan};
 use mirrorball_lab::experiment::results::Results;
-use mirrorball_lab::experiment::run::{self, Origin, RunOptions};
+use mirrorball_lab::experiment::run::{self, CellSource, RunOptions};
 use mirrorball_lab::experiment::simulate::SimExecutor;
 use mirrorball_lab::experiment::study::{Criteria, Goal, Study, distinct_names};
 use mirrorball_lab::report::{FORMATS, Findings};
@@ -42,11 +42,11 @@ pub(crate) const BASELINE: &str = "btrfs/pid";
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Args {
-    /// The array: a TOML file or a built-in array
+    /// Array: a TOML file or a built-in array
     #[arg(default_value = ArrayFile::DEFAULT)]
     array: String,
 
-    /// The jobs: fio job files or built-in jobs
+    /// Jobs: fio job files or built-in jobs
     #[arg(value_name = "JOB", default_values = DEFAULT_JOBS, hide_default_value = true)]
     jobs: Vec<String>,
 
@@ -57,9 +57,9 @@ pub(crate) struct Args {
     /// Figures to rank by instead of the default score, with weights: small.p99:2,large.mib
     ///
     /// Each is SECTION.FIGURE or SECTION.KIND.FIGURE; a figure alone counts for every section.
-    /// Figures: iops, mib, mean, p50, p90, p95, p99, p99.9, p99.99. Kinds: read, write, trim, fsync.
-    /// The default score of a job is the geometric mean over its sections of throughput, or of
-    /// 1/mean latency where a section has a rate.
+    /// Figures: iops, mib, mean, p50, p90, p95, p99, p99.9, p99.99. Kinds: read, write, trim,
+    /// fsync. The default score of a job is the geometric mean over its sections of throughput, or
+    /// of 1/mean latency where a section has a rate.
     #[arg(long, value_name = "LIST", value_parser = Goal::parse)]
     rank: Option<Goal>,
 
@@ -72,27 +72,27 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
 
-    /// Seed of the first repeat; the next have the numbers that follow
+    /// Seed of the first repeat; each further repeat has the next number
     #[arg(short, long, default_value_t = SEED)]
     seed: u64,
 
-    /// Simulated time of every job, in place of its `runtime`: 500ms, 10s, 2m
+    /// Simulated time of every job, replaces its `runtime`, for example 500ms, 10s or 2m
     #[arg(short, long, value_name = "TIME", value_parser = positive_duration)]
     duration: Option<Nanos>,
 
-    /// What to print
+    /// Output format
     #[arg(short, long, default_value = FORMATS[0].name, value_parser = format_names())]
     format: String,
 
-    /// Where results are kept [default: mirrorball-results/ARRAY-JOBS]
+    /// Results folder [default: mirrorball-results/ARRAY-JOBS]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Also write a page with charts, `report.html` in the results folder
+    /// Also write an HTML page with charts, `report.html` in the results folder
     #[arg(long)]
     report: bool,
 
-    /// Threads to run on; results do not depend on it [default: one per CPU]
+    /// Number of threads; results do not depend on it [default: one per CPU]
     #[arg(short, long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 }
@@ -105,8 +105,9 @@ fn after_help() -> String {
 Built-in jobs: {}
 Policies: see `mirrorball policies`
 
-Results are saved after every cell; the same command, run again, takes up where it was
-interrupted. `plan.json` in the results folder has what is needed to repeat them.
+Results are saved after every cell (one job, policy and seed). The same command, run again, reuses
+the saved cells and runs the rest; after any change of the program every cell runs again.
+`plan.json` in the results folder has what is needed to repeat them.
 
 Examples:
   mirrorball compare
@@ -124,7 +125,7 @@ fn format_names() -> PossibleValuesParser {
 fn positive_duration(text: &str) -> Result<Nanos> {
     let duration = parse_duration(text)?;
     if duration == Nanos::ZERO {
-        return Err(anyhow!("nothing happens in no time (give at least some seconds, as in 10s)"));
+        return Err(anyhow!("--duration must be greater than zero, for example 10s"));
     }
     Ok(duration)
 }
@@ -147,7 +148,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     let results = Results::open(&folder, &plan)
         .with_context(|| {
-            format!("{}: cannot keep results here (-o names another)", folder.display())
+            format!(
+                "{}: cannot write results here; choose another folder with -o",
+                folder.display()
+            )
         })
         .map_err(Failure::WrongUse)?;
     let ending = run_cells(args, &plan, &inputs, &results).map_err(Failure::Fault)?;
@@ -156,7 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         run::Ending::Complete(summaries) => summaries,
         run::Ending::Interrupted { done, all } => {
             screen::say(format_args!("interrupted: {done} of {all} cells are saved in {shown}"));
-            screen::say("  to go on, give the same command again");
+            screen::say("  run the same command again to continue");
             return Ok(Ending::Interrupted);
         }
     };
@@ -176,7 +180,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 /// What policies are ranked by, and compared with.
 fn criteria(args: &Args, inputs: &Inputs) -> Result<Criteria> {
     let goal = args.rank.clone().unwrap_or_default();
-    let sections_of = |(source, job): (&Source, &JobFile)| {
+    let sections_of = |(source, job): (&InputText, &JobFile)| {
         let names = job.sections.iter().map(|section| section.name.as_str());
         (source.name.clone(), distinct_names(names))
     };
@@ -187,7 +191,7 @@ fn criteria(args: &Args, inputs: &Inputs) -> Result<Criteria> {
     Ok(Criteria { goal, baseline: Some(baseline.to_string()) })
 }
 
-/// Whether the plan differs from the usual one at most in its array and jobs.
+/// Returns true if the plan differs from the default one at most in its array and jobs.
 fn is_default(args: &Args) -> bool {
     args.policy == ALL_POLICIES && (args.repeats, args.seed, args.duration) == (REPEATS, SEED, None)
 }
@@ -208,8 +212,8 @@ fn plan(args: &Args, inputs: &Inputs, build: BuildIdentity) -> Result<Plan> {
     Ok(Plan::new(build, array, jobs, choices, command(args)))
 }
 
-/// A command that makes the same plan, with every choice spelt out. Where results go, how they are
-/// shown and on how many threads is not part of a plan.
+/// The command that makes the same plan, with every option written out. The results folder, the
+/// output format and the number of threads are not part of a plan.
 fn command(args: &Args) -> String {
     let mut words = vec!["mirrorball".to_owned(), "compare".to_owned(), quoted(&args.array)];
     words.extend(args.jobs.iter().map(|job| quoted(job)));
@@ -221,7 +225,7 @@ fn command(args: &Args) -> String {
     words.join(" ")
 }
 
-/// A word as a shell takes it unchanged.
+/// A word, quoted for a shell where necessary.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:+".contains(c);
     if word.chars().all(is_plain) {
@@ -237,21 +241,21 @@ fn run_cells(args: &Args, plan: &Plan, inputs: &Inputs, results: &Results) -> Re
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(INTERRUPTED.into());
         }
-        screen::say("\nfinishing the cells under way; Ctrl-C again to stop at once");
+        screen::say("\nfinishing the running cells; press Ctrl-C again to stop at once");
     })
     .context("cannot listen for Ctrl-C")?;
-    // Hidden by indicatif itself where stderr is no terminal.
+    // indicatif hides the bar itself if stderr is not a terminal.
     let bar = ProgressBar::new(plan.cells().len() as u64);
-    let template = "{bar:40} {pos}/{len} cells, {eta} to go {msg}";
+    let template = "{bar:40} {pos}/{len} cells, {eta} left {msg}";
     bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
     let [reused, fresh] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-    let on_cell = |_: &mirrorball_lab::experiment::plan::Cell<'_>, origin: Origin| {
+    let on_cell = |_: &mirrorball_lab::experiment::plan::Cell<'_>, origin: CellSource| {
         match origin {
-            Origin::Saved => {
+            CellSource::Saved => {
                 let reused = reused.fetch_add(1, Ordering::Relaxed) + 1;
                 bar.set_message(format!("({reused} reused from an earlier run)"));
             }
-            Origin::Run => _ = fresh.fetch_add(1, Ordering::Relaxed),
+            CellSource::Run => _ = fresh.fetch_add(1, Ordering::Relaxed),
         }
         bar.inc(1);
     };

@@ -1,7 +1,7 @@
 //! Experiments: plan -> run -> record -> study.
 //!
 //! One typed, versioned structure stands at each arrow. A [`plan::Plan`] lists cells; [`run::run`]
-//! puts each through an [`executor::Executor`] and saves its [`record::CellRecord`] in a
+//! puts each through an [`executor::CellExecutor`] and saves its [`record::CellRecord`] in a
 //! [`results::Results`] folder; a [`study::Study`] computes figures from records. Nothing after
 //! `run` measures, so saved results can be studied again. [`import`] makes records of what other
 //! programs measured, and [`explain`] runs one cell with a trace of its decisions.

@@ -2,11 +2,11 @@
 
 use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
-use crate::experiment::executor::Executor;
-use crate::experiment::plan::{Cell, Choices, Plan, Source};
+use crate::experiment::executor::CellExecutor;
+use crate::experiment::plan::{Cell, Choices, InputText, Plan};
 use crate::experiment::record::{
-    CellRecord, CoarseLatency, CounterRecord, CounterSeries, DirectionRecord, IntervalsRecord,
-    Measurement, MemberRecord, MemberSeries, SamplesRecord, SectionRecord,
+    CoarseLatency, CounterRecord, CounterSeries, DirectionRecord, IntervalsRecord, Measurement,
+    MemberRecord, MemberSeries, SamplesRecord, SectionRecord,
 };
 use crate::experiment::study::{CellSummary, Criteria, Study};
 use anyhow::{Result, bail};
@@ -37,8 +37,8 @@ impl Achieved {
     }
 }
 
-pub(crate) fn source(name: &str) -> Source {
-    Source {
+pub(crate) fn source(name: &str) -> InputText {
+    InputText {
         name: name.to_owned(),
         text: format!("text of {name}\n"),
         fingerprint: format!("fingerprint of {name}"),
@@ -171,7 +171,7 @@ pub(crate) fn study_of(
     measure: impl Fn(&Cell<'_>) -> Measurement,
 ) -> Study {
     let summary = |cell: &Cell<'_>| {
-        let record = CellRecord::new(cell, measure(cell));
+        let record = cell.record(measure(cell));
         CellSummary::new(&record).expect("a made-up record is whole")
     };
     Study::new(plan.clone(), plan.cells().iter().map(summary).collect(), criteria)
@@ -192,7 +192,7 @@ impl MockExecutor {
     }
 }
 
-impl Executor for MockExecutor {
+impl CellExecutor for MockExecutor {
     fn run(&self, cell: &Cell<'_>) -> Result<Measurement> {
         self.runs.lock().unwrap().push(cell.file_name());
         if Some(cell.policy) == self.failing_policy {

@@ -113,7 +113,11 @@ impl<'a> Labelled<'a> {
 pub const FORMATS: &[Format] = &[
     Format { name: "table", summary: "tables for a terminal", render: table::render },
     Format { name: "json", summary: "the whole study for machines", render: json::render },
-    Format { name: "csv", summary: "one line per cell", render: csv::render },
+    Format {
+        name: "csv",
+        summary: "one line per cell, section and kind of request",
+        render: csv::render,
+    },
     Format { name: "markdown", summary: "tables for a page on GitHub", render: markdown::render },
     Format {
         name: "mail",

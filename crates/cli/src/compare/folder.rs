@@ -1,7 +1,7 @@
-//! The name of the results folder that nobody named.
+//! The default results folder, where `-o` is not given.
 //!
-//! The same command must lead to the same folder, so that it resumes; another command, or the same
-//! one after a file was edited or this program was updated, to another, so that it is not refused.
+//! The same command must lead to the same folder, so that it resumes. Another command, or the same
+//! one after an edit of a file or of the program, must lead to another, so that it is not refused.
 
 use mirrorball_lab::experiment::hash::stable_hash;
 use mirrorball_lab::experiment::inputs::DEFAULT_JOBS;
@@ -12,8 +12,8 @@ use std::path::PathBuf;
 /// Names of jobs longer than this together are shortened.
 const JOBS_LENGTH_MAX: usize = 48;
 
-/// `mirrorball-results/ARRAY-JOBS`, and a hash of the other choices unless they are the usual ones.
-/// If that folder is taken by another plan, its name and a hash of all that the plan measures.
+/// `mirrorball-results/ARRAY-JOBS`, with a hash of the other options unless they are the defaults.
+/// If that folder holds another plan, a hash of the keys of all cells is added.
 pub(super) fn default_folder(plan: &Plan, usual_choices: bool) -> PathBuf {
     let names: Vec<&str> = plan.jobs.iter().map(|job| job.name.as_str()).collect();
     let mut name = format!("{}-{}", plan.array.name, jobs_part(&names));

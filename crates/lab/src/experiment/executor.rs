@@ -8,7 +8,7 @@ use super::record::Measurement;
 use anyhow::Result;
 
 /// Runs cells, several at a time.
-pub trait Executor: Sync {
+pub trait CellExecutor: Sync {
     /// Runs one cell to its end. Equal cells give equal measurements.
     ///
     /// # Errors

@@ -8,7 +8,7 @@
 mod find;
 
 use crate::experiment::hash::stable_hash;
-use crate::experiment::plan::Source;
+use crate::experiment::plan::InputText;
 use anyhow::{Result, bail};
 use find::InputKind;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
@@ -53,11 +53,11 @@ pub struct Inputs {
     /// The array.
     pub array: ArraySpec,
     /// The array as written.
-    pub array_source: Source,
+    pub array_source: InputText,
     /// The jobs, in the order they were named.
     pub jobs: Vec<JobFile>,
     /// The jobs as written.
-    pub job_sources: Vec<Source>,
+    pub job_sources: Vec<InputText>,
     /// What was accepted in the jobs of the user's own files and changes nothing, or counts
     /// otherwise than it looks: each option once.
     pub notes: Vec<Note>,
@@ -123,7 +123,7 @@ pub fn builtin_job_names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// If it cannot be read or understood.
-pub fn load_array(name: &str) -> Result<(Source, ArraySpec)> {
+pub fn load_array(name: &str) -> Result<(InputText, ArraySpec)> {
     let is_job = name.ends_with(".fio") || builtin_job(name).is_some();
     if is_job && ArrayFile::builtin(name).is_err() {
         bail!(
@@ -137,7 +137,7 @@ pub fn load_array(name: &str) -> Result<(Source, ArraySpec)> {
         _ => return Err(ARRAY.unknown(name)),
     };
     let fingerprint = fingerprint(&file.spec);
-    Ok((Source { name: stem(name), text: file.text, fingerprint }, file.spec))
+    Ok((InputText { name: stem(name), text: file.text, fingerprint }, file.spec))
 }
 
 /// Hash of the canonical text of an array: of what decides the results, not of where the file is
@@ -150,7 +150,7 @@ pub(crate) fn fingerprint(spec: &ArraySpec) -> String {
 ///
 /// # Errors
 /// If it cannot be read or understood.
-pub fn load_job(name: &str) -> Result<(Source, JobFile)> {
+pub fn load_job(name: &str) -> Result<(InputText, JobFile)> {
     let (text, file_name) = match builtin_job(name) {
         Some((name, text)) if !Path::new(name).exists() => {
             (text.to_owned(), format!("jobs/{name}.fio"))
@@ -159,8 +159,15 @@ pub fn load_job(name: &str) -> Result<(Source, JobFile)> {
         _ => return Err(JOB.unknown(name)),
     };
     let job = JobFile::parse(&text, &file_name, &Environment::process())?;
-    let meaning = format!("{:?} {:?}", job.sections, job.background);
-    Ok((Source { name: stem(name), text, fingerprint: stable_hash([&*meaning]) }, job))
+    let fingerprint = job_fingerprint(&job);
+    Ok((InputText { name: stem(name), text, fingerprint }, job))
+}
+
+/// Hash of the canonical text of a job: of its sections and its background work, with every
+/// default, variable and included file resolved.
+pub(crate) fn job_fingerprint(job: &JobFile) -> String {
+    let canonical = serde_json::to_string(&(&job.sections, &job.background));
+    stable_hash([&*canonical.expect("a job is plain data")])
 }
 
 /// The built-in job of this name, with or without `jobs/` and `.fio` around it.
@@ -202,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_wrong_name_is_answered_with_the_nearest() {
-        let message = |result: Result<(Source, JobFile)>| result.unwrap_err().to_string();
+        let message = |result: Result<(InputText, JobFile)>| result.unwrap_err().to_string();
         assert!(message(load_job("rand-4k-q1")).contains("did you mean `rand-4k-qd1`?"));
         assert!(message(load_job("zebra")).contains("the built-in ones are rand-4k-qd1"));
         let swapped = load_array("rand-4k-qd1").unwrap_err().to_string();
@@ -222,5 +229,21 @@ mod tests {
         let here = fingerprint("here/a.toml", text);
         assert_eq!(here, fingerprint("there/a.toml", text));
         assert_ne!(here, fingerprint("here/a.toml", &text.replace("5k4", "15k")));
+    }
+
+    /// The text of the job is the same; what it includes is not.
+    #[test]
+    fn a_job_fingerprint_changes_with_an_included_file() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("job.fio");
+        fs::write(&path, "[global]\ninclude shared.inc\n[a]\nrw=randread\nsize=1g\n").unwrap();
+        let with_depth = |depth: u32| {
+            let text = format!("ioengine=libaio\ndirect=1\niodepth={depth}\n");
+            fs::write(folder.path().join("shared.inc"), text).unwrap();
+            load_job(path.to_str().unwrap()).unwrap().0.fingerprint
+        };
+        let one = with_depth(1);
+        assert_ne!(one, with_depth(2));
+        assert_eq!(one, with_depth(1));
     }
 }

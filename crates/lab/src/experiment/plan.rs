@@ -3,15 +3,15 @@
 //! A plan is an array, jobs, policies and seeds; its cells are all combinations, in the order
 //! jobs, policies, repeats. The seed of a cell depends on its repeat alone: every policy faces the
 //! same streams of requests on disks with the same draws of chance, so that policies are compared
-//! in pairs (see [`crate::experiment::study::statistics`]). The oracle is run beside the policies, last.
+//! in pairs (see [`crate::experiment::study::statistics`]). The oracle runs last under each job.
 //!
 //! The plan is saved as `plan.json` in the results folder with everything that is needed to repeat
-//! it. Non-goal: how a text is understood; see [`crate::experiment::inputs`].
+//! it. Parsing is not done here; see [`crate::experiment::inputs`].
 
 use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
 use crate::experiment::hash::stable_hash;
-use crate::experiment::record::{CellIdentity, ORACLE, SCHEMA_VERSION};
+use crate::experiment::record::{CellIdentity, CellRecord, Measurement, ORACLE, SCHEMA_VERSION};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,12 +27,12 @@ pub struct Plan {
     /// The machine it was made on.
     pub environment: Environment,
     /// The array.
-    pub array: Source,
+    pub array: InputText,
     /// The jobs, in the order they were named.
-    pub jobs: Vec<Source>,
+    pub jobs: Vec<InputText>,
     /// Canonical policy strings, without the oracle.
     pub policies: Vec<String>,
-    /// What stands beside the policies.
+    /// Reference that runs with the policies.
     #[serde(default, skip_serializing_if = "Reference::is_oracle")]
     pub reference: Reference,
     /// One seed for each repeat.
@@ -41,35 +41,35 @@ pub struct Plan {
     pub duration_ns: Option<u64>,
 }
 
-/// An array or a job as its author wrote it.
+/// An array or a job as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Source {
-    /// What it is called in results: the file's name without its ending.
+pub struct InputText {
+    /// Its name in results: the file's name without its ending.
     pub name: String,
     /// The file.
     pub text: String,
-    /// Hash of what was understood: it differs when a file that this one refers to (a disk
-    /// profile, an included job) has changed though the text has not.
+    /// Hash of what was parsed. It changes when a file that this one refers to (a model profile, an
+    /// included job) changes, although the text is the same.
     pub fingerprint: String,
 }
 
-/// What stands beside the policies for comparison.
+/// Reference that runs with the policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reference {
     /// The oracle.
     #[default]
     Oracle,
-    /// Nothing: real disks do not tell what they will do.
+    /// None: the future of real disks is unknown.
     Nothing,
 }
 
-/// What a plan asks for besides its texts.
+/// Options of a plan besides its array and jobs.
 #[derive(Clone, Debug)]
 pub struct Choices {
     /// Canonical policy strings.
     pub policies: Vec<String>,
-    /// How often each cell is repeated, with another seed each time.
+    /// Number of repeats of each cell, each with another seed.
     pub repeats: u32,
     /// Seed of the first repeat; the n-th has this plus n.
     pub seed: u64,
@@ -99,8 +99,8 @@ impl Plan {
     /// If there is no job, no policy or no repeat: the command line sees to that.
     pub fn new(
         build: BuildIdentity,
-        array: Source,
-        jobs: Vec<Source>,
+        array: InputText,
+        jobs: Vec<InputText>,
         choices: Choices,
         command: String,
     ) -> Plan {
@@ -126,8 +126,8 @@ impl Plan {
         self.policies.iter().map(String::as_str).chain(oracle)
     }
 
-    /// Everything it refers to: the array, then the jobs.
-    fn sources(&self) -> Vec<&Source> {
+    /// Its texts: the array, then the jobs.
+    fn sources(&self) -> Vec<&InputText> {
         [&self.array].into_iter().chain(&self.jobs).collect()
     }
 
@@ -144,8 +144,8 @@ impl Plan {
         cells
     }
 
-    /// What makes `other`, found in a results folder, another experiment than this; empty if it is
-    /// the same. The command and the machine do not count.
+    /// Differences of `other`, found in a results folder, from this plan; empty if both measure the
+    /// same. The command and the machine are not compared.
     pub fn differences(&self, other: &Plan) -> Vec<String> {
         let seeds = |plan: &Plan| format!("{:?}", plan.seeds);
         let duration = |plan: &Plan| match plan.duration_ns {
@@ -172,7 +172,7 @@ impl Plan {
             .collect();
         let theirs = other.sources();
         for source in self.sources() {
-            let changed = |there: &&&Source| there.name == source.name && **there != source;
+            let changed = |there: &&&InputText| there.name == source.name && **there != source;
             if theirs.iter().find(changed).is_some() {
                 differences.push(format!("the contents of `{}` changed", source.name));
             }
@@ -189,11 +189,11 @@ impl Reference {
 
 impl Cell<'_> {
     /// Its job.
-    pub fn job(&self) -> &Source {
+    pub fn job(&self) -> &InputText {
         &self.plan.jobs[self.job_index]
     }
 
-    /// What names it in its record.
+    /// Its identity in its record.
     pub fn identity(&self) -> CellIdentity {
         CellIdentity {
             array: self.plan.array.name.clone(),
@@ -205,8 +205,8 @@ impl Cell<'_> {
         }
     }
 
-    /// Hash of everything that decides its result. Equal keys, equal results: a saved cell with
-    /// this key need not be run again.
+    /// Hash of everything that decides its result. Cells with equal keys have equal results, so a
+    /// saved cell with this key is not run again.
     pub fn key(&self) -> String {
         let Plan { build, array, duration_ns, .. } = self.plan;
         let job = self.job();
@@ -223,6 +223,29 @@ impl Cell<'_> {
             &self.seed.to_string(),
             &duration,
         ])
+    }
+
+    /// Its record, of which an executor measured `measurement`.
+    pub fn record(&self, measurement: Measurement) -> CellRecord {
+        CellRecord {
+            schema_version: SCHEMA_VERSION,
+            build: self.plan.build.clone(),
+            key: self.key(),
+            cell: self.identity(),
+            environment: self.plan.environment.clone(),
+            array_text: self.plan.array.text.clone(),
+            job_text: self.job().text.clone(),
+            measured_ns: measurement.measured_ns,
+            sections: measurement.sections,
+            members: measurement.members,
+            intervals: measurement.intervals,
+            samples: measurement.samples,
+            counters: measurement.counters,
+            background_bytes: measurement.background_bytes,
+            member_ios: measurement.member_ios,
+            choices: measurement.choices,
+            imported: None,
+        }
     }
 
     /// The name of its file, without a folder.

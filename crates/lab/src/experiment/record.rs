@@ -7,8 +7,9 @@
 //! histograms; `soundness` finds damaged records. An executor makes a [`Measurement`] of what it
 //! ran.
 //!
-//! What is derived (rates, percentiles) stands beside what it is derived from, for people who read
-//! the file; [`crate::experiment::study`] computes from the counts and bins alone.
+//! Derived figures (rates, percentiles) are saved with the counts and bins that they are derived
+//! from, for people who read the file; [`crate::experiment::study`] computes from the counts and
+//! bins alone.
 
 mod latency;
 mod soundness;
@@ -19,7 +20,6 @@ pub use crate::experiment::build::PROGRAM_VERSION;
 
 use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
-use crate::experiment::plan::Cell;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::units::{MIB, Nanos};
 use schemars::JsonSchema;
@@ -74,7 +74,9 @@ pub struct CellRecord {
     pub imported: Option<ImportRecord>,
 }
 
-/// What an executor measured in one cell. [`CellRecord::new`] adds which cell it is.
+/// What an executor measured in one cell. [`Cell::record`] adds which cell it is.
+///
+/// [`Cell::record`]: crate::experiment::plan::Cell::record
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measurement {
     /// See [`CellRecord::measured_ns`].
@@ -325,29 +327,6 @@ impl CellIdentity {
 }
 
 impl CellRecord {
-    /// The record of `cell`, of which an executor measured `measurement`.
-    pub fn new(cell: &Cell<'_>, measurement: Measurement) -> CellRecord {
-        CellRecord {
-            schema_version: SCHEMA_VERSION,
-            build: cell.plan.build.clone(),
-            key: cell.key(),
-            cell: cell.identity(),
-            environment: cell.plan.environment.clone(),
-            array_text: cell.plan.array.text.clone(),
-            job_text: cell.job().text.clone(),
-            measured_ns: measurement.measured_ns,
-            sections: measurement.sections,
-            members: measurement.members,
-            intervals: measurement.intervals,
-            samples: measurement.samples,
-            counters: measurement.counters,
-            background_bytes: measurement.background_bytes,
-            member_ios: measurement.member_ios,
-            choices: measurement.choices,
-            imported: None,
-        }
-    }
-
     /// The sections that read, each with its reads.
     pub fn reads(&self) -> impl Iterator<Item = (&SectionRecord, &DirectionRecord)> + Clone {
         self.sections.iter().filter_map(|section| Some((section, section.read.as_ref()?)))

@@ -1,10 +1,10 @@
 //! The results folder: `plan.json` and one file per finished cell under `cells/`.
 //!
-//! Each file is written beside its place and renamed into it, so that nobody sees half of one. It
+//! Each file is written under a temporary name and renamed, so that no reader sees half of one. It
 //! is not synced: after a power failure a cell may be cut off, and a cell that cannot be read (cut
-//! off, edited, of another version) is simply run again. A folder belongs to one plan. Running the
-//! plan again takes the cells that are there and runs the rest; another plan is refused, so that
-//! no folder holds a mixture.
+//! off, edited, of another build) is run again. A folder belongs to one plan. Running the plan
+//! again reuses the saved cells and runs the rest; another plan is refused, so that no folder holds
+//! cells of two plans.
 //!
 //! [`load`] reads what is saved into [`ResultSet`]s, which reports are made of.
 
@@ -32,8 +32,8 @@ pub struct Results {
 }
 
 impl Results {
-    /// Whether `folder` may hold the results of `plan`: it is absent or empty, or holds the same
-    /// plan. Writes nothing.
+    /// Checks that `folder` may hold the results of `plan`: it is absent or empty, or holds the
+    /// same plan. Writes nothing.
     ///
     /// # Errors
     /// If it holds another plan or something else; the message says what differs and what to do.
@@ -65,7 +65,7 @@ impl Results {
         Ok(())
     }
 
-    /// Makes the folder ready for `plan`.
+    /// Creates the folder for `plan`, or opens it if it holds the same plan.
     ///
     /// # Errors
     /// As [`Results::check`], or if the folder cannot be written.
@@ -87,7 +87,7 @@ impl Results {
         &self.folder
     }
 
-    /// The saved record of `cell`, if it is there, whole and of this version.
+    /// The saved record of `cell`, if it is there, whole and of the build of its plan.
     pub fn load(&self, cell: &Cell<'_>) -> Option<CellRecord> {
         let text = fs::read_to_string(self.cell_path(cell)).ok()?;
         let record: CellRecord = serde_json::from_str(&text).ok()?;
@@ -109,7 +109,7 @@ impl Results {
     }
 }
 
-/// Writes a file so that nobody ever sees half of it.
+/// Writes a file under a temporary name and renames it, so that no reader sees half of it.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".{}.part", std::process::id()));

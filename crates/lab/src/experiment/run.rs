@@ -1,13 +1,12 @@
-//! Runs the cells of a plan, in parallel, each saved as soon as it is done.
+//! Runs the cells of a plan in parallel and saves each as soon as it is done.
 //!
-//! Threads take the next cell of the plan that is not done, so cells are started in the order of
-//! the plan whatever their number, and an interruption leaves little more than a gap at the end.
-//! A cell shares nothing with another; neither the order of their ends nor the number of threads
-//! shows in any saved byte.
+//! Each thread takes the next cell of the plan that is not done. Cells are therefore started in the
+//! order of the plan with any number of threads, and an interrupted run lacks its last cells. A
+//! cell shares no state with another: saved files do not depend on the number of threads or on the
+//! order in which cells end.
 
-use crate::experiment::executor::Executor;
+use crate::experiment::executor::CellExecutor;
 use crate::experiment::plan::{Cell, Plan};
-use crate::experiment::record::CellRecord;
 use crate::experiment::results::Results;
 use crate::experiment::study::CellSummary;
 use anyhow::{Context, Result};
@@ -18,18 +17,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// How to run a plan.
 pub struct RunOptions<'a> {
-    /// Threads; none for one per CPU.
+    /// Number of threads; none for one per CPU.
     pub threads: Option<NonZeroUsize>,
-    /// Checked before each cell: once set, no further cell is started.
+    /// Once set, no further cell is started.
     pub stop: &'a AtomicBool,
-    /// Told after each cell, from the thread that ran it.
-    pub on_cell: &'a (dyn Fn(&Cell<'_>, Origin) + Sync),
+    /// Called after each cell, by the thread that ran it.
+    pub on_cell: &'a (dyn Fn(&Cell<'_>, CellSource) + Sync),
 }
 
-/// Where a cell's record comes from.
+/// Where the record of a cell comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// It was run.
+pub enum CellSource {
+    /// It was run now.
     Run,
     /// An earlier run saved it.
     Saved,
@@ -40,36 +39,36 @@ pub enum Origin {
 pub enum Ending {
     /// Every cell is done: their summaries in the order of the plan.
     Complete(Vec<CellSummary>),
-    /// It was told to stop.
+    /// It was stopped before.
     Interrupted {
-        /// Cells that are saved.
+        /// Number of cells that are saved.
         done: usize,
-        /// Cells of the plan.
+        /// Number of cells of the plan.
         all: usize,
     },
 }
 
-/// Runs what `results` does not hold yet.
+/// Runs the cells of `plan` that `results` does not hold yet.
 ///
 /// # Errors
 /// The first failure in the order of the plan: of a cell, or to save one. No cell is started after
 /// a failure; those that are done stay saved.
 pub fn run(
     plan: &Plan,
-    executor: &dyn Executor,
+    executor: &dyn CellExecutor,
     results: &Results,
     options: &RunOptions<'_>,
 ) -> Result<Ending> {
     run_cells(plan, executor, Some(results), options)
 }
 
-/// Runs all of `plan` and saves nothing, for experiments of which only the study is wanted.
+/// Runs every cell of `plan` and saves nothing, for experiments of which only the study is used.
 ///
 /// # Errors
 /// The first failure of a cell in the order of the plan.
 pub fn run_unsaved(
     plan: &Plan,
-    executor: &dyn Executor,
+    executor: &dyn CellExecutor,
     options: &RunOptions<'_>,
 ) -> Result<Ending> {
     run_cells(plan, executor, None, options)
@@ -77,7 +76,7 @@ pub fn run_unsaved(
 
 fn run_cells(
     plan: &Plan,
-    executor: &dyn Executor,
+    executor: &dyn CellExecutor,
     results: Option<&Results>,
     options: &RunOptions<'_>,
 ) -> Result<Ending> {
@@ -111,20 +110,20 @@ fn run_cells(
 
 fn run_cell(
     cell: &Cell<'_>,
-    executor: &dyn Executor,
+    executor: &dyn CellExecutor,
     results: Option<&Results>,
     options: &RunOptions<'_>,
 ) -> Result<CellSummary> {
     let saved = results.and_then(|results| results.load(cell));
     if let Some(summary) = saved.as_ref().and_then(CellSummary::new) {
-        (options.on_cell)(cell, Origin::Saved);
+        (options.on_cell)(cell, CellSource::Saved);
         return Ok(summary);
     }
-    let record = CellRecord::new(cell, executor.run(cell)?);
+    let record = cell.record(executor.run(cell)?);
     if let Some(results) = results {
         results.save(cell, &record)?;
     }
-    (options.on_cell)(cell, Origin::Run);
+    (options.on_cell)(cell, CellSource::Run);
     Ok(CellSummary::new(&record).expect("a fresh record is whole"))
 }
 

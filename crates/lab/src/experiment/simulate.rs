@@ -1,7 +1,7 @@
 //! The executor that simulates each cell on a virtual clock.
 //!
-//! `convert` makes a record of what the simulator hands out; `declared` reads from the job file what
-//! a section declares about how it is judged.
+//! `convert` makes a record of what the simulator hands out; `declared` reads from the job file
+//! what a section declares about how it is judged.
 
 mod convert;
 mod declared;
@@ -9,7 +9,7 @@ mod declared;
 pub use convert::measurement;
 pub(crate) use declared::Declared;
 
-use crate::experiment::executor::Executor;
+use crate::experiment::executor::CellExecutor;
 use crate::experiment::inputs::Inputs;
 use crate::experiment::plan::Cell;
 use crate::experiment::record::{Measurement, ORACLE};
@@ -24,7 +24,7 @@ pub struct SimExecutor<'a> {
     pub inputs: &'a Inputs,
 }
 
-impl Executor for SimExecutor<'_> {
+impl CellExecutor for SimExecutor<'_> {
     fn run(&self, cell: &Cell<'_>) -> Result<Measurement> {
         let policy_under_test = match cell.policy {
             ORACLE => PolicyUnderTest::Oracle,

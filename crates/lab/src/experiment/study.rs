@@ -34,7 +34,7 @@ pub use standing::{Spread, Standing};
 pub use summary::{CellSummary, Figures, IoKind, MemberShare, SectionSummary, distinct_names};
 pub use verdict::{Gain, Verdict};
 
-use crate::experiment::plan::{Plan, Source};
+use crate::experiment::plan::{InputText, Plan};
 use crate::experiment::record::{ORACLE, PROGRAM_VERSION, SCHEMA_VERSION};
 use matrix::Scores;
 use schemars::JsonSchema;
@@ -255,7 +255,7 @@ fn scoring_of(goal: &Goal, groups: &[Group<'_>]) -> Scoring {
     Scoring::new(goal, groups.iter().flat_map(|group| group.cells))
 }
 
-fn study_job(job: &Source, groups: &[Group<'_>], scoring: &Scoring) -> JobStudy {
+fn study_job(job: &InputText, groups: &[Group<'_>], scoring: &Scoring) -> JobStudy {
     let scores: Vec<Vec<statistics::Scored>> =
         groups.iter().map(|group| scoring.scores(group)).collect();
     let mean = |index: usize| statistics::mean_score(&scores[index]).mean;

@@ -8,9 +8,8 @@
 
 use super::files;
 use super::matrix::{ArrayEntry, JobEntry};
-use crate::experiment::hash::stable_hash;
 use crate::experiment::inputs::{self, Inputs};
-use crate::experiment::plan::Source;
+use crate::experiment::plan::InputText;
 use anyhow::{Context, Result};
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
@@ -54,12 +53,12 @@ pub(super) fn inputs(array: &ArrayEntry, jobs: &[&JobEntry], length: f64) -> Res
         true => capacity(&spec, array)?,
         false => 0.0,
     };
-    let jobs: Vec<(Source, JobFile)> = jobs
+    let jobs: Vec<(InputText, JobFile)> = jobs
         .par_iter()
         .map(|job| sized_job(&spec, array, job, capacity, length))
         .collect::<Result<_>>()?;
     let (job_sources, jobs) = jobs.into_iter().unzip();
-    let array_source = Source {
+    let array_source = InputText {
         name: array.name.clone(),
         text: text.to_owned(),
         fingerprint: inputs::fingerprint(&spec),
@@ -85,7 +84,7 @@ fn sized_job(
     job: &JobEntry,
     capacity: f64,
     length: f64,
-) -> Result<(Source, JobFile)> {
+) -> Result<(InputText, JobFile)> {
     let rate = (capacity * job.load.unwrap_or_default()) as u64;
     let mut variables = Variables {
         ramp: Nanos::ZERO,
@@ -107,8 +106,8 @@ fn sized_job(
     };
     let (text, file) = parsed(array, job, &variables)?;
     inputs::check_fit(spec, &file)?;
-    let fingerprint = stable_hash([&*format!("{:?} {:?}", file.sections, file.background)]);
-    let source = Source { name: job.name.clone(), text, fingerprint };
+    let fingerprint = inputs::job_fingerprint(&file);
+    let source = InputText { name: job.name.clone(), text, fingerprint };
     Ok((source, file))
 }
 

@@ -1,15 +1,15 @@
 //! The plan that saved cells agree on, and whether a cell fits a plan.
 //!
-//! Cells that were imported, or that were taken out of their folder, have no plan beside them. They
-//! carry their array, their job, their policy and their seed, so the plan can be told from them;
+//! Cells that were imported, or that were moved out of their folder, have no `plan.json`. They
+//! carry their array, their job, their policy and their seed, so the plan can be derived from them;
 //! where they disagree about the contents of one name, the majority has it, and the first that was
 //! read where there is none.
 
-use crate::experiment::plan::{Plan, Reference, Source};
+use crate::experiment::plan::{InputText, Plan, Reference};
 use crate::experiment::record::{CellRecord, ORACLE, SCHEMA_VERSION};
 use std::path::PathBuf;
 
-/// The plan of `cells`, of which there is at least one. Its command is empty: nobody knows it.
+/// The plan of `cells`, of which there is at least one. Its command is unknown and left empty.
 pub(super) fn plan(cells: &[(PathBuf, CellRecord)]) -> Plan {
     let records = || cells.iter().map(|(_, record)| record);
     let about = majority(records().map(|record| {
@@ -23,7 +23,7 @@ pub(super) fn plan(cells: &[(PathBuf, CellRecord)]) -> Plan {
     };
     let agreed = || records().filter(agree);
     let first = agreed().next().expect("the majority is among them");
-    let source = |name: &str, text: &str| Source {
+    let source = |name: &str, text: &str| InputText {
         name: name.to_owned(),
         text: text.to_owned(),
         fingerprint: String::new(),

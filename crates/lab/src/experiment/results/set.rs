@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// The results of one experiment.
 #[derive(Debug)]
 pub struct ResultSet {
-    /// What it is called beside others: the name of its folder.
+    /// Its label in a comparison: the name of its folder.
     pub label: String,
     /// The cells that the study is of, in the order of its plan.
     pub cells: Vec<CellRecord>,
@@ -177,7 +177,7 @@ fn json_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 impl Found {
-    /// Reads `files` beside each other, and keeps their order.
+    /// Reads `files` in parallel and keeps their order.
     fn read(&mut self, files: &[PathBuf]) {
         let outcomes: Vec<Result<CellRecord, String>> =
             files.par_iter().map(|path| read_cell(path)).collect();

@@ -61,7 +61,7 @@ fn an_interrupted_run_is_resumed_where_it_stopped() {
     let folder = TempDir::new().unwrap();
     let first = MockExecutor::default();
     let stop = AtomicBool::new(false);
-    let stop_after_three = |_: &Cell<'_>, _: Origin| {
+    let stop_after_three = |_: &Cell<'_>, _: CellSource| {
         if first.run_count() == 3 {
             stop.store(true, Ordering::Relaxed);
         }
@@ -173,7 +173,7 @@ fn a_record_survives_its_file() {
     let plan = plan(&["j"], &["a/x"], 1);
     let cells = plan.cells();
     let made_up = crate::fixtures::measurement(crate::fixtures::Achieved::reads(700));
-    let record = CellRecord::new(&cells[0], made_up);
+    let record = cells[0].record(made_up);
     let folder = TempDir::new().unwrap();
     let results = Results::open(folder.path(), &plan).unwrap();
     results.save(&cells[0], &record).unwrap();

@@ -21,13 +21,10 @@ impl Declared {
     /// What `section` declares.
     pub(crate) fn of(section: &Section) -> Declared {
         let directions = section.mix.directions();
-        let has_rate = directions.iter().all(|&direction| {
-            section.rate_bytes_per_s[direction].is_some()
-                || section.rate_ios_per_s[direction].is_some()
-        });
+        let has_rate = section.has_rate();
         let main = DIRECTIONS.into_iter().find(|direction| directions.contains(direction));
         let asked_iops = main.filter(|_| has_rate).and_then(|main| asked_iops(section, main));
-        Declared { is_background: false, has_rate, asked_iops }
+        Declared { is_background: !section.counts, has_rate, asked_iops }
     }
 
     /// What the sections of a job text declare, by name; nothing if it cannot be read, as the text
@@ -64,6 +61,12 @@ mod tests {
         assert_eq!(declared("[a]\nrate=1m").asked_iops, Some(256.0));
         assert_eq!(declared("[a]\nrate=1m\nbssplit=4k/50:8k/50").asked_iops, None);
         assert_eq!(declared("[a]\nrate_iops=100,").asked_iops, None, "writes have no rate");
+    }
+
+    #[test]
+    fn a_section_may_be_background_load() {
+        assert!(declared("[a]\n; mirrorball: counts=no\n[b]").is_background);
+        assert!(!declared("[a]").is_background);
     }
 
     #[test]

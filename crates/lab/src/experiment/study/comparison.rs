@@ -1,4 +1,4 @@
-//! Two or more studies side by side: before and after a change, simulated and live.
+//! Comparisons of two or more studies: before and after a change, simulated and live.
 //!
 //! The first is what the others are compared with. Under each job, each policy that both have is
 //! compared by its speed (the score by which policies are ranked), by the rule that tells ties
@@ -23,8 +23,8 @@ pub struct Comparison {
     pub jobs: Vec<JobComparison>,
     /// One per further set.
     pub overall: Vec<Overall>,
-    /// What makes the sets differ besides what they were run for: other texts under one name,
-    /// other versions of the program.
+    /// Other differences between the sets: different texts under one name, different builds of the
+    /// program.
     pub remarks: Vec<String>,
 }
 
@@ -74,9 +74,9 @@ pub enum Significance {
     Faster,
     /// Slower than the first set: the interval lies below zero.
     Slower,
-    /// Not to be told from the first set: the interval holds zero.
+    /// Tied with the first set: the interval contains zero.
     Tied,
-    /// It differs, and with a single repeat nobody knows by chance or not.
+    /// It differs in a single repeat, which cannot be tested.
     Unknown,
 }
 
@@ -91,7 +91,7 @@ pub struct Overall {
     pub faster: u32,
     /// How many are slower.
     pub slower: u32,
-    /// How many cannot be told apart.
+    /// How many are tied.
     pub tied: u32,
     /// How many differ with a single repeat.
     pub unknown: u32,
@@ -288,7 +288,7 @@ impl Overall {
         let counts = [
             (faster, "faster"),
             (slower, "slower"),
-            (tied, "not to be told apart"),
+            (tied, "tied"),
             (unknown, "different in a single repeat"),
         ];
         let listed: Vec<String> = counts
@@ -306,7 +306,7 @@ impl Overall {
     }
 }
 
-/// What else differs between two sets, so that nobody takes it for the effect that was looked for.
+/// Other differences between two sets, stated so that they are not taken for the effect under test.
 fn remarks((here, first): (&str, &Study), (there, other): (&str, &Study)) -> Vec<String> {
     let (mine, theirs) = (&first.plan, &other.plan);
     let mut remarks = Vec::new();

@@ -59,13 +59,13 @@ impl SectionRow {
             let mut of_cells = cells.iter().filter_map(|cell| cell.section(&section.name));
             kind != section.main_kind && of_cells.any(|it| !it.figures(kind).is_idle())
         };
-        let besides = |kind| is_made(kind).then(|| of_kind(kind));
+        let secondary = |kind| is_made(kind).then(|| of_kind(kind));
         SectionRow {
             name: section.name.clone(),
             figures: of_kind(section.main_kind),
-            writes: besides(IoKind::Write),
-            trims: besides(IoKind::Trim),
-            fsyncs: besides(IoKind::Fsync),
+            writes: secondary(IoKind::Write),
+            trims: secondary(IoKind::Trim),
+            fsyncs: secondary(IoKind::Fsync),
         }
     }
 

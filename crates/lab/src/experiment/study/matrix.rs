@@ -1,8 +1,8 @@
 //! Policies against jobs: how near each comes to the best.
 //!
 //! A cell is the policy's mean score as a percentage of the best policy's under that job. The
-//! geometric mean over the jobs ranks policies without regard to how fast each job is; the worst
-//! cell tells what a policy may cost somebody whose work looks like that job.
+//! geometric mean over the jobs ranks policies whatever the speed of each job; the worst cell is
+//! what a policy may cost under work like that job.
 
 use super::JobStudy;
 use super::statistics::{Scored, geometric_mean, mean_score};
@@ -70,9 +70,9 @@ fn mean(repeats: &[Scored]) -> f64 {
     mean_score(repeats).mean
 }
 
-/// Where nobody served anything, everybody is as good as the best.
+/// Where no policy served anything, each is as good as the best.
 fn percent_of(value: f64, best: f64) -> f64 {
-    if best > 0.0 { 100.0 * value / best } else { 100.0 }
+    if best > 0.0 { 100.0 * (value / best) } else { 100.0 }
 }
 
 fn row(policy: &str, jobs: &[String], percent: Vec<f64>) -> MatrixRow {

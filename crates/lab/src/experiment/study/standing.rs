@@ -88,10 +88,10 @@ impl Spread {
         self.high - self.low > UNSTEADY_RANGE
     }
 
-    /// The range in words: `20 to 180 % of its mean (lowest with seed 3)`.
+    /// The range in words: `20 to 180 % of its mean, lowest with seed 3`.
     pub fn in_words(&self) -> String {
         let [low, high] = [self.low, self.high].map(|part| 100.0 * part);
-        format!("{low:.0} to {high:.0} % of its mean (lowest with seed {})", self.worst_seed)
+        format!("{low:.0} to {high:.0} % of its mean, lowest with seed {}", self.worst_seed)
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
         let spread = Spread::new(&scored(&[150.0, 50.0, 150.0, 50.0])).unwrap();
         assert_eq!(spread, Spread { low: 0.5, high: 1.5, worst_seed: 2 });
         assert!(spread.is_unsteady());
-        assert_eq!(spread.in_words(), "50 to 150 % of its mean (lowest with seed 2)");
+        assert_eq!(spread.in_words(), "50 to 150 % of its mean, lowest with seed 2");
         assert!(!Spread::new(&scored(&[100.0, 104.0, 97.0])).unwrap().is_unsteady());
         assert_eq!(Spread::new(&scored(&[5.0])), None);
         assert_eq!(Spread::new(&scored(&[0.0, 0.0])), None);

@@ -186,8 +186,8 @@ mod tests {
         (1..).zip(values).map(|(seed, &score)| Scored { seed, score }).collect()
     }
 
-    /// By hand: the values overlap widely, but each seed favours the left by ten; differences 10, 11
-    /// and 9 have a deviation of 1, half the interval is 4.303 / sqrt(3) = 2.484.
+    /// By hand: the values overlap widely, but each seed favours the left by ten; differences 10,
+    /// 11 and 9 have a deviation of 1, half the interval is 4.303 / sqrt(3) = 2.484.
     #[test]
     fn pairing_sees_what_overlapping_intervals_hide() {
         let left = scored(&[110.0, 511.0, 909.0]);

@@ -165,6 +165,13 @@ fn a_goal_replaces_the_score_and_is_named() {
         study.verdict.sentence,
         "Use `btrfs/pid`: on two no policy compared here beats it; ranked by small.iops."
     );
+    let goal = Goal::parse("small.fsync.p99").unwrap();
+    let idle = study_of(&plan, Criteria { goal, ..criteria() }, two_sections);
+    assert_eq!(
+        idle.verdict.sentence,
+        "No request of two that small.fsync.p99 counts succeeded under any policy, so no policy \
+         can be recommended."
+    );
 }
 
 /// IOPS by job: `a/x` 100 and 50, `b/y` 25 and 100; the oracle takes no part in the best.

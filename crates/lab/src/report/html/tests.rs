@@ -7,7 +7,7 @@ use crate::experiment::study::CellSummary;
 use crate::fixtures::{Achieved, criteria, measurement, plan, section};
 
 fn result_set(label: &str, plan: Plan, achieve: impl Fn(&Cell<'_>) -> Achieved) -> ResultSet {
-    let records = |cell: &Cell<'_>| CellRecord::new(cell, measurement(achieve(cell)));
+    let records = |cell: &Cell<'_>| cell.record(measurement(achieve(cell)));
     let cells: Vec<CellRecord> = plan.cells().iter().map(records).collect();
     let summaries = cells.iter().map(|cell| CellSummary::new(cell).unwrap()).collect();
     let study = Study::new(plan, summaries, criteria());
@@ -201,7 +201,7 @@ fn every_section_of_a_job_has_its_figures_and_its_distribution() {
         let mut made = measurement(made_up(cell));
         let small = Achieved { writes: 50, ..Achieved::reads(4321) };
         made.sections = vec![section("small", small), section("large", Achieved::reads(77))];
-        CellRecord::new(cell, made)
+        cell.record(made)
     };
     let cells: Vec<CellRecord> = plan.cells().iter().map(record).collect();
     let summaries = cells.iter().map(|cell| CellSummary::new(cell).unwrap()).collect();

@@ -119,7 +119,8 @@ impl Section {
         });
         if !is_split {
             bail!(
-                "job `{name}` has joint figures of reads and writes (run fio without unified_rw_reporting)"
+                "job `{name}` has joint figures of reads and writes (run fio without \
+                 unified_rw_reporting)"
             );
         }
         // With `continue_on_error` fio counts errors.

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 /// IOPS grow with the length of the policy's name and with the seed.
 fn made_up(cell: &Cell<'_>) -> CellRecord {
     let reads = 400 + 100 * cell.policy.len() as u64 + 10 * cell.seed;
-    CellRecord::new(cell, measurement(Achieved::reads(reads)))
+    cell.record(measurement(Achieved::reads(reads)))
 }
 
 fn usual_plan() -> Plan {

@@ -65,7 +65,7 @@ fn all_jobs_together_in_words() {
     assert_eq!(
         overall.sentence,
         "`after` is 0.98 times as fast as `before` (geometric mean over 6 pairs of job and \
-         policy): 2 faster, 2 slower, 2 not to be told apart; the best policy is the same under 2 \
+         policy): 2 faster, 2 slower, 2 tied; the best policy is the same under 2 \
          of 2 jobs."
     );
 }

@@ -93,8 +93,8 @@ fn a_bimodal_policy_is_reported_with_its_range_and_worst_seed() {
     assert_eq!(
         verdict.sentence,
         "Use `a/steady`: on j it is 1.41 times as fast as `btrfs/pid` on average, which is not \
-         certain; 5 repeats do not decide about `btrfs/pid` (16 to 156 % of its mean (lowest with \
-         seed 2))."
+         certain; 5 repeats do not decide about `btrfs/pid` (16 to 156 % of its mean, lowest with \
+         seed 2)."
     );
 }
 
@@ -118,7 +118,7 @@ fn a_steady_policy_is_named_before_a_leader_that_depends_on_the_seed() {
         ("b/bimodal", [17_000, 9_000, 17_000, 9_000, 17_000]),
     ]);
     assert_eq!(certain.verdict.policy.as_deref(), Some("b/bimodal"));
-    let range = "it depends on the seed: 65 to 123 % of its mean (lowest with seed 2)";
+    let range = "it depends on the seed: 65 to 123 % of its mean, lowest with seed 2";
     assert!(certain.verdict.sentence.contains(range), "{}", certain.verdict.sentence);
 }
 
@@ -127,8 +127,8 @@ fn one_repeat_proves_nothing() {
     let once = study(&plan(&["j"], &["btrfs/pid", "a/xyz-longer"], 1), by_length);
     assert_eq!(
         once.verdict.sentence,
-        "`a/xyz-longer` is ahead in a single repeat, which proves nothing: on j it is 1.33 times as \
-         fast as `btrfs/pid`. Run more repeats, for example with --repeats 5."
+        "`a/xyz-longer` is ahead in a single repeat, which proves nothing: on j it is 1.33 times \
+         as fast as `btrfs/pid`. Run more repeats, for example with --repeats 5."
     );
 }
 

@@ -20,8 +20,12 @@ pub(super) fn sentence(
     let dead = jobs.iter().filter(|job| job.best.is_none()).map(|job| job.job.as_str());
     let dead: Vec<&str> = dead.collect();
     if !dead.is_empty() {
+        let which = match criteria.goal.is_default() {
+            true => String::new(),
+            false => format!(" that {} counts", criteria.goal),
+        };
         return format!(
-            "No request of {} succeeded under any policy, so no policy can be recommended.",
+            "No request of {}{which} succeeded under any policy, so no policy can be recommended.",
             listed(&dead)
         );
     }
