@@ -5,7 +5,7 @@
 //! errors, and not write-mostly.
 
 use super::member_states::MemberStates;
-use super::target::{Target, TargetSet};
+use super::target::{PlanTarget, TargetSet};
 use crate::geometry::MAX_COPIES;
 use crate::policy::Mirror;
 
@@ -41,7 +41,7 @@ impl EligibleMirrors {
         let mut eligible = EligibleMirrors::all(mirrors);
         eligible.retain(|mirror| {
             let is_in_sync = states.is_in_sync(mirror.member, mirror.offset, length);
-            is_in_sync && !failed.contains(Target::of(mirror))
+            is_in_sync && !failed.contains(PlanTarget::of(mirror))
         });
         eligible.prefer(|mirror| !states.is_in_backoff(mirror.member));
         eligible.prefer(|mirror| !states.members()[mirror.member].config.write_mostly);

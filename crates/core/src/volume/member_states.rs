@@ -1,7 +1,7 @@
 //! What the volume has to track of its members: state, statistics, back-off and rebuild progress.
 
 use super::backoff::Backoff;
-use super::rebuild_progress::RebuildProgress;
+use super::recovered_ranges::RecoveredRanges;
 use crate::io::{IoError, VolumeError};
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::units::Nanos;
@@ -11,7 +11,7 @@ use std::ops::Range;
 pub(super) struct MemberStates {
     members: Members,
     backoffs: Vec<Backoff>,
-    rebuilds: Vec<RebuildProgress>,
+    rebuilds: Vec<RecoveredRanges>,
     /// True if each member is in sync, in no back-off and not write-mostly.
     all_eligible: bool,
     /// Number of members that may fail without loss of data, whichever they are.
@@ -22,7 +22,7 @@ impl MemberStates {
     pub(super) fn new(members: Members, tolerated_failures: usize) -> MemberStates {
         let mut states = MemberStates {
             backoffs: vec![Backoff::default(); members.len()],
-            rebuilds: vec![RebuildProgress::default(); members.len()],
+            rebuilds: vec![RecoveredRanges::default(); members.len()],
             members,
             all_eligible: false,
             tolerated_failures,
@@ -70,7 +70,7 @@ impl MemberStates {
     pub(super) fn set(&mut self, member: MemberIndex, state: MemberState) {
         self.members.get_mut(member).state = state;
         self.backoffs[member.get()] = Backoff::default();
-        self.rebuilds[member.get()] = RebuildProgress::default();
+        self.rebuilds[member.get()] = RecoveredRanges::default();
         self.changed();
     }
 

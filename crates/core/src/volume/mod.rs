@@ -42,7 +42,7 @@ mod plan;
 mod race;
 mod range_locks;
 mod reads;
-mod rebuild_progress;
+mod recovered_ranges;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -64,7 +64,7 @@ use plan::Layout;
 use race::{RaceId, Races};
 use range_locks::RangeLocks;
 use std::collections::VecDeque;
-use target::Target;
+use target::PlanTarget;
 
 /// A mirrored volume over an array of members.
 pub struct Volume {
@@ -100,7 +100,7 @@ struct PendingRequest {
 struct InFlightIo {
     io: MemberIo,
     piece: PieceKey,
-    target: Target,
+    target: PlanTarget,
     /// True if its race is over; its piece may have ended.
     superseded: bool,
     /// The policy that was notified of its submission.
@@ -117,14 +117,14 @@ enum Work {
     /// Hand out this I/O.
     Issue(TargetIo),
     /// Read this target as well, if the race is still under way.
-    SecondRead { race: RaceId, target: Target },
+    SecondRead { race: RaceId, target: PlanTarget },
 }
 
 /// An I/O to one target of a piece.
 #[derive(Clone, Copy, Debug)]
 struct TargetIo {
     piece: PieceKey,
-    target: Target,
+    target: PlanTarget,
     op: Op,
     purpose: Purpose,
     role: ReadRole,

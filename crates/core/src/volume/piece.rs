@@ -1,7 +1,7 @@
 //! A piece: the part of a request that is served by one plan, and how far it has come.
 
 use super::keys::{RaceKey, RequestKey};
-use super::plan::Plan;
+use super::plan::PiecePlan;
 use super::target::TargetSet;
 use crate::io::{Purpose, RequestKind, VolumeError};
 
@@ -12,7 +12,7 @@ pub(super) struct Piece {
     /// Kind of the request.
     pub(super) kind: RequestKind,
     /// The member I/O that it takes.
-    pub(super) plan: Plan,
+    pub(super) plan: PiecePlan,
     /// Number of member I/Os of this piece that are queued or in flight.
     pub(super) pending: u8,
     /// Targets whose I/O succeeded.
@@ -31,7 +31,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    pub(super) fn new(request: RequestKey, kind: RequestKind, plan: Plan) -> Piece {
+    pub(super) fn new(request: RequestKey, kind: RequestKind, plan: PiecePlan) -> Piece {
         Piece {
             request,
             kind,

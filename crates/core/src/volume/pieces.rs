@@ -2,8 +2,8 @@
 
 use super::keys::{IoKey, PieceKey, RequestKey};
 use super::piece::Piece;
-use super::plan::Plan;
-use super::target::{Target, TargetSet};
+use super::plan::PiecePlan;
+use super::target::{PlanTarget, TargetSet};
 use super::{TargetIo, Volume, Work};
 use crate::io::{
     IoError, MemberIo, Op, Purpose, ReadRole, Reply, Request, RequestKind, VolumeError,
@@ -68,7 +68,7 @@ impl Volume {
         Ok(())
     }
 
-    fn add_piece(&mut self, request: RequestKey, kind: RequestKind, plan: Plan) {
+    fn add_piece(&mut self, request: RequestKey, kind: RequestKind, plan: PiecePlan) {
         self.requests.get_mut(request).pieces_left += 1;
         let key = self.pieces.insert(Piece::new(request, kind, plan));
         self.start(key);
@@ -140,7 +140,7 @@ impl Volume {
     pub(super) fn on_target_io(
         &mut self,
         key: PieceKey,
-        target: Target,
+        target: PlanTarget,
         io: &MemberIo,
         result: Result<(), IoError>,
     ) {
@@ -159,7 +159,13 @@ impl Volume {
     }
 
     /// Takes the failure of one I/O of a piece.
-    fn on_target_error(&mut self, key: PieceKey, target: Target, io: &MemberIo, error: IoError) {
+    fn on_target_error(
+        &mut self,
+        key: PieceKey,
+        target: PlanTarget,
+        io: &MemberIo,
+        error: IoError,
+    ) {
         let piece = self.pieces.get_mut(key);
         if piece.is_rewriting {
             // The data was read. If the member has to stay, this target stays as bad as it was.

@@ -1,10 +1,11 @@
 //! The plan of a range: which member I/O a read, a write, a scrub or a rebuild of it takes.
 //!
 //! This is where the volume depends on how data lies on its members. A [`Layout`] cuts a range of
-//! the volume into pieces and gives a [`Plan`] for each. A plan numbers the member ranges that hold
-//! the piece, its *targets*, and answers:
+//! the volume into pieces and gives a [`PiecePlan`] for each. A plan numbers the member ranges that
+//! hold the piece, its *targets*, and answers:
 //!
-//! - which ways of reading the piece there are now ([`Plan::ways`]): the policy chooses among them;
+//! - which ways of reading the piece there are now ([`PiecePlan::ways`]), among which the policy
+//!   chooses;
 //! - which targets a write, a scrub or a repair goes to;
 //! - whether the I/O that succeeded stored or read the piece.
 //!
@@ -16,7 +17,7 @@
 
 use super::eligibility::EligibleMirrors;
 use super::member_states::MemberStates;
-use super::target::{Target, TargetSet};
+use super::target::{PlanTarget, TargetSet};
 use crate::geometry::{ChunkMap, MAX_COPIES, MappedRange, RESERVED_BYTES};
 use crate::member::MemberIndex;
 use crate::policy::Mirror;
@@ -30,7 +31,7 @@ pub(super) struct Layout {
 
 /// The member I/O that one piece of the volume takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub(super) struct PiecePlan {
     /// First byte on the volume.
     pub(super) offset: u64,
     /// Number of bytes, on the volume and on each target.
@@ -39,7 +40,7 @@ pub(super) struct Plan {
     mirrors: [Mirror; MAX_COPIES],
     copies: u8,
     /// The copy on the member being rebuilt, which is to be written.
-    rebuilt: Option<Target>,
+    rebuilt: Option<PlanTarget>,
 }
 
 impl Layout {
@@ -62,14 +63,14 @@ impl Layout {
 
     /// The plan of the longest beginning of a range that is one piece.
     #[inline]
-    pub(super) fn plan(&self, offset: u64, length: u64) -> Plan {
-        Plan::new(offset, &self.map.map(offset, length))
+    pub(super) fn plan(&self, offset: u64, length: u64) -> PiecePlan {
+        PiecePlan::new(offset, &self.map.map(offset, length))
     }
 
     /// The plan of a flush of one member.
-    pub(super) fn flush_plan(&self, member: MemberIndex) -> Plan {
+    pub(super) fn flush_plan(&self, member: MemberIndex) -> PiecePlan {
         let mirror = Mirror { member, offset: 0, copy: 0 };
-        Plan::new(0, &MappedRange { length: 0, mirrors: [mirror; MAX_COPIES], copies: 1 })
+        PiecePlan::new(0, &MappedRange { length: 0, mirrors: [mirror; MAX_COPIES], copies: 1 })
     }
 
     /// The part of a range of a member that holds data.
@@ -81,22 +82,22 @@ impl Layout {
     ///
     /// # Panics
     /// If the range is not allocated.
-    pub(super) fn rebuild_plan(&self, member: MemberIndex, range: Range<u64>) -> Plan {
+    pub(super) fn rebuild_plan(&self, member: MemberIndex, range: Range<u64>) -> PiecePlan {
         let held = self.map.locate(member, range.start);
         let held = held.expect("a member is allocated without holes");
         let length = held.length.min(range.end - range.start);
         let mut plan = self.plan(held.volume_offset, length);
         let copy = plan.mirrors().iter().find(|mirror| mirror.member == member);
-        plan.rebuilt = Some(Target::of(copy.expect("the map is its own inverse")));
+        plan.rebuilt = Some(PlanTarget::of(copy.expect("the map is its own inverse")));
         plan
     }
 }
 
-impl Plan {
+impl PiecePlan {
     #[inline]
-    fn new(offset: u64, mapped: &MappedRange) -> Plan {
+    fn new(offset: u64, mapped: &MappedRange) -> PiecePlan {
         let MappedRange { length, mirrors, copies } = *mapped;
-        Plan { offset, length, mirrors, copies, rebuilt: None }
+        PiecePlan { offset, length, mirrors, copies, rebuilt: None }
     }
 
     /// The bytes of the volume.
@@ -113,7 +114,7 @@ impl Plan {
 
     /// The member and the offset of a target.
     #[inline]
-    pub(super) fn location(&self, target: Target) -> (MemberIndex, u64) {
+    pub(super) fn location(&self, target: PlanTarget) -> (MemberIndex, u64) {
         let mirror = &self.mirrors()[target.index()];
         (mirror.member, mirror.offset)
     }
@@ -140,7 +141,7 @@ impl Plan {
     /// The targets to write once the piece was read: those in `spoiled` and the one being rebuilt.
     pub(super) fn rewrite_targets(&self, states: &MemberStates, spoiled: TargetSet) -> TargetSet {
         self.targets_where(|mirror| {
-            let target = Target::of(mirror);
+            let target = PlanTarget::of(mirror);
             let is_wanted = spoiled.contains(target) || self.rebuilt == Some(target);
             is_wanted && !states.is_failed(mirror.member)
         })
@@ -159,7 +160,7 @@ impl Plan {
     }
 
     /// The plan of `length` bytes that begin `skip` bytes into this one.
-    pub(super) fn part(&self, skip: u64, length: u64) -> Plan {
+    pub(super) fn part(&self, skip: u64, length: u64) -> PiecePlan {
         let mut part = *self;
         part.offset += skip;
         part.length = length;
@@ -171,7 +172,7 @@ impl Plan {
 
     /// The plans of the two halves, if the piece is longer than a sector: the least that a medium
     /// loses.
-    pub(super) fn halves(&self) -> Option<[Plan; 2]> {
+    pub(super) fn halves(&self) -> Option<[PiecePlan; 2]> {
         // The sector boundary before the middle, or the one after it if the piece begins there.
         let half = self.offset + self.length / 2;
         let before = half / SECTOR_BYTES * SECTOR_BYTES;
@@ -187,7 +188,7 @@ impl Plan {
     fn targets_where(&self, is_wanted: impl Fn(&Mirror) -> bool) -> TargetSet {
         let mut targets = TargetSet::default();
         for mirror in self.mirrors().iter().filter(|mirror| is_wanted(mirror)) {
-            targets.insert(Target::of(mirror));
+            targets.insert(PlanTarget::of(mirror));
         }
         targets
     }
@@ -202,7 +203,7 @@ mod tests {
         let mirror = Mirror { member: MemberIndex(0), offset: 0, copy: 0 };
         let halves = |offset, length| {
             let mapped = MappedRange { length, mirrors: [mirror; MAX_COPIES], copies: 1 };
-            let halves = Plan::new(offset, &mapped).halves();
+            let halves = PiecePlan::new(offset, &mapped).halves();
             halves.map(|halves| halves.map(|half| (half.offset, half.length)))
         };
         assert_eq!(halves(0, 4096), None, "a sector is not cut");

@@ -14,7 +14,7 @@
 //! earlier, never later.
 
 use super::keys::{IoKey, PieceKey, RaceKey};
-use super::target::Target;
+use super::target::PlanTarget;
 use super::{InFlightIo, TargetIo, Volume, Work};
 use crate::geometry::MAX_COPIES;
 use crate::io::{IoId, MemberIo, Op, Purpose, ReadRole};
@@ -52,7 +52,7 @@ struct Race {
     piece: PieceKey,
     kind: RaceKind,
     /// The target of the second read, until it is issued or given up.
-    backup: Option<Target>,
+    backup: Option<PlanTarget>,
     /// The reads in flight; the first `count` count.
     reads: [IoKey; MAX_COPIES],
     count: u8,
@@ -102,7 +102,7 @@ impl Races {
         Some(race)
     }
 
-    fn begin(&mut self, piece: PieceKey, kind: RaceKind, backup: Option<Target>) -> RaceId {
+    fn begin(&mut self, piece: PieceKey, kind: RaceKind, backup: Option<PlanTarget>) -> RaceId {
         self.begun += 1;
         let number = self.begun;
         let reads = [IoKey::from_slot(0); MAX_COPIES];
@@ -172,7 +172,7 @@ impl Volume {
         ways: &[Mirror],
         now: Nanos,
     ) -> MemberIo {
-        let target = |index: usize| Target::of(&ways[index]);
+        let target = |index: usize| PlanTarget::of(&ways[index]);
         let (kind, backup, after) = match choice {
             Choice::Hedge { backup, after, .. } => (RaceKind::Hedge, Some(target(backup)), after),
             Choice::Tied { second, after, .. } => (RaceKind::Tie, Some(target(second)), after),
@@ -199,7 +199,7 @@ impl Volume {
     pub(super) fn issue_second_read(
         &mut self,
         race: RaceId,
-        target: Target,
+        target: PlanTarget,
         now: Nanos,
     ) -> Option<MemberIo> {
         if !self.races.is_under_way(race) {
@@ -209,7 +209,7 @@ impl Volume {
         let piece = found.piece;
         let is_given_up = found.kind != RaceKind::All && found.backup.take().is_none();
         let ways = self.ways(piece);
-        let can_serve = ways.as_slice().iter().any(|way| Target::of(way) == target);
+        let can_serve = ways.as_slice().iter().any(|way| PlanTarget::of(way) == target);
         let issues = can_serve && !is_given_up;
         issues.then(|| self.issue_race_read(race.key, target, ReadRole::Extra, now))
     }
@@ -266,7 +266,7 @@ impl Volume {
     fn issue_race_read(
         &mut self,
         key: RaceKey,
-        target: Target,
+        target: PlanTarget,
         role: ReadRole,
         now: Nanos,
     ) -> MemberIo {

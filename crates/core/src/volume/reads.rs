@@ -2,7 +2,7 @@
 
 use super::eligibility::EligibleMirrors;
 use super::keys::PieceKey;
-use super::target::Target;
+use super::target::PlanTarget;
 use super::{TargetIo, Volume, Work, choice};
 use crate::io::{MemberIo, Op, ReadRole, RequestKind};
 use crate::policy::{Choice, Ctx, Mirror, MirrorSet, Read};
@@ -36,7 +36,7 @@ impl Volume {
                 choice
             }
         };
-        let first = Target::of(&mirrors[choice.first()]);
+        let first = PlanTarget::of(&mirrors[choice.first()]);
         let may_race = piece.kind == RequestKind::Read && !piece.has_lock;
         match choice {
             Choice::Mirror(_) => {}
@@ -97,7 +97,7 @@ impl Volume {
             part.plan = whole.plan.part(skip, share.min(length - skip));
             part.pending = 1;
             let piece = self.add_part(part);
-            let target = Target::of(&mirrors[mirror]);
+            let target = PlanTarget::of(&mirrors[mirror]);
             let (op, purpose, role) = (Op::Read, part.read_purpose(), ReadRole::Only);
             self.work.push_front(Work::Issue(TargetIo { piece, target, op, purpose, role }));
         }

@@ -5,17 +5,17 @@ use crate::policy::Mirror;
 
 /// Number of a member range within its plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Target(u8);
+pub(super) struct PlanTarget(u8);
 
 /// A set of targets of one plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct TargetSet(u8);
 
-impl Target {
+impl PlanTarget {
     /// The target that a way of reading reads.
     #[inline]
-    pub(super) fn of(way: &Mirror) -> Target {
-        Target(way.copy)
+    pub(super) fn of(way: &Mirror) -> PlanTarget {
+        PlanTarget(way.copy)
     }
 
     #[inline]
@@ -26,12 +26,12 @@ impl Target {
 
 impl TargetSet {
     #[inline]
-    pub(super) fn insert(&mut self, target: Target) {
+    pub(super) fn insert(&mut self, target: PlanTarget) {
         self.0 |= 1 << target.0;
     }
 
     #[inline]
-    pub(super) fn contains(self, target: Target) -> bool {
+    pub(super) fn contains(self, target: PlanTarget) -> bool {
         self.0 & 1 << target.0 != 0
     }
 
@@ -41,7 +41,7 @@ impl TargetSet {
     }
 
     /// The targets in ascending order.
-    pub(super) fn iter(self) -> impl Iterator<Item = Target> {
-        (0..MAX_COPIES as u8).map(Target).filter(move |&target| self.contains(target))
+    pub(super) fn iter(self) -> impl Iterator<Item = PlanTarget> {
+        (0..MAX_COPIES as u8).map(PlanTarget).filter(move |&target| self.contains(target))
     }
 }

@@ -5,11 +5,11 @@
 
 /// Ranges of one member that are rebuilt beyond its recovery offset.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RebuildProgress {
+pub(super) struct RecoveredRanges {
     beyond: Vec<(u64, u64)>,
 }
 
-impl RebuildProgress {
+impl RecoveredRanges {
     /// Adds the rebuilt range `start..end` and returns the new recovery offset.
     pub(super) fn add(&mut self, mut recovered_bytes: u64, start: u64, end: u64) -> u64 {
         self.beyond.push((start, end));
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn the_recovery_offset_stops_at_a_gap() {
-        let mut progress = RebuildProgress::default();
+        let mut progress = RecoveredRanges::default();
         assert_eq!(progress.add(0, 20, 30), 0);
         assert_eq!(progress.add(0, 10, 20), 0);
         assert_eq!(progress.add(0, 0, 10), 30);
