@@ -19,13 +19,18 @@ use crate::driver::{Event, EventOwner, Handle, Output, Token};
 use crate::executor::Executor;
 use crate::export::nbd::server::Server;
 use crate::rebuild::{Rebuild, RebuildError};
-use mirrorball_core::slab::Slab;
+use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 
 /// Length limit of a request.
 const LINE_BYTES: usize = 4096;
 /// Number of clients that are served at once; others wait to be accepted.
 const CLIENTS_MAX: usize = 32;
+
+mirrorball_core::slab_key! {
+    /// Names a client of the control socket.
+    struct ClientKey;
+}
 
 /// The control socket and the metrics of a service.
 pub struct Control {
@@ -34,7 +39,7 @@ pub struct Control {
     /// Name of the policy, as the user wrote it; `None` without a volume.
     policy: Option<String>,
     listeners: Vec<Listener>,
-    clients: Slab<u32, Client>,
+    clients: Slab<ClientKey, Client>,
     /// Delays the next `accept()` after a failed one.
     backoff: AcceptBackoff,
     stopping: bool,
@@ -120,9 +125,9 @@ impl Control {
                 }
             }
             (EventOwner::ControlReceive, Ok(Output::Bytes(bytes))) if bytes > 0 => {
-                self.on_received(key, bytes, parts);
+                self.on_received(ClientKey::from_slot(key), bytes, parts);
             }
-            _ => self.remove(key, parts.executor),
+            _ => self.remove(ClientKey::from_slot(key), parts.executor),
         }
     }
 
@@ -162,13 +167,13 @@ impl Control {
         let key =
             self.clients.insert(Client { socket, protocol, buffer: Some(buffer), received: 0 });
         executor.driver.receive(
-            Token::new(EventOwner::ControlReceive, key),
+            Token::new(EventOwner::ControlReceive, key.slot()),
             socket,
             Slice::data(buffer, 0, LINE_BYTES),
         );
     }
 
-    fn on_received(&mut self, key: u32, bytes: usize, mut parts: ServiceParts<'_>) {
+    fn on_received(&mut self, key: ClientKey, bytes: usize, mut parts: ServiceParts<'_>) {
         let client = self.clients.get_mut(key);
         client.received += bytes;
         let Client { socket, protocol, received, .. } = *client;
@@ -184,7 +189,11 @@ impl Control {
                 return self.remove(key, parts.executor);
             }
             let room = Slice::data(buffer, received, LINE_BYTES - received);
-            return driver.receive(Token::new(EventOwner::ControlReceive, key), socket, room);
+            return driver.receive(
+                Token::new(EventOwner::ControlReceive, key.slot()),
+                socket,
+                room,
+            );
         };
         let input = String::from_utf8_lossy(&input[..end]).into_owned();
         driver.buffers.release(buffer);
@@ -206,20 +215,20 @@ impl Control {
         result: Result<Vec<String>, RebuildError>,
         executor: &mut Executor,
     ) {
-        self.send(client, &respond::rebuild_opened(result), executor);
+        self.send(ClientKey::from_slot(client), &respond::rebuild_opened(result), executor);
     }
 
-    fn send(&mut self, key: u32, text: &str, executor: &mut Executor) {
+    fn send(&mut self, key: ClientKey, text: &str, executor: &mut Executor) {
         let driver = &mut executor.driver;
         let buffer = driver.buffers.acquire(text.len());
         let slice = Slice::data(buffer, 0, text.len());
         driver.buffers.bytes_mut(slice).copy_from_slice(text.as_bytes());
         let client = self.clients.get_mut(key);
         client.buffer = Some(buffer);
-        driver.send(Token::new(EventOwner::ControlSend, key), client.socket, &[slice]);
+        driver.send(Token::new(EventOwner::ControlSend, key.slot()), client.socket, &[slice]);
     }
 
-    fn remove(&mut self, key: u32, executor: &mut Executor) {
+    fn remove(&mut self, key: ClientKey, executor: &mut Executor) {
         let client = self.clients.remove(key).expect("a client is removed once");
         executor.driver.close(client.socket);
         if let Some(buffer) = client.buffer {

@@ -5,7 +5,7 @@ use super::protocol::{
     MemberStatsReport, Misplaced, PolicyCounter, Quantiles, RebuildProgress, ReportedState,
     RequestError, RequestErrorKind, ServiceStats, ServiceStatus, VolumeHealth,
 };
-use super::{Control, ServiceParts};
+use super::{ClientKey, Control, ServiceParts};
 use crate::executor::{Executor, MemberStats, Target};
 use crate::lateness::Lateness;
 use crate::rebuild::{RebuildError, RebuildRequest, RebuildStart};
@@ -13,12 +13,13 @@ use crate::reopen::PathState;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::policies::Spec;
+use mirrorball_core::slab::SlabKey;
 use serde::Serialize;
 
 /// Carries out the request in a line; `None` if its response follows later.
 pub(super) fn respond(
     control: &mut Control,
-    client: u32,
+    client: ClientKey,
     line: &str,
     parts: &mut ServiceParts<'_>,
 ) -> Option<String> {
@@ -46,7 +47,7 @@ pub(super) fn respond(
             failed(RequestErrorKind::Refused, message.to_owned())
         }
         ControlRequest::Rebuild { devid, rate_bytes_per_s } => {
-            let request = RebuildRequest { devid, rate: rate_bytes_per_s, client };
+            let request = RebuildRequest { devid, rate: rate_bytes_per_s, client: client.slot() };
             match parts.rebuild.begin(request, parts.executor) {
                 Ok(RebuildStart::Opening) => return None,
                 Ok(RebuildStart::Started) => encode(Ok("the member is being rebuilt")),

@@ -21,9 +21,10 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 /// Number of kept sizes: powers of two from a page on.
 const CLASSES: usize = 9;
 
-/// Name of a buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BufferKey(u32);
+mirrorball_core::slab_key! {
+    /// Names a buffer of the driver.
+    pub struct BufferKey;
+}
 
 /// A range of bytes in a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,7 +97,7 @@ struct Buffer {
 /// All buffers of a driver.
 #[derive(Default)]
 pub struct Buffers {
-    slab: Slab<u32, Buffer>,
+    slab: Slab<BufferKey, Buffer>,
     free: [Vec<Memory>; CLASSES],
 }
 
@@ -110,7 +111,7 @@ impl Buffers {
             }
             None => Memory::new(data_bytes),
         };
-        BufferKey(self.slab.insert(Buffer { memory, sources: 0, targets: 0 }))
+        self.slab.insert(Buffer { memory, sources: 0, targets: 0 })
     }
 
     /// Frees a buffer.
@@ -118,7 +119,7 @@ impl Buffers {
     /// # Panics
     /// If an operation in flight uses it.
     pub fn release(&mut self, key: BufferKey) {
-        let buffer = self.slab.remove(key.0).expect("a buffer is released once");
+        let buffer = self.slab.remove(key).expect("a buffer is released once");
         assert_eq!(buffer.sources + buffer.targets, 0, "a buffer in use is not released");
         if let Some(class) = class(buffer.memory.data_bytes) {
             self.free[class].push(buffer.memory);
@@ -131,8 +132,8 @@ impl Buffers {
     /// If an operation in flight may write to the buffer.
     #[inline]
     pub fn bytes(&self, slice: Slice) -> &[u8] {
-        let buffer = self.slab.get(slice.buffer.0);
-        assert_eq!(buffer.targets, 0, "no access to a buffer that the kernel may write to");
+        let buffer = self.slab.get(slice.buffer);
+        assert_eq!(buffer.targets, 0, "nobody looks at what the kernel may be writing");
         buffer.memory.slice(slice.start, slice.length)
     }
 
@@ -142,12 +143,8 @@ impl Buffers {
     /// If an operation in flight uses the buffer.
     #[inline]
     pub fn bytes_mut(&mut self, slice: Slice) -> &mut [u8] {
-        let buffer = self.slab.get_mut(slice.buffer.0);
-        assert_eq!(
-            buffer.sources + buffer.targets,
-            0,
-            "no change of a buffer that the kernel uses"
-        );
+        let buffer = self.slab.get_mut(slice.buffer);
+        assert_eq!(buffer.sources + buffer.targets, 0, "nobody changes what the kernel uses");
         buffer.memory.slice_mut(slice.start, slice.length)
     }
 
@@ -169,27 +166,27 @@ impl Buffers {
     pub(crate) fn deliver(&mut self, from: Slice, to: Slice) {
         assert_ne!(from.buffer, to.buffer, "another buffer");
         // Taken out for the time of the copy; what it points to stays where it is.
-        let mut target = std::mem::take(&mut self.slab.get_mut(to.buffer.0).memory);
+        let mut target = std::mem::take(&mut self.slab.get_mut(to.buffer).memory);
         target.slice_mut(to.start, to.length).copy_from_slice(self.bytes(from));
-        self.slab.get_mut(to.buffer.0).memory = target;
+        self.slab.get_mut(to.buffer).memory = target;
     }
 
     /// The first byte of a slice, for the kernel.
     #[inline]
     pub(super) fn pointer(&self, slice: Slice) -> *const u8 {
-        self.slab.get(slice.buffer.0).memory.slice(slice.start, slice.length).as_ptr()
+        self.slab.get(slice.buffer).memory.slice(slice.start, slice.length).as_ptr()
     }
 
     /// The first byte of a slice, for the kernel to write to.
     #[inline]
     pub(super) fn pointer_mut(&mut self, slice: Slice) -> *mut u8 {
-        let memory = &mut self.slab.get_mut(slice.buffer.0).memory;
+        let memory = &mut self.slab.get_mut(slice.buffer).memory;
         memory.slice_mut(slice.start, slice.length).as_mut_ptr()
     }
 
     /// The bytes of a slice for a backend that writes to them in place of the kernel.
     pub(super) fn target(&mut self, slice: Slice) -> &mut [u8] {
-        self.slab.get_mut(slice.buffer.0).memory.slice_mut(slice.start, slice.length)
+        self.slab.get_mut(slice.buffer).memory.slice_mut(slice.start, slice.length)
     }
 
     pub(super) fn begin_use(&mut self, key: BufferKey, kind: Use) {
@@ -201,7 +198,7 @@ impl Buffers {
     }
 
     fn users(&mut self, key: BufferKey, kind: Use) -> &mut u32 {
-        let buffer = self.slab.get_mut(key.0);
+        let buffer = self.slab.get_mut(key);
         match kind {
             Use::Source => &mut buffer.sources,
             Use::Target => &mut buffer.targets,

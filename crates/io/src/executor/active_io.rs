@@ -13,9 +13,19 @@ use crate::member::Store;
 use crate::member::remote::RemoteRequest;
 use mirrorball_core::io::{IoError, IoId, Op, VolumeError};
 use mirrorball_core::member::MemberIndex;
-use mirrorball_core::slab::Slab;
+use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::model::DiskIo;
+
+mirrorball_core::slab_key! {
+    /// Names a request of the executor.
+    pub(super) struct IoRequestKey;
+}
+
+mirrorball_core::slab_key! {
+    /// Names a member I/O that is not completed; its slot is in the tokens of its parts.
+    pub(super) struct ActiveIoKey;
+}
 
 /// The source of a member I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +41,7 @@ pub(super) enum Origin {
 pub(super) struct ActiveIo {
     pub(super) origin: Origin,
     /// The request whose buffer it uses.
-    pub(super) request: u32,
+    pub(super) request: IoRequestKey,
     pub(super) member: MemberIndex,
     pub(super) op: Op,
     /// First byte, on the member.
@@ -71,14 +81,14 @@ impl Executor {
                 let moves = matches!(io.op, Op::Read | Op::Write);
                 let data = moves.then(|| place(&self.requests, &io));
                 let ActiveIo { op, offset, length, .. } = io;
-                let request = RemoteRequest { key, op, offset, length, data };
+                let request = RemoteRequest { key: key.slot(), op, offset, length, data };
                 self.active.get_mut(key).parts_left += 1;
                 remote.start(request, &mut self.driver, &mut self.remote_ended);
                 return self.end_remote();
             }
             Store::Absent => {
                 self.active.get_mut(key).parts_left += 1;
-                self.remote_ended.push((key, Err(IoError::Gone)));
+                self.remote_ended.push((key.slot(), Err(IoError::Gone)));
                 return self.end_remote();
             }
             Store::EmulatedFile(handle) => Some(*handle),
@@ -107,11 +117,15 @@ impl Executor {
         let ActiveIo { op, offset, length, submitted_at, .. } = io;
         self.active.get_mut(key).parts_left += 1;
         let model_array = self.model_array.as_mut().expect("an emulated member has a model");
-        model_array.submit(submitted_at, io.member, DiskIo { tag: key.into(), op, offset, length });
+        model_array.submit(
+            submitted_at,
+            io.member,
+            DiskIo { tag: key.slot().into(), op, offset, length },
+        );
     }
 
     /// Ends a part of a member I/O. The I/O ends with its last part.
-    pub(super) fn end_part(&mut self, key: u32, result: Result<(), IoError>) {
+    pub(super) fn end_part(&mut self, key: ActiveIoKey, result: Result<(), IoError>) {
         let io = self.active.get_mut(key);
         io.result = io.result.and(result);
         io.parts_left -= 1;
@@ -166,12 +180,12 @@ impl Executor {
     /// Ends the I/Os of remote members that have replies.
     pub(super) fn end_remote(&mut self) {
         while let Some((key, result)) = self.remote_ended.pop() {
-            self.end_part(key, result);
+            self.end_part(ActiveIoKey::from_slot(key), result);
         }
     }
 
-    fn start_file_part(&mut self, key: u32, io: &ActiveIo, file: Handle) {
-        let token = Token::new(EventOwner::MemberFile, key);
+    fn start_file_part(&mut self, key: ActiveIoKey, io: &ActiveIo, file: Handle) {
+        let token = Token::new(EventOwner::MemberFile, key.slot());
         self.active.get_mut(key).parts_left += 1;
         match io.op {
             Op::Read => {
@@ -187,7 +201,7 @@ impl Executor {
 }
 
 /// The memory that a member I/O reads from or writes to.
-fn place(requests: &Slab<u32, IoRequest>, io: &ActiveIo) -> Slice {
+fn place(requests: &Slab<IoRequestKey, IoRequest>, io: &ActiveIo) -> Slice {
     let length = io.length as usize;
     match io.own_buffer {
         Some(buffer) => Slice::data(buffer, 0, length),

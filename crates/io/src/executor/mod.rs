@@ -27,14 +27,14 @@ use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Driver, Event, EventOwner, Output, Token};
 use crate::member::remote::{self, RemoteReply};
 use crate::member::{NewMember, Source, Store, io_error};
-use active_io::{ActiveIo, Origin, RaceWinner};
+use active_io::{ActiveIo, ActiveIoKey, IoRequestKey, Origin, RaceWinner};
 use member_slot::MemberSlot;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::{
     IoError, MemberIo, Op, ReadRole, Request, RequestId, RequestKind, VolumeError,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
-use mirrorball_core::slab::Slab;
+use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::model::Completion;
@@ -126,8 +126,8 @@ pub struct Executor {
     volume: Option<Volume>,
     slots: Vec<MemberSlot>,
     model_array: Option<ModelArray>,
-    requests: Slab<u32, IoRequest>,
-    active: Slab<u32, ActiveIo>,
+    requests: Slab<IoRequestKey, IoRequest>,
+    active: Slab<ActiveIoKey, ActiveIo>,
     /// First good reads of races whose requests have not ended.
     race_winners: Vec<RaceWinner>,
     ended: VecDeque<IoReply>,
@@ -241,7 +241,7 @@ impl Executor {
         let IoRequest { kind, offset, length, stream, .. } = request;
         match request.target {
             Target::Volume => {
-                let id = RequestId(key.into());
+                let id = RequestId(key.slot().into());
                 let volume = self.volume.as_mut().expect("there is a volume");
                 let background = matches!(kind, RequestKind::Rebuild(_));
                 volume.submit(Request { id, kind, offset, length, stream, cpu: 0, background });
@@ -268,7 +268,7 @@ impl Executor {
             self.cancel(&io);
         }
         while let Some(reply) = self.volume.as_mut().and_then(Volume::poll_reply) {
-            self.end_request(reply.request.0 as u32, reply.result);
+            self.end_request(IoRequestKey::from_slot(reply.request.0 as u32), reply.result);
         }
     }
 
@@ -303,7 +303,7 @@ impl Executor {
         if done.token.owner() != EventOwner::MemberFile {
             return self.on_remote_event(done);
         }
-        let key = done.token.key();
+        let key = ActiveIoKey::from_slot(done.token.key());
         let io = self.active.get(key);
         let slot = &mut self.slots[io.member.get()];
         let is_whole = slot.has_full_length(self.now, &self.driver);
@@ -346,7 +346,7 @@ impl Executor {
         }
     }
 
-    fn submit_to_member(&mut self, key: u32, member: MemberIndex, request: &IoRequest) {
+    fn submit_to_member(&mut self, key: IoRequestKey, member: MemberIndex, request: &IoRequest) {
         let size_bytes = self.slots[member.get()].config.size_bytes;
         let op = match request.kind {
             RequestKind::Read => Op::Read,
@@ -379,7 +379,7 @@ impl Executor {
     }
 
     fn launch_for_volume(&mut self, io: &MemberIo) {
-        let request = io.request.0 as u32;
+        let request = IoRequestKey::from_slot(io.request.0 as u32);
         let within = self.offset_in_buffer(io);
         let races = io.op == Op::Read && io.role != ReadRole::Only;
         let own_buffer = races.then(|| self.driver.buffers.acquire(io.length as usize));
@@ -401,7 +401,7 @@ impl Executor {
 
     /// Offset of the data of a member I/O in the data of its request.
     fn offset_in_buffer(&self, io: &MemberIo) -> usize {
-        let request = self.requests.get(io.request.0 as u32);
+        let request = self.requests.get(IoRequestKey::from_slot(io.request.0 as u32));
         let begin = match request.kind {
             // The offset of a rebuild request is an offset of the member.
             RequestKind::Rebuild(member) => {
@@ -426,7 +426,7 @@ impl Executor {
             return;
         }
         if let Some(model_array) = &mut self.model_array
-            && model_array.cancel(self.now, io.member, key.into())
+            && model_array.cancel(self.now, io.member, key.slot().into())
         {
             self.end_part(key, Err(IoError::Cancelled));
         }
@@ -437,14 +437,14 @@ impl Executor {
         let mut completions = std::mem::take(&mut self.completions);
         model_array.advance(self.now, &mut completions);
         for (_, Completion { tag, at, result }) in completions.drain(..) {
-            let key = tag as u32;
+            let key = ActiveIoKey::from_slot(tag as u32);
             self.active.get_mut(key).due = Some(at);
             self.end_part(key, result);
         }
         self.completions = completions;
     }
 
-    fn end_request(&mut self, key: u32, result: Result<(), VolumeError>) {
+    fn end_request(&mut self, key: IoRequestKey, result: Result<(), VolumeError>) {
         if !self.race_winners.is_empty() {
             self.copy_race_winners(key);
         }
@@ -453,7 +453,7 @@ impl Executor {
     }
 
     /// Copies the winners of a request's races into its buffer.
-    fn copy_race_winners(&mut self, key: u32) {
+    fn copy_race_winners(&mut self, key: IoRequestKey) {
         let (buffers, requests) = (&mut self.driver.buffers, &self.requests);
         self.race_winners.retain(|RaceWinner { buffer, io }| {
             if io.request != key {
