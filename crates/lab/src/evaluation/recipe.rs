@@ -17,13 +17,14 @@ pub mod markdown;
 mod measure;
 pub mod page;
 mod picture;
+mod pool;
 mod published;
 mod read;
 pub mod run;
 pub mod text;
 
 pub use measure::{MEASURES, Measure};
-pub use picture::{Dot, Picture, Step};
+pub use picture::{Dot, Picture, RateStep};
 pub use published::Published;
 pub use read::{Claim, FreeParameter, Process, Recipe, RecipeRow, RecipeTable};
 

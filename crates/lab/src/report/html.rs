@@ -30,6 +30,7 @@ mod panels;
 mod rates;
 mod series;
 mod series_styles;
+mod subject;
 mod verdict;
 
 use crate::experiment::results::ResultSet;

@@ -62,7 +62,7 @@ pub struct TableComparison {
     /// The claims of the source, and whether they hold here.
     pub claims: Vec<ClaimComparison>,
     /// How well the order of its rows agrees; none if nothing is ranked.
-    pub agreement: Option<Agreement>,
+    pub agreement: Option<RankAgreement>,
     /// How well it would agree if other rows were those published.
     pub alternatives: Vec<Alternative>,
     /// The rank agreement that a test holds it to.
@@ -123,7 +123,7 @@ pub struct ClaimComparison {
 
 /// How well the order and the ratios of rows agree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Agreement {
+pub struct RankAgreement {
     /// Kendall's tau, -1 to 1; none if no pair is far enough apart.
     pub tau: Option<f64>,
     /// The pairs it is taken over.
@@ -272,7 +272,7 @@ fn alternatives(
     table.rows.iter().enumerate().filter_map(swapped).collect()
 }
 
-fn agreement(columns: &[ColumnHead], rows: &[RowComparison]) -> Option<Agreement> {
+fn agreement(columns: &[ColumnHead], rows: &[RowComparison]) -> Option<RankAgreement> {
     let (mut score, mut ranked_pairs, mut errors) = (0.0, 0, Vec::new());
     for (index, _) in columns.iter().enumerate().filter(|(_, column)| column.ranked) {
         let value = |row: &RowComparison| {
@@ -297,7 +297,7 @@ fn agreement(columns: &[ColumnHead], rows: &[RowComparison]) -> Option<Agreement
         0 => (errors[middle - 1] + errors[middle]) / 2.0,
         _ => errors[middle],
     };
-    Some(Agreement {
+    Some(RankAgreement {
         tau: (ranked_pairs > 0).then(|| score / ranked_pairs as f64),
         ranked_pairs,
         ratio_error_median: median,
@@ -366,7 +366,7 @@ mod tests {
         pairs.iter().map(row).collect()
     }
 
-    fn agreement_of(pairs: &[(Published, f64)]) -> Agreement {
+    fn agreement_of(pairs: &[(Published, f64)]) -> RankAgreement {
         let column = ColumnHead { name: String::new(), title: String::new(), ranked: true };
         agreement(&[column], &rows(pairs)).expect("there are pairs")
     }

@@ -4,7 +4,7 @@
 //! read off the merged histograms. A measure of a member takes its devid from the column
 //! (`share_2`) or from the row.
 
-use super::run::Pool;
+use super::pool::Pool;
 use mirrorball_core::units::KIB;
 
 /// One quantity.

@@ -30,7 +30,7 @@ pub struct Picture {
     /// Some of the reads, in their order.
     pub reads: Vec<Dot>,
     /// The intervals of the run.
-    pub rates: Vec<Step>,
+    pub rates: Vec<RateStep>,
 }
 
 /// One read.
@@ -46,7 +46,7 @@ pub struct Dot {
 
 /// One interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Step {
+pub struct RateStep {
     /// When it starts.
     pub from_seconds: f64,
     /// What each disk read and wrote in it.
@@ -66,7 +66,7 @@ impl Picture {
         let steps = record.intervals.iter().map(|interval| {
             let width = seconds(interval.width).max(1e-9);
             let mb_s = interval.members.iter().map(|it| it.bytes as f64 / 1e6 / width);
-            Step { from_seconds: seconds(interval.from), mb_s: mb_s.collect() }
+            RateStep { from_seconds: seconds(interval.from), mb_s: mb_s.collect() }
         });
         let end = record.intervals.last().map_or(0.0, |it| seconds(it.from) + seconds(it.width));
         Picture {

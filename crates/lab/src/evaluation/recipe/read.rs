@@ -7,7 +7,8 @@ use super::RECIPE_FILE;
 use super::measure::{self, Measure};
 use super::published::Published;
 use crate::experiment::inputs::check_fit;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
+use mirrorball_core::diagnostic::{Diagnostic, TextPosition};
 use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::first_stream;
@@ -15,6 +16,8 @@ use mirrorball_sim::job::{Environment, JobFile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::Range;
+use toml::Spanned;
 
 /// A recipe, understood.
 #[derive(Debug)]
@@ -68,7 +71,8 @@ pub struct RecipeTable {
     pub title: String,
     /// What heads the names of the rows.
     pub of: String,
-    /// The job section that is measured; all of them if none.
+    /// The section of the job that is measured; none if the job has one, or only members are
+    /// measured.
     pub section: Option<String>,
     /// Its columns.
     pub columns: Vec<TableColumn>,
@@ -149,7 +153,7 @@ struct RecipeText {
     #[serde(default = "one")]
     repeats: u64,
     process: Option<Process>,
-    table: Vec<TableText>,
+    table: Vec<Spanned<TableText>>,
 }
 
 #[derive(Deserialize)]
@@ -172,7 +176,7 @@ struct TableText {
     ratio_error_at_most: Option<f64>,
     #[serde(default)]
     pictures: bool,
-    row: Vec<toml::Table>,
+    row: Vec<Spanned<toml::Table>>,
     #[serde(default)]
     claim: Vec<Claim>,
 }
@@ -189,6 +193,41 @@ fn default_array() -> String {
     "array.toml".to_owned()
 }
 
+/// The text of `recipe.toml`, for the positions of errors.
+struct SourceText<'a> {
+    path: &'a str,
+    text: &'a str,
+}
+
+impl SourceText<'_> {
+    fn toml(&self, error: &toml::de::Error) -> Diagnostic {
+        let diagnostic = Diagnostic::new(error.message()).in_file(self.path);
+        match error.span() {
+            Some(span) => diagnostic.at(TextPosition::of_byte(self.text, span.start)),
+            None => diagnostic,
+        }
+    }
+
+    /// Adds the place of an error: the part of the recipe at `span`, whose name `part` goes in front
+    /// of the message. An error that has a place keeps it.
+    fn place(&self, span: &Range<usize>, error: Error, part: &str) -> Error {
+        if error.downcast_ref::<Diagnostic>().is_some_and(|it| it.file.is_some()) {
+            return error;
+        }
+        let (message, help) = match error.downcast::<Diagnostic>() {
+            Ok(diagnostic) => (diagnostic.message, diagnostic.help),
+            Err(error) => (format!("{error:#}"), None),
+        };
+        let message = if part.is_empty() { message } else { format!("{part}: {message}") };
+        let placed = Diagnostic::new(message).in_file(self.path);
+        let placed = placed.at(TextPosition::of_byte(self.text, span.start));
+        Error::new(match help {
+            Some(help) => placed.with_help(help),
+            None => placed,
+        })
+    }
+}
+
 /// Gives the text of a file of the recipe.
 pub(super) type Files<'a> = dyn Fn(&str) -> Result<String> + 'a;
 
@@ -196,11 +235,16 @@ impl Recipe {
     /// Reads a recipe; `folder` is what messages call the place of its files.
     pub(super) fn read(name: &str, folder: &str, files: &Files<'_>) -> Result<Recipe> {
         let path = format!("{folder}/{RECIPE_FILE}");
-        let text: RecipeText = toml::from_str(&files(RECIPE_FILE)?).context(path.clone())?;
+        let source = files(RECIPE_FILE)?;
+        let source = SourceText { path: &path, text: &source };
+        let text: RecipeText = toml::from_str(source.text).map_err(|error| source.toml(&error))?;
         let (repeats, process) = (text.repeats, text.process);
         let tables = text.table.into_iter().map(|table| {
+            let span = table.span();
+            let table = table.into_inner();
             let title = table.title.clone();
-            read_table(table, repeats, process).with_context(|| format!("{path}: table `{title}`"))
+            let read = read_table(table, repeats, process, &source);
+            read.map_err(|error| source.place(&span, error, &format!("table `{title}`")))
         });
         let mut recipe = Recipe {
             name: name.to_owned(),
@@ -214,7 +258,32 @@ impl Recipe {
             jobs: BTreeMap::new(),
         };
         recipe.read_files(folder, files)?;
+        recipe.check_sections()?;
         Ok(recipe)
+    }
+
+    /// Every table measures one section: figures of unlike sections are never added up.
+    fn check_sections(&self) -> Result<()> {
+        for table in &self.tables {
+            for row in &table.rows {
+                let names: Vec<&str> =
+                    self.jobs[&row.job].sections.iter().map(|section| &*section.name).collect();
+                let known = match &table.section {
+                    Some(name) => names.contains(&&**name),
+                    None => names.len() == 1 || table.columns.iter().all(|it| it.measure.of_member),
+                };
+                ensure!(
+                    known,
+                    Diagnostic::new(format!(
+                        "table `{}`: `section` must name a section of {}",
+                        table.title, row.job
+                    ))
+                    .in_file(format!("{}/{RECIPE_FILE}", self.name))
+                    .with_help(format!("its sections are {}", names.join(", ")))
+                );
+            }
+        }
+        Ok(())
     }
 
     fn read_files(&mut self, folder: &str, files: &Files<'_>) -> Result<()> {
@@ -238,7 +307,12 @@ impl Recipe {
     }
 }
 
-fn read_table(text: TableText, repeats: u64, process: Option<Process>) -> Result<RecipeTable> {
+fn read_table(
+    text: TableText,
+    repeats: u64,
+    process: Option<Process>,
+    source: &SourceText<'_>,
+) -> Result<RecipeTable> {
     for name in text.ranked.iter().chain(text.tolerance.keys()) {
         ensure!(text.columns.contains(name), "`{name}` is not one of its columns");
     }
@@ -251,7 +325,11 @@ fn read_table(text: TableText, repeats: u64, process: Option<Process>) -> Result
     let columns: Vec<TableColumn> = columns.collect::<Result<_>>()?;
     let repeats = text.repeats.unwrap_or(repeats);
     let defaults = Defaults { array: text.array, job: text.job, repeats, process };
-    let rows = text.row.into_iter().map(|row| read_row(row, &columns, &defaults));
+    let rows = text.row.into_iter().map(|row| {
+        let span = row.span();
+        let read = read_row(row.into_inner(), &columns, &defaults);
+        read.map_err(|error| source.place(&span, error, ""))
+    });
     let rows: Vec<RecipeRow> = rows.collect::<Result<_>>()?;
     for claim in &text.claim {
         let named = |name: &String| rows.iter().any(|row| row.name == *name);
@@ -353,5 +431,6 @@ fn take_number(row: &mut toml::Table, key: &str) -> Result<Option<u64>> {
 
 fn unknown_measure(name: &str) -> anyhow::Error {
     let known: Vec<&str> = measure::MEASURES.iter().map(|measure| measure.name).collect();
-    anyhow!("`{name}` is not a measure (the measures are {})", known.join(", "))
+    let error = Diagnostic::new(format!("`{name}` is not a measure"));
+    Error::new(error.with_suggestion(name, &known, "the measures are"))
 }

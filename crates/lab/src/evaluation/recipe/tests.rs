@@ -54,6 +54,7 @@ fn read(text: &str) -> Result<Recipe> {
                              size = \"16GiB\"\nset = { service = \"1ms\" }\ncount = 2\n"
                 .to_owned(),
             "job.fio" => "[job]\nioengine=libaio\ndirect=1\nrw=randread\nnumber_ios=100\n".into(),
+            "two.fio" => "[global]\nrw=randread\nnumber_ios=9\n[small]\n[large]\nbs=1m\n".into(),
             other => bail!("no file {other}"),
         })
     })
@@ -64,12 +65,16 @@ fn what_is_wrong_is_named() {
     read(RECIPE).unwrap();
     for (right, wrong, message) in [
         ("\"share_1\"]", "\"share\"]", "no `devid` for the column `share`"),
-        ("\"share_1\"]", "\"shre_1\"]", "`shre_1` is not a measure"),
-        ("share_1 = [0, 50]", "share_2 = 3", "`share_2` is not one of the table's columns"),
+        ("\"share_1\"]", "\"shre_1\"]", "recipe.toml:6:1: table `e`: `shre_1` is not"),
+        ("share_1 = [0, 50]", "share_2 = 3", "recipe.toml:11:8: row `btrfs/pid`: `share_2` is"),
         ("[0, 50]", "[50, 0]", "neither a number nor a range"),
         ("ranked = [\"read_iops\"]", "ranked = [\"x\"]", "`x` is not one of its columns"),
         ("policy = \"pid\"", "policy = \"pdi\"", "did you mean `pid`"),
         ("job = \"job.fio\"", "job = \"other.fio\"", "no file other.fio"),
+        ("job = \"job.fio\"", "job = \"two.fio\"", "`section` must name a section of two.fio"),
+        ("job = \"job.fio\"", "job = \"two.fio\"\nsection = \"smal\"", "small, large"),
+        ("title = \"e\"", "title = 7", "recipe.toml:7:9: "),
+        ("[\"b\"]", "[\"b\"]\ncolour = 1", "recipe.toml:4:1: unknown field `colour`"),
         ("share_1 = [0, 50]", "process = \"both\"", "`process` is \"even\" or \"odd\""),
         ("share_1 = [0, 50]", "instead_of = \"x\"", "`instead_of` names the row `x`"),
     ] {

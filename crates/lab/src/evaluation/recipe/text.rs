@@ -1,7 +1,7 @@
 //! A repeated recipe for a terminal: table by table, published and simulated values side by side.
 
 use super::compare::{
-    Agreement, Alternative, ClaimComparison, Repetition, RowComparison, TableComparison,
+    Alternative, ClaimComparison, RankAgreement, Repetition, RowComparison, TableComparison,
 };
 use crate::report::{self, Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw};
 
@@ -85,7 +85,7 @@ pub(super) fn remarks(table: &TableComparison) -> Vec<String> {
     lines
 }
 
-fn agreement(agreement: &Agreement) -> String {
+fn agreement(agreement: &RankAgreement) -> String {
     let tau = match agreement.tau {
         Some(tau) => {
             format!("rank agreement (tau) {tau:.2} over {} pairs", agreement.ranked_pairs)

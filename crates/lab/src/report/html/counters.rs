@@ -1,7 +1,7 @@
 //! Counters of the policy: final values, and their course over time.
 
 use super::View;
-use super::panels::Subject;
+use super::subject::Subject;
 use crate::experiment::record::CounterSeries;
 use crate::report::chart::scale::Scale;
 use crate::report::chart::{SIDE, number, path};

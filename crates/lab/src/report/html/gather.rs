@@ -5,8 +5,7 @@
 //! covers; rates of a column are the mean over repeats, with the minimum and the maximum.
 
 use super::grid::TimeGrid;
-use super::heat::heat_scale;
-use super::series::Series;
+use super::series::{Series, heat_scale};
 use super::series_styles::SeriesStyles;
 use crate::experiment::record::CellRecord;
 use crate::experiment::results::ResultSet;

@@ -2,9 +2,9 @@
 
 use super::View;
 use super::gather::JobView;
-use super::panels::Subject;
 use super::rates::{columns, time_axis};
-use super::series::{HEAT_ROWS, Series};
+use super::series::HEAT_ROWS;
+use super::subject::Subject;
 use crate::report::chart::frame::{Axis, Frame, Unit, values};
 use crate::report::chart::scale::Scale;
 use crate::report::chart::{number, path};
@@ -58,16 +58,6 @@ pub(super) fn legend(job: &JobView<'_>) -> Markup {
             span { (number::duration(to)) }
         }
     }
-}
-
-/// From the least median to the slowest read of any policy.
-pub(super) fn heat_scale<'a>(series: impl Iterator<Item = &'a Series>) -> Scale {
-    let (mut least, mut most) = (f64::MAX, 0.0);
-    for column in series.flat_map(|series| &series.percentiles).flatten() {
-        least = column[0].min(least);
-        most = column[4].max(most);
-    }
-    Scale::around(least.min(most), most)
 }
 
 /// A path per level; neighbours of one level in a row are one box.

@@ -2,9 +2,9 @@
 
 use super::View;
 use super::gather::{JobView, PolicyRun};
-use super::panels::Subject;
 use super::rates::{columns, time_axis};
 use super::series::MemberCurves;
+use super::subject::Subject;
 use crate::report::chart::frame::{Axis, Frame, Unit, values};
 use crate::report::chart::scale::{SMALL, Scale};
 use crate::report::chart::{number, path};

@@ -5,7 +5,8 @@
 //! share their scales.
 
 use super::View;
-use super::gather::{JobSet, JobView, PolicyRun};
+use super::gather::{JobView, PolicyRun};
+use super::subject::Subject;
 use super::{counters, heat, members, offsets};
 use maud::{Markup, html};
 
@@ -17,16 +18,6 @@ pub(super) struct PanelKind {
     description: &'static str,
     legend: fn(&JobView<'_>) -> Markup,
     draw: fn(&View<'_>, &Subject<'_, '_>) -> Option<Markup>,
-}
-
-/// The policy, job and set that a panel shows.
-pub(super) struct Subject<'v, 'a> {
-    /// The job.
-    pub(super) job: &'v JobView<'a>,
-    /// The set.
-    pub(super) set: &'v JobSet<'a>,
-    /// The policy's run.
-    pub(super) run: &'v PolicyRun<'a>,
 }
 
 /// Every kind, in the order of the page.
@@ -130,12 +121,4 @@ fn panel(view: &View<'_>, kind: &PanelKind, subject: &Subject<'_, '_>) -> Option
             (drawn)
         }
     })
-}
-
-impl Subject<'_, '_> {
-    /// Text alternative of a chart.
-    pub(super) fn label(&self, view: &View<'_>, what: &str) -> String {
-        let (name, job) = (&view.styles.get(self.run.policy).name, self.job.name);
-        format!("{what}: {name} under {job}{}", view.of_set(self.set.part))
-    }
 }

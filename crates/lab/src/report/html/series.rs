@@ -9,6 +9,7 @@ use crate::experiment::record::{
     CellRecord, CoarseLatency, CounterSeries, DirectionRecord, IntervalsRecord, LatencyOverTime,
 };
 use crate::experiment::study::IoKind;
+use crate::report::chart::scale::Scale;
 use mirrorball_core::units::MIB;
 
 /// Quantiles that the heat map shows, with their names; the last is the slowest request.
@@ -258,4 +259,14 @@ fn dots(repeats: &[&CellRecord]) -> Vec<Dot> {
     let all: Vec<Dot> = all.collect();
     let stride = all.len().div_ceil(DOTS_MAX).max(1);
     all.into_iter().step_by(stride).collect()
+}
+
+/// From the least median to the slowest read of any policy.
+pub(super) fn heat_scale<'a>(series: impl Iterator<Item = &'a Series>) -> Scale {
+    let (mut least, mut most) = (f64::MAX, 0.0);
+    for column in series.flat_map(|series| &series.percentiles).flatten() {
+        least = column[0].min(least);
+        most = column[4].max(most);
+    }
+    Scale::around(least.min(most), most)
 }
