@@ -155,7 +155,7 @@ fn every_loss_of_auto_has_its_cause() {
     assert_eq!(losses, explained, "league/results/auto-losses.md is of another league");
 }
 
-/// Repeats a corner of the kept league with the command in its file. Figures that have changed since
+/// Repeats a corner of the kept league with the command in its file. Figures that have changed
 /// must be marked as those of an earlier commit, and only those.
 #[test]
 fn the_kept_league_is_current_or_names_its_commit() {
@@ -170,5 +170,5 @@ fn the_kept_league_is_current_or_names_its_commit() {
     let is_kept = |pairing: &&str| kept.lines().any(|line| line == *pairing);
     let is_current = pairings.iter().all(is_kept);
     let is_marked = kept.contains("The figures are those of commit");
-    assert_eq!(is_marked, !is_current, "{KEPT}: run the league again, or name the commit: {output}");
+    assert_eq!(is_marked, !is_current, "{KEPT}: run the league again, or name the commit");
 }

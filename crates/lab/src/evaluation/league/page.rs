@@ -36,11 +36,15 @@ fn part(standings: &Standings, table: &LeagueTable) -> Markup {
                 th { "policy" } th.number { "geo. mean" } th {} th.number { "of oracle" }
                 th.number { "wins" } th.number { "worst" } th { "on" }
             }
-            @for (emphasis, row) in shown(standings, table, Detail::All) { (standing(emphasis, row)) }
+            @for (emphasis, row) in shown(standings, table, Detail::All) {
+                (standing(emphasis, row))
+            }
         } }
         @for subject in &standings.subjects {
             h3 { (subject) ", ratio to the best rival" }
-            div.scroll tabindex="0" role="group" aria-label={ (subject) ", map of ratios" } { (map(&standings.of(table), subject)) }
+            div.scroll tabindex="0" role="group" aria-label={ (subject) ", map of ratios" } {
+                (map(&standings.of(table), subject))
+            }
         }
     }
 }

@@ -87,8 +87,10 @@ fn pictures(repetition: &Repetition) -> Markup {
                             @for claim in &table.claims { li { (in_words(claim)) } }
                         }
                     }
-                    p { "Dots are reads, coloured by disk. Steps are the bytes that each disk read and "
-                        "wrote; steps without dots are writes." }
+                    p {
+                        "Dots are reads, coloured by disk. Steps are the bytes that each disk read "
+                        "and wrote; steps without dots are writes."
+                    }
                 }
             }
         }
@@ -111,7 +113,9 @@ fn table_part(table: &TableComparison) -> Markup {
                 }
                 tr.heads {
                     th {}
-                    @for _ in &table.columns { th.number { "published" } th.number { "ours" } th {} }
+                    @for _ in &table.columns {
+                        th.number { "published" } th.number { "ours" } th {}
+                    }
                 }
                 @for row in &table.rows {
                     tr.off[row.cells.iter().any(|cell| cell.within == Some(false))] {

@@ -208,8 +208,8 @@ impl SourceText<'_> {
         }
     }
 
-    /// Adds the place of an error: the part of the recipe at `span`, whose name `part` goes in front
-    /// of the message. An error that has a place keeps it.
+    /// Adds the place of an error: the part of the recipe at `span`, whose name `part` precedes the
+    /// message. An error that has a place keeps it.
     fn place(&self, span: &Range<usize>, error: Error, part: &str) -> Error {
         if error.downcast_ref::<Diagnostic>().is_some_and(|it| it.file.is_some()) {
             return error;

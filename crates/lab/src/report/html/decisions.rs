@@ -42,7 +42,9 @@ fn body(explained: &Explained) -> Markup {
         h2 { "Members" }
         (members(explained))
         h2 { "Choices" }
-        @if !explained.tells() { p.description { (explained.policy) " does not tell its reasons." } }
+        @if !explained.tells() {
+            p.description { (explained.policy) " does not tell its reasons." }
+        }
         @if explained.choices.len() > LISTED_MAX {
             p.note { "The first " (LISTED_MAX) " of " (explained.choices.len()) "; all are in "
                 "the CSV and JSON forms." }

@@ -40,16 +40,16 @@ pub(super) const KINDS: [PanelKind; 5] = [
     PanelKind {
         name: "queue",
         heading: "Queue depth per member over time",
-        description: "Mean I/O in flight. A line far above the others is a member that delays requests.",
+        description: "Mean I/O in flight. A line far above the others is a slow member.",
         legend: members::legend,
         draw: members::queue,
     },
     PanelKind {
         name: "offsets",
         heading: "Offset over time per member, and seeks",
-        description: "Position of sampled reads of the job, coloured by latency. Sequential streams \
-                      are slopes, random reads are clouds. A seek is an I/O that does not start \
-                      where the previous one ended.",
+        description: "Position of sampled reads of the job, coloured by latency. Sequential \
+                      streams are slopes, random reads are clouds. A seek is an I/O that does \
+                      not start where the previous one ended.",
         legend: offsets::legend,
         draw: offsets::panel,
     },
