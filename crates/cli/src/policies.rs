@@ -6,7 +6,7 @@ use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::anyhow;
 use mirrorball_core::policies::modifiers::{self, ModifierInfo};
-use mirrorball_core::policies::{FAMILIES, Origin, ParameterInfo, PolicyInfo, Spec};
+use mirrorball_core::policies::{FAMILIES, ParameterInfo, PolicyInfo, PolicyOrigin, Spec};
 use mirrorball_lab::report::wrapped;
 
 /// List the read policies and modifiers, or show the page of one
@@ -40,7 +40,7 @@ struct Entry {
     aliases: &'static [&'static str],
     summary: &'static str,
     parameters: &'static [ParameterInfo],
-    origin: Origin,
+    origin: PolicyOrigin,
     page: String,
 }
 
@@ -150,7 +150,7 @@ fn facts(entry: &Entry) -> Vec<(String, String)> {
         let fact = format!("{meaning}; {expected}; default: {default}");
         facts.push((parameter.name.to_owned(), fact));
     }
-    let Origin { system, version, file, authors } = entry.origin;
+    let PolicyOrigin { system, version, file, authors } = entry.origin;
     facts.push(("origin".to_owned(), format!("{system} ({version}), {file}, by {authors}")));
     facts
 }

@@ -100,7 +100,7 @@ pub struct PolicyInfo {
     /// Values that may follow the name, each after a colon, in this order.
     pub parameters: &'static [ParameterInfo],
     /// Where the rule was defined.
-    pub origin: Origin,
+    pub origin: PolicyOrigin,
     /// Builds the policy; `build` holds a value for each of `parameters`.
     pub build: fn(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic>,
     source: &'static str,
@@ -123,7 +123,7 @@ pub enum Basis {
 
 /// Where a policy's rule was defined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Origin {
+pub struct PolicyOrigin {
     /// System that the policy is from.
     pub system: &'static str,
     /// Version of the system.

@@ -14,7 +14,7 @@ mod table;
 mod tied;
 mod write_mostly;
 
-use super::{Build, Origin, ParameterInfo};
+use super::{Build, ParameterInfo, PolicyOrigin};
 use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
@@ -33,7 +33,7 @@ pub struct ModifierInfo {
     /// Values that may follow the name, each after a colon, in this order.
     pub parameters: &'static [ParameterInfo],
     /// Where the rule was defined.
-    pub origin: Origin,
+    pub origin: PolicyOrigin,
     /// Modifiers and policies with which it cannot be combined.
     pub excludes: &'static [&'static str],
     /// True if it may be given more than once, each time with a different value.

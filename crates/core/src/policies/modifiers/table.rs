@@ -2,7 +2,7 @@
 //! those that restrict the choice last.
 
 use super::{ModifierInfo, autosit, fail_slow, hedge, prefer_member, tied, write_mostly};
-use crate::policies::{Origin, ParameterInfo, Unit, origins};
+use crate::policies::{ParameterInfo, PolicyOrigin, Unit, origins};
 
 /// Policies and modifiers that read twice.
 const READ_TWICE: &[&str] = &["hedge", "tied", "crucible/read-all-first"];
@@ -65,7 +65,7 @@ const THRESHOLD: ParameterInfo = ParameterInfo {
     meaning: "latency above which a member is excluded, relative to its fastest peer",
 };
 
-const TAIL_AT_SCALE: Origin = Origin {
+const TAIL_AT_SCALE: PolicyOrigin = PolicyOrigin {
     system: "The Tail at Scale",
     version: "CACM 56(2), 2013",
     file: "pages 74 to 80",
@@ -98,7 +98,7 @@ pub const ALL: &[ModifierInfo] = &[
         name: "autosit",
         summary: "a member far slower than five or more others is not read for ten minutes",
         parameters: &[EXCLUSION_TIME],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "August 2025",
             file: "module/zfs/vdev_raidz.c",
             authors: "OpenZFS contributors",
@@ -113,7 +113,7 @@ pub const ALL: &[ModifierInfo] = &[
         name: "fail-slow",
         summary: "a member twice as slow as its fastest peer is not read for ten seconds",
         parameters: &[THRESHOLD],
-        origin: Origin {
+        origin: PolicyOrigin {
             system: "Cassandra drivers",
             version: "DataStax Java driver",
             file: "LatencyAwarePolicy.java",
@@ -128,7 +128,7 @@ pub const ALL: &[ModifierInfo] = &[
         name: "prefer-member",
         summary: "a block that has a mirror on this member is read from it",
         parameters: &[devid("the member to read from")],
-        origin: Origin {
+        origin: PolicyOrigin {
             system: "VxVM",
             version: "rdpol=siteread and prefer",
             file: "vxvol(1M)",
@@ -143,7 +143,7 @@ pub const ALL: &[ModifierInfo] = &[
         name: "write-mostly",
         summary: "this member is read only where no other mirror can serve",
         parameters: &[devid("the member to avoid")],
-        origin: Origin { file: "drivers/md/raid1.c", ..origins::MD },
+        origin: PolicyOrigin { file: "drivers/md/raid1.c", ..origins::MD },
         excludes: &[],
         repeatable: true,
         build: write_mostly::build,

@@ -47,7 +47,7 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest wait of each member's last I/O",
         parameters: &[],
-        origin: Origin { version: "5.3 to 8.0", ..GMIRROR },
+        origin: PolicyOrigin { version: "5.3 to 8.0", ..GMIRROR },
         build: gmirror_load_old::build,
         source: include_str!("../gmirror_load_old.rs"),
     },
@@ -57,7 +57,7 @@ pub(super) const GMIRROR_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest smoothed queue, less a bonus for a head in position",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "after 8.0 (PR kern/113885, December 2009); the default",
             authors: "Alexander Motin <mav@FreeBSD.org>",
             ..GMIRROR
@@ -73,7 +73,7 @@ pub(super) const GRAID_ROWS: &[PolicyInfo] = &[PolicyInfo {
     basis: Basis::Measurements,
     summary: "the lowest smoothed queue, less a bonus for a head in position; writes count",
     parameters: &[],
-    origin: Origin {
+    origin: PolicyOrigin {
         system: "FreeBSD graid",
         version: "8.3, and 9.0 and later",
         file: "sys/geom/raid/tr_raid1.c",

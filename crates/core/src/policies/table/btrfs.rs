@@ -11,7 +11,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "the reader's process id selects the stripe",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "the default of every version",
             authors: "btrfs developers",
             ..BTRFS
@@ -39,7 +39,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
             meaning: "bytes read from one mirror before the next, if each read is of one sector",
             ..CONTIGUOUS_BYTES
         }],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "patch v2, October 2024, not merged",
             file: "linux-btrfs, \"btrfs: introduce RAID1 round-robin read balancing\"",
             ..BTRFS
@@ -70,7 +70,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest mean read wait since the start",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "patch v2, October 2024, not merged",
             file: "linux-btrfs, \"btrfs: use the path with the lowest latency for RAID1 reads\"",
             ..BTRFS
@@ -84,7 +84,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the mirror of the process id, unless its queue is much longer than the shortest",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "patch V9, May 2019, not merged",
             file: "linux-btrfs",
             authors: "Timofey Titovets <timofey.titovets@synesis.ru>",
@@ -99,7 +99,11 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest mean read wait, raised by a tenth for each I/O in flight from ten on",
         parameters: &[],
-        origin: Origin { version: "RFC, October 2020, not merged", file: "linux-btrfs", ..BTRFS },
+        origin: PolicyOrigin {
+            version: "RFC, October 2020, not merged",
+            file: "linux-btrfs",
+            ..BTRFS
+        },
         build: btrfs_inflight::build,
         source: include_str!("../btrfs_inflight.rs"),
     },
@@ -109,7 +113,7 @@ pub(super) const BTRFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the stripe used last until its device's queue is full, then the next one",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "RFC, February 2021, not merged",
             file: "linux-btrfs, \"btrfs: Add roundrobin raid1 read policy\"",
             authors: "Michal Rostecki <mrostecki@suse.com>",
@@ -147,7 +151,7 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the fewest reads and writes in flight",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "6.12 and 6.18",
             file: "kakra/linux PR #36 and PR #40",
             authors: "Kai Krakow",
@@ -162,7 +166,7 @@ pub(super) const KAKRA_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the fewest in flight, unless that member's recent reads were much slower",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "6.18",
             file: "kakra/linux PR #40",
             authors: "Kai Krakow",

@@ -11,7 +11,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the disk of the stream; else an idle disk, the shortest queue, the nearest head",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             system: "Linux md",
             version: "6.9 and later",
             file: "drivers/md/raid1.c",
@@ -26,7 +26,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "as md/raid1, but on SSDs each four writes in a queue count as five",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "patch, October 2024, not merged",
             file: "linux-raid, \"md: raid1 mixed RW performance improvement\"",
             authors: "Paul Luse <paulluselinux@gmail.com>",
@@ -51,7 +51,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "scan from the disk used last: a stream, else an idle disk, else the nearest head",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "2.6.36 to 3.5",
             file: "drivers/md/raid1.c",
             authors: "Neil Brown",
@@ -122,7 +122,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
         basis: Basis::Turns,
         summary: "the member chosen longest ago, for a number of reads",
         parameters: &[READS_PER_TURN],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "every version",
             file: "drivers/md/dm-ps-round-robin.c",
             authors: "Heinz Mauelshagen, Sistina Software",
@@ -137,7 +137,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the fewest I/O in flight; of equals, the member chosen longest ago",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             file: "drivers/md/dm-ps-queue-length.c",
             authors: "Stefan Bader, IBM; Kiyoshi Ueda, NEC",
             ..MULTIPATH
@@ -151,7 +151,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the fewest bytes in flight; of equals, the member chosen longest ago",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             file: "drivers/md/dm-ps-service-time.c",
             authors: "Kiyoshi Ueda, Jun'ichi Nomura, NEC",
             ..MULTIPATH
@@ -165,7 +165,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the fewest in flight times mean service time, with probes of stale members",
         parameters: &[BASE_WEIGHT, THRESHOLD_MULTIPLIER],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "5.8 and later",
             file: "drivers/md/dm-ps-historical-service-time.c",
             authors: "Khazhismel Kumykov <khazhy@google.com>",
@@ -180,7 +180,7 @@ pub(super) const DM_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "the CPU that submits the read selects the stripe",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "5.11 and later",
             file: "drivers/md/dm-ps-io-affinity.c",
             authors: "Mike Christie <michael.christie@oracle.com>",
@@ -198,7 +198,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "the first member, kept while it can serve; the kernel's default",
         parameters: &[],
-        origin: Origin { authors: "Christoph Hellwig", ..NVME },
+        origin: PolicyOrigin { authors: "Christoph Hellwig", ..NVME },
         build: nvme_numa::build,
         source: include_str!("../nvme_numa.rs"),
     },
@@ -208,7 +208,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
         basis: Basis::Turns,
         summary: "the next member for each request",
         parameters: &[],
-        origin: Origin { authors: "Hannes Reinecke <hare@suse.de>", ..NVME },
+        origin: PolicyOrigin { authors: "Hannes Reinecke <hare@suse.de>", ..NVME },
         build: nvme_round_robin::build,
         source: include_str!("../nvme_round_robin.rs"),
     },
@@ -218,7 +218,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the fewest I/O in flight; of equals, the first member",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "6.11 and later",
             authors: "Thomas Song, John Meneghini",
             ..NVME
@@ -232,7 +232,7 @@ pub(super) const NVME_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "round robin with turns inverse to the members' smoothed read latencies",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             version: "RFC v5, November 2025, not merged",
             file: "linux-nvme",
             authors: "Nilay Shroff <nilay@linux.ibm.com>",

@@ -54,7 +54,7 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Address,
         summary: "2 MiB of the volume to each mirror in turn",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             system: "ZFS",
             version: "OpenSolaris, and illumos since",
             file: "usr/src/uts/common/fs/zfs/vdev_mirror.c",
@@ -69,7 +69,7 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "the shortest queue; of equals, a different one every 10 ms",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             system: "ZFS on Linux",
             version: "0.6.x",
             authors: "Brian Behlendorf",
@@ -86,7 +86,7 @@ pub(super) const BCACHEFS_ROWS: &[PolicyInfo] = &[PolicyInfo {
     basis: Basis::Measurements,
     summary: "a random mirror, weighted by the inverse square of its latency",
     parameters: &[],
-    origin: Origin {
+    origin: PolicyOrigin {
         system: "bcachefs",
         version: "Linux 6.14 and later",
         file: "fs/bcachefs/extents.c",
@@ -102,7 +102,7 @@ pub(super) const SPDK_ROWS: &[PolicyInfo] = &[PolicyInfo {
     basis: Basis::Queues,
     summary: "the fewest bytes of reads in flight; of equals, the first member",
     parameters: &[],
-    origin: Origin {
+    origin: PolicyOrigin {
         system: "SPDK",
         version: "present versions; an earlier one took turns",
         file: "module/bdev/raid/raid1.c",
@@ -118,7 +118,7 @@ pub(super) const SOLARIS_ROWS: &[PolicyInfo] = &[PolicyInfo {
     basis: Basis::Address,
     summary: "an equal part of the addresses from each member",
     parameters: &[],
-    origin: Origin {
+    origin: PolicyOrigin {
         system: "Solaris Volume Manager",
         version: "Solstice DiskSuite 4.2.1 and later",
         file: "usr/src/uts/common/io/lvm/mirror/mirror.c",
@@ -134,7 +134,7 @@ pub(super) const VXVM_ROWS: &[PolicyInfo] = &[PolicyInfo {
     basis: Basis::Turns,
     summary: "round robin, but a read that continues the last one stays on its mirror",
     parameters: &[],
-    origin: Origin {
+    origin: PolicyOrigin {
         system: "Veritas Volume Manager",
         version: "4.1 and later",
         file: "Administrator's Guide, vxvol rdpol",
@@ -151,7 +151,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         basis: Basis::Queues,
         summary: "of two mirrors drawn at random, the one with fewer I/Os in flight",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             system: "power of two choices",
             version: "1994",
             file: "\"Balanced Allocations\", STOC 1994",
@@ -176,7 +176,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the first idle member; if none is idle, the shortest expected delay",
         parameters: &[],
-        origin: Origin { file: "net/netfilter/ipvs/ip_vs_nq.c", ..IPVS },
+        origin: PolicyOrigin { file: "net/netfilter/ipvs/ip_vs_nq.c", ..IPVS },
         build: research_nq::build,
         source: include_str!("../research_nq.rs"),
     },
@@ -186,7 +186,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "of two mirrors drawn at random, the lower decaying peak of waits times the queue",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             system: "Twitter Finagle",
             version: "6.x and later",
             file: "finagle-core/src/main/scala/com/twitter/finagle/loadbalancer/PeakEwma.scala",
@@ -201,7 +201,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "the lowest mean wait in the queue plus the cube of the queue times service time",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             system: "C3",
             version: "2015",
             file: "\"C3: Cutting Tail Latency in Cloud Data Stores via Adaptive Replica \
@@ -217,7 +217,7 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         basis: Basis::Measurements,
         summary: "of members with no unusual queue the lowest recent wait, else the shortest queue",
         parameters: &[],
-        origin: Origin {
+        origin: PolicyOrigin {
             system: "Prequal",
             version: "2024",
             file: "\"Load is Not What You Should Balance: Introducing Prequal\", NSDI 2024",
@@ -234,7 +234,7 @@ pub(super) const CRUCIBLE_ROWS: &[PolicyInfo] = &[PolicyInfo {
     basis: Basis::Address,
     summary: "every mirror is read, and the first answer is used",
     parameters: &[],
-    origin: Origin {
+    origin: PolicyOrigin {
         system: "Crucible",
         version: "2021 and later",
         file: "upstairs/src",
