@@ -1,4 +1,4 @@
-//! From an array file to an executor: emulated or real members, and the volume over them.
+//! Assembly: builds an executor from an array file, with emulated or real members.
 
 mod backing;
 mod open;
@@ -33,7 +33,7 @@ use std::sync::Arc;
 pub enum Backing {
     /// In memory.
     Memory,
-    /// Nowhere: reads bring zeroes.
+    /// Nowhere: reads return zeroes.
     Nothing,
     /// In sparse files `member-DEVID.img` of a folder. Missing ones are created.
     Folder {
@@ -51,12 +51,12 @@ pub enum Backing {
     },
 }
 
-/// What the members are served as.
+/// What is exported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExportMode {
     /// One volume over all.
     Volume,
-    /// Each on its own.
+    /// Each member, without a volume.
     Members,
 }
 
@@ -64,17 +64,17 @@ pub enum ExportMode {
 pub struct EmulateOptions<'a> {
     /// The array.
     pub array: &'a ArraySpec,
-    /// One volume, or members.
+    /// What to export.
     pub shape: ExportMode,
-    /// Who chooses mirrors, if there is a volume.
+    /// The policy of the volume, if there is one.
     pub policy: Box<dyn ReadPolicy>,
-    /// Where the data are.
+    /// Where the data are kept.
     pub backing: Backing,
-    /// How fast time passes.
+    /// Speed of the models' time.
     pub speed: Speed,
-    /// Whatever is random in the models comes from here.
+    /// Seed of the models.
     pub seed: u64,
-    /// What does the I/O; chosen if not given.
+    /// I/O backend; io_uring if available, else threads, if not given.
     pub backend: Option<BackendKind>,
 }
 
@@ -82,45 +82,45 @@ pub struct EmulateOptions<'a> {
 pub struct ServeOptions<'a> {
     /// The array.
     pub array: &'a ArraySpec,
-    /// Who chooses mirrors.
+    /// The policy of the volume.
     pub policy: Box<dyn ReadPolicy>,
     /// How members are opened.
     pub options: OpenOptions,
-    /// How long members on other machines may owe a reply.
+    /// How long remote members may owe a reply.
     pub peer_timeout: Nanos,
-    /// The devid of the member that is right, if members differ.
+    /// The devid of the member that the others are rebuilt from, if members differ.
     pub trusted: Option<u64>,
-    /// What does the I/O; chosen if not given.
+    /// I/O backend; io_uring if available, else threads, if not given.
     pub backend: Option<BackendKind>,
 }
 
-/// An executor with what it serves.
+/// An executor, and what to export from it.
 pub struct Assembly {
-    /// It.
+    /// The executor.
     pub executor: Executor,
-    /// What clients may attach to.
+    /// The exports.
     pub exports: Vec<Export>,
-    /// Opens a real member again when it is to be rebuilt.
+    /// Opens real members again before a rebuild.
     pub opener: Option<Arc<dyn OpenMember>>,
-    /// What the owner should be told, a line each.
+    /// Notes for the user, a line each.
     pub notes: Vec<String>,
 }
 
-/// Why an array cannot be served.
+/// Why an array cannot be assembled.
 #[derive(Debug, thiserror::Error)]
 pub enum AssembleError {
-    /// The array file says something that cannot be.
+    /// The array file is invalid.
     #[error(transparent)]
     Array(#[from] Diagnostic),
     /// A member cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A member is not of the kind that is wanted.
+    /// A member is of the wrong kind.
     #[error("the member with devid {devid} is {what}; {hint}")]
     WrongMember {
-        /// Which.
+        /// The devid of the member.
         devid: u64,
-        /// What it is.
+        /// Its kind.
         what: &'static str,
         /// What to do.
         hint: &'static str,
@@ -131,28 +131,28 @@ pub enum AssembleError {
          `size` say", path.display()
     )]
     TooShort {
-        /// Which.
+        /// The devid of the member.
         devid: u64,
         /// Its file.
         path: PathBuf,
         /// The size of that.
         size_bytes: u64,
     },
-    /// The address of a member is none.
+    /// The URI of a member is invalid.
     #[error(transparent)]
     Uri(#[from] UriError),
-    /// A member on another machine cannot be had.
+    /// A remote member cannot be attached to.
     #[error("cannot attach to `{uri}`: {error}")]
     Attach {
-        /// Where it should be.
+        /// Its URI.
         uri: Box<NbdUri>,
-        /// What went wrong.
+        /// Why.
         error: ClientError,
     },
-    /// What was opened again cannot take the place of what it was.
+    /// The file or export cannot replace the one that was open.
     #[error("`{place}` {what}")]
     Unfit {
-        /// Its address.
+        /// Its path or URI.
         place: String,
         /// Why not.
         what: String,
@@ -162,12 +162,11 @@ pub enum AssembleError {
     Geometry(#[from] mirrorball_core::geometry::GeometryError),
     /// Mirrors hold different data.
     #[error(
-        "{0}; say --trust DEVID to name the member that is right: the others are then rebuilt from \
-         it, and what is on them is lost"
+        "{0}; use --trust DEVID to rebuild the other members from one, which overwrites their data"
     )]
     Differ(Difference),
-    /// The trusted member is not there.
-    #[error("there is no member with devid {0} to trust")]
+    /// There is no trusted member with this devid.
+    #[error("--trust: there is no member with devid {0}")]
     NoSuchMember(u64),
     /// A backing file cannot be used.
     #[error(transparent)]
@@ -177,10 +176,10 @@ pub enum AssembleError {
     System(#[from] io::Error),
 }
 
-/// Assembles an array of modelled disks.
+/// Assembles an array of emulated disks.
 ///
 /// # Errors
-/// If a member is real, or the backing store cannot be had.
+/// If a member is real, or a backing file cannot be used.
 pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError> {
     let EmulateOptions { array, shape, policy, backing, speed, seed, backend } = emulation;
     let configs = array.member_configs()?;
@@ -261,7 +260,7 @@ fn volume(
 
 fn driver(backend: Option<BackendKind>, notes: &mut Vec<String>) -> io::Result<Driver> {
     let (driver, refusal) = Driver::new(backend)?;
-    let why = refusal.map(|error| format!(", because io_uring is not to be had: {error}"));
+    let why = refusal.map(|error| format!(", because io_uring is not available: {error}"));
     notes.push(format!("I/O by {}{}", driver.backend(), why.unwrap_or_default()));
     Ok(driver)
 }

@@ -1,4 +1,4 @@
-//! Opening the members that an array file names: local ones, and those of other machines.
+//! Opens the members that an array file names: files, devices, and remote exports.
 
 use super::AssembleError;
 use crate::driver::{FileId, read_aligned};
@@ -15,14 +15,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens members: when a volume is assembled, and again when one of them is to be rebuilt.
+/// Opens members: when a volume is assembled, and again before a rebuild.
 pub(super) struct MemberOpener {
     members: Vec<MemberSpec>,
-    /// The array file, whose folder relative paths count from.
+    /// The array file; relative paths are relative to its folder.
     array_file: String,
     options: OpenOptions,
     peer_timeout: Nanos,
-    /// What the clients of the volume were told that offsets and lengths are multiples of.
+    /// The block size that clients of the volume were sent.
     pub(super) block_bytes: u64,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Open {
     Remote(Peer),
 }
 
-/// What the device itself tells, where the array file does not.
+/// Properties of a device, used where the array file gives none.
 struct Traits {
     size_bytes: u64,
     rotational: bool,
@@ -49,7 +49,7 @@ impl Open {
         }
     }
 
-    /// Reads a range, at leisure.
+    /// Reads a range, blocking.
     pub(super) fn read(&self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
         match self {
             Open::Real(real) => {
@@ -66,7 +66,7 @@ impl Open {
         }
     }
 
-    /// What the volume is told of it; what the array file says of it is what counts.
+    /// Its description for the volume. Properties in the array file take precedence.
     fn config(&self, member: &MemberSpec) -> MemberConfig {
         let Traits { size_bytes, rotational, optimal_io_bytes, queue_depth } = self.traits();
         let usual = MemberConfig::new(member.devid, size_bytes - size_bytes % self.block_bytes());
@@ -114,7 +114,7 @@ impl MemberOpener {
         }
     }
 
-    /// Opens a member, and tells what the volume is told of it.
+    /// Opens a member; returns its description for the volume, too.
     pub(super) fn open(
         &self,
         member: MemberIndex,
@@ -163,18 +163,18 @@ impl MemberOpener {
         if open.block_bytes() > self.block_bytes {
             let (block, unit) = (open.block_bytes(), self.block_bytes);
             return Err(unfit(format!(
-                "takes I/O in units of {block} bytes, and clients were promised {unit} (stop the \
-                 volume, and serve it with --trust)"
+                "has blocks of {block} bytes, and clients use blocks of {unit} bytes (stop the volume, \
+                 and serve it with --trust)"
             )));
         }
         if let Open::Real(real) = &mut open {
-            // What it has beyond that is no part of the volume, and may be cut off.
+            // Bytes after that are not part of the volume, and may be truncated.
             real.size_bytes = size_bytes;
         }
         Ok(open.source())
     }
 
-    /// Where a local member is.
+    /// The path of a local member.
     fn path(&self, member: MemberIndex) -> Option<PathBuf> {
         match &self.members[member.get()].source {
             MemberSource::Path(path) => Some(self.resolve(path)),
@@ -203,12 +203,14 @@ impl MemberOpener {
         }
         if !real.direct && self.options.caching == Caching::Direct {
             let path = path.display();
-            notes.push(format!("`{path}` goes through the page cache: it takes no direct I/O"));
+            notes.push(format!(
+                "`{path}` is accessed through the page cache: it does not support direct I/O"
+            ));
         }
         Ok(real)
     }
 
-    /// As those of model files do, a path counts from the folder of the array file.
+    /// Resolves a path relative to the folder of the array file.
     fn resolve(&self, path: &Path) -> PathBuf {
         Path::new(&self.array_file).with_file_name("").join(path)
     }

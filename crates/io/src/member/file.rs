@@ -1,10 +1,9 @@
-//! A real member: a file or a block device, opened past the page cache where that can be.
+//! Opening a file or block device as a member.
 //!
-//! `O_DIRECT` keeps the host's cache from answering in place of the device, which is what a policy
-//! that measures its members needs. Some filesystems have none; those files are opened without it,
-//! and [`RealMember::direct`] tells.
+//! It is opened with `O_DIRECT`, so that policies measure the device and not the host's page cache.
+//! Files on filesystems without direct I/O are opened without it ([`RealMember::direct`]).
 //!
-//! Which unit a device wants is found by trying: reads of 512 and of 4096 bytes at the start.
+//! The block size is found by reading 512 and then 4096 bytes at the start.
 
 use super::guard;
 use crate::driver::read_aligned;
@@ -16,30 +15,30 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Whether reads and writes go past the page cache.
+/// Whether reads and writes bypass the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Caching {
-    /// Past it, where that can be.
+    /// They bypass it, if the filesystem supports it.
     Direct,
-    /// Through it.
+    /// They use it.
     Buffered,
 }
 
-/// Whether a block device is opened that seems to hold something.
+/// What to do with a block device that contains a known signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Occupied {
-    /// It is refused.
+    /// Refuse it.
     Refuse,
-    /// It is opened: its owner said so.
+    /// Open it, as the user requested.
     Allow,
 }
 
 /// How to open a member.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenOptions {
-    /// Past the page cache or not.
+    /// Use of the page cache.
     pub caching: Caching,
-    /// What to do about a block device that holds something.
+    /// What to do with a device in use.
     pub occupied: Occupied,
 }
 
@@ -54,59 +53,59 @@ pub struct RealMember {
     pub size_bytes: u64,
     /// Reads and writes are in multiples of this.
     pub block_bytes: u64,
-    /// Whether they go past the page cache.
+    /// True if they bypass the page cache.
     pub direct: bool,
-    /// Whether it is a file, which can be cut short, and not a device.
+    /// True for a file, which can be truncated; false for a device.
     pub is_file: bool,
-    /// Whether the kernel says that it rotates.
+    /// True if the kernel reports it as rotational.
     pub rotational: bool,
-    /// The optimal I/O size that the kernel tells, or zero.
+    /// Optimal I/O size that the kernel reports, or zero.
     pub optimal_io_bytes: u64,
-    /// How many I/O the kernel says that its queue holds, where it says so.
+    /// Queue depth that the kernel reports, if it does.
     pub queue_depth: Option<u32>,
 }
 
 /// Why a member could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The system refused.
+    /// `open` failed.
     #[error("cannot open `{}`: {error}", path.display())]
     System {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// Why.
         error: Errno,
     },
-    /// It is not there.
+    /// There is no such file.
     #[error(
-        "cannot open `{}`: No such file (a member is a file or a device that is there already; \
-         `truncate -s SIZE FILE` makes an empty file)", .0.display()
+        "cannot open `{}`: No such file (a member must be an existing file or device; \
+         `truncate -s SIZE FILE` creates an empty file)", .0.display()
     )]
     Missing(PathBuf),
     /// It is neither a file nor a block device.
     #[error("`{}` is neither a file nor a block device", .0.display())]
     WrongKind(PathBuf),
-    /// The kernel uses the device.
+    /// The kernel uses the device, for example as a mounted filesystem.
     #[error(
-        "`{}` is in use: it, or a part of it, is mounted, swap, or belongs to another device \
+        "`{}` is in use: it or a part of it is mounted, used as swap, or part of another device \
          (unmount it first)", .0.display()
     )]
     InUse(PathBuf),
-    /// Another server has it.
+    /// Another server has locked it.
     #[error(
-        "`{}` is in use by another server, or by another member of this array (each wants a file \
+        "`{}` is in use by another server, or by another member of this array (each member needs a file \
          of its own)", .0.display()
     )]
     Served(PathBuf),
-    /// The device holds something.
+    /// The device contains a known signature.
     #[error(
-        "`{}` holds {what}, which writes would destroy (wipe it with `wipefs`, or say \
-         --occupied to use it all the same)", path.display()
+        "`{}` contains {what}, which would be overwritten (wipe it with `wipefs`, or use \
+         --occupied to overwrite it)", path.display()
     )]
     Holds {
         /// The device.
         path: PathBuf,
-        /// What is on it.
+        /// What it contains.
         what: &'static str,
     },
 }
@@ -115,7 +114,7 @@ impl RealMember {
     /// Opens the file or block device at `path` for reading and writing.
     ///
     /// # Errors
-    /// If it is not there or may not be opened, or is a block device in use.
+    /// If it does not exist, cannot be opened, or is a block device in use.
     pub fn open(path: &Path, options: OpenOptions) -> Result<RealMember, OpenError> {
         let system = |error| OpenError::System { path: path.to_owned(), error };
         let kind = rustix::fs::stat(path).map_err(|error| match error {
@@ -129,7 +128,7 @@ impl RealMember {
         };
         let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
         if device.is_some() && options.occupied == Occupied::Refuse {
-            // Linux refuses this to a block device that it uses itself, in whole or in part.
+            // Linux refuses an exclusive open of a block device that it uses in whole or in part.
             flags |= OFlags::EXCL;
         }
         let in_use = |error| match error {
@@ -172,10 +171,10 @@ impl RealMember {
 }
 
 impl RealMember {
-    /// Makes a part of the file the member.
+    /// Restricts the member to a range of the file.
     ///
     /// # Errors
-    /// If the file ends before it; the error has the size of the file.
+    /// If the file ends before the range does; the error is the size of the file.
     pub fn restrict(&mut self, range: DevicePart) -> Result<(), u64> {
         let DevicePart { begin_bytes, size_bytes } = range;
         let room = self.size_bytes.checked_sub(begin_bytes).ok_or(self.size_bytes)?;
@@ -188,8 +187,8 @@ impl RealMember {
     }
 }
 
-/// Keeps other servers off a member for as long as it is open here. The kernel gives up the locks
-/// of a program that used io_uring a moment after it was killed, so there is a little patience.
+/// Locks a member against other servers while it is open. Retries for 500 ms, because the kernel
+/// releases the locks of a killed program that used io_uring with a delay.
 fn lock(fd: &OwnedFd) -> Result<(), Errno> {
     let deadline = Instant::now() + Duration::from_millis(500);
     loop {
@@ -209,9 +208,9 @@ fn in_use_by_another(path: &Path) -> impl Fn(Errno) -> OpenError {
     }
 }
 
-/// The same file past the page cache, with the least unit it takes; `None` if it cannot be.
+/// The same file with direct I/O, and its block size; `None` if direct I/O is not supported.
 fn open_direct(path: &Path, plain: &OwnedFd) -> Option<(OwnedFd, u64)> {
-    // The exclusive hold is on `plain` and ends with it, so the flag is set there if it can be.
+    // The exclusive open belongs to `plain`, so the flag is set on it if possible.
     let flags = rustix::fs::fcntl_getfl(plain).ok()?;
     let fd = match rustix::fs::fcntl_setfl(plain, flags | OFlags::DIRECT) {
         Ok(()) => plain.try_clone().ok()?,
@@ -226,7 +225,7 @@ fn open_direct(path: &Path, plain: &OwnedFd) -> Option<(OwnedFd, u64)> {
     Some((fd, unit? as u64))
 }
 
-/// What `/sys` tells of a block device, or of the disk that it is a partition of.
+/// Attribute in `/sys` of a block device, or of the disk that it is a partition of.
 fn attribute(device: u64, name: &str) -> Option<u64> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let folder = format!("/sys/dev/block/{major}:{minor}");
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_member_is_refused_with_its_name() {
+    fn missing_files_and_folders_are_refused_by_name() {
         let missing = RealMember::open(Path::new("no-such-disk"), OPTIONS).unwrap_err();
         assert!(missing.to_string().contains("`no-such-disk`: No such file"), "{missing}");
         let folder = RealMember::open(Path::new("."), OPTIONS).unwrap_err();

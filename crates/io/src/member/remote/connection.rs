@@ -1,9 +1,9 @@
-//! One connection to a peer: requests that go out, replies that come in.
+//! One connection of a remote member.
 //!
-//! Bytes come into one buffer, a few small replies at a time; the data of a read that are not whole
-//! there are received straight into the buffer where they belong. A request ends when its reply is
-//! here *and* it is sent: only then is its buffer nobody's. For the same reason a connection that
-//! breaks ends its requests when the driver has let go of it.
+//! Replies are received into an input buffer; the rest of a read's data is received directly into
+//! the memory of the read. A request ends when its reply has arrived *and* the request was sent,
+//! because the driver uses its memory until then. For the same reason the requests of a broken
+//! connection end after the driver's last operation on it.
 
 use super::RemoteRequest;
 use crate::driver::buffers::{BufferKey, Slice};
@@ -14,57 +14,57 @@ use mirrorball_core::slab::Slab;
 use mirrorball_core::units::Nanos;
 use std::collections::VecDeque;
 
-/// Bytes that are received at once: what is more than a few small replies is not worth a copy.
+/// Size of the input buffer: a few small replies. Larger data are received without a copy.
 const INPUT_BYTES: usize = 16 << 10;
 
-/// A request under way.
+/// A request that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingRequest {
     request: RemoteRequest,
     kind: u16,
-    /// Writes of the member that were replied to when it was pending.
+    /// Number of writes of the member that were replied to when it was queued.
     written_before: u64,
     cookie: u64,
     sent: bool,
-    /// When it was first seen to be under way.
+    /// Time of the first check that found it pending.
     seen_at: Option<Nanos>,
-    /// What the reply said, once it is here with its data.
+    /// The reply, once it has arrived with its data.
     reply: Option<Result<(), IoError>>,
 }
 
-/// What waits to be sent, or is on its way.
+/// A request that is queued or being sent.
 struct Outgoing {
-    /// The request.
+    /// Its header.
     head: BufferKey,
     /// Its data, if it is a write.
     data: Option<Slice>,
-    /// Which request it is, by its place.
+    /// Its key among the pending requests.
     slot: u32,
 }
 
-/// What the next bytes are.
+/// What the next bytes from the server are.
 #[derive(Clone, Copy, Debug)]
 enum Expecting {
-    /// The head of a reply.
+    /// The header of a reply.
     Head,
-    /// The rest of the data of the read in this place.
+    /// The rest of the data of this read.
     Data { slot: u32, rest: Slice },
 }
 
-/// See the page of this module.
+/// A connection of a remote member, or the place for one.
 pub(super) struct PeerConnection {
     socket: Option<Handle>,
-    /// Whether the connection is no more, but the driver may still be at work on it.
+    /// True from the close until the driver's operations on it have ended.
     closing: bool,
     receiving: bool,
     expecting: Expecting,
     input: Option<BufferKey>,
-    /// How many bytes of the input are the beginning of a head.
-    here: usize,
+    /// Bytes of an incomplete header at the start of the input.
+    head_bytes: usize,
     pending: Slab<u32, PendingRequest>,
     cookies: u32,
     outgoing: VecDeque<Outgoing>,
-    /// How many of those are on their way.
+    /// Number of those that are being sent.
     sending: usize,
     ended: Vec<(PendingRequest, Result<(), IoError>)>,
 }
@@ -103,7 +103,7 @@ impl Default for PeerConnection {
             receiving: false,
             expecting: Expecting::Head,
             input: None,
-            here: 0,
+            head_bytes: 0,
             pending: Slab::default(),
             cookies: 0,
             outgoing: VecDeque::new(),
@@ -118,7 +118,7 @@ impl PeerConnection {
         self.socket.is_some() && !self.closing
     }
 
-    /// Whether the connection is no more, and the driver has let go of it.
+    /// True if the connection is closed, and no operation of the driver is left.
     pub(super) fn is_broken(&self) -> bool {
         self.closing && !self.receiving && self.sending == 0
     }
@@ -127,18 +127,18 @@ impl PeerConnection {
         self.pending.len()
     }
 
-    /// Begins with a fresh connection.
+    /// Starts to use a new connection.
     pub(super) fn connect(&mut self, socket: Handle, token: Token, driver: &mut Driver) {
         self.socket = Some(socket);
-        (self.expecting, self.here) = (Expecting::Head, 0);
+        (self.expecting, self.head_bytes) = (Expecting::Head, 0);
         self.receive(token, driver);
     }
 
-    /// Whether the peer owes something that was seen to be under way so long ago.
-    pub(super) fn is_overdue(&mut self, now: Nanos, patience: Nanos) -> bool {
+    /// Returns true if a request has been pending for longer than `timeout`.
+    pub(super) fn is_overdue(&mut self, now: Nanos, timeout: Nanos) -> bool {
         let mut overdue = false;
         for pending in self.pending.iter_mut() {
-            overdue |= now >= *pending.seen_at.get_or_insert(now) + patience;
+            overdue |= now >= *pending.seen_at.get_or_insert(now) + timeout;
         }
         overdue
     }
@@ -161,7 +161,7 @@ impl PeerConnection {
         self.outgoing.push_back(Outgoing { head, data, slot });
     }
 
-    /// Sends what is queued, unless a send is under way.
+    /// Sends queued requests, unless a send is in flight.
     pub(super) fn send(&mut self, token: Token, driver: &mut Driver) {
         let Some(socket) = self.socket.filter(|_| !self.closing && self.sending == 0) else {
             return;
@@ -181,12 +181,12 @@ impl PeerConnection {
         driver.send(token, socket, &slices[..count]);
     }
 
-    /// What was on its way is sent, or never will be.
+    /// Handles the end of a send; `whole` is false if it failed.
     pub(super) fn on_sent(&mut self, whole: bool, driver: &mut Driver) {
         for Outgoing { head, slot, .. } in self.outgoing.drain(..std::mem::take(&mut self.sending))
         {
             driver.buffers.release(head);
-            // A server may have replied to a read before all of it was pending.
+            // A server may reply to a read before the send of several requests ends.
             if whole && self.pending.find(slot).is_some() {
                 self.pending.get_mut(slot).sent = true;
                 end_if_over(&mut self.pending, slot, &mut self.ended);
@@ -197,7 +197,7 @@ impl PeerConnection {
         }
     }
 
-    /// Waits for what is expected, unless that is under way.
+    /// Receives what is expected next, unless a receive is in flight.
     pub(super) fn receive(&mut self, token: Token, driver: &mut Driver) {
         let Some(socket) = self.socket.filter(|_| !self.closing && !self.receiving) else {
             return;
@@ -207,14 +207,14 @@ impl PeerConnection {
             Expecting::Head => {
                 let buffers = &mut driver.buffers;
                 let input = *self.input.get_or_insert_with(|| buffers.acquire(INPUT_BYTES));
-                Slice::data(input, self.here, INPUT_BYTES - self.here)
+                Slice::data(input, self.head_bytes, INPUT_BYTES - self.head_bytes)
             }
             Expecting::Data { rest, .. } => rest,
         };
         driver.receive(token, socket, slice);
     }
 
-    /// So many bytes came; none means that the connection is no more.
+    /// Handles received bytes; zero means that the connection broke.
     pub(super) fn on_received(&mut self, bytes: usize, driver: &mut Driver) {
         self.receiving = false;
         if bytes == 0 || self.closing {
@@ -223,11 +223,11 @@ impl PeerConnection {
         match self.expecting {
             Expecting::Head => {
                 let input = self.input.expect("it was received into");
-                let whole = Slice::data(input, 0, self.here + bytes);
-                match self.understand(whole, driver) {
+                let whole = Slice::data(input, 0, self.head_bytes + bytes);
+                match self.parse_replies(whole, driver) {
                     Some(rest) => {
                         driver.buffers.bytes_mut(whole).copy_within(whole.length - rest.., 0);
-                        self.here = rest;
+                        self.head_bytes = rest;
                     }
                     None => self.close(driver),
                 }
@@ -236,12 +236,12 @@ impl PeerConnection {
         }
     }
 
-    /// What ended since the last time.
+    /// Requests that ended since the last call.
     pub(super) fn take_ended(&mut self) -> Vec<(PendingRequest, Result<(), IoError>)> {
         std::mem::take(&mut self.ended)
     }
 
-    /// Empties a connection that is broken, and returns what was under way on it.
+    /// Makes room for a new connection; returns the requests of the broken one.
     pub(super) fn clear(&mut self, driver: &mut Driver) -> Vec<PendingRequest> {
         for outgoing in self.outgoing.drain(..) {
             driver.buffers.release(outgoing.head);
@@ -251,16 +251,16 @@ impl PeerConnection {
         slots.into_iter().filter_map(|slot| self.pending.remove(slot)).collect()
     }
 
-    /// Gives the memory of a connection that is over back.
+    /// Frees the memory of a connection that is not used again.
     pub(super) fn free(&mut self, driver: &mut Driver) {
         if let Some(input) = self.input.take() {
             driver.buffers.release(input);
         }
     }
 
-    /// Takes the replies in a part of the input; returns how many bytes at its end begin another,
-    /// or `None` if they make no sense.
-    fn understand(&mut self, mut input: Slice, driver: &mut Driver) -> Option<usize> {
+    /// Parses the replies in the input; returns the number of bytes of an incomplete header at its
+    /// end, or `None` if the server violates the protocol.
+    fn parse_replies(&mut self, mut input: Slice, driver: &mut Driver) -> Option<usize> {
         while let Some(head) = driver.buffers.bytes(input).first_chunk() {
             input = input.after(head.len());
             self.on_head(RawReply::parse(head)?)?;
@@ -274,7 +274,7 @@ impl PeerConnection {
         Some(input.length)
     }
 
-    /// Takes the head of a reply; `None` if it makes no sense.
+    /// Handles the header of a reply; returns `None` if the server violates the protocol.
     fn on_head(&mut self, RawReply { error, cookie }: RawReply) -> Option<()> {
         let slot = cookie as u32;
         let pending = self.pending.find(slot)?;
@@ -290,7 +290,7 @@ impl PeerConnection {
         Some(())
     }
 
-    /// Data of the read in this place came; its rest is still to come.
+    /// Handles data of a read, of which `rest` has not arrived.
     fn on_data(&mut self, slot: u32, rest: Slice) {
         if rest.length > 0 {
             self.expecting = Expecting::Data { slot, rest };
@@ -305,7 +305,7 @@ impl PeerConnection {
         end_if_over(&mut self.pending, slot, &mut self.ended);
     }
 
-    /// Gives the connection up, if it is up.
+    /// Closes the connection, if it is up.
     pub(super) fn close(&mut self, driver: &mut Driver) {
         if let Some(socket) = self.socket.filter(|_| !self.closing) {
             self.closing = true;
@@ -314,7 +314,7 @@ impl PeerConnection {
     }
 }
 
-/// Ends a request that is sent and replied to.
+/// Ends a request if it was sent and replied to.
 fn end_if_over(
     pending: &mut Slab<u32, PendingRequest>,
     slot: u32,

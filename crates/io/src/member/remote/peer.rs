@@ -20,16 +20,15 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a peer may take to accept a connection, and for each of its words of greeting.
-const GREETING_MAX: Duration = Duration::from_secs(5);
-/// How long a peer may be silent to TCP before its connection counts as broken.
+/// Timeout of connecting, and of each message of the handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time after which TCP reports a peer that does not respond.
 pub const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// How long a peer may owe a reply, if its owner does not say: longer than disks that are well
-/// take, shorter than people wait.
+/// Default time for which a server may owe a reply: longer than healthy disks take.
 pub const REPLY_TIMEOUT: Nanos = Nanos::from_secs(30);
-/// How long to wait after the first failure to connect.
+/// Delay after the first failure to connect.
 const BACKOFF_FIRST: Nanos = Nanos::from_millis(100);
-/// How long to wait at most.
+/// Longest delay.
 const BACKOFF_LONGEST: Nanos = Nanos::from_secs(10);
 
 /// A connection to a remote export, past the handshake.
@@ -103,7 +102,7 @@ impl Peer {
         Ok(Peer { connect, socket, export, timeout: REPLY_TIMEOUT })
     }
 
-    /// Reads a range before the loop has the connection.
+    /// Reads a range, blocking, before the driver owns the connection.
     ///
     /// # Errors
     /// If the connection breaks, or the server cannot read the range.
@@ -166,7 +165,7 @@ fn connect(uri: &NbdUri) -> io::Result<(File, bool)> {
         Place::Tcp(host, port) => (connect_tcp(host, *port)?.into(), true),
     };
     for timeout in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
-        sockopt::set_socket_timeout(&socket, timeout, Some(GREETING_MAX))?;
+        sockopt::set_socket_timeout(&socket, timeout, Some(HANDSHAKE_TIMEOUT))?;
     }
     Ok((socket.into(), is_tcp))
 }
@@ -174,7 +173,7 @@ fn connect(uri: &NbdUri) -> io::Result<(File, bool)> {
 fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut last = io::Error::new(ErrorKind::NotFound, "the host has no address");
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, GREETING_MAX) {
+        match TcpStream::connect_timeout(&address, HANDSHAKE_TIMEOUT) {
             Ok(socket) => return Ok(socket),
             Err(error) => last = error,
         }

@@ -414,24 +414,27 @@ fn servers_that_make_no_sense_are_refused() {
     let attached = said(&[export(5), sizes(1, 32 << 20), done()]).unwrap();
     assert_eq!((attached.size_bytes, attached.block_bytes), (SIZE_BYTES as u64, 512));
     for (result, part) in [
-        (hear(b"SSH-2.0-OpenSSH_9.2p1 Debian"), "greets in another way"),
-        (hear(b"NBDMAGIC\0\0\x42\x02\x81\x86\x12\x53\0\0"), "fixed newstyle"),
+        (hear(b"SSH-2.0-OpenSSH_9.2p1 Debian"), "not an NBD greeting"),
+        (hear(b"NBDMAGIC\0\0\x42\x02\x81\x86\x12\x53\0\0"), "old negotiation"),
         (said(&[done()]), "size"),
         (said(&[huge, done()]), "1 PiB"),
-        (said(&[reply(3, &[0, 0, 1]), done()]), "cut short"),
-        (said(&[reply(3, &[])]), "cut short"),
-        (said(&[export(3), done()]), "cannot be written"),
+        (said(&[reply(3, &[0, 0, 1]), done()]), "truncated"),
+        (said(&[reply(3, &[])]), "truncated"),
+        (said(&[export(3), done()]), "read-only"),
         (said(&[export(1), sizes(8192, 32 << 20), done()]), "larger than 4096"),
         (said(&[export(1), sizes(0, 32 << 20), done()]), "larger than 4096"),
         (said(&[export(1), sizes(1, 65536), done()]), "32 MiB"),
         (said(&[reply(1 << 31 | 6, b"no such thing")]), "no such thing"),
-        (said(&[reply(2, &[])]), "not pending"),
-        (said(&vec![export(1); 100]), "not come to an end"),
+        (said(&[reply(2, &[])]), "another option"),
+        (said(&vec![export(1); 100]), "too many replies"),
     ] {
         let message = result.unwrap_err().to_string();
         assert!(message.contains(part), "no `{part}` in {message}");
     }
     let endless = [&reply(3, &[])[..16], &[0xff; 4]].concat();
-    assert!(matches!(said(&[endless]), Err(ClientError::NoServer("its answer has no end"))));
+    assert!(matches!(
+        said(&[endless]),
+        Err(ClientError::NoServer("it sent a reply that is too long"))
+    ));
     assert!(matches!(hear(&greeting()[..17]), Err(ClientError::System(_))));
 }
