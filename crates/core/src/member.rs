@@ -45,8 +45,8 @@ pub struct MemberConfig {
 }
 
 impl MemberConfig {
-    /// A rotational member in sync, with a queue of 32. Its priority is `devid - 1`: `gmirror label`
-    /// numbers providers so.
+    /// A rotational member in sync, with a queue of 32. Its priority is `devid - 1`: `gmirror
+    /// label` numbers providers so.
     pub fn new(devid: u64, size_bytes: u64) -> MemberConfig {
         MemberConfig {
             devid,
@@ -217,7 +217,8 @@ impl Members {
         self.iter().find(|(_, member)| member.config.devid == devid).map(|(index, _)| index)
     }
 
-    /// The member, to change. For the volume, and for tests and benches of policies that act as one.
+    /// The member, to change. For the volume, and for tests and benches of policies that act as
+    /// one.
     #[inline]
     pub fn get_mut(&mut self, index: MemberIndex) -> &mut Member {
         &mut self.list[index.get()]

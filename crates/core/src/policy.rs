@@ -210,12 +210,12 @@ pub trait ReadPolicy: Send {
         ctx: &mut Ctx<'_>,
     ) -> Choice;
 
-    /// A member I/O was handed to its member; the statistics include it. Also called for writes, and
-    /// for reads that the policy did not choose (scrub, the only mirror left).
+    /// A member I/O was handed to its member; the statistics include it. Also called for writes,
+    /// and for reads that the policy did not choose (scrub, the only mirror left).
     fn on_submit(&mut self, _io: &MemberIo, _ctx: &mut Ctx<'_>) {}
 
-    /// A member I/O ended whose submission [`ReadPolicy::on_submit`] reported; the statistics include
-    /// the end.
+    /// A member I/O ended whose submission [`ReadPolicy::on_submit`] reported; the statistics
+    /// include the end.
     fn on_complete(&mut self, _io: &MemberIo, _outcome: &Outcome, _ctx: &mut Ctx<'_>) {}
 
     /// The volume starts, or a member changed its state.

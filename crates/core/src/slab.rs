@@ -15,7 +15,8 @@ pub trait SlabKey: Copy {
     fn slot(self) -> u32;
 }
 
-/// Declares the key type of a slab: `slab_key! { /// Names a client. pub(crate) struct ClientKey; }`
+/// Declares the key type of a slab: `slab_key! { /// Names a client. pub(crate) struct ClientKey;
+/// }`
 #[macro_export]
 macro_rules! slab_key {
     ($(#[$attribute:meta])* $visibility:vis struct $name:ident;) => {

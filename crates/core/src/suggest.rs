@@ -1,8 +1,9 @@
 //! Suggests the known name that is closest to a mistyped one, for the hint of an error message.
 //!
-//! The distance is the number of single-letter edits: a letter left out, added, replaced, or swapped
-//! with its neighbour ("optimal string alignment"), without regard to case. Policies, models, job
-//! options and array keys all use this function, so that every message suggests by one rule.
+//! The distance is the number of single-letter edits: a letter left out, added, replaced, or
+//! swapped with its neighbour ("optimal string alignment"), without regard to case. Policies,
+//! models, job options and array keys all use this function, so that every message suggests by one
+//! rule.
 
 /// The candidate that is most likely meant by `word`, or `None` if none is close.
 ///

@@ -4,8 +4,8 @@
 //!
 //! 1. Candidates are the members with space for at least a strip, sorted by their largest hole
 //!    (counted up to 1 GiB), then by all their unallocated space, emptiest first. btrfs sorts with
-//!    an unstable heapsort, which leaves equals in an unspecified order; sorting equals by ascending
-//!    devid is our choice.
+//!    an unstable heapsort, which leaves equals in an unspecified order; sorting equals by
+//!    ascending devid is our choice.
 //! 2. The width is their number rounded down to the profile's increment, at most its maximum.
 //! 3. Each stripe is as long as the smallest hole among the chosen, so at most 1 GiB. If the chunk
 //!    would exceed 10 % of the array or 10 GiB, the stripe shrinks to an even share of that,

@@ -55,8 +55,8 @@ pub struct Chunk<'a> {
 pub struct MappedRange {
     /// Number of bytes.
     pub length: u64,
-    /// The first `copies` are the mirrors, on distinct members, in the order of the chunk's stripes;
-    /// the rest repeats the first.
+    /// The first `copies` are the mirrors, on distinct members, in the order of the chunk's
+    /// stripes; the rest repeats the first.
     pub mirrors: [Mirror; MAX_COPIES],
     /// Number of mirrors: at least one.
     pub copies: u8,

@@ -8,12 +8,13 @@
 //!
 //! The model: a chunk is a range of the volume that is held by *stripes*, equal ranges of distinct
 //! members. Its stripes form *groups* of one stripe per copy, neighbours in the chunk's order.
-//! Single and raid1* have one group, which holds the chunk in one piece. raid0 and raid10 distribute
-//! 64 KiB strips over their groups in turn.
+//! Single and raid1* have one group, which holds the chunk in one piece. raid0 and raid10
+//! distribute 64 KiB strips over their groups in turn.
 //!
 //! Non-goals: parity, metadata and system chunks, several holes in a member, freeing and balancing.
 //!
-//! Source: the chunk allocation and mapping rules of Linux 6.18 `fs/btrfs/volumes.c`, in our own words.
+//! Source: the chunk allocation and mapping rules of Linux 6.18 `fs/btrfs/volumes.c`, in our own
+//! words.
 
 mod allocate;
 mod error;

@@ -14,8 +14,8 @@
 //! with a plan, and runs them: locks, decisions, second reads, retries, repairs and replies.
 //!
 //! **Locks.** A write, discard, scrub or rebuild, and the retry of a failed read, hold an exclusive
-//! lock on their range (see `range_locks`). Overlapping ones run one after the other in the order of
-//! submission, so all mirrors get overlapping writes in one order, and old data never overwrites
+//! lock on their range (see `range_locks`). Overlapping ones run one after the other in the order
+//! of submission, so all mirrors get overlapping writes in one order, and old data never overwrites
 //! new. A read takes no lock unless it fails.
 //!
 //! **Failures.** A failed read goes to another eligible mirror; when one answers, the mirrors whose
@@ -139,8 +139,8 @@ pub struct NextChoice {
 }
 
 impl Volume {
-    /// Creates a volume over `members`, laid out by `map`, read by `policy`; `seed` seeds the random
-    /// generator of the policy.
+    /// Creates a volume over `members`, laid out by `map`, read by `policy`; `seed` seeds the
+    /// random generator of the policy.
     pub fn new(map: ChunkMap, members: Members, policy: Box<dyn ReadPolicy>, seed: u64) -> Volume {
         let layout = Layout::new(map);
         let states = MemberStates::new(members, layout.tolerated_failures());
@@ -298,8 +298,8 @@ impl Volume {
         }
     }
 
-    /// What the policy will be asked by the next [`Volume::poll_io`], or `None` if that will not ask
-    /// it. For the simulator's oracle, which is given more information than a policy.
+    /// What the policy will be asked by the next [`Volume::poll_io`], or `None` if that will not
+    /// ask it. For the simulator's oracle, which is given more information than a policy.
     pub fn next_choice(&mut self) -> Option<NextChoice> {
         loop {
             let key = match *self.work.front()? {

@@ -44,7 +44,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Cuts a rebuild into pieces. What holds no chunk, at both ends of a member, was never written.
+    /// Cuts a rebuild into pieces. What holds no chunk, at both ends of a member, was never
+    /// written.
     fn cut_rebuild(
         &mut self,
         key: RequestKey,

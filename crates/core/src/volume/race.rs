@@ -223,8 +223,8 @@ impl Volume {
         }
     }
 
-    /// Takes the end of a read of a race that was not over. If it is the answer, the other reads are
-    /// superseded. Returns the number of reads of the piece that still count.
+    /// Takes the end of a read of a race that was not over. If it is the answer, the other reads
+    /// are superseded. Returns the number of reads of the piece that still count.
     pub(super) fn on_race_read(&mut self, race: RaceKey, read: IoKey, is_answer: bool) -> u8 {
         let left = self.races.remove_read(race, read);
         if !is_answer && left > 0 {

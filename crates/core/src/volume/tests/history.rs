@@ -84,7 +84,7 @@ struct Play {
     reads: BTreeMap<u64, (Range<u64>, BTreeMap<u64, u64>)>,
     replied: Vec<u64>,
     /// Requests of which a read failed or was lost on its way back: if the other copy's is lost as
-    /// well, they fail by rights, even if the first copy was written anew meanwhile.
+    /// well, they fail by rights, even if the first copy was rewritten meanwhile.
     unlucky: BTreeSet<u64>,
     requests: u64,
 }

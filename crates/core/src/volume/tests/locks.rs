@@ -3,8 +3,8 @@
 
 use super::*;
 
-/// Rounds of a steady load. A request that waits only for the requests before it is granted within a
-/// few.
+/// Rounds of a steady load. A request that waits only for the requests before it is granted within
+/// a few.
 const ROUNDS: u64 = 100;
 
 /// Submits a request of `kind` for the first 4 KiB of the volume in even rounds, for the next 4 KiB
