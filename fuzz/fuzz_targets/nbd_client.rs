@@ -6,10 +6,12 @@
 use libfuzzer_sys::fuzz_target;
 use mirrorball_io::member::remote::client::attach;
 use mirrorball_io::nbd_protocol::uri::NbdUri;
-use mirrorball_io::nbd_protocol::wire::{RawReply, SIMPLE_REPLY_BYTES, simple_reply, transmission_flag};
+use mirrorball_io::nbd_protocol::wire::{
+    RawReply, SIMPLE_REPLY_BYTES, simple_reply, transmission_flag,
+};
 use std::io::{Read, Result, Write};
 
-/// Says what the fuzzer wants said, and hears nothing.
+/// A server that sends the fuzzer's bytes and ignores what it receives.
 struct Server<'a>(&'a [u8]);
 
 impl Read for Server<'_> {

@@ -1,7 +1,7 @@
 //! The metrics of a service, as Prometheus reads them.
 //!
-//! They are computed from the statistics of the executor when they are fetched, so they cost nothing
-//! in between. Metrics of a member have its `devid` as a label.
+//! They are computed from the statistics of the executor when they are fetched, so they cost
+//! nothing in between. Metrics of a member have its `devid` as a label.
 //!
 //! Waits are in the time of the disk models, as in `ctl stats`; lateness is in real time.
 //!
