@@ -103,7 +103,7 @@ fn hash_of(path: &Path) -> io::Result<String> {
 /// Ranges of the file that are loaded into memory; the whole file if it is not a 64-bit
 /// little-endian ELF file.
 fn loaded_segments(file: &mut File, length: u64) -> io::Result<Vec<Range<u64>>> {
-    let whole = || vec![0..length];
+    let whole = || std::iter::once(0..length).collect();
     let mut header = [0; 64];
     if length < header.len() as u64 {
         return Ok(whole());

@@ -74,7 +74,7 @@ fn misspelt_pragma(comment: &str) -> Option<&str> {
     if word.len() + 2 < name.len() {
         return None;
     }
-    closest_name(&word.to_lowercase(), [name].into_iter())?;
+    closest_name(&word.to_lowercase(), [name])?;
     let blanks = rest.len() - rest.trim_start().len();
     if rest.trim_start().starts_with(':') {
         return Some(&comment[..end + blanks + 1]);
