@@ -66,7 +66,7 @@ fn a_page_is_drawn_and_not_replaced_unasked() {
     let folder = folder();
     let words = ["explain", "pair.toml", "reader.fio", "-p", "pid", "--report", "why.html"];
     let output = folder.run(&words);
-    assert!(stdout(&output).contains("btrfs/pid does not tell its reasons"));
+    assert!(stdout(&output).contains("btrfs/pid gives no scores"));
     assert!(stderr(&output).contains("why.html"));
     let page = fs::read_to_string(folder.path("why.html")).unwrap();
     assert_eq!(page.matches("<path class=\"read a").count(), 20, "a bar for each read");

@@ -260,7 +260,7 @@ fn run_cells(args: &Args, plan: &Plan, inputs: &Inputs, results: &Results) -> Re
         bar.inc(1);
     };
     let options = RunOptions { threads: args.threads, stop: &STOP, on_cell: &on_cell };
-    let ending = run::run(plan, &SimExecutor { inputs }, results, &options);
+    let ending = run::run(plan, &SimExecutor { inputs, stop: &STOP }, results, &options);
     bar.finish_and_clear();
     let [reused, fresh] = [reused.into_inner(), fresh.into_inner()];
     screen::say(format_args!(

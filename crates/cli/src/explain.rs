@@ -1,6 +1,6 @@
-//! `mirrorball explain`: why a policy read from where it did, choice by choice.
+//! `mirrorball explain`: explains the choices of a read policy.
 //!
-//! Nothing is saved but the page that is asked for.
+//! It writes no file but the page of `--report`.
 
 use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
@@ -9,18 +9,18 @@ use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::{Nanos, parse_duration};
-use mirrorball_lab::experiment::explain::{Extent, Question, READS_MAX, explain};
+use mirrorball_lab::experiment::explain::{ExplainRequest, READS_MAX, TraceLimit, explain};
 use mirrorball_lab::experiment::inputs::Inputs;
 use mirrorball_lab::experiment::record::ORACLE;
 use mirrorball_lab::report::explain::FORMATS;
 use mirrorball_lab::report::html::decisions;
 use std::path::PathBuf;
 
-/// Explain the choices of a read policy, one by one
+/// Explain the choices of a read policy
 ///
-/// Simulates one job under one policy and shows, for each read within a stretch of simulated time,
-/// every mirror with its score and what that is made of, the choice, what the read then took, and
-/// in hindsight which mirror the oracle would have read and what that would have taken.
+/// Simulates one job under one policy. For each read within a window of simulated time, shows every
+/// mirror with its score and the terms of the score, the mirror that was chosen, the time that the
+/// read took, and the mirror that the oracle would have read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,47 +28,47 @@ Examples:
   mirrorball explain hetero-hdd-raid1 seq-read-defrag --policy btrfs/pid --at 10s --reads 50
   mirrorball explain my-array.toml my-job.fio --at 20s --for 500ms --report why.html")]
 pub(crate) struct Args {
-    /// The array: a TOML file or a built-in array
+    /// Array: a TOML file or the name of a built-in array
     array: String,
 
-    /// The job: a fio job file or a built-in job
+    /// Job: a fio job file or the name of a built-in job
     job: String,
 
-    /// The policy whose choices are explained, or `oracle`
+    /// Policy to explain, or `oracle`
     #[arg(short, long, default_value = "mirrorball/auto")]
     policy: String,
 
-    /// From when on, in simulated time: 500ms, 10s, 2m
+    /// Start of the window, in simulated time: 500ms, 10s, 2m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     at: Nanos,
 
-    /// How many reads
+    /// Number of reads to explain
     #[arg(long, value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=READS_MAX as i64))]
     reads: u32,
 
-    /// For how long, in place of a number of reads
+    /// Length of the window, instead of a number of reads
     #[arg(long = "for", value_name = "TIME", conflicts_with = "reads",
           value_parser = parse_duration)]
     time: Option<Nanos>,
 
-    /// Seed of the run: that of a repeat of `compare`
+    /// Seed of the run; a seed of `compare` explains that repeat
     #[arg(short, long, default_value_t = 1)]
     seed: u64,
 
-    /// Simulated time of the job, in place of its `runtime`
+    /// Simulated time of the job, instead of its `runtime`
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Nanos>,
 
-    /// What to print
+    /// Output format
     #[arg(short, long, default_value = FORMATS[0].name, value_parser = format_names())]
     format: String,
 
-    /// Also draw a page with a picture of the reads into this file
+    /// Also write an HTML page with a chart of the reads to this file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// Replace the page if it exists
+    /// Overwrite the page if it exists
     #[arg(long, requires = "report")]
     force: bool,
 }
@@ -85,23 +85,23 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let inputs = Inputs::load(&args.array, std::slice::from_ref(&args.job));
     let inputs = inputs.map_err(Failure::WrongUse)?;
     let policy = policy(args, &inputs).map_err(Failure::WrongUse)?;
-    let question = Question {
+    let request = ExplainRequest {
         policy: &policy,
         seed: args.seed,
         duration: args.duration,
         from: args.at,
-        extent: args.time.map_or(Extent::Reads(args.reads as usize), Extent::Time),
+        limit: args.time.map_or(TraceLimit::Reads(args.reads as usize), TraceLimit::Time),
     };
-    let explained = explain(&inputs, &question).map_err(Failure::WrongUse)?;
+    let explained = explain(&inputs, &request).map_err(Failure::WrongUse)?;
     if let Some(path) = &args.report {
         output_file::write(path, &decisions::render(&explained), existing)
             .map_err(Failure::Fault)?;
     }
     let format = FORMATS.iter().find(|format| format.name == args.format);
-    let render = format.expect("clap lets known formats pass").render;
+    let render = format.expect("clap accepts known formats only").render;
     screen::print(&render(&explained, screen::style()))?;
     if let Some(path) = &args.report {
-        screen::say(format_args!("the picture is in {}", path.display()));
+        screen::say(format_args!("wrote {}", path.display()));
     }
     Ok(Ending::Done)
 }

@@ -1,13 +1,13 @@
-//! Why a policy read from where it did: its choices within a stretch of simulated time, the scores
-//! that it told, what each mirror was foreseen to take, and what the oracle would have done.
+//! Explanation of the choices of a policy within a window of simulated time: the scores that the
+//! policy gave, the expected time of each mirror, and the mirror that the oracle would have read.
 //!
-//! This is no experiment: one policy, one seed, and nothing is saved. [`explain`] runs the cell
-//! that a comparison would run with the same seed, as far as it must, and gives plain data, which
-//! reports write.
+//! [`explain`] runs one job under one policy and one seed, the cell that a comparison with that seed
+//! would run, up to the end of the window. It returns plain data, which reports write; nothing is
+//! saved.
 //!
-//! Hindsight is that of the greedy oracle, choice by choice, in the situation that the policy had
-//! brought about. It is what one other choice would have been worth and not what another policy
-//! would have made of the whole run.
+//! The oracle is greedy: the explanation says what another mirror would have been worth for that one
+//! choice, in the situation that the policy had brought about, and not how the rest of the run would
+//! have changed.
 
 mod summary;
 
@@ -25,166 +25,169 @@ use serde::Serialize;
 
 pub use summary::{MemberShare, Summary};
 
-/// The most choices that are told of at once.
+/// Maximum number of choices in an explanation.
 pub const READS_MAX: usize = 10_000;
 
-/// What is to be explained.
+/// The choices to explain.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct ExplainRequest<'a> {
     /// A policy string, or [`ORACLE`].
     pub policy: &'a str,
     /// Seed of the run.
     pub seed: u64,
     /// Replaces every section's `runtime`, if given.
     pub duration: Option<Nanos>,
-    /// From when on choices are told of.
+    /// Start of the window.
     pub from: Nanos,
-    /// How many.
-    pub extent: Extent,
+    /// End of the window.
+    pub limit: TraceLimit,
 }
 
-/// How many choices are told of.
+/// The end of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Extent {
-    /// So many, [`READS_MAX`] at most.
+pub enum TraceLimit {
+    /// After this number of choices, at most [`READS_MAX`].
     Reads(usize),
-    /// Those within so much time; no more than [`READS_MAX`].
+    /// After this time, or after [`READS_MAX`] choices.
     Time(Nanos),
 }
 
-/// The answer.
+/// The explained choices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explained {
-    /// Version of the program that gave it.
+    /// Version of the program.
     pub program_version: &'static str,
     /// Name of the array.
     pub array: String,
     /// Name of the job.
     pub job: String,
-    /// The policy, as asked for.
+    /// The policy string.
     pub policy: String,
     /// Seed of the run.
     pub seed: u64,
-    /// The moment asked for.
+    /// Start of the window.
     pub from_ns: u64,
-    /// Whether there were more choices in the time asked for than are told of.
+    /// Whether the window had more choices than [`READS_MAX`].
     pub is_cut_short: bool,
     /// The choices, in the order in which they were made.
-    pub choices: Vec<ChoiceMade>,
-    /// What they amount to.
+    pub choices: Vec<ExplainedChoice>,
+    /// The summary.
     pub summary: Summary,
 }
 
 /// One choice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChoiceMade {
-    /// When it was made.
+pub struct ExplainedChoice {
+    /// Time of the choice.
     pub at_ns: u64,
-    /// Who read: what a kernel would know as the pid.
+    /// Stream of the read: what a kernel would see as the pid.
     pub stream: u64,
-    /// Whether nobody waited for it.
+    /// Whether background work read.
     pub background: bool,
     /// First byte on the volume.
     pub offset: u64,
     /// Number of bytes.
     pub length: u64,
-    /// The eligible mirrors, in the order in which the policy was shown them.
-    pub mirrors: Vec<MirrorShown>,
-    /// From the choice to the data; none if the read failed, or was under way when the jobs ended.
+    /// The eligible mirrors, in the order given to the policy.
+    pub mirrors: Vec<MirrorChoice>,
+    /// Time from the choice to the data; none if the read failed, or had not ended with the run.
     pub took_ns: Option<u64>,
-    /// Whether the oracle could not have done better.
+    /// Whether the chosen mirror was as good as the one of the oracle.
     pub agreed: bool,
-    /// How much longer than the oracle's mirror the chosen one was foreseen to take; none if it
-    /// would never have answered.
+    /// Expected time of the chosen mirror minus that of the oracle's mirror; none if the chosen
+    /// mirror never answers.
     pub cost_ns: Option<u64>,
 }
 
 /// One mirror of a choice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MirrorShown {
-    /// Whose it is.
+pub struct MirrorChoice {
+    /// Devid of the member.
     pub devid: u64,
-    /// Its first byte there.
+    /// First byte on the member.
     pub offset: u64,
-    /// What the member had in flight.
+    /// Number of I/Os that the member had in flight.
     pub in_flight: u32,
-    /// What the policy compares, if it tells: the lowest is the best.
-    pub score: Option<Figure>,
-    /// What that is made of.
-    pub parts: Vec<Figure>,
-    /// How long a read of it would have taken if nothing had come after it; none if for ever.
-    pub foreseen_ns: Option<u64>,
-    /// Whether the policy read it.
-    pub taken: Taken,
-    /// Whether the oracle would have.
+    /// The score, if the policy gives scores; the lowest is the best.
+    pub score: Option<NamedValue>,
+    /// The terms of the score.
+    pub parts: Vec<NamedValue>,
+    /// Expected time to the data if no other request followed; none if the disk never answers.
+    pub expected_ns: Option<u64>,
+    /// Whether and when the policy read it.
+    pub taken: ReadOrder,
+    /// Whether the oracle would have read it.
     pub oracle: bool,
 }
 
-/// Whether a mirror was read.
+/// Whether and when a mirror was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Taken {
-    /// It was not.
+pub enum ReadOrder {
+    /// It was not read.
     No,
-    /// It was, at once.
+    /// It was read first.
     First,
-    /// As well: a part of the read, or all of it a second time.
+    /// It was read as well: a part of a split, or a second read of a race.
     Further,
 }
 
 /// A named number, with its unit in the name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Figure {
-    /// What it is.
+pub struct NamedValue {
+    /// Its name.
     pub name: &'static str,
-    /// How much of it.
+    /// Its value.
     pub value: i64,
 }
 
-/// Runs the one job of `inputs` as far as it must, and tells what was decided.
+/// Runs the one job of `inputs` to the end of the window, and explains the choices made in it.
 ///
 /// # Errors
-/// If the policy does not fit the array, or nothing was decided in the time asked for.
+/// If the policy does not fit the array, or no choice was made in the window.
 ///
 /// # Panics
 /// If there is not exactly one job.
-pub fn explain(inputs: &Inputs, question: &Question<'_>) -> Result<Explained> {
+pub fn explain(inputs: &Inputs, request: &ExplainRequest<'_>) -> Result<Explained> {
     let ([jobs], [job]) = (&inputs.jobs[..], &inputs.job_sources[..]) else {
-        panic!("one job is explained at a time");
+        panic!("explain takes one job");
     };
-    let policy = match question.policy {
+    let policy = match request.policy {
         ORACLE => PolicyUnderTest::Oracle,
         policy => PolicyUnderTest::Policy(policy),
     };
-    let (until, reads) = match question.extent {
-        Extent::Reads(reads) => (Nanos::MAX, reads.min(READS_MAX)),
+    let (until, reads) = match request.limit {
+        TraceLimit::Reads(reads) => (Nanos::MAX, reads.min(READS_MAX)),
         // One more shows that there were more.
-        Extent::Time(time) => (question.from.saturating_add(time), READS_MAX + 1),
+        TraceLimit::Time(time) => (request.from.saturating_add(time), READS_MAX + 1),
     };
-    let window = TraceWindow { from: question.from, until, reads_max: reads };
+    let window = TraceWindow { from: request.from, until, reads_max: reads };
     let run = Simulation {
         array: &inputs.array,
         job: jobs,
         policy,
-        seed: question.seed,
-        duration: question.duration,
+        seed: request.seed,
+        duration: request.duration,
         checks: Checks::Off,
     };
     let mut explanation = engine::explain(&run, window)?;
     if explanation.decisions.is_empty() {
-        bail!(nothing_decided(&explanation, inputs, question.from));
+        bail!(nothing_decided(&explanation, inputs, request.from));
     }
     let is_cut_short = explanation.decisions.len() > READS_MAX;
     explanation.decisions.truncate(READS_MAX);
-    let choices: Vec<ChoiceMade> =
-        explanation.decisions.iter().map(|it| ChoiceMade::new(it, &explanation.devids)).collect();
+    let choices: Vec<ExplainedChoice> = explanation
+        .decisions
+        .iter()
+        .map(|it| ExplainedChoice::new(it, &explanation.devids))
+        .collect();
     Ok(Explained {
         program_version: PROGRAM_VERSION,
         array: inputs.array_source.name.clone(),
         job: job.name.clone(),
-        policy: question.policy.to_owned(),
-        seed: question.seed,
-        from_ns: question.from.0,
+        policy: request.policy.to_owned(),
+        seed: request.seed,
+        from_ns: request.from.0,
         is_cut_short,
         summary: Summary::new(&choices, &explanation.devids),
         choices,
@@ -241,7 +244,7 @@ impl Explained {
     }
 
     /// Whether the policy gave reasons.
-    pub(crate) fn tells(&self) -> bool {
+    pub(crate) fn has_scores(&self) -> bool {
         self.choices.iter().flat_map(|choice| &choice.mirrors).any(|it| it.score.is_some())
     }
 
@@ -266,28 +269,28 @@ impl Explained {
     }
 }
 
-impl ChoiceMade {
-    fn new(decision: &Decision, devids: &[u64]) -> ChoiceMade {
+impl ExplainedChoice {
+    fn new(decision: &Decision, devids: &[u64]) -> ExplainedChoice {
         let Decision { at, read, candidates, chosen, extra_reads, oracle, wait } = decision;
         let mirror = |(place, candidate): (usize, &Candidate)| {
             let taken = match place {
-                place if place == *chosen => Taken::First,
-                place if extra_reads.iter().any(|it| it.mirror == place) => Taken::Further,
-                _ => Taken::No,
+                place if place == *chosen => ReadOrder::First,
+                place if extra_reads.iter().any(|it| it.mirror == place) => ReadOrder::Further,
+                _ => ReadOrder::No,
             };
             let reason = candidate.reason.as_ref();
-            MirrorShown {
+            MirrorChoice {
                 devid: devids[candidate.member.get()],
                 offset: candidate.offset,
                 in_flight: candidate.in_flight,
-                score: reason.map(|reason| Figure::new(&reason.score)),
-                parts: reason.map_or(Vec::new(), Figure::parts),
-                foreseen_ns: candidate.expected.map(|foreseen| foreseen.0),
+                score: reason.map(|reason| NamedValue::new(&reason.score)),
+                parts: reason.map_or(Vec::new(), NamedValue::parts),
+                expected_ns: candidate.expected.map(|expected| expected.0),
                 taken,
                 oracle: place == *oracle,
             }
         };
-        ChoiceMade {
+        ExplainedChoice {
             at_ns: at.0,
             stream: read.stream,
             background: read.background,
@@ -301,27 +304,27 @@ impl ChoiceMade {
     }
 
     /// The mirror that was read first.
-    pub fn first(&self) -> &MirrorShown {
-        let first = self.mirrors.iter().find(|mirror| mirror.taken == Taken::First);
+    pub fn first(&self) -> &MirrorChoice {
+        let first = self.mirrors.iter().find(|mirror| mirror.taken == ReadOrder::First);
         first.expect("one is read first")
     }
 
     /// The mirror that the oracle would have read.
-    pub fn of_oracle(&self) -> &MirrorShown {
+    pub fn of_oracle(&self) -> &MirrorChoice {
         self.mirrors.iter().find(|mirror| mirror.oracle).expect("it would have read one")
     }
 }
 
-impl Figure {
-    fn new(part: &ScoreTerm) -> Figure {
-        Figure { name: part.name, value: part.value }
+impl NamedValue {
+    fn new(part: &ScoreTerm) -> NamedValue {
+        NamedValue { name: part.name, value: part.value }
     }
 
-    fn parts(reason: &MirrorScore) -> Vec<Figure> {
-        reason.parts.iter().map(Figure::new).collect()
+    fn parts(reason: &MirrorScore) -> Vec<NamedValue> {
+        reason.parts.iter().map(NamedValue::new).collect()
     }
 
-    /// Its name in words, without a unit that [`Figure::shown`] writes.
+    /// Its name in words, without a unit that [`NamedValue::shown`] writes.
     pub fn words(name: &str) -> String {
         let bare = name.strip_suffix("_ns").or(name.strip_suffix("_bytes")).unwrap_or(name);
         bare.replace('_', " ")

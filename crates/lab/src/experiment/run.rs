@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub struct RunOptions<'a> {
     /// Number of threads; none for one per CPU.
     pub threads: Option<NonZeroUsize>,
-    /// Once set, no further cell is started.
+    /// Once set, no further cell is started, and the executor gives up those that are running.
     pub stop: &'a AtomicBool,
     /// Called after each cell, by the thread that ran it.
     pub on_cell: &'a (dyn Fn(&Cell<'_>, CellSource) + Sync),
@@ -89,6 +89,10 @@ fn run_cells(
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(cell) = cells.get(index) else { break };
             let outcome = run_cell(cell, executor, results, options);
+            if outcome.is_err() && options.stop.load(Ordering::Relaxed) {
+                // The executor gave up a cell that was running.
+                break;
+            }
             failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
             slots[index].set(outcome).expect("an index is handed out once");
         }

@@ -16,12 +16,15 @@ use crate::experiment::record::{Measurement, ORACLE};
 use anyhow::{Context, Result};
 use mirrorball_core::units::Nanos;
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
+use std::sync::atomic::AtomicBool;
 
 /// Simulates each cell on a virtual clock.
 #[derive(Debug)]
 pub struct SimExecutor<'a> {
     /// The array and the jobs of the plan, parsed.
     pub inputs: &'a Inputs,
+    /// Ends a cell that is running with an error.
+    pub stop: &'a AtomicBool,
 }
 
 impl CellExecutor for SimExecutor<'_> {
@@ -39,7 +42,7 @@ impl CellExecutor for SimExecutor<'_> {
             // The checkers have watched every policy in the simulator's own tests.
             checks: Checks::Off,
         };
-        let record = engine::run(&run).with_context(|| {
+        let record = engine::run_until(&run, self.stop).with_context(|| {
             format!("job `{}`, policy `{}`, seed {}", cell.job().name, cell.policy, cell.seed)
         })?;
         Ok(measurement(run.job, &record))

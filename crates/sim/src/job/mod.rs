@@ -1,4 +1,4 @@
-//! Jobs: workloads written as fio job files, the language that storage people already speak.
+//! Jobs: workloads written as fio job files.
 //!
 //! The same file runs in simulation and under the real fio, so the reader follows what fio 3.33
 //! *does* (its HOWTO, and `fio --parse-only --debug=parse` where the HOWTO and the program differ).
@@ -7,7 +7,7 @@
 //! would change the result and is not supported is an error that names the option, its file and
 //! line. `options.rs` holds the one table of both.
 //!
-//! Work that fio has no word for is a comment, so that the file still runs under fio:
+//! What fio cannot express is written as a comment, a pragma, so that the file still runs under fio:
 //! `; mirrorball: background=defrag rate=100MB/s`.
 //!
 //! Model: text -> lines -> sections -> options applied to a draft that starts as a copy of the
@@ -46,8 +46,8 @@ use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Read};
 
-/// Where a reader finds what lies outside the job file: variables and included files. Both are
-/// callbacks, so that reading a job needs neither a process environment nor a file system.
+/// Access to variables and included files. Both are callbacks, so that reading a job needs neither
+/// a process environment nor a file system.
 #[derive(Clone, Copy)]
 pub struct Environment<'a> {
     /// The value of a variable, or `None` if it is not set.
@@ -57,8 +57,8 @@ pub struct Environment<'a> {
     pub include: &'a dyn Fn(&str) -> Result<String, String>,
 }
 
-/// An option that was accepted although it changes nothing in simulation, or that counts otherwise
-/// than it looks.
+/// A note about an accepted option that changes nothing in simulation, or has another effect than
+/// its value suggests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The file of its first use.
@@ -67,7 +67,7 @@ pub struct Note {
     pub line: usize,
     /// The option as it was written.
     pub option: String,
-    /// Why it changes nothing, or how it counts.
+    /// Why it changes nothing, or its effect.
     pub reason: String,
 }
 
@@ -82,7 +82,7 @@ pub struct JobFile {
     /// Its jobs in the order of the file, at least one. Those with equal [`Section::group`] run
     /// together; a group starts when the one before it has ended.
     pub sections: Vec<Section>,
-    /// Work beside the jobs, from the pragmas, in the order of the file.
+    /// Background work, from the pragmas, in the order of the file.
     pub background: Vec<Background>,
     /// Options that were accepted and change nothing, each once.
     #[serde(skip)]
@@ -129,7 +129,7 @@ impl JobFile {
         reader.finish()
     }
 
-    /// Holds every clone of every job against the size of the volume it is to run on.
+    /// Checks that every clone of every section fits a volume of `volume_bytes`.
     ///
     /// # Errors
     /// If a clone's region does not lie within `volume_bytes` or holds no whole block, with the
@@ -165,7 +165,7 @@ struct Pending {
     value: Option<String>,
 }
 
-/// A section whose options are being gathered.
+/// The section whose lines are being read.
 struct OpenSection {
     name: String,
     line: usize,
@@ -281,7 +281,7 @@ impl<'a> Reader<'a> {
         self.read(&text, &path, depth + 1)
     }
 
-    /// Applies the options gathered so far: to the defaults for `global`, else to a new job.
+    /// Applies the options of the current section: to the defaults for `global`, else to a new section.
     fn finish_section(&mut self) -> Result<(), Diagnostic> {
         let Some(section) = self.section.take() else {
             return Ok(());

@@ -1,5 +1,4 @@
-//! A job as plain data: what the reader hands on and a [`Workload`](crate::workload::Workload) is
-//! made of.
+//! The sections of a job file as plain data.
 
 use super::error::job_error;
 use mirrorball_core::diagnostic::Diagnostic;
@@ -7,7 +6,7 @@ use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 use serde::{Serialize, Serializer};
 use std::ops::{Index, IndexMut};
 
-/// What one request does with its blocks.
+/// Kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub enum Direction {
     /// Reads them.
@@ -22,19 +21,19 @@ pub enum Direction {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct PerDirection<T>(pub [T; 3]);
 
-/// The directions of a job's requests.
+/// The directions of a section's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum Mix {
-    /// All the same.
+    /// One direction.
     Only(Direction),
-    /// Reads and writes, so many percent of them reads.
+    /// Reads and writes.
     ReadWrite {
-        /// 0 to 100.
+        /// Percent of reads, 0 to 100.
         read_percent: u64,
     },
 }
 
-/// How addresses follow each other.
+/// Order of the addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum Access {
     /// Each request starts where the one before it in its direction ended.
@@ -43,12 +42,12 @@ pub enum Access {
     Random,
 }
 
-/// A size, absolute or relative to the volume.
+/// A size, in bytes or in percent of the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum SizeOrPercent {
-    /// So many bytes.
+    /// Bytes.
     Bytes(u64),
-    /// So many percent of the volume, in whole blocks.
+    /// Percent of the volume, rounded to whole blocks.
     Percent(u64),
 }
 
@@ -70,43 +69,43 @@ pub struct Zone {
     pub size_percent: u64,
 }
 
-/// How random addresses are drawn. `center` is where the hottest block lies, as a fraction of the
-/// region, or `None` for a place drawn from the seed.
+/// Distribution of random addresses. `center` is the position of the hottest block as a fraction of
+/// the region, or `None` for a position drawn from the seed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub enum Distribution {
-    /// All blocks alike.
+    /// All blocks are equally likely.
     Uniform,
     /// Zipf's law with exponent `theta`, scattered over the region.
     Zipf {
         /// The exponent: positive and not 1.
         theta: f64,
-        /// Place of the hottest block.
+        /// Position of the hottest block.
         center: Option<f64>,
     },
     /// Self-similar with power `h`: of the requests, 1 - h go to h of the blocks. Scattered.
     Pareto {
         /// Between 0 and 1, exclusive.
         h: f64,
-        /// Place of the hottest block.
+        /// Position of the hottest block.
         center: Option<f64>,
     },
     /// fio's bell: see [`workload`](crate::workload). Scattered.
     Normal {
         /// Percent of the region by which it is widened, 0 to 100.
         deviation: f64,
-        /// Place of the top of the bell.
+        /// Position of the top of the bell curve.
         center: Option<f64>,
     },
-    /// Uniform within zones that are hit unequally.
+    /// Uniform within each of several zones.
     Zoned(Vec<Zone>),
 }
 
-/// How a rate is kept.
+/// How a rate limit spaces the requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum Arrivals {
-    /// At even distances; one that is late is caught up.
+    /// Evenly; late requests are caught up.
     Linear,
-    /// As a Poisson process: an open loop, bounded by the depth.
+    /// As a Poisson process: an open loop, bounded by the queue depth.
     Poisson,
 }
 
@@ -120,14 +119,14 @@ pub struct Section {
     /// Line of its section header, from one.
     #[serde(skip)]
     pub line: usize,
-    /// Its place in the file, from zero.
+    /// Index of the section in the file.
     pub index: usize,
-    /// Which jobs run together: one more than the job above it if this one has `stonewall`.
+    /// Sections of one group run together. A section with `stonewall` starts a new group.
     pub group: usize,
     /// `description=`, if given.
     #[serde(skip)]
     pub description: Option<String>,
-    /// `filename=`, if given. Every job addresses the volume, whatever file it names.
+    /// `filename=`, if given. Every section addresses the volume.
     #[serde(skip)]
     pub filename: Option<String>,
     /// Directions of the requests.
@@ -138,36 +137,36 @@ pub struct Section {
     pub sizes: PerDirection<Vec<SizeShare>>,
     /// Size of the region; the rest of the volume if `None`.
     pub size: Option<SizeOrPercent>,
-    /// Where the region of the first clone starts.
+    /// Start of the first clone's region.
     pub offset: SizeOrPercent,
-    /// How much further that of each next clone starts.
+    /// Added to the start for each further clone.
     pub offset_increment: SizeOrPercent,
-    /// How many bytes to move in all, if not the region's size.
+    /// Total bytes to transfer; the region's size if `None`.
     pub io_bytes: Option<u64>,
-    /// How many requests to make at most, per loop.
+    /// Maximum number of requests per loop.
     pub number_ios: Option<u64>,
-    /// How often to run over the region.
+    /// Number of passes over the region.
     pub loops: u64,
     /// Requests in flight per clone, as fio would reach it (see [`Note`](super::Note)s).
     pub depth: u32,
-    /// How many clones run.
+    /// Number of clones.
     pub clones: u32,
-    /// When to stop, counted from the start of the clone plus [`Section::ramp`].
+    /// Time limit, counted from the end of the ramp.
     #[serde(serialize_with = "optional_nanos")]
     pub runtime: Option<Nanos>,
-    /// Whether to go on until [`Section::runtime`] whatever was done.
+    /// Whether to continue until [`Section::runtime`].
     pub time_based: bool,
-    /// How long to run before anything is measured.
+    /// Time to run before anything is measured.
     #[serde(serialize_with = "nanos")]
     pub ramp: Nanos,
-    /// Not to start before, counted from the start of the run.
+    /// Earliest start, counted from the start of the run.
     #[serde(serialize_with = "nanos")]
     pub start_delay: Nanos,
     /// Percent of a random job's requests that are random; the others follow their predecessor.
     pub random_percent: PerDirection<u64>,
-    /// How random addresses are drawn.
+    /// Distribution of random addresses.
     pub distribution: Distribution,
-    /// Whether uniform addresses cover every block once before any comes again.
+    /// Whether uniform random addresses visit every block once before any is visited again.
     pub random_map: bool,
     /// `randseed=`, if given: mixed into the seed of the run, which decides.
     pub random_seed: Option<u64>,
@@ -175,18 +174,18 @@ pub struct Section {
     pub rate_bytes_per_s: PerDirection<Option<u64>>,
     /// Most requests a second, per direction. A rate in bytes goes before.
     pub rate_ios_per_s: PerDirection<Option<u64>>,
-    /// How a rate is kept.
+    /// How a rate limit spaces the requests.
     pub arrivals: Arrivals,
-    /// How long to pause after every [`Section::think_ios`] requests, once they have completed.
+    /// Pause after every [`Section::think_ios`] requests, counted from the last completion.
     #[serde(serialize_with = "nanos")]
     pub think_time: Nanos,
     /// See [`Section::think_time`]; at least 1.
     pub think_ios: u64,
     /// Whether requests bypass the page cache.
     pub direct: bool,
-    /// A flush after every so many writes; zero for never.
+    /// Number of writes between flushes; zero for no flushes.
     pub fsync: u64,
-    /// The same as [`Section::fsync`], and beside it: simulation knows no metadata to leave out.
+    /// As [`Section::fsync`], in addition to it: there is no metadata to skip in simulation.
     pub fdatasync: u64,
     /// Whether a flush follows the last write.
     pub final_flush: bool,
@@ -247,7 +246,7 @@ impl Section {
     /// The smallest request of a direction: the block that addresses are counted in.
     pub fn block_bytes(&self, direction: Direction) -> u64 {
         let sizes = self.sizes[direction].iter().map(|size| size.bytes);
-        sizes.min().expect("the reader leaves no direction without a size")
+        sizes.min().expect("every direction has a size")
     }
 
     /// The region of clone number `clone` on a volume of `volume_bytes`.

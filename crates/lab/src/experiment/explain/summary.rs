@@ -1,99 +1,99 @@
-//! What choices amount to: how often policy and oracle agreed, what it cost where they did not, and
-//! how both spread the reads.
+//! Summary of explained choices: how often policy and oracle agreed, the cost of the other choices,
+//! and how both distributed the reads.
 
-use super::ChoiceMade;
+use super::ExplainedChoice;
 use mirrorball_core::units::Nanos;
 use serde::Serialize;
 
-/// What the choices of a stretch of time amount to.
+/// Summary of the choices of a window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// How many there were.
+    /// Number of choices.
     pub choices: u64,
-    /// In how many the oracle could not have done better.
+    /// Choices that were as good as those of the oracle.
     pub agreed: u64,
-    /// By how much longer the others were foreseen to take than the oracle's, in all.
+    /// Sum of the expected additional time of the other choices.
     pub cost_ns: u64,
-    /// How many would never have answered where the oracle's would.
-    pub hopeless: u64,
-    /// What all took that have ended.
+    /// Choices of a mirror that never answers, where the one of the oracle does.
+    pub without_answer: u64,
+    /// Sum of the times of the reads that ended.
     pub took_ns: u64,
-    /// How the choices spread over the members.
+    /// Distribution of the choices over the members.
     pub members: Vec<MemberShare>,
 }
 
-/// What a member got of the choices.
+/// A member's share of the choices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemberShare {
-    /// Who it is.
+    /// Devid of the member.
     pub devid: u64,
-    /// Choices in which it could have been read.
+    /// Choices in which the member was eligible.
     pub eligible: u64,
-    /// Those in which the policy read it first.
+    /// Choices in which the policy read it first.
     pub chosen: u64,
-    /// Those in which the oracle would have.
+    /// Choices in which the oracle would have read it.
     pub oracle: u64,
-    /// How many of the reads that went to it first have ended well.
+    /// Reads that went to it first and succeeded.
     pub ended: u64,
-    /// What those took.
+    /// Sum of their times.
     pub took_ns: u64,
 }
 
 impl Summary {
-    pub(crate) fn new(choices: &[ChoiceMade], devids: &[u64]) -> Summary {
+    pub(crate) fn new(choices: &[ExplainedChoice], devids: &[u64]) -> Summary {
         let agreed = choices.iter().filter(|choice| choice.agreed).count();
-        let hopeless = choices.iter().filter(|choice| choice.cost_ns.is_none()).count();
+        let without_answer = choices.iter().filter(|choice| choice.cost_ns.is_none()).count();
         Summary {
             choices: choices.len() as u64,
             agreed: agreed as u64,
             cost_ns: choices.iter().filter_map(|choice| choice.cost_ns).sum(),
-            hopeless: hopeless as u64,
+            without_answer: without_answer as u64,
             took_ns: choices.iter().filter_map(|choice| choice.took_ns).sum(),
             members: devids.iter().map(|&devid| share(choices, devid)).collect(),
         }
     }
 
-    /// How policy and oracle compare, in sentences.
+    /// The comparison of policy and oracle, in sentences.
     pub fn sentences(&self, policy: &str) -> String {
-        let &Summary { choices, agreed, cost_ns, hopeless, took_ns, .. } = self;
+        let &Summary { choices, agreed, cost_ns, without_answer, took_ns, .. } = self;
         if agreed == choices {
-            return format!("{policy} chose as well as the oracle every time.");
+            return format!("Every choice of {policy} was as good as that of the oracle.");
         }
         let others = match choices - agreed {
-            1 => "The other was".to_owned(),
-            others => format!("The other {others} were"),
+            1 => "The other choice was".to_owned(),
+            others => format!("The other {others} choices were"),
         };
         let mut text = format!(
-            "{policy} chose as well as the oracle in {agreed} of {choices} ({}). {others} \
-             foreseen to take {} longer in all, {} of the {} that the reads took.",
+            "{agreed} of {choices} choices of {policy} ({}) were as good as those of the oracle. \
+             {others} expected to take {} longer in total, {} of the {} that the reads took.",
             percent(agreed, choices),
             Nanos(cost_ns),
             percent(cost_ns, took_ns),
             Nanos(took_ns),
         );
-        if hopeless > 0 {
-            text += &format!(" Of them {hopeless} went where no answer could come from.");
+        if without_answer > 0 {
+            text += &format!(" {without_answer} of them read from a disk that never answers.");
         }
         text
     }
 }
 
 impl MemberShare {
-    /// What a read took that went to it first; none if none ended.
+    /// Mean time of the reads that went to the member first; none if none ended.
     pub fn mean_took(&self) -> Option<Nanos> {
         self.took_ns.checked_div(self.ended).map(Nanos)
     }
 }
 
-/// Whole percent, with a decimal where they would say none or all.
+/// Percent, with a decimal if the rounded value would be 0 or 100.
 fn percent(part: u64, whole: u64) -> String {
     let value = 100.0 * part as f64 / whole.max(1) as f64;
     let decimals = usize::from(value < 1.0 || (value > 99.0 && part < whole));
     format!("{value:.decimals$} %")
 }
 
-fn share(choices: &[ChoiceMade], devid: u64) -> MemberShare {
-    let of = |choice: &&ChoiceMade| choice.mirrors.iter().any(|mirror| mirror.devid == devid);
+fn share(choices: &[ExplainedChoice], devid: u64) -> MemberShare {
+    let of = |choice: &&ExplainedChoice| choice.mirrors.iter().any(|mirror| mirror.devid == devid);
     let chosen = || choices.iter().filter(|choice| choice.first().devid == devid);
     MemberShare {
         devid,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::experiment::build::BuildIdentity;
+use crate::experiment::record::Measurement;
 use crate::fixtures::{MockExecutor, plan};
 use std::fs;
 use std::path::Path;
@@ -179,4 +180,24 @@ fn a_record_survives_its_file() {
     results.save(&cells[0], &record).unwrap();
     assert_eq!(results.load(&cells[0]), Some(record));
     assert_eq!(results.load(&cells[1]), None);
+}
+
+/// An executor that is told to stop while it runs a cell.
+struct GivesUp<'a>(&'a AtomicBool);
+
+impl Executor for GivesUp<'_> {
+    fn run(&self, _cell: &Cell<'_>) -> Result<Measurement> {
+        self.0.store(true, Ordering::Relaxed);
+        anyhow::bail!("stopped")
+    }
+}
+
+#[test]
+fn a_cell_given_up_on_interruption_is_no_failure() {
+    let plan = plan(&["j"], &["a/x"], 2);
+    let (folder, stop) = (TempDir::new().unwrap(), AtomicBool::new(false));
+    let options = RunOptions { threads: threads(1), stop: &stop, on_cell: &|_, _| {} };
+    let results = Results::open(folder.path(), &plan).unwrap();
+    let ending = run(&plan, &GivesUp(&stop), &results, &options).unwrap();
+    assert_eq!(ending, Ending::Interrupted { done: 0, all: plan.cells().len() });
 }

@@ -1,14 +1,14 @@
 //! One line per mirror of a choice, for spreadsheets and plots.
 //!
-//! `choice` counts from zero and is the same on the lines of one choice. `parts` are `name=value`,
-//! joined by semicolons. `taken` is `first`, `further` or nothing. What a choice took stands on the
-//! line of the mirror that was read first. An empty field is what is not known or will never be.
+//! `choice` counts from zero and is the same on all lines of a choice. `parts` are `name=value`,
+//! joined by semicolons. `taken` is `first`, `further` or empty. `took_ns` is on the line of the
+//! mirror that was read first. An empty field means unknown or never.
 
-use crate::experiment::explain::{ChoiceMade, Explained, Figure, MirrorShown, Taken};
+use crate::experiment::explain::{Explained, ExplainedChoice, MirrorChoice, NamedValue, ReadOrder};
 use crate::report::Style;
 
 const COLUMNS: &str = "choice,at_ns,stream,background,offset,length,devid,member_offset,in_flight,\
-                       score_name,score,parts,foreseen_ns,taken,oracle,took_ns";
+                       score_name,score,parts,expected_ns,taken,oracle,took_ns";
 
 pub(super) fn render(explained: &Explained, _style: Style) -> String {
     let mut text = format!("{COLUMNS}\n");
@@ -20,16 +20,16 @@ pub(super) fn render(explained: &Explained, _style: Style) -> String {
     text
 }
 
-fn line(choice: &ChoiceMade, mirror: &MirrorShown) -> String {
+fn line(choice: &ExplainedChoice, mirror: &MirrorChoice) -> String {
     let known = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
-    let part = |part: &Figure| format!("{}={}", part.name, part.value);
+    let part = |part: &NamedValue| format!("{}={}", part.name, part.value);
     let parts: Vec<String> = mirror.parts.iter().map(part).collect();
     let taken = match mirror.taken {
-        Taken::No => "",
-        Taken::First => "first",
-        Taken::Further => "further",
+        ReadOrder::No => "",
+        ReadOrder::First => "first",
+        ReadOrder::Further => "further",
     };
-    let took_ns = choice.took_ns.filter(|_| mirror.taken == Taken::First);
+    let took_ns = choice.took_ns.filter(|_| mirror.taken == ReadOrder::First);
     let fields = [
         choice.at_ns.to_string(),
         choice.stream.to_string(),
@@ -42,7 +42,7 @@ fn line(choice: &ChoiceMade, mirror: &MirrorShown) -> String {
         mirror.score.as_ref().map_or(String::new(), |score| score.name.to_owned()),
         mirror.score.as_ref().map_or(String::new(), |score| score.value.to_string()),
         parts.join(";"),
-        known(mirror.foreseen_ns),
+        known(mirror.expected_ns),
         taken.to_owned(),
         u8::from(mirror.oracle).to_string(),
         known(took_ns),

@@ -1,8 +1,8 @@
-//! The choices for a terminal: a row for each mirror, what was read and how long that took on the
-//! row of the mirror that was chosen; then how policy and oracle compare.
+//! Explained choices as a table for a terminal: one row per mirror, then the summary.
 
 use crate::experiment::explain::{
-    ChoiceMade, Explained, Figure, MemberShare, MirrorShown, READS_MAX, Taken, shown_bytes,
+    Explained, ExplainedChoice, MemberShare, MirrorChoice, NamedValue, READS_MAX, ReadOrder,
+    shown_bytes,
 };
 use crate::report::text::wrapped;
 use crate::report::{Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw};
@@ -10,15 +10,15 @@ use mirrorball_core::units::Nanos;
 
 /// Width of running text where the terminal is wider.
 const TEXT_WIDTH_MAX: usize = 100;
-/// The least rank of a column of parts; the last part is left out first.
+/// The lowest rank of a column of terms; the last term is left out first.
 const PARTS_DROP_ORDER: u8 = 1;
-/// A score and its parts are what people came for: who read is left out before.
+/// The stream is left out before the score and its terms.
 const STREAM_DROP_ORDER: u8 = u8::MAX;
 
 const LEGEND: [&str; 3] = [
-    "* chosen, and the oracle could not have done better",
-    "- chosen, though the oracle would have read from +",
-    "foreseen: what reading there would have taken if nothing had come after it",
+    "* chosen, and as good as the choice of the oracle",
+    "- chosen, but the oracle would have read the mirror marked +",
+    "expected: time that the read would take if no other request followed",
 ];
 
 pub(super) fn render(explained: &Explained, style: Style) -> String {
@@ -37,17 +37,17 @@ pub(super) fn render(explained: &Explained, style: Style) -> String {
 fn remarks(explained: &Explained, left_out: &[String]) -> Vec<String> {
     let mut remarks = Vec::new();
     if explained.choices.iter().any(|choice| choice.background) {
-        remarks.push("b behind a stream: work beside the jobs, which nobody waits for".to_owned());
+        remarks.push("b after a stream: background work".to_owned());
     }
-    if !explained.tells() {
-        remarks.push(format!("{} does not tell its reasons", explained.policy));
+    if !explained.has_scores() {
+        remarks.push(format!("{} gives no scores", explained.policy));
     }
     if explained.is_cut_short {
-        remarks.push(format!("there were more than {} choices in this time", READS_MAX));
+        remarks.push(format!("only the first {} choices of this time are shown", READS_MAX));
     }
     if !left_out.is_empty() {
         remarks.push(format!(
-            "left out for want of room: {} (widen the terminal, set COLUMNS, or take --format csv)",
+            "columns that do not fit: {} (widen the terminal, set COLUMNS, or use --format csv)",
             left_out.join(", ")
         ));
     }
@@ -65,38 +65,38 @@ fn choices(explained: &Explained) -> Grid {
         Column::right("devid"),
         Column::right("in\nflight"),
     ];
-    if explained.tells() {
+    if explained.has_scores() {
         columns.push(Column::right(score.map_or("score".to_owned(), stacked)));
     }
     let ranks = PARTS_DROP_ORDER..;
     columns.extend(
         parts.iter().zip(ranks).map(|(part, rank)| Column::right(stacked(part)).droppable(rank)),
     );
-    columns.extend([Column::right("fore-\nseen"), Column::right("took")]);
+    columns.extend([Column::right("ex-\npected"), Column::right("took")]);
     let rows = explained.choices.iter().flat_map(|choice| {
-        let shown = Shown { choice, tells: explained.tells(), score, parts: &parts };
+        let shown = Shown { choice, has_scores: explained.has_scores(), score, parts: &parts };
         choice.mirrors.iter().enumerate().map(move |(place, mirror)| shown.row(place, mirror))
     });
     Grid { rows: rows.collect(), columns }
 }
 
-/// A name in words, one to a line.
+/// The words of a name, one per line.
 fn stacked(name: &str) -> String {
-    Figure::words(name).replace(' ', "\n")
+    NamedValue::words(name).replace(' ', "\n")
 }
 
-/// A choice, and which columns it is shown in.
+/// A choice and the columns of the table.
 #[derive(Clone, Copy)]
 struct Shown<'a> {
-    choice: &'a ChoiceMade,
-    tells: bool,
-    /// What stands in the heading of scores and need not be repeated.
+    choice: &'a ExplainedChoice,
+    has_scores: bool,
+    /// The name of the score, if it is the heading of the column.
     score: Option<&'static str>,
     parts: &'a [&'static str],
 }
 
 impl Shown<'_> {
-    fn row(&self, place: usize, mirror: &MirrorShown) -> GridRow {
+    fn row(&self, place: usize, mirror: &MirrorChoice) -> GridRow {
         let choice = self.choice;
         let mut texts = match place {
             0 => vec![
@@ -108,34 +108,34 @@ impl Shown<'_> {
             _ => vec![String::new(); 4],
         };
         texts.extend([mirror.devid.to_string(), mirror.in_flight.to_string()]);
-        if self.tells {
+        if self.has_scores {
             texts.push(mirror.score.as_ref().map_or(String::new(), |score| self.score(score)));
         }
         texts.extend(self.parts.iter().map(|&name| {
             let part = mirror.parts.iter().find(|part| part.name == name);
-            part.map_or(String::new(), Figure::shown)
+            part.map_or(String::new(), NamedValue::shown)
         }));
-        texts.push(mirror.foreseen_ns.map_or("never".to_owned(), |it| Nanos(it).to_string()));
+        texts.push(mirror.expected_ns.map_or("never".to_owned(), |it| Nanos(it).to_string()));
         texts.push(match mirror.taken {
-            Taken::No => String::new(),
-            Taken::First => choice.took_ns.map_or("-".to_owned(), |it| Nanos(it).to_string()),
-            Taken::Further => "as well".to_owned(),
+            ReadOrder::No => String::new(),
+            ReadOrder::First => choice.took_ns.map_or("-".to_owned(), |it| Nanos(it).to_string()),
+            ReadOrder::Further => "as well".to_owned(),
         });
         GridRow { emphasis: emphasis(choice, mirror), texts }
     }
 
-    fn score(&self, score: &Figure) -> String {
+    fn score(&self, score: &NamedValue) -> String {
         match self.score {
             Some(_) => score.shown(),
-            None => format!("{} {}", Figure::words(score.name), score.shown()),
+            None => format!("{} {}", NamedValue::words(score.name), score.shown()),
         }
     }
 }
 
-fn emphasis(choice: &ChoiceMade, mirror: &MirrorShown) -> Emphasis {
+fn emphasis(choice: &ExplainedChoice, mirror: &MirrorChoice) -> Emphasis {
     match (mirror.taken, mirror.oracle) {
-        (Taken::First, _) if choice.agreed => Emphasis::Best,
-        (Taken::First, _) => Emphasis::Slower,
+        (ReadOrder::First, _) if choice.agreed => Emphasis::Best,
+        (ReadOrder::First, _) => Emphasis::Slower,
         (_, true) if !choice.agreed => Emphasis::Faster,
         _ => Emphasis::None,
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::experiment::explain::{
-    Explained, Extent, MemberShare, Question, Summary, Taken, explain, shown_bytes,
+    ExplainRequest, Explained, MemberShare, ReadOrder, Summary, TraceLimit, explain, shown_bytes,
 };
 use crate::experiment::inputs::Inputs;
 use crate::experiment::record::{ORACLE, PROGRAM_VERSION};
@@ -31,13 +31,13 @@ fn unequal(profile: &str) -> Inputs {
     Inputs::load(array.to_str().unwrap(), &[job.to_str().unwrap().to_owned()]).unwrap()
 }
 
-fn question(policy: &str) -> Question<'_> {
-    let (from, extent) = (Nanos::from_secs(1), Extent::Reads(6));
-    Question { policy, seed: 1, duration: None, from, extent }
+fn request(policy: &str) -> ExplainRequest<'_> {
+    let (from, limit) = (Nanos::from_secs(1), TraceLimit::Reads(6));
+    ExplainRequest { policy, seed: 1, duration: None, from, limit }
 }
 
 fn answer(policy: &str) -> Explained {
-    explain(&unequal("raid1"), &question(policy)).unwrap()
+    explain(&unequal("raid1"), &request(policy)).unwrap()
 }
 
 /// The text without the version, which changes.
@@ -74,15 +74,18 @@ fn the_summary_adds_up() {
 fn the_oracle_agrees_with_itself() {
     let Explained { summary, .. } = answer(ORACLE);
     assert_eq!(summary.agreed, summary.choices);
-    assert_eq!(summary.sentences(ORACLE), "oracle chose as well as the oracle every time.");
+    assert_eq!(
+        summary.sentences(ORACLE),
+        "Every choice of oracle was as good as that of the oracle."
+    );
 }
 
 /// Four reads in flight on disks of one server each: 4 / (1 / 2 ms + 1 / 1 ms) is 2.67 ms a read.
 #[test]
 fn a_time_takes_in_every_choice_within() {
-    let extent = Extent::Time(Nanos::from_millis(100));
-    let question = Question { extent, ..question("zfs/mirror") };
-    let answer = explain(&unequal("raid1"), &question).unwrap();
+    let limit = TraceLimit::Time(Nanos::from_millis(100));
+    let request = ExplainRequest { limit, ..request("zfs/mirror") };
+    let answer = explain(&unequal("raid1"), &request).unwrap();
     assert!((140..=160).contains(&answer.choices.len()), "{}", answer.choices.len());
     assert!(!answer.is_cut_short);
     let end_ns = 1_100_000_000;
@@ -91,12 +94,12 @@ fn a_time_takes_in_every_choice_within() {
 
 #[test]
 fn what_cannot_be_explained_is_told_with_a_hint() {
-    let message = |profile, question: &Question<'_>| {
-        explain(&unequal(profile), question).unwrap_err().to_string()
+    let message = |profile, request: &ExplainRequest<'_>| {
+        explain(&unequal(profile), request).unwrap_err().to_string()
     };
-    let late = Question { from: Nanos::from_secs(3), ..question("md/raid1") };
+    let late = ExplainRequest { from: Nanos::from_secs(3), ..request("md/raid1") };
     assert!(message("raid1", &late).contains("--at"));
-    assert!(message("raid0", &question("md/raid1")).contains("raid10"));
+    assert!(message("raid0", &request("md/raid1")).contains("raid10"));
 }
 
 #[test]
@@ -109,7 +112,7 @@ fn the_page_has_a_bar_for_each_read_and_an_outline_for_each_that_was_better_else
     assert_eq!(count("agreed"), answer.summary.agreed);
     assert_eq!((count("against"), count("instead")), (against, against));
     assert!(!page.contains("://"), "the page needs nothing from elsewhere");
-    assert!(page.contains("does not tell its reasons"));
+    assert!(page.contains("gives no scores"));
 }
 
 /// A read that no answer could come to, and one that failed.
@@ -119,8 +122,8 @@ fn a_choice_without_an_end_is_shown_as_such() {
     let choice = &mut answer.choices[0];
     (choice.agreed, choice.took_ns, choice.cost_ns) = (false, None, None);
     for mirror in &mut choice.mirrors {
-        mirror.oracle = mirror.taken == Taken::No;
-        mirror.foreseen_ns = mirror.foreseen_ns.filter(|_| mirror.oracle);
+        mirror.oracle = mirror.taken == ReadOrder::No;
+        mirror.expected_ns = mirror.expected_ns.filter(|_| mirror.oracle);
     }
     answer.summary = Summary::new(&answer.choices, &[1, 2]);
     let text = table::render(&answer, STYLE);
@@ -128,7 +131,7 @@ fn a_choice_without_an_end_is_shown_as_such() {
     let ends: Vec<&str> = chosen.split_whitespace().rev().take(2).collect();
     assert_eq!(ends, ["-", "never"], "{text}");
     let running = text.replace('\n', " ");
-    assert!(running.contains("1 went where no answer could come from"), "{text}");
+    assert!(running.contains("1 of them read from a disk that never answers"), "{text}");
     assert!(decisions::render(&answer).contains("did not end"));
 }
 

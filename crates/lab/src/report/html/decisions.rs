@@ -1,12 +1,13 @@
-//! The choices of a policy as a picture: a lane per member, time from left to right, each read a
-//! bar from the moment at which it was sent to that at which its data came.
+//! Explained choices as an HTML page: a row per member, time from left to right, each read a bar
+//! from its choice to its data.
 //!
-//! Where the oracle had better, an outline on its member's lane says when the data would have come
-//! from there. Reads that overlap stand one below the other within their lane. Below the picture
-//! are the figures, choice by choice. The page is read, not played with, and needs no script: a bar
-//! tells its figures through its title.
+//! If the oracle would have read another mirror, an outline on that member's row ends at the
+//! expected completion. Overlapping reads are drawn one below the other. Below the chart is a table
+//! of the choices. The page needs no script: the title of a bar has its figures.
 
-use crate::experiment::explain::{ChoiceMade, Explained, Figure, MirrorShown, Taken, shown_bytes};
+use crate::experiment::explain::{
+    Explained, ExplainedChoice, MirrorChoice, NamedValue, ReadOrder, shown_bytes,
+};
 use crate::report::chart::frame::{Axis, Frame, Steps, Unit};
 use crate::report::chart::path;
 use crate::report::chart::scale::{Scale, WIDE};
@@ -42,8 +43,8 @@ fn body(explained: &Explained) -> Markup {
         h2 { "Members" }
         (members(explained))
         h2 { "Choices" }
-        @if !explained.tells() {
-            p.description { (explained.policy) " does not tell its reasons." }
+        @if !explained.has_scores() {
+            p.description { (explained.policy) " gives no scores." }
         }
         @if explained.choices.len() > LISTED_MAX {
             p.note { "The first " (LISTED_MAX) " of " (explained.choices.len()) "; all are in "
@@ -150,8 +151,8 @@ fn shown_devids(explained: &Explained) -> Vec<u64> {
 }
 
 /// The bars of a choice: of what was read, and of what the oracle would have.
-fn bars_of(choice: &ChoiceMade) -> Vec<Bar> {
-    let bar = |mirror: &MirrorShown, class, length_ns: Option<u64>| Bar {
+fn bars_of(choice: &ExplainedChoice) -> Vec<Bar> {
+    let bar = |mirror: &MirrorChoice, class, length_ns: Option<u64>| Bar {
         devid: mirror.devid,
         from_ns: choice.at_ns,
         until_ns: choice.at_ns + length_ns.unwrap_or(0),
@@ -159,19 +160,19 @@ fn bars_of(choice: &ChoiceMade) -> Vec<Bar> {
         title: title(choice, mirror),
         row: 0,
     };
-    let of_mirror = |mirror: &MirrorShown| match mirror.taken {
-        Taken::First if choice.agreed => Some(bar(mirror, "agreed", choice.took_ns)),
-        Taken::First => Some(bar(mirror, "against", choice.took_ns)),
-        Taken::Further => Some(bar(mirror, "further", choice.took_ns)),
-        Taken::No if mirror.oracle && !choice.agreed => {
-            Some(bar(mirror, "instead", mirror.foreseen_ns))
+    let of_mirror = |mirror: &MirrorChoice| match mirror.taken {
+        ReadOrder::First if choice.agreed => Some(bar(mirror, "agreed", choice.took_ns)),
+        ReadOrder::First => Some(bar(mirror, "against", choice.took_ns)),
+        ReadOrder::Further => Some(bar(mirror, "further", choice.took_ns)),
+        ReadOrder::No if mirror.oracle && !choice.agreed => {
+            Some(bar(mirror, "instead", mirror.expected_ns))
         }
-        Taken::No => None,
+        ReadOrder::No => None,
     };
     choice.mirrors.iter().filter_map(of_mirror).collect()
 }
 
-fn title(choice: &ChoiceMade, mirror: &MirrorShown) -> String {
+fn title(choice: &ExplainedChoice, mirror: &MirrorChoice) -> String {
     let read = format!(
         "{} at {} for stream {}, from devid {}",
         shown_bytes(choice.length),
@@ -180,19 +181,19 @@ fn title(choice: &ChoiceMade, mirror: &MirrorShown) -> String {
         mirror.devid
     );
     let took = match (mirror.taken, choice.took_ns) {
-        (Taken::No, _) => "not read".to_owned(),
+        (ReadOrder::No, _) => "not read".to_owned(),
         (_, Some(took_ns)) => format!("took {}", Nanos(took_ns)),
         (_, None) => "did not end".to_owned(),
     };
     let figures = mirror.score.iter().chain(&mirror.parts);
     let told: Vec<String> = figures
-        .map(|figure| format!("{} {}", Figure::words(figure.name), figure.shown()))
+        .map(|figure| format!("{} {}", NamedValue::words(figure.name), figure.shown()))
         .collect();
-    format!("{read}: {took}, foreseen {}\n{}", foreseen(mirror), told.join(", "))
+    format!("{read}: {took}, expected {}\n{}", expected(mirror), told.join(", "))
 }
 
-fn foreseen(mirror: &MirrorShown) -> String {
-    mirror.foreseen_ns.map_or("never".to_owned(), |foreseen_ns| Nanos(foreseen_ns).to_string())
+fn expected(mirror: &MirrorChoice) -> String {
+    mirror.expected_ns.map_or("never".to_owned(), |expected_ns| Nanos(expected_ns).to_string())
 }
 
 /// Gives each bar of a lane the first row in which nothing is in its way; says how many there are.
@@ -238,16 +239,16 @@ fn members(explained: &Explained) -> Markup {
 
 fn choices(explained: &Explained) -> Markup {
     let parts = explained.part_names();
-    let score = explained.score_name().map_or("score".to_owned(), Figure::words);
+    let score = explained.score_name().map_or("score".to_owned(), NamedValue::words);
     html! {
         div.scroll { table.choices {
             thead { tr {
                 @for title in ["at", "stream", "offset", "length", "devid", "in flight"] {
                     th.number { (title) }
                 }
-                @if explained.tells() { th.number { (score) } }
-                @for part in &parts { th.number { (Figure::words(part)) } }
-                th.number { "foreseen" }
+                @if explained.has_scores() { th.number { (score) } }
+                @for part in &parts { th.number { (NamedValue::words(part)) } }
+                th.number { "expected" }
                 th.number { "took" }
             } }
             @for choice in explained.choices.iter().take(LISTED_MAX) {
@@ -263,21 +264,21 @@ fn choices(explained: &Explained) -> Markup {
 
 fn row(
     explained: &Explained,
-    choice: &ChoiceMade,
+    choice: &ExplainedChoice,
     place: usize,
-    mirror: &MirrorShown,
+    mirror: &MirrorChoice,
     parts: &[&'static str],
 ) -> Markup {
     let class = match (mirror.taken, choice.agreed, mirror.oracle) {
-        (Taken::First, true, _) => "agreed",
-        (Taken::First, false, _) => "against",
-        (Taken::Further, ..) => "further",
-        (Taken::No, false, true) => "instead",
-        (Taken::No, ..) => "",
+        (ReadOrder::First, true, _) => "agreed",
+        (ReadOrder::First, false, _) => "against",
+        (ReadOrder::Further, ..) => "further",
+        (ReadOrder::No, false, true) => "instead",
+        (ReadOrder::No, ..) => "",
     };
     let score = mirror.score.as_ref().map(|score| match explained.score_name() {
         Some(_) => score.shown(),
-        None => format!("{} {}", Figure::words(score.name), score.shown()),
+        None => format!("{} {}", NamedValue::words(score.name), score.shown()),
     });
     html! {
         tr {
@@ -289,7 +290,7 @@ fn row(
             } @else { td colspan="4" {} }
             td.number { span class={ "swatch key " (class) } {} (mirror.devid) }
             td.number { (mirror.in_flight) }
-            @if explained.tells() { td.number { @if let Some(score) = score { (score) } } }
+            @if explained.has_scores() { td.number { @if let Some(score) = score { (score) } } }
             @for &name in parts {
                 td.number {
                     @if let Some(part) = mirror.parts.iter().find(|part| part.name == name) {
@@ -297,17 +298,17 @@ fn row(
                     }
                 }
             }
-            td.number { (foreseen(mirror)) }
+            td.number { (expected(mirror)) }
             td.number {
                 @match mirror.taken {
-                    Taken::No => {}
-                    Taken::First => {
+                    ReadOrder::No => {}
+                    ReadOrder::First => {
                         @match choice.took_ns {
                             Some(took_ns) => (Nanos(took_ns)),
                             None => "did not end",
                         }
                     }
-                    Taken::Further => "as well",
+                    ReadOrder::Further => "as well",
                 }
             }
         }
