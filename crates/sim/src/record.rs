@@ -184,9 +184,10 @@ impl Default for SectionResult {
 }
 
 impl SectionResult {
-    /// How much the write rate changed from the first half of the planned window to the second, as a
-    /// fraction of the first: -0.5 if it halved. `None` if the section wrote too little to tell or
-    /// has no runtime. A disk whose cache fills up, or whose garbage collection begins, slows down.
+    /// How much the write rate changed from the first half of the planned window to the second, as
+    /// a fraction of the first: -0.5 if it halved. `None` if the section wrote too little to tell
+    /// or has no runtime. A disk whose cache fills up, or whose garbage collection begins, slows
+    /// down.
     pub fn write_rate_change(&self) -> Option<f64> {
         let DirectionResult { bytes, first_half_bytes, latency, .. } = &self.write;
         let second_half_bytes = bytes - first_half_bytes;
@@ -195,8 +196,8 @@ impl SectionResult {
             .then(|| second_half_bytes as f64 / *first_half_bytes as f64 - 1.0)
     }
 
-    /// Whether the write rate changed by at most [`STEADY_CHANGE_MAX`] within the window, or cannot be
-    /// compared. If it changed by more, a longer run would give another rate.
+    /// Whether the write rate changed by at most [`STEADY_CHANGE_MAX`] within the window, or
+    /// cannot be compared. If it changed by more, a longer run would give another rate.
     pub fn is_write_rate_steady(&self) -> bool {
         self.write_rate_change().is_none_or(|change| change.abs() <= STEADY_CHANGE_MAX)
     }

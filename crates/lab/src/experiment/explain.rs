@@ -1,13 +1,13 @@
 //! Explanation of the choices of a policy within a window of simulated time: the scores that the
 //! policy gave, the expected time of each mirror, and the mirror that the oracle would have read.
 //!
-//! [`explain`] runs one job under one policy and one seed, the cell that a comparison with that seed
-//! would run, up to the end of the window. It returns plain data, which reports write; nothing is
-//! saved.
+//! [`explain`] runs one job under one policy and one seed, the cell that a comparison with that
+//! seed would run, up to the end of the window. It returns plain data, which reports write;
+//! nothing is saved.
 //!
-//! The oracle is greedy: the explanation says what another mirror would have been worth for that one
-//! choice, in the situation that the policy had brought about, and not how the rest of the run would
-//! have changed.
+//! The oracle is greedy: the explanation says what another mirror would have been worth for that
+//! one choice, in the situation that the policy had brought about, and not how the rest of the run
+//! would have changed.
 
 mod summary;
 

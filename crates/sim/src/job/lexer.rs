@@ -61,8 +61,8 @@ pub(super) fn content(line: &str) -> Result<Content<'_>, Diagnostic> {
     }
 }
 
-/// Returns the beginning of a comment that looks like [`PRAGMA`] without being it: in other letters,
-/// with a blank before the colon, or without the colon before a word of a pragma.
+/// Returns the beginning of a comment that looks like [`PRAGMA`] without being it: in other
+/// letters, with a blank before the colon, or without the colon before a word of a pragma.
 fn misspelt_pragma(comment: &str) -> Option<&str> {
     if comment.starts_with(PRAGMA) {
         return None;

@@ -7,8 +7,8 @@
 //! would change the result and is not supported is an error that names the option, its file and
 //! line. `options.rs` holds the one table of both.
 //!
-//! What fio cannot express is written as a comment, a pragma, so that the file still runs under fio:
-//! `; mirrorball: background=defrag rate=100MB/s`.
+//! What fio cannot express is written as a comment, a pragma, so that the file still runs under
+//! fio: `; mirrorball: background=defrag rate=100MB/s`.
 //!
 //! Model: text -> lines -> sections -> options applied to a draft that starts as a copy of the
 //! `global` sections above it -> [`Job`]. Reading touches no file: includes and variables come
@@ -281,7 +281,8 @@ impl<'a> Reader<'a> {
         self.read(&text, &path, depth + 1)
     }
 
-    /// Applies the options of the current section: to the defaults for `global`, else to a new section.
+    /// Applies the options of the current section: to the defaults for `global`, else to a new
+    /// section.
     fn finish_section(&mut self) -> Result<(), Diagnostic> {
         let Some(section) = self.section.take() else {
             return Ok(());

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::experiment::build::BuildIdentity;
+use crate::experiment::executor::CellExecutor;
 use crate::experiment::record::Measurement;
 use crate::fixtures::{MockExecutor, plan};
 use std::fs;
@@ -185,7 +186,7 @@ fn a_record_survives_its_file() {
 /// An executor that is told to stop while it runs a cell.
 struct GivesUp<'a>(&'a AtomicBool);
 
-impl Executor for GivesUp<'_> {
+impl CellExecutor for GivesUp<'_> {
     fn run(&self, _cell: &Cell<'_>) -> Result<Measurement> {
         self.0.store(true, Ordering::Relaxed);
         anyhow::bail!("stopped")
