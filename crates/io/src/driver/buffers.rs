@@ -133,7 +133,7 @@ impl Buffers {
     #[inline]
     pub fn bytes(&self, slice: Slice) -> &[u8] {
         let buffer = self.slab.get(slice.buffer);
-        assert_eq!(buffer.targets, 0, "nobody looks at what the kernel may be writing");
+        assert_eq!(buffer.targets, 0, "no access to a buffer that the kernel writes");
         buffer.memory.slice(slice.start, slice.length)
     }
 
@@ -144,7 +144,11 @@ impl Buffers {
     #[inline]
     pub fn bytes_mut(&mut self, slice: Slice) -> &mut [u8] {
         let buffer = self.slab.get_mut(slice.buffer);
-        assert_eq!(buffer.sources + buffer.targets, 0, "nobody changes what the kernel uses");
+        assert_eq!(
+            buffer.sources + buffer.targets,
+            0,
+            "no change of a buffer that the kernel uses"
+        );
         buffer.memory.slice_mut(slice.start, slice.length)
     }
 

@@ -106,7 +106,7 @@ fn closing_ends_what_waits_and_patience_ends() {
         driver.receive(token(1), socket, Slice::data(buffer, 0, 4096));
         let mut done = Vec::new();
         driver.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
-        assert!(done.is_empty(), "nobody has sent anything");
+        assert!(done.is_empty(), "the peer has sent nothing");
         driver.close(socket);
         assert_eq!(wait_for(&mut driver, 1), [(1, Ok(Output::Bytes(0)))]);
         assert_eq!(driver.in_flight(), 0);
@@ -126,7 +126,7 @@ fn a_command_to_what_takes_none_is_refused() {
 }
 
 #[test]
-fn what_ends_at_its_start_hides_nobody_else() {
+fn immediate_completions_do_not_starve_other_operations() {
     for mut driver in drivers() {
         let [(ours, theirs), (quiet, other)] = [(); 2].map(|()| UnixStream::pair().unwrap());
         let [busy, quiet] = [ours, quiet].map(|socket| driver.adopt(socket.into()).unwrap());

@@ -236,7 +236,7 @@ fn a_discard_that_cannot_be_is_no_error_but_remembered() {
             }
         };
         assert_eq!(end.result, Ok(()));
-        assert!(!executor.discards_zero(Target::Volume), "{errno}: nobody knows what is there");
+        assert!(!executor.discards_zero(Target::Volume), "{errno}: the contents are unknown");
     }
 }
 

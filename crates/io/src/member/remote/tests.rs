@@ -28,7 +28,7 @@ enum Mood {
     Refusing,
     /// It hangs up on them, and on whoever connects.
     Gone,
-    /// It replies to a request that nobody made.
+    /// It replies to an unknown request.
     Confused,
     /// It sends half of the data of a read, and hangs up.
     Halfway,
@@ -276,7 +276,7 @@ fn a_peer_that_owes_a_reply_for_too_long_is_hung_up_on() {
     let mut turns = 0;
     while ended.is_empty() {
         turns += 1;
-        assert!(turns < 1000, "nobody hangs up");
+        assert!(turns < 1000, "the connections are not closed");
         if turns == 3 {
             request(&mut pair, 8, &mut ended);
         }

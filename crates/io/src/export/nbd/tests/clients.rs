@@ -289,8 +289,9 @@ fn disconnect_in_the_middle_of_a_write() {
         let mut client = place.client(false);
         // The reply to the read cannot be sent, and bytes of the write arrive all the same.
         client.socket.shutdown(Shutdown::Read).unwrap();
-        client.send(request::READ, 0, 0, 4096, &[]);
-        client.send(request::WRITE, 0, 0, 1 << 20, &[1; 100]);
+        let read = request_bytes(request::READ, 0, 0, 4096);
+        let write = request_bytes(request::WRITE, 0, 0, 1 << 20);
+        client.socket.write_all(&[&read[..], &write, &[1; 100]].concat()).unwrap();
         while client.socket.write_all(&[1]).is_ok() {}
     }
     // The last may still be on their way out.
