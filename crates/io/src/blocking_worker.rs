@@ -7,7 +7,7 @@
 //! In a simulation a task runs at once, in the caller's thread, and its result is reported at a
 //! later virtual time.
 
-use crate::driver::sim::Simulation;
+use crate::driver::sim::SimulatedWorld;
 use crate::driver::{Driver, Handle, Token, Waker};
 use mirrorball_core::units::Nanos;
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ enum Runner<T> {
         tasks: Option<Sender<Task<T>>>,
     },
     Simulated {
-        simulation: Simulation,
+        simulation: SimulatedWorld,
         /// Results, and when they are reported.
         results: Mutex<VecDeque<(Nanos, T)>>,
     },
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn results_are_reported_in_the_order_of_tasks() {
-        let simulated = Driver::simulated(&Simulation::new(SimOptions::default()));
+        let simulated = Driver::simulated(&SimulatedWorld::new(SimOptions::default()));
         let real = [BackendKind::Ring, BackendKind::Threads];
         let real = real.into_iter().filter_map(|kind| Driver::new(Some(kind)).ok());
         for mut driver in real.map(|(driver, _)| driver).chain([simulated]) {

@@ -2,7 +2,7 @@
 
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
-use mirrorball_io::driver::sim::{ObjectId, Simulation};
+use mirrorball_io::driver::sim::{ObjectId, SimulatedWorld};
 use mirrorball_io::nbd_protocol::wire::{
     OPTION_MAGIC, RawReply, RawRequest, SIMPLE_REPLY_BYTES, option, option_reply, request,
 };
@@ -44,7 +44,7 @@ enum Phase {
 }
 
 pub(crate) struct Client {
-    simulation: Simulation,
+    simulation: SimulatedWorld,
     rng: Rng,
     listener: ObjectId,
     socket: ObjectId,
@@ -71,7 +71,7 @@ pub(crate) fn block(number: u64, version: u64) -> Vec<u8> {
 
 impl Client {
     pub(crate) fn new(
-        simulation: &Simulation,
+        simulation: &SimulatedWorld,
         listener: ObjectId,
         blocks: Range<u64>,
         requests: u32,

@@ -3,7 +3,7 @@
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 use mirrorball_io::driver::Endpoint;
-use mirrorball_io::driver::sim::{ObjectId, Simulation};
+use mirrorball_io::driver::sim::{ObjectId, SimulatedWorld};
 use mirrorball_io::member::remote::client::{ClientError, RemoteExport};
 use mirrorball_io::member::remote::peer::{ConnectPeer, Peer};
 use mirrorball_io::nbd_protocol::wire::{
@@ -19,7 +19,7 @@ const TIMEOUT: Nanos = Nanos::from_secs(5);
 /// Handle to a machine; clones share it.
 #[derive(Clone)]
 pub(crate) struct Machine {
-    simulation: Simulation,
+    simulation: SimulatedWorld,
     state: Arc<Mutex<State>>,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Debug for Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(simulation: &Simulation, size_bytes: u64, rng: Rng) -> Machine {
+    pub(crate) fn new(simulation: &SimulatedWorld, size_bytes: u64, rng: Rng) -> Machine {
         let contents = vec![0; size_bytes as usize];
         let state = State {
             is_up: true,

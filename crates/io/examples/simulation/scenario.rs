@@ -11,7 +11,7 @@ use mirrorball_core::volume::Volume;
 use mirrorball_io::clock::{Clock, Speed};
 use mirrorball_io::control::protocol::ControlRequest;
 use mirrorball_io::control::{Control, Endpoint, Protocol};
-use mirrorball_io::driver::sim::{FileFault, ObjectId, SimOptions, Simulation};
+use mirrorball_io::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
 use mirrorball_io::driver::{Driver, FileId};
 use mirrorball_io::executor::{Executor, Target};
 use mirrorball_io::export::Export;
@@ -57,7 +57,7 @@ enum Storage {
 
 /// Opens members again, as they are.
 struct Opener {
-    simulation: Simulation,
+    simulation: SimulatedWorld,
     storage: Vec<Storage>,
 }
 
@@ -94,7 +94,7 @@ struct Fault {
 }
 
 pub(crate) struct Scenario {
-    simulation: Simulation,
+    simulation: SimulatedWorld,
     rng: Rng,
     service: Service,
     stopper: Stopper,
@@ -114,7 +114,7 @@ pub(crate) struct Scenario {
 impl Scenario {
     pub(crate) fn new(seed: u64) -> Scenario {
         let mut rng = Rng::stream(seed, "scenario");
-        let simulation = Simulation::new(SimOptions {
+        let simulation = SimulatedWorld::new(SimOptions {
             seed,
             file_latency_max: Nanos(1 + rng.below(10_000_000)),
             socket_latency_max: Nanos(1 + rng.below(500_000)),
@@ -350,7 +350,7 @@ impl Scenario {
     }
 }
 
-fn executor(simulation: &Simulation, opener: &Opener, policy: &str, seed: u64) -> Executor {
+fn executor(simulation: &SimulatedWorld, opener: &Opener, policy: &str, seed: u64) -> Executor {
     let devids = 1..=opener.storage.len() as u64;
     let configs: Vec<MemberConfig> =
         devids.clone().map(|devid| MemberConfig::new(devid, MEMBER_BYTES)).collect();

@@ -163,8 +163,8 @@ impl MemberOpener {
         if open.block_bytes() > self.block_bytes {
             let (block, unit) = (open.block_bytes(), self.block_bytes);
             return Err(unfit(format!(
-                "has blocks of {block} bytes, and clients use blocks of {unit} bytes (stop the volume, \
-                 and serve it with --trust)"
+                "has blocks of {block} bytes, and clients use blocks of {unit} bytes (stop the \
+                 volume, and serve it with --trust)"
             )));
         }
         if let Open::Real(real) = &mut open {

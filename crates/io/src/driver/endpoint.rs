@@ -1,7 +1,7 @@
 //! Files and sockets before a driver owns them, and what its descriptors stand for.
 
 use super::buffers::{HEAD_BYTES, Memory};
-use super::sim::{ObjectId, Simulation};
+use super::sim::{ObjectId, SimulatedWorld};
 use rustix::fs::{Stat, stat};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
@@ -37,7 +37,7 @@ impl fmt::Display for BackendKind {
 pub enum Endpoint {
     /// One of the kernel.
     Fd(OwnedFd),
-    /// One of a [`sim::Simulation`].
+    /// One of a [`sim::SimulatedWorld`].
     Simulated(ObjectId),
 }
 
@@ -73,7 +73,7 @@ pub(super) enum Resource {
 
 impl Resource {
     /// Ends what waits on a socket. A file is no socket, and its operations end by themselves.
-    pub(super) fn shut_down(&self, simulation: Option<&Simulation>) {
+    pub(super) fn shut_down(&self, simulation: Option<&SimulatedWorld>) {
         match (self, simulation) {
             (Resource::Fd(fd), _) => drop(rustix::net::shutdown(fd.as_fd(), Shutdown::Both)),
             (Resource::Simulated(object), Some(simulation)) => {

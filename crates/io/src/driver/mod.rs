@@ -42,7 +42,7 @@ use operation::{Operation, OperationKind};
 use pool::Pool;
 use ring::Ring;
 use rustix::io::Errno;
-use sim::{ObjectId, Simulation};
+use sim::{ObjectId, SimulatedWorld};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ struct Descriptor {
 enum Backend {
     Ring(Box<Ring>),
     Threads(Pool),
-    Simulated(Simulation),
+    Simulated(SimulatedWorld),
 }
 
 /// See the page of this module.
@@ -109,7 +109,7 @@ impl Driver {
     }
 
     /// The driver of a simulated world, which has no other.
-    pub fn simulated(simulation: &Simulation) -> Driver {
+    pub fn simulated(simulation: &SimulatedWorld) -> Driver {
         Driver::with_backend(Backend::Simulated(simulation.clone()))
     }
 
@@ -136,7 +136,7 @@ impl Driver {
     }
 
     /// The simulation that the driver belongs to.
-    pub(crate) fn simulation(&self) -> Option<&Simulation> {
+    pub(crate) fn simulation(&self) -> Option<&SimulatedWorld> {
         match &self.backend {
             Backend::Simulated(simulation) => Some(simulation),
             Backend::Ring(_) | Backend::Threads(_) => None,

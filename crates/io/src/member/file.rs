@@ -93,8 +93,8 @@ pub enum OpenError {
     InUse(PathBuf),
     /// Another server has locked it.
     #[error(
-        "`{}` is in use by another server, or by another member of this array (each member needs a file \
-         of its own)", .0.display()
+        "`{}` is in use by another server, or by another member of this array (each member needs a \
+         file of its own)", .0.display()
     )]
     Served(PathBuf),
     /// The device contains a known signature.

@@ -1,6 +1,6 @@
 //! Simulated backend: files and sockets in memory, on a virtual clock.
 //!
-//! A [`Simulation`] is a world with one driver and one thread. The program under test uses the
+//! A [`SimulatedWorld`] is a world with one driver and one thread. The program under test uses the
 //! driver as any other; its clock, latencies and faults come from here. The test plays everything
 //! outside of the driver: it holds the other ends of sockets, injects faults, and reads files.
 //!
@@ -14,7 +14,7 @@
 //! - **Wakers** are seen by the next wait. Blocking tasks run inline and report later
 //!   ([`crate::blocking_worker`]).
 //!
-//! Everything random comes from one seed, and [`Simulation::trace`] is a hash of all that
+//! Everything random comes from one seed, and [`SimulatedWorld::trace`] is a hash of all that
 //! happened: the same seed gives the same trace.
 
 mod file;
@@ -88,7 +88,7 @@ impl ObjectId {
 
 /// Handle to a simulated world; clones share it.
 #[derive(Clone)]
-pub struct Simulation(Arc<Mutex<World>>);
+pub struct SimulatedWorld(Arc<Mutex<World>>);
 
 struct World {
     options: SimOptions,
@@ -131,10 +131,10 @@ struct SimOperation {
     kind: OperationKind,
 }
 
-impl Simulation {
+impl SimulatedWorld {
     /// A world without files and sockets, at time zero.
-    pub fn new(options: SimOptions) -> Simulation {
-        Simulation(Arc::new(Mutex::new(World {
+    pub fn new(options: SimOptions) -> SimulatedWorld {
+        SimulatedWorld(Arc::new(Mutex::new(World {
             options,
             now: Nanos::ZERO,
             rng: Rng::new(options.seed),
