@@ -52,18 +52,6 @@ impl<K, V> Default for Slab<K, V> {
     }
 }
 
-impl SlabKey for u32 {
-    #[inline]
-    fn from_slot(slot: u32) -> u32 {
-        slot
-    }
-
-    #[inline]
-    fn slot(self) -> u32 {
-        self
-    }
-}
-
 impl<K: SlabKey, V> Slab<K, V> {
     /// Stores `value` and returns its key.
     #[inline]

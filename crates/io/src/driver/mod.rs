@@ -38,7 +38,7 @@ use buffers::{Buffers, Slice};
 use endpoint::Resource;
 use mirrorball_core::slab::Slab;
 use mirrorball_core::units::Nanos;
-use operation::{Operation, OperationKind};
+use operation::{Operation, OperationKey, OperationKind};
 use pool::Pool;
 use ring::Ring;
 use rustix::io::Errno;
@@ -78,12 +78,12 @@ enum Backend {
 pub struct Driver {
     /// Memory for operations.
     pub buffers: Buffers,
-    descriptors: Slab<u32, Descriptor>,
-    operations: Slab<u32, Operation>,
+    descriptors: Slab<Handle, Descriptor>,
+    operations: Slab<OperationKey, Operation>,
     backend: Backend,
     start: Instant,
     /// Operations that ended when they were started, until the next wait.
-    ended: Vec<(u32, Result<usize, Errno>)>,
+    ended: Vec<(OperationKey, Result<usize, Errno>)>,
     /// Number of waits in a row that reported only those.
     immediate_waits: u32,
     spare_lists: Vec<Vec<Slice>>,
@@ -180,9 +180,9 @@ impl Driver {
 
     fn insert(&mut self, resource: Resource, cached: bool) -> Handle {
         let descriptor = Descriptor { resource, in_flight: 0, closing: false, cached, waker: None };
-        let handle = Handle(self.descriptors.insert(descriptor));
+        let handle = self.descriptors.insert(descriptor);
         if let (Backend::Ring(ring), Resource::Fd(fd)) =
-            (&mut self.backend, &self.descriptors.get(handle.0).resource)
+            (&mut self.backend, &self.descriptors.get(handle).resource)
         {
             ring.register(handle, fd);
         }
@@ -194,7 +194,7 @@ impl Driver {
     /// # Errors
     /// As `fstat`.
     pub fn size_bytes(&self, file: Handle) -> Result<u64, Errno> {
-        match (&self.descriptors.get(file.0).resource, &self.backend) {
+        match (&self.descriptors.get(file).resource, &self.backend) {
             (Resource::Fd(fd), _) => Ok(rustix::fs::fstat(fd)?.st_size as u64),
             (Resource::Simulated(object), Backend::Simulated(simulation)) => {
                 Ok(simulation.size_bytes(*object))
@@ -205,7 +205,7 @@ impl Driver {
 
     /// The identity of an open file, if the system knows it.
     pub fn file_id(&self, file: Handle) -> Option<FileId> {
-        match &self.descriptors.get(file.0).resource {
+        match &self.descriptors.get(file).resource {
             Resource::Fd(fd) => rustix::fs::fstat(fd).ok().map(FileId::of),
             Resource::Simulated(object) => {
                 Some(FileId { device: u64::MAX, inode: object.number() })
@@ -216,7 +216,7 @@ impl Driver {
     /// A file, for use outside of the driver; it stays open for that long. `None` if it is
     /// simulated.
     pub(crate) fn share(&self, file: Handle) -> Option<Arc<OwnedFd>> {
-        match &self.descriptors.get(file.0).resource {
+        match &self.descriptors.get(file).resource {
             Resource::Fd(fd) => Some(fd.clone()),
             Resource::Simulated(_) => None,
         }
@@ -225,7 +225,7 @@ impl Driver {
     /// Closes a descriptor when its operations have ended. Operations that wait on a socket end
     /// now.
     pub fn close(&mut self, handle: Handle) {
-        let descriptor = self.descriptors.get_mut(handle.0);
+        let descriptor = self.descriptors.get_mut(handle);
         descriptor.closing = true;
         if descriptor.in_flight == 0 {
             return self.forget(handle);
@@ -233,7 +233,7 @@ impl Driver {
         if let Some(waker) = &descriptor.waker {
             return waker.wake();
         }
-        self.descriptors.get(handle.0).resource.shut_down(self.simulation());
+        self.descriptors.get(handle).resource.shut_down(self.simulation());
     }
 
     /// Reports an event with this token each time the waker is set, until the handle is closed.
@@ -242,7 +242,7 @@ impl Driver {
     /// If the mode of its descriptor cannot be set.
     pub fn add_waker(&mut self, token: Token, waker: &Waker) -> io::Result<Handle> {
         let handle = self.insert(Resource::Fd(waker.eventfd().clone()), false);
-        self.descriptors.get_mut(handle.0).waker = Some(waker.clone());
+        self.descriptors.get_mut(handle).waker = Some(waker.clone());
         self.start(token, handle, OperationKind::Wake(waker.clone()));
         Ok(handle)
     }
@@ -327,7 +327,7 @@ impl Driver {
 
     #[inline]
     fn start(&mut self, token: Token, handle: Handle, kind: OperationKind) {
-        let descriptor = self.descriptors.get_mut(handle.0);
+        let descriptor = self.descriptors.get_mut(handle);
         assert!(!descriptor.closing, "no operation starts on a descriptor that is being closed");
         descriptor.in_flight += 1;
         kind.each_use(&mut self.buffers, Buffers::begin_use);
@@ -341,11 +341,7 @@ impl Driver {
 
     /// Performs an operation, or its first part, if that needs no waiting.
     #[inline]
-    fn attempt(
-        &mut self,
-        Handle(handle): Handle,
-        kind: &OperationKind,
-    ) -> Option<Result<usize, Errno>> {
+    fn attempt(&mut self, handle: Handle, kind: &OperationKind) -> Option<Result<usize, Errno>> {
         let descriptor = self.descriptors.get_mut(handle);
         let Resource::Fd(fd) = &descriptor.resource else { return None };
         let result = match kind {
@@ -366,9 +362,9 @@ impl Driver {
     }
 
     #[inline]
-    fn push(&mut self, key: u32) {
+    fn push(&mut self, key: OperationKey) {
         let operation = self.operations.get(key);
-        let resource = &self.descriptors.get(operation.handle.0).resource;
+        let resource = &self.descriptors.get(operation.handle).resource;
         match (&mut self.backend, resource) {
             (Backend::Ring(ring), Resource::Fd(fd)) => {
                 ring.push(key, operation.handle, fd, &operation.kind, &mut self.buffers);
@@ -388,7 +384,7 @@ impl Driver {
 
     /// Handles the end of an operation, or of a part of it.
     #[inline]
-    fn finish(&mut self, key: u32, result: Result<usize, Errno>, events: &mut Vec<Event>) {
+    fn finish(&mut self, key: OperationKey, result: Result<usize, Errno>, events: &mut Vec<Event>) {
         let operation = self.operations.get_mut(key);
         if let Ok(moved) = result
             && moved > 0
@@ -400,7 +396,7 @@ impl Driver {
             }
         }
         if let OperationKind::Wake(waker) = &operation.kind
-            && !self.descriptors.get(operation.handle.0).closing
+            && !self.descriptors.get(operation.handle).closing
         {
             waker.clear();
             events.push(Event { token: operation.token, result: Ok(Output::Woken) });
@@ -415,7 +411,7 @@ impl Driver {
             list.clear();
             self.spare_lists.push(list);
         }
-        let descriptor = self.descriptors.get_mut(handle.0);
+        let descriptor = self.descriptors.get_mut(handle);
         descriptor.in_flight -= 1;
         if descriptor.closing && descriptor.in_flight == 0 {
             self.forget(handle);
@@ -435,7 +431,7 @@ impl Driver {
             ring.unregister(handle);
         }
         if let Some(Descriptor { resource: resource @ Resource::Simulated(_), .. }) =
-            self.descriptors.remove(handle.0)
+            self.descriptors.remove(handle)
         {
             resource.shut_down(self.simulation());
         }

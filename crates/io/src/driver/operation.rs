@@ -4,9 +4,15 @@ use super::buffers::{BufferKey, Buffers, Slice, Use};
 use super::{Token, Waker};
 use rustix::io::Errno;
 
-/// Name of a descriptor that the driver owns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Handle(pub(super) u32);
+mirrorball_core::slab_key! {
+    /// Names a descriptor that the driver owns.
+    pub struct Handle;
+}
+
+mirrorball_core::slab_key! {
+    /// Names an operation in flight.
+    pub(super) struct OperationKey;
+}
 
 /// The end of an operation.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //! among the polled descriptors reports that a file operation ended.
 
 use super::buffers::{Buffers, HEAD_BYTES, Memory, Slice};
-use super::{OperationKind, Waker, at_once};
+use super::{OperationKey, OperationKind, Waker, at_once};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -22,7 +22,7 @@ const THREADS: usize = 8;
 
 /// A file operation for a thread, or one that a thread has done.
 struct Job {
-    key: u32,
+    key: OperationKey,
     fd: Arc<OwnedFd>,
     task: Task,
     result: Result<usize, Errno>,
@@ -64,7 +64,7 @@ struct Shared {
 
 /// A socket operation whose socket is not ready.
 struct Pending {
-    key: u32,
+    key: OperationKey,
     fd: Arc<OwnedFd>,
     task: SocketTask,
 }
@@ -98,7 +98,7 @@ impl Pool {
     /// Starts an operation.
     pub(super) fn push(
         &mut self,
-        key: u32,
+        key: OperationKey,
         fd: &Arc<OwnedFd>,
         kind: &OperationKind,
         buffers: &Buffers,
@@ -142,7 +142,7 @@ impl Pool {
         &mut self,
         timeout: Option<Duration>,
         buffers: &mut Buffers,
-        ended: &mut Vec<(u32, Result<usize, Errno>)>,
+        ended: &mut Vec<(OperationKey, Result<usize, Errno>)>,
     ) -> io::Result<()> {
         let ready = self.ready(timeout)?;
         let mut index = 0;

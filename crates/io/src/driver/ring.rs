@@ -13,9 +13,10 @@
 #![allow(unsafe_code, reason = "the interface of io_uring is pointers; see the page above")]
 
 use super::buffers::{Buffers, Slice};
-use super::{Command, Handle, OperationKind, SLICES_MAX};
+use super::{Command, Handle, OperationKey, OperationKind, SLICES_MAX};
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
+use mirrorball_core::slab::SlabKey;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -91,9 +92,9 @@ impl Ring {
         self.update_table(handle, -1);
     }
 
-    fn update_table(&mut self, Handle(key): Handle, number: i32) {
-        if key < self.table_size {
-            let updated = self.ring.submitter().register_files_update(key, &[number]);
+    fn update_table(&mut self, handle: Handle, number: i32) {
+        if handle.slot() < self.table_size {
+            let updated = self.ring.submitter().register_files_update(handle.slot(), &[number]);
             updated.expect("the kernel takes a descriptor that is open into a place that is there");
         }
     }
@@ -102,14 +103,14 @@ impl Ring {
     #[inline]
     pub(super) fn push(
         &mut self,
-        key: u32,
-        Handle(place): Handle,
+        key: OperationKey,
+        handle: Handle,
         fd: &OwnedFd,
         kind: &OperationKind,
         buffers: &mut Buffers,
     ) {
-        let (fd, flags) = match place < self.table_size {
-            true => (Fd(place as i32), squeue::Flags::FIXED_FILE),
+        let (fd, flags) = match handle.slot() < self.table_size {
+            true => (Fd(handle.slot() as i32), squeue::Flags::FIXED_FILE),
             false => (Fd(fd.as_raw_fd()), squeue::Flags::empty()),
         };
         let entry = match kind {
@@ -150,14 +151,14 @@ impl Ring {
             }
             OperationKind::Wake(_) => opcode::PollAdd::new(fd, libc::POLLIN as u32).build(),
         };
-        self.queue(&entry.flags(flags).user_data(u64::from(key)));
+        self.queue(&entry.flags(flags).user_data(u64::from(key.slot())));
     }
 
     /// Waits for an operation to end, at most for `timeout`, and appends all that ended.
     pub(super) fn wait(
         &mut self,
         timeout: Option<Duration>,
-        ended: &mut Vec<(u32, Result<usize, Errno>)>,
+        ended: &mut Vec<(OperationKey, Result<usize, Errno>)>,
     ) -> io::Result<()> {
         let entered = match timeout {
             Some(Duration::ZERO) => self.look(),
@@ -181,7 +182,7 @@ impl Ring {
                 moved if moved >= 0 => Ok(moved as usize),
                 errno => Err(Errno::from_raw_os_error(-errno)),
             };
-            ended.push((end.user_data() as u32, result));
+            ended.push((OperationKey::from_slot(end.user_data() as u32), result));
         }
         Ok(())
     }
@@ -196,8 +197,13 @@ impl Ring {
     }
 
     /// The message of an operation: pointers to its slices.
-    fn message(&mut self, key: u32, list: &[Slice], buffers: &Buffers) -> *const libc::msghdr {
-        let index = key as usize;
+    fn message(
+        &mut self,
+        key: OperationKey,
+        list: &[Slice],
+        buffers: &Buffers,
+    ) -> *const libc::msghdr {
+        let index = key.slot() as usize;
         if self.messages.len() <= index {
             self.messages.resize_with(index + 1, || None);
         }

@@ -21,7 +21,7 @@ mod file;
 mod perform;
 
 use super::buffers::Buffers;
-use super::operation::OperationKind;
+use super::operation::{OperationKey, OperationKind};
 use super::{Endpoint, Waker};
 pub use file::FileFault;
 use file::SimFile;
@@ -100,7 +100,7 @@ struct World {
     scheduled: u64,
     /// Operations that wait for their object to change.
     parked: Vec<SimOperation>,
-    wakers: Vec<(u32, Waker)>,
+    wakers: Vec<(OperationKey, Waker)>,
     /// True if the test has something to receive.
     outside_changed: bool,
     trace: u64,
@@ -126,7 +126,7 @@ enum Due {
 }
 
 struct SimOperation {
-    key: u32,
+    key: OperationKey,
     object: ObjectId,
     kind: OperationKind,
 }
@@ -273,7 +273,7 @@ impl SimulatedWorld {
     }
 
     /// Takes in an operation.
-    pub(super) fn push(&self, key: u32, object: Option<ObjectId>, kind: &OperationKind) {
+    pub(super) fn push(&self, key: OperationKey, object: Option<ObjectId>, kind: &OperationKind) {
         let mut world = self.world();
         match (object, kind) {
             (None, OperationKind::Wake(waker)) => world.wakers.push((key, waker.clone())),
@@ -295,7 +295,7 @@ impl SimulatedWorld {
         &self,
         timeout: Option<Duration>,
         buffers: &mut Buffers,
-        ended: &mut Vec<(u32, Result<usize, Errno>)>,
+        ended: &mut Vec<(OperationKey, Result<usize, Errno>)>,
     ) -> io::Result<()> {
         let world = &mut *self.world();
         let result = world.wait(timeout, buffers, ended);
@@ -375,7 +375,7 @@ impl World {
         &mut self,
         timeout: Option<Duration>,
         buffers: &mut Buffers,
-        ended: &mut Vec<(u32, Result<usize, Errno>)>,
+        ended: &mut Vec<(OperationKey, Result<usize, Errno>)>,
     ) -> io::Result<()> {
         let timeout = timeout.map(|timeout| Nanos(timeout.as_nanos() as u64).max(WAIT_MIN));
         let deadline = timeout.map(|timeout| self.now.saturating_add(timeout));
@@ -414,7 +414,7 @@ impl World {
         Ok(())
     }
 
-    fn take_wakers(&mut self, ended: &mut Vec<(u32, Result<usize, Errno>)>) {
+    fn take_wakers(&mut self, ended: &mut Vec<(OperationKey, Result<usize, Errno>)>) {
         self.wakers.retain(|(key, waker)| {
             if waker.is_set() {
                 ended.push((*key, Ok(0)));

@@ -35,19 +35,24 @@ use call_queue::{Call, CallKind, CallQueue};
 use files::Files;
 use fuser::Errno;
 use mirrorball_core::io::{RequestKind, VolumeError};
-use mirrorball_core::slab::Slab;
+use mirrorball_core::slab::{Slab, SlabKey};
 use mount::{Mount, MountError};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mirrorball_core::slab_key! {
+    /// Names a call in progress; its slot is in the tokens of its I/O requests.
+    struct CallKey;
+}
+
 /// Mounted files; see the module documentation.
 pub struct Fuse {
     exports: Vec<Export>,
     queue: Arc<CallQueue>,
     waker: Waker,
-    pending: Slab<u32, PendingCall>,
+    pending: Slab<CallKey, PendingCall>,
     zeroes: BufferKey,
     taken: Vec<Call>,
     /// Number of pending calls that change data.
@@ -146,7 +151,7 @@ impl Fuse {
 
     /// Handles the end of an I/O request.
     pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
-        let key = ended.token.key();
+        let key = CallKey::from_slot(ended.token.key());
         let pending = self.pending.get_mut(key);
         if matches!(pending.call.kind, CallKind::Punch { .. }) {
             return self.on_punched(key, ended.result, executor);
@@ -174,7 +179,12 @@ impl Fuse {
     }
 
     /// Handles the end of an I/O request that punches a hole.
-    fn on_punched(&mut self, key: u32, result: Result<(), VolumeError>, executor: &mut Executor) {
+    fn on_punched(
+        &mut self,
+        key: CallKey,
+        result: Result<(), VolumeError>,
+        executor: &mut Executor,
+    ) {
         let pending = self.pending.get_mut(key);
         let target = self.exports[pending.call.file].target;
         if pending.stage == Stage::Do && !executor.discards_zero(target) {
@@ -190,7 +200,7 @@ impl Fuse {
     }
 
     /// Replies to a call, and begins calls that waited for it.
-    fn end(&mut self, key: u32, result: Result<(), VolumeError>, executor: &mut Executor) {
+    fn end(&mut self, key: CallKey, result: Result<(), VolumeError>, executor: &mut Executor) {
         let PendingCall { call, span, buffer, .. } =
             self.pending.remove(key).expect("a call ends once");
         if call.changes() {
@@ -298,7 +308,7 @@ impl Fuse {
         self.submit(key, executor);
     }
 
-    fn submit(&mut self, key: u32, executor: &mut Executor) {
+    fn submit(&mut self, key: CallKey, executor: &mut Executor) {
         let pending = self.pending.get(key);
         let PendingCall { call, span, buffer, stage, punched } = pending;
         let target = self.exports[call.file].target;
@@ -314,7 +324,7 @@ impl Fuse {
             _ => (span.start + punched, step(pending, target), *buffer),
         };
         executor.submit(IoRequest {
-            token: Token::new(EventOwner::FuseRequest, key),
+            token: Token::new(EventOwner::FuseRequest, key.slot()),
             target,
             kind,
             offset,

@@ -4,6 +4,7 @@
 //! received directly into the buffer of the request. Replies are queued and sent in batches.
 
 use super::handshake::{Agreement, Handshake};
+use super::keys::ClientRequestKey;
 use crate::driver::buffers::{BufferKey, HEAD_BYTES, Slice};
 use crate::driver::{Driver, Handle, SLICES_MAX, Token};
 use std::collections::VecDeque;
@@ -33,7 +34,7 @@ pub(super) enum Expecting {
     /// The header of a request or an option.
     Header,
     /// Data of a write, into the buffer of this request.
-    Data { pending: u32, slice: Slice },
+    Data { pending: ClientRequestKey, slice: Slice },
     /// Data of a rejected request, to be skipped.
     Discard { bytes: usize },
 }

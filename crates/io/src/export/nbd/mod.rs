@@ -20,6 +20,7 @@ pub mod command;
 mod connection;
 mod external_connections;
 pub mod handshake;
+mod keys;
 mod pending_request;
 mod requests;
 pub mod server;

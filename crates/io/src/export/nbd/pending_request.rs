@@ -5,6 +5,7 @@
 
 use super::command::{Action, NbdCommand};
 use super::handshake::Agreement;
+use super::keys::ConnectionKey;
 use crate::driver::buffers::BufferKey;
 use crate::executor::Target;
 use crate::export::Durability;
@@ -13,7 +14,7 @@ use crate::export::chunked_ops::{discard_step, zero_step};
 /// A client's request in flight.
 pub(super) struct PendingRequest {
     /// Key of its connection.
-    pub(super) connection: u32,
+    pub(super) connection: ConnectionKey,
     pub(super) command: NbdCommand,
     pub(super) agreement: Agreement,
     /// Its data.
@@ -26,7 +27,7 @@ pub(super) struct PendingRequest {
 
 impl PendingRequest {
     pub(super) fn new(
-        connection: u32,
+        connection: ConnectionKey,
         command: NbdCommand,
         agreement: Agreement,
         buffer: Option<BufferKey>,

@@ -3,6 +3,7 @@
 use super::command::{Action, NbdCommand};
 use super::connection::{Expecting, Phase};
 use super::handshake::Agreement;
+use super::keys::{ClientRequestKey, ConnectionKey};
 use super::pending_request::PendingRequest;
 use super::server::Server;
 use crate::driver::buffers::{HEAD_BYTES, Slice};
@@ -10,11 +11,12 @@ use crate::driver::{EventOwner, Token};
 use crate::executor::{Executor, IoReply, IoRequest};
 use crate::nbd_protocol::wire::{WireError, data_chunk, error_chunk, simple_reply};
 use mirrorball_core::io::{RequestKind, VolumeError};
+use mirrorball_core::slab::SlabKey;
 
 impl Server {
     /// Handles the end of an I/O request of the server.
     pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
-        let key = ended.token.key();
+        let key = ClientRequestKey::from_slot(ended.token.key());
         let pending = self.pending.get_mut(key);
         let target = self.exports[pending.agreement.export].target;
         if ended.result.is_ok() && pending.advance(target) {
@@ -30,7 +32,7 @@ impl Server {
     /// Starts a request.
     pub(super) fn begin(
         &mut self,
-        key: u32,
+        key: ConnectionKey,
         agreement: Agreement,
         command: NbdCommand,
         executor: &mut Executor,
@@ -59,7 +61,7 @@ impl Server {
     }
 
     /// Submits the next I/O request of a request to the executor.
-    pub(super) fn submit(&mut self, key: u32, executor: &mut Executor) {
+    pub(super) fn submit(&mut self, key: ClientRequestKey, executor: &mut Executor) {
         let pending = self.pending.get(key);
         let NbdCommand { action, offset, .. } = pending.command;
         let target = self.exports[pending.agreement.export].target;
@@ -74,7 +76,7 @@ impl Server {
             Action::BlockStatus => unreachable!("block status is not an I/O request"),
         };
         executor.submit(IoRequest {
-            token: Token::new(EventOwner::NbdRequest, key),
+            token: Token::new(EventOwner::NbdRequest, key.slot()),
             target,
             kind,
             offset,
@@ -85,7 +87,12 @@ impl Server {
     }
 
     /// Replies to a request, and removes it.
-    fn reply_to(&mut self, key: u32, result: Result<(), WireError>, executor: &mut Executor) {
+    fn reply_to(
+        &mut self,
+        key: ClientRequestKey,
+        result: Result<(), WireError>,
+        executor: &mut Executor,
+    ) {
         let PendingRequest { connection: connection_key, command, agreement, buffer, .. } =
             self.pending.remove(key).expect("a request ends once");
         let connection = self.connections.get_mut(connection_key);

@@ -16,6 +16,7 @@
 use super::command::{Validated, validate};
 use super::connection::{Connection, Expecting, Phase};
 use super::handshake::{Agreement, Step, greeting};
+use super::keys::{ClientRequestKey, ConnectionKey};
 use super::pending_request::PendingRequest;
 use crate::accept_backoff::AcceptBackoff;
 use crate::block_status::StatusExtent;
@@ -26,7 +27,7 @@ use crate::executor::Executor;
 use crate::export::Export;
 use crate::export::chunked_ops::zeroes;
 use crate::nbd_protocol::wire::{REQUEST_BYTES, RawRequest, error_chunk, request, simple_reply};
-use mirrorball_core::slab::Slab;
+use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Receiver;
@@ -44,16 +45,16 @@ pub struct Server {
     listeners: Vec<Listener>,
     /// Connections that another thread accepted.
     pub(super) external_connections: Option<ExternalConnections>,
-    pub(super) connections: Slab<u32, Connection>,
+    pub(super) connections: Slab<ConnectionKey, Connection>,
     connections_max: usize,
-    pub(super) pending: Slab<u32, PendingRequest>,
+    pub(super) pending: Slab<ClientRequestKey, PendingRequest>,
     /// Finds extents for block status; started by the first such request.
     pub(super) status_worker: Option<StatusWorker>,
     pub(super) zeroes: BufferKey,
     /// Connections with something to send.
-    pub(super) dirty: Vec<u32>,
+    pub(super) dirty: Vec<ConnectionKey>,
     /// Connections to remove at the end of this pass.
-    over: Vec<u32>,
+    over: Vec<ConnectionKey>,
     next_stream: u64,
     /// Delays the next `accept()` after a failed one.
     backoff: AcceptBackoff,
@@ -67,7 +68,7 @@ pub(super) struct ExternalConnections {
 }
 
 /// Worker that returns the key of a block status request and its extents.
-pub(super) type StatusWorker = BlockingWorker<(u32, Vec<StatusExtent>)>;
+pub(super) type StatusWorker = BlockingWorker<(ClientRequestKey, Vec<StatusExtent>)>;
 
 struct Listener {
     socket: Handle,
@@ -119,21 +120,22 @@ impl Server {
 
     /// Handles an event of the driver.
     pub fn on_event(&mut self, done: Event, executor: &mut Executor) {
-        let key = done.token.key();
+        let slot = done.token.key();
         match (done.token.owner(), done.result) {
             (EventOwner::NbdAccept, Ok(Output::Connection(socket))) => {
-                self.listeners[key as usize].accepting = false;
+                self.listeners[slot as usize].accepting = false;
                 self.on_connection(socket, executor);
                 self.accept(executor);
             }
             (EventOwner::NbdAccept, _) => {
                 // The process is probably out of descriptors.
-                self.listeners[key as usize].accepting = false;
+                self.listeners[slot as usize].accepting = false;
                 self.backoff.start(executor.driver.now());
             }
             (EventOwner::NbdExternal, _) => self.on_external_connections(executor),
             (EventOwner::NbdBlockStatus, _) => self.on_block_status(executor),
             (EventOwner::NbdReceive, result) => {
+                let key = ConnectionKey::from_slot(slot);
                 self.connections.get_mut(key).receiving = false;
                 match result {
                     Ok(Output::Bytes(bytes)) if bytes > 0 => self.on_received(key, bytes, executor),
@@ -143,6 +145,7 @@ impl Server {
                 }
             }
             (EventOwner::NbdSend, result) => {
+                let key = ConnectionKey::from_slot(slot);
                 self.connections.get_mut(key).on_sent(&mut executor.driver);
                 match result {
                     Ok(_) => self.go_on(key, executor),
@@ -158,7 +161,7 @@ impl Server {
         while let Some(key) = self.dirty.pop() {
             self.connections
                 .get_mut(key)
-                .send(Token::new(EventOwner::NbdSend, key), &mut executor.driver);
+                .send(Token::new(EventOwner::NbdSend, key.slot()), &mut executor.driver);
         }
         if self.over.is_empty() {
             return;
@@ -192,7 +195,7 @@ impl Server {
         if let Some(external) = &self.external_connections {
             executor.driver.close(external.waker);
         }
-        let keys: Vec<u32> = self.connections.iter().map(|(key, _)| key).collect();
+        let keys: Vec<ConnectionKey> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
             let connection = self.connections.get_mut(key);
             match connection.phase {
@@ -209,7 +212,7 @@ impl Server {
     }
 
     /// Returns true if the connection has finished its handshake and is not closed.
-    fn is_served(&self, key: u32) -> bool {
+    fn is_served(&self, key: ConnectionKey) -> bool {
         matches!(self.connections.get(key).phase, Phase::Serving(_) | Phase::Draining)
     }
 
@@ -244,7 +247,7 @@ impl Server {
         self.go_on(key, executor);
     }
 
-    fn on_received(&mut self, key: u32, bytes: usize, executor: &mut Executor) {
+    fn on_received(&mut self, key: ConnectionKey, bytes: usize, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
         match &mut connection.expecting {
             Expecting::Data { pending, slice } => {
@@ -261,7 +264,7 @@ impl Server {
     }
 
     /// Parses the received bytes as far as possible, and receives more.
-    pub(super) fn go_on(&mut self, key: u32, executor: &mut Executor) {
+    pub(super) fn go_on(&mut self, key: ConnectionKey, executor: &mut Executor) {
         while self.step(key, executor) {}
         let connection = self.connections.get_mut(key);
         if connection.has_outgoing() {
@@ -270,7 +273,8 @@ impl Server {
         match connection.phase {
             Phase::Negotiating(_) | Phase::Serving(_) if connection.is_full() => {}
             Phase::Negotiating(_) | Phase::Serving(_) => {
-                connection.receive(Token::new(EventOwner::NbdReceive, key), &mut executor.driver);
+                connection
+                    .receive(Token::new(EventOwner::NbdReceive, key.slot()), &mut executor.driver);
             }
             Phase::Draining if connection.is_answered() => self.close(key, executor),
             Phase::Draining => {}
@@ -283,7 +287,7 @@ impl Server {
     }
 
     /// Parses one request or option; returns true if there may be another.
-    fn step(&mut self, key: u32, executor: &mut Executor) -> bool {
+    fn step(&mut self, key: ConnectionKey, executor: &mut Executor) -> bool {
         let connection = self.connections.get_mut(key);
         // A receive in flight may be writing to the input buffer.
         if connection.receiving || connection.unread_bytes() == 0 {
@@ -308,7 +312,7 @@ impl Server {
         }
     }
 
-    fn negotiate(&mut self, key: u32, executor: &mut Executor) -> bool {
+    fn negotiate(&mut self, key: ConnectionKey, executor: &mut Executor) -> bool {
         let connection = self.connections.get_mut(key);
         let Phase::Negotiating(handshake) = &mut connection.phase else { return false };
         let mut handshake = std::mem::take(handshake);
@@ -327,7 +331,12 @@ impl Server {
         step != Step::More || taken > 0
     }
 
-    fn take_request(&mut self, key: u32, agreement: Agreement, executor: &mut Executor) -> bool {
+    fn take_request(
+        &mut self,
+        key: ConnectionKey,
+        agreement: Agreement,
+        executor: &mut Executor,
+    ) -> bool {
         let connection = self.connections.get_mut(key);
         let Some(header) = connection.unread(&executor.driver).first_chunk::<REQUEST_BYTES>()
         else {
@@ -360,7 +369,7 @@ impl Server {
     }
 
     /// Accepts no more requests on a connection, and closes it after the last reply.
-    fn drain(&mut self, key: u32, executor: &mut Executor) {
+    fn drain(&mut self, key: ConnectionKey, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
         connection.phase = Phase::Draining;
         // A write whose data are incomplete is not carried out.
@@ -372,7 +381,7 @@ impl Server {
     }
 
     /// Closes a connection: nothing more is sent, and its requests in flight get no reply.
-    fn close(&mut self, key: u32, executor: &mut Executor) {
+    fn close(&mut self, key: ConnectionKey, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
         if !matches!(connection.phase, Phase::Closed) {
             connection.phase = Phase::Closed;
@@ -384,7 +393,7 @@ impl Server {
     }
 
     /// Drops a write whose data are incomplete.
-    fn drop_unfinished(&mut self, key: u32, executor: &mut Executor) {
+    fn drop_unfinished(&mut self, key: ConnectionKey, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
         let Expecting::Data { pending, .. } = connection.expecting else { return };
         if connection.receiving {
@@ -400,7 +409,7 @@ impl Server {
 
     /// Marks a closed connection for removal at the end of this pass. It is not removed at once,
     /// because callers still use it.
-    pub(super) fn remove_if_closed(&mut self, key: u32) {
+    pub(super) fn remove_if_closed(&mut self, key: ConnectionKey) {
         if self.connections.get(key).is_over() && !self.over.contains(&key) {
             self.over.push(key);
         }

@@ -7,6 +7,7 @@
 use super::command::NbdCommand;
 use super::connection::Phase;
 use super::handshake::{ALLOCATION_ID, Agreement};
+use super::keys::{ClientRequestKey, ConnectionKey};
 use super::pending_request::PendingRequest;
 use super::server::{Server, StatusWorker};
 use crate::block_status::{ExtentKind, StatusExtent, StatusLimits, find_extents};
@@ -20,7 +21,7 @@ impl Server {
     /// Starts a block status request, and answers it if that needs no file.
     pub(super) fn begin_status(
         &mut self,
-        key: u32,
+        key: ConnectionKey,
         agreement: Agreement,
         command: NbdCommand,
         executor: &mut Executor,
@@ -66,7 +67,12 @@ impl Server {
         Ok(self.status_worker.insert(status_worker))
     }
 
-    fn end_status(&mut self, pending: u32, extents: &[StatusExtent], executor: &mut Executor) {
+    fn end_status(
+        &mut self,
+        pending: ClientRequestKey,
+        extents: &[StatusExtent],
+        executor: &mut Executor,
+    ) {
         let PendingRequest { connection: key, command, .. } =
             self.pending.remove(pending).expect("a request ends once");
         let connection = self.connections.get_mut(key);

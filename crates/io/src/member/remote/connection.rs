@@ -10,12 +10,17 @@ use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Driver, Handle, SLICES_MAX, Token};
 use crate::nbd_protocol::wire::{REQUEST_BYTES, RawReply, RawRequest};
 use mirrorball_core::io::{IoError, Op};
-use mirrorball_core::slab::Slab;
+use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use std::collections::VecDeque;
 
 /// Size of the input buffer: a few small replies. Larger data are received without a copy.
 const INPUT_BYTES: usize = 16 << 10;
+
+mirrorball_core::slab_key! {
+    /// Names a request of a connection; its slot is in the cookie of the request.
+    struct SentRequestKey;
+}
 
 /// A request that has not ended.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +44,7 @@ struct Outgoing {
     /// Its data, if it is a write.
     data: Option<Slice>,
     /// Its key among the pending requests.
-    slot: u32,
+    key: SentRequestKey,
 }
 
 /// What the next bytes from the server are.
@@ -48,7 +53,7 @@ enum Expecting {
     /// The header of a reply.
     Head,
     /// The rest of the data of this read.
-    Data { slot: u32, rest: Slice },
+    Data { key: SentRequestKey, rest: Slice },
 }
 
 /// A connection of a remote member, or the place for one.
@@ -61,7 +66,7 @@ pub(super) struct PeerConnection {
     input: Option<BufferKey>,
     /// Bytes of an incomplete header at the start of the input.
     head_bytes: usize,
-    pending: Slab<u32, PendingRequest>,
+    pending: Slab<SentRequestKey, PendingRequest>,
     cookies: u32,
     outgoing: VecDeque<Outgoing>,
     /// Number of those that are being sent.
@@ -149,16 +154,16 @@ impl PeerConnection {
         let count = u64::from(self.cookies) << 32;
         let RemoteRequest { op, offset, length, data, .. } = pending.request;
         let kind = pending.kind;
-        let slot = self.pending.insert(pending);
+        let key = self.pending.insert(pending);
         // The count tells a reply to an earlier tenant of the place from one to this.
-        pending.cookie = count | u64::from(slot);
-        *self.pending.get_mut(slot) = pending;
+        pending.cookie = count | u64::from(key.slot());
+        *self.pending.get_mut(key) = pending;
         let length = u32::try_from(length).expect("a chunk is no longer than 1 GiB");
         let raw = RawRequest { flags: 0, kind, cookie: pending.cookie, offset, length };
         let head = driver.buffers.acquire(REQUEST_BYTES);
         driver.buffers.bytes_mut(Slice::data(head, 0, REQUEST_BYTES)).copy_from_slice(&raw.bytes());
         let data = data.filter(|_| op == Op::Write);
-        self.outgoing.push_back(Outgoing { head, data, slot });
+        self.outgoing.push_back(Outgoing { head, data, key });
     }
 
     /// Sends queued requests, unless a send is in flight.
@@ -183,13 +188,12 @@ impl PeerConnection {
 
     /// Handles the end of a send; `whole` is false if it failed.
     pub(super) fn on_sent(&mut self, whole: bool, driver: &mut Driver) {
-        for Outgoing { head, slot, .. } in self.outgoing.drain(..std::mem::take(&mut self.sending))
-        {
+        for Outgoing { head, key, .. } in self.outgoing.drain(..std::mem::take(&mut self.sending)) {
             driver.buffers.release(head);
             // A server may reply to a read before the send of several requests ends.
-            if whole && self.pending.find(slot).is_some() {
-                self.pending.get_mut(slot).sent = true;
-                end_if_over(&mut self.pending, slot, &mut self.ended);
+            if whole && self.pending.find(key).is_some() {
+                self.pending.get_mut(key).sent = true;
+                end_if_over(&mut self.pending, key, &mut self.ended);
             }
         }
         if !whole {
@@ -232,7 +236,7 @@ impl PeerConnection {
                     None => self.close(driver),
                 }
             }
-            Expecting::Data { slot, rest } => self.on_data(slot, rest.after(bytes)),
+            Expecting::Data { key, rest } => self.on_data(key, rest.after(bytes)),
         }
     }
 
@@ -247,8 +251,8 @@ impl PeerConnection {
             driver.buffers.release(outgoing.head);
         }
         (self.socket, self.closing) = (None, false);
-        let slots: Vec<u32> = self.pending.iter().map(|(slot, _)| slot).collect();
-        slots.into_iter().filter_map(|slot| self.pending.remove(slot)).collect()
+        let keys: Vec<SentRequestKey> = self.pending.iter().map(|(key, _)| key).collect();
+        keys.into_iter().filter_map(|key| self.pending.remove(key)).collect()
     }
 
     /// Frees the memory of a connection that is not used again.
@@ -264,11 +268,11 @@ impl PeerConnection {
         while let Some(head) = driver.buffers.bytes(input).first_chunk() {
             input = input.after(head.len());
             self.on_head(RawReply::parse(head)?)?;
-            if let Expecting::Data { slot, rest } = self.expecting {
+            if let Expecting::Data { key, rest } = self.expecting {
                 let length = rest.length.min(input.length);
                 driver.buffers.deliver(Slice { length, ..input }, Slice { length, ..rest });
                 input = input.after(length);
-                self.on_data(slot, rest.after(length));
+                self.on_data(key, rest.after(length));
             }
         }
         Some(input.length)
@@ -276,33 +280,33 @@ impl PeerConnection {
 
     /// Handles the header of a reply; returns `None` if the server violates the protocol.
     fn on_head(&mut self, RawReply { error, cookie }: RawReply) -> Option<()> {
-        let slot = cookie as u32;
-        let pending = self.pending.find(slot)?;
+        let key = SentRequestKey::from_slot(cookie as u32);
+        let pending = self.pending.find(key)?;
         if pending.cookie != cookie || pending.reply.is_some() {
             return None;
         }
         match pending.request.data {
             Some(rest) if error == 0 && pending.request.op == Op::Read => {
-                self.expecting = Expecting::Data { slot, rest };
+                self.expecting = Expecting::Data { key, rest };
             }
-            _ => self.reply(slot, if error == 0 { Ok(()) } else { Err(IoError::Medium) }),
+            _ => self.reply(key, if error == 0 { Ok(()) } else { Err(IoError::Medium) }),
         }
         Some(())
     }
 
     /// Handles data of a read, of which `rest` has not arrived.
-    fn on_data(&mut self, slot: u32, rest: Slice) {
+    fn on_data(&mut self, key: SentRequestKey, rest: Slice) {
         if rest.length > 0 {
-            self.expecting = Expecting::Data { slot, rest };
+            self.expecting = Expecting::Data { key, rest };
         } else {
             self.expecting = Expecting::Head;
-            self.reply(slot, Ok(()));
+            self.reply(key, Ok(()));
         }
     }
 
-    fn reply(&mut self, slot: u32, result: Result<(), IoError>) {
-        self.pending.get_mut(slot).reply = Some(result);
-        end_if_over(&mut self.pending, slot, &mut self.ended);
+    fn reply(&mut self, key: SentRequestKey, result: Result<(), IoError>) {
+        self.pending.get_mut(key).reply = Some(result);
+        end_if_over(&mut self.pending, key, &mut self.ended);
     }
 
     /// Closes the connection, if it is up.
@@ -316,11 +320,11 @@ impl PeerConnection {
 
 /// Ends a request if it was sent and replied to.
 fn end_if_over(
-    pending: &mut Slab<u32, PendingRequest>,
-    slot: u32,
+    pending: &mut Slab<SentRequestKey, PendingRequest>,
+    key: SentRequestKey,
     ended: &mut Vec<(PendingRequest, Result<(), IoError>)>,
 ) {
-    let PendingRequest { sent: true, reply: Some(result), .. } = *pending.get(slot) else { return };
-    let pending = pending.remove(slot).expect("it was there");
+    let PendingRequest { sent: true, reply: Some(result), .. } = *pending.get(key) else { return };
+    let pending = pending.remove(key).expect("it was there");
     ended.push((pending, result));
 }
