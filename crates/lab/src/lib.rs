@@ -9,7 +9,10 @@
 pub mod evaluation;
 pub mod experiment;
 pub mod report;
-pub mod schema;
 
 #[cfg(test)]
+#[path = "tests/fixtures.rs"]
 mod fixtures;
+
+#[cfg(test)]
+mod schema_tests;

@@ -24,12 +24,14 @@ pub use text::wrapped;
 
 use crate::experiment::results::ResultSet;
 use crate::experiment::study::{Comparison, Study};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// What a report is about: one study, or several side by side.
-#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Findings<'a> {
     /// The studies, in the order they were named. There is at least one.
     pub sets: Vec<Labelled<'a>>,
@@ -38,7 +40,8 @@ pub struct Findings<'a> {
 }
 
 /// A study with its label.
-#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Labelled<'a> {
     /// Its name.
     pub label: Cow<'a, str>,

@@ -12,6 +12,7 @@
 
 use crate::experiment::hash::WordHasher;
 use anyhow::{Context, Result};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -30,7 +31,8 @@ const BLOCK_BYTES: u64 = 256 * 1024;
 const DIGITS_SHOWN: usize = 12;
 
 /// Version of the program and hash of its executable.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct BuildIdentity {
     /// Version of the program.
     pub version: String,

@@ -3,12 +3,14 @@
 //! Simulated results do not depend on it; it is recorded all the same, so that a folder of results
 //! says where it comes from and live results (which do depend on it) look the same.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
 /// Where a cell was run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Environment {
     /// Name of the host.
     pub host: String,

@@ -12,11 +12,13 @@ use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
 use crate::experiment::hash::stable_hash;
 use crate::experiment::record::{CellIdentity, CellRecord, Measurement, ORACLE, SCHEMA_VERSION};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An experiment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Plan {
     /// [`SCHEMA_VERSION`] when it was made.
     pub schema_version: u32,
@@ -42,7 +44,8 @@ pub struct Plan {
 }
 
 /// An array or a job as text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct InputText {
     /// Its name in results: the file's name without its ending.
     pub name: String,
@@ -54,7 +57,8 @@ pub struct InputText {
 }
 
 /// Reference that runs with the policies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reference {
     /// The oracle.

@@ -22,6 +22,7 @@ use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::units::{MIB, Nanos};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +34,8 @@ pub const SCHEMA_VERSION: u32 = 2;
 pub const ORACLE: &str = "oracle";
 
 /// One cell: an array, a job, a policy and a seed, and what came of them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct CellRecord {
     /// [`SCHEMA_VERSION`] when it was saved.
     pub schema_version: u32,
@@ -101,7 +103,8 @@ pub struct Measurement {
 
 /// What another program measured, and how far it says so. What it does not say is absent from the
 /// cell: members, intervals, samples and counters may be empty.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct ImportRecord {
     /// The program and its version, `fio-3.33`.
     pub program: String,
@@ -117,9 +120,8 @@ pub struct ImportRecord {
 }
 
 /// What imported latencies are, the best first.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LatencySource {
     /// From the intended submission on, in bins.
@@ -133,7 +135,8 @@ pub enum LatencySource {
 }
 
 /// What the imported latencies of an interval are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LatencyOverTime {
     /// One of each request.
@@ -143,7 +146,8 @@ pub enum LatencyOverTime {
 }
 
 /// What names a cell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct CellIdentity {
     /// Name of the array.
     pub array: String,
@@ -160,7 +164,8 @@ pub struct CellIdentity {
 }
 
 /// What one job section achieved within its measured window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct SectionRecord {
     /// The section's name.
     pub name: String,
@@ -194,7 +199,8 @@ pub struct SectionRecord {
 }
 
 /// Requests of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct DirectionRecord {
     /// Requests that succeeded.
     pub ios: u64,
@@ -213,7 +219,8 @@ pub struct DirectionRecord {
 }
 
 /// One member over the measured window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct MemberRecord {
     /// Its devid.
     pub devid: u64,
@@ -245,7 +252,8 @@ pub struct MemberRecord {
 }
 
 /// The run in consecutive intervals, by column: every array has one entry per interval.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct IntervalsRecord {
     /// When each starts.
     pub from_us: Vec<u64>,
@@ -262,7 +270,8 @@ pub struct IntervalsRecord {
 }
 
 /// One member over time. Mean I/O in flight is `wait_us / width_us` (Little's law).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct MemberSeries {
     /// Its devid.
     pub devid: u64,
@@ -279,7 +288,8 @@ pub struct MemberSeries {
 }
 
 /// One counter of a policy over time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct CounterSeries {
     /// The devid of the member it belongs to, or none for the policy as a whole.
     pub devid: Option<u64>,
@@ -290,7 +300,8 @@ pub struct CounterSeries {
 }
 
 /// One counter of a policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct CounterRecord {
     /// The devid of the member it belongs to, or none for the policy as a whole.
     pub devid: Option<u64>,
@@ -301,7 +312,8 @@ pub struct CounterRecord {
 }
 
 /// Sampled reads by column, for pictures of offset over time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct SamplesRecord {
     /// When each was submitted to its member.
     pub at_us: Vec<u64>,

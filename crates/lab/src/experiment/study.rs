@@ -37,11 +37,13 @@ pub use verdict::{Gain, Verdict};
 use crate::experiment::plan::{InputText, Plan};
 use crate::experiment::record::{ORACLE, PROGRAM_VERSION, SCHEMA_VERSION};
 use matrix::Scores;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the cells of a plan amount to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Study {
     /// [`SCHEMA_VERSION`] when it was made.
     pub schema_version: u32,
@@ -62,7 +64,8 @@ pub struct Study {
 }
 
 /// What policies are ranked by, and compared with.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Criteria {
     /// What replaces the default score, if anything.
     #[serde(default)]
@@ -74,7 +77,8 @@ pub struct Criteria {
 }
 
 /// One job under every policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct JobStudy {
     /// Name of the job.
     pub job: String,
@@ -112,7 +116,8 @@ impl Row {
 }
 
 /// One section of a job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct SectionStudy {
     /// Its name.
     pub name: String,
@@ -129,7 +134,8 @@ pub struct SectionStudy {
 }
 
 /// What a score is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Yardstick {
     /// Requests per second of the only section that counts.
@@ -141,7 +147,8 @@ pub enum Yardstick {
 }
 
 /// One policy under one job, all repeats together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Row {
     /// Canonical policy string, or `oracle`.
     pub policy: String,

@@ -4,6 +4,7 @@ use super::files;
 use crate::experiment::hash::stable_hash;
 use anyhow::{Result, bail};
 use mirrorball_core::suggest::closest_name;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +49,8 @@ pub struct JobEntry {
 }
 
 /// The two halves of the pairings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Half {
     /// Shown while a policy is being developed.

@@ -13,6 +13,7 @@ use super::matrix::Half;
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::statistics::geometric_mean;
 use crate::experiment::study::{JobStudy, Row, Study, Yardstick};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,8 @@ pub const LEAST: f64 = 0.97;
 pub const TAIL_MOST: f64 = 1.1;
 
 /// One job on one array, under every policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Pairing {
     /// The array.
     pub array: String,
@@ -41,7 +43,8 @@ pub struct Pairing {
 }
 
 /// One policy under one pairing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct PairingEntry {
     /// The policy.
     pub policy: String,
@@ -62,7 +65,8 @@ pub struct PairingEntry {
 }
 
 /// The result of a league.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Standings {
     /// The command that repeats it.
     pub command: String,
@@ -83,7 +87,8 @@ pub struct Standings {
 }
 
 /// Every policy over one half.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct LeagueTable {
     /// Which half.
     pub half: Half,
@@ -94,7 +99,8 @@ pub struct LeagueTable {
 }
 
 /// One policy over one half.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct LeagueRow {
     /// The policy.
     pub policy: String,

@@ -13,6 +13,7 @@ use super::published::Published;
 use super::read::{Claim, FreeParameter, Recipe, RecipeRow, RecipeTable, TableColumn};
 use super::run::Runs;
 use crate::experiment::record::{PROGRAM_VERSION, SCHEMA_VERSION};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +27,8 @@ pub const TIED: f64 = 1.01;
 const ROUNDING: f64 = 0.005;
 
 /// A recipe with published and simulated values.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Repetition {
     /// Version of this structure, that of everything saved.
     pub schema_version: u32,
@@ -49,7 +51,8 @@ pub struct Repetition {
 }
 
 /// One table with published and simulated values.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct TableComparison {
     /// What it shows.
     pub title: String,
@@ -74,7 +77,8 @@ pub struct TableComparison {
 }
 
 /// A column.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct ColumnHead {
     /// Its name in the recipe.
     pub name: String,
@@ -85,7 +89,8 @@ pub struct ColumnHead {
 }
 
 /// A row.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct RowComparison {
     /// What it is called.
     pub name: String,
@@ -98,7 +103,8 @@ pub struct RowComparison {
 }
 
 /// A value of ours, and what was published of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct CellComparison {
     /// What was published, if anything was.
     pub published: Option<Published>,
@@ -111,7 +117,8 @@ pub struct CellComparison {
 }
 
 /// A claim of the source, and whether it holds here.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct ClaimComparison {
     /// The words of the source.
     pub says: String,
@@ -122,7 +129,8 @@ pub struct ClaimComparison {
 }
 
 /// How well the order and the ratios of rows agree.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct RankAgreement {
     /// Kendall's tau, -1 to 1; none if no pair is far enough apart.
     pub tau: Option<f64>,
@@ -136,7 +144,8 @@ pub struct RankAgreement {
 
 /// The rank agreement with another row in the place of one, where the source does not tell which of
 /// the two was measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Alternative {
     /// The row that takes the place.
     pub row: String,

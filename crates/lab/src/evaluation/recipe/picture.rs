@@ -10,6 +10,7 @@ use crate::report::chart::{number, path};
 use maud::{Markup, html};
 use mirrorball_core::units::Nanos;
 use mirrorball_sim::record::RunRecord;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,8 @@ const DOTS_MAX: usize = 600;
 const COLOURS: usize = 8;
 
 /// What a picture shows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Picture {
     /// The row whose run it is.
     pub row: String,
@@ -34,7 +36,8 @@ pub struct Picture {
 }
 
 /// One read.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Dot {
     /// When it was submitted to the disk.
     pub at_seconds: f64,
@@ -45,7 +48,8 @@ pub struct Dot {
 }
 
 /// One interval.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct RateStep {
     /// When it starts.
     pub from_seconds: f64,

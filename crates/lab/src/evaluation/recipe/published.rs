@@ -3,12 +3,14 @@
 //! In `recipe.toml` a number is written as it was printed, and a range as `[0, 21]`; `[900, inf]`
 //! is "more than 900". A value within a range agrees with it.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What was published of one value.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Published {
     /// The least it can have been.
     pub low: f64,

@@ -13,6 +13,7 @@ use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::first_stream;
 use mirrorball_sim::job::{Environment, JobFile};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -43,7 +44,8 @@ pub struct Recipe {
 }
 
 /// A parameter that the source does not give.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FreeParameter {
     /// Which.

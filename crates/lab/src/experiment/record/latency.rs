@@ -7,6 +7,7 @@
 
 use mirrorball_core::histogram::{Histogram, bin_middle};
 use mirrorball_core::units::Nanos;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,8 @@ pub const QUANTILES: [(&str, f64); 6] = [
 ];
 
 /// A latency histogram in fio's bins: only those that are not empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct LatencyRecord {
     /// Indexes of the bins, rising: fio's `plat` index, 64 bins to the octave.
     pub bins: Vec<u32>,
@@ -39,7 +41,8 @@ pub struct LatencyRecord {
 }
 
 /// A latency histogram for pictures: bin `n` holds fio's bins `8 n` to `8 n + 7`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct CoarseLatency {
     /// Indexes of the bins that are not empty, rising.
     pub bins: Vec<u32>,
@@ -48,7 +51,8 @@ pub struct CoarseLatency {
 }
 
 /// The mean and the usual percentiles of a histogram, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Percentiles {
     /// The exact mean.
     pub mean_ns: u64,

@@ -11,11 +11,13 @@ use super::goal::Goal;
 use super::statistics::{Matched, geometric_mean, mean_score};
 use super::{Estimate, Group, JobStudy, Row, Scoring, Study, Yardstick, scoring_of};
 use crate::experiment::record::ORACLE;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Result sets compared with the first of them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Comparison {
     /// What the sets are called; the others are compared with the first.
     pub labels: Vec<String>,
@@ -29,7 +31,8 @@ pub struct Comparison {
 }
 
 /// One job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct JobComparison {
     /// Its name.
     pub job: String,
@@ -43,7 +46,8 @@ pub struct JobComparison {
 }
 
 /// One policy under one job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct ComparisonRow {
     /// Canonical policy string, or `oracle`.
     pub policy: String,
@@ -55,7 +59,8 @@ pub struct ComparisonRow {
 }
 
 /// A further set against the first.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Change {
     /// The figure in this set.
     pub figure: Estimate,
@@ -67,7 +72,8 @@ pub struct Change {
 }
 
 /// Whether a difference in speed is more than chance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Significance {
     /// Faster than the first set: the 95 % interval of the difference lies above zero.
@@ -81,7 +87,8 @@ pub enum Significance {
 }
 
 /// A further set against the first over all jobs and policies.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Overall {
     /// What the set is called.
     pub label: String,

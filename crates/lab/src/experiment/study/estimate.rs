@@ -1,11 +1,13 @@
 //! A figure with its interval of confidence.
 
 use super::statistics::{Scored, mean_interval};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A figure and its 95 % confidence interval over repeats.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Estimate {
     /// The figure: a mean for rates, read off the merged bins for latencies.
     pub value: f64,

@@ -3,11 +3,13 @@
 use super::{CellSummary, Estimate, Figures, IoKind, SectionStudy};
 use crate::experiment::record::Percentiles;
 use mirrorball_core::histogram::Histogram;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One policy in one section of a job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct SectionRow {
     /// Name of the section.
     pub name: String,
@@ -25,7 +27,8 @@ pub struct SectionRow {
 }
 
 /// Rates and latencies with their 95 % confidence intervals.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct RowFigures {
     /// Requests per second.
     pub iops: Estimate,

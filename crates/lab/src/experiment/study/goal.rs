@@ -10,19 +10,22 @@ use crate::experiment::record::Percentiles;
 use anyhow::{Result, anyhow, bail, ensure};
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::suggest::closest_name;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What policies are ranked by.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Goal {
     /// Its terms; none for the default score.
     pub terms: Vec<Term>,
 }
 
 /// One figure that a goal counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Term {
     /// The section; none for every section that counts.
     pub section: Option<String>,
@@ -35,7 +38,8 @@ pub struct Term {
 }
 
 /// A figure by which policies can be ranked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
     /// Requests per second.

@@ -7,6 +7,7 @@
 use super::JobStudy;
 use super::statistics::{Scored, geometric_mean, mean_score};
 use crate::experiment::record::ORACLE;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) type Scores = Vec<Vec<Vec<Scored>>>;
 
 /// Policies against jobs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Matrix {
     /// Names of the jobs, the columns.
     pub jobs: Vec<String>,
@@ -23,7 +25,8 @@ pub struct Matrix {
 }
 
 /// One policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct MatrixRow {
     /// Canonical policy string, or `oracle`.
     pub policy: String,

@@ -15,6 +15,7 @@
 //! A single repeat has no interval and decides nothing.
 
 use super::statistics::{Matched, Scored, mean_score};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +26,8 @@ pub const TIE_MARGIN: f64 = 0.05;
 pub const UNSTEADY_RANGE: f64 = 0.25;
 
 /// Where a policy stands against the best of its job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// The highest mean score.
@@ -42,7 +44,8 @@ pub enum Standing {
 }
 
 /// Scores of one policy over the seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Spread {
     /// The lowest score, as a fraction of the mean.
     pub low: f64,

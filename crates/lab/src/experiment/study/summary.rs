@@ -5,11 +5,13 @@ use crate::experiment::record::{
 };
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::units::MIB;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct CellSummary {
     /// Name of the array.
     pub array: String,
@@ -43,7 +45,8 @@ pub struct CellSummary {
 }
 
 /// One section of a job in one cell.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct SectionSummary {
     /// Its name; a number is added where an earlier section of the job has the same.
     pub name: String,
@@ -73,9 +76,8 @@ pub struct SectionSummary {
 }
 
 /// Kind of a request.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum IoKind {
     /// Reads.
@@ -89,7 +91,8 @@ pub enum IoKind {
 }
 
 /// Requests of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Figures {
     /// Requests that succeeded.
     pub ios: u64,
@@ -107,7 +110,8 @@ pub struct Figures {
 }
 
 /// Foreground reads that one member served.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct MemberShare {
     /// Its devid.
     pub devid: u64,

@@ -21,6 +21,7 @@ use super::statistics::{Scored, geometric_mean, mean_score};
 use super::{Criteria, JobStudy};
 use crate::experiment::record::ORACLE;
 use mirrorball_core::policies::Spec;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +30,8 @@ use serde::{Deserialize, Serialize};
 const TAIL_MARGIN: f64 = 0.05;
 
 /// Which policy to use.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Verdict {
     /// The policy to use; none if no policy can be recommended.
     pub policy: Option<String>,
@@ -51,7 +53,8 @@ pub struct Verdict {
 }
 
 /// Why one of several policies that tie is named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Preference {
     /// The leader depends on the seed, and it does not.
@@ -63,7 +66,8 @@ pub enum Preference {
 }
 
 /// A policy and how its score over all jobs varies over the seeds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Varying {
     /// Its canonical string.
     pub policy: String,
@@ -72,7 +76,8 @@ pub struct Varying {
 }
 
 /// How much faster one policy is than another.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Gain {
     /// The policy it is measured against.
     pub over: String,

@@ -10,6 +10,7 @@ use crate::experiment::study::Study;
 use crate::report::Findings;
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
+use std::fs;
 
 /// Any JSON document of Mirrorball.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -28,28 +29,22 @@ enum Document {
 }
 
 /// The schema as text.
-pub fn schema_text() -> String {
+fn schema_text() -> String {
     let schema = schema_for!(Document);
     serde_json::to_string_pretty(&schema).expect("a schema is plain data") + "\n"
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    #[test]
-    fn the_schema_in_docs_is_that_of_the_types() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/result-schema.json");
-        if std::env::var_os("UPDATE_SCHEMA").is_some() {
-            fs::write(path, schema_text()).unwrap();
-        }
-        let published = fs::read_to_string(path).unwrap_or_default();
-        assert!(
-            published == schema_text(),
-            "docs/result-schema.json is stale; update it with\n    \
-             UPDATE_SCHEMA=1 cargo test -p mirrorball-lab schema\n\
-             and raise SCHEMA_VERSION if a field changed its meaning or went"
-        );
+#[test]
+fn the_schema_in_docs_is_that_of_the_types() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/result-schema.json");
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        fs::write(path, schema_text()).unwrap();
     }
+    let published = fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        published == schema_text(),
+        "docs/result-schema.json is stale; update it with\n    \
+         UPDATE_SCHEMA=1 cargo test -p mirrorball-lab schema\n\
+         and raise SCHEMA_VERSION if a field changed its meaning or went"
+    );
 }
