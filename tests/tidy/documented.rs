@@ -1,5 +1,5 @@
-//! The documentation lists what the code defines: each model profile, model parameter and job option
-//! has its row in a chapter.
+//! The documentation lists what the code defines: each model profile, model parameter and job
+//! option has its row in a chapter.
 //!
 //! Names are gathered from the sources and looked for, between backticks, in their chapter. Whether
 //! the row is right is for people to check.

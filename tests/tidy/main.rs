@@ -11,6 +11,7 @@
 //!
 //! Source of the idea: TigerBeetle, `src/tidy.zig`.
 
+mod circles;
 mod dead;
 mod documented;
 mod layers;
@@ -18,6 +19,8 @@ mod lengths;
 mod modules;
 mod policies;
 mod source;
+mod type_names;
+mod unused;
 mod words;
 
 use source::{File, Offence, Tree};
@@ -36,7 +39,7 @@ struct Canary {
     caught_at: Vec<&'static str>,
 }
 
-const CHECKS: [Check; 14] = [
+const CHECKS: [Check; 17] = [
     Check { name: "file length", find: lengths::files, canary: lengths::files_canary },
     Check { name: "function length", find: lengths::functions, canary: lengths::functions_canary },
     Check { name: "line length", find: lengths::lines, canary: lengths::lines_canary },
@@ -47,6 +50,13 @@ const CHECKS: [Check; 14] = [
     Check { name: "dead data", find: dead::data, canary: dead::data_canary },
     Check { name: "policy pages", find: policies::pages, canary: policies::pages_canary },
     Check { name: "policy rows", find: policies::rows, canary: policies::rows_canary },
+    Check { name: "module circles", find: circles::modules, canary: circles::modules_canary },
+    Check { name: "unused items", find: unused::items, canary: unused::items_canary },
+    Check {
+        name: "type names",
+        find: type_names::across_crates,
+        canary: type_names::across_crates_canary,
+    },
     Check { name: "documented", find: documented::names, canary: documented::names_canary },
     Check { name: "file pages", find: words::pages, canary: words::pages_canary },
     Check { name: "banned words", find: words::banned, canary: words::banned_canary },

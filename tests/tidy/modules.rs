@@ -4,11 +4,8 @@ use crate::Canary;
 use crate::source::{File, Offence, Token, Tree};
 
 /// Each module of `lab` and those that it may not use.
-const FORBIDDEN: [(&str, &[&str]); 3] = [
-    ("experiment", &["report", "evaluation", "schema"]),
-    ("report", &["evaluation", "schema"]),
-    ("evaluation", &["schema"]),
-];
+const FORBIDDEN: [(&str, &[&str]); 2] =
+    [("experiment", &["report", "evaluation"]), ("report", &["evaluation"])];
 
 /// Uses of a module of `lab` by one that it is built on.
 pub(crate) fn arrows(tree: &Tree) -> Vec<Offence> {

@@ -127,6 +127,21 @@ impl File {
         in_tests || self.stem() == "tests" || self.stem().ends_with("_tests")
     }
 
+    /// The tokens without items under `#[cfg(test)]`.
+    pub(crate) fn product_tokens(&self) -> Vec<&Token> {
+        let mut kept = Vec::new();
+        let mut index = 0;
+        while index < self.tokens.len() {
+            if is_test_attribute(&self.tokens[index..]) {
+                index = item_end(&self.tokens, index);
+            } else {
+                kept.push(&self.tokens[index]);
+                index += 1;
+            }
+        }
+        kept
+    }
+
     pub(crate) fn offence(&self, line: usize, what: impl Into<String>) -> Offence {
         Offence { path: self.path.clone(), line, what: what.into() }
     }
@@ -218,6 +233,36 @@ fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
             }
         }
     }
+}
+
+/// Whether `#[cfg(test)]` begins here.
+fn is_test_attribute(tokens: &[Token]) -> bool {
+    let [hash, _, cfg, _, test, close, ..] = tokens else { return false };
+    hash.is_punct('#')
+        && cfg.ident() == Some("cfg")
+        && test.ident() == Some("test")
+        && close.is_close()
+}
+
+/// Index behind the item whose attributes begin at `start`: its `;`, or its body in braces.
+fn item_end(tokens: &[Token], start: usize) -> usize {
+    let mut depth = 0;
+    let mut in_body = false;
+    for (index, token) in tokens.iter().enumerate().skip(start) {
+        match token.kind {
+            Kind::Open(delimiter, _) => {
+                in_body |= depth == 0 && delimiter == Delimiter::Brace;
+                depth += 1;
+            }
+            Kind::Close => depth -= 1,
+            _ => {}
+        }
+        let ends = if in_body { token.is_close() } else { token.is_punct(';') };
+        if depth == 0 && ends {
+            return index + 1;
+        }
+    }
+    tokens.len()
 }
 
 /// Whether the next literal is the text of a doc comment: `doc =` stands before it.

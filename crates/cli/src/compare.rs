@@ -7,7 +7,8 @@
 mod folder;
 
 use crate::ending::{Ending, Failure, INTERRUPTED};
-use crate::{report, screen};
+use crate::report::{self, BASELINE};
+use crate::screen;
 use anyhow::{Context, Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -30,8 +31,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const REPEATS: u32 = 5;
 const SEED: u64 = 1;
 const ALL_POLICIES: &str = "all";
-/// What btrfs does unless it is configured otherwise.
-pub(crate) const BASELINE: &str = "btrfs/pid";
 
 /// Compare read policies on a simulated array
 ///

@@ -6,7 +6,6 @@
 //! A file that cannot be used is named and the rest is reported, with exit code 1. Without any
 //! usable file the exit code is 2.
 
-use crate::compare::BASELINE;
 use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
 use crate::screen;
@@ -16,6 +15,10 @@ use mirrorball_lab::experiment::results::{self, Loaded, ResultSet, Skipped};
 use mirrorball_lab::experiment::study::Criteria;
 use mirrorball_lab::report::{FORMATS, Findings, Format, Style, html};
 use std::path::{Path, PathBuf};
+
+/// The policy that gains are measured against, unless another is named: the rule that btrfs uses by
+/// default.
+pub(crate) const BASELINE: &str = "btrfs/pid";
 
 /// Report saved results, or compare several sets of them
 ///
