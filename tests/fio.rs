@@ -10,7 +10,7 @@ use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_lab::experiment::import::ImportLabels;
 use mirrorball_lab::experiment::import::fio::cell;
 use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
-use mirrorball_sim::job::{Environment, JobFile};
+use mirrorball_sim::job::{JobContext, JobFile};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -129,7 +129,7 @@ fn run_fio(folder: &Path, text: &str) -> Counts {
 
 fn simulate(path: &Path, text: &str) -> Counts {
     let name = path.display().to_string();
-    let jobs = JobFile::parse(text, &name, &Environment::empty()).expect("fio accepts it too");
+    let jobs = JobFile::parse(text, &name, &JobContext::empty()).expect("fio accepts it too");
     let array = ArrayFile::builtin("two-delays-raid1").expect("the array is built in");
     let record = run(&Simulation {
         array: &array.spec,

@@ -5,12 +5,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use mirrorball_core::units::{GIB, Nanos};
-use mirrorball_sim::job::{Environment, JobFile};
+use mirrorball_sim::job::{JobContext, JobFile};
 use mirrorball_sim::workload::{CloneSpec, Next, Workload};
 
 fuzz_target!(|text: &str| {
     let (main, included) = text.split_once('\0').unwrap_or((text, ""));
-    let environment = Environment {
+    let environment = JobContext {
         variable: &|name| (name.len() < 3).then(|| included.to_owned()),
         include: &|_| Ok(included.to_owned()),
     };

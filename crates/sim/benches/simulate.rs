@@ -6,7 +6,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
-use mirrorball_sim::job::{Environment, JobFile};
+use mirrorball_sim::job::{JobContext, JobFile};
 use std::time::{Duration, Instant};
 
 /// A case: its name, the array, the options of its one job, and how long it is simulated.
@@ -54,7 +54,7 @@ fn job(case: &Case) -> JobFile {
         "[job]\nioengine=io_uring\ndirect=1\nnorandommap\nruntime=1\ntime_based\n{}\n",
         case.job
     );
-    JobFile::parse(&text, "bench.fio", &Environment::empty()).expect("a valid job")
+    JobFile::parse(&text, "bench.fio", &JobContext::empty()).expect("a valid job")
 }
 
 fn simulate(array: &ArraySpec, jobs: &JobFile, case: &Case, policy: &str) -> u64 {

@@ -4,7 +4,7 @@
 
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
-use mirrorball_sim::job::{Environment, JobFile};
+use mirrorball_sim::job::{JobContext, JobFile};
 use mirrorball_sim::record::RunRecord;
 
 /// The second of two equal disks is slow from 10 s to 20 s.
@@ -40,7 +40,7 @@ fn play(array: &str, depth: u32, seconds: u32) -> RunRecord {
         "[random]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nnorandommap\n\
          time_based\nruntime={seconds}\niodepth={depth}\n"
     );
-    let jobs = JobFile::parse(&job, "random.fio", &Environment::empty()).expect("valid jobs");
+    let jobs = JobFile::parse(&job, "random.fio", &JobContext::empty()).expect("valid jobs");
     let policy = PolicyUnderTest::Policy("mirrorball/auto");
     let run = run(&Simulation {
         array: &array,

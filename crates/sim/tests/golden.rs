@@ -7,7 +7,7 @@
 
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
-use mirrorball_sim::job::{Environment, JobFile};
+use mirrorball_sim::job::{JobContext, JobFile};
 use std::fmt::Write;
 
 const ARRAY: &str = r#"
@@ -57,7 +57,7 @@ rate_iops=30
 #[test]
 fn one_small_run_of_every_policy() {
     let array = ArrayFile::parse(ARRAY, "golden.toml").expect("a valid array").spec;
-    let jobs = JobFile::parse(JOBS, "golden.fio", &Environment::empty()).expect("valid jobs");
+    let jobs = JobFile::parse(JOBS, "golden.fio", &JobContext::empty()).expect("valid jobs");
     let mut table =
         String::from("policy               reads by devid 1, 2, 3     mean latency, us\n");
     for policy in mirrorball_core::policies::all() {

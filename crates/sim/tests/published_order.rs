@@ -14,7 +14,7 @@
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run};
-use mirrorball_sim::job::{Environment, JobFile};
+use mirrorball_sim::job::{JobContext, JobFile};
 
 const SEEDS: u64 = 6;
 
@@ -33,7 +33,7 @@ fn mean_iops(array: &ArraySpec, jobs: &JobFile, policy: &str) -> f64 {
 /// Mean IOPS of the four policies: `pid`, `round-robin`, `latency`, `latency-rr`.
 fn published_four(job: &str) -> [f64; 4] {
     let array = ArrayFile::builtin(ArrayFile::DEFAULT).expect("it is built in").spec;
-    let jobs = JobFile::parse(job, "job.fio", &Environment::empty()).expect("a valid job");
+    let jobs = JobFile::parse(job, "job.fio", &JobContext::empty()).expect("a valid job");
     let policies = ["btrfs/pid", "btrfs/round-robin", "kakra/latency", "kakra/latency-rr"];
     policies.map(|policy| mean_iops(&array, &jobs, policy))
 }

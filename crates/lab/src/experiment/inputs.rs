@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 use find::InputKind;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::engine;
-use mirrorball_sim::job::{Environment, JobFile, Note};
+use mirrorball_sim::job::{JobContext, JobFile, Note};
 use std::path::Path;
 
 const ARRAY: InputKind =
@@ -158,7 +158,7 @@ pub fn load_job(name: &str) -> Result<(InputText, JobFile)> {
         _ if JOB.is_path(name) => (JOB.read(name)?, name.to_owned()),
         _ => return Err(JOB.unknown(name)),
     };
-    let job = JobFile::parse(&text, &file_name, &Environment::process())?;
+    let job = JobFile::parse(&text, &file_name, &JobContext::process())?;
     let fingerprint = job_fingerprint(&job);
     Ok((InputText { name: stem(name), text, fingerprint }, job))
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::engine::{Checks, PolicyUnderTest, Simulation, explain, run};
-use crate::job::{Environment, JobFile};
+use crate::job::{JobContext, JobFile};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 
 const EVERYTHING: TraceWindow =
@@ -22,7 +22,7 @@ fn unequal(profile: &str, fault: &str) -> ArraySpec {
 
 fn reader(options: &str) -> JobFile {
     let text = format!("[job]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nsize=1g\n{options}");
-    JobFile::parse(&text, "job.fio", &Environment::empty()).unwrap()
+    JobFile::parse(&text, "job.fio", &JobContext::empty()).unwrap()
 }
 
 fn of<'a>(array: &'a ArraySpec, jobs: &'a JobFile, policy: PolicyUnderTest<'a>) -> Simulation<'a> {

@@ -1,7 +1,7 @@
 //! What the reader says of bad input, word for word, and that no input makes it panic.
 
 use super::tests::parse;
-use super::{Environment, JobFile};
+use super::{JobContext, JobFile};
 use proptest::prelude::{any, prop};
 use proptest::{prop_assert, proptest};
 
@@ -287,7 +287,7 @@ proptest! {
             text.replace_range(at..end, &with);
         }
         let variable = |_: &str| Some("7".to_owned());
-        let environment = Environment { variable: &variable, include: &|_| Ok("bs=8k".to_owned()) };
+        let environment = JobContext { variable: &variable, include: &|_| Ok("bs=8k".to_owned()) };
         match JobFile::parse(&text, "test.fio", &environment) {
             Ok(file) => drop(file.validate_against(volume_bytes)),
             Err(error) => prop_assert!(error.line.is_some_and(|line| line >= 1) && error.help.is_some()),

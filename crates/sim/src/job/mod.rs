@@ -12,7 +12,7 @@
 //!
 //! Model: text -> lines -> sections -> options applied to a draft that starts as a copy of the
 //! `global` sections above it -> [`Job`]. Reading touches no file: includes and variables come
-//! through an [`Environment`].
+//! through an [`JobContext`].
 //!
 //! Non-goals: arithmetic in values, `$ncpus` and its kin, and fio's command line.
 
@@ -49,7 +49,7 @@ use std::io::{self, Read};
 /// Access to variables and included files. Both are callbacks, so that reading a job needs neither
 /// a process environment nor a file system.
 #[derive(Clone, Copy)]
-pub struct Environment<'a> {
+pub struct JobContext<'a> {
     /// The value of a variable, or `None` if it is not set.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// The text of an included file, by its path (relative paths are relative to the file that
@@ -96,18 +96,18 @@ const INCLUDES_MAX: usize = 256;
 /// A file that is named by mistake, such as a device, may have no end.
 const INCLUDE_BYTES_MAX: u64 = 256 << 10;
 
-impl Environment<'_> {
+impl JobContext<'_> {
     /// The variables of this process, and its file system.
-    pub fn process() -> Environment<'static> {
-        Environment {
+    pub fn process() -> JobContext<'static> {
+        JobContext {
             variable: &|name| std::env::var(name).ok(),
             include: &|path| read_include(path).map_err(|error| error.to_string()),
         }
     }
 
     /// No variable is set and no file can be included.
-    pub fn empty() -> Environment<'static> {
-        Environment { variable: &|_| None, include: &|_| Err("no such file".to_owned()) }
+    pub fn empty() -> JobContext<'static> {
+        JobContext { variable: &|_| None, include: &|_| Err("no such file".to_owned()) }
     }
 }
 
@@ -121,7 +121,7 @@ impl JobFile {
     pub fn parse(
         text: &str,
         file: &str,
-        environment: &Environment<'_>,
+        environment: &JobContext<'_>,
     ) -> Result<JobFile, Diagnostic> {
         let mut reader = Reader::new(file, environment);
         reader.read(text, file, 0)?;
@@ -176,7 +176,7 @@ struct OpenSection {
 
 /// The state of reading one job file with its includes.
 struct Reader<'a> {
-    environment: Environment<'a>,
+    environment: JobContext<'a>,
     defaults: Draft,
     section: Option<OpenSection>,
     group: usize,
@@ -185,7 +185,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(file: &str, environment: &Environment<'a>) -> Reader<'a> {
+    fn new(file: &str, environment: &JobContext<'a>) -> Reader<'a> {
         let result = JobFile {
             file: file.to_owned(),
             sections: Vec::new(),

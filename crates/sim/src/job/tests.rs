@@ -5,7 +5,7 @@ use super::*;
 use mirrorball_core::units::{GIB, KIB, MIB, Nanos};
 
 pub(super) fn parse(text: &str) -> Result<JobFile, Diagnostic> {
-    JobFile::parse(text, "test.fio", &Environment::empty())
+    JobFile::parse(text, "test.fio", &JobContext::empty())
 }
 
 /// The one job with these options.
@@ -238,7 +238,7 @@ fn includes_are_relative_to_their_file_and_belong_to_the_section() {
         "jobs/section.fio" => Ok("[x]".to_owned()),
         _ => Err("no such file".to_owned()),
     };
-    let environment = Environment { variable: &|_| None, include: &include };
+    let environment = JobContext { variable: &|_| None, include: &include };
     let parse = |text: &str| JobFile::parse(text, "jobs/top.fio", &environment);
     let text = "[a]\nioengine=io_uring\ninclude sub/a.fio\n[b]\nrw=read\n";
     let file = parse(text).unwrap();
@@ -265,7 +265,7 @@ fn includes_are_relative_to_their_file_and_belong_to_the_section() {
 #[test]
 fn variables_are_replaced() {
     let variable = |name: &str| (name == "BS").then(|| "8k".to_owned());
-    let environment = Environment { variable: &variable, include: &|_| Err(String::new()) };
+    let environment = JobContext { variable: &variable, include: &|_| Err(String::new()) };
     let text = "[a]\nbs=${BS},2${BS}\nfilename=${TARGET}\nwrite_bw_log=${LOG}\n";
     let job = JobFile::parse(text, "test.fio", &environment).unwrap().sections.remove(0);
     assert_eq!(job.block_bytes(Direction::Read), 8 * KIB);
@@ -308,7 +308,7 @@ fn the_jobs_beside_the_crates_are_read() {
     for entry in std::fs::read_dir("../../jobs").unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
-        let file = JobFile::parse(&text, path.to_str().unwrap(), &Environment::empty());
+        let file = JobFile::parse(&text, path.to_str().unwrap(), &JobContext::empty());
         let file = file.unwrap_or_else(|error| panic!("{error}"));
         file.validate_against(100 * GIB).unwrap();
         let defrag = path.to_str().unwrap().contains("defrag");
@@ -364,15 +364,15 @@ fn included_files_are_bounded_in_number_and_in_size() {
         "twice" => Ok("include twice\ninclude twice\n".to_owned()),
         path => Err(format!("no {path}")),
     };
-    let environment = Environment { include: &include, ..Environment::empty() };
+    let environment = JobContext { include: &include, ..JobContext::empty() };
     let error = JobFile::parse("[a]\ninclude twice\n", "a.fio", &environment).unwrap_err();
     assert!(error.message.contains("nested deeper") || error.message.contains("256"), "{error}");
     let flat = |path: &str| if path == "leaf" { Ok(String::new()) } else { Err(String::new()) };
-    let environment = Environment { include: &flat, ..Environment::empty() };
+    let environment = JobContext { include: &flat, ..JobContext::empty() };
     let text = format!("[a]\n{}", "include leaf\n".repeat(257));
     let error = JobFile::parse(&text, "a.fio", &environment).unwrap_err();
     assert!(error.message.contains("256 files"), "{error}");
-    let endless = JobFile::parse("[a]\ninclude /dev/zero\n", "a.fio", &Environment::process());
+    let endless = JobFile::parse("[a]\ninclude /dev/zero\n", "a.fio", &JobContext::process());
     let error = endless.unwrap_err();
     assert!(error.message.contains("larger than 256 KiB"), "{error}");
 }

@@ -16,8 +16,7 @@
 //!   it equals but for tails beyond three of its deviations, and draw again what falls outside.
 //! - **zoned**: uniform within a zone. As for the others, no random map is kept.
 
-use super::direction_stream::Map;
-use super::permutation::Permutation;
+use super::permutation::{Map, Permutation};
 use crate::job::{Distribution, Zone};
 use mirrorball_core::rng::Rng;
 

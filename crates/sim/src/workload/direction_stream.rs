@@ -1,7 +1,7 @@
 //! One direction of a workload: which sizes its requests have and where they go.
 
 use super::block_source::BlockSource;
-use super::permutation::Coverage;
+use super::permutation::{Coverage, Map};
 use crate::job::{Access, Direction, Distribution, Mix, Region, Section};
 use mirrorball_core::rng::Rng;
 
@@ -13,9 +13,6 @@ pub(super) enum DirectionDraw {
     /// A read if 64 random bits are below this, else a write.
     ReadBelow(u64),
 }
-
-/// A random map with the size of its blocks.
-pub(super) type Map = (u64, Coverage);
 
 /// The sizes and addresses of one direction. Addresses count from the region's start.
 #[derive(Clone, Debug)]

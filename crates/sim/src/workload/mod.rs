@@ -38,11 +38,12 @@ mod tests;
 
 use crate::job::{Direction, Section};
 use arrivals::ArrivalSchedule;
-use direction_stream::{DirectionDraw, DirectionStream, Map};
+use direction_stream::{DirectionDraw, DirectionStream};
 use limits::{Budget, Pauses};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
+use permutation::Map;
 
 /// A request of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,14 +1,14 @@
 //! The order, sizes and times of requests, against what fio 3.33 logs with `--write_iolog`.
 
 use super::*;
-use crate::job::{Environment, JobFile};
+use crate::job::{JobContext, JobFile};
 use mirrorball_core::units::{GIB, KIB, MIB};
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
 /// The first job of a file with these options.
 pub(super) fn job(options: &str) -> Section {
     let text = format!("[job]\nioengine=io_uring\n{options}");
-    let file = JobFile::parse(&text, "test.fio", &Environment::empty());
+    let file = JobFile::parse(&text, "test.fio", &JobContext::empty());
     file.unwrap_or_else(|error| panic!("{error}")).sections.remove(0)
 }
 

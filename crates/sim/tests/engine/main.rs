@@ -6,7 +6,7 @@ use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, HostOverhead};
 use mirrorball_sim::SimError;
 use mirrorball_sim::engine::{Checks, PolicyUnderTest, Simulation, run, run_until};
-use mirrorball_sim::job::{Environment, JobFile};
+use mirrorball_sim::job::{JobContext, JobFile};
 use mirrorball_sim::record::{INTERVALS_MAX, MemberResult, RunRecord, SAMPLES_MAX, SectionResult};
 use std::sync::atomic::AtomicBool;
 
@@ -26,7 +26,7 @@ fn jobs(options: &str) -> JobFile {
     let text = format!(
         "[global]\nioengine=io_uring\ndirect=1\nsize=8G\nruntime=10\ntime_based\n[job]\n{options}\n"
     );
-    JobFile::parse(&text, "test.fio", &Environment::empty()).expect("a valid job")
+    JobFile::parse(&text, "test.fio", &JobContext::empty()).expect("a valid job")
 }
 
 fn simulate(array: &ArraySpec, jobs: &JobFile, policy: &str) -> RunRecord {
@@ -208,7 +208,7 @@ fn no_policy_trips_the_checkers_anywhere() {
         [global]\nioengine=io_uring\ndirect=1\nsize=16G\nruntime=300ms\ntime_based\n\
         [a]\nrw=randrw\nbssplit=4k/50:64k/30:512k/20\niodepth=16\nfsync=8\n\
         [b]\nrw=read\nbs=128k\ndirect=0\n[c]\nrw=randtrim\nbs=64k\nrate_iops=50\n";
-    let jobs = JobFile::parse(text, "mixed.fio", &Environment::empty()).expect("a valid job");
+    let jobs = JobFile::parse(text, "mixed.fio", &JobContext::empty()).expect("a valid job");
     for name in ArrayFile::builtin_names() {
         let array = ArrayFile::builtin(name).expect("it is built in").spec;
         let policies = mirrorball_core::policies::all().map(|info| info.name.to_owned());
@@ -239,7 +239,7 @@ fn second_reads_shorten_the_tail_and_are_counted() {
     };
     let text = "[a]\nioengine=io_uring\ndirect=1\nsize=4G\nrw=randread\nbs=4k\niodepth=4\n\
         rate_iops=100\nramp_time=2\nruntime=18\ntime_based\n";
-    let jobs = JobFile::parse(text, "hedge.fio", &Environment::empty()).expect("a valid job");
+    let jobs = JobFile::parse(text, "hedge.fio", &JobContext::empty()).expect("a valid job");
     let of = |record: &RunRecord| {
         let sum = |pick: fn(&MemberResult) -> u64| record.members.iter().map(pick).sum::<u64>();
         let p999 = record.sections[0].read.latency.quantile(0.999);
@@ -257,7 +257,7 @@ fn second_reads_shorten_the_tail_and_are_counted() {
     let steady = delays("raid1", &["1ms", "1ms"]);
     let text = "[a]\nioengine=io_uring\ndirect=1\nsize=4G\nrw=randread\nbs=4k\niodepth=1\n\
         runtime=1\ntime_based\n";
-    let single = JobFile::parse(text, "single.fio", &Environment::empty()).expect("a valid job");
+    let single = JobFile::parse(text, "single.fio", &JobContext::empty()).expect("a valid job");
     let (_, extra, ..) = of(&simulate(&steady, &single, "drbd/prefer-local+hedge"));
     assert_eq!(extra, 0, "all reads take the same time");
     // A queue of the host's, from which all is withdrawn that was not begun.
@@ -284,7 +284,7 @@ fn members_that_fail_return_and_are_rebuilt_keep_every_rule() {
     let array = ArrayFile::parse(text, "faults.toml").expect("a valid array").spec;
     let text = "; mirrorball: background=rebuild\n[global]\nioengine=io_uring\ndirect=1\nsize=4G\n\
         runtime=10\ntime_based\n[a]\nrw=randrw\niodepth=8\n";
-    let jobs = JobFile::parse(text, "faults.fio", &Environment::empty()).expect("a valid job");
+    let jobs = JobFile::parse(text, "faults.fio", &JobContext::empty()).expect("a valid job");
     let record = simulate(&array, &jobs, "random");
     assert_eq!(record.sections[0].read.errors, 0, "there is always another copy");
     assert!(record.members[1].errors > 0 && record.members[2].errors > 0);
@@ -311,7 +311,7 @@ fn a_deep_buffered_reader_loses_no_read_at_its_end() {
     let mut array = delays("single", &["1ms"]);
     array.host.read_ahead_kb = 128;
     let text = "[a]\nioengine=io_uring\ndirect=0\nrw=read\nbs=4k\niodepth=16\nsize=1m\n";
-    let jobs = JobFile::parse(text, "deep.fio", &Environment::empty()).expect("a valid job");
+    let jobs = JobFile::parse(text, "deep.fio", &JobContext::empty()).expect("a valid job");
     let record = simulate(&array, &jobs, "first");
     assert_eq!(record.sections[0].read.latency.count(), 256);
 }

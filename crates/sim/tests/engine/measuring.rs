@@ -26,7 +26,7 @@ fn cache_hits_of_a_buffered_reader_cost_less_than_a_request_to_the_disk() {
     let text = "name = \"fast\"\nprofile = \"single\"\n[[member]]\nmodel = \"nvme-tlc-ent\"\n";
     let array = ArrayFile::parse(text, "fast.toml").expect("a valid array").spec;
     let text = "[a]\nioengine=psync\ndirect=0\nrw=read\nbs=4k\nsize=4g\nruntime=1\ntime_based\n";
-    let jobs = JobFile::parse(text, "buffered.fio", &Environment::empty()).expect("a valid job");
+    let jobs = JobFile::parse(text, "buffered.fio", &JobContext::empty()).expect("a valid job");
     let record = simulate(&array, &jobs, "first");
     let mib_per_s = (record.sections[0].read.bytes >> 20) as f64 / record.measured.as_secs_f64();
     assert!(mib_per_s > 1000.0, "{mib_per_s:.0} MiB/s: each hit pays the full host overhead");
@@ -37,7 +37,7 @@ fn rates_are_over_the_run_and_not_up_to_the_last_completion() {
     let array = delays("single", &["2ms"]);
     let job = |options: &str| {
         let text = format!("[a]\nioengine=psync\nrw=randread\nsize=1g\nruntime=3\n{options}");
-        JobFile::parse(&text, "think.fio", &Environment::empty()).expect("a valid job")
+        JobFile::parse(&text, "think.fio", &JobContext::empty()).expect("a valid job")
     };
     // One request, then a pause beyond the end: 1 request in 3 s and not 500 a second.
     for options in ["thinktime=1h\ntime_based", "thinktime=1h"] {

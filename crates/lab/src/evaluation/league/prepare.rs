@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
-use mirrorball_sim::job::{Environment, JobFile};
+use mirrorball_sim::job::{JobContext, JobFile};
 use mirrorball_sim::record::RunRecord;
 use rayon::prelude::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
@@ -69,7 +69,7 @@ pub(super) fn inputs(array: &ArrayEntry, jobs: &[&JobEntry], length: f64) -> Res
 /// The most IOPS that one of a few policies gets out of the array.
 fn capacity(spec: &ArraySpec, array: &ArrayEntry) -> Result<f64> {
     let text = with_rebuild(CAPACITY_JOB, array);
-    let mut job = JobFile::parse(&text, "capacity.fio", &Environment::empty())?;
+    let mut job = JobFile::parse(&text, "capacity.fio", &JobContext::empty())?;
     job.sections[0].number_ios = Some(array.reads);
     let rates = CAPACITY_POLICIES.into_par_iter().map(|policy| {
         let record = simulate(spec, &job, policy)?;
@@ -150,7 +150,7 @@ fn parsed(
         .replace("${BACKGROUND}", variables.background);
     let text = with_rebuild(&text, array);
     let name = format!("league/jobs/{}.fio", job.name);
-    let file = JobFile::parse(&text, &name, &Environment::empty())?;
+    let file = JobFile::parse(&text, &name, &JobContext::empty())?;
     Ok((text, file))
 }
 

@@ -12,7 +12,7 @@ use mirrorball_core::diagnostic::{Diagnostic, TextPosition};
 use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::first_stream;
-use mirrorball_sim::job::{Environment, JobFile};
+use mirrorball_sim::job::{JobContext, JobFile};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -297,7 +297,7 @@ impl Recipe {
             }
             if !self.jobs.contains_key(&row.job) {
                 let path = format!("{folder}/{}", row.job);
-                let jobs = JobFile::parse(&files(&row.job)?, &path, &Environment::empty())?;
+                let jobs = JobFile::parse(&files(&row.job)?, &path, &JobContext::empty())?;
                 self.jobs.insert(row.job.clone(), jobs);
             }
             let array = &self.arrays[&row.array];

@@ -1,6 +1,6 @@
 //! What a section of a job file declares about how it is judged.
 
-use mirrorball_sim::job::{Direction, Environment, JobFile, Section};
+use mirrorball_sim::job::{Direction, JobContext, JobFile, Section};
 
 /// Order of the directions in which a section is shown.
 const DIRECTIONS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
@@ -30,7 +30,7 @@ impl Declared {
     /// What the sections of a job text declare, by name; nothing if it cannot be read, as the text
     /// of an import may be.
     pub(crate) fn of_text(text: &str) -> Vec<(String, Declared)> {
-        let file = JobFile::parse(text, "", &Environment::empty());
+        let file = JobFile::parse(text, "", &JobContext::empty());
         let sections = file.map_or(Vec::new(), |file| file.sections);
         sections.iter().map(|section| (section.name.clone(), Declared::of(section))).collect()
     }
