@@ -8,6 +8,8 @@ use crate::experiment::study::{Comparison, Study};
 
 /// Width of running text where the terminal is wider.
 const TEXT_WIDTH_MAX: usize = 100;
+/// Before remarks below a table.
+const INDENT: &str = "  ";
 
 pub(super) fn render(findings: &Findings<'_>, style: Style) -> String {
     let mut parts: Vec<String> = findings
@@ -52,10 +54,10 @@ fn tables(titled: &[TitledTable], style: Style) -> String {
     for TitledTable { heading, grid, notes, remarks, .. } in titled {
         text += &format!("\n{}\n{}", painted(heading, "1", style), draw(grid, style));
         for note in notes {
-            text += &format!("  ! {note}\n");
+            text += &indented(&format!("! {note}"), style);
         }
         for remark in remarks {
-            text += &format!("  {remark}\n");
+            text += &indented(remark, style);
         }
     }
     text
@@ -68,6 +70,13 @@ fn limits(style: Style) -> TableLimits {
 /// Running text, wrapped.
 fn running(text: &str, style: Style) -> String {
     wrapped(text, style.width_columns.min(TEXT_WIDTH_MAX))
+}
+
+/// A remark below a table, wrapped.
+fn indented(text: &str, style: Style) -> String {
+    let width = style.width_columns.min(TEXT_WIDTH_MAX) - INDENT.len();
+    let lines = wrapped(text, width);
+    lines.lines().map(|line| format!("{INDENT}{line}\n")).collect()
 }
 
 /// Remarks side by side where they fit.

@@ -102,7 +102,8 @@ pub(super) fn mark(standing: Standing) -> &'static str {
     match standing {
         Standing::Best => "★",
         Standing::Tied => "=",
-        Standing::Undecided | Standing::Behind | Standing::Reference => "",
+        Standing::Undecided => "?",
+        Standing::Behind | Standing::Reference => "",
     }
 }
 
@@ -117,7 +118,7 @@ pub(super) fn legend(view: &View<'_>) -> Markup {
                 "With one repeat there is no interval, and ties cannot be tested. "
             } @else {
                 "= tied with the best: the 95 % interval of the paired differences contains zero \
-                 and is small. "
+                 and is small. ? not decided by these repeats. "
             }
             @if has_oracle {
                 "The oracle reads from the disk that will answer first; it is not ranked. "

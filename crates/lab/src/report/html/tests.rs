@@ -227,3 +227,17 @@ fn every_section_of_a_job_has_its_figures_and_its_distribution() {
         assert!(page.contains(&chart), "{chart}");
     }
 }
+
+#[test]
+fn the_verdict_names_a_policy_about_which_the_repeats_do_not_decide() {
+    let achieve = |cell: &Cell<'_>| match cell.policy {
+        "btrfs/pid" if cell.seed % 2 == 0 => Achieved::reads(20),
+        "btrfs/pid" => Achieved::reads(150),
+        _ => Achieved::reads(100),
+    };
+    let policies = ["btrfs/pid", "kakra/queue"];
+    let page = render(&[result_set("out", plan(&["rand-4k"], &policies, 4), achieve)]);
+    let verdict = page.split("class=\"verdict\"").nth(1).unwrap().split("</p>").next().unwrap();
+    assert!(verdict.contains("do not decide about <em>btrfs/pid</em>"), "{verdict}");
+    assert!(verdict.contains("which is not certain"), "{verdict}");
+}

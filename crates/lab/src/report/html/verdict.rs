@@ -38,6 +38,9 @@ fn gain(study: &Study, row: &MatrixRow) -> Markup {
                 @if let Some((least, most)) = range(study, factors) {
                     " (geometric mean; from " (least) " to " (most) ")"
                 }
+                @if study.verdict.undecided.iter().any(|other| other.policy == *over) {
+                    " on average, which is not certain"
+                }
                 "."
             }
             Some(Gain { over, .. }) => { em { (over) } " completed no request." }
@@ -77,7 +80,7 @@ fn limits(study: &Study, row: &MatrixRow) -> Markup {
             ")"
         }
         @if ties.is_empty() {
-            "; no other policy ties with it over all jobs in " (repeats) "."
+            "; in " (repeats) " no other policy ties with it over all jobs."
         } @else {
             ", and in " (repeats) " it ties with "
             @for (place, tie) in ties.iter().take(named).enumerate() {
@@ -88,6 +91,12 @@ fn limits(study: &Study, row: &MatrixRow) -> Markup {
             @if study.verdict.gain.as_ref().is_some_and(|gain| ties.contains(&gain.over)) {
                 "; more repeats may separate them"
             }
+            "."
+        }
+        @if let [first, rest @ ..] = &study.verdict.undecided[..] {
+            " " (repeats) " do not decide about " em { (first.policy) }
+            @if let Some(spread) = &first.spread { " (" (spread.in_words()) ")" }
+            @if !rest.is_empty() { " and " (counted(rest.len(), "other", "others")) }
             "."
         }
     }
