@@ -20,9 +20,6 @@ pub const SAMPLES_MAX: usize = 2048;
 
 /// Writes in a section below which two halves are not compared.
 const WRITES_TO_COMPARE: u64 = 100;
-/// Change of the write rate between two halves of a window, as a fraction, up to which the rate is
-/// called steady. The SNIA performance test specification allows 20 % around the mean.
-pub const STEADY_CHANGE_MAX: f64 = 0.2;
 
 /// The results of one run of one policy.
 #[derive(Clone, Debug)]
@@ -194,12 +191,6 @@ impl SectionResult {
         let is_enough = latency.count() >= WRITES_TO_COMPARE;
         (is_enough && second_half_bytes > 0 && *first_half_bytes > 0)
             .then(|| second_half_bytes as f64 / *first_half_bytes as f64 - 1.0)
-    }
-
-    /// Whether the write rate changed by at most [`STEADY_CHANGE_MAX`] within the window, or
-    /// cannot be compared. If it changed by more, a longer run would give another rate.
-    pub fn is_write_rate_steady(&self) -> bool {
-        self.write_rate_change().is_none_or(|change| change.abs() <= STEADY_CHANGE_MAX)
     }
 
     /// The results of one kind of request. Sections never scrub or rebuild.

@@ -310,7 +310,7 @@ mod tests {
                 reads,
                 read_bytes: reads << 12,
                 writes: reads / 10,
-                written_bytes: reads / 10 << 12,
+                written_bytes: (reads / 10) << 12,
                 flushes: 0,
                 errors: 0,
             },

@@ -184,6 +184,10 @@ pub struct SectionRecord {
     /// trims. None if the rate is one of bytes and its requests differ in size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_iops: Option<f64>,
+    /// How much the write rate changed from the first half of the measured window to the second, as
+    /// a fraction of the first; none if it wrote too little to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_rate_change: Option<f64>,
     /// Reads, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<DirectionRecord>,

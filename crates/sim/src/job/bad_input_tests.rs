@@ -290,7 +290,9 @@ proptest! {
         let environment = JobContext { variable: &variable, include: &|_| Ok("bs=8k".to_owned()) };
         match JobFile::parse(&text, "test.fio", &environment) {
             Ok(file) => drop(file.validate_against(volume_bytes)),
-            Err(error) => prop_assert!(error.line.is_some_and(|line| line >= 1) && error.help.is_some()),
+            Err(error) => {
+                prop_assert!(error.line.is_some_and(|line| line >= 1) && error.help.is_some());
+            }
         }
     }
 }

@@ -341,7 +341,8 @@ fn section_has_a_rate_if_all_its_directions_have_one() {
 fn canonical_form_follows_the_meaning_and_not_the_writing() {
     let canonical = |text: &str| serde_json::to_string(&parse(text).unwrap()).unwrap();
     let text = "; mirrorball: background=scrub rate=1MB/s\n[a]\nrw=randread\nruntime=10\n";
-    let rewritten = "# a comment\n; mirrorball: rate=1MB/s background=scrub\n[global]\nruntime=10s\n\
+    let rewritten = "# a comment\n; mirrorball: rate=1MB/s background=scrub\n[global]\n\
+                     runtime=10s\n\
                      [a]\ndescription=words\nrw=randread\neta=never\ngroup_reporting\n";
     assert_eq!(canonical(text), canonical(rewritten));
     for changed in [

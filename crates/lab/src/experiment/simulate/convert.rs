@@ -42,6 +42,7 @@ fn section((declared, measured): (&Section, &simulated::SectionResult)) -> Secti
         is_background,
         has_rate,
         asked_iops,
+        write_rate_change: measured.write_rate_change(),
         read: direction(&measured.read),
         write: direction(&measured.write),
         trim: direction(&measured.trim),

@@ -7,6 +7,10 @@ use mirrorball_core::histogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Change of the write rate between the halves of a window, as a fraction, up to which the rate is
+/// called steady. The SNIA performance test specification allows 20 % around the mean.
+const STEADY_CHANGE_MAX: f64 = 0.2;
+
 /// One policy in one section of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -24,6 +28,10 @@ pub struct SectionRow {
     /// Flushes (fsync and fdatasync).
     #[serde(default)]
     pub fsyncs: Option<RowFigures>,
+    /// How much the write rate changed from the first half of the measured window to the second, as
+    /// a fraction of the first: the mean of the repeats. None if they wrote too little to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_rate_change: Option<f64>,
 }
 
 /// Rates and latencies with their 95 % confidence intervals.
@@ -69,7 +77,16 @@ impl SectionRow {
             writes: secondary(IoKind::Write),
             trims: secondary(IoKind::Trim),
             fsyncs: secondary(IoKind::Fsync),
+            write_rate_change: mean(cells.iter().filter_map(|cell| {
+                cell.section(&section.name).and_then(|section| section.write_rate_change)
+            })),
         }
+    }
+
+    /// True if the write rate changed by more than [`STEADY_CHANGE_MAX`] within the run: a longer
+    /// run would give another rate.
+    pub fn is_write_rate_unsteady(&self) -> bool {
+        self.write_rate_change.is_some_and(|change| change.abs() > STEADY_CHANGE_MAX)
     }
 
     /// Requests that failed, of all kinds, in all repeats.
@@ -108,4 +125,10 @@ impl RowFigures {
             errors: repeats.iter().map(|repeat| repeat.errors).sum(),
         }
     }
+}
+
+/// The mean of `values`; none if there is none.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
 }

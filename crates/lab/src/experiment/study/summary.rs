@@ -59,6 +59,10 @@ pub struct SectionSummary {
     /// Requests per second that it asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_iops: Option<f64>,
+    /// How much the write rate changed from the first half of the measured window to the second, as
+    /// a fraction of the first; none if it wrote too little to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_rate_change: Option<f64>,
     /// Length of its measured window.
     pub measured_ns: u64,
     /// Reads.
@@ -194,6 +198,7 @@ impl SectionSummary {
             is_background: section.is_background,
             has_rate: section.has_rate,
             asked_iops: section.asked_iops,
+            write_rate_change: section.write_rate_change,
             measured_ns: section.measured_ns,
             read: figures(&section.read)?,
             write: figures(&section.write)?,

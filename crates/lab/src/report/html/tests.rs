@@ -231,7 +231,7 @@ fn every_section_of_a_job_has_its_figures_and_its_distribution() {
 #[test]
 fn the_verdict_names_a_policy_about_which_the_repeats_do_not_decide() {
     let achieve = |cell: &Cell<'_>| match cell.policy {
-        "btrfs/pid" if cell.seed % 2 == 0 => Achieved::reads(20),
+        "btrfs/pid" if cell.seed.is_multiple_of(2) => Achieved::reads(20),
         "btrfs/pid" => Achieved::reads(150),
         _ => Achieved::reads(100),
     };

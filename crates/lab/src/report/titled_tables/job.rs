@@ -55,6 +55,7 @@ pub(super) fn tables(job: &JobStudy, repeats: usize, limits: TableLimits) -> Vec
         first.notes.push(note.to_owned());
     }
     first.remarks = unsteady(&rows);
+    first.remarks.extend(changing_writes(job));
     tables
 }
 
@@ -346,6 +347,26 @@ fn failures(row: &Row) -> Option<String> {
     (errors > 0).then(|| {
         format!("{}: {}", row.policy, counted(errors as usize, "request failed", "requests failed"))
     })
+}
+
+/// Sections whose write rate was not steady, with the largest change.
+///
+/// A run that ends while its writes fit into a cache, or before garbage collection begins, shows a
+/// rate that does not last.
+fn changing_writes(job: &JobStudy) -> Vec<String> {
+    let sections = job.sections.iter().enumerate().filter_map(|(index, section)| {
+        let rows = job.rows.iter().map(|row| &row.sections[index]);
+        let changes = rows.filter(|row| row.is_write_rate_unsteady());
+        let changes = changes.filter_map(|row| row.write_rate_change);
+        let largest = changes.max_by(|left, right| left.abs().total_cmp(&right.abs()))?;
+        let name = if job.sections.len() == 1 { &job.job } else { &section.name };
+        Some(format!(
+            "{name}: the write rate changed by up to {:+.0} % within the run, so it is not that of a \
+             steady state; use a longer --duration",
+            100.0 * largest
+        ))
+    });
+    sections.collect()
 }
 
 /// The policies whose score depends on the seed, the widest range first.

@@ -147,7 +147,7 @@ impl Client {
     }
 
     /// Whether the server hung up; what it sent before is thrown away.
-    fn is_disconnected(mut self) -> bool {
+    fn sees_disconnect(mut self) -> bool {
         self.socket.read_to_end(&mut Vec::new()).is_ok()
     }
 }
@@ -257,10 +257,10 @@ fn invalid_clients_do_not_affect_others() {
         drop(garbage);
         let mut client = place.client(false);
         client.socket.write_all(&[0xa5; 5000]).unwrap();
-        assert!(client.is_disconnected(), "garbage for a request");
+        assert!(client.sees_disconnect(), "garbage for a request");
         let mut client = place.client(false);
         client.send(request::WRITE, 0, 0, DATA_BYTES_MAX + 1, &[1; 100]);
-        assert!(client.is_disconnected(), "more data than the limit");
+        assert!(client.sees_disconnect(), "more data than the limit");
         // Promises much, sends little, and is gone.
         let mut client = place.client(false);
         client.send(request::WRITE, 0, 0, 1 << 20, &[1; 5000]);
@@ -276,7 +276,7 @@ fn invalid_clients_do_not_affect_others() {
         client.send(request::READ, 0, 0, 512, &[]);
         client.socket.shutdown(Shutdown::Write).unwrap();
         assert_eq!(client.simple(), 0);
-        assert!(client.is_disconnected());
+        assert!(client.sees_disconnect());
         assert_eq!(good.read(0, 4096), [5; 4096], "round {round}");
     }
     place.stop();
