@@ -170,5 +170,5 @@ fn the_kept_league_is_current_or_names_its_commit() {
     let is_kept = |pairing: &&str| kept.lines().any(|line| line == *pairing);
     let is_current = pairings.iter().all(is_kept);
     let is_marked = kept.contains("The figures are those of commit");
-    assert_eq!(is_marked, !is_current, "{KEPT}: run the league again, or name the commit");
+    assert!(is_current || is_marked, "{KEPT}: run the league again, or name the commit");
 }

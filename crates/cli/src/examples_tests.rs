@@ -12,7 +12,7 @@ type Reader = fn(&str) -> Result<(), String>;
 
 /// Commands, arguments of theirs that are names of ours, and what understands these.
 const NAMES: [(&str, &str, Reader); 13] = [
-    ("check", "files", array),
+    ("check", "files", array_or_job),
     ("compare", "array", array),
     ("compare", "jobs", job),
     ("compare", "policy", policies),
@@ -33,6 +33,10 @@ fn array(name: &str) -> Result<(), String> {
 
 fn job(name: &str) -> Result<(), String> {
     unless_made_up(name, |name| load_job(name).map(drop))
+}
+
+fn array_or_job(name: &str) -> Result<(), String> {
+    array(name).or_else(|_| job(name))
 }
 
 fn model_or_array(name: &str) -> Result<(), String> {

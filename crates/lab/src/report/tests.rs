@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::experiment::plan::Cell;
-use crate::fixtures::{Achieved, plan, study};
+use crate::fixtures::{Achieved, criteria, measurement, plan, study, study_of};
 use proptest::prelude::*;
 
 const PLAIN: Style = Style::FILE;
@@ -42,6 +42,23 @@ fn small_study() -> Study {
 #[test]
 fn table() {
     insta::assert_snapshot!(render("table", &small_study(), PLAIN));
+}
+
+#[test]
+fn write_rate_that_is_not_steady_is_remarked() {
+    let text = |changes: [f64; 2]| {
+        let study = study_of(&plan(&["j"], &["a", "b"], 2), criteria(), |cell| {
+            let mut measured = measurement(Achieved::reads(100));
+            measured.sections[0].write_rate_change = Some(changes[cell.repeat as usize]);
+            measured
+        });
+        render("table", &study, PLAIN)
+    };
+    let remark = "j: the write rate changed by up to -45 % within the run";
+    let unsteady = text([-0.4, -0.5]);
+    assert!(unsteady.contains(remark), "{unsteady}");
+    let steady = text([0.25, -0.2]);
+    assert!(!steady.contains("write rate"), "the mean is 2.5 %: {steady}");
 }
 
 #[test]

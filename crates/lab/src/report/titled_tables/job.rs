@@ -361,8 +361,8 @@ fn changing_writes(job: &JobStudy) -> Vec<String> {
         let largest = changes.max_by(|left, right| left.abs().total_cmp(&right.abs()))?;
         let name = if job.sections.len() == 1 { &job.job } else { &section.name };
         Some(format!(
-            "{name}: the write rate changed by up to {:+.0} % within the run, so it is not that of a \
-             steady state; use a longer --duration",
+            "{name}: the write rate changed by up to {:+.0} % within the run, so it is not that \
+             of a steady state; use a longer --duration",
             100.0 * largest
         ))
     });
