@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(value_name = "JOB", default_values = DEFAULT_JOBS, hide_default_value = true)]
     jobs: Vec<String>,
 
-    /// Policies to compare, separated by commas; `btrfs/*` names a family
+    /// Policies to compare, separated by commas; `btrfs/*` means all policies of btrfs
     #[arg(short, long, value_name = "LIST", default_value = ALL_POLICIES)]
     policy: String,
 
@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", value_parser = Goal::parse)]
     rank: Option<Goal>,
 
-    /// Policy that gains are stated against
+    /// Reference policy: speedups are relative to it
     #[arg(long, value_name = "POLICY", default_value = BASELINE)]
     baseline: String,
 

@@ -38,7 +38,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Action {
-    /// Show what is served, the policy, the health, and how far rebuilds are
+    /// Show what is served, the policy, health and rebuild progress
     Status,
     /// Show state and counters of each member, or rebuild one
     Members {
@@ -50,7 +50,7 @@ enum Action {
         /// Exit with code 1 if the figures of a member are refused because it was late
         #[arg(long)]
         check: bool,
-        /// Clear the measured times after printing them; counters go on
+        /// Clear the measured times after printing them; request counters are not reset
         #[arg(long)]
         reset: bool,
     },
@@ -65,7 +65,7 @@ enum Action {
 enum MemberAction {
     /// Rebuild a member that failed, or whose file was replaced, from its mirrors
     ///
-    /// The file or device at the member's path is opened again first.
+    /// The member's path is reopened, so that a replaced file or device is used.
     Rebuild {
         /// devid of the member
         devid: u64,
@@ -77,7 +77,7 @@ enum MemberAction {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// Lines for people
+    /// Plain text
     Text,
     /// JSON for programs
     Json,

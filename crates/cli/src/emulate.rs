@@ -13,7 +13,7 @@ use mirrorball_io::member::file::Occupied;
 use mirrorball_lab::experiment::inputs::load_array;
 use std::path::{Path, PathBuf};
 
-/// Serve emulated disks that take as long as the disks of a model
+/// Serve emulated disks with the latency of a disk model
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Data are stored and read back; the model decides how long each request \
 takes. `mirrorball ctl stats` prints how much later than that requests completed (lateness). Above \
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long)]
     occupied: bool,
 
-    /// Speed of the time of the disks: 10x makes them ten times as fast
+    /// Time scale: 10x makes the disks ten times as fast
     #[arg(long, default_value = "1x", value_parser = Speed::parse)]
     speed: Speed,
 

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "LIST", default_value = DEFAULT_SUBJECT)]
     subject: String,
 
-    /// Also judge the first of them without each of its components
+    /// Also run the first --subject policy with one component disabled at a time
     #[arg(long)]
     ablation: bool,
 
@@ -79,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
 
-    /// Also write an HTML page with maps of all pairings, `league.html` in the current folder
+    /// Also write an HTML page with heat maps of all pairings, `league.html` in the current folder
     #[arg(long)]
     report: bool,
 

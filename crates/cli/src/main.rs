@@ -30,7 +30,7 @@ mod top;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Decides which copy serves each read of a mirrored volume, and proves which rule is best.
+/// Compares read policies of mirrored storage on simulated arrays, and serves volumes with them.
 #[derive(Debug, Parser)]
 #[command(name = "mirrorball", version, propagate_version = true, max_term_width = 100)]
 #[command(after_help = "Start with `mirrorball compare`. Exit codes: 0 done, 1 ran and found a \

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
   mirrorball man | man -l -
   mirrorball man -o ~/.local/share/man/man1")]
 pub(crate) struct Args {
-    /// Write a page for each command into this folder, over pages of the same name
+    /// Write a page for each command into this folder; existing pages are overwritten
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 }

@@ -41,7 +41,7 @@ pub(crate) struct Args {
 enum Format {
     /// Tables for a terminal
     Table,
-    /// Everything, for programs
+    /// All figures as JSON
     Json,
 }
 

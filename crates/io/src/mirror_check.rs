@@ -73,7 +73,9 @@ pub fn compare(
 /// The note for the user after a check that found no difference.
 pub fn note(map: &ChunkMap) -> String {
     let count = sample_offsets(map.capacity_bytes()).count();
-    format!("{count} samples of 64 KiB are alike on all mirrors; the rest was not compared")
+    format!(
+        "compared {count} samples of 64 KiB: identical on all mirrors; the rest was not compared"
+    )
 }
 
 /// Offsets of the samples: whole strips, including the first and the last of the volume.

@@ -115,7 +115,7 @@ impl<'a> Labelled<'a> {
 /// Every format; the first is the default.
 pub const FORMATS: &[Format] = &[
     Format { name: "table", summary: "tables for a terminal", render: table::render },
-    Format { name: "json", summary: "the whole study for machines", render: json::render },
+    Format { name: "json", summary: "all results as JSON", render: json::render },
     Format {
         name: "csv",
         summary: "one line per cell, section and kind of request",

@@ -33,7 +33,7 @@ pub enum BackingError {
     /// It has another size than the disk.
     #[error(
         "cannot use `{}` as backing file: it has {size_bytes} bytes, and the disk has \
-         {disk_bytes}; give another path, or --occupied to use it all the same", path.display()
+         {disk_bytes}; give another path, or --occupied to use this file anyway", path.display()
     )]
     WrongSize {
         /// The file.
@@ -46,7 +46,7 @@ pub enum BackingError {
     /// It holds data of another program.
     #[error(
         "cannot use `{}` as backing file: it holds data that `emulate` did not write, and clients \
-         could overwrite them; give another path, or --occupied to use it all the same",
+         could overwrite them; give another path, or --occupied to use this file anyway",
         path.display()
     )]
     HoldsData {

@@ -38,7 +38,7 @@ impl Results {
     /// # Errors
     /// If it holds another plan or something else; the message says what differs and what to do.
     pub fn check(folder: &Path, plan: &Plan) -> Result<()> {
-        let hint = "choose another folder with -o, or remove this one";
+        let hint = "choose another folder with -o";
         let shown = folder.display();
         let plan_path = folder.join(PLAN_FILE);
         if !plan_path.exists() {

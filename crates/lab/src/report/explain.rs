@@ -25,7 +25,7 @@ pub const FORMATS: &[ExplainFormat] = &[
         summary: "a table for a terminal and a summary",
         render: table::render,
     },
-    ExplainFormat { name: "json", summary: "everything for machines", render: json::render },
+    ExplainFormat { name: "json", summary: "all results as JSON", render: json::render },
     ExplainFormat { name: "csv", summary: "one line per mirror of a choice", render: csv::render },
 ];
 

@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
         let text = (self.environment.include)(&path).map_err(|reason| {
             fail(job_error(
                 format!("cannot include `{path}`: {reason}"),
-                "an include is looked for beside the file that names it",
+                "included paths are relative to the folder of the file with the include",
             ))
         })?;
         self.read(&text, &path, depth + 1)

@@ -62,7 +62,7 @@ const OFF: &[&str] = &["0", "none"];
 const ONE: &[&str] = &["1"];
 
 const NO_FILE: &str = "simulation works on the volume and makes no files";
-const NO_KERNEL: &str = "simulation makes no system calls";
+const NO_KERNEL: &str = "the simulation makes no system calls";
 const NO_DATA: &str = "simulated I/O carries no data";
 const NO_CPU: &str = "simulated jobs run on no CPU of this machine";
 const REPORTING: &str = "results are reported by mirrorball, not by fio";
