@@ -5,7 +5,7 @@
 //! would return. Ranges whose state is unknown count as data.
 //!
 //! Members in memory are looked up at once. Files are searched with `lseek`, which may wait for a
-//! disk, so a [`crate::blocking_worker`] does it. A write has reached every mirror before its
+//! disk, so a `blocking_worker` does it. A write has reached every mirror before its
 //! reply, so later queries see it.
 //!
 //! Non-goals: detecting zeroes that were written; holes of remote members.

@@ -1,6 +1,6 @@
 //! Reopening members, without blocking the service.
 //!
-//! Opening a device or connecting to another machine may take seconds, so a [`BlockingWorker`] does
+//! Opening a device or connecting to another machine may take seconds, so a `BlockingWorker` does
 //! it, one member at a time, in the order of the requests.
 
 use crate::blocking_worker::BlockingWorker;

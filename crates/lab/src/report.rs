@@ -1,7 +1,7 @@
 //! Reports: one small file per format over shared tables.
 //!
 //! A format is a row of [`FORMATS`]: a name and a function from [`Findings`] to text.
-//! [`titled_tables`] decides what is shown and how figures are written, `grid` lays a table out;
+//! `titled_tables` decides what is shown and how figures are written, `grid` lays a table out;
 //! `table` and `markdown` only differ in the drawing. A report never measures and never computes
 //! what the study does not hold. **Adding a format is one file and one row.**
 

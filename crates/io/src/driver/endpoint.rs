@@ -37,7 +37,7 @@ impl fmt::Display for BackendKind {
 pub enum Endpoint {
     /// One of the kernel.
     Fd(OwnedFd),
-    /// One of a [`sim::SimulatedWorld`].
+    /// One of a `SimulatedWorld`.
     Simulated(ObjectId),
 }
 

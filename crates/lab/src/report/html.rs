@@ -4,7 +4,7 @@
 //! small script adds hovering, zooming and the choice of policies, and paints the dots of one
 //! picture on a canvas. Everything shown comes from saved results.
 //!
-//! `gather` puts the repeats of each policy on one grid of time; [`chart`](super::chart) computes
+//! `gather` puts the repeats of each policy on one grid of time; `chart` computes
 //! geometry; each figure of the page is a file; `layout` orders them. Texts from files (names, job
 //! and array texts) are escaped by `maud`, which escapes everything except the style sheet, the
 //! script and the packed panels.

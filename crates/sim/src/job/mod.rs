@@ -11,7 +11,7 @@
 //! fio: `; mirrorball: background=defrag rate=100MB/s`.
 //!
 //! Model: text -> lines -> sections -> options applied to a draft that starts as a copy of the
-//! `global` sections above it -> [`Job`]. Reading touches no file: includes and variables come
+//! `global` sections above it -> [`Section`]. Reading touches no file: includes and variables come
 //! through an [`JobContext`].
 //!
 //! Non-goals: arithmetic in values, `$ncpus` and its kin, and fio's command line.

@@ -10,9 +10,9 @@
 //! - **Stalls**: after some waits the thread loses the CPU for a while.
 //! - **Sockets** deliver bytes in order. The side of the test sends at once and receives through a
 //!   buffer of [`SOCKET_BYTES`].
-//! - **Files** keep what was not synced apart, so a power failure can lose it ([`file`]).
+//! - **Files** keep what was not synced apart, so a power failure can lose it (`file`).
 //! - **Wakers** are seen by the next wait. Blocking tasks run inline and report later
-//!   ([`crate::blocking_worker`]).
+//!   (`blocking_worker`).
 //!
 //! Everything random comes from one seed, and [`SimulatedWorld::trace`] is a hash of all that
 //! happened: the same seed gives the same trace.

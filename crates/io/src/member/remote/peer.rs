@@ -1,8 +1,8 @@
 //! Connecting to a remote export: once when a volume is assembled, and again after a connection
 //! broke.
 //!
-//! An attempt may block for seconds, so a [`BlockingWorker`] makes it. After a failure the member
-//! waits before the next attempt, twice as long each time ([`Backoff`]).
+//! An attempt may block for seconds, so a `BlockingWorker` makes it. After a failure the member
+//! waits before the next attempt, twice as long each time (`Backoff`).
 
 use super::client::{ClientError, RemoteExport, attach, read};
 use super::tls;
@@ -44,7 +44,7 @@ pub struct Peer {
     pub timeout: Nanos,
 }
 
-/// Connects to a remote export. May block, so it runs in a [`BlockingWorker`].
+/// Connects to a remote export. May block, so it runs in a `BlockingWorker`.
 pub trait ConnectPeer: fmt::Debug + Send + Sync {
     /// Connects, and negotiates.
     ///
