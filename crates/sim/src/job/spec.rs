@@ -298,7 +298,7 @@ impl Section {
                     clone + 1,
                     self.clones
                 ),
-                "reduce size, offset, offset_increment or numjobs; size may be a percentage, such as size=10%",
+                "reduce size, offset, offset_increment or numjobs; size may be in percent: 10%",
             ));
         }
         if whole(bytes) < largest {
