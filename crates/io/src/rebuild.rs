@@ -6,7 +6,7 @@
 //! A rate limit applies in either case.
 //!
 //! A member that failed is rebuilt from its beginning, on request. Its path may name another file,
-//! device or server than the open one by then, so it is opened again first ([`crate::reopen`]); if
+//! device or server than the open one, so it is opened again first ([`crate::reopen`]); if
 //! that fails, nothing changes. A working member whose file was replaced is opened again, too: the
 //! open file has no path any more and is lost when the service ends. Emulated members have no path
 //! and are used as they are.

@@ -1,7 +1,7 @@
 //! Evaluations: many experiments and one result.
 //!
 //! The [`league`] plays policies against each other on a matrix of arrays and jobs. A [`recipe`]
-//! repeats a published experiment and prints the published figure beside ours.
+//! repeats a published experiment and prints the published figure next to ours.
 
 pub mod league;
 pub mod recipe;

@@ -372,7 +372,7 @@ impl Engine {
         }
     }
 
-    /// Performs a client's actions until it has none left for now.
+    /// Performs a client's actions until it waits or ends.
     #[inline]
     fn run_client(&mut self, slot: u32) {
         loop {

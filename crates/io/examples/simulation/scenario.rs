@@ -197,7 +197,7 @@ impl Scenario {
             let next = clients.chain([self.next_fault]).min().unwrap_or(now);
             let timeout = next.saturating_sub(now).max(Nanos::from_micros(50));
             let state = self.service.turn(Some(timeout)).unwrap();
-            assert_eq!(state, ServiceState::Running, "nobody stopped it");
+            assert_eq!(state, ServiceState::Running, "the test did not stop it");
         }
         self.stop();
         self.compare_mirrors();

@@ -2,7 +2,7 @@
 //!
 //! The standard library's hash may change from release to release, and a saved cell must be found
 //! again by later runs. FNV-1a is a few lines, and at 128 bits accidental collisions can be
-//! neglected. Nobody gains by a collision, so resistance to deliberate ones is not needed.
+//! neglected. No user gains by a collision, so resistance to deliberate ones is not needed.
 //!
 //! Source: Fowler, Noll, Vo; RFC 9923, "The FNV Non-Cryptographic Hash Algorithm".
 

@@ -183,7 +183,7 @@ fn a_record_survives_its_file() {
     assert_eq!(results.load(&cells[1]), None);
 }
 
-/// An executor that is told to stop while it runs a cell.
+/// An executor whose stop flag is set while it runs a cell.
 struct GivesUp<'a>(&'a AtomicBool);
 
 impl CellExecutor for GivesUp<'_> {
