@@ -103,11 +103,12 @@ struct PendingRequest {
     request: ClientRequest,
 }
 
-/// A reply that reaches its client at `at`, after the host's overhead.
+/// A reply that reaches its client at `at`, after the host's overhead. Its request stays in the
+/// slab until then: replies are moved to stay in order, so they are kept small.
 #[derive(Clone, Copy, Debug)]
 struct PendingReply {
     at: Nanos,
-    pending: PendingRequest,
+    request: PendingKey,
     end: RequestEnd,
 }
 
@@ -232,6 +233,7 @@ impl Engine {
                 self.volume.on_timeout(next);
             }
             // Most events are of one kind only, and testing is cheaper than an empty `complete`.
+            // Replies to what completed are taken at the end of the event, by `submit_member_io`.
             if self.model_array.next_event().is_some_and(|at| at <= next) {
                 self.complete();
             }
@@ -266,7 +268,7 @@ impl Engine {
         (next < Nanos::MAX).then_some(next)
     }
 
-    /// Returns completed member I/O to the volume, and queues the replies that follow from it.
+    /// Returns completed member I/O to the volume.
     #[inline]
     fn complete(&mut self) {
         let mut completions = std::mem::take(&mut self.completions);
@@ -275,7 +277,6 @@ impl Engine {
             self.end_io(IoId(completion.tag), completion.result);
         }
         self.completions = completions;
-        self.take_replies();
     }
 
     #[inline]
@@ -312,21 +313,20 @@ impl Engine {
             if let Some(checkers) = &mut self.checkers {
                 checkers.on_reply(reply.request, ok, self.volume.members(), self.now);
             }
-            let pending = self.pending.remove(PendingKey::from_slot(reply.request.0 as u32));
-            let pending = pending.expect("the volume replies to submitted requests");
             let end = if ok { RequestEnd::Done } else { RequestEnd::Failed };
-            self.queue_reply(pending, end);
+            self.queue_reply(PendingKey::from_slot(reply.request.0 as u32), end);
         }
     }
 
     /// Delivers the replies that are due, and runs their clients.
     #[inline]
     fn deliver(&mut self) {
-        while let Some(&PendingReply { at, pending, end }) = self.replies.front() {
+        while let Some(&PendingReply { at, request, end }) = self.replies.front() {
             if at > self.now {
                 return;
             }
             self.replies.pop_front();
+            let pending = self.pending.remove(request).expect("a request is replied to once");
             let slot = &mut self.slots[pending.slot as usize];
             slot.in_flight -= 1;
             let ended = slot.client.on_reply(&pending.request, end, self.now);
@@ -338,14 +338,15 @@ impl Engine {
     }
 
     #[inline]
-    fn queue_reply(&mut self, pending: PendingRequest, end: RequestEnd) {
-        let at = self.now + pending.overhead;
+    fn queue_reply(&mut self, request: PendingKey, end: RequestEnd) {
+        let at = self.now + self.pending.get(request).overhead;
         // Requests of unequal overhead overtake each other, but seldom by more than a few places.
-        let mut place = self.replies.len();
+        self.replies.push_back(PendingReply { at, request, end });
+        let mut place = self.replies.len() - 1;
         while place > 0 && self.replies[place - 1].at > at {
+            self.replies.swap(place - 1, place);
             place -= 1;
         }
-        self.replies.insert(place, PendingReply { at, pending, end });
     }
 
     #[inline]
@@ -385,8 +386,8 @@ impl Engine {
                 Action::AnswerFromCache(request) => {
                     client_slot.in_flight += 1;
                     let overhead = self.host_overhead.cache_hit();
-                    let pending = PendingRequest { slot, overhead, request };
-                    self.queue_reply(pending, RequestEnd::CacheHit);
+                    let key = self.pending.insert(PendingRequest { slot, overhead, request });
+                    self.queue_reply(key, RequestEnd::CacheHit);
                 }
                 Action::Sleep(until) => {
                     if client_slot.wakes_at != Some(until) {
@@ -438,7 +439,10 @@ impl Engine {
     #[inline]
     fn submit_member_io(&mut self) {
         loop {
-            self.poll_member_io();
+            // Tested first, because every second event gives the volume nothing to do.
+            while self.volume.has_work() {
+                self.submit_next_io();
+            }
             if !self.cancel_member_io() {
                 break;
             }
@@ -446,27 +450,26 @@ impl Engine {
         self.take_replies();
     }
 
+    /// Submits the volume's next member I/O, if its work leads to one.
     #[inline]
-    fn poll_member_io(&mut self) {
-        loop {
-            if let Some(forecast) = &self.forecast {
-                forecast.update(&mut self.volume, &self.model_array, self.now);
-            }
-            if let Some(trace) = &mut self.trace {
-                trace.before_io(&mut self.volume, &self.model_array, self.now);
-            }
-            let Some(io) = self.volume.poll_io(self.now) else {
-                break;
-            };
-            self.recorder.on_submit(&io);
-            if let Some(trace) = &mut self.trace {
-                trace.on_submit(&io);
-            }
-            if let Some(checkers) = &mut self.checkers {
-                checkers.on_submit(&io, self.volume.members(), self.now);
-            }
-            self.model_array.submit(self.now, io.member, disk_io(&io));
+    fn submit_next_io(&mut self) {
+        if let Some(forecast) = &self.forecast {
+            forecast.update(&mut self.volume, &self.model_array, self.now);
         }
+        if let Some(trace) = &mut self.trace {
+            trace.before_io(&mut self.volume, &self.model_array, self.now);
+        }
+        let Some(io) = self.volume.poll_io(self.now) else {
+            return;
+        };
+        self.recorder.on_submit(&io);
+        if let Some(trace) = &mut self.trace {
+            trace.on_submit(&io);
+        }
+        if let Some(checkers) = &mut self.checkers {
+            checkers.on_submit(&io, self.volume.members(), self.now);
+        }
+        self.model_array.submit(self.now, io.member, disk_io(&io));
     }
 }
 

@@ -219,6 +219,12 @@ impl Volume {
         self.end_piece_of(key, cut);
     }
 
+    /// Returns true if [`Volume::poll_io`] has something to do, which may still lead to no I/O.
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+
     /// The next I/O to hand to a member, or `None` until something else happens.
     #[inline]
     pub fn poll_io(&mut self, now: Nanos) -> Option<MemberIo> {

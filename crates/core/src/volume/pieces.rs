@@ -287,14 +287,19 @@ impl Volume {
     }
 
     /// Counts a piece of a request as ended, and replies if it was the last.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end_piece_of(&mut self, key: RequestKey, result: Result<(), VolumeError>) {
         let pending = self.requests.get_mut(key);
         pending.pieces_left -= 1;
         pending.result = pending.result.and(result);
-        if pending.pieces_left > 0 {
-            return;
+        if pending.pieces_left == 0 {
+            self.end_request(key);
         }
+    }
+
+    /// Replies to a request all of whose pieces ended.
+    fn end_request(&mut self, key: RequestKey) {
+        let pending = self.requests.get(key);
         let (id, kind, mut result) = (pending.request.id, pending.request.kind, pending.result);
         if let RequestKind::Rebuild(member) = kind {
             let range = pending.request.offset..pending.request.offset + pending.request.length;
