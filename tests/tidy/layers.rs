@@ -36,6 +36,18 @@ const BANNED: [(&[&str], &str, &str); 11] = [
     (&["core"], "env", OUTSIDE),
 ];
 
+/// Sources of `io` that may use [`std::time::Instant`]: the driver's clock, and waits for the system
+/// in places that have no driver. All others get their time from the driver, so that a simulated
+/// driver decides it.
+const CLOCK_USERS: [&str; 6] = [
+    "crates/io/src/address.rs",
+    "crates/io/src/driver/mod.rs",
+    "crates/io/src/export/fuse/mount.rs",
+    "crates/io/src/export/nbd/tls/acceptor.rs",
+    "crates/io/src/export/ublk/mod.rs",
+    "crates/io/src/member/file.rs",
+];
+
 /// Crates that name a crate they may not depend on, in their manifest or in their sources.
 pub(crate) fn dependencies(tree: &Tree) -> Vec<Offence> {
     let manifests = tree.files.iter().filter_map(|file| {
@@ -71,6 +83,22 @@ pub(crate) fn purity(tree: &Tree) -> Vec<Offence> {
             if !is_module || in_path(&file.tokens, index) {
                 offences.push(file.offence(token.line, format!("`{name}` in {package}: {advice}")));
             }
+        }
+    }
+    offences
+}
+
+/// Uses of `Instant` in other sources of `io` than [`CLOCK_USERS`], and rows of it without a use.
+pub(crate) fn io_clock(tree: &Tree) -> Vec<Offence> {
+    let mut offences = Vec::new();
+    for file in tree.rust().filter(|file| is_source(file, "io")) {
+        let uses = file.tokens.iter().filter(|token| token.ident() == Some("Instant"));
+        let lines: Vec<usize> = uses.map(|token| token.line).collect();
+        if !CLOCK_USERS.contains(&file.path.as_str()) {
+            let what = "`Instant` in io: use the time of the driver, `driver.now()`";
+            offences.extend(lines.into_iter().map(|line| file.offence(line, what)));
+        } else if lines.is_empty() {
+            offences.push(file.offence(1, "it does not use `Instant`: remove it from CLOCK_USERS"));
         }
     }
     offences
@@ -148,6 +176,29 @@ pub(crate) fn dependencies_canary() -> Canary {
             "crates/shed/Cargo.toml:1",
             "crates/core/src/lib.rs:1",
             "crates/disk/src/lib.rs:3",
+        ],
+    }
+}
+
+pub(crate) fn io_clock_canary() -> Canary {
+    let used = "//! Instant\nuse std::time::Instant;\nfn a() { \"Instant\"; Instant::now(); }";
+    let full = "fn a() -> std::time::Instant { b() }";
+    Canary {
+        files: vec![
+            ("crates/io/src/address.rs", used.into()),
+            ("crates/io/src/driver/mod.rs", "use std::time::Duration;".into()),
+            ("crates/io/src/executor/mod.rs", used.into()),
+            ("crates/io/src/rebuild.rs", full.into()),
+            ("crates/io/src/driver/tests/timers.rs", used.into()),
+            ("crates/io/tests/speed.rs", used.into()),
+            ("crates/io/examples/simulation/main.rs", used.into()),
+            ("crates/cli/src/main.rs", used.into()),
+        ],
+        caught_at: vec![
+            "crates/io/src/driver/mod.rs:1",
+            "crates/io/src/executor/mod.rs:2",
+            "crates/io/src/executor/mod.rs:3",
+            "crates/io/src/rebuild.rs:1",
         ],
     }
 }
