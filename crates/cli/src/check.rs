@@ -9,7 +9,7 @@ use crate::screen;
 use anyhow::{Context, Result};
 use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 use mirrorball_core::member::MemberState;
-use mirrorball_core::units::{GIB, MIB, Nanos, TIB};
+use mirrorball_core::units::{Nanos, format_bytes as size};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource, MemberSpec};
 use mirrorball_lab::experiment::inputs::{builtin_job_names, check_fit, load_array, load_job};
 use mirrorball_sim::job::{Access, Background, Direction, JobFile, Mix, Section, SizeOrPercent};
@@ -37,7 +37,8 @@ pub(crate) struct Args {
 /// The arrays and jobs without an error.
 #[derive(Default)]
 struct CheckedFiles {
-    arrays: Vec<ArraySpec>,
+    /// Each with its name as the user wrote it.
+    arrays: Vec<(String, ArraySpec)>,
     jobs: Vec<JobFile>,
 }
 
@@ -91,7 +92,7 @@ impl CheckedFiles {
             FileKind::Array => {
                 let spec = load_array(file)?.1;
                 let text = format!("{file}: {}", array(&spec)?);
-                self.arrays.push(spec);
+                self.arrays.push((file.to_owned(), spec));
                 Ok(text)
             }
             FileKind::Job => {
@@ -106,12 +107,10 @@ impl CheckedFiles {
     /// Checks that each job fits each array that can be simulated. Returns the number of pairs and
     /// the errors.
     fn check_pairs(&self) -> (usize, Vec<anyhow::Error>) {
-        let simulated = self.arrays.iter().filter(|array| !array.members.iter().any(is_real));
+        let simulated = self.arrays.iter().filter(|(_, array)| !array.members.iter().any(is_real));
         let pairs = simulated.flat_map(|array| self.jobs.iter().map(move |jobs| (array, jobs)));
-        let misfits = pairs.clone().filter_map(|(array, jobs)| {
-            let fit = check_fit(array, jobs);
-            fit.with_context(|| format!("on {}", array.file_name)).err()
-        });
+        let misfits =
+            pairs.clone().filter_map(|((name, array), jobs)| check_fit(name, array, jobs).err());
         (pairs.count(), misfits.collect())
     }
 }
@@ -230,16 +229,4 @@ fn job_line(job: &Section) -> String {
         sizes.join(" or "),
         job.depth
     )
-}
-
-/// A size in the largest unit of which it has at least one.
-fn size(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 4] = [(TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (1024, "KiB")];
-    let unit = UNITS.into_iter().find(|&(unit, _)| bytes >= unit);
-    let (unit, name) = unit.unwrap_or((1, "bytes"));
-    if bytes.is_multiple_of(unit) {
-        format!("{} {name}", bytes / unit)
-    } else {
-        format!("{:.1} {name}", bytes as f64 / unit as f64)
-    }
 }

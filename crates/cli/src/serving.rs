@@ -196,7 +196,7 @@ impl ListenArgs {
         let tls = self.tls(addresses)?;
         let (mut plain, mut with_tls) = (Vec::new(), Vec::new());
         for address in addresses {
-            let socket = bind(address, files)?;
+            let socket = bind(address, files, ListenAddress::bind)?;
             match (address, &tls) {
                 (ListenAddress::Tcp(_), Some(_)) => with_tls.push(socket.into()),
                 _ => plain.push(executor.driver.adopt(socket).map_err(system_failure)?),
@@ -254,7 +254,8 @@ impl ListenArgs {
     ) -> Result<Control, Failure> {
         let mut endpoints = Vec::new();
         if let Some(path) = &self.control {
-            let socket = bind(&ListenAddress::Unix(path.clone()), files)?;
+            let address = ListenAddress::Unix(path.clone());
+            let socket = bind(&address, files, |_| ListenAddress::bind_control(path))?;
             let listener = executor.driver.adopt(socket).map_err(system_failure)?;
             endpoints.push(Endpoint { listener, protocol: Protocol::JsonLines });
         }
@@ -360,9 +361,19 @@ fn stop_at_signals(stopper: Arc<Stopper>) -> io::Result<()> {
     set.map_err(io::Error::other)
 }
 
-fn bind(address: &ListenAddress, files: &mut SocketFiles) -> Result<OwnedFd, Failure> {
-    let BoundSocket { socket, note } = address.bind().map_err(|error| match error {
-        error @ AddressError::System { .. } => Failure::Fault(error.into()),
+/// Listens with `bind` at an address that no other option names.
+fn bind(
+    address: &ListenAddress,
+    files: &mut SocketFiles,
+    bind: impl Fn(&ListenAddress) -> Result<BoundSocket, AddressError>,
+) -> Result<OwnedFd, Failure> {
+    if files.0.contains(address) {
+        return Err(Failure::WrongUse(AddressError::Repeated(address.clone()).into()));
+    }
+    let BoundSocket { socket, note } = bind(address).map_err(|error| match error {
+        error @ (AddressError::Export { .. } | AddressError::Control { .. }) => {
+            Failure::Fault(error.into())
+        }
         error => Failure::WrongUse(error.into()),
     })?;
     files.0.push(address.clone());

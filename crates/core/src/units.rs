@@ -187,17 +187,36 @@ const SIZE_UNITS: [(&str, f64); 18] = [
     ("PB", 1e15),
 ];
 
+/// The units of sizes and rates, for errors.
+const SIZE_UNITS_HELP: &str = "(K to P and KiB to PiB are powers of 1024, KB to PB powers of 1000)";
+
+/// Formats a number of bytes in the largest unit of which it has at least one: `512 bytes`,
+/// `64 KiB`, `1.5 GiB`. One decimal, or none if the number is a multiple of the unit.
+pub fn format_bytes(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 5] =
+        [(PIB, "PiB"), (TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")];
+    let unit = UNITS.into_iter().find(|&(unit, _)| bytes >= unit);
+    let (unit, name) = unit.unwrap_or((1, "bytes"));
+    if bytes.is_multiple_of(unit) {
+        format!("{} {name}", bytes / unit)
+    } else {
+        format!("{:.1} {name}", bytes as f64 / unit as f64)
+    }
+}
+
 /// Reads a duration such as `15us`, `1.5ms`, `10s` or `2m`.
 ///
 /// # Errors
 /// If the number or the unit is missing or unknown, or the value is too large for a [`Nanos`].
 pub fn parse_duration(text: &str) -> Result<Nanos, UnitError> {
-    let expected = "a duration such as 15us, 1.5ms, 10s or 2m";
+    let expected =
+        "a duration such as 15us, 1.5ms, 10s or 2m (the units are ns, us, ms, s, m and h)";
     let text = text.trim();
     if text.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0) {
-        let forms = ["s", "m", "ms", "us"].map(|unit| format!("{text}{unit}"));
-        let [seconds, minutes, millis, micros] = forms;
-        let message = format!("missing unit: write {seconds}, {minutes}, {millis} or {micros}");
+        let message = format!(
+            "the duration `{text}` has no unit: write for example {text}s (the units are ns, us, \
+             ms, s, m and h)"
+        );
         return Err(UnitError(message));
     }
     parse_scaled(text, &DURATION_UNITS, expected).map(Nanos)
@@ -208,7 +227,11 @@ pub fn parse_duration(text: &str) -> Result<Nanos, UnitError> {
 /// # Errors
 /// If the number or the unit is missing or unknown, or the value is too large.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
-    parse_scaled(text, &SIZE_UNITS, "a size such as 4096, 256K, 50GiB or 2TB")
+    parse_scaled(
+        text,
+        &SIZE_UNITS,
+        &format!("a size such as 4096, 256K, 50GiB or 2TB {SIZE_UNITS_HELP}"),
+    )
 }
 
 /// Reads a rate in bytes per second such as `1.2GB/s` or `190MB/s`.
@@ -216,7 +239,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
 /// # Errors
 /// If `/s` is missing, or the text before it is not a size.
 pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
-    let expected = "a rate such as 190MB/s or 1.2GB/s";
+    let expected = &format!("a rate such as 190MB/s or 1.2GB/s {SIZE_UNITS_HELP}");
     let size = text.trim().strip_suffix("/s").ok_or_else(|| unit_error(text, expected))?;
     parse_scaled(size, &SIZE_UNITS, expected)
 }
@@ -271,16 +294,33 @@ mod tests {
     fn other_texts_are_refused_with_an_example() {
         for text in ["", "K", "1.2.3K", "-4K", "4Q", "99999999999T", "nan"] {
             let error = parse_bytes(text).unwrap_err().to_string();
-            assert!(error.contains("such as"), "{error}");
+            assert!(error.contains("such as") && error.contains("KB to PB"), "{error}");
         }
         let message = |text| parse_duration(text).unwrap_err().to_string();
         for text in ["10", " 10 "] {
-            assert_eq!(message(text), "missing unit: write 10s, 10m, 10ms or 10us");
+            let expected = "the duration `10` has no unit: write for example 10s (the units are \
+                            ns, us, ms, s, m and h)";
+            assert_eq!(message(text), expected);
         }
         for text in ["", "s", "10x", "-1", "inf", "nan"] {
             assert!(message(text).contains("is not a duration such as 15us"), "{text}");
         }
         assert!(parse_rate("15MB").is_err());
+    }
+
+    #[test]
+    fn bytes_are_formatted_in_the_largest_unit() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (512, "512 bytes"),
+            (4096, "4 KiB"),
+            (MIB + MIB / 2, "1.5 MiB"),
+            (1000, "1000 bytes"),
+            (2 * TIB, "2 TiB"),
+            (PIB, "1 PiB"),
+        ] {
+            assert_eq!(format_bytes(bytes), text);
+        }
     }
 
     #[test]

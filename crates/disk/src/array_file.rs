@@ -219,7 +219,7 @@ fn read_links(root: &TomlSection<'_>) -> Result<Vec<LinkParameters>, Diagnostic>
         let rate = |key| match section.quantity(key, parse_rate)? {
             Some(0) => {
                 let error = section.error_at(key, format!("`{key}` is 0, so no data would pass"));
-                Err(error.with_help("leave it out for a link without a limit"))
+                Err(error.with_help("remove it for a link without a limit"))
             }
             rate => Ok(rate),
         };
@@ -271,7 +271,7 @@ fn check_geometry(root: &TomlSection<'_>, spec: &ArraySpec) -> Result<(), Diagno
     })?;
     let capacity_bytes = map.capacity_bytes();
     if spec.used_bytes(capacity_bytes) >= capacity_bytes {
-        let message = format!("`used` takes all of the volume's {capacity_bytes} bytes");
+        let message = "`used` is as large as the volume, so no space is left for jobs";
         return Err(root.error_at("used", message));
     }
     Ok(())

@@ -74,6 +74,10 @@ impl ModelParameters for DelayParameters {
         self.servers
     }
 
+    fn write_cache_bytes(&self) -> u64 {
+        0
+    }
+
     fn build(&self, _capacity_bytes: u64, _seed: u64) -> Box<dyn Model> {
         Box::new(Delay::new(self.clone()))
     }

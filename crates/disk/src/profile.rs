@@ -218,6 +218,11 @@ impl ModelProfile {
         self.parameters.queue_depth()
     }
 
+    /// Bytes of writes that fit into the caches of the disk; zero without a cache.
+    pub fn write_cache_bytes(&self) -> u64 {
+        self.parameters.write_cache_bytes()
+    }
+
     /// Builds the model. Equal seeds build equal models.
     pub fn build(&self, seed: u64) -> Box<dyn Model> {
         self.parameters.build(self.capacity_bytes, seed)

@@ -34,7 +34,7 @@ impl ExportAddress {
             return Ok(ExportAddress::Ublk);
         }
         match text.strip_prefix("fuse:") {
-            Some("") => Err(AddressError::Malformed(text.to_owned())),
+            Some("") => Err(AddressError::malformed(text, "the folder after `fuse:` is missing")),
             Some(folder) => Ok(ExportAddress::Fuse(folder.into())),
             None => ListenAddress::parse(text).map(ExportAddress::Nbd),
         }
@@ -64,24 +64,67 @@ pub enum Transport {
 pub enum AddressError {
     /// It is malformed.
     #[error(
-        "`{0}` is not an export: write nbd:unix:PATH, nbd:tcp:PORT (this machine only), \
-         nbd:tcp:ADDRESS:PORT, fuse:DIR or ublk"
+        "`{text}` is not an export address: {what}; write nbd:unix:PATH, nbd:tcp:PORT (this \
+         machine only), nbd:tcp:ADDRESS:PORT, fuse:DIR or ublk"
     )]
-    Malformed(String),
+    Malformed {
+        /// The address.
+        text: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// Another server listens there.
-    #[error("another server listens on `{}`: stop it, or give another path", .0.display())]
-    Taken(PathBuf),
+    #[error("another server listens on `{}`: stop it, or give {option} another path", path.display())]
+    Taken {
+        /// The path of the socket.
+        path: PathBuf,
+        /// The option with the path.
+        option: &'static str,
+    },
     /// The path is not a socket.
-    #[error("`{}` exists and is not a socket: give another path", .0.display())]
-    NotASocket(PathBuf),
-    /// The system refused.
-    #[error("cannot listen on {address}: {error}")]
-    System {
+    #[error(
+        "`{}` exists and is not a socket: remove it, or give {option} another path", path.display()
+    )]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+        /// The option with the path.
+        option: &'static str,
+    },
+    /// The options of one command name the address twice.
+    #[error(
+        "the command names the address {0} twice: --control and each --export need an address of \
+         their own"
+    )]
+    Repeated(ListenAddress),
+    /// The system refused to listen for clients of an export.
+    #[error("cannot listen on {address}: {error}{}", hint(error))]
+    Export {
         /// The address.
         address: ListenAddress,
         /// What the system reported.
         error: io::Error,
     },
+    /// The system refused to create a control socket.
+    #[error("cannot create the control socket `{}`: {error}{}", path.display(), hint(error))]
+    Control {
+        /// The path.
+        path: PathBuf,
+        /// What the system reported.
+        error: io::Error,
+    },
+}
+
+/// What to do about an error of the system.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::NotFound => "; create its folder first",
+        ErrorKind::AddrInUse => "; stop the server that uses it, or give another port",
+        ErrorKind::AddrNotAvailable => "; give an address of this machine",
+        ErrorKind::PermissionDenied => "; give a path or port that you may use",
+        ErrorKind::InvalidInput => "; give a shorter path",
+        _ => "",
+    }
 }
 
 /// A listening socket.
@@ -99,34 +142,39 @@ impl ListenAddress {
     /// # Errors
     /// If it is malformed.
     pub fn parse(text: &str) -> Result<ListenAddress, AddressError> {
-        let malformed = || AddressError::Malformed(text.to_owned());
-        let rest = text.strip_prefix("nbd:").ok_or_else(malformed)?;
+        let malformed = |what| AddressError::malformed(text, what);
+        let rest = text.strip_prefix("nbd:");
+        let rest = rest.ok_or_else(|| malformed("it does not start with nbd:, fuse: or ublk"))?;
         match rest.split_once(':') {
-            Some(("unix", path)) if !path.is_empty() => Ok(ListenAddress::Unix(path.into())),
-            Some(("tcp", place)) => match (place.parse(), place.parse()) {
-                (Ok(port), _) => {
-                    Ok(ListenAddress::Tcp((IpAddr::V4(Ipv4Addr::LOCALHOST), port).into()))
-                }
-                (_, Ok(address)) => Ok(ListenAddress::Tcp(address)),
-                _ => Err(malformed()),
-            },
-            _ => Err(malformed()),
+            Some(("unix", "")) => Err(malformed("the path after `nbd:unix:` is missing")),
+            Some(("unix", path)) => Ok(ListenAddress::Unix(path.into())),
+            Some(("tcp", place)) => parse_tcp(place).map(ListenAddress::Tcp).map_err(malformed),
+            _ => Err(malformed("`nbd:` must be followed by unix: or tcp:")),
         }
     }
 
-    /// Listens. The socket file of a killed server is removed first.
+    /// Listens for clients of exports. The socket file of a killed server is removed first.
     ///
     /// # Errors
     /// If another server listens there, or the system refuses.
     pub fn bind(&self) -> Result<BoundSocket, AddressError> {
-        let system = |error| AddressError::System { address: self.clone(), error };
+        let system = |error| AddressError::Export { address: self.clone(), error };
         match self {
-            ListenAddress::Unix(path) => bind_unix(path, system),
+            ListenAddress::Unix(path) => bind_unix(path, "--export", system),
             ListenAddress::Tcp(address) => {
                 let socket: OwnedFd = TcpListener::bind(address).map_err(system)?.into();
                 Ok(BoundSocket { socket, note: None })
             }
         }
+    }
+
+    /// Listens for clients of the control socket at `path`. The socket file of a killed server is
+    /// removed first.
+    ///
+    /// # Errors
+    /// If another server listens there, or the system refuses.
+    pub fn bind_control(path: &Path) -> Result<BoundSocket, AddressError> {
+        bind_unix(path, "--control", |error| AddressError::Control { path: path.to_owned(), error })
     }
 
     /// Returns true if other machines can connect.
@@ -166,9 +214,36 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Listens on a unix socket, and replaces one without a listener.
+impl AddressError {
+    fn malformed(text: &str, what: &'static str) -> AddressError {
+        AddressError::Malformed { text: text.to_owned(), what }
+    }
+}
+
+/// Parses `PORT` or `ADDRESS:PORT`; on failure returns what is wrong.
+fn parse_tcp(text: &str) -> Result<SocketAddr, &'static str> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let (address, port) = match text.rsplit_once(':') {
+        Some((address, port)) => (Some(address), port),
+        None => (None, text),
+    };
+    match (address, port.parse::<u16>()) {
+        (None, Ok(port)) => Ok((IpAddr::V4(Ipv4Addr::LOCALHOST), port).into()),
+        (_, Err(_)) => Err("the port must be a number from 0 to 65535"),
+        (Some(_), Ok(_)) => Err(
+            "the address must be an IP address of this machine, such as 192.0.2.1 or [::1], not \
+             a host name",
+        ),
+    }
+}
+
+/// Listens on a unix socket, and replaces one without a listener. `option` names the option with the
+/// path in errors.
 fn bind_unix(
     path: &Path,
+    option: &'static str,
     system: impl Fn(io::Error) -> AddressError,
 ) -> Result<BoundSocket, AddressError> {
     let mut note = None;
@@ -176,15 +251,17 @@ fn bind_unix(
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(system(error)),
         Ok(metadata) if !metadata.file_type().is_socket() => {
-            return Err(AddressError::NotASocket(path.to_owned()));
+            return Err(AddressError::NotASocket { path: path.to_owned(), option });
         }
         Ok(_) if is_alive(path) => {
-            return Err(AddressError::Taken(path.to_owned()));
+            return Err(AddressError::Taken { path: path.to_owned(), option });
         }
         Ok(_) => {
             std::fs::remove_file(path).map_err(&system)?;
             let path = path.display();
-            note = Some(format!("removed `{path}`, which a server that was killed left behind"));
+            note = Some(format!(
+                "removed the socket `{path}`, left behind by a server that was killed"
+            ));
         }
     }
     let socket = UnixListener::bind(path).map_err(system)?.into();
@@ -228,6 +305,16 @@ mod tests {
         for text in ["", "unix:/a", "nbd:unix:", "nbd:tcp:", "nbd:tcp:host", "nbd:ucp:1"] {
             assert!(read(text).unwrap_err().to_string().contains("nbd:unix:PATH"), "{text}");
         }
+        for (text, what) in [
+            ("nbd:tcp:65536", "the port must be a number from 0 to 65535"),
+            ("nbd:tcp:[::1]:x", "the port must be a number from 0 to 65535"),
+            ("nbd:tcp:localhost:1", "must be an IP address of this machine"),
+            ("nbd:unix:", "the path after `nbd:unix:` is missing"),
+            ("nbd:ucp:1", "must be followed by unix: or tcp:"),
+            ("tcp:1", "does not start with nbd:"),
+        ] {
+            assert!(read(text).unwrap_err().to_string().contains(what), "{text}");
+        }
     }
 
     #[test]
@@ -245,18 +332,32 @@ mod tests {
     }
 
     #[test]
+    fn errors_name_the_control_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("none/control");
+        let message = ListenAddress::bind_control(&path).unwrap_err().to_string();
+        let expected = format!("cannot create the control socket `{}`: No such", path.display());
+        assert!(message.starts_with(&expected), "{message}");
+        assert!(message.ends_with("create its folder first"), "{message}");
+        let path = folder.path().join("file");
+        std::fs::write(&path, "precious").unwrap();
+        let message = ListenAddress::bind_control(&path).unwrap_err().to_string();
+        assert!(message.ends_with("give --control another path"), "{message}");
+    }
+
+    #[test]
     fn only_sockets_without_a_listener_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let address = ListenAddress::Unix(path.clone());
         let first = address.bind().unwrap();
         assert!(first.note.is_none());
-        assert!(matches!(address.bind(), Err(AddressError::Taken(_))));
+        assert!(matches!(address.bind(), Err(AddressError::Taken { .. })));
         drop(first);
         assert!(address.bind().unwrap().note.unwrap().contains("left behind"));
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "precious").unwrap();
-        assert!(matches!(address.bind(), Err(AddressError::NotASocket(_))));
+        assert!(matches!(address.bind(), Err(AddressError::NotASocket { .. })));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     }
 }

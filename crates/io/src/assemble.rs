@@ -116,7 +116,7 @@ pub enum AssembleError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// A member is of the wrong kind.
-    #[error("the member with devid {devid} is {what}; {hint}")]
+    #[error("cannot serve the member with devid {devid}: it is {what}; {hint}")]
     WrongMember {
         /// The devid of the member.
         devid: u64,
@@ -127,8 +127,8 @@ pub enum AssembleError {
     },
     /// The file ends before the member does.
     #[error(
-        "`{}` has {size_bytes} bytes, too few for the member with devid {devid} as its `begin` and \
-         `size` say", path.display()
+        "`{}` has {size_bytes} bytes, but the `begin` and `size` of the member with devid {devid} \
+         need more: reduce them, or enlarge the file", path.display()
     )]
     TooShort {
         /// The devid of the member.
@@ -142,7 +142,7 @@ pub enum AssembleError {
     #[error(transparent)]
     Uri(#[from] UriError),
     /// A remote member cannot be attached to.
-    #[error("cannot attach to `{uri}`: {error}")]
+    #[error("cannot attach to the remote member `{uri}`: {error}")]
     Attach {
         /// Its URI.
         uri: Box<NbdUri>,
@@ -162,11 +162,12 @@ pub enum AssembleError {
     Geometry(#[from] mirrorball_core::geometry::GeometryError),
     /// Mirrors hold different data.
     #[error(
-        "{0}; use --trust DEVID to rebuild the other members from one, which overwrites their data"
+        "{0}, so at least one of them is out of date; use --trust DEVID to rebuild all other members \
+         from the member DEVID, which overwrites their data"
     )]
     Differ(Difference),
     /// There is no trusted member with this devid.
-    #[error("--trust: there is no member with devid {0}")]
+    #[error("--trust {0}: the array has no member with devid {0}")]
     NoSuchMember(u64),
     /// A backing file cannot be used.
     #[error(transparent)]
@@ -313,7 +314,10 @@ fn trust(
     }
     for (config, _) in opened.iter_mut().filter(|(config, _)| config.devid != devid) {
         config.state = MemberState::Rebuilding { recovered_bytes: 0 };
-        notes.push(format!("devid {} is rebuilt, and not read until then", config.devid));
+        notes.push(format!(
+            "devid {} is being rebuilt, and is not read before it is in sync",
+            config.devid
+        ));
     }
     Ok(())
 }

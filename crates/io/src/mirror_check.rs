@@ -6,10 +6,11 @@
 
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberState};
+use mirrorball_core::units::format_bytes;
 use std::fmt;
 use std::io;
 
-/// Number of samples at most: a few seconds of two hard disks.
+/// Maximum number of samples. Two hard disks read this many in a few seconds.
 const SAMPLES: u64 = 256;
 /// Bytes of a sample.
 const SAMPLE_BYTES: u64 = 64 << 10;
@@ -26,8 +27,9 @@ pub struct Difference {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Difference { volume_offset, devids: [first, second] } = self;
-        write!(f, "the members with devid {first} and {second} differ")?;
-        write!(f, " within {SAMPLE_BYTES} bytes at {volume_offset} of the volume")
+        write!(f, "the members with devid {first} and {second} hold different data in the ")?;
+        let size = format_bytes(SAMPLE_BYTES);
+        write!(f, "{size} at offset {volume_offset} of the volume")
     }
 }
 
@@ -74,7 +76,8 @@ pub fn compare(
 pub fn note(map: &ChunkMap) -> String {
     let count = sample_offsets(map.capacity_bytes()).count();
     format!(
-        "compared {count} samples of 64 KiB: identical on all mirrors; the rest was not compared"
+        "compared {count} samples of 64 KiB: they are identical on all mirrors; the rest of the volume \
+         was not compared"
     )
 }
 
@@ -123,5 +126,8 @@ mod tests {
         images[1][(1 << 20) + 70_000] = 1;
         let found = compare(&images).unwrap();
         assert_eq!(found, Difference { volume_offset: 65536, devids: [5, 6] });
+        let expected = "the members with devid 5 and 6 hold different data in the 64 KiB at \
+                        offset 65536 of the volume";
+        assert_eq!(found.to_string(), expected);
     }
 }

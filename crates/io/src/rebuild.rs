@@ -27,21 +27,23 @@ use std::path::PathBuf;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RebuildError {
     /// The members are served without a volume.
-    #[error("members that are served without a volume cannot be rebuilt")]
+    #[error("cannot rebuild: the members are served as separate disks, without a volume")]
     NoVolume,
     /// No member has this devid.
-    #[error("there is no member with devid {0}")]
+    #[error("the volume has no member with devid {0}; `ctl members` lists the members")]
     NoSuchMember(u64),
     /// The member is in sync.
-    #[error("the member with devid {0} is in sync")]
+    #[error("the member with devid {0} is in sync: there is nothing to rebuild")]
     InSync(u64),
     /// The profile has no redundancy.
-    #[error("the profile keeps a single copy of the data: there is nothing to rebuild from")]
+    #[error(
+        "the profile of the volume keeps a single copy of the data: there is nothing to rebuild from"
+    )]
     NoCopy,
     /// Every other member has failed, too.
     #[error(
         "no other member is in sync: there is nothing to rebuild from (stop the volume, and serve \
-         it with --trust DEVID of the member that is right)"
+         it with --trust DEVID, the member with the valid data)"
     )]
     NoSource,
     /// It cannot be opened.
@@ -53,13 +55,13 @@ pub enum RebuildError {
         why: String,
     },
     /// It is being opened for an earlier request.
-    #[error("the member with devid {0} is being opened already")]
+    #[error("the member with devid {0} is already being opened for a rebuild")]
     Opening(u64),
     /// It works, but its file was removed.
     #[error(
-        "the member with devid {devid} works, but there is nothing at `{}` any more: what is \
-         written to it is lost when the service ends (put a file of the same size there, and say \
-         this again)", path.display()
+        "the file `{}` of the member with devid {devid} was removed, and there is nothing at its \
+         path: the data are lost when the service ends (create a file of the same size there, and \
+         repeat the command)", path.display()
     )]
     Nameless {
         /// The member.
@@ -69,8 +71,9 @@ pub enum RebuildError {
     },
     /// It works, its file was replaced, and it may have the only copy of some data.
     #[error(
-        "the member with devid {0} works, though another file is at its path by now; it is not \
-         given up for that while another member is not in sync"
+        "the member with devid {0} uses a file that was replaced at its path, and may have the only \
+         copy of some data: it is not rebuilt while another member is not in sync (rebuild that \
+         member first)"
     )]
     Needed(u64),
 }

@@ -103,6 +103,8 @@ pub struct MemberResult {
     pub read_bytes: u64,
     /// Bytes of all writes.
     pub written_bytes: u64,
+    /// The same since the start of the run, so with those before the measured window.
+    pub run_written_bytes: u64,
     /// I/Os that failed.
     pub errors: u64,
     /// Second reads (of a race) whose data was not used: the cost of reading twice.
@@ -235,6 +237,7 @@ impl Recorder {
             writes: 0,
             read_bytes: 0,
             written_bytes: 0,
+            run_written_bytes: 0,
             errors: 0,
             extra_reads: 0,
             cancelled_reads: 0,
@@ -318,6 +321,9 @@ impl Recorder {
         self.current().members[index].wait += outcome.wait;
         if io.op == Op::Read && !io.background {
             self.sample(io, outcome);
+        }
+        if io.op == Op::Write && outcome.result.is_ok() {
+            self.members[index].run_written_bytes += io.length;
         }
         if !measured {
             return;

@@ -1,6 +1,7 @@
 //! The errors of allocating an array: each names the cause and what to do.
 
 use super::{ARRAY_BYTES_MAX, Profile, RESERVED_BYTES, STRIP_BYTES};
+use crate::units::format_bytes;
 use std::fmt;
 
 /// The error of [`ChunkMap::allocate`](super::ChunkMap::allocate).
@@ -48,18 +49,19 @@ impl fmt::Display for GeometryError {
             }
             GeometryError::MemberTooSmall { devid, size_bytes } => {
                 let needed = RESERVED_BYTES + STRIP_BYTES;
-                write!(f, "the member with devid {devid} has {size_bytes} bytes")?;
-                write!(f, ", but a member needs at least {needed}; check its size")
+                write!(f, "the member with devid {devid} has {}", format_bytes(*size_bytes))?;
+                write!(f, ", but a member needs at least {}; check its size", format_bytes(needed))
             }
             GeometryError::ArrayTooLarge { total_bytes } => {
-                write!(f, "the members have {total_bytes} bytes together, but an array may have")?;
-                write!(f, " at most {ARRAY_BYTES_MAX} (4 PiB); check the suffixes of their sizes")
+                let (total, most) = (format_bytes(*total_bytes), format_bytes(ARRAY_BYTES_MAX));
+                write!(f, "the members have {total} together, but an array can have at most")?;
+                write!(f, " {most}; check the units of their sizes")
             }
             GeometryError::StripeWidthTooSmall { profile, stripe_width_max } => {
                 let needed = profile.rules().members_min;
                 write!(f, "stripe_width_max is {stripe_width_max}, but a chunk of profile")?;
                 write!(f, " {profile} spans at least {needed} {}; raise it", noun(needed))?;
-                write!(f, " or leave it out")
+                write!(f, " or remove it")
             }
         }
     }

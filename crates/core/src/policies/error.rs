@@ -5,9 +5,22 @@ use super::{ParameterInfo, all, families, modifiers};
 use crate::diagnostic::Diagnostic;
 use crate::suggest::closest_name;
 
-/// No policy where one is needed.
-pub(super) fn missing_policy() -> Diagnostic {
-    Diagnostic::new("a policy is missing here").with_help("`all` means every policy")
+/// A policy string without a policy: empty, or `modifiers` only (`+hedge`).
+pub(super) fn missing_policy(modifiers: Option<&str>) -> Diagnostic {
+    match modifiers {
+        Some(modifiers) => Diagnostic::new(format!("the policy before `+{modifiers}` is missing"))
+            .with_help(format!(
+                "write for example `pid+{modifiers}`; `mirrorball policies` lists policies"
+            )),
+        None => Diagnostic::new("the name of the policy is missing")
+            .with_help("write for example `pid`; `mirrorball policies` lists the policies"),
+    }
+}
+
+/// An empty item of a list of policies.
+pub(super) fn empty_item(list: &str) -> Diagnostic {
+    Diagnostic::new(format!("the policy list `{list}` has an empty item"))
+        .with_help("remove the extra comma")
 }
 
 /// No policy has this name.
@@ -18,8 +31,16 @@ pub(super) fn unknown_policy(name: &str) -> Diagnostic {
             .with_help(format!("write it after a policy, as in `pid+{name}`"));
     }
     if name == "all" || name.ends_with("/*") {
-        return Diagnostic::new(format!("`{name}` means several policies, but one is needed here"))
-            .with_help("name one policy; `mirrorball policies` lists all of them");
+        return Diagnostic::new(format!(
+            "`{name}` means several policies, but only one is allowed here"
+        ))
+        .with_help("name one policy; `mirrorball policies` lists all of them");
+    }
+    if name == "oracle" {
+        let message = "the policy `oracle` exists only in simulations: it knows the completion \
+                       times of future reads";
+        return Diagnostic::new(message)
+            .with_help("name a policy that `mirrorball policies` lists");
     }
     let unknown = Diagnostic::new(format!("unknown policy `{name}`"));
     let meant = similar_names(name);
@@ -66,7 +87,7 @@ pub(super) fn too_many_values(of: &str, usage: &str, value: &str) -> Diagnostic 
 
 /// No name after a plus.
 pub(super) fn missing_modifier() -> Diagnostic {
-    Diagnostic::new("a modifier is missing after `+`").with_help(all_modifiers())
+    Diagnostic::new("the modifier after `+` is missing").with_help(all_modifiers())
 }
 
 /// No modifier has this name.

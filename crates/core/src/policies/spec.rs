@@ -43,6 +43,9 @@ impl Spec {
     pub fn parse(text: &str) -> Result<Spec, Diagnostic> {
         match text.split_once('+') {
             Some((policy, modifiers)) => {
+                if policy.is_empty() {
+                    return Err(error::missing_policy(Some(modifiers)));
+                }
                 Spec::parse_policy(policy)?.with_modifiers(ModifierSpec::parse_all(modifiers)?)
             }
             None => Spec::parse_policy(text),
@@ -54,7 +57,7 @@ impl Spec {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
         if name.is_empty() {
-            return Err(error::missing_policy());
+            return Err(error::missing_policy(None));
         }
         let (name, value) = split_drbd_striping(name);
         let info = find(name).ok_or_else(|| error::unknown_policy(name))?;
@@ -254,6 +257,11 @@ pub fn parse_list(text: &str) -> Result<Vec<Spec>, Diagnostic> {
             Some((name, modifiers)) => (name, Some(modifiers)),
             None => (item, None),
         };
+        match modifiers {
+            None if name.is_empty() && text.contains(',') => return Err(error::empty_item(text)),
+            Some(_) if name.is_empty() => return Err(error::missing_policy(modifiers)),
+            _ => {}
+        }
         let specs = match name.strip_suffix("/*") {
             Some(family) => parse_family(family)?,
             None if name == "all" => all().map(Spec::new).collect(),

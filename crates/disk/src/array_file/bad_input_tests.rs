@@ -42,7 +42,8 @@ const WHOLE: &[(&str, &str)] = &[
     ),
     (
         "profile = \"single\"\n[[member]]\nmodel = \"hdd-5k4\"\nsize = \"100K\"",
-        "4: `size` of `hdd-5k4`: `capacity` must be at least 1MiB",
+        "4: `size` of `hdd-5k4`: `capacity` is 100 KiB, but a modelled hard disk needs at least 1 MiB, \
+         about one track",
     ),
     (
         "profile = \"single\"\n[[member]]\nmodel = \"floppy\"",
@@ -51,12 +52,12 @@ const WHOLE: &[(&str, &str)] = &[
     ),
     (
         "profile = \"single\"\n[[member]]\nmodel = \"delay.toml\"",
-        "3: cannot read the model file `delay.toml`: No such file or directory (os error 2) (a \
-         path counts from the folder of the array file)",
+        "3: cannot read the model file `delay.toml`: No such file or directory (os error 2) (the \
+         path is relative to the folder of the array file)",
     ),
     (
         "profile = \"single\"\n[[member]]\npath = \"/dev/sdb\"\ncount = 2",
-        "4: `count` is for modelled members, and `path` names a real one (keep one of them)",
+        "4: `count` is for disk models, but `path` makes the member a real one (remove one of them)",
     ),
     (
         "link = [{ name = \"hba0\" }]\nprofile = \"single\"\n[[member]]\nmodel = \
@@ -81,7 +82,7 @@ const WHOLE: &[(&str, &str)] = &[
     (
         "stripe_width_max = 1\nprofile = \"raid10\"\n[[member]]\nmodel = \"delay\"\ncount = 4",
         "1: stripe_width_max is 1, but a chunk of profile raid10 spans at least 2 members; \
-         raise it or leave it out",
+         raise it or remove it",
     ),
 ];
 
@@ -110,10 +111,16 @@ const TOP: &[(&str, &str)] = &[
     (r#"used = "100%""#, "1: `used`: a share is at least 0% and less than 100%"),
     (r#"used = "lots""#, "1: `used`: `lots` is not a share such as 60%, or a size such as 500GB"),
     (r#"used = "lots%""#, "1: `used`: `lots%` is not a share such as 60%, or a size such as 500GB"),
-    (r#"used = "900TB""#, "1: `used` takes all of the volume's 1099510579200 bytes"),
+    (r#"used = "900TB""#, "1: `used` is as large as the volume, so no space is left for jobs"),
     ("host = 3", "1: `host` must be a table, not `3`"),
-    (r#"host = { overhead = "15" }"#, "1: `overhead`: missing unit: write 15s, 15m, 15ms or 15us"),
-    ("host = { overhead = 15 }", "1: `overhead`: missing unit: write 15s, 15m, 15ms or 15us"),
+    (
+        r#"host = { overhead = "15" }"#,
+        "1: `overhead`: the duration `15` has no unit: write for example 15s (the units are ns, us, ms, s, m and h)",
+    ),
+    (
+        "host = { overhead = 15 }",
+        "1: `overhead`: the duration `15` has no unit: write for example 15s (the units are ns, us, ms, s, m and h)",
+    ),
     (
         r#"host = { overhead = { jitter = "10%" } }"#,
         "1: `overhead` has no `mean` (for example overhead = { mean = \"15us\", jitter = \"20%\" \
@@ -137,11 +144,11 @@ const TOP: &[(&str, &str)] = &[
     (r#"link = [{ name = "a" }, { name = "a" }]"#, "1: there are two links `a`"),
     (
         r#"link = [{ name = "a", read = "1GB" }]"#,
-        "1: `read`: `1GB` is not a rate such as 190MB/s or 1.2GB/s",
+        "1: `read`: `1GB` is not a rate such as 190MB/s or 1.2GB/s (K to P and KiB to PiB are powers of 1024, KB to PB powers of 1000)",
     ),
     (
         r#"link = [{ name = "a", write = "0MB/s" }]"#,
-        "1: `write` is 0, so no data would pass (leave it out for a link without a limit)",
+        "1: `write` is 0, so no data would pass (remove it for a link without a limit)",
     ),
     (
         r#"link = [{ name = "a", bandwidth = "1MB/s" }]"#,
@@ -152,7 +159,7 @@ const TOP: &[(&str, &str)] = &[
 
 /// Lines of the only member, a delay, and what is said of them.
 const MEMBER: &[(&str, &str)] = &[
-    (r#"path = "/dev/sdb""#, "4: `path` contradicts `model`; keep one of them"),
+    (r#"path = "/dev/sdb""#, "4: `path` contradicts `model`; remove one of them"),
     (r#"sise = "1TB""#, "4: unknown key `sise` in [[member]] (did you mean `size`?)"),
     (
         "rpm = 4200",
@@ -161,18 +168,21 @@ const MEMBER: &[(&str, &str)] = &[
          rebuilding, \
          failed; parameters of the model go into set = { … })",
     ),
-    (r#"size = "1QB""#, "4: `size`: `1QB` is not a size such as 4096, 256K, 50GiB or 2TB"),
+    (
+        r#"size = "1QB""#,
+        "4: `size`: `1QB` is not a size such as 4096, 256K, 50GiB or 2TB (K to P and KiB to PiB are powers of 1024, KB to PB powers of 1000)",
+    ),
     (
         r#"size = "4K""#,
-        "2: the member with devid 1 has 4096 bytes, but a member needs at least 1114112; check \
+        "2: the member with devid 1 has 4 KiB, but a member needs at least 1.1 MiB; check \
          its size",
     ),
-    ("count = 0", "4: `count` is 0 (leave the member out)"),
+    ("count = 0", "4: `count` is 0 (remove the member)"),
     ("count = 1.5", "4: `count` must be a whole number from 0 to 65535, not `1.5`"),
     ("count = 70000", "4: `count` must be a whole number from 0 to 65535, not `70000`"),
     (
         "count = 200\n[[member]]\nmodel = \"delay\"\ncount = 185",
-        "7: the array has 385 members or more, but 384 is the limit (use fewer and larger members)",
+        "7: the array has 385 members or more, but the limit is 384 (use fewer and larger members)",
     ),
     (
         "devid = 1\ncount = 2",
@@ -180,14 +190,14 @@ const MEMBER: &[(&str, &str)] = &[
     ),
     (
         "[[member]]\nmodel = \"delay\"\ndevid = 1",
-        "6: devid 1 is taken by the member of line 2 (leave `devid` out to have the members \
-         numbered)",
+        "6: devid 1 is taken by the member of line 2 (remove `devid` to number the members \
+         automatically)",
     ),
     (r#"link = "hba""#, r#"4: there is no link `hba` (add [[link]] and, below it, name = "hba")"#),
     (
         r#"rebuilding = "9000TB""#,
-        "4: `rebuilding` is larger than the 1099511627776 bytes of the member (it is the size \
-         recovered so far)",
+        "4: `rebuilding` is larger than the member, which has 1 TiB (`rebuilding` is the \
+         size recovered so far)",
     ),
     ("rebuilding = \"1GB\"\nfailed = true", "4: a failed member cannot be `rebuilding`"),
     (r#"failed = "yes""#, r#"4: `failed` must be true or false, not `"yes"`"#),
@@ -195,22 +205,25 @@ const MEMBER: &[(&str, &str)] = &[
         r#"set = { servcie = "1ms" }"#,
         "4: `set` of `delay`: unknown key `servcie` (did you mean `service`?)",
     ),
-    (r#"set = { service = "1" }"#, "4: `set` of `delay`: missing unit: write 1s, 1m, 1ms or 1us"),
+    (
+        r#"set = { service = "1" }"#,
+        "4: `set` of `delay`: the duration `1` has no unit: write for example 1s (the units are ns, us, ms, s, m and h)",
+    ),
     ("set = { servers = 0 }", "4: `set` of `delay`: `servers` is 0, but a disk needs at least one"),
     ("set = 3", "4: `set` must be a table, not `3`"),
     ("priority = -3", "4: `priority` must be a whole number from 0 to 255, not `-3`"),
     ("priority = 256", "4: `priority` must be a whole number from 0 to 255, not `256`"),
     (
         r#"size = "8000TB""#,
-        "1: the members have 8000000000000000 bytes together, but an array may have at most \
-         4503599627370496 (4 PiB); check the suffixes of their sizes",
+        "1: the members have 7.1 PiB together, but an array can have at most 4 PiB; check the \
+         units of their sizes",
     ),
     ("fault = { slow = 2 }", "4: `fault` must be a list of tables, not `{ slow = 2 }`"),
 ];
 
 /// The only fault of a delay, and what is said of it.
 const FAULT: &[(&str, &str)] = &[
-    ("", "4: the fault has no kind (give one of slow, stall, error_rate, bad, dead)"),
+    ("", "4: the fault has no kind (add one of slow, stall, error_rate, bad, dead)"),
     ("slwo = 4.0", "4: unknown key `slwo` in a fault (did you mean `slow`?)"),
     (
         "slow = 0.5",
@@ -221,13 +234,19 @@ const FAULT: &[(&str, &str)] = &[
         r#"slow = 2, at = "1s""#,
         "4: unknown key `at` in a fault (the known ones are slow, from, until)",
     ),
-    (r#"slow = 2, stall = "1s""#, "4: `stall` contradicts `slow`; keep one of them"),
-    (r#"slow = 2, from = "3s", until = "2s""#, "4: the fault ends at 2.00s and begins at 3.00s"),
+    (r#"slow = 2, stall = "1s""#, "4: `stall` contradicts `slow`; remove one of them"),
+    (
+        r#"slow = 2, from = "3s", until = "2s""#,
+        "4: the fault ends at 2.00s, before it begins at 3.00s",
+    ),
     (
         r#"stall = "2s""#,
-        r#"4: `stall` needs `at`, when it begins (for example { stall = "2s", at = "30s" })"#,
+        r#"4: `stall` needs `at`, the time when it begins (for example { stall = "2s", at = "30s" })"#,
     ),
-    (r#"stall = 2, at = "1s""#, "4: `stall`: missing unit: write 2s, 2m, 2ms or 2us"),
+    (
+        r#"stall = 2, at = "1s""#,
+        "4: `stall`: the duration `2` has no unit: write for example 2s (the units are ns, us, ms, s, m and h)",
+    ),
     ("error_rate = 1.5", "4: `error_rate` is 1.5, but must be a probability from 0 to 1"),
     (
         r#"bad = { offset = "1GiB" }"#,
@@ -236,13 +255,13 @@ const FAULT: &[(&str, &str)] = &[
     ),
     (
         r#"bad = { offset = "2TiB", length = "64K" }"#,
-        "4: the bad range ends after the 1099511627776 bytes of the member",
+        "4: the bad range ends after the end of the member, which has 1 TiB",
     ),
     (
         r#"bad = { ofset = "2TiB", length = "64K" }"#,
         "4: unknown key `ofset` in `bad` (did you mean `offset`?)",
     ),
-    ("dead = false", "4: `dead` must be true in a fault (leave the entry out)"),
+    ("dead = false", "4: `dead` must be true in a fault (remove the entry)"),
 ];
 
 /// Parses each text as put into its place by `place`, and compares the answers with the table.

@@ -6,7 +6,7 @@
 use super::reader::TomlSection;
 use crate::fault::{Fault, FaultWindow};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::{parse_bytes, parse_duration};
+use mirrorball_core::units::{format_bytes, parse_bytes, parse_duration};
 
 /// A kind of fault: the key that names it, the other keys that it allows, and its reader.
 struct FaultKind {
@@ -36,7 +36,10 @@ pub(super) fn read_faults(
         if let Fault::Bad { offset, length } = fault
             && offset.saturating_add(length) > size_bytes
         {
-            let message = format!("the bad range ends after the {size_bytes} bytes of the member");
+            let message = format!(
+                "the bad range ends after the end of the member, which has {}",
+                format_bytes(size_bytes)
+            );
             return Err(entry.error_at("bad", message));
         }
         faults.push(fault);
@@ -50,7 +53,7 @@ fn read_fault(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
         // A mistyped word is more likely than an empty entry.
         let all: Vec<&str> = KINDS.iter().flat_map(|k| k.others).copied().chain(words).collect();
         entry.allow_only(&all)?;
-        let help = format!("give one of {}", words.join(", "));
+        let help = format!("add one of {}", words.join(", "));
         return Err(entry.error("the fault has no kind").with_help(help));
     };
     let kind = KINDS.iter().find(|kind| kind.word == word).expect("a word of the table");
@@ -71,7 +74,7 @@ fn read_stall(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
     let length = entry.quantity("stall", parse_duration)?.unwrap_or_default();
     let Some(at) = entry.quantity("at", parse_duration)? else {
         let help = "for example { stall = \"2s\", at = \"30s\" }";
-        return Err(entry.error("`stall` needs `at`, when it begins").with_help(help));
+        return Err(entry.error("`stall` needs `at`, the time when it begins").with_help(help));
     };
     Ok(Fault::Stall { at, length })
 }
@@ -102,19 +105,18 @@ fn read_bad(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
 fn read_dead(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
     if entry.flag("dead")? != Some(true) {
         let error = entry.error_at("dead", "`dead` must be true in a fault");
-        return Err(error.with_help("leave the entry out"));
+        return Err(error.with_help("remove the entry"));
     }
     Ok(Fault::Dead { during: read_window(entry)? })
 }
 
-/// Reads `from` and `until`. The defaults are the start and the end of time.
+/// Reads `from` and `until`. The defaults are the start of the run and never.
 fn read_window(entry: &TomlSection<'_>) -> Result<FaultWindow, Diagnostic> {
     let from = entry.quantity("from", parse_duration)?.unwrap_or(FaultWindow::ALWAYS.from);
     let until = entry.quantity("until", parse_duration)?.unwrap_or(FaultWindow::ALWAYS.until);
     if until <= from {
-        return Err(
-            entry.error_at("until", format!("the fault ends at {until} and begins at {from}"))
-        );
+        let message = format!("the fault ends at {until}, before it begins at {from}");
+        return Err(entry.error_at("until", message));
     }
     Ok(FaultWindow { from, until })
 }

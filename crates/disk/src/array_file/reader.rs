@@ -101,7 +101,7 @@ impl<'a> TomlSection<'a> {
         present.sort_by_key(|key| self.start_of(key));
         match present[..] {
             [first, second, ..] => {
-                let message = format!("`{second}` contradicts `{first}`; keep one of them");
+                let message = format!("`{second}` contradicts `{first}`; remove one of them");
                 Err(self.error_at(second, message))
             }
             _ => Ok(present.first().copied()),

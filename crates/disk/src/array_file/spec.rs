@@ -191,15 +191,21 @@ impl ArraySpec {
     ) -> impl Iterator<Item = Result<(MemberConfig, &MemberSpec, &ModelProfile), Diagnostic>> {
         self.members.iter().map(|member| match &member.source {
             MemberSource::Model(profile) => Ok((member.config(profile), member, profile.as_ref())),
-            MemberSource::Path(path) => Err(self.not_modelled(member, &path.display())),
-            MemberSource::Uri(uri) => Err(self.not_modelled(member, uri)),
+            MemberSource::Path(path) => Err(self.not_modelled(member, "path", &path.display())),
+            MemberSource::Uri(uri) => Err(self.not_modelled(member, "uri", uri)),
         })
     }
 
-    fn not_modelled(&self, member: &MemberSpec, real: &dyn fmt::Display) -> Diagnostic {
-        let message = format!("`{real}` is a real member, which cannot be simulated");
-        let error = self.error(Some(member.line), message);
-        error.with_help("give the member a `model` instead; `mirrorball serve` takes real ones")
+    /// The error for a member that `key` makes a real one.
+    fn not_modelled(&self, member: &MemberSpec, key: &str, real: &dyn fmt::Display) -> Diagnostic {
+        let what = if key == "uri" { "an NBD export" } else { "a real file or device" };
+        let message = format!(
+            "cannot simulate the member `{real}`: its `{key}` names {what}, not a disk model"
+        );
+        self.error(Some(member.line), message).with_help(format!(
+            "write `model = \"hdd-5k4\"` instead of `{key}`, or use the array with `mirrorball \
+             serve`"
+        ))
     }
 
     fn error(&self, line: Option<usize>, message: String) -> Diagnostic {
@@ -212,6 +218,14 @@ impl ArraySpec {
 }
 
 impl MemberSpec {
+    /// Bytes of writes that fit into the caches of the modelled disk; zero for a real member.
+    pub fn write_cache_bytes(&self) -> u64 {
+        match &self.source {
+            MemberSource::Model(profile) => profile.write_cache_bytes(),
+            MemberSource::Path(_) | MemberSource::Uri(_) => 0,
+        }
+    }
+
     /// The configuration of the member for the volume, if it has this model.
     fn config(&self, profile: &ModelProfile) -> MemberConfig {
         MemberConfig {

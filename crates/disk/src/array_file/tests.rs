@@ -240,9 +240,9 @@ fn an_array_may_have_up_to_4_pib_and_384_members() {
     assert_eq!(capacity("3PiB", 1), Ok(1));
     assert_eq!(capacity("4PiB", 1), Ok(1));
     assert_eq!(capacity("2PiB", 2), Ok(2));
-    assert!(capacity("4.1PiB", 1).unwrap_err().contains("(4 PiB)"));
+    assert!(capacity("4.1PiB", 1).unwrap_err().contains("at most 4 PiB"));
     assert_eq!(capacity("10GiB", 384), Ok(384));
-    assert!(capacity("10GiB", 385).unwrap_err().contains("384 is the limit"));
+    assert!(capacity("10GiB", 385).unwrap_err().contains("the limit is 384"));
 }
 
 #[test]
@@ -252,8 +252,9 @@ fn real_members_are_kept_and_not_simulated() {
     let spec = parse(text);
     assert!(matches!(&spec.members[1].source, MemberSource::Path(path) if path.ends_with("sdc")));
     assert!(matches!(&spec.members[2].source, MemberSource::Uri(uri) if uri.starts_with("nbd")));
-    let message = "folder/test.toml:4: `/dev/sdc` is a real member, which cannot be simulated\n  \
-                   help: give the member a `model` instead; `mirrorball serve` takes real ones";
+    let message = "folder/test.toml:4: cannot simulate the member `/dev/sdc`: its `path` names a real \
+                   file or device, not a disk model\n  help: write `model = \"hdd-5k4\"` instead of \
+                   `path`, or use the array with `mirrorball serve`";
     assert_eq!(spec.member_configs().unwrap_err().to_string(), message);
     assert_eq!(spec.chunk_map().unwrap_err().to_string(), message);
     assert_eq!(spec.model_array(1).err().unwrap().to_string(), message);

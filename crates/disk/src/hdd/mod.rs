@@ -35,14 +35,17 @@ use geometry::Geometry;
 use mechanism::{AccessCandidate, AccessTarget, Head, HeadAccess, Mechanics};
 use mirrorball_core::io::Op;
 use mirrorball_core::rng::Rng;
-use mirrorball_core::units::Nanos;
+use mirrorball_core::units::{MIB, Nanos, format_bytes};
 use read_cache::{CacheLookup, ReadCache};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use write_cache::{DirtyWrite, HddWriteCache};
 
-/// A hard disk in the middle of its life.
+/// Smallest capacity: less than one track would leave nothing to seek to.
+const CAPACITY_MIN: u64 = MIB;
+
+/// A hard disk with its commands in flight.
 #[derive(Clone, Debug)]
 pub struct Hdd {
     fixed: Arc<HddConstants>,
@@ -320,16 +323,27 @@ impl ModelParameters for HddParameters {
             return Err((*message).to_owned());
         }
         if Geometry::tracks_needed(self, capacity_bytes) > u64::from(u32::MAX) {
-            return Err("`capacity` needs more tracks than the model can count".to_owned());
+            return Err(
+                "`capacity` needs more than 2^32 tracks, the limit of the model: reduce it"
+                    .to_owned(),
+            );
         }
-        match capacity_bytes {
-            0..1_048_576 => Err("`capacity` must be at least 1MiB".to_owned()),
-            _ => Ok(()),
+        if capacity_bytes < CAPACITY_MIN {
+            return Err(format!(
+                "`capacity` is {}, but a modelled hard disk needs at least {}, about one track",
+                format_bytes(capacity_bytes),
+                format_bytes(CAPACITY_MIN)
+            ));
         }
+        Ok(())
     }
 
     fn queue_depth(&self) -> u32 {
         self.queue_depth as u32
+    }
+
+    fn write_cache_bytes(&self) -> u64 {
+        self.write_cache
     }
 
     fn build(&self, capacity_bytes: u64, seed: u64) -> Box<dyn Model> {

@@ -221,6 +221,10 @@ impl ModelParameters for SsdParameters {
         self.queue_depth
     }
 
+    fn write_cache_bytes(&self) -> u64 {
+        self.write_cache
+    }
+
     fn build(&self, _capacity_bytes: u64, seed: u64) -> Box<dyn Model> {
         Box::new(Ssd::new(self, seed))
     }

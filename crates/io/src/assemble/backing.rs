@@ -32,7 +32,7 @@ pub enum BackingError {
     },
     /// It has another size than the disk.
     #[error(
-        "cannot use `{}` as backing file: it has {size_bytes} bytes, and the disk has \
+        "cannot use `{}` as backing file: it has {size_bytes} bytes, but the disk has \
          {disk_bytes}; give another path, or --occupied to use this file anyway", path.display()
     )]
     WrongSize {

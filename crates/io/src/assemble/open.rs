@@ -135,8 +135,8 @@ impl MemberOpener {
             MemberSource::Model(_) => {
                 return Err(AssembleError::WrongMember {
                     devid: member.devid,
-                    what: "modelled",
-                    hint: "`mirrorball emulate` serves modelled disks",
+                    what: "a disk model",
+                    hint: "use `mirrorball emulate` for an array of disk models",
                 });
             }
         };
@@ -158,13 +158,13 @@ impl MemberOpener {
         let unfit = |what| AssembleError::Unfit { place: self.place(member), what };
         if config.size_bytes < size_bytes {
             let has = config.size_bytes;
-            return Err(unfit(format!("has {has} bytes, and the member {size_bytes}: too few")));
+            return Err(unfit(format!("has {has} bytes, but the member needs {size_bytes}")));
         }
         if open.block_bytes() > self.block_bytes {
             let (block, unit) = (open.block_bytes(), self.block_bytes);
             return Err(unfit(format!(
-                "has blocks of {block} bytes, and clients use blocks of {unit} bytes (stop the \
-                 volume, and serve it with --trust)"
+                "has blocks of {block} bytes, but the clients of the volume use blocks of {unit} \
+                 bytes (stop the volume, and serve it again with --trust)"
             )));
         }
         if let Open::Real(real) = &mut open {

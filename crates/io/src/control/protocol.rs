@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -323,8 +324,24 @@ pub enum AskError {
         /// What the system reported.
         error: io::Error,
     },
+    /// Something else than a control socket is at the path.
+    #[error(
+        "`{}` is {what}, not a control socket: give the path that `serve` or `emulate` has as \
+         --control",
+        path.display()
+    )]
+    NotControl {
+        /// The path.
+        path: PathBuf,
+        /// What is there.
+        what: &'static str,
+    },
     /// The response is not one of this protocol.
-    #[error("`{}` is not a control socket of this version: {error}", path.display())]
+    #[error(
+        "the response of `{}` is not one of a control socket of this version: {error}; give the \
+         path that `serve` or `emulate` has as --control, and use the same version of mirrorball",
+        path.display()
+    )]
     Malformed {
         /// The control socket.
         path: PathBuf,
@@ -343,8 +360,17 @@ pub enum AskError {
 pub fn ask<T: DeserializeOwned>(path: &Path, request: &ControlRequest) -> Result<T, AskError> {
     let malformed = |error| AskError::Malformed { path: path.to_owned(), error };
     let line = serde_json::to_string(request).map_err(malformed)?;
+    let not_control = |what| AskError::NotControl { path: path.to_owned(), what };
+    match std::fs::metadata(path).map(|metadata| metadata.file_type()) {
+        Ok(kind) if kind.is_dir() => return Err(not_control("a folder")),
+        Ok(kind) if !kind.is_socket() => return Err(not_control("a file")),
+        _ => {}
+    }
     let text = exchange(path, &line)
         .map_err(|error| AskError::Connection { path: path.to_owned(), error })?;
+    if text.starts_with("NBDMAGIC") {
+        return Err(not_control("the socket of an NBD export"));
+    }
     // The answer in a second step: its errors then say which field is wrong.
     match serde_json::from_str::<ControlResponse<Value>>(&text).map_err(malformed)? {
         ControlResponse::Done { answer } => serde_json::from_value(answer).map_err(malformed),
@@ -356,15 +382,15 @@ pub fn ask<T: DeserializeOwned>(path: &Path, request: &ControlRequest) -> Result
 pub(super) fn exchange(path: &Path, line: &str) -> io::Result<String> {
     let mut socket = UnixStream::connect(path)?;
     socket.write_all(format!("{line}\n").as_bytes())?;
-    let mut text = String::new();
-    socket.read_to_string(&mut text)?;
-    if text.is_empty() {
+    let mut bytes = Vec::new();
+    socket.read_to_end(&mut bytes)?;
+    if bytes.is_empty() {
         return Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,
             "the service closed the connection without a response",
         ));
     }
-    Ok(text)
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

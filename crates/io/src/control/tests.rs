@@ -50,6 +50,31 @@ fn answer<T: DeserializeOwned>(path: &Path, request: ControlRequest) -> T {
     ask(path, &request).unwrap()
 }
 
+#[test]
+fn path_that_is_no_control_socket_is_refused_by_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let message = |path: &Path| {
+        ask::<Value>(path, &ControlRequest::Policy)
+            .expect_err("it is no control socket")
+            .to_string()
+    };
+    assert!(message(folder.path()).contains("is a folder, not a control socket"));
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(message(&file).contains("is a file, not a control socket"), "{}", message(&file));
+    let socket = folder.path().join("nbd");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        client.write_all(b"NBDMAGICIHAVEOPT\x00\x03").unwrap();
+        // Closing with unread data would reset the connection before the client reads the greeting.
+        let _ = client.read(&mut [0; 256]);
+    });
+    let message = message(&socket);
+    assert!(message.contains("is the socket of an NBD export, not a control socket"), "{message}");
+    server.join().unwrap();
+}
+
 /// The error of the service for a request.
 fn refused(path: &Path, request: ControlRequest) -> RequestError {
     match ask::<Value>(path, &request) {

@@ -21,7 +21,7 @@ impl Executor {
     pub fn detach(&mut self, member: MemberIndex) -> Result<(), &'static str> {
         let slot = &mut self.slots[member.get()];
         if slot.stats.in_flight > 0 {
-            return Err("it still has I/O in flight from before it failed");
+            return Err("I/O from before its failure is still in flight; try again later");
         }
         match &mut slot.store {
             Store::Real { handle, .. } => {

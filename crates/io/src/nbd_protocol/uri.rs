@@ -49,10 +49,11 @@ impl NbdUri {
     /// If it is not written as one.
     pub fn parse(text: &str) -> Result<NbdUri, UriError> {
         let error = |what| UriError { text: text.to_owned(), what };
-        let (scheme, rest) = text.split_once("://").ok_or(error("it has no scheme"))?;
+        let (scheme, rest) = text.split_once("://").ok_or(error("it has no `://`"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, export) = rest.split_once('/').unwrap_or((rest, ""));
-        let export = decode(export).ok_or(error("its export is misspelt"))?;
+        let export =
+            decode(export).ok_or(error("its export has an invalid percent-encoded character"))?;
         // The only parameter, of this name; another might change what is meant.
         let parameter = |name: &str| {
             let value = query.strip_prefix(name)?.strip_prefix('=').and_then(decode)?;
@@ -60,20 +61,25 @@ impl NbdUri {
         };
         let mut certificates = None;
         let place = match scheme {
-            "nbd" if !query.is_empty() => return Err(error("nbd:// has no parameters")),
-            "nbd" => tcp(authority).ok_or(error("its host or its port cannot be"))?,
+            "nbd" if !query.is_empty() => return Err(error("nbd:// takes no parameters")),
+            "nbd" => tcp(authority)
+                .ok_or(error("its host is empty, or its port is not a number from 1 to 65535"))?,
             "nbd+unix" if !authority.is_empty() => {
-                return Err(error("nbd+unix has no host: three slashes stand before the export"));
+                return Err(error(
+                    "nbd+unix:// takes no host: write three slashes before the export",
+                ));
             }
             "nbd+unix" => {
                 let path = parameter("socket");
-                Place::Unix(path.ok_or(error("socket=PATH is missing, or not alone"))?)
+                Place::Unix(path.ok_or(error("its only parameter must be socket=PATH"))?)
             }
             "nbds" => {
                 let folder = parameter("tls-certificates");
-                let missing = "tls-certificates=DIR is missing, or not alone";
+                let missing = "its only parameter must be tls-certificates=DIR";
                 certificates = Some(folder.ok_or(error(missing))?);
-                tcp(authority).ok_or(error("its host or its port cannot be"))?
+                tcp(authority).ok_or(error(
+                    "its host is empty, or its port is not a number from 1 to 65535",
+                ))?
             }
             _ => return Err(error("its scheme is not nbd, nbds or nbd+unix")),
         };
@@ -156,20 +162,23 @@ mod tests {
     #[test]
     fn what_is_no_uri_is_refused_with_the_forms_there_are() {
         for (text, part) in [
-            ("/dev/sdb", "no scheme"),
+            ("/dev/sdb", "no `://`"),
             ("http://host/", "scheme is not nbd"),
             ("nbds://host/", "tls-certificates=DIR"),
             ("nbds://host/?tls-certificates=", "tls-certificates=DIR"),
-            ("nbds://host/?tls-certificates=/a&tls-verify-peer=0", "not alone"),
+            (
+                "nbds://host/?tls-certificates=/a&tls-verify-peer=0",
+                "only parameter must be tls-certificates=DIR",
+            ),
             ("nbds://:1/?tls-certificates=/a", "host"),
             ("nbd:///disk", "host"),
             ("nbd://host:70000/", "port"),
             ("nbd://host:/", "port"),
             ("nbd://[::1", "host"),
-            ("nbd://host/?socket=/a", "no parameters"),
+            ("nbd://host/?socket=/a", "takes no parameters"),
             ("nbd+unix://host/?socket=/a", "three slashes"),
             ("nbd+unix:///", "socket=PATH"),
-            ("nbd+unix:///%zz?socket=/a", "misspelt"),
+            ("nbd+unix:///%zz?socket=/a", "percent-encoded"),
         ] {
             let message = NbdUri::parse(text).unwrap_err().to_string();
             assert!(message.contains(part) && message.contains("nbd://HOST"), "{text}: {message}");

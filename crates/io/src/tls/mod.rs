@@ -37,7 +37,7 @@ pub struct ServerTls(pub(crate) Arc<ServerConfig>);
 #[derive(Clone, Debug)]
 pub(crate) struct ClientTls(pub(crate) Arc<ClientConfig>);
 
-/// Why TLS cannot be had with the files of a folder.
+/// Why the files of a folder cannot be used for TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file is missing, or holds something else.
@@ -52,8 +52,8 @@ pub enum TlsError {
         /// What is wrong with it.
         what: String,
     },
-    /// The files do not go together.
-    #[error("the files for TLS in `{}` do not go together: {what}", folder.display())]
+    /// The files do not match.
+    #[error("the files for TLS in `{}` do not match: {what}", folder.display())]
     Unfit {
         /// Their folder.
         folder: PathBuf,

@@ -69,8 +69,8 @@ impl Inputs {
     /// # Errors
     /// If one cannot be read or understood, or they do not fit each other; the message has the
     /// file, the line and a hint.
-    pub fn load(array: &str, jobs: &[String]) -> Result<Inputs> {
-        let (array_source, array) = load_array(array)?;
+    pub fn load(array_name: &str, jobs: &[String]) -> Result<Inputs> {
+        let (array_source, array) = load_array(array_name)?;
         let mut inputs = Inputs {
             array,
             array_source,
@@ -80,7 +80,7 @@ impl Inputs {
         };
         for name in jobs {
             let (source, job) = load_job(name)?;
-            check_fit(&inputs.array, &job)?;
+            check_fit(array_name, &inputs.array, &job)?;
             if inputs.job_sources.iter().any(|other| other.name == source.name) {
                 bail!("two jobs are called `{}` (give one of the files another name)", source.name);
             }
@@ -102,15 +102,19 @@ impl Inputs {
     }
 }
 
-/// Whether the jobs of a file can run on an array.
+/// Checks that the jobs of a file can run on an array. Errors call it `array_name`, the file or name
+/// that the user wrote.
 ///
 /// # Errors
 /// If the array has a real member, a job does not fit the free part of the volume, or the work
 /// beside the jobs asks for what the array has not; the message has the file, the line and a hint.
-pub fn check_fit(array: &ArraySpec, jobs: &JobFile) -> Result<()> {
+pub fn check_fit(array_name: &str, array: &ArraySpec, jobs: &JobFile) -> Result<()> {
     let capacity_bytes = array.chunk_map()?.capacity_bytes();
     // Jobs begin behind the older data.
-    jobs.validate_against(capacity_bytes - array.used_bytes(capacity_bytes))?;
+    let used_bytes = array.used_bytes(capacity_bytes);
+    let volume = format!("the volume of `{array_name}`");
+    let place = if used_bytes > 0 { format!("the free part of {volume}") } else { volume };
+    jobs.validate_against_named(capacity_bytes - used_bytes, &place)?;
     Ok(engine::check(array, jobs)?)
 }
 

@@ -188,6 +188,10 @@ pub struct SectionRecord {
     /// a fraction of the first; none if it wrote too little to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_rate_change: Option<f64>,
+    /// True if it wrote, and the disks' write caches can hold all writes of the run, so that its
+    /// write rate is that of the caches.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub writes_fit_cache: bool,
     /// Reads, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<DirectionRecord>,

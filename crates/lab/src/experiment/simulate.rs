@@ -45,6 +45,6 @@ impl CellExecutor for SimExecutor<'_> {
         let record = engine::run_until(&run, self.stop).with_context(|| {
             format!("job `{}`, policy `{}`, seed {}", cell.job().name, cell.policy, cell.seed)
         })?;
-        Ok(measurement(run.job, &record))
+        Ok(measurement(run.array, run.job, &record))
     }
 }

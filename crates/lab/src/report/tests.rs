@@ -62,6 +62,23 @@ fn write_rate_that_is_not_steady_is_remarked() {
 }
 
 #[test]
+fn writes_that_fit_the_caches_are_remarked() {
+    let text = |fits: [bool; 2]| {
+        let study = study_of(&plan(&["j"], &["a", "b"], 2), criteria(), |cell| {
+            let mut measured = measurement(Achieved::reads(100));
+            measured.sections[0].writes_fit_cache =
+                fits[cell.repeat as usize] || cell.policy == "b";
+            measured
+        });
+        render("table", &study, PLAIN).replace('\n', " ")
+    };
+    let all = text([true, true]);
+    assert!(all.contains("j: all writes fit in the disks' write caches: the write rates"), "{all}");
+    let one = text([true, false]);
+    assert!(one.contains("write caches under 1 of 2 policies: the write rates"), "{one}");
+}
+
+#[test]
 fn markdown() {
     insta::assert_snapshot!(render("markdown", &small_study(), PLAIN));
 }

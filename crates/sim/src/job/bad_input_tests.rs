@@ -1,4 +1,4 @@
-//! What the reader says of bad input, word for word, and that no input makes it panic.
+//! Errors of the reader on bad input, word for word, and that no input makes it panic.
 
 use super::tests::parse;
 use super::{JobContext, JobFile};
@@ -7,16 +7,26 @@ use proptest::{prop_assert, proptest};
 
 /// Text, line, message, help.
 const BAD: &[(&str, usize, &str, &str)] = &[
-    ("", 1, "no job in this file", "add a section such as [random-reads]"),
-    ("[global]\nbs=4k", 1, "no job in this file", "add a section such as [random-reads]"),
-    ("bs=4k\n[a]", 1, "`bs` stands before the first section", "put [global] above it"),
-    ("include x", 1, "`include` stands before the first section", "put [global] above it"),
-    ("[a", 1, "`[a` lacks its `]`", "write [name]"),
-    ("[]", 1, "a section without a name", "write [name]"),
+    ("", 1, "the file has no job", "add a section such as [random-reads]"),
+    ("[global]\nbs=4k", 1, "the file has no job", "add a section such as [random-reads]"),
+    (
+        "bs=4k\n[a]",
+        1,
+        "the option `bs` is above the first section",
+        "add a line such as [global] above it",
+    ),
+    (
+        "include x",
+        1,
+        "the option `include` is above the first section",
+        "add a line such as [global] above it",
+    ),
+    ("[a", 1, "`[a` has no closing `]`", "write a section line as [name]"),
+    ("[]", 1, "the section has no name", "write a section line as [name]"),
     (
         "[global-reads]",
         1,
-        "fio takes [global-reads] for defaults, because its name begins with `global`",
+        "fio would read [global-reads] as [global], because its name begins so",
         "rename the section",
     ),
     ("[a]\nio_depth=4", 2, "unknown option `io_depth`", "did you mean `iodepth`?"),
@@ -24,8 +34,8 @@ const BAD: &[(&str, usize, &str, &str)] = &[
     (
         "[a]\n\nrw= read",
         3,
-        "a blank after `rw=`",
-        "remove it: fio takes the blank for part of the value",
+        "a space after `rw=`",
+        "remove it: fio would read it as part of the value",
     ),
     ("[a]\nrw=randraed", 2, "rw: `randraed` is not supported", "did you mean `randread`?"),
     (
@@ -40,7 +50,9 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "rw: `trimwrite` is not supported",
         "use two jobs, one of trims and one of writes",
     ),
-    ("[a]\nrw", 2, "`rw` has no value", "rw=…"),
+    ("[a]\nrw", 2, "`rw` has no value", "write for example `rw=randread`"),
+    ("[a]\niodepth=", 2, "`iodepth` has no value", "write for example `iodepth=1`"),
+    ("[a]\nruntime", 2, "`runtime` has no value", "write for example `runtime=500ms`"),
     (
         "[a]\nbs=4q",
         2,
@@ -51,7 +63,7 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "[a]\nsize=1.5g",
         2,
         "size: `1.5g` is not a size or number",
-        "fio knows whole numbers only: 1536, not 1.5k",
+        "fio accepts whole numbers only: write 1536 instead of 1.5k",
     ),
     (
         "[a]\nsize=(2*1g)",
@@ -63,7 +75,7 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "[a]\nbs=4KiB",
         2,
         "bs: `4KiB` is not a whole number of sectors",
-        "to fio `4KiB` is 4000: write 4K or set kb_base=1000",
+        "fio reads `4KiB` as 4000 bytes: write 4K, or set kb_base=1000",
     ),
     (
         "[a]\nbs=512",
@@ -71,7 +83,7 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "bs: `512` is not a whole number of sectors",
         "a volume is read and written in sectors of 4096 bytes",
     ),
-    ("[a]\nbs=0", 2, "bs: a block size of zero", "write for example 4k"),
+    ("[a]\nbs=0", 2, "bs: the block size is zero", "write a size, for example 4k"),
     (
         "[a]\nbs=4k,4k,4k,4k",
         2,
@@ -79,7 +91,7 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "write up to three: reads,writes,trims",
     ),
     ("[a]\nsize=101%", 2, "size: `101%` is not a percentage", "write 1% to 100%"),
-    ("[a]\nsize=0", 2, "size: a size of zero", "leave size out for the whole volume"),
+    ("[a]\nsize=0", 2, "size: the size is zero", "remove `size` to use the whole volume"),
     (
         "[a]\nruntime=1min",
         2,
@@ -87,48 +99,48 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "write a whole number with us, ms, s, m, h or d, such as 30 or 500ms",
     ),
     ("[a]\ndirect=yes", 2, "direct: `yes` is neither 0 nor 1", "write 1 for yes, 0 for no"),
-    ("[a]\niodepth=0", 2, "iodepth: `0` is too small", "the least is 1"),
-    ("[a]\nrwmixread=101", 2, "rwmixread: `101` is too large", "the most is 100"),
+    ("[a]\niodepth=0", 2, "iodepth: `0` is too small", "write 1 or more"),
+    ("[a]\nrwmixread=101", 2, "rwmixread: `101` is too large", "write 100 or less"),
     (
         "[a]\nbssplit=4k/60:8k/60",
         2,
-        "bssplit: the percentages add up to 120",
-        "make them 100, or leave one blank",
+        "bssplit: the percentages add up to 120, not 100",
+        "make them add up to 100, or leave one empty",
     ),
     (
         "[a]\nrandom_distribution=zipf:1",
         2,
-        "random_distribution: zipf with a theta of 1",
-        "fio takes any above 0 but 1: try zipf:1.1",
+        "random_distribution: zipf cannot have a theta of 1",
+        "write a theta above 0 other than 1, as in zipf:1.1",
     ),
     (
         "[a]\nrandom_distribution=zoned:60/10:30/90",
         2,
-        "random_distribution: the accesses add up to 90 %, not 100",
+        "random_distribution: the shares of the requests add up to 90 %, not 100 %",
         "the first number of each pair is its share of the requests",
     ),
     (
         "[a]\ntime_based",
         1,
-        "job `a` is time_based and has no runtime",
-        "add for example runtime=60",
+        "job `a` has time_based but no runtime",
+        "add a time limit, for example runtime=60",
     ),
     (
         "[a]\nrate_process=poisson",
         1,
-        "job `a` has rate_process=poisson and no rate",
-        "add for example rate_iops=200",
+        "job `a` has rate_process=poisson but no rate",
+        "add a rate, for example rate_iops=200",
     ),
     (
         "[a]\nverify=crc32c",
         2,
-        "`verify` is not supported: fio would read back what it wrote",
+        "`verify` is not supported: fio would read the data again after writing them",
         "remove it, or write verify=0",
     ),
     (
         "[a]\nbsrange=4k-8k",
         2,
-        "`bsrange` is not supported: `bssplit` names sizes with their shares",
+        "`bsrange` is not supported: use `bssplit`, which lists sizes and their shares",
         "remove it",
     ),
     (
@@ -142,9 +154,14 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "[a]\nfilename=/dev/sda:/dev/sdb",
         2,
         "filename: `/dev/sda:/dev/sdb` names several files",
-        "give each file a job of its own",
+        "write one job for each file",
     ),
-    ("[a]\nbs=${BS}", 2, "the variable `BS` is not set", "set it: BS=… before the command"),
+    (
+        "[a]\nbs=${BS}",
+        2,
+        "the environment variable `BS` is not set",
+        "set it for the command: `BS=VALUE mirrorball …`",
+    ),
     (
         "[a]\nsize=$mb_memory",
         2,
@@ -166,50 +183,56 @@ const BAD: &[(&str, usize, &str, &str)] = &[
     (
         "# mirrorball: background=scrub rate=100MB",
         1,
-        "`100MB` is not a rate such as 190MB/s or 1.2GB/s",
+        "`100MB` is not a rate such as 190MB/s or 1.2GB/s (K to P and KiB to PiB are powers of 1024, \
+         KB to PB powers of 1000)",
         "write for example `; mirrorball: background=defrag rate=100MB/s`",
     ),
     (
         "; mirrorball:",
         1,
-        "a pragma without `background=`",
+        "the `mirrorball:` comment has no `background=`",
         "write for example `; mirrorball: background=defrag rate=100MB/s`",
     ),
-    ("; mirrorball: background=scrub devid=2", 1, "`devid` is for a rebuild", "remove it"),
+    (
+        "; mirrorball: background=scrub devid=2",
+        1,
+        "`devid` is allowed only with `background=rebuild`",
+        "remove it",
+    ),
     (
         "[a]\nbs=4k ; mirrorball: background=scrub",
         2,
-        "a `mirrorball:` comment behind an option",
-        "give it its own line",
+        "a `mirrorball:` comment after an option",
+        "put it on a line of its own",
     ),
     (
         "; mirrorball: counts=no\n[a]",
         1,
         "`counts` outside a section",
-        "put it below the line of the section that it is for, such as [load]",
+        "move it below the first line of its section, such as [load]",
     ),
     (
         "[global]\n; mirrorball: counts=no\n[a]",
         2,
         "`counts` outside a section",
-        "put it below the line of the section that it is for, such as [load]",
+        "move it below the first line of its section, such as [load]",
     ),
     (
         "[a]\n; mirrorball: counts=false",
         2,
         "`counts=false` is neither yes nor no",
-        "write counts=no",
+        "write counts=yes or counts=no",
     ),
     (
         "[a]\n; mirrorball: counts=no\n[b]\n; mirrorball: counts=no",
         1,
-        "no section counts for the score",
-        "remove `counts=no` from the section whose speed is compared",
+        "every section has `counts=no`, so the job has no score",
+        "remove `counts=no` from at least one section",
     ),
     (
         "[a]\n; mirrorball: counts=no background=scrub",
         2,
-        "`counts` together with other words",
+        "`counts` cannot be combined with other words",
         "write `; mirrorball: counts=no` on its own line",
     ),
     (

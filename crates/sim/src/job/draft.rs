@@ -12,7 +12,7 @@ use mirrorball_core::units::Nanos;
 /// The option that says how many requests are in flight.
 pub(super) const DEPTH: &str = "iodepth";
 
-/// How many requests an I/O engine of fio really keeps in flight.
+/// Whether an I/O engine of fio keeps `iodepth` requests in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Engine {
     /// One: each request is a call that returns when it is done.
@@ -96,12 +96,12 @@ impl Draft {
             job.mix = Mix::ReadWrite { read_percent: self.read_percent };
         }
         if job.time_based && job.runtime.is_none() {
-            let message = format!("job `{}` is time_based and has no runtime", job.name);
-            return Err(job_error(message, "add for example runtime=60"));
+            let message = format!("job `{}` has time_based but no runtime", job.name);
+            return Err(job_error(message, "add a time limit, for example runtime=60"));
         }
         if job.arrivals == Arrivals::Poisson && !job.has_rate() {
-            let message = format!("job `{}` has rate_process=poisson and no rate", job.name);
-            return Err(job_error(message, "add for example rate_iops=200"));
+            let message = format!("job `{}` has rate_process=poisson but no rate", job.name);
+            return Err(job_error(message, "add a rate, for example rate_iops=200"));
         }
         if job.depth > 1 && !self.engine.keeps_depth(job.direct) {
             let why = match self.engine {
@@ -109,7 +109,8 @@ impl Draft {
                 _ => "a synchronous ioengine (psync unless another is set)",
             };
             let (file, line) = self.depth_from.expect("the default depth is 1");
-            let reason = format!("counts as 1, as in fio: {why} keeps one request in flight");
+            let reason =
+                format!("has the effect of 1, as in fio: {why} keeps one request in flight");
             note = Some(Note { file, line, option: DEPTH.to_owned(), reason });
             job.depth = 1;
         }

@@ -51,7 +51,7 @@ pub(super) fn content(line: &str) -> Result<Content<'_>, Diagnostic> {
         return if text.is_empty() {
             Ok(Content::Pragma(words.trim()))
         } else {
-            Err(job_error("a `mirrorball:` comment behind an option", "give it its own line"))
+            Err(job_error("a `mirrorball:` comment after an option", "put it on a line of its own"))
         };
     }
     match text.as_bytes().first() {
@@ -87,11 +87,13 @@ fn misspelt_pragma(comment: &str) -> Option<&str> {
 fn section(text: &str) -> Result<Content<'_>, Diagnostic> {
     match text[1..].strip_suffix(']').map(str::trim) {
         Some(name) if name.starts_with(GLOBAL) && name != GLOBAL => Err(job_error(
-            format!("fio takes [{name}] for defaults, because its name begins with `{GLOBAL}`"),
+            format!("fio would read [{name}] as [{GLOBAL}], because its name begins so"),
             "rename the section",
         )),
-        None => Err(job_error(format!("`{text}` lacks its `]`"), "write [name]")),
-        Some("") => Err(job_error("a section without a name", "write [name]")),
+        None => {
+            Err(job_error(format!("`{text}` has no closing `]`"), "write a section line as [name]"))
+        }
+        Some("") => Err(job_error("the section has no name", "write a section line as [name]")),
         Some(name) => Ok(Content::Section(name)),
     }
 }
@@ -107,8 +109,8 @@ fn option(text: &str) -> Result<Content<'_>, Diagnostic> {
     };
     if value.is_some_and(|value| value.starts_with(char::is_whitespace)) {
         return Err(job_error(
-            format!("a blank after `{name}=`"),
-            "remove it: fio takes the blank for part of the value",
+            format!("a space after `{name}=`"),
+            "remove it: fio would read it as part of the value",
         ));
     }
     Ok(Content::Option(Line { name, value }))

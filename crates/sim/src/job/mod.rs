@@ -89,11 +89,13 @@ pub struct JobFile {
     pub notes: Vec<Note>,
 }
 
-/// fio itself would follow a file that includes itself until it runs out of files.
+/// Maximum depth of nested includes. fio has no limit and follows a file that includes itself until it
+/// is out of file descriptors.
 const INCLUDE_DEPTH_MAX: usize = 16;
-/// Files that include each other twice would be read 2^16 times within the depth.
+/// Maximum number of includes. Without it, files that include each other twice would be read 2^16
+/// times within the maximum depth.
 const INCLUDES_MAX: usize = 256;
-/// A file that is named by mistake, such as a device, may have no end.
+/// Maximum size of an included file: a path given by mistake, such as a device, may have no end.
 const INCLUDE_BYTES_MAX: u64 = 256 << 10;
 
 impl JobContext<'_> {
@@ -132,12 +134,19 @@ impl JobFile {
     /// Checks that every clone of every section fits a volume of `volume_bytes`.
     ///
     /// # Errors
-    /// If a clone's region does not lie within `volume_bytes` or holds no whole block, with the
-    /// numbers.
+    /// If a clone's region does not lie within `volume_bytes` or has no whole block, with the sizes.
     pub fn validate_against(&self, volume_bytes: u64) -> Result<(), Diagnostic> {
+        self.validate_against_named(volume_bytes, spec::VOLUME)
+    }
+
+    /// The same for a volume that the errors call `place`, such as "the volume of `pair.toml`".
+    ///
+    /// # Errors
+    /// As [`JobFile::validate_against`].
+    pub fn validate_against_named(&self, volume_bytes: u64, place: &str) -> Result<(), Diagnostic> {
         for job in &self.sections {
             for clone in 0..job.clones {
-                if let Err(fault) = job.check_region(clone, volume_bytes) {
+                if let Err(fault) = job.check_region(clone, volume_bytes, place) {
                     return Err(fault.in_file(&self.file).at_line(job.line));
                 }
             }
@@ -234,7 +243,7 @@ impl<'a> Reader<'a> {
             }
             Pragma::Counts(counts) => counts,
         };
-        let help = "put it below the line of the section that it is for, such as [load]";
+        let help = "move it below the first line of its section, such as [load]";
         let section = self.section.as_mut().filter(|section| section.name != lexer::GLOBAL);
         let section = section.ok_or_else(|| job_error("`counts` outside a section", help))?;
         if section.counts.replace(counts).is_some() {
@@ -257,7 +266,7 @@ impl<'a> Reader<'a> {
         if depth == INCLUDE_DEPTH_MAX {
             return Err(fail(job_error(
                 format!("includes are nested deeper than {INCLUDE_DEPTH_MAX}"),
-                "a file that includes itself, perhaps through another?",
+                "does a file include itself, directly or through another file?",
             )));
         }
         self.includes += 1;
@@ -313,7 +322,7 @@ impl<'a> Reader<'a> {
     }
 
     fn apply_all(&mut self, draft: &mut Draft, options: Vec<Pending>) -> Result<(), Diagnostic> {
-        // The unit base counts for the whole section wherever it stands, as in fio.
+        // `kb_base` holds for the whole section, also for the options above it, as in fio.
         let (first, rest): (Vec<_>, Vec<_>) =
             options.into_iter().partition(|option| option.name == "kb_base");
         for option in first.into_iter().chain(rest) {
@@ -355,9 +364,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Replaces `${NAME}`. fio takes a variable that is not set for the empty string, with which
-    /// hardly any option makes sense; here it is an error, except in `filename`, which says where
-    /// fio works and not what is done.
+    /// Replaces `${NAME}`. fio replaces a variable that is not set by the empty string, which is not
+    /// a useful value of most options. Here it is an error, except in `filename`, which has no effect
+    /// on a simulation.
     fn expand(&self, option: &str, text: &str) -> Result<String, Diagnostic> {
         match value::expand(text, self.environment.variable) {
             Err(_) if option == "filename" => Ok(text.to_owned()),
@@ -374,12 +383,12 @@ impl<'a> Reader<'a> {
 
     fn finish(self) -> Result<JobFile, Diagnostic> {
         if self.result.sections.is_empty() {
-            let fault = job_error("no job in this file", "add a section such as [random-reads]");
+            let fault = job_error("the file has no job", "add a section such as [random-reads]");
             return Err(fault.in_file(&self.result.file).at_line(1));
         }
         if !self.result.sections.iter().any(|section| section.counts) {
-            let help = "remove `counts=no` from the section whose speed is compared";
-            let error = job_error("no section counts for the score", help);
+            let help = "remove `counts=no` from at least one section";
+            let error = job_error("every section has `counts=no`, so the job has no score", help);
             return Err(error.in_file(&self.result.file).at_line(1));
         }
         Ok(self.result)
@@ -393,9 +402,15 @@ impl OpenSection {
 }
 
 fn section_in_include() -> Diagnostic {
-    job_error("a section in an included file", "includes hold options only; move it to the job")
+    job_error(
+        "a section in an included file",
+        "an included file can contain only options: move the section to the job file",
+    )
 }
 
 fn outside_section(option: &str) -> Diagnostic {
-    job_error(format!("`{option}` stands before the first section"), "put [global] above it")
+    job_error(
+        format!("the option `{option}` is above the first section"),
+        "add a line such as [global] above it",
+    )
 }

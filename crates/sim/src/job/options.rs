@@ -1,11 +1,12 @@
-//! The one table of fio's options: which are supported, which change nothing, which are refused.
+//! The table of fio's options: which are supported, which have no effect, which are refused.
 //!
-//! **Adding an option is one row**, and one setter if no existing kind of value fits. A row names
-//! the options it holds for: aliases of one option, or several that share a reason. Names are those
-//! of fio 3.33 (`fio --cmdhelp=all`, `--enghelp`).
+//! **To add an option, add one row**, and one setter if no existing kind of value fits. A row lists
+//! the aliases of one option, or several options with the same reason. The names are those of fio
+//! 3.33 (`fio --cmdhelp=all`, `--enghelp`).
 //!
-//! Three ways: *takes* (it counts), *ignored* (it changes nothing in simulation, and the reader
-//! notes so), *refused* (it would change the result; the values listed would not, and pass).
+//! A row has one of three kinds. *takes*: the option is supported. *ignored*: it has no effect on a
+//! simulation, and the reader adds a note. *refused*: it would change the result, so it is an error
+//! unless it has one of the listed values.
 
 use super::error::job_error;
 use super::setters::{self, Setter};
@@ -13,22 +14,22 @@ use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::Nanos;
 
-/// Options that are treated alike.
+/// Options with the same treatment.
 pub(super) struct Row {
     /// One option with its aliases, or several with one reason.
     pub(super) names: &'static [&'static str],
     pub(super) support: Support,
-    /// What a user should know of an option that counts.
+    /// What a user should know about a supported option.
     pub(super) note: Option<&'static str>,
 }
 
-/// What becomes of an option.
+/// Treatment of an option.
 #[derive(Clone, Copy)]
 pub(super) enum Support {
     Takes(Setter),
-    /// Changes nothing in simulation, because …
+    /// Has no effect on a simulation, for this reason.
     Ignored(&'static str),
-    /// Would change the result unless it has one of these values, because …
+    /// Would change the result unless it has one of these values, for this reason.
     Refused {
         unless: &'static [&'static str],
         reason: &'static str,
@@ -51,40 +52,41 @@ const MAX: u64 = u32::MAX as u64;
 const COUNT: [u64; 2] = [1, MAX];
 const ANY: [u64; 2] = [0, MAX];
 const WIDE: [u64; 2] = [0, u64::MAX];
-/// Clones and depths beyond these would be slips of the pen; fio itself stops at 4096 jobs.
+/// Numbers of clones and depths above these are taken as typing errors; fio itself allows at most
+/// 4096 jobs.
 const CLONES: [u64; 2] = [1, 4096];
 const DEPTH: [u64; 2] = [1, 1 << 16];
 const PERCENT: [u64; 2] = [0, 100];
 const SECOND: Nanos = Nanos::from_secs(1);
 const MICROSECOND: Nanos = Nanos::from_micros(1);
-/// Values that leave a switch off.
+/// Values that turn an option off.
 const OFF: &[&str] = &["0", "none"];
 const ONE: &[&str] = &["1"];
 
-const NO_FILE: &str = "simulation works on the volume and makes no files";
+const NO_FILE: &str = "the simulation accesses the volume directly and creates no files";
 const NO_KERNEL: &str = "the simulation makes no system calls";
 const NO_DATA: &str = "simulated I/O carries no data";
-const NO_CPU: &str = "simulated jobs run on no CPU of this machine";
+const NO_CPU: &str = "simulated jobs do not run on the CPUs of this machine";
 const REPORTING: &str = "results are reported by mirrorball, not by fio";
-const OWN_SEEDS: &str = "the seed of the run decides all draws of chance, the same in every run";
+const OWN_SEEDS: &str = "the seed of the run determines all random numbers";
 const FAILURES: &str =
-    "a clone ends at its first failed request; only an array with faults has any";
+    "a job ends at its first failed request, and requests fail only on an array with faults";
 const ONE_FILE: &str = "a job works on one file, the volume";
 const VERIFY: &str = "simulated I/O carries no data that could be verified";
-const TRACE: &str = "a trace is not a job";
+const TRACE: &str = "traces cannot be replayed";
 const ZONES: &str = "zoned devices are not modelled";
 const PRIORITY: &str = "priorities are not modelled";
-const BATCHES: &str = "requests are submitted and reaped one by one";
-const EARLY_END: &str = "a job ends by its own size or runtime only";
+const BATCHES: &str = "requests are submitted and completed one by one";
+const EARLY_END: &str = "a job ends only after its size or its runtime";
 
 const ROWS: &[Row] = &[
-    // What the job is called.
+    // Name and target of the job.
     takes(&["name"], Setter::Text(setters::name)),
     takes(&["description"], Setter::Text(setters::description)),
     noted(&["filename"], Setter::Text(setters::filename), "every job works on the volume"),
     noted(&["ioengine"], Setter::Text(setters::engine), NO_KERNEL),
     takes(&["kb_base"], Setter::Text(setters::kb_base)),
-    // What it does.
+    // Kind and order of its requests.
     takes(&["rw", "readwrite"], Setter::Text(setters::direction)),
     takes(&["bs", "blocksize"], Setter::Text(setters::block_size)),
     takes(&["bssplit"], Setter::Text(setters::block_split)),
@@ -103,7 +105,7 @@ const ROWS: &[Row] = &[
     takes(&["fdatasync"], Setter::Number(ANY, |draft, writes| draft.job.fdatasync = writes)),
     takes(&["end_fsync"], Setter::Truth(|draft, on| draft.job.final_flush = on)),
     takes(&["fsync_on_close"], Setter::Truth(|draft, on| draft.job.final_flush |= on)),
-    // Where, and how much.
+    // Region and number of requests.
     takes(&["size"], Setter::Text(setters::size)),
     takes(&["offset", "fileoffset"], Setter::Text(setters::offset)),
     takes(&["offset_increment"], Setter::Text(setters::offset_increment)),
@@ -113,7 +115,7 @@ const ROWS: &[Row] = &[
     ),
     takes(&["number_ios"], Setter::Number(WIDE, |draft, ios| draft.job.number_ios = some(ios))),
     takes(&["loops"], Setter::Number(COUNT, |draft, loops| draft.job.loops = loops)),
-    // How much at once, and when.
+    // Queue depth, rate and time.
     takes(&["iodepth"], Setter::Number(DEPTH, |draft, depth| draft.job.depth = depth as u32)),
     takes(&["numjobs"], Setter::Number(CLONES, |draft, clones| draft.job.clones = clones as u32)),
     takes(
@@ -130,9 +132,9 @@ const ROWS: &[Row] = &[
     takes(&["thinktime"], Setter::Time(MICROSECOND, |draft, time| draft.job.think_time = time)),
     takes(&["thinktime_blocks"], Setter::Number(COUNT, |draft, ios| draft.job.think_ios = ios)),
     takes(&["group_reporting"], Setter::Flag(|draft, on| draft.job.group_reporting = on)),
-    // What changes nothing.
+    // Options without an effect.
     ignored(&["randrepeat", "allrandrepeat", "random_generator"], OWN_SEEDS),
-    ignored(&["softrandommap"], "the random map takes no memory that could be lacking"),
+    ignored(&["softrandommap"], "the simulation always has the memory for the random map"),
     ignored(
         &[
             "directory",
@@ -282,8 +284,8 @@ const ROWS: &[Row] = &[
         ],
         VERIFY,
     ),
-    // What would change the result.
-    refused(&["verify", "verify_only"], OFF, "fio would read back what it wrote"),
+    // Options that would change the result.
+    refused(&["verify", "verify_only"], OFF, "fio would read the data again after writing them"),
     refused(
         &["trim_percentage", "trim_verify_zero", "trim_backlog", "trim_backlog_batch"],
         OFF,
@@ -291,24 +293,36 @@ const ROWS: &[Row] = &[
     ),
     refused(&["nrfiles", "nr_files"], ONE, ONE_FILE),
     refused(&["opendir", "lockfile", "fill_device", "fill_fs", "file_append"], OFF, ONE_FILE),
-    refused(&["filesize"], &[], "it would bound the volume; `size` bounds the job"),
-    refused(&["pre_read"], OFF, "every read would be answered by the page cache"),
-    refused(&["create_only"], OFF, "nothing would be run"),
-    refused(&["bsrange", "blocksize_range"], &[], "`bssplit` names sizes with their shares"),
+    refused(
+        &["filesize"],
+        &[],
+        "the size of the volume comes from the array; `size` limits the region of a job",
+    ),
+    refused(&["pre_read"], OFF, "the page cache would serve every read"),
+    refused(&["create_only"], OFF, "fio would create files and run no job"),
+    refused(
+        &["bsrange", "blocksize_range"],
+        &[],
+        "use `bssplit`, which lists sizes and their shares",
+    ),
     refused(&["ba", "blockalign", "offset_align"], &[], "addresses are aligned to the block size"),
     refused(
         &["bs_unaligned", "blocksize_unaligned", "bs_is_seq_rand"],
         OFF,
-        "sizes do not depend on addresses",
+        "requests are aligned, and their sizes do not depend on the access pattern",
     ),
     refused(&["rw_sequencer"], &["sequential"], "`rw` with a modifier is not supported"),
     refused(
         &["sync", "atomic", "write_barrier", "sync_file_range"],
         OFF,
-        "of flushes only `fsync` and `fdatasync` are modelled",
+        "the only supported flushes are `fsync` and `fdatasync`",
     ),
-    refused(&["uncached"], OFF, "the page cache is all or nothing: see `direct`"),
-    refused(&["wait_for", "exitall"], OFF, "of orders between jobs only `stonewall` is modelled"),
+    refused(
+        &["uncached"],
+        OFF,
+        "a job uses the page cache for all requests or for none: see `direct`",
+    ),
+    refused(&["wait_for", "exitall"], OFF, "the only supported order of jobs is `stonewall`"),
     refused(
         &[
             "iodepth_batch",
@@ -321,11 +335,15 @@ const ROWS: &[Row] = &[
         BATCHES,
     ),
     refused(&["iodepth_low", "serialize_overlap"], OFF, BATCHES),
-    refused(&["thinktime_blocks_type"], &["complete", "issue"], "both kinds pause alike here"),
+    refused(
+        &["thinktime_blocks_type"],
+        &["complete", "issue"],
+        "the only types are `complete` and `issue`, which have the same effect",
+    ),
     refused(
         &["thinktime_iotime", "rate_ignore_thinktime"],
         OFF,
-        "a pause comes by the number of requests and counts for the rate",
+        "a pause starts after a number of requests, and rates include pauses",
     ),
     refused(
         &[
@@ -360,8 +378,12 @@ const ROWS: &[Row] = &[
         OFF,
         PRIORITY,
     ),
-    refused(&["ioscheduler"], OFF, "of schedulers only the disk's own is modelled"),
-    refused(&["stats"], ONE, "what a job does is always counted"),
+    refused(
+        &["ioscheduler"],
+        OFF,
+        "the only scheduler that is simulated is the one inside the disk",
+    ),
+    refused(&["stats"], ONE, "the statistics of a job are always kept"),
     refused(
         &[
             "read_iolog",
@@ -396,7 +418,7 @@ const ROWS: &[Row] = &[
         OFF,
         ZONES,
     ),
-    refused(&["profile"], &[], "a profile of fio is a program of its own"),
+    refused(&["profile"], &[], "a profile of fio replaces the job"),
 ];
 
 const fn takes(names: &'static [&'static str], setter: Setter) -> Row {
@@ -419,7 +441,7 @@ const fn refused(
     Row { names, support: Support::Refused { unless, reason }, note: None }
 }
 
-/// `None` for zero, fio's word for no limit.
+/// `None` for zero, which in fio means no limit.
 fn some(value: u64) -> Option<u64> {
     Some(value).filter(|&value| value > 0)
 }
@@ -434,7 +456,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn no_option_stands_twice() {
+    fn every_option_is_in_one_row() {
         let mut seen = BTreeSet::new();
         for name in ROWS.iter().flat_map(|row| row.names) {
             assert!(seen.insert(name), "{name}");

@@ -66,20 +66,21 @@ pub(super) fn parse(words: &str, line: usize) -> Result<Pragma, Diagnostic> {
             _ => return Err(unknown("word", key, &WORDS)),
         };
         if repeated {
-            return Err(job_error(format!("`{key}` is given twice"), "give each pragma one"));
+            return Err(job_error(format!("`{key}` is given twice"), "keep one of them"));
         }
     }
     if let Some(counts) = counts {
         let others = [kind.is_some(), rate_bytes_per_s.is_some(), devid.is_some()];
         if others.contains(&true) {
             let help = "write `; mirrorball: counts=no` on its own line";
-            return Err(job_error("`counts` together with other words", help));
+            return Err(job_error("`counts` cannot be combined with other words", help));
         }
         return Ok(Pragma::Counts(counts));
     }
-    let kind = kind.ok_or_else(|| job_error("a pragma without `background=`", EXAMPLE))?;
+    let kind =
+        kind.ok_or_else(|| job_error("the `mirrorball:` comment has no `background=`", EXAMPLE))?;
     if devid.is_some() && kind != BackgroundKind::Rebuild {
-        return Err(job_error("`devid` is for a rebuild", "remove it"));
+        return Err(job_error("`devid` is allowed only with `background=rebuild`", "remove it"));
     }
     Ok(Pragma::Background(Background { kind, rate_bytes_per_s, devid, line }))
 }
@@ -88,7 +89,10 @@ fn parse_counts(value: &str) -> Result<bool, Diagnostic> {
     match value {
         "yes" => Ok(true),
         "no" => Ok(false),
-        _ => Err(job_error(format!("`counts={value}` is neither yes nor no"), "write counts=no")),
+        _ => Err(job_error(
+            format!("`counts={value}` is neither yes nor no"),
+            "write counts=yes or counts=no",
+        )),
     }
 }
 
@@ -100,13 +104,15 @@ fn parse_kind(value: &str) -> Result<BackgroundKind, Diagnostic> {
 fn parse_rate_of(value: &str) -> Result<u64, Diagnostic> {
     let rate = parse_rate(value).map_err(|error| job_error(error.to_string(), EXAMPLE))?;
     if rate == 0 {
-        return Err(job_error("`rate` is zero", "leave it out for an unlimited rate"));
+        return Err(job_error("`rate` is zero", "remove it for an unlimited rate"));
     }
     Ok(rate)
 }
 
 fn parse_devid(value: &str) -> Result<u64, Diagnostic> {
-    value.parse().map_err(|_| job_error(format!("`{value}` is not a devid"), "write devid=2"))
+    value.parse().map_err(|_| {
+        job_error(format!("`{value}` is not a devid"), "write a number, for example devid=2")
+    })
 }
 
 fn unknown(what: &str, word: &str, known: &[&str]) -> Diagnostic {

@@ -1,4 +1,5 @@
-//! What each supported option does to the job: one function per kind of value, few per option.
+//! The effect of each supported option on the job: one function per kind of value, and one for each
+//! option whose value has a form of its own.
 
 use super::draft::{Draft, Engine};
 use super::error::job_error;
@@ -8,7 +9,7 @@ use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::Nanos;
 
-/// How an option takes its value, and what becomes of it.
+/// Kind of an option's value, and the function that stores it in the draft.
 #[derive(Clone, Copy)]
 pub(super) enum Setter {
     /// `option`, `option=1` or `option=0`.
@@ -57,11 +58,12 @@ const ENGINES: [(&str, Engine); 17] = [
     ("null", Engine::Asynchronous),
 ];
 
-/// fio's defaults where `zipf` and `pareto` stand without a parameter.
+/// Defaults of fio for `zipf` and `pareto` without a parameter.
 const ZIPF_THETA: f64 = 1.1;
 const PARETO_H: f64 = 0.2;
 const SPLITS_MAX: usize = 64;
-/// The simulation of a longer delay or ramp would take minutes before anything is measured.
+/// Longest delay or ramp: the simulation of a longer one would take minutes before anything is
+/// measured.
 const IDLE_MAX: Nanos = Nanos::from_secs(86_400);
 
 impl Setter {
@@ -81,7 +83,8 @@ impl Setter {
             return Ok(());
         }
         let Some(text) = text.filter(|text| !text.is_empty()) else {
-            return Err(job_error(format!("`{option}` has no value"), format!("{option}=…")));
+            let help = format!("write for example `{option}={}`", self.example(option));
+            return Err(job_error(format!("`{option}` has no value"), help));
         };
         let base = draft.kb_base;
         match self {
@@ -96,13 +99,38 @@ impl Setter {
                 let time = value::time(text, Nanos::from_secs(1)).map_err(within)?;
                 if time > IDLE_MAX {
                     let message = format!("{option}: `{text}` is too long");
-                    return Err(job_error(message, format!("the most is {IDLE_MAX}")));
+                    return Err(job_error(message, format!("write {IDLE_MAX} or less")));
                 }
                 set(draft, time);
             }
             Setter::Text(set) => set(draft, text).map_err(within)?,
         }
         Ok(())
+    }
+}
+
+impl Setter {
+    /// A valid value of `option`, for its help.
+    fn example(self, option: &str) -> String {
+        let text = match (self, option) {
+            (Setter::Flag(_) | Setter::Truth(_), _) => "1",
+            (Setter::Number([least, _], _), _) => return least.max(1).to_string(),
+            (Setter::Time(..) | Setter::IdleTime(_), _) => "500ms",
+            (Setter::Text(_), "bs" | "blocksize") => "4k",
+            (Setter::Text(_), "bssplit") => "4k/60:64k/40",
+            (Setter::Text(_), "filename") => "/dev/sdb",
+            (Setter::Text(_), "ioengine") => "libaio",
+            (Setter::Text(_), "kb_base") => "1024",
+            (Setter::Text(_), "percentage_random") => "50",
+            (Setter::Text(_), "random_distribution") => "zipf:1.1",
+            (Setter::Text(_), "rate") => "10m",
+            (Setter::Text(_), "rate_iops") => "200",
+            (Setter::Text(_), "rate_process") => "poisson",
+            (Setter::Text(_), "rw" | "readwrite") => "randread",
+            (Setter::Text(_), "size" | "offset" | "fileoffset" | "offset_increment") => "10g",
+            (Setter::Text(_), _) => "text",
+        };
+        text.to_owned()
     }
 }
 
@@ -144,14 +172,19 @@ pub(super) fn kb_base(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     draft.kb_base = match text {
         "1000" => KbBase(1000),
         "1024" => KbBase(1024),
-        _ => return Err(job_error(format!("`{text}` is no base"), "write 1000 or 1024")),
+        _ => {
+            return Err(job_error(
+                format!("`{text}` is neither 1000 nor 1024"),
+                "write 1024, the default of fio",
+            ));
+        }
     };
     Ok(())
 }
 
 pub(super) fn filename(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     if text.replace("\\:", "").contains(':') {
-        let help = "give each file a job of its own";
+        let help = "write one job for each file";
         return Err(job_error(format!("`{text}` names several files"), help));
     }
     draft.job.filename = Some(text.to_owned());
@@ -175,10 +208,10 @@ pub(super) fn block_split(draft: &mut Draft, text: &str) -> Result<(), Diagnosti
 
 pub(super) fn size(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let base = draft.kb_base;
-    // Any size will do: what does not fill a block is left alone.
+    // Any size is accepted: a part at the end that is smaller than a block is not used.
     let extent = value::extent(text, |text| value::integer(text, base))?;
     if matches!(extent, SizeOrPercent::Bytes(0) | SizeOrPercent::Percent(0)) {
-        return Err(job_error("a size of zero", "leave size out for the whole volume"));
+        return Err(job_error("the size is zero", "remove `size` to use the whole volume"));
     }
     draft.job.size = Some(extent);
     Ok(())
@@ -224,24 +257,27 @@ pub(super) fn arrivals(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> 
 pub(super) fn distribution(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
     if parameters.contains(',') {
-        let help = "give one for all directions";
-        return Err(job_error(format!("`{text}` differs by direction"), help));
+        let help = "write one distribution for all directions";
+        return Err(job_error(format!("`{text}` has one distribution for each direction"), help));
     }
     draft.job.distribution = match name {
         "random" => Distribution::Uniform,
         "zipf" => {
             let (theta, center) = curve(parameters, ZIPF_THETA, [0.0, 100.0])?;
             if theta == 0.0 || theta == 1.0 {
-                let message = format!("zipf with a theta of {theta}");
-                return Err(job_error(message, "fio takes any above 0 but 1: try zipf:1.1"));
+                let message = format!("zipf cannot have a theta of {theta}");
+                return Err(job_error(
+                    message,
+                    "write a theta above 0 other than 1, as in zipf:1.1",
+                ));
             }
             Distribution::Zipf { theta, center }
         }
         "pareto" => {
             let (h, center) = curve(parameters, PARETO_H, [0.0, 1.0])?;
             if h == 0.0 || h == 1.0 {
-                let message = format!("pareto with a power of {h}");
-                return Err(job_error(message, "it lies between 0 and 1: try pareto:0.2"));
+                let message = format!("pareto cannot have a power of {h}");
+                return Err(job_error(message, "write a power between 0 and 1, as in pareto:0.2"));
             }
             Distribution::Pareto { h, center }
         }
@@ -280,15 +316,21 @@ fn zones(text: &str) -> Result<Vec<Zone>, Diagnostic> {
     let sum: u64 = zones.iter().map(|zone| zone.access_percent).sum();
     if sum != 100 {
         let help = "the first number of each pair is its share of the requests";
-        return Err(job_error(format!("the accesses add up to {sum} %, not 100"), help));
+        return Err(job_error(
+            format!("the shares of the requests add up to {sum} %, not 100 %"),
+            help,
+        ));
     }
     if zones.iter().any(|zone| zone.access_percent > 0 && zone.size_percent == 0) {
-        return Err(job_error("a zone of size zero is accessed", "give it at least one percent"));
+        return Err(job_error(
+            "a zone with requests has a size of 0 %",
+            "make its size 1 % or more",
+        ));
     }
     Ok(zones)
 }
 
-/// `value/percent:value/percent:…`; shares left blank divide what remains evenly.
+/// `value/percent:value/percent:…`; entries without a percentage share the rest evenly.
 fn shares(
     text: &str,
     parse: impl Fn(&str) -> Result<u64, Diagnostic>,
@@ -303,18 +345,18 @@ fn shares(
         rows.push((parse(left)?, percent));
     }
     if rows.len() > SPLITS_MAX {
-        let message = format!("{} shares", rows.len());
-        return Err(job_error(message, format!("fio takes {SPLITS_MAX} at most")));
+        let message = format!("{} entries in one list", rows.len());
+        return Err(job_error(message, format!("fio accepts {SPLITS_MAX} or fewer")));
     }
     let given: u64 = rows.iter().filter_map(|row| row.1).sum();
     let blank = rows.iter().filter(|row| row.1.is_none()).count() as u64;
     if given > 100 || (blank == 0 && given != 100) {
-        let help = "make them 100, or leave one blank";
-        return Err(job_error(format!("the percentages add up to {given}"), help));
+        let help = "make them add up to 100, or leave one empty";
+        return Err(job_error(format!("the percentages add up to {given}, not 100"), help));
     }
     let (mut left, mut blanks_left) = (100 - given, blank);
     let mut fill = || {
-        // Taking each share from what is left spends the rounding on the last ones.
+        // Each share is a fraction of the rest, so the last ones make up for the rounding.
         let share = left / blanks_left;
         (left, blanks_left) = (left - share, blanks_left - 1);
         share
@@ -323,7 +365,7 @@ fn shares(
 }
 
 fn rate_of(text: &str, base: KbBase) -> Result<Option<u64>, Diagnostic> {
-    // Zero is fio's word for no limit.
+    // In fio, zero means no limit.
     value::integer(text, base).map(|rate| Some(rate).filter(|&rate| rate > 0))
 }
 

@@ -2,18 +2,18 @@
 
 use super::error::job_error;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::{Nanos, SECTOR_BYTES};
+use mirrorball_core::units::{Nanos, SECTOR_BYTES, format_bytes};
 use serde::{Serialize, Serializer};
 use std::ops::{Index, IndexMut};
 
 /// Kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub enum Direction {
-    /// Reads them.
+    /// A read.
     Read,
-    /// Writes them.
+    /// A write.
     Write,
-    /// Discards them.
+    /// A discard.
     Trim,
 }
 
@@ -89,7 +89,7 @@ pub enum Distribution {
         /// Position of the hottest block.
         center: Option<f64>,
     },
-    /// fio's bell: see [`workload`](crate::workload). Scattered.
+    /// The normal distribution of fio: see [`workload`](crate::workload). Scattered.
     Normal {
         /// Percent of the region by which it is widened, 0 to 100.
         deviation: f64,
@@ -252,21 +252,27 @@ impl Section {
     /// The region of clone number `clone` on a volume of `volume_bytes`.
     ///
     /// # Panics
-    /// If it does not lie within the volume; [`JobFile::validate_against`] tells beforehand.
+    /// If it does not lie within the volume; [`JobFile::validate_against`] checks it.
     ///
     /// [`JobFile::validate_against`]: super::JobFile::validate_against
     pub fn region(&self, clone: u32, volume_bytes: u64) -> Region {
-        match self.try_region(clone, volume_bytes) {
+        match self.try_region(clone, volume_bytes, VOLUME) {
             Ok(region) => region,
             Err(fault) => panic!("job {}: {}", self.name, fault.message),
         }
     }
 
-    pub(super) fn check_region(&self, clone: u32, volume_bytes: u64) -> Result<(), Diagnostic> {
-        self.try_region(clone, volume_bytes).map(|_| ())
+    /// Checks that the region of a clone fits; `place` is the volume's name in the error.
+    pub(super) fn check_region(
+        &self,
+        clone: u32,
+        volume_bytes: u64,
+        place: &str,
+    ) -> Result<(), Diagnostic> {
+        self.try_region(clone, volume_bytes, place).map(|_| ())
     }
 
-    fn try_region(&self, clone: u32, volume_bytes: u64) -> Result<Region, Diagnostic> {
+    fn try_region(&self, clone: u32, volume_bytes: u64, place: &str) -> Result<Region, Diagnostic> {
         let sizes = self.mix.directions().iter().map(|&direction| self.block_bytes(direction));
         let block_bytes = sizes.clone().min().unwrap_or(SECTOR_BYTES);
         let whole = |bytes: u64| bytes / block_bytes * block_bytes;
@@ -290,26 +296,43 @@ impl Section {
         let largest = sizes.max().unwrap_or(SECTOR_BYTES);
         if offset.saturating_add(bytes) > volume_bytes || offset == volume_bytes {
             let end = offset.saturating_add(bytes.max(block_bytes));
+            let part = match self.clones {
+                1 => "it".to_owned(),
+                clones => format!("its copy {} of {clones}", clone + 1),
+            };
+            let beyond = format_bytes(end - volume_bytes);
+            let volume_size = format_bytes(volume_bytes);
             return Err(job_error(
                 format!(
-                    "job `{}` is larger than the volume: clone {} of {} ends at byte {end}, \
-                     the volume has {volume_bytes}",
-                    self.name,
-                    clone + 1,
-                    self.clones
+                    "job `{}` is larger than {place}, which has {volume_size}: {part} ends {beyond} \
+                     after the end",
+                    self.name
                 ),
-                "reduce size, offset, offset_increment or numjobs; size may be in percent: 10%",
+                match self.clones {
+                    1 => "reduce size or offset; size may be in percent: 10%",
+                    _ => {
+                        "reduce size, offset, offset_increment or numjobs; size may be in percent: \
+                         10%"
+                    }
+                },
             ));
         }
         if whole(bytes) < largest {
+            let (region, largest) = (format_bytes(bytes), format_bytes(largest));
             return Err(job_error(
-                format!("job `{}` has a region of {bytes} bytes and blocks larger", self.name),
-                format!("make size at least {largest}"),
+                format!(
+                    "job `{}` has a region of {region}, smaller than its block size of {largest}",
+                    self.name
+                ),
+                format!("make size {largest} or larger"),
             ));
         }
         Ok(Region { offset, bytes: whole(bytes) })
     }
 }
+
+/// Name of the volume in an error where the array is not known.
+pub(super) const VOLUME: &str = "the volume";
 
 /// `percent` percent of `bytes`, rounded down.
 fn part(bytes: u64, percent: u64) -> u64 {

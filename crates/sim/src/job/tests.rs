@@ -290,14 +290,14 @@ fn regions_are_resolved_and_held_against_the_volume() {
         file.validate_against(GIB).map_err(|error| (error.line, error.message))
     };
     assert_eq!(complaint("size=1g"), Ok(()));
-    let too_large = "job `job` is larger than the volume: clone 1 of 1 ends at byte 2147483648, \
-                     the volume has 1073741824";
+    let too_large = "job `job` is larger than the volume, which has 1 GiB: it ends 1 GiB after the \
+                     end";
     assert_eq!(complaint("size=2g"), Err((Some(2), too_large.to_owned())));
-    let last_clone = "job `job` is larger than the volume: clone 3 of 3 ends at byte 1258291200, \
-                      the volume has 1073741824";
+    let last_clone = "job `job` is larger than the volume, which has 1 GiB: its copy 3 of 3 ends \
+                      176 MiB after the end";
     let steps = "size=400m\noffset_increment=400m\nnumjobs=3";
     assert_eq!(complaint(steps), Err((Some(2), last_clone.to_owned())));
-    let small = "job `job` has a region of 4096 bytes and blocks larger";
+    let small = "job `job` has a region of 4 KiB, smaller than its block size of 8 KiB";
     assert_eq!(complaint("size=4k\nbs=8k"), Err((Some(2), small.to_owned())));
     assert!(complaint("offset=100%").is_err());
 }

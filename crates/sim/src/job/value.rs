@@ -1,9 +1,10 @@
-//! The values of options: sizes, times, percentages, truths and lists, by fio 3.33's rules.
+//! The values of options: sizes, times, percentages, booleans and lists, by the rules of fio 3.33.
 //!
-//! With `kb_base=1024`, the default, `k` and `kB` are 1024 and `KiB` is 1000: fio keeps old files
-//! working by turning the prefixes of the standards around. `kb_base=1000` turns them back. (`ki`
-//! means what `k` means, whatever the HOWTO says: measured.) A bare time is in seconds or, for
-//! `thinktime`, in microseconds. What fio would misread without a word is refused.
+//! With `kb_base=1024`, the default, `k` and `kB` are 1024 and `KiB` is 1000: for compatibility with
+//! old job files fio swaps the meanings of the IEC and SI prefixes. With `kb_base=1000` they have
+//! their standard meanings. (`ki` means the same as `k`, unlike what the HOWTO says: measured.) A
+//! bare time is in seconds or, for `thinktime`, in microseconds. A value that fio would misread
+//! without a warning is an error.
 
 use super::error::job_error;
 use super::spec::{PerDirection, SizeOrPercent};
@@ -28,7 +29,7 @@ const TIME_UNITS: [(&str, u64); 9] = [
     ("d", 86_400_000_000_000),
     ("", 0),
 ];
-/// Half of what a `u64` holds: sums of two values stay within it.
+/// Largest value: the sum of two values fits a `u64`.
 const VALUE_MAX: u64 = u64::MAX / 2;
 
 /// Replaces every `${NAME}` in `text`.
@@ -46,8 +47,8 @@ pub(super) fn expand(
         };
         let name = &rest[start + 2..start + 2 + length];
         let value = variable(name).ok_or_else(|| {
-            let help = format!("set it: {name}=… before the command");
-            job_error(format!("the variable `{name}` is not set"), help)
+            let help = format!("set it for the command: `{name}=VALUE mirrorball …`");
+            job_error(format!("the environment variable `{name}` is not set"), help)
         })?;
         expanded.push_str(&rest[..start]);
         expanded.push_str(&value);
@@ -70,8 +71,12 @@ pub(super) fn integer(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
         let fault = |help: &str| job_error(format!("`{text}` is not a size or number"), help);
         match text {
             text if text.contains('(') => fault("arithmetic is not supported: write the result"),
-            text if text.contains('.') => fault("fio knows whole numbers only: 1536, not 1.5k"),
-            text if text.contains('%') => fault("a percentage is for size and offset only"),
+            text if text.contains('.') => {
+                fault("fio accepts whole numbers only: write 1536 instead of 1.5k")
+            }
+            text if text.contains('%') => {
+                fault("only size, offset and offset_increment accept a percentage")
+            }
             _ => fault(SIZE_HINT),
         }
     })
@@ -82,10 +87,10 @@ pub(super) fn integer_within(text: &str, base: KbBase, range: [u64; 2]) -> Resul
     let [least, most] = range;
     let value = integer(text, base)?;
     if value < least {
-        return Err(job_error(format!("`{text}` is too small"), format!("the least is {least}")));
+        return Err(job_error(format!("`{text}` is too small"), format!("write {least} or more")));
     }
     if value > most {
-        return Err(job_error(format!("`{text}` is too large"), format!("the most is {most}")));
+        return Err(job_error(format!("`{text}` is too large"), format!("write {most} or less")));
     }
     Ok(value)
 }
@@ -98,7 +103,10 @@ pub(super) fn sectors(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
     }
     let lower = text.to_lowercase();
     let help = if lower.ends_with("ib") && base == KbBase(1024) {
-        format!("to fio `{text}` is {bytes}: write {} or set kb_base=1000", &text[..text.len() - 2])
+        format!(
+            "fio reads `{text}` as {bytes} bytes: write {}, or set kb_base=1000",
+            &text[..text.len() - 2]
+        )
     } else {
         format!("a volume is read and written in sectors of {SECTOR_BYTES} bytes")
     };
@@ -108,7 +116,7 @@ pub(super) fn sectors(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
 /// A size in whole sectors, not zero.
 pub(super) fn block(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
     match sectors(text, base)? {
-        0 => Err(job_error("a block size of zero", "write for example 4k")),
+        0 => Err(job_error("the block size is zero", "write a size, for example 4k")),
         bytes => Ok(bytes),
     }
 }
@@ -138,7 +146,7 @@ pub(super) fn time(text: &str, unit: Nanos) -> Result<Nanos, Diagnostic> {
     value.checked_mul(scale).filter(|&ns| ns <= VALUE_MAX).map(Nanos).ok_or_else(fault)
 }
 
-/// `1` or `0`; fio knows no other words for true and false.
+/// A boolean: `1` or `0`, the only values that fio accepts.
 pub(super) fn truth(text: &str) -> Result<bool, Diagnostic> {
     match text {
         "1" => Ok(true),
@@ -154,13 +162,13 @@ pub(super) fn real(text: &str, range: [f64; 2]) -> Result<f64, Diagnostic> {
         Ok(value) if value >= least && value <= most => Ok(value),
         _ => Err(job_error(
             format!("`{text}` is not a number from {least} to {most}"),
-            "write it with a point, such as 0.5",
+            "write a decimal number, such as 0.5",
         )),
     }
 }
 
-/// `reads,writes,trims`. A value counts for the directions after it too, unless a comma ends it;
-/// an empty one leaves what was set.
+/// `reads,writes,trims`. The last value also holds for the directions after it, unless a comma
+/// follows it. An empty value leaves the earlier setting.
 pub(super) fn per_direction<T: Clone>(
     text: &str,
     target: &mut PerDirection<T>,

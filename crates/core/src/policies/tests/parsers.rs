@@ -119,8 +119,18 @@ fn errors_say_what_is_wrong_and_what_to_write() {
             "unexpected value `2` after kakra/latency-rr",
             "the syntax is kakra/latency-rr[:bytes[:probe]]",
         ),
-        ("pid,,first", "a policy is missing here", "`all` means every policy"),
-        ("", "a policy is missing here", "`all` means every policy"),
+        ("pid,,first", "the policy list `pid,,first` has an empty item", "remove the extra comma"),
+        (
+            "",
+            "the name of the policy is missing",
+            "write for example `pid`; `mirrorball policies` lists the policies",
+        ),
+        (
+            "oracle",
+            "the policy `oracle` exists only in simulations: it knows the completion times of \
+             future reads",
+            "name a policy that `mirrorball policies` lists",
+        ),
     ] {
         assert_eq!(refusal(text), (message.to_owned(), help.to_owned()), "{text}");
     }
@@ -275,15 +285,15 @@ fn errors_in_modifiers_say_what_is_wrong_and_what_to_write() {
     for (text, message, help) in [
         ("pid+hegde", "unknown modifier `+hegde`", "did you mean `+hedge`?"),
         ("pid+HEDGE", "unknown modifier `+HEDGE`", "did you mean `+hedge`?"),
-        ("pid+", "a modifier is missing after `+`", modifiers),
-        ("pid++hedge", "a modifier is missing after `+`", modifiers),
+        ("pid+", "the modifier after `+` is missing", modifiers),
+        ("pid++hedge", "the modifier after `+` is missing", modifiers),
         (
             "hedge",
             "`hedge` is a modifier, not a policy",
             "write it after a policy, as in `pid+hedge`",
         ),
         ("hedge:95", "`hedge` is a modifier, not a policy", "write it after a policy"),
-        ("+hedge", "a policy is missing here", "`all` means every policy"),
+        ("+hedge", "the policy before `+hedge` is missing", "write for example `pid+hedge`"),
         (
             "pid+hedge:49",
             "the value `49` for `quantile` of +hedge is too small",

@@ -188,7 +188,7 @@ fn canonical_folder(folder: &Path) -> io::Result<PathBuf> {
 /// Removes mounts and loop devices that killed servers left on a folder; returns a note for each.
 fn remove_stale_mounts(folder: &Path) -> Result<Vec<String>, MountError> {
     let mut notes = Vec::new();
-    let left = "which a server that was killed left behind";
+    let left = "left behind by a server that was killed";
     while let Some(kind) = mounted_kind(&fs::read_to_string("/proc/self/mountinfo")?, folder) {
         if kind != format!("fuse {MOUNT_SOURCE}") {
             return Err(MountError::OtherMount { folder: folder.to_owned(), kind });

@@ -32,7 +32,9 @@ const REMOVE_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum UblkError {
     /// The program was built without the feature.
-    #[error("this program was built without ublk: build it with the feature `ublk`")]
+    #[error(
+        "this program was built without ublk: build it with the feature `ublk`, or use --export fuse:DIR --loop"
+    )]
     NotBuilt,
     /// The kernel has no driver.
     #[error(
@@ -160,10 +162,8 @@ pub(super) fn remove_stale_devices() -> Result<Vec<String>, UblkError> {
         }
         control.remove(number).map_err(|error| refused("remove", error))?;
         let device = block_device(number);
-        notes.push(format!(
-            "removed {}, which a server that was killed left behind",
-            device.display()
-        ));
+        notes
+            .push(format!("removed {}, left behind by a server that was killed", device.display()));
     }
     Ok(notes)
 }

@@ -105,7 +105,7 @@ fn sized_job(
         }
     };
     let (text, file) = parsed(array, job, &variables)?;
-    inputs::check_fit(spec, &file)?;
+    inputs::check_fit(&spec.file_name, spec, &file)?;
     let fingerprint = inputs::job_fingerprint(&file);
     let source = InputText { name: job.name.clone(), text, fingerprint };
     Ok((source, file))

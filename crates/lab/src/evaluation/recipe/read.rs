@@ -303,7 +303,7 @@ impl Recipe {
             let array = &self.arrays[&row.array];
             let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
             Spec::parse(&row.policy)?.build(&devids)?;
-            check_fit(array, &self.jobs[&row.job])?;
+            check_fit(&array.file_name, array, &self.jobs[&row.job])?;
         }
         Ok(())
     }

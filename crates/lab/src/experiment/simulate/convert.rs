@@ -8,14 +8,17 @@ use crate::experiment::record::{
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::policy::Counter;
 use mirrorball_core::units::{KIB, Nanos};
+use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_sim::job::{JobFile, Section};
 use mirrorball_sim::record as simulated;
 
 /// Samples that are kept of each cell: enough for a picture, a quarter of the file.
 const SAMPLES_KEPT: usize = 384;
 
-/// What a simulated run of `jobs` measured.
-pub fn measurement(jobs: &JobFile, run: &simulated::RunRecord) -> Measurement {
+/// What a simulated run of `jobs` on `array` measured.
+pub fn measurement(array: &ArraySpec, jobs: &JobFile, run: &simulated::RunRecord) -> Measurement {
+    let fit_cache = writes_fit_cache(array, run);
+    let section = |(declared, measured)| section(declared, measured, fit_cache);
     let devids: Vec<u64> = run.members.iter().map(|member| member.devid).collect();
     Measurement {
         measured_ns: run.measured.0,
@@ -30,7 +33,19 @@ pub fn measurement(jobs: &JobFile, run: &simulated::RunRecord) -> Measurement {
     }
 }
 
-fn section((declared, measured): (&Section, &simulated::SectionResult)) -> SectionRecord {
+/// Returns true if the disks' caches can hold all writes of the run, and no flush emptied them.
+fn writes_fit_cache(array: &ArraySpec, run: &simulated::RunRecord) -> bool {
+    let is_flushed = run.sections.iter().any(|section| section.flush.latency.count() > 0);
+    let mut members = array.members.iter().zip(&run.members);
+    !is_flushed
+        && members.all(|(member, result)| result.run_written_bytes <= member.write_cache_bytes())
+}
+
+fn section(
+    declared: &Section,
+    measured: &simulated::SectionResult,
+    fit_cache: bool,
+) -> SectionRecord {
     let Declared { is_background, has_rate, asked_iops } = Declared::of(declared);
     let direction = |record: &simulated::DirectionResult| {
         DirectionRecord::new(&record.latency, record.bytes, record.errors, measured.measured.0)
@@ -43,6 +58,7 @@ fn section((declared, measured): (&Section, &simulated::SectionResult)) -> Secti
         has_rate,
         asked_iops,
         write_rate_change: measured.write_rate_change(),
+        writes_fit_cache: fit_cache && measured.write.bytes > 0,
         read: direction(&measured.read),
         write: direction(&measured.write),
         trim: direction(&measured.trim),
@@ -141,4 +157,44 @@ fn devid_of(member: MemberIndex, devids: &[u64]) -> u64 {
 
 fn micros(time: Nanos) -> u64 {
     (time.0 + 500) / 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mirrorball_disk::array_file::ArrayFile;
+    use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
+    use mirrorball_sim::job::JobContext;
+
+    /// Whether the writes of a run fit the caches: 2 s of `options` on a mirror of two disks.
+    fn fits(model: &str, options: &str) -> bool {
+        let text = format!("profile = \"raid1\"\n[[member]]\nmodel = \"{model}\"\ncount = 2\n");
+        let array = ArrayFile::parse(&text, "pair.toml").unwrap().spec;
+        let text =
+            format!("[a]\nioengine=libaio\ndirect=1\nbs=4k\nruntime=2\ntime_based\n{options}");
+        let job = JobFile::parse(&text, "a.fio", &JobContext::empty()).unwrap();
+        let (policy, checks) = (PolicyUnderTest::Policy("first"), Checks::Off);
+        let run = Simulation { array: &array, job: &job, policy, seed: 1, duration: None, checks };
+        measurement(&array, &job, &engine::run(&run).unwrap()).sections[0].writes_fit_cache
+    }
+
+    #[test]
+    fn few_writes_fit_the_caches_of_the_disks() {
+        // Two seconds of 100 writes of 4 KiB are 800 KiB, and of 64 KiB at full speed more than the
+        // 16 to 256 MiB of the caches.
+        let few = "rw=randwrite\nrate_iops=100";
+        assert!(fits("hdd-7k2-ent", few));
+        assert!(!fits("nvme-tlc-ent", "rw=write\nbs=1m\niodepth=32"));
+        assert!(!fits("hdd-7k2-ent", &format!("{few}\nfsync=10")), "flushes reach the media");
+        assert!(!fits("delay", few), "there is no cache");
+        assert!(!fits("hdd-7k2-ent", "rw=randread"), "there are no writes");
+    }
+
+    #[test]
+    fn writes_before_the_measured_window_fill_the_cache_too() {
+        let burst = "[b]\nioengine=libaio\ndirect=1\nrw=write\nbs=1m\niodepth=32\nruntime=2\n\
+                     time_based";
+        assert!(!fits("hdd-7k2-ent", &format!("rw=randwrite\nrate_iops=100\n{burst}")));
+        assert!(!fits("hdd-7k2-ent", "rw=write\nbs=1m\niodepth=32\nramp_time=2"));
+    }
 }

@@ -32,6 +32,9 @@ pub struct SectionRow {
     /// a fraction of the first: the mean of the repeats. None if they wrote too little to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_rate_change: Option<f64>,
+    /// True if it wrote, and the disks' write caches can hold all writes of each repeat.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub writes_fit_cache: bool,
 }
 
 /// Rates and latencies with their 95 % confidence intervals.
@@ -70,6 +73,7 @@ impl SectionRow {
             let mut of_cells = cells.iter().filter_map(|cell| cell.section(&section.name));
             kind != section.main_kind && of_cells.any(|it| !it.figures(kind).is_idle())
         };
+        let sections = || cells.iter().filter_map(|cell| cell.section(&section.name));
         let secondary = |kind| is_made(kind).then(|| of_kind(kind));
         SectionRow {
             name: section.name.clone(),
@@ -77,9 +81,8 @@ impl SectionRow {
             writes: secondary(IoKind::Write),
             trims: secondary(IoKind::Trim),
             fsyncs: secondary(IoKind::Fsync),
-            write_rate_change: mean(cells.iter().filter_map(|cell| {
-                cell.section(&section.name).and_then(|section| section.write_rate_change)
-            })),
+            writes_fit_cache: sections().count() > 0 && sections().all(|it| it.writes_fit_cache),
+            write_rate_change: mean(sections().filter_map(|it| it.write_rate_change)),
         }
     }
 

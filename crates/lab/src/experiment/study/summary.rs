@@ -63,6 +63,9 @@ pub struct SectionSummary {
     /// a fraction of the first; none if it wrote too little to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_rate_change: Option<f64>,
+    /// True if it wrote, and the disks' write caches can hold all writes of the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub writes_fit_cache: bool,
     /// Length of its measured window.
     pub measured_ns: u64,
     /// Reads.
@@ -199,6 +202,7 @@ impl SectionSummary {
             has_rate: section.has_rate,
             asked_iops: section.asked_iops,
             write_rate_change: section.write_rate_change,
+            writes_fit_cache: section.writes_fit_cache,
             measured_ns: section.measured_ns,
             read: figures(&section.read)?,
             write: figures(&section.write)?,

@@ -56,6 +56,7 @@ pub(super) fn tables(job: &JobStudy, repeats: usize, limits: TableLimits) -> Vec
     }
     first.remarks = unsteady(&rows);
     first.remarks.extend(changing_writes(job));
+    first.remarks.extend(cached_writes(job));
     tables
 }
 
@@ -364,6 +365,25 @@ fn changing_writes(job: &JobStudy) -> Vec<String> {
             "{name}: the write rate changed by up to {:+.0} % within the run, so it is not that \
              of a steady state; use a longer --duration",
             100.0 * largest
+        ))
+    });
+    sections.collect()
+}
+
+/// Sections whose writes the disks' caches can hold: their rate is steady, but does not last.
+fn cached_writes(job: &JobStudy) -> Vec<String> {
+    let sections = job.sections.iter().enumerate().filter_map(|(index, section)| {
+        let rows: Vec<&Row> = job.rows.iter().filter(|row| !row.is_oracle()).collect();
+        let cached = rows.iter().filter(|row| row.sections[index].writes_fit_cache).count();
+        let policies = match cached {
+            0 => return None,
+            all if all == rows.len() => String::new(),
+            some => format!(" under {some} of {} policies", rows.len()),
+        };
+        let name = if job.sections.len() == 1 { &job.job } else { &section.name };
+        Some(format!(
+            "{name}: all writes fit in the disks' write caches{policies}: the write rates are those \
+             of the caches, not of the media; use a longer --duration"
         ))
     });
     sections.collect()

@@ -253,7 +253,7 @@ fn unusable_files_are_named() {
     let name = |name: &str| folder.path().join(name);
     let refusal = || ServerTls::load(folder.path()).map(drop).unwrap_err().to_string();
     fs::copy(name("client-key.pem"), name("server-key.pem")).unwrap();
-    assert!(refusal().contains("do not go together"), "{}", refusal());
+    assert!(refusal().contains("do not match"), "{}", refusal());
     fs::write(name("server-cert.pem"), "hello").unwrap();
     assert!(refusal().contains("server-cert.pem"), "{}", refusal());
     fs::remove_file(name("ca-cert.pem")).unwrap();
