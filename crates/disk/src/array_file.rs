@@ -9,6 +9,8 @@
 //! overhead = { mean = "15us", jitter = "10%" } # per request, outside the device; or "15us"
 //! read_ahead_kb = 128
 //! cpus = 8
+//! [source]                     # where the array was found; written by `mirrorball detect`
+//! system = "btrfs"
 //! [[link]]
 //! name = "hba"
 //! read = "200MB/s"             # towards the host; unlimited if left out
@@ -34,6 +36,8 @@
 //! rotational = true            # as the kernel reports it; that of the model if left out
 //! optimal_io = "128K"          # likewise
 //! priority = 3                 # else the devid less 1, as gmirror gives it
+//! device = "/dev/sdb1"         # the disk that the model stands for; not opened
+//! confidence = "class default" # how well the model is known to fit it
 //! write_mostly = true
 //! rebuilding = "500GB"         # recovered so far; or failed = true
 //! [[member]]
@@ -51,8 +55,10 @@ mod canonical;
 mod faults;
 mod members;
 mod reader;
+mod source;
 mod spec;
 
+pub use source::{ArraySource, ModelConfidence};
 pub use spec::{ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Used};
 
 use crate::link::LinkParameters;
@@ -61,6 +67,7 @@ use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{GeometryError, Profile, UnknownProfile};
 use mirrorball_core::units::{Nanos, parse_bytes, parse_duration, parse_rate};
 use reader::{TomlSection, TomlSource};
+use source::read_array_source;
 use std::path::Path;
 use toml::de::DeTable;
 
@@ -129,7 +136,16 @@ impl ArrayFile {
 }
 
 fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
-    root.allow_only(&["name", "profile", "stripe_width_max", "used", "host", "link", "member"])?;
+    root.allow_only(&[
+        "name",
+        "profile",
+        "stripe_width_max",
+        "used",
+        "host",
+        "source",
+        "link",
+        "member",
+    ])?;
     let file_name = root.source.file;
     let name = match root.printable_text("name")? {
         Some(name) => name.value.to_owned(),
@@ -144,6 +160,7 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
         stripe_width_max: root.integer("stripe_width_max")?,
         used: root.quantity("used", parse_used)?.unwrap_or(Used::Bytes(0)),
         host: read_host(root)?,
+        source: read_array_source(root)?,
         members: read_members(root, &links)?,
         links,
     };

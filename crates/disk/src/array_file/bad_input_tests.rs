@@ -92,7 +92,7 @@ const TOP: &[(&str, &str)] = &[
     (
         r#"colour = "x""#,
         "1: unknown key `colour` (the known ones are name, profile, stripe_width_max, used, \
-         host, link, member)",
+         host, source, link, member)",
     ),
     (
         r#"name = "a\u001b[31mb""#,
@@ -166,7 +166,7 @@ const MEMBER: &[(&str, &str)] = &[
         "4: unknown key `rpm` in [[member]] (the known ones are model, count, link, set, size, \
          fault, devid, path, begin, uri, rotational, optimal_io, priority, write_mostly, \
          rebuilding, \
-         failed; parameters of the model go into set = { … })",
+         failed, device, confidence; parameters of the model go into set = { … })",
     ),
     (
         r#"size = "1QB""#,

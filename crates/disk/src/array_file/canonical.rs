@@ -30,6 +30,7 @@ impl ArraySpec {
             stripe_width_max,
             used,
             host,
+            source: _,
             links,
             members,
         } = self;
@@ -92,6 +93,8 @@ fn canonical_member(member: &MemberSpec, models: &mut Vec<Table>) -> Table {
         optimal_io_bytes,
         state,
         range: DevicePart { begin_bytes, size_bytes },
+        device: _,
+        confidence: _,
         line: _,
     } = member;
     let mut table = Table::new();

@@ -2,6 +2,7 @@
 
 use super::faults::read_faults;
 use super::reader::{Located, TomlSection};
+use super::source::read_confidence;
 use super::spec::{DevicePart, MemberSource, MemberSpec};
 use crate::link::LinkParameters;
 use crate::profile::ModelProfile;
@@ -11,7 +12,7 @@ use mirrorball_core::units::{SECTOR_BYTES, format_bytes, parse_bytes};
 use std::path::Path;
 
 /// The keys of a member of any kind, and those that only a modelled one has.
-const COMMON: [&str; 10] = [
+const COMMON: [&str; 12] = [
     "devid",
     "path",
     "begin",
@@ -22,6 +23,8 @@ const COMMON: [&str; 10] = [
     "write_mostly",
     "rebuilding",
     "failed",
+    "device",
+    "confidence",
 ];
 const MODELLED: [&str; 6] = ["model", "count", "link", "set", "size", "fault"];
 
@@ -89,9 +92,9 @@ fn read_member(
     if count == 0 {
         return Err(section.error_at("count", "`count` is 0").with_help("remove the member"));
     }
-    if count > 1 && section.has("devid") {
-        let message = format!("`devid` names one member, but `count` is {count}");
-        return Err(section.error_at("devid", message).with_help("write one [[member]] for each"));
+    if let Some(key) = ["devid", "device"].into_iter().find(|key| count > 1 && section.has(key)) {
+        let message = format!("`{key}` names one member, but `count` is {count}");
+        return Err(section.error_at(key, message).with_help("write one [[member]] for each"));
     }
     let config = MemberConfig::new(devid, size_bytes);
     let member = MemberSpec {
@@ -105,6 +108,8 @@ fn read_member(
         optimal_io_bytes: section.quantity("optimal_io", parse_bytes)?,
         state: read_state(section, size_bytes)?,
         range: read_range(section)?,
+        device: section.printable_text("device")?.map(|text| text.value.to_owned()),
+        confidence: read_confidence(section)?,
         line: section.line(),
     };
     Ok((member, count))

@@ -154,6 +154,18 @@ impl<'a> TomlSection<'a> {
         Ok(self.read(key, "a number", number)?.map(|at| at.value))
     }
 
+    /// A list of printable strings; empty if the key is not there.
+    pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, Diagnostic> {
+        let strings = |value: &DeValue<'_>| {
+            let items = value.as_array()?.iter();
+            let printable = |text: &&str| !text.chars().any(Escaped::is_invisible);
+            items.map(|item| item.get_ref().as_str().filter(printable).map(str::to_owned)).collect()
+        };
+        Ok(self
+            .read(key, "a list of printable strings", strings)?
+            .map_or(Vec::new(), |list| list.value))
+    }
+
     /// True or false.
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Diagnostic> {
         Ok(self.read(key, "true or false", DeValue::as_bool)?.map(|at| at.value))

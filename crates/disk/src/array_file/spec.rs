@@ -1,6 +1,7 @@
 //! An array as its file describes it, resolved member by member: plain data that builds a
 //! [`ModelArray`].
 
+use super::source::{ArraySource, ModelConfidence};
 use crate::fault::{Fault, Faulty};
 use crate::link::{Link, LinkParameters};
 use crate::model_array::{ModelArray, ModelMember};
@@ -28,6 +29,8 @@ pub struct ArraySpec {
     pub used: Used,
     /// The machine around the disks.
     pub host: Host,
+    /// The array of a machine that this describes.
+    pub source: Option<ArraySource>,
     /// The links that members may use.
     pub links: Vec<LinkParameters>,
     /// The members, in the order of the file, each on its own.
@@ -87,6 +90,10 @@ pub struct MemberSpec {
     pub state: MemberState,
     /// The part of its file or device that a real member is.
     pub range: DevicePart,
+    /// The device of a machine that it describes.
+    pub device: Option<String>,
+    /// How well its model is known to fit that device.
+    pub confidence: Option<ModelConfidence>,
     /// The line of the file that it comes from.
     pub line: usize,
 }

@@ -1,0 +1,153 @@
+//! The table `[source]` of an array file: the storage system that the array was found in.
+//!
+//! `mirrorball detect` writes it, with the names that commands of that system need. It does not
+//! change a simulation, so it is no part of the canonical text.
+
+use super::reader::TomlSection;
+use mirrorball_core::diagnostic::Diagnostic;
+
+/// The array of a machine that an array file describes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArraySource {
+    /// The storage system: `btrfs`, `md`, `md-raid10`, `lvm`, `dm`, `zfs`, `nvme`, ….
+    pub system: String,
+    /// Version of the system: that of the kernel, or of OpenZFS.
+    pub version: Option<String>,
+    /// What commands of the system call the array: `md0`, `vg/lv`, `tank`, `nvme-subsys0`.
+    pub name: Option<String>,
+    /// UUID of the file system.
+    pub fsid: Option<String>,
+    /// The mount point.
+    pub mount: Option<String>,
+    /// The read policy in use, as the system writes it.
+    pub policy: Option<String>,
+    /// The read policies that the running system offers, as it writes them.
+    pub offered: Vec<String>,
+    /// What is unusual about its state, such as `degraded`.
+    pub condition: Option<String>,
+}
+
+/// How well the model of a member is known to fit the real disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelConfidence {
+    /// Its parameters were fitted to measurements of this disk.
+    Fitted,
+    /// The disk has a model name that the profile is for.
+    KnownModel,
+    /// The profile is the usual one for the class of the disk.
+    ClassDefault,
+    /// Not even the class of the disk is certain.
+    Guessed,
+}
+
+impl ModelConfidence {
+    /// All, the best first.
+    pub const ALL: [ModelConfidence; 4] = [
+        ModelConfidence::Fitted,
+        ModelConfidence::KnownModel,
+        ModelConfidence::ClassDefault,
+        ModelConfidence::Guessed,
+    ];
+
+    /// Its name in array files.
+    pub fn name(self) -> &'static str {
+        match self {
+            ModelConfidence::Fitted => "fitted",
+            ModelConfidence::KnownModel => "known model",
+            ModelConfidence::ClassDefault => "class default",
+            ModelConfidence::Guessed => "guessed",
+        }
+    }
+}
+
+/// Reads `[source]`, if the file has it.
+pub(super) fn read_array_source(root: &TomlSection<'_>) -> Result<Option<ArraySource>, Diagnostic> {
+    let Some(source) = root.table("source", "[source]")? else { return Ok(None) };
+    source.allow_only(&[
+        "system",
+        "version",
+        "name",
+        "fsid",
+        "mount",
+        "policy",
+        "offered",
+        "condition",
+    ])?;
+    let text = |key| Ok(source.printable_text(key)?.map(|text| text.value.to_owned()));
+    let Some(system) = text("system")? else {
+        let error = source.error("[source] has no `system`");
+        return Err(error.with_help("for example system = \"btrfs\""));
+    };
+    Ok(Some(ArraySource {
+        system,
+        version: text("version")?,
+        name: text("name")?,
+        fsid: text("fsid")?,
+        mount: text("mount")?,
+        policy: text("policy")?,
+        offered: source.texts("offered")?,
+        condition: text("condition")?,
+    }))
+}
+
+/// Reads `confidence` of a member.
+pub(super) fn read_confidence(
+    member: &TomlSection<'_>,
+) -> Result<Option<ModelConfidence>, Diagnostic> {
+    let Some(written) = member.text("confidence")? else { return Ok(None) };
+    let found = ModelConfidence::ALL.into_iter().find(|known| known.name() == written.value);
+    found.map(Some).ok_or_else(|| {
+        let names = ModelConfidence::ALL.map(ModelConfidence::name);
+        let message = format!("unknown confidence `{}`", written.value);
+        member.source.error(written.start, message).with_suggestion(
+            written.value,
+            &names,
+            "the known ones are",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array_file::ArrayFile;
+
+    const MEMBERS: &str = "[[member]]\nmodel = \"hdd-5k4\"\ndevice = \"/dev/sda1\"\n\
+        confidence = \"class default\"\n[[member]]\nmodel = \"hdd-5k4\"\n";
+    const SOURCE: &str = "profile = \"raid1\"\n[source]\nsystem = \"btrfs\"\n\
+        version = \"6.12.1\"\nname = \"pool\"\nfsid = \"585f\"\nmount = \"/srv\"\n\
+        policy = \"pid\"\noffered = [\"pid\", \"devid:1\"]\ncondition = \"degraded\"\n";
+
+    #[test]
+    fn source_and_devices_are_read_and_do_not_change_the_canonical_text() {
+        let with = ArrayFile::parse(&format!("{SOURCE}{MEMBERS}"), "a.toml").unwrap().spec;
+        let source = with.source.as_ref().unwrap();
+        assert_eq!(source.system, "btrfs");
+        assert_eq!(source.offered, ["pid", "devid:1"]);
+        assert_eq!(source.mount.as_deref(), Some("/srv"));
+        assert_eq!(source.condition.as_deref(), Some("degraded"));
+        assert_eq!(with.members[0].device.as_deref(), Some("/dev/sda1"));
+        assert_eq!(with.members[0].confidence, Some(ModelConfidence::ClassDefault));
+        assert_eq!(with.members[1].device, None);
+        let without = "profile = \"raid1\"\n[[member]]\nmodel = \"hdd-5k4\"\ncount = 2\n";
+        let without = ArrayFile::parse(without, "a.toml").unwrap().spec;
+        assert_eq!(without.source, None);
+        assert_eq!(without.canonical_text(), with.canonical_text());
+    }
+
+    #[test]
+    fn mistakes_in_source_are_reported_at_their_place() {
+        for (from, to, place, message) in [
+            ("system = \"btrfs\"\n", "", "a.toml:2:1: ", "[source] has no `system`"),
+            ("policy", "polisy", "a.toml:8:1: ", "did you mean `policy`?"),
+            ("\"devid:1\"", "2", "a.toml:9:11: ", "`offered` must be a list of printable strings"),
+            ("class default", "class defaul", "a.toml:14:14: ", "did you mean `class default`?"),
+            ("/dev/sda1", "\\u0007", "a.toml:13:10: ", "`device`"),
+            ("/dev/sda1\"", "/dev/sda1\"\ncount = 2", "a.toml:13:10: ", "but `count` is 2"),
+        ] {
+            let text = format!("{SOURCE}{MEMBERS}").replacen(from, to, 1);
+            let error = ArrayFile::parse(&text, "a.toml").unwrap_err().to_string();
+            assert!(error.starts_with(place) && error.contains(message), "{error}");
+        }
+    }
+}
