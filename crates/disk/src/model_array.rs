@@ -50,7 +50,7 @@ struct Earliest {
 }
 
 impl ModelArray {
-    /// A model array of idle members.
+    /// Returns a model array of idle members.
     ///
     /// # Panics
     /// If a member names a link that is not there, or there are more than 2^16 members.
@@ -70,12 +70,12 @@ impl ModelArray {
         }
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -123,7 +123,7 @@ impl ModelArray {
         if comes_first {
             self.earliest = Earliest { at, member };
         } else if member == self.earliest.member && at > self.earliest.at {
-            // What came or went may put off what the member was about to do.
+            // The I/O that was added or removed may have delayed the next event of the member.
             self.earliest = find_earliest(&self.events);
         }
     }
