@@ -7,6 +7,7 @@ use crate::screen;
 use clap::ValueEnum;
 use mirrorball_core::units::{GIB, Nanos, TIB};
 use mirrorball_disk::characterise::{Demerit, FigureCheck, compare, demerit, observe};
+use mirrorball_disk::figure::MeasuredAt;
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_disk::workload::ModelWorkload;
 use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow, Style, draw};
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 impl TitledTable {
     fn new(profile: ModelProfile) -> TitledTable {
         let demerits = profile.distributions.iter().map(|published| {
-            let seen = observe(&profile, published.workload, SEED);
+            let seen = observe(&profile, published.workload, published.measured_at, SEED);
             let figure = demerit(&published.quantiles, &seen.latencies);
             (published.workload, figure, published.source.clone())
         });
@@ -151,6 +152,7 @@ impl TitledTable {
                 "simulated": row.simulated,
                 "deviation": row.deviation(),
                 "tolerance": row.expected.tolerance,
+                "host": row.expected.measured_at == MeasuredAt::Host,
                 "holds": row.holds(),
                 "source": row.expected.source,
                 "note": row.expected.note,

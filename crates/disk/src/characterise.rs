@@ -4,10 +4,12 @@
 //! figure of Ruemmler and Wilkes ("An introduction to disk drive modeling", 1994): the root mean
 //! square horizontal distance between two latency distributions, here over the published quantiles.
 
-use crate::figure::Expectation;
+use crate::array_file::HostOverhead;
+use crate::figure::{Expectation, MeasuredAt};
 use crate::profile::ModelProfile;
 use crate::workload::{ModelWorkload, Observation, WorkloadRun};
 use mirrorball_core::histogram::Histogram;
+use mirrorball_core::units::Nanos;
 
 #[cfg(test)]
 mod tests;
@@ -42,24 +44,39 @@ impl FigureCheck {
     }
 }
 
-/// Runs one workload on a fresh model of `profile`.
-pub fn observe(profile: &ModelProfile, workload: &ModelWorkload, seed: u64) -> Observation {
+/// Runs one workload on a fresh model of `profile`. A figure measured at the host includes the
+/// default host overhead, so that an array of this one disk with the default `[host]` gives it.
+pub fn observe(
+    profile: &ModelProfile,
+    workload: &ModelWorkload,
+    measured_at: MeasuredAt,
+    seed: u64,
+) -> Observation {
+    let host_overhead = match measured_at {
+        MeasuredAt::Host => HostOverhead::MEAN_DEFAULT,
+        MeasuredAt::Device => Nanos::ZERO,
+    };
     let mut model = profile.build(seed);
-    WorkloadRun::new(workload, profile.capacity_bytes, seed).run(model.as_mut())
+    let run = WorkloadRun::new(workload, profile.capacity_bytes, host_overhead, seed);
+    run.run(model.as_mut())
 }
 
-/// Compares the model with every figure of its profile. Runs each workload once.
+/// Compares the model with every figure of its profile. Runs each workload once for each place of
+/// measurement.
 pub fn compare(profile: &ModelProfile, seed: u64) -> Vec<FigureCheck> {
-    let mut runs: Vec<(&str, Observation)> = Vec::new();
+    let mut runs: Vec<(&str, MeasuredAt, Observation)> = Vec::new();
     let expectations = profile.expectations.iter();
     let comparisons = expectations.map(|expected| {
-        let workload = expected.workload;
-        let earlier = runs.iter().position(|(name, _)| *name == workload.name);
-        let run = earlier.unwrap_or_else(|| {
-            runs.push((workload.name, observe(profile, workload, seed)));
+        let Expectation { workload, measured_at, .. } = *expected;
+        let is_same = |(name, at, _): &(&str, MeasuredAt, Observation)| {
+            *name == workload.name && *at == measured_at
+        };
+        let run = runs.iter().position(is_same).unwrap_or_else(|| {
+            let seen = observe(profile, workload, measured_at, seed);
+            runs.push((workload.name, measured_at, seen));
             runs.len() - 1
         });
-        let simulated = expected.statistic.read(&runs[run].1) / expected.unit.scale;
+        let simulated = expected.statistic.read(&runs[run].2) / expected.unit.scale;
         FigureCheck { expected: expected.clone(), simulated }
     });
     comparisons.collect()

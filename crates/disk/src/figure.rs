@@ -40,6 +40,15 @@ pub struct Statistic {
     read: fn(&Observation) -> f64,
 }
 
+/// Where the latency of an I/O is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MeasuredAt {
+    /// In a program on a host: the host overhead is included.
+    Host,
+    /// At the device, as by a trace of its commands.
+    Device,
+}
+
 /// A published figure that a model must meet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
@@ -53,6 +62,8 @@ pub struct Expectation {
     pub unit: &'static FigureUnit,
     /// Largest deviation of the model, as a fraction of `value`.
     pub tolerance: f64,
+    /// Where it was measured.
+    pub measured_at: MeasuredAt,
     /// The publication.
     pub source: String,
     /// Why this figure was chosen, or why the model misses it; may be empty.
@@ -66,6 +77,8 @@ pub struct LatencyDistribution {
     pub workload: &'static ModelWorkload,
     /// Pairs of fraction and latency in seconds, both ascending.
     pub quantiles: Vec<(f64, f64)>,
+    /// Where it was measured.
+    pub measured_at: MeasuredAt,
     /// The publication.
     pub source: String,
 }

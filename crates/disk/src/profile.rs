@@ -16,6 +16,7 @@
 //! value = 57.0
 //! unit = "IOPS"
 //! tolerance = 0.1              # a fraction; the statistic's own if left out
+//! host = true                  # false if measured at the device, without a host
 //! source = "who published it"
 //! note = "why this figure was chosen, or why the model misses it"
 //! [[distribution]]             # published quantiles, for the demerit figure
@@ -68,10 +69,11 @@ pub struct ModelProfile {
 }
 
 /// The built-in profiles, in the order of listings.
-const BUILTINS: [(&str, &str); 9] = [
+const BUILTINS: [(&str, &str); 10] = [
     ("hdd-15k", include_str!("profiles/hdd-15k.toml")),
     ("hdd-7k2-ent", include_str!("profiles/hdd-7k2-ent.toml")),
     ("hdd-7k2-desktop", include_str!("profiles/hdd-7k2-desktop.toml")),
+    ("hdd-7k2-desktop-worn", include_str!("profiles/hdd-7k2-desktop-worn.toml")),
     ("hdd-5k4", include_str!("profiles/hdd-5k4.toml")),
     ("ssd-sata-consumer", include_str!("profiles/ssd-sata-consumer.toml")),
     ("ssd-sata-plp", include_str!("profiles/ssd-sata-plp.toml")),

@@ -3,13 +3,15 @@
 //! A workload is a set of agents. Each agent keeps a number of I/Os in flight over the whole disk.
 //! The first agent is the measured one, and its I/Os during the warm-up are not counted.
 //!
-//! Non-goal: the cost of the host. The times are those of the device.
+//! A run has a host overhead: a constant time after each completion, part of the latency, before
+//! the agent issues its next I/O. Zero measures at the device.
 
-use crate::model::{Completion, DiskIo, Model};
+use crate::model::{DiskIo, Model};
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::Op;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{KIB, MIB, Nanos};
+use std::collections::VecDeque;
 
 /// A workload with which models and drives are measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -248,11 +250,14 @@ impl Observation {
 pub(crate) struct WorkloadRun<'a> {
     workload: &'a ModelWorkload,
     capacity_bytes: u64,
+    host_overhead: Nanos,
     rng: Rng,
     /// Number of I/Os issued, by agent.
     issued: Vec<u64>,
     /// The I/Os in flight, by tag. A tag is used again after its I/O has completed.
     in_flight: Vec<AgentIo>,
+    /// Tags whose I/O the host still handles, with the time at which it is done, in that order.
+    returning: VecDeque<(Nanos, u64)>,
     counted: Observation,
     ended: u64,
 }
@@ -266,13 +271,21 @@ struct AgentIo {
 }
 
 impl WorkloadRun<'_> {
-    pub(crate) fn new(workload: &ModelWorkload, capacity_bytes: u64, seed: u64) -> WorkloadRun<'_> {
+    /// A run on a disk of `capacity_bytes`, with `host_overhead` for each I/O.
+    pub(crate) fn new(
+        workload: &ModelWorkload,
+        capacity_bytes: u64,
+        host_overhead: Nanos,
+        seed: u64,
+    ) -> WorkloadRun<'_> {
         WorkloadRun {
             workload,
             capacity_bytes,
+            host_overhead,
             rng: Rng::stream(seed, workload.name),
             issued: vec![0; workload.agents.len()],
             in_flight: Vec::new(),
+            returning: VecDeque::new(),
             counted: Observation {
                 latencies: Histogram::default(),
                 bytes: 0,
@@ -294,33 +307,42 @@ impl WorkloadRun<'_> {
         let mut completions = Vec::new();
         let mut counting_since = Nanos::ZERO;
         while self.ended < self.workload.warm_up + self.workload.count {
-            let now = model.next_event().expect("agents keep I/O in flight");
+            let returning = self.returning.front().map(|&(at, _)| at);
+            let now = match (model.next_event(), returning) {
+                (Some(device), Some(host)) => device.min(host),
+                (device, host) => device.or(host).expect("agents keep I/O in flight"),
+            };
             model.advance(now, &mut completions);
             for completion in completions.drain(..) {
-                self.note(&completion, &mut counting_since);
-                let tag = completion.tag as usize;
-                let agent = self.in_flight[tag].agent;
-                let io = self.next_io(agent, completion.tag);
-                self.in_flight[tag] = AgentIo::new(agent, &io, now);
+                self.returning.push_back((completion.at + self.host_overhead, completion.tag));
+            }
+            while let Some(&(at, tag)) = self.returning.front()
+                && at <= now
+            {
+                self.returning.pop_front();
+                self.note(at, tag, &mut counting_since);
+                let agent = self.in_flight[tag as usize].agent;
+                let io = self.next_io(agent, tag);
+                self.in_flight[tag as usize] = AgentIo::new(agent, &io, now);
                 model.submit(now, io);
             }
         }
         self.counted
     }
 
-    fn note(&mut self, completion: &Completion, counting_since: &mut Nanos) {
-        let flight = self.in_flight[completion.tag as usize];
+    fn note(&mut self, at: Nanos, tag: u64, counting_since: &mut Nanos) {
+        let flight = self.in_flight[tag as usize];
         if flight.agent != 0 || flight.op != self.workload.measured {
             return;
         }
         self.ended += 1;
         if self.ended <= self.workload.warm_up {
-            *counting_since = completion.at;
+            *counting_since = at;
             return;
         }
-        self.counted.latencies.record(completion.at.saturating_sub(flight.submitted_at));
+        self.counted.latencies.record(at.saturating_sub(flight.submitted_at));
         self.counted.bytes += flight.length;
-        self.counted.elapsed = completion.at.saturating_sub(*counting_since);
+        self.counted.elapsed = at.saturating_sub(*counting_since);
     }
 
     pub(crate) fn next_io(&mut self, agent: usize, tag: u64) -> DiskIo {

@@ -12,7 +12,7 @@ fn delay(servers: u32, bandwidth: Option<u64>) -> Box<dyn Model> {
 }
 
 fn measure(name: &str, model: &mut dyn Model) -> Observation {
-    WorkloadRun::new(ModelWorkload::named(name).unwrap(), 1 << 40, 1).run(model)
+    WorkloadRun::new(ModelWorkload::named(name).unwrap(), 1 << 40, Nanos::ZERO, 1).run(model)
 }
 
 /// The promise of the profiles: every published figure is met within its tolerance.
@@ -49,7 +49,7 @@ fn a_tolerance_of_its_own_is_explained() {
 
 #[test]
 fn another_seed_gives_about_the_same_figures() {
-    let profile = ModelProfile::builtin("hdd-7k2-desktop").unwrap();
+    let profile = ModelProfile::builtin("hdd-7k2-desktop-worn").unwrap();
     let (one, other) = (compare(&profile, 1), compare(&profile, 2));
     assert!(one.iter().zip(&other).any(|(one, other)| one.simulated != other.simulated));
     for (one, other) in one.iter().zip(&other) {
@@ -60,9 +60,9 @@ fn another_seed_gives_about_the_same_figures() {
 
 #[test]
 fn a_published_distribution_is_met_within_its_demerit() {
-    let profile = ModelProfile::builtin("hdd-7k2-desktop").unwrap();
+    let profile = ModelProfile::builtin("hdd-7k2-desktop-worn").unwrap();
     let published = &profile.distributions[0];
-    let seen = observe(&profile, published.workload, 1);
+    let seen = observe(&profile, published.workload, published.measured_at, 1);
     let figure = demerit(&published.quantiles, &seen.latencies);
     assert!(figure.fraction_of_mean < 0.05, "{figure:?}");
 }
@@ -97,7 +97,8 @@ fn the_loop_measures_what_a_delay_does() {
 fn workloads_cover_what_they_say() {
     let capacity = 1 << 40;
     let offsets = |name: &str, count: u64| -> Vec<u64> {
-        let mut run = WorkloadRun::new(ModelWorkload::named(name).unwrap(), capacity, 1);
+        let mut run =
+            WorkloadRun::new(ModelWorkload::named(name).unwrap(), capacity, Nanos::ZERO, 1);
         (0..count).map(|tag| run.next_io(0, tag).offset).collect()
     };
     assert_eq!(offsets("seqread-1m", 3), [0, MIB, 2 * MIB]);

@@ -1,6 +1,6 @@
 //! The text of a profile: its tables as serde reads them, and the place of an error in it.
 
-use crate::figure::{Expectation, FigureUnit, LatencyDistribution, Statistic};
+use crate::figure::{Expectation, FigureUnit, LatencyDistribution, MeasuredAt, Statistic};
 use crate::quantity;
 use crate::workload::ModelWorkload;
 use mirrorball_core::diagnostic::{Diagnostic, TextPosition};
@@ -36,6 +36,8 @@ pub(super) struct ExpectRow {
     value: f64,
     unit: String,
     tolerance: Option<f64>,
+    #[serde(default = "through_a_host")]
+    host: bool,
     source: String,
     #[serde(default)]
     note: String,
@@ -47,6 +49,8 @@ pub(super) struct ExpectRow {
 pub(super) struct DistributionRow {
     what: String,
     unit: String,
+    #[serde(default = "through_a_host")]
+    host: bool,
     source: String,
     quantiles: Vec<(f64, f64)>,
 }
@@ -66,6 +70,7 @@ impl ExpectRow {
             value: self.value,
             unit,
             tolerance: self.tolerance.unwrap_or(statistic.tolerance),
+            measured_at: measured_at(self.host),
             source: self.source,
             note: self.note,
         })
@@ -86,8 +91,21 @@ impl DistributionRow {
         Ok(LatencyDistribution {
             workload: find(ModelWorkload::all(), |row| row.name, "workload", &self.what)?,
             quantiles: scaled,
+            measured_at: measured_at(self.host),
             source: self.source,
         })
+    }
+}
+
+/// The default of `host`: data sheets and reviews measure through a host.
+fn through_a_host() -> bool {
+    true
+}
+
+fn measured_at(host: bool) -> MeasuredAt {
+    match host {
+        true => MeasuredAt::Host,
+        false => MeasuredAt::Device,
     }
 }
 

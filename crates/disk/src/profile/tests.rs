@@ -151,6 +151,7 @@ fn overrides_change_the_parameters_and_drop_what_was_expected() {
     let slower = crate::characterise::observe(
         &profile,
         crate::workload::ModelWorkload::named("randread-qd1").unwrap(),
+        crate::figure::MeasuredAt::Device,
         1,
     );
     // 15 ms of seek, 7.14 ms half a revolution at 4200 rpm, 0.3 ms overhead and transfer.
