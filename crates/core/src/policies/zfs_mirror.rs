@@ -3,6 +3,8 @@
 //! within 1 MiB of the last I/O, none directly after it; on a non-rotational one, one or none. Ties
 //! are broken by offset: 2 MiB to each mirror in turn.
 //!
+//! The five tunables of ZFS are its parameters.
+//!
 //! # State
 //! None of its own; it uses the members' queues and the end of the last I/O submitted to each.
 //!
@@ -21,7 +23,8 @@
 //!   increment of 0 for non-rotational devices there).
 //!
 //! # Origin
-//! OpenZFS, `module/zfs/vdev_mirror.c`, with the default values of its tunables; by Steven Hartland
+//! OpenZFS, `module/zfs/vdev_mirror.c`, where the parameters are the module
+//! parameters `zfs_vdev_mirror_*`, with the same defaults, for all pools together; by Steven Hartland
 //! for FreeBSD in October 2013 (r256956), in OpenZFS since 0.7. All classes of I/O count. Children
 //! are tried in slot order, here the member's index; the offset that breaks ties is the volume's,
 //! because mirrors here have different offsets. Ditto copies and dRAID are left out.
@@ -32,7 +35,7 @@ use super::shared::ties::smallest_with_tie_break;
 use crate::diagnostic::Diagnostic;
 use crate::member::{Member, Members};
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
-use crate::units::{MIB, Nanos};
+use crate::units::Nanos;
 
 /// Requests that an I/O counts in addition to the queue, by its distance from the last one.
 struct Penalty {
@@ -41,28 +44,42 @@ struct Penalty {
     far: u32,
 }
 
-/// `rotating_inc`, half of `rotating_seek_inc` in integers, `rotating_seek_inc`.
-const ROTATIONAL: Penalty = Penalty { exact: 0, near: 2, far: 5 };
-/// `non_rotating_inc`, then `non_rotating_seek_inc` at any distance.
-const NON_ROTATIONAL: Penalty = Penalty { exact: 0, near: 1, far: 1 };
-/// `rotating_seek_offset`, in bytes.
-const NEAR_BYTES: u64 = MIB;
-
-struct ZfsMirror;
-
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
-    Ok(Box::new(ZfsMirror))
+struct ZfsMirror {
+    rotational: Penalty,
+    non_rotational: Penalty,
+    /// A read that starts less than this far from the last one is near.
+    seek_offset_bytes: u64,
 }
 
-fn score(member: &Member, offset: u64) -> u32 {
-    let penalty = if member.config.rotational { &ROTATIONAL } else { &NON_ROTATIONAL };
-    member.in_flight()
-        + match member.submitted_end.abs_diff(offset) {
-            0 => penalty.exact,
-            1..NEAR_BYTES => penalty.near,
-            _ => penalty.far,
-        }
+/// Builds the policy; its values are the increments and the offset, in the order of the table.
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+    let increment = |index: usize| build.values[index] as u32;
+    let (rotating_seek, non_rotating_seek) = (increment(0), increment(1));
+    Ok(Box::new(ZfsMirror {
+        // A near read counts half as much in integers, on rotational members only.
+        rotational: Penalty { exact: increment(2), near: rotating_seek / 2, far: rotating_seek },
+        non_rotational: Penalty {
+            exact: increment(3),
+            near: non_rotating_seek,
+            far: non_rotating_seek,
+        },
+        seek_offset_bytes: build.values[4],
+    }))
+}
+
+impl ZfsMirror {
+    #[inline]
+    fn score(&self, member: &Member, offset: u64) -> u32 {
+        let penalty =
+            if member.config.rotational { &self.rotational } else { &self.non_rotational };
+        let distance_bytes = member.submitted_end.abs_diff(offset);
+        member.in_flight()
+            + match distance_bytes {
+                0 => penalty.exact,
+                _ if distance_bytes < self.seek_offset_bytes => penalty.near,
+                _ => penalty.far,
+            }
+    }
 }
 
 impl ReadPolicy for ZfsMirror {
@@ -75,7 +92,7 @@ impl ReadPolicy for ZfsMirror {
     ) -> Choice {
         Choice::Mirror(smallest_with_tie_break(
             mirrors,
-            |mirror| score(&members[mirror.member], mirror.offset),
+            |mirror| self.score(&members[mirror.member], mirror.offset),
             |ties| stripe_at(read.offset, ties),
         ))
     }
@@ -89,7 +106,7 @@ impl ReadPolicy for ZfsMirror {
     ) -> Vec<MirrorScore> {
         let reason = |mirror: &Mirror| {
             let member = &members[mirror.member];
-            let (queue, score) = (member.in_flight(), score(member, mirror.offset));
+            let (queue, score) = (member.in_flight(), self.score(member, mirror.offset));
             MirrorScore::new("score", score).with("in_flight", queue).with("seek", score - queue)
         };
         mirrors.iter().map(reason).collect()

@@ -1,6 +1,6 @@
 //! Rows of all other systems: our own policies, ZFS, SPDK, bcachefs, the literature.
 
-use super::parameters::WITHOUT;
+use super::parameters::{WITHOUT, ZFS_INCREMENTS};
 use crate::policies::origins::*;
 use crate::policies::*;
 
@@ -43,7 +43,7 @@ pub(super) const ZFS_ROWS: &[PolicyInfo] = &[
         aliases: &["zfs"],
         basis: Basis::Measurements,
         summary: "the shortest queue plus a penalty for a seek; ties by 2 MiB of offset",
-        parameters: &[],
+        parameters: ZFS_INCREMENTS,
         origin: ZFS,
         build: zfs_mirror::build,
         source: include_str!("../zfs_mirror.rs"),

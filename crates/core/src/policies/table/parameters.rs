@@ -76,3 +76,36 @@ pub(super) const WITHOUT: ParameterInfo = ParameterInfo {
     multiple_of: 1,
     meaning: "component to leave out, to measure what it is worth",
 };
+
+/// Requests that a read counts in addition to the queue of its mirror, in `zfs/mirror`.
+const fn zfs_increment(name: &'static str, default: u64, meaning: &'static str) -> ParameterInfo {
+    let (unit, range) = (Unit::Count, 0..=1_000_000);
+    ParameterInfo { name, unit, default: Some(default), range, multiple_of: 1, meaning }
+}
+
+pub(super) const ZFS_INCREMENTS: &[ParameterInfo] = &[
+    zfs_increment(
+        "rotating_seek_inc",
+        5,
+        "requests that a seek counts on a rotational member; half of it if the seek is short",
+    ),
+    zfs_increment(
+        "non_rotating_seek_inc",
+        1,
+        "requests that a read counts on another member, unless it follows the last one",
+    ),
+    zfs_increment(
+        "rotating_inc",
+        0,
+        "requests that a read counts on a rotational member if it follows the last one",
+    ),
+    zfs_increment("non_rotating_inc", 0, "the same on another member"),
+    ParameterInfo {
+        name: "rotating_seek_offset",
+        unit: Unit::Bytes,
+        default: Some(MIB),
+        range: 0..=i64::MAX as u64,
+        multiple_of: 1,
+        meaning: "distance below which a seek is short",
+    },
+];

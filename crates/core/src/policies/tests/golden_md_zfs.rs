@@ -277,6 +277,24 @@ fn zfs_of_rotational_disks() {
 }
 
 #[test]
+fn zfs_counts_by_its_parameters() {
+    follow(
+        "zfs/mirror:20:0:3:0:2M",
+        members(2, |member| member.rotational = member.devid == 1),
+        &[
+            read(8 * MIB, 2, "0 + 20 (far) on the rotational disk, 0 + 0 on the other"),
+            read(8 * MIB + 4096, 2, "20 against 1 + 0"),
+            Step::Write { devid: 1, offset: 10 * MIB, length: 4096 },
+            read(10 * MIB + 4096, 2, "1 + 3 (exact) against 2 + 0"),
+            read(32 * MIB, 2, "21 against 3 + 0"),
+            read(32 * MIB + 4096, 2, "21 against 4 + 0"),
+            complete(1, 1),
+            read(11 * MIB, 2, "0 + 10 (1 MiB away is near) against 5 + 0"),
+        ],
+    );
+}
+
+#[test]
 fn zfs_is_near_below_a_mebibyte_and_breaks_ties_in_slot_order() {
     follow(
         "zfs",
