@@ -9,6 +9,7 @@
 //! [`load`] reads what is saved into [`ResultSet`]s, which reports are made of.
 
 mod derive;
+mod digest;
 mod read;
 mod set;
 
@@ -18,6 +19,7 @@ pub use set::{Loaded, ResultSet, Skipped, load};
 use crate::experiment::plan::{Cell, Plan};
 use crate::experiment::record::{CellRecord, SCHEMA_VERSION};
 use anyhow::{Context, Result, bail};
+use digest::Integrity;
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -87,9 +89,12 @@ impl Results {
         &self.folder
     }
 
-    /// The saved record of `cell`, if it is there, whole and of the build of its plan.
+    /// The saved record of `cell`, if it is there, as it was saved, and of the build of its plan.
     pub fn load(&self, cell: &Cell<'_>) -> Option<CellRecord> {
         let text = fs::read_to_string(self.cell_path(cell)).ok()?;
+        if digest::check(&text) != Integrity::Intact {
+            return None;
+        }
         let record: CellRecord = serde_json::from_str(&text).ok()?;
         let current = record.schema_version == SCHEMA_VERSION && record.key == cell.key();
         current.then_some(record)
@@ -100,8 +105,8 @@ impl Results {
     /// # Errors
     /// If the file cannot be written.
     pub fn save(&self, cell: &Cell<'_>, record: &impl Serialize) -> Result<()> {
-        let text = serde_json::to_vec(record).expect("a record is plain data");
-        write_whole(&self.cell_path(cell), &text)
+        let text = serde_json::to_string(record).expect("a record is plain data");
+        write_whole(&self.cell_path(cell), digest::seal(&text).as_bytes())
     }
 
     fn cell_path(&self, cell: &Cell<'_>) -> PathBuf {

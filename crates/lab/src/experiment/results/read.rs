@@ -3,6 +3,7 @@
 //! The reasons are for people who named the wrong file or whose disk ran full: what is in the file
 //! instead, and what to do with it. Only a file that does not parse is looked at twice.
 
+use super::digest::{self, Integrity};
 use crate::experiment::record::{CellRecord, SCHEMA_VERSION};
 use serde_json::Value;
 use serde_json::error::Category;
@@ -35,6 +36,9 @@ pub(super) fn parse_cell(bytes: &[u8]) -> Result<CellRecord, String> {
         })?;
     if record.schema_version != SCHEMA_VERSION {
         return Err(other_version(u64::from(record.schema_version)));
+    }
+    if std::str::from_utf8(bytes).is_ok_and(|text| digest::check(text) == Integrity::Changed) {
+        return Err("was changed after it was saved: its digest does not fit".to_owned());
     }
     match record.damage() {
         Some(what) => Err(format!("is damaged: {what}")),

@@ -183,6 +183,23 @@ fn a_record_survives_its_file() {
     assert_eq!(results.load(&cells[1]), None);
 }
 
+#[test]
+fn a_cell_that_was_changed_by_a_digit_runs_again() {
+    let plan = plan(&["j"], &["a/x"], 1);
+    let folder = TempDir::new().unwrap();
+    let first = MockExecutor::default();
+    run_all(&plan, folder.path(), 1, &first).unwrap();
+    let path = folder.path().join("cells").join(plan.cells()[0].file_name());
+    let text = std::fs::read_to_string(&path).unwrap();
+    let edited = text.replacen("\"measured_ns\":1", "\"measured_ns\":2", 1);
+    assert_ne!(edited, text, "the record has a window to change");
+    std::fs::write(&path, edited).unwrap();
+    let again = MockExecutor::default();
+    run_all(&plan, folder.path(), 1, &again).unwrap();
+    assert_eq!(again.run_count(), 1, "the other cell, the oracle's, is reused");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+}
+
 /// An executor whose stop flag is set while it runs a cell.
 struct GivesUp<'a>(&'a AtomicBool);
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::experiment::plan::Cell;
 use crate::experiment::results::Results;
+use crate::experiment::results::digest;
 use crate::experiment::results::read::parse_cell;
 use crate::fixtures::{Achieved, criteria, measurement, plan};
 use proptest::prelude::*;
@@ -99,6 +100,22 @@ fn what_is_no_cell_is_named_with_what_it_is() {
     }
 }
 
+/// The text of a saved cell with the digest that fits it.
+fn sealed_again(text: &str) -> String {
+    let (_, fields) = text.split_once("\",").unwrap();
+    digest::seal(&format!("{{{fields}"))
+}
+
+#[test]
+fn a_cell_that_was_changed_is_left_out() {
+    let reasons = reasons_after(|folder| {
+        let path = cell_file(folder, "k.b-y.seed-3");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(path, text.replace("text of k", "text of q")).unwrap();
+    });
+    assert_eq!(reasons, ["was changed after it was saved: its digest does not fit"]);
+}
+
 #[test]
 fn a_cell_of_another_experiment_is_left_out() {
     let edit = |from: &'static str, to: &'static str| {
@@ -106,7 +123,7 @@ fn a_cell_of_another_experiment_is_left_out() {
             let path = cell_file(folder, "k.b-y.seed-3");
             let text = fs::read_to_string(&path).unwrap();
             assert!(text.contains(from), "{text}");
-            fs::write(path, text.replace(from, to)).unwrap();
+            fs::write(path, sealed_again(&text.replace(from, to))).unwrap();
         })
     };
     assert_eq!(edit("text of k", "text of q"), ["is of another job that is called `k` too"]);
@@ -127,7 +144,7 @@ fn without_a_plan_the_majority_decides_what_a_name_means() {
     // The first file that is read, so that it takes more than being first.
     let odd = json_files(&folder.path().join(CELLS_FOLDER)).unwrap()[0].clone();
     let text = fs::read_to_string(&odd).unwrap();
-    fs::write(&odd, text.replace("text of pair", "another")).unwrap();
+    fs::write(&odd, sealed_again(&text.replace("text of pair", "another"))).unwrap();
     let set = load_one(folder.path());
     let expected = "is of another array that is called `pair` too".to_owned();
     assert_eq!(set.skipped, [Skipped { path: odd, reason: expected }]);
