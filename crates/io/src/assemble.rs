@@ -240,7 +240,7 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
     let block_bytes = opened.iter().map(|(_, open)| open.block_bytes()).max();
     opener.block_bytes = block_bytes.unwrap_or(BLOCK_BYTES);
     let configs = opened.iter().map(|(config, _)| config.clone()).collect();
-    let volume = volume(map, configs, policy, 0);
+    let volume = volume(map, configs, policy, 0).with_block_bytes(opener.block_bytes);
     let driver = driver(backend, &mut notes)?;
     let plan = |(config, open): (_, Open)| NewMember { config, source: open.source() };
     let plans = opened.into_iter().map(plan).collect();

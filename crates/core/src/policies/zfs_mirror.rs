@@ -23,10 +23,10 @@
 //!   increment of 0 for non-rotational devices there).
 //!
 //! # Origin
-//! OpenZFS, `module/zfs/vdev_mirror.c`, where the parameters are the module
-//! parameters `zfs_vdev_mirror_*`, with the same defaults, for all pools together; by Steven Hartland
-//! for FreeBSD in October 2013 (r256956), in OpenZFS since 0.7. All classes of I/O count. Children
-//! are tried in slot order, here the member's index; the offset that breaks ties is the volume's,
+//! OpenZFS, `module/zfs/vdev_mirror.c`, where the parameters are the module parameters
+//! `zfs_vdev_mirror_*`, with the same defaults, for all pools together; by Steven Hartland for
+//! FreeBSD in October 2013 (r256956), in OpenZFS since 0.7. All classes of I/O count. Children are
+//! tried in slot order, here the member's index; the offset that breaks ties is the volume's,
 //! because mirrors here have different offsets. Ditto copies and dRAID are left out.
 
 use super::Build;

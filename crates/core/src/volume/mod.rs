@@ -56,7 +56,7 @@ use crate::member::{MemberIndex, MemberState, Members};
 use crate::policy::{Counter, Ctx, MirrorScore, Read, ReadPolicy};
 use crate::rng::Rng;
 use crate::slab::{Slab, SlabKey};
-use crate::units::Nanos;
+use crate::units::{BLOCK_BYTES, Nanos};
 use keys::{IoKey, PieceKey, RequestKey};
 use member_states::MemberStates;
 use piece::Piece;
@@ -76,6 +76,8 @@ pub struct Volume {
     policy_number: u32,
     /// Number of times the policy was asked.
     choices: u64,
+    /// Parts of a split read are multiples of this, but for the last.
+    block_bytes: u64,
     rng: Rng,
     requests: Slab<RequestKey, PendingRequest>,
     pieces: Slab<PieceKey, Piece>,
@@ -149,6 +151,7 @@ impl Volume {
             states,
             policy,
             choices: 0,
+            block_bytes: BLOCK_BYTES,
             policy_number: 0,
             rng: Rng::stream(seed, "policy"),
             requests: Slab::default(),
@@ -162,6 +165,18 @@ impl Volume {
         };
         volume.notify_members_change();
         volume
+    }
+
+    /// Sets the block size of the volume: the largest of its members. Requests must be aligned to
+    /// it, and then all member I/O is.
+    ///
+    /// # Panics
+    /// If it is no power of two, or less than a block of 512 bytes.
+    pub fn with_block_bytes(mut self, block_bytes: u64) -> Volume {
+        let is_block = block_bytes.is_power_of_two() && block_bytes >= BLOCK_BYTES;
+        assert!(is_block, "a block has a power of two of at least {BLOCK_BYTES} bytes");
+        self.block_bytes = block_bytes;
+        self
     }
 
     /// Size of the volume in bytes.

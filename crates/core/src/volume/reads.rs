@@ -6,7 +6,7 @@ use super::target::PlanTarget;
 use super::{TargetIo, Volume, Work, choice};
 use crate::io::{MemberIo, Op, ReadRole, RequestKind};
 use crate::policy::{Choice, Ctx, Mirror, MirrorSet, Read};
-use crate::units::{BLOCK_BYTES, Nanos};
+use crate::units::Nanos;
 
 impl Volume {
     /// Issues a read of the piece by the policy's choice; `None` if no mirror can serve it.
@@ -86,7 +86,7 @@ impl Volume {
         let whole = *self.pieces.get(key);
         let length = whole.plan.length;
         let parts = set.iter().count();
-        let share = length.div_ceil(parts as u64).next_multiple_of(BLOCK_BYTES);
+        let share = length.div_ceil(parts as u64).next_multiple_of(self.block_bytes);
         self.pieces.get_mut(key).plan.length = share.min(length);
         for (index, mirror) in (1..parts).rev().zip(set.iter().rev()) {
             let skip = share * index as u64;
