@@ -343,7 +343,7 @@ fn what_is_mistyped_is_answered_with_the_nearest() {
     place.refuses(&with(&["--policy", "round-robin:lots"]), &["lots", "such as"]);
     place.refuses(&with(&["--repeat", "3"]), &["--repeat", "--repeats"]);
     place.refuses(&with(&["--repeats", "0"]), &["--repeats"]);
-    place.refuses(&with(&["--duration", "10"]), &["--duration", "missing unit"]);
+    place.refuses(&with(&["--duration", "10"]), &["--duration", "has no unit"]);
     place.refuses(&with(&["--duration", "0s"]), &["--duration"]);
     place.refuses(&with(&["--format", "cvs"]), &["cvs", "csv"]);
     place.refuses(&with(&["--threads", "0"]), &["--threads"]);
