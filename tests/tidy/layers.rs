@@ -36,9 +36,9 @@ const BANNED: [(&[&str], &str, &str); 11] = [
     (&["core"], "env", OUTSIDE),
 ];
 
-/// Sources of `io` that may use [`std::time::Instant`]: the driver's clock, and waits for the system
-/// in places that have no driver. All others get their time from the driver, so that a simulated
-/// driver decides it.
+/// Sources of `io` that may use [`std::time::Instant`]: the driver's clock, and waits for the
+/// system in places that have no driver. All others get their time from the driver, so that a
+/// simulated driver decides it.
 const CLOCK_USERS: [&str; 6] = [
     "crates/io/src/address.rs",
     "crates/io/src/driver/mod.rs",

@@ -91,8 +91,8 @@ pub trait ModelParameters: fmt::Debug + Send + Sync {
     /// wait in the host.
     fn queue_depth(&self) -> u32;
 
-    /// Bytes of writes that fit into the caches of the disk. Writes up to this many bytes complete at
-    /// the speed of the cache, whatever the medium does. Zero without a cache.
+    /// Bytes of writes that fit into the caches of the disk. Writes up to this many bytes complete
+    /// at the speed of the cache, whatever the medium does. Zero without a cache.
     fn write_cache_bytes(&self) -> u64;
 
     /// Builds the model. Equal seeds build equal models.

@@ -74,7 +74,9 @@ pub enum AddressError {
         what: &'static str,
     },
     /// Another server listens there.
-    #[error("another server listens on `{}`: stop it, or give {option} another path", path.display())]
+    #[error(
+        "another server listens on `{}`: stop it, or give {option} another path", path.display()
+    )]
     Taken {
         /// The path of the socket.
         path: PathBuf,
@@ -239,8 +241,8 @@ fn parse_tcp(text: &str) -> Result<SocketAddr, &'static str> {
     }
 }
 
-/// Listens on a unix socket, and replaces one without a listener. `option` names the option with the
-/// path in errors.
+/// Listens on a unix socket, and replaces one without a listener. `option` names the option with
+/// the path in errors.
 fn bind_unix(
     path: &Path,
     option: &'static str,

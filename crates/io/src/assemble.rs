@@ -162,7 +162,8 @@ pub enum AssembleError {
     Geometry(#[from] mirrorball_core::geometry::GeometryError),
     /// Mirrors hold different data.
     #[error(
-        "{0}, so at least one of them is out of date; use --trust DEVID to rebuild all other members \
+        "{0}, so at least one of them is out of date; use --trust DEVID to rebuild all other \
+         members \
          from the member DEVID, which overwrites their data"
     )]
     Differ(Difference),

@@ -76,7 +76,8 @@ pub fn compare(
 pub fn note(map: &ChunkMap) -> String {
     let count = sample_offsets(map.capacity_bytes()).count();
     format!(
-        "compared {count} samples of 64 KiB: they are identical on all mirrors; the rest of the volume \
+        "compared {count} samples of 64 KiB: they are identical on all mirrors; the rest of the \
+         volume \
          was not compared"
     )
 }

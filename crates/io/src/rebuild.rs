@@ -37,7 +37,8 @@ pub enum RebuildError {
     InSync(u64),
     /// The profile has no redundancy.
     #[error(
-        "the profile of the volume keeps a single copy of the data: there is nothing to rebuild from"
+        "the profile of the volume keeps a single copy of the data: there is nothing to rebuild \
+         from"
     )]
     NoCopy,
     /// Every other member has failed, too.
@@ -71,7 +72,8 @@ pub enum RebuildError {
     },
     /// It works, its file was replaced, and it may have the only copy of some data.
     #[error(
-        "the member with devid {0} uses a file that was replaced at its path, and may have the only \
+        "the member with devid {0} uses a file that was replaced at its path, and may have the \
+         only \
          copy of some data: it is not rebuilt while another member is not in sync (rebuild that \
          member first)"
     )]

@@ -42,7 +42,8 @@ const WHOLE: &[(&str, &str)] = &[
     ),
     (
         "profile = \"single\"\n[[member]]\nmodel = \"hdd-5k4\"\nsize = \"100K\"",
-        "4: `size` of `hdd-5k4`: `capacity` is 100 KiB, but a modelled hard disk needs at least 1 MiB, \
+        "4: `size` of `hdd-5k4`: `capacity` is 100 KiB, but a modelled hard disk needs at least 1 \
+         MiB, \
          about one track",
     ),
     (
@@ -57,7 +58,8 @@ const WHOLE: &[(&str, &str)] = &[
     ),
     (
         "profile = \"single\"\n[[member]]\npath = \"/dev/sdb\"\ncount = 2",
-        "4: `count` is for disk models, but `path` makes the member a real one (remove one of them)",
+        "4: `count` is for disk models, but `path` makes the member a real one (remove one of \
+         them)",
     ),
     (
         "link = [{ name = \"hba0\" }]\nprofile = \"single\"\n[[member]]\nmodel = \
@@ -115,11 +117,13 @@ const TOP: &[(&str, &str)] = &[
     ("host = 3", "1: `host` must be a table, not `3`"),
     (
         r#"host = { overhead = "15" }"#,
-        "1: `overhead`: the duration `15` has no unit: write for example 15s (the units are ns, us, ms, s, m and h)",
+        "1: `overhead`: the duration `15` has no unit: write for example 15s (the units are ns, \
+         us, ms, s, m and h)",
     ),
     (
         "host = { overhead = 15 }",
-        "1: `overhead`: the duration `15` has no unit: write for example 15s (the units are ns, us, ms, s, m and h)",
+        "1: `overhead`: the duration `15` has no unit: write for example 15s (the units are ns, \
+         us, ms, s, m and h)",
     ),
     (
         r#"host = { overhead = { jitter = "10%" } }"#,
@@ -144,7 +148,8 @@ const TOP: &[(&str, &str)] = &[
     (r#"link = [{ name = "a" }, { name = "a" }]"#, "1: there are two links `a`"),
     (
         r#"link = [{ name = "a", read = "1GB" }]"#,
-        "1: `read`: `1GB` is not a rate such as 190MB/s or 1.2GB/s (K to P and KiB to PiB are powers of 1024, KB to PB powers of 1000)",
+        "1: `read`: `1GB` is not a rate such as 190MB/s or 1.2GB/s (K to P and KiB to PiB are \
+         powers of 1024, KB to PB powers of 1000)",
     ),
     (
         r#"link = [{ name = "a", write = "0MB/s" }]"#,
@@ -170,7 +175,8 @@ const MEMBER: &[(&str, &str)] = &[
     ),
     (
         r#"size = "1QB""#,
-        "4: `size`: `1QB` is not a size such as 4096, 256K, 50GiB or 2TB (K to P and KiB to PiB are powers of 1024, KB to PB powers of 1000)",
+        "4: `size`: `1QB` is not a size such as 4096, 256K, 50GiB or 2TB (K to P and KiB to PiB \
+         are powers of 1024, KB to PB powers of 1000)",
     ),
     (
         r#"size = "4K""#,
@@ -207,7 +213,8 @@ const MEMBER: &[(&str, &str)] = &[
     ),
     (
         r#"set = { service = "1" }"#,
-        "4: `set` of `delay`: the duration `1` has no unit: write for example 1s (the units are ns, us, ms, s, m and h)",
+        "4: `set` of `delay`: the duration `1` has no unit: write for example 1s (the units are \
+         ns, us, ms, s, m and h)",
     ),
     ("set = { servers = 0 }", "4: `set` of `delay`: `servers` is 0, but a disk needs at least one"),
     ("set = 3", "4: `set` must be a table, not `3`"),
@@ -241,11 +248,13 @@ const FAULT: &[(&str, &str)] = &[
     ),
     (
         r#"stall = "2s""#,
-        r#"4: `stall` needs `at`, the time when it begins (for example { stall = "2s", at = "30s" })"#,
+        "4: `stall` needs `at`, the time when it begins (for example { stall = \"2s\", at = \
+         \"30s\" })",
     ),
     (
         r#"stall = 2, at = "1s""#,
-        "4: `stall`: the duration `2` has no unit: write for example 2s (the units are ns, us, ms, s, m and h)",
+        "4: `stall`: the duration `2` has no unit: write for example 2s (the units are ns, us, \
+         ms, s, m and h)",
     ),
     ("error_rate = 1.5", "4: `error_rate` is 1.5, but must be a probability from 0 to 1"),
     (

@@ -252,9 +252,9 @@ fn real_members_are_kept_and_not_simulated() {
     let spec = parse(text);
     assert!(matches!(&spec.members[1].source, MemberSource::Path(path) if path.ends_with("sdc")));
     assert!(matches!(&spec.members[2].source, MemberSource::Uri(uri) if uri.starts_with("nbd")));
-    let message = "folder/test.toml:4: cannot simulate the member `/dev/sdc`: its `path` names a real \
-                   file or device, not a disk model\n  help: write `model = \"hdd-5k4\"` instead of \
-                   `path`, or use the array with `mirrorball serve`";
+    let message = "folder/test.toml:4: cannot simulate the member `/dev/sdc`: its `path` names a \
+                   real file or device, not a disk model\n  help: write `model = \"hdd-5k4\"` \
+                   instead of `path`, or use the array with `mirrorball serve`";
     assert_eq!(spec.member_configs().unwrap_err().to_string(), message);
     assert_eq!(spec.chunk_map().unwrap_err().to_string(), message);
     assert_eq!(spec.model_array(1).err().unwrap().to_string(), message);

@@ -102,8 +102,8 @@ impl Inputs {
     }
 }
 
-/// Checks that the jobs of a file can run on an array. Errors call it `array_name`, the file or name
-/// that the user wrote.
+/// Checks that the jobs of a file can run on an array. Errors call it `array_name`, the file or
+/// name that the user wrote.
 ///
 /// # Errors
 /// If the array has a real member, a job does not fit the free part of the volume, or the work

@@ -183,7 +183,8 @@ const BAD: &[(&str, usize, &str, &str)] = &[
     (
         "# mirrorball: background=scrub rate=100MB",
         1,
-        "`100MB` is not a rate such as 190MB/s or 1.2GB/s (K to P and KiB to PiB are powers of 1024, \
+        "`100MB` is not a rate such as 190MB/s or 1.2GB/s (K to P and KiB to PiB are powers of \
+         1024, \
          KB to PB powers of 1000)",
         "write for example `; mirrorball: background=defrag rate=100MB/s`",
     ),

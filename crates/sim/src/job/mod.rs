@@ -89,8 +89,8 @@ pub struct JobFile {
     pub notes: Vec<Note>,
 }
 
-/// Maximum depth of nested includes. fio has no limit and follows a file that includes itself until it
-/// is out of file descriptors.
+/// Maximum depth of nested includes. fio has no limit and follows a file that includes itself until
+/// it is out of file descriptors.
 const INCLUDE_DEPTH_MAX: usize = 16;
 /// Maximum number of includes. Without it, files that include each other twice would be read 2^16
 /// times within the maximum depth.
@@ -134,7 +134,8 @@ impl JobFile {
     /// Checks that every clone of every section fits a volume of `volume_bytes`.
     ///
     /// # Errors
-    /// If a clone's region does not lie within `volume_bytes` or has no whole block, with the sizes.
+    /// If a clone's region does not lie within `volume_bytes` or has no whole block, with the
+    /// sizes.
     pub fn validate_against(&self, volume_bytes: u64) -> Result<(), Diagnostic> {
         self.validate_against_named(volume_bytes, spec::VOLUME)
     }
@@ -364,9 +365,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Replaces `${NAME}`. fio replaces a variable that is not set by the empty string, which is not
-    /// a useful value of most options. Here it is an error, except in `filename`, which has no effect
-    /// on a simulation.
+    /// Replaces `${NAME}`. fio replaces a variable that is not set by the empty string, which is
+    /// not a useful value of most options. Here it is an error, except in `filename`, which has no
+    /// effect on a simulation.
     fn expand(&self, option: &str, text: &str) -> Result<String, Diagnostic> {
         match value::expand(text, self.environment.variable) {
             Err(_) if option == "filename" => Ok(text.to_owned()),

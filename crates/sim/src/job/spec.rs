@@ -304,7 +304,8 @@ impl Section {
             let volume_size = format_bytes(volume_bytes);
             return Err(job_error(
                 format!(
-                    "job `{}` is larger than {place}, which has {volume_size}: {part} ends {beyond} \
+                    "job `{}` is larger than {place}, which has {volume_size}: {part} ends \
+                     {beyond} \
                      after the end",
                     self.name
                 ),

@@ -1,10 +1,10 @@
 //! The values of options: sizes, times, percentages, booleans and lists, by the rules of fio 3.33.
 //!
-//! With `kb_base=1024`, the default, `k` and `kB` are 1024 and `KiB` is 1000: for compatibility with
-//! old job files fio swaps the meanings of the IEC and SI prefixes. With `kb_base=1000` they have
-//! their standard meanings. (`ki` means the same as `k`, unlike what the HOWTO says: measured.) A
-//! bare time is in seconds or, for `thinktime`, in microseconds. A value that fio would misread
-//! without a warning is an error.
+//! With `kb_base=1024`, the default, `k` and `kB` are 1024 and `KiB` is 1000: for compatibility
+//! with old job files fio swaps the meanings of the IEC and SI prefixes. With `kb_base=1000` they
+//! have their standard meanings. (`ki` means the same as `k`, unlike what the HOWTO says:
+//! measured.) A bare time is in seconds or, for `thinktime`, in microseconds. A value that fio
+//! would misread without a warning is an error.
 
 use super::error::job_error;
 use super::spec::{PerDirection, SizeOrPercent};

@@ -33,7 +33,8 @@ const REMOVE_TIMEOUT: Duration = Duration::from_secs(1);
 pub enum UblkError {
     /// The program was built without the feature.
     #[error(
-        "this program was built without ublk: build it with the feature `ublk`, or use --export fuse:DIR --loop"
+        "this program was built without ublk: build it with the feature `ublk`, or use --export \
+         fuse:DIR --loop"
     )]
     NotBuilt,
     /// The kernel has no driver.

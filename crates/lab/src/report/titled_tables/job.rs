@@ -382,7 +382,8 @@ fn cached_writes(job: &JobStudy) -> Vec<String> {
         };
         let name = if job.sections.len() == 1 { &job.job } else { &section.name };
         Some(format!(
-            "{name}: all writes fit in the disks' write caches{policies}: the write rates are those \
+            "{name}: all writes fit in the disks' write caches{policies}: the write rates are \
+             those \
              of the caches, not of the media; use a longer --duration"
         ))
     });
