@@ -1,0 +1,217 @@
+#!/bin/busybox sh
+# What the guest of advise-in-qemu.sh does, as its first and only process.
+# shellcheck shell=dash
+
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs run /run
+mkdir -p /run/lvm /run/lock
+cd /run || exit
+exec 2>&1
+
+fail() {
+    echo "== failed: $*"
+    cat /run/said
+    dmesg | tail -n 30
+    poweroff -f
+}
+
+# Runs a command, and shows what it said only if it failed.
+try() {
+    "$@" >/run/said 2>&1 </dev/null || fail "$*"
+}
+
+# Runs a command line as `advise` would print it, after showing it.
+run() {
+    echo "    # $1"
+    sh -c "$1" >/run/said 2>&1 || fail "$1"
+}
+
+# Fails unless a file has this text in it.
+holds() {
+    grep -q "$2" "$1" || fail "$1 is $(cat "$1"), without $2"
+    echo "    $1: $(tr '\n' ' ' <"$1")"
+}
+
+# Reads that a disk has completed.
+reads_of() {
+    awk '{ print $1 }' "/sys/block/$1/stat"
+}
+
+# Measures a device under a setting: a line for each job.
+measure() {
+    system=$1
+    setting=$2
+    device=$3
+    for job in $jobs; do
+        echo 3 >/proc/sys/vm/drop_caches
+        first=$(reads_of "$member1")
+        second=$(reads_of "$member2")
+        fio --filename="$device" --output-format=terse --terse-version=3 "/jobs/$job.fio" \
+            >/run/fio 2>&1 || fail "fio: $(cat /run/fio)"
+        first=$(($(reads_of "$member1") - first))
+        second=$(($(reads_of "$member2") - second))
+        # In fio's terse output: IOPS, bandwidth, and the mean of the total latency.
+        figures=$(awk -F ';' '/^3;/ { printf "%s,%s,%.0f", $8, $7, $40 }' /run/fio)
+        echo "result,$system,$job,$setting,$figures,$first,$second"
+    done
+}
+
+members_alone() {
+    measure "member 1" alone "/dev/$member1"
+    measure "member 2" alone "/dev/$member2"
+}
+
+create_md() {
+    try mdadm --create /dev/md0 --run --metadata=1.2 --level=1 --raid-devices=2 --assume-clean \
+        --bitmap=internal "$@"
+}
+
+assemble_md() {
+    try mdadm --stop /dev/md0
+    try mdadm --assemble /dev/md0 /dev/sda /dev/sdb
+}
+
+md() {
+    echo "== md RAID1: a hard disk in slot 0, an SSD in slot 1"
+    state=/sys/block/md0/md/dev-sda/state
+    create_md /dev/sda /dev/sdb
+    measure md before /dev/md0
+    run "echo writemostly >$state"
+    holds $state write_mostly
+    measure md write-mostly /dev/md0
+    echo "    it stays when the array is stopped and assembled:"
+    assemble_md
+    holds $state write_mostly
+    run "echo -writemostly >$state"
+    measure md undone /dev/md0
+    assemble_md
+    if grep -q write_mostly $state; then fail "undone, and back after a restart"; fi
+    echo "    undone, it stays away: $state: $(cat $state)"
+    echo "== md RAID1: the flag by mdadm, for a member that is added again"
+    run "mdadm /dev/md0 --fail /dev/sda"
+    run "mdadm /dev/md0 --remove /dev/sda"
+    run "mdadm /dev/md0 --re-add --write-mostly /dev/sda"
+    sleep 2
+    holds $state write_mostly
+    assemble_md
+    holds $state write_mostly
+    grep '^md0' /proc/mdstat | sed 's/^/    /'
+    run "mdadm /dev/md0 --fail /dev/sda"
+    run "mdadm /dev/md0 --remove /dev/sda"
+    run "mdadm /dev/md0 --re-add --readwrite /dev/sda"
+    sleep 2
+    echo "    after --re-add --readwrite: $state: $(cat $state)"
+    try mdadm --stop /dev/md0
+    echo "== md RAID1: the SSD in slot 0"
+    for disk in sda sdb; do try mdadm --zero-superblock /dev/$disk; done
+    create_md /dev/sdb /dev/sda
+    measure md order /dev/md0
+    try mdadm --stop /dev/md0
+    echo "== md RAID1: the flag by mdadm, for a new array"
+    for disk in sda sdb; do try mdadm --zero-superblock /dev/$disk; done
+    create_md /dev/sdb --write-mostly /dev/sda
+    holds $state write_mostly
+    try mdadm --stop /dev/md0
+    for disk in sda sdb; do try mdadm --zero-superblock /dev/$disk; done
+}
+
+lvm_raid1() {
+    echo "== LVM raid1: a hard disk as image 0, an SSD as image 1"
+    try pvcreate -ff -y /dev/sda /dev/sdb
+    try vgcreate vg /dev/sda /dev/sdb
+    try lvcreate -y -Wn -Zn --type raid1 -m 1 --nosync -l 90%FREE -n lv vg /dev/sda /dev/sdb
+    measure lvm before /dev/vg/lv
+    run "lvchange --writemostly /dev/sda:y vg/lv"
+    lvs -a --noheadings -o name,attr,devices vg | sed 's/^/    /'
+    measure lvm write-mostly /dev/vg/lv
+    echo "    it stays when the volume group is deactivated and activated:"
+    try vgchange -an vg
+    try vgchange -ay vg
+    dmsetup table vg-lv | sed 's/^/    /'
+    dmsetup table vg-lv | grep -q "write_mostly 0" || fail "the flag is gone"
+    run "lvchange --writemostly /dev/sda:n vg/lv"
+    dmsetup table vg-lv | grep -q "write_mostly" && fail "the flag is still there"
+    measure lvm undone /dev/vg/lv
+    try vgchange -an vg
+}
+
+# Binds the controller of each path, in this order, so that the first has the number 0.
+bind_paths() {
+    driver=/sys/bus/pci/drivers/nvme
+    # One word for each controller.
+    # shellcheck disable=SC2046
+    set -- $(cd /sys/bus/pci/devices && grep -l 0x010802 -- */class | sed 's,/class,,' | sort)
+    [ $# = 3 ] || fail "$# NVMe controllers"
+    for function in "$@"; do echo "$function" 2>/dev/null >$driver/unbind; done
+    sleep 1
+    echo "$1" >$driver/bind
+    sleep 1
+    echo "$3" >$driver/bind
+    sleep 2
+}
+
+nvme() {
+    echo "== NVMe multipath: paths of 2 ms and 6 ms"
+    bind_paths
+    namespace=$(cd /sys/block && echo nvme?n1)
+    subsystem=/sys/class/nvme-subsystem/nvme-subsys${namespace#nvme}
+    subsystem=${subsystem%n1}
+    # The paths are hidden, and count their reads under their own names.
+    # shellcheck disable=SC2046
+    set -- $(cd /sys/block && echo nvme*c*n1)
+    [ $# = 2 ] || fail "$# paths: $*"
+    member1=$1
+    member2=$2
+    holds "$subsystem/iopolicy" numa
+    measure nvme numa "/dev/$namespace"
+    for policy in round-robin queue-depth; do
+        run "echo $policy >$subsystem/iopolicy"
+        holds "$subsystem/iopolicy" $policy
+        measure nvme $policy "/dev/$namespace"
+    done
+    run "echo numa >$subsystem/iopolicy"
+    measure nvme undone "/dev/$namespace"
+    echo "    the parameter is for subsystems that are found later:"
+    run "echo queue-depth >/sys/module/nvme_core/parameters/iopolicy"
+    holds "$subsystem/iopolicy" numa
+    bind_paths
+    holds "$subsystem/iopolicy" queue-depth
+}
+
+# Disks get their names in the order of their numbers: the kernel itself probes them all at a time.
+attach_disks() {
+    try modprobe virtio_scsi
+    echo 0 >/sys/bus/scsi/drivers_autoprobe
+    try modprobe sd_mod
+    # Paths of sysfs, without spaces.
+    # shellcheck disable=SC2012
+    for disk in $(ls -d /sys/bus/scsi/devices/*:*:*:* | sort -t : -k 3n); do
+        echo "${disk##*/}" >/sys/bus/scsi/drivers/sd/bind
+    done
+    member1=sda
+    member2=sdb
+    for disk in sda sdb; do
+        echo "    $disk: $(cat /sys/block/$disk/device/model)," \
+            "rotational $(cat /sys/block/$disk/queue/rotational)"
+    done
+}
+
+jobs=$(sed -n 's/.*jobs=\([^ ]*\).*/\1/p' /proc/cmdline | tr , ' ')
+systems=,$(sed -n 's/.*systems=\([^ ]*\).*/\1/p' /proc/cmdline),
+case $systems in *,md,* | *,lvm,*)
+    attach_disks
+    for module in raid1 dm_raid; do try modprobe $module; done
+    members_alone ;;
+esac
+case $systems in *,md,*) md ;; esac
+case $systems in *,lvm,*) lvm_raid1 ;; esac
+case $systems in *,nvme,*)
+    modprobe nvme
+    nvme ;;
+esac
+echo "== all is well"
+poweroff -f

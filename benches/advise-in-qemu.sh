@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# What a setting brings: real md, LVM and NVMe multipath of Debian's stock kernel on emulated disks.
+#
+#   benches/advise-in-qemu.sh [FOLDER]      SECONDS_EACH=20 SYSTEMS="md lvm nvme" are the defaults
+#
+# Boots the kernel in QEMU (see qemu.sh), with the members of an array that `mirrorball emulate`
+# serves over NBD as its disks. md and LVM have a hard disk and an SSD (one read at a time: more
+# would measure the CPU of the guest), then a hard disk and a memory card; the two paths of an NVMe
+# namespace are delays of 2 ms and 6 ms. The guest runs fio before a setting is changed, after, and
+# after it is undone, and checks what stays over a restart of the array (advise-in-qemu.guest.sh).
+# Then the same is simulated, with the host overhead fitted to a member alone at depth 1, and the
+# measured gain is compared with the simulated one.
+#
+# FOLDER gets measured.csv, with reads as each member counted them, and gains.md. Root only for
+# priority over other work of this machine: without it, wake-ups that are late are measured too.
+# shellcheck source=benches/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=benches/qemu.sh
+source "$root/benches/qemu.sh"
+output=${1:-$work/output}
+seconds=${SECONDS_EACH:-20}
+systems=${SYSTEMS:-md lvm nvme}
+
+for pair in qemu-system-x86_64:qemu-system-x86 busybox:busybox-static apt-get:apt fio:fio \
+    mdadm:mdadm lvm:lvm2 dmsetup:dmsetup python3:python3; do
+    if ! command -v "${pair%%:*}" >/dev/null; then
+        echo "${pair%%:*} is missing: apt-get install ${pair##*:}" >&2
+        exit 2
+    fi
+done
+build
+
+start_guest_tree crypto lib drivers/md drivers/block drivers/scsi drivers/nvme
+need_module dm-raid
+for program in fio mdadm lvm dmsetup; do copy_program "$(command -v "$program")" "$program"; done
+for program in lvs lvcreate lvchange vgcreate vgchange pvcreate; do
+    ln -s lvm "$guest/bin/$program"
+done
+mkdir -p "$guest/etc/lvm" "$guest/jobs"
+cp "$root/benches/qemu.lvm.conf" "$guest/etc/lvm/lvm.conf"
+for job in rand-4k-qd1 rand-4k-qd32 seq-read; do
+    sed -e "s/^runtime=.*/runtime=$seconds/" "$root/jobs/$job.fio" >"$guest/jobs/$job.fio"
+done
+sed -e 's/qd32/qd8/; s/^iodepth=.*/iodepth=8/' "$guest/jobs/rand-4k-qd32.fio" \
+    >"$guest/jobs/rand-4k-qd8.fio"
+cp -r "$guest/jobs" "$work"
+pack_guest "$root/benches/advise-in-qemu.guest.sh"
+
+# The guest goes before other work as well, though not before the server.
+if ((${#ahead[@]})); then urgent=(chrt --rr 5); fi
+
+# Serves an array, and boots a guest that measures these systems on its members with these jobs.
+measure() {
+    local array=$1 wanted=$2 jobs=$3 name member
+    local disks=()
+    shift 3
+    name=$(basename "$array" .toml)
+    export_address=nbd:unix:$work/nbd
+    start_server emulate "$array" --members
+    for member in 1 2; do
+        disks+=(-blockdev "driver=nbd,node-name=m$member,server.type=unix,$(
+            )server.path=$work/nbd,export=member-$member")
+    done
+    echo "== $kernel, in QEMU, on $name"
+    run_guest "systems=$wanted jobs=$jobs" "${disks[@]}" "$@" | tee "$work/console"
+    ask stats | python3 -c '
+import json, sys
+for member in json.load(sys.stdin)["members"]:
+    late = member["lateness"]
+    p99, bound = late["p99_ns"] / 1e3, "" if late["within_bound"] else ", REFUSED"
+    print(f"    lateness, p99: {p99:.0f} us{bound}")'
+    stop_server
+    sed -n "s/^result,/$name,/p" "$work/console" >>"$output/measured.csv"
+    grep -qx "== all is well" "$work/console"
+}
+
+measure_disks() {
+    local wanted=${systems/nvme/}
+    measure "$1" "${wanted// /,}" "$2" -object iothread,id=io \
+        -device virtio-scsi-pci,id=scsi,iothread=io \
+        -device "scsi-hd,drive=m1,vendor=ATA,product=$3,rotation_rate=7200" \
+        -device "scsi-hd,drive=m2,vendor=ATA,product=$4,rotation_rate=1"
+}
+
+# The first controller of the second subsystem only takes the number that the first one uses.
+measure_paths() {
+    measure "$1" nvme "$2" \
+        -device nvme-subsys,id=s1,nqn=array -device nvme-subsys,id=s2,nqn=array \
+        -device nvme,id=first,serial=ARRAY0001,subsys=s1 \
+        -device nvme,id=refused,serial=ARRAY0001,subsys=s2 \
+        -device nvme,id=second,serial=ARRAY0001,subsys=s2 \
+        -device nvme-ns,drive=m1,bus=first,nsid=1 -device nvme-ns,drive=m2,bus=second,nsid=1
+}
+
+mkdir -p "$output"
+all=rand-4k-qd1,rand-4k-qd8,rand-4k-qd32,seq-read
+echo "array,system,job,setting,iops,kib_per_s,mean_us,reads_1,reads_2" >"$output/measured.csv"
+case $systems in *md* | *lvm*)
+    measure_disks hdd-ssd-raid1 rand-4k-qd1 HUS728T8TALE6L4 "SAMSUNG MZ7LH960"
+    measure_disks "$root/benches/hdd-card-raid1.toml" $all HUS728T8TALE6L4 "Memory Card" ;;
+esac
+case $systems in *nvme*) measure_paths two-delays-raid1 $all ;; esac
+column -s , -t "$output/measured.csv"
+python3 "$root/benches/advise-gains.py" "$MIRRORBALL" "$output/measured.csv" "$work/jobs" \
+    "$root" "$work/simulated" | tee "$output/gains.md"
