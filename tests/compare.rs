@@ -440,7 +440,8 @@ fn check_compares_jobs_with_arrays_and_lists_members() {
     place.write("disk.img", &"x".repeat(8192));
     let member = "[[member]]\npath = \"disk.img\"\n";
     let states = "rebuilding = \"1GiB\"\n[[member]]\nmodel = \"hdd-5k4\"\nfailed = true\n\
-                  [[member]]\nmodel = \"hdd-5k4\"\nwrite_mostly = true\n";
+                  [[member]]\nmodel = \"hdd-5k4\"\nwrite_mostly = true\n\
+                  [[member]]\nmodel = \"hdd-5k4\"\nbegin = \"8GiB\"\nlength = \"100GiB\"\n";
     place.write("states.toml", &format!("{ARRAY}{states}"));
     place.write("real.toml", &format!("{ARRAY}{member}"));
     let text = stdout(&place.run(&["check", "states.toml", "real.toml", "job.fio"]));
@@ -448,6 +449,7 @@ fn check_compares_jobs_with_arrays_and_lists_members() {
         "devid 2: hdd-7k2-desktop, 1.8 TiB, being rebuilt, 1 GiB recovered",
         "devid 3: hdd-5k4, 298.0 GiB, failed",
         "devid 4: hdd-5k4, 298.0 GiB, write-mostly",
+        "devid 5: hdd-5k4, 100 GiB from 8 GiB on of 298.0 GiB",
         "devid 3: disk.img, 8 KiB",
     ] {
         assert!(text.contains(part), "no `{part}` in\n{text}");

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::{Nanos, format_bytes as size};
-use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource, MemberSpec};
+use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource, MemberSpec, Partition};
 use mirrorball_lab::experiment::inputs::{builtin_job_names, check_fit, load_array, load_job};
 use mirrorball_sim::job::{Access, Background, Direction, JobFile, Mix, Section, SizeOrPercent};
 use std::fs::File;
@@ -136,7 +136,14 @@ fn array(spec: &ArraySpec) -> Result<String> {
     for member in &spec.members {
         let what = match &member.source {
             MemberSource::Model(profile) => {
-                format!("{}, {}", profile.name, size(profile.capacity_bytes))
+                let whole = size(profile.capacity_bytes);
+                match member.partition {
+                    None => format!("{}, {whole}", profile.name),
+                    Some(Partition { begin_bytes, length_bytes }) => {
+                        let (length, begin) = (size(length_bytes), size(begin_bytes));
+                        format!("{}, {length} from {begin} on of {whole}", profile.name)
+                    }
+                }
             }
             MemberSource::Path(path) => {
                 let bytes = size_of(path).with_context(|| {

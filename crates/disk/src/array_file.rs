@@ -21,7 +21,9 @@
 //! model = "hdd-7k2-desktop"    # a built-in model profile, or a path to one
 //! count = 2
 //! link = "hba"
-//! size = "1TB"
+//! size = "1TB"                 # of the whole disk
+//! begin = "100GB"              # the part of it that is the member; all of it if left out
+//! length = "500GB"
 //! set = { rpm = 7200 }         # override any parameter of the model
 //! fault = [
 //!   { slow = 4.0, from = "10s", until = "20s" },
@@ -54,12 +56,15 @@
 mod canonical;
 mod faults;
 mod members;
+mod partition;
 mod reader;
 mod source;
 mod spec;
 
 pub use source::{ArraySource, ModelConfidence};
-pub use spec::{ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Used};
+pub use spec::{
+    ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Partition, Used,
+};
 
 use crate::link::LinkParameters;
 use members::read_members;

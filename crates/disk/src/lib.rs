@@ -11,6 +11,7 @@
 pub mod array_file;
 pub mod characterise;
 pub mod delay;
+mod disk_part;
 pub mod fault;
 pub mod figure;
 pub mod hdd;

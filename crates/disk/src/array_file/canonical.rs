@@ -13,7 +13,9 @@
 //! Non-goal: an array file. The text cannot be read back, because an array file names its models
 //! and the canonical text contains them.
 
-use super::spec::{ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Used};
+use super::spec::{
+    ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Partition, Used,
+};
 use crate::fault::{Fault, FaultWindow};
 use crate::link::LinkParameters;
 use mirrorball_core::member::MemberState;
@@ -95,6 +97,7 @@ fn canonical_member(member: &MemberSpec, models: &mut Vec<Table>) -> Table {
         range: DevicePart { begin_bytes, size_bytes },
         device: _,
         confidence: _,
+        partition,
         line: _,
     } = member;
     let mut table = Table::new();
@@ -128,6 +131,11 @@ fn canonical_member(member: &MemberSpec, models: &mut Vec<Table>) -> Table {
     }
     put(&mut table, "begin_bytes", whole(*begin_bytes));
     put_if_some(&mut table, "size_bytes", size_bytes.map(whole));
+    // Left out for a whole disk, so that arrays from before there were parts keep their text.
+    if let Some(Partition { begin_bytes, length_bytes }) = partition {
+        put(&mut table, "partition_begin_bytes", whole(*begin_bytes));
+        put(&mut table, "partition_length_bytes", whole(*length_bytes));
+    }
     table
 }
 
@@ -211,6 +219,8 @@ mod tests {
         model = "hdd-5k4"
         count = 3
         size = "300GB"
+        begin = "512MiB"
+        length = "200GiB"
         link = "hba"
         set = { rpm = 4200 }
         [[member]]
@@ -264,6 +274,8 @@ mod tests {
             ("hdd-5k4", "hdd-15k"),
             ("count = 3", "count = 4"),
             ("300GB", "301GB"),
+            ("begin = \"512MiB\"", ""),
+            ("length = \"200GiB\"", ""),
             ("link = \"hba\"", ""),
             ("4200", "4300"),
             ("devid = 9", "devid = 8"),

@@ -1,6 +1,7 @@
 //! The `[[member]]` tables of an array file.
 
 use super::faults::read_faults;
+use super::partition::{read_aligned, read_partition};
 use super::reader::{Located, TomlSection};
 use super::source::read_confidence;
 use super::spec::{DevicePart, MemberSource, MemberSpec};
@@ -8,7 +9,7 @@ use crate::link::LinkParameters;
 use crate::profile::ModelProfile;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::member::{MemberConfig, MemberState};
-use mirrorball_core::units::{SECTOR_BYTES, format_bytes, parse_bytes};
+use mirrorball_core::units::{format_bytes, parse_bytes};
 use std::path::Path;
 
 /// The keys of a member of any kind, and those that only a modelled one has.
@@ -26,7 +27,7 @@ const COMMON: [&str; 12] = [
     "device",
     "confidence",
 ];
-const MODELLED: [&str; 6] = ["model", "count", "link", "set", "size", "fault"];
+const MODELLED: [&str; 7] = ["model", "count", "link", "set", "size", "length", "fault"];
 
 /// Largest number of members of an array. It bounds the time of a simulation: the layout of a wide
 /// striped chunk and the choice of the next event take time in proportion to the number of members.
@@ -84,9 +85,12 @@ fn read_member(
     allow_only_known(section)?;
     let source = read_source(section)?;
     let devid = section.integer("devid")?.unwrap_or(next_devid);
-    let size_bytes = match &source {
-        MemberSource::Model(profile) => profile.capacity_bytes,
-        MemberSource::Path(_) | MemberSource::Uri(_) => u64::MAX,
+    let (partition, size_bytes) = match &source {
+        MemberSource::Model(profile) => {
+            let partition = read_partition(section, profile.capacity_bytes)?;
+            (partition, partition.map_or(profile.capacity_bytes, |part| part.length_bytes))
+        }
+        MemberSource::Path(_) | MemberSource::Uri(_) => (None, u64::MAX),
     };
     let count = section.integer::<u16>("count")?.unwrap_or(1).into();
     if count == 0 {
@@ -108,6 +112,7 @@ fn read_member(
         optimal_io_bytes: section.quantity("optimal_io", parse_bytes)?,
         state: read_state(section, size_bytes)?,
         range: read_range(section)?,
+        partition,
         device: section.printable_text("device")?.map(|text| text.value.to_owned()),
         confidence: read_confidence(section)?,
         line: section.line(),
@@ -153,22 +158,18 @@ fn read_source(section: &TomlSection<'_>) -> Result<MemberSource, Diagnostic> {
     }
 }
 
-/// Which part of its file or device a real member is.
+/// Which part of its file or device a real member is. For a modelled member only the size is kept.
 fn read_range(section: &TomlSection<'_>) -> Result<DevicePart, Diagnostic> {
-    if section.has("begin") && !section.has("path") {
-        let error = section.error_at("begin", "`begin` is for a member with a `path`");
-        return Err(error.with_help("remove it"));
+    if section.has("uri") && section.has("begin") {
+        let error = section.error_at("begin", "`begin` is for a member with a `path` or a `model`");
+        return Err(error.with_help("leave it out"));
     }
-    let range = DevicePart {
-        begin_bytes: section.quantity("begin", parse_bytes)?.unwrap_or(0),
-        size_bytes: section.quantity("size", parse_bytes)?,
+    let begin = match section.has("path") {
+        true => read_aligned(section, "begin")?,
+        false => None,
     };
-    let unaligned = |bytes: u64| !bytes.is_multiple_of(SECTOR_BYTES);
-    if section.has("path") && unaligned(range.begin_bytes) {
-        let message = format!("`begin` is not a multiple of {SECTOR_BYTES} bytes");
-        return Err(section.error_at("begin", message));
-    }
-    Ok(range)
+    let size_bytes = section.quantity("size", parse_bytes)?;
+    Ok(DevicePart { begin_bytes: begin.unwrap_or(0), size_bytes })
 }
 
 /// The model of a member: a built-in profile or a file, with size and parameters overridden.

@@ -2,8 +2,10 @@
 //! [`ModelArray`].
 
 use super::source::{ArraySource, ModelConfidence};
+use crate::disk_part::DiskPart;
 use crate::fault::{Fault, Faulty};
 use crate::link::{Link, LinkParameters};
+use crate::model::Model;
 use crate::model_array::{ModelArray, ModelMember};
 use crate::profile::ModelProfile;
 use mirrorball_core::diagnostic::Diagnostic;
@@ -90,6 +92,8 @@ pub struct MemberSpec {
     pub state: MemberState,
     /// The part of its file or device that a real member is.
     pub range: DevicePart,
+    /// The part of its disk that a modelled member is; the whole disk if not given.
+    pub partition: Option<Partition>,
     /// The device of a machine that it describes.
     pub device: Option<String>,
     /// How well its model is known to fit that device.
@@ -105,6 +109,15 @@ pub struct DevicePart {
     pub begin_bytes: u64,
     /// Its size; up to the end if not given.
     pub size_bytes: Option<u64>,
+}
+
+/// A part of a modelled disk, less than all of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Partition {
+    /// Its first byte on the disk.
+    pub begin_bytes: u64,
+    /// Its size.
+    pub length_bytes: u64,
 }
 
 /// A model, or the address of a real member.
@@ -172,6 +185,10 @@ impl ArraySpec {
             let (config, member, profile) = member?;
             let mut rng = Rng::stream(seed, &format!("member {}", config.devid));
             let model = profile.build(rng.next_u64());
+            let model: Box<dyn Model> = match member.partition {
+                Some(part) => Box::new(DiskPart::new(model, part.begin_bytes)),
+                None => model,
+            };
             let model = match member.faults[..] {
                 [] => model,
                 _ => Box::new(Faulty::new(model, &member.faults, rng.next_u64())),
@@ -241,7 +258,7 @@ impl MemberSpec {
     fn config(&self, profile: &ModelProfile) -> MemberConfig {
         MemberConfig {
             devid: self.devid,
-            size_bytes: profile.capacity_bytes,
+            size_bytes: self.partition.map_or(profile.capacity_bytes, |part| part.length_bytes),
             rotational: self.rotational.unwrap_or(profile.rotational),
             optimal_io_bytes: self.optimal_io_bytes.unwrap_or(profile.optimal_io_bytes),
             queue_depth: profile.queue_depth(),

@@ -5,6 +5,7 @@ use crate::fault::{Fault, FaultWindow};
 use crate::model::DiskIo;
 use mirrorball_core::io::Op;
 use mirrorball_core::member::{MemberIndex, MemberState};
+use mirrorball_core::rng::Rng;
 use std::collections::BTreeMap;
 
 fn parse(text: &str) -> ArraySpec {
@@ -271,9 +272,70 @@ fn a_real_member_may_be_a_part_of_a_device() {
     assert_eq!(read("").unwrap(), DevicePart::default());
     let unaligned = read("begin = \"1000\"\n").unwrap_err().to_string();
     assert!(unaligned.contains("test.toml:4:9: `begin` is not a multiple of 4096"), "{unaligned}");
-    let modelled = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nbegin = \"1M\"\n";
-    let error = ArrayFile::parse(modelled, "test.toml").unwrap_err().to_string();
-    assert!(error.contains("`begin` is for a member with a `path`"), "{error}");
+    let exported = "profile = \"single\"\n[[member]]\nuri = \"nbd://a\"\nbegin = \"1M\"\n";
+    let error = ArrayFile::parse(exported, "test.toml").unwrap_err().to_string();
+    assert!(error.contains("`begin` is for a member with a `path` or a `model`"), "{error}");
+}
+
+#[test]
+fn a_modelled_member_may_be_a_part_of_a_disk() {
+    let read = |more: &str| {
+        let text = format!("profile = \"single\"\n[[member]]\nmodel = \"hdd-5k4\"\n{more}");
+        ArrayFile::parse(&text, "test.toml").map(|file| file.spec)
+    };
+    let part = |more: &str| read(more).unwrap().members[0].partition;
+    let (begin_bytes, length_bytes) = (10 << 30, 20 << 30);
+    let expected = Some(Partition { begin_bytes, length_bytes });
+    assert_eq!(part("begin = \"10GiB\"\nlength = \"20GiB\""), expected);
+    assert_eq!(part("length = \"20GiB\"").unwrap().begin_bytes, 0);
+    let rest = part("size = \"100GiB\"\nbegin = \"10GiB\"").unwrap();
+    assert_eq!((rest.begin_bytes, rest.length_bytes), (10 << 30, 90 << 30), "the rest of the disk");
+    assert_eq!(part("begin = \"0\""), None, "the whole disk");
+    assert_eq!(part("size = \"100GiB\"\nlength = \"100GiB\""), None);
+    let text = |more: &str| read(more).unwrap().canonical_text();
+    assert_eq!(text("begin = \"0\""), text(""), "the same fingerprint");
+    let spec = read("begin = \"10GiB\"\nlength = \"20GiB\"").unwrap();
+    assert_eq!(spec.member_configs().unwrap()[0].size_bytes, 20 << 30);
+    assert!(spec.chunk_map().unwrap().capacity_bytes() <= 20 << 30);
+    for (more, message) in [
+        ("begin = \"1000\"", "4:9: `begin` is not a multiple of 4096 bytes"),
+        ("length = \"5000\"", "4:10: `length` is not a multiple of 4096 bytes"),
+        ("length = \"0\"", "4:10: `length` is 0, so nothing would be left"),
+        ("begin = \"1TiB\"", "4:9: `begin` is not on the disk, which has 320000000000 bytes"),
+        ("begin = \"100GiB\"\nlength = \"200GiB\"", "5:10: the part ends at byte 322122547200"),
+        ("begin = \"1GiB\"\nlength = \"16EiB\"", "5:10:"),
+        ("length = \"20GiB\"\nrebuilding = \"21GiB\"", "5:14: `rebuilding` is larger than"),
+    ] {
+        let error = read(more).unwrap_err().to_string();
+        assert!(error.contains(&format!("test.toml:{message}")), "{more}: {error}");
+    }
+}
+
+/// Worth of short seeks: Shoal X7 measured 66 random reads a second over a whole disk of 7200 rpm
+/// and 175 within 2 GiB.
+#[test]
+fn seeks_within_a_small_part_are_short() {
+    let mean_ns = |more: &str| {
+        let text = format!("profile = \"single\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\n{more}");
+        let spec = ArrayFile::parse(&text, "test.toml").unwrap().spec;
+        let size = spec.member_configs().unwrap()[0].size_bytes;
+        let (mut array, mut rng) = (spec.model_array(1).unwrap(), Rng::new(1));
+        let (mut now, mut completions) = (Nanos(1), Vec::new());
+        for _ in 0..1000 {
+            let offset = rng.below(size / 4096) * 4096;
+            let io = DiskIo { tag: 0, op: Op::Read, offset, length: 4096 };
+            array.submit(now, MemberIndex(0), io);
+            while completions.is_empty() {
+                now = array.next_event().unwrap();
+                array.advance(now, &mut completions);
+            }
+            completions.clear();
+        }
+        now.0 / 1000
+    };
+    let whole = mean_ns("");
+    let small = mean_ns("begin = \"4TiB\"\nlength = \"2GiB\"");
+    assert!(small * 2 < whole, "{small} ns in 2 GiB, {whole} ns over the disk");
 }
 
 /// A path counts from the folder of the array file; a fault inside a model file is reported there.
