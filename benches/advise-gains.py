@@ -1,9 +1,10 @@
 """Compares what a setting brought in a guest with what it brings in simulation, as Markdown.
 
-    advise-gains.py MIRRORBALL MEASURED.csv JOBS ROOT WORK
+    advise-gains.py MIRRORBALL MEASURED.csv JOBS ARRAYS WORK
 
-MEASURED.csv is that of advise-in-qemu.sh, JOBS its folder of job files. Of each array the host
-overhead is fitted: what a read at depth 1 took longer on the fast member alone than its model says.
+MEASURED.csv is that of advise-in-qemu.sh, JOBS its job files, ARRAYS its array files. Of each array
+the host overhead is fitted: what a read at depth 1 took longer on the fast member alone than its
+model says.
 """
 import csv
 import pathlib
@@ -12,19 +13,11 @@ import shutil
 import subprocess
 import sys
 
-mirrorball, measured, jobs, root, work = sys.argv[1:]
+mirrorball, measured, jobs, arrays, work = sys.argv[1:]
 # Of a system: the setting that others are compared with.
 BASELINES = {"md": "before", "lvm": "before", "nvme": "numa"}
 NAMES = {"md": "md RAID1", "lvm": "LVM raid1", "nvme": "NVMe multipath"}
 FIT = "rand-4k-qd1"
-
-
-def array_text(name):
-    for folder in ("arrays", "benches"):
-        path = pathlib.Path(root, folder, f"{name}.toml")
-        if path.exists():
-            return path.read_text()
-    sys.exit(f"advise-gains: there is no array {name}.toml in arrays or benches")
 
 
 def with_overhead(text, microseconds):
@@ -54,8 +47,9 @@ def simulate(text, policy, job):
     array = folder / "array.toml"
     array.write_text(text)
     run = subprocess.run(
-        [mirrorball, "compare", array, f"{jobs}/{job}.fio", "--policy", policy, "--baseline", policy,
-         "--repeats", "2", "--duration", "60s", "--format", "csv", "--output", folder / "results"],
+        [mirrorball, "compare", array, f"{jobs}/{job}.fio", "--policy", policy, "--baseline",
+         policy, "--repeats", "2", "--duration", "60s", "--format", "csv", "--output",
+         folder / "results"],
         capture_output=True, text=True)
     if run.returncode:
         sys.exit(f"advise-gains: {run.stderr}")
@@ -85,7 +79,7 @@ def percent(part, whole):
 
 
 def report(array, rows):
-    text = array_text(array)
+    text = pathlib.Path(arrays, f"{array}.toml").read_text()
     overhead = fit(rows, text)
     text = with_overhead(text, overhead)
     print(f"\n## {array}, host overhead {overhead} us\n")
