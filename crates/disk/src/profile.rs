@@ -69,16 +69,24 @@ pub struct ModelProfile {
 }
 
 /// The built-in profiles, in the order of listings.
-const BUILTINS: [(&str, &str); 10] = [
+const BUILTINS: [(&str, &str); 18] = [
     ("hdd-15k", include_str!("profiles/hdd-15k.toml")),
     ("hdd-7k2-ent", include_str!("profiles/hdd-7k2-ent.toml")),
+    ("hdd-7k2-14tb", include_str!("profiles/hdd-7k2-14tb.toml")),
+    ("hdd-7k2-4tb", include_str!("profiles/hdd-7k2-4tb.toml")),
     ("hdd-7k2-desktop", include_str!("profiles/hdd-7k2-desktop.toml")),
     ("hdd-7k2-desktop-worn", include_str!("profiles/hdd-7k2-desktop-worn.toml")),
+    ("hdd-5k4-4tb", include_str!("profiles/hdd-5k4-4tb.toml")),
     ("hdd-5k4", include_str!("profiles/hdd-5k4.toml")),
     ("ssd-sata-consumer", include_str!("profiles/ssd-sata-consumer.toml")),
     ("ssd-sata-plp", include_str!("profiles/ssd-sata-plp.toml")),
+    ("ssd-sata-qlc", include_str!("profiles/ssd-sata-qlc.toml")),
+    ("ssd-sata-dramless", include_str!("profiles/ssd-sata-dramless.toml")),
+    ("nvme-gen3", include_str!("profiles/nvme-gen3.toml")),
+    ("nvme-gen4", include_str!("profiles/nvme-gen4.toml")),
     ("nvme-tlc-ent", include_str!("profiles/nvme-tlc-ent.toml")),
     ("nvme-tlc-real", include_str!("profiles/nvme-tlc-real.toml")),
+    ("sd-a1", include_str!("profiles/sd-a1.toml")),
     ("delay", include_str!("profiles/delay.toml")),
 ];
 

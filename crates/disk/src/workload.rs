@@ -66,7 +66,7 @@ const SPREAD_PLACES: u64 = 16;
 
 const SPREAD_RUN_BYTES: u64 = 64 * MIB;
 
-const WORKLOADS: [ModelWorkload; 20] = [
+const WORKLOADS: [ModelWorkload; 22] = [
     ModelWorkload::new(
         "randread-qd1",
         "random 4 KiB reads, one at a time",
@@ -101,6 +101,12 @@ const WORKLOADS: [ModelWorkload; 20] = [
         "randwrite-qd1",
         "random 4 KiB writes, one at a time",
         &[Agent::random_writes(1, 0)],
+    )
+    .lasting(24_000, 20_000),
+    ModelWorkload::new(
+        "randwrite-qd4",
+        "random 4 KiB writes, 4 in flight",
+        &[Agent::random_writes(4, 0)],
     )
     .lasting(24_000, 20_000),
     ModelWorkload::new(
@@ -148,6 +154,12 @@ const WORKLOADS: [ModelWorkload; 20] = [
         &[Agent::sequential(Op::Write, Pattern::Sequential, 4)],
     )
     .lasting(1_000, 2_000),
+    ModelWorkload::new(
+        "seqwrite-full",
+        "sequential 1 MiB writes from the start, 4 in flight, after 180 GB of them",
+        &[Agent::sequential(Op::Write, Pattern::Sequential, 4)],
+    )
+    .lasting(172_000, 2_000),
     ModelWorkload::new(
         "seqwrite-spread",
         "sequential 1 MiB writes at 16 places over the disk",

@@ -18,6 +18,8 @@ use mirrorball_core::rng::Rng;
 #[derive(Clone, Debug)]
 pub(super) struct DieTiming {
     pub(super) program_ns: u64,
+    /// A program of the SLC cache.
+    pub(super) slc_program_ns: u64,
     pub(super) copy_read_ns: u64,
     pub(super) erase_ns: u64,
     /// What a suspension takes, or `None` if the drive has none.
@@ -37,6 +39,8 @@ pub(super) struct Die {
     seed: u64,
     /// Host programs that wait.
     programs: u32,
+    /// Host programs of the SLC cache that wait.
+    slc_programs: u32,
     /// Copies that wait.
     copies: u32,
     /// Erases that wait.
@@ -73,6 +77,7 @@ impl Die {
             read_end: 0,
             seed,
             programs: 0,
+            slc_programs: 0,
             copies: 0,
             erases: 0,
             begun: 0,
@@ -103,6 +108,12 @@ impl Die {
         self.programs += 1;
     }
 
+    /// Adds a program of the host's data in the SLC cache at `at`.
+    pub(super) fn add_slc_program(&mut self, at: u64, timing: &DieTiming) {
+        self.make_room(at, timing);
+        self.slc_programs += 1;
+    }
+
     /// Adds a burst of garbage collection at `at`: copies, then an erase.
     pub(super) fn add_collection(&mut self, at: u64, copies: u32, timing: &DieTiming) {
         self.make_room(at, timing);
@@ -114,17 +125,18 @@ impl Die {
     pub(super) fn programmed_at(&self, at: u64, timing: &DieTiming) -> u64 {
         let mut die = *self;
         die.catch_up(at, timing);
-        if die.programs == 0 {
+        if die.programs + die.slc_programs == 0 {
             return if die.work == Work::Program { die.work_end.max(at) } else { at };
         }
-        while die.programs > 0 {
+        while die.programs + die.slc_programs > 0 {
             die.begin(die.work_end.max(die.read_end), timing);
         }
         die.work_end
     }
 
     fn waits(&self) -> bool {
-        (self.programs | self.copies | self.erases) > 0 || self.work == Work::CopyRead
+        (self.programs | self.slc_programs | self.copies | self.erases) > 0
+            || self.work == Work::CopyRead
     }
 
     /// Begins what would have begun before `at`. What could begin at `at` itself does not: a read
@@ -150,6 +162,9 @@ impl Die {
     fn begin(&mut self, start: u64, timing: &DieTiming) {
         let (work, hold_ns) = if self.work == Work::CopyRead {
             (Work::CopyProgram, timing.program_ns)
+        } else if self.slc_programs > 0 {
+            self.slc_programs -= 1;
+            (Work::Program, timing.slc_program_ns)
         } else if self.programs > 0 {
             self.programs -= 1;
             (Work::Program, timing.program_ns)

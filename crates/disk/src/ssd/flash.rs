@@ -42,6 +42,7 @@ impl FlashArray {
             dies: (0..parameters.dies).map(|_| Die::new(rng.next_u64())).collect(),
             timing: DieTiming {
                 program_ns: parameters.program.0,
+                slc_program_ns: parameters.slc_program.unwrap_or(parameters.program).0,
                 copy_read_ns: parameters.copy_read.0,
                 erase_ns: parameters.erase.0,
                 suspend_ns: parameters.suspend.map(|suspend| suspend.0),

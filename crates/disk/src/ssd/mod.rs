@@ -7,6 +7,7 @@
 //! - `flash`: where an address lies and what reading it takes; page types;
 //! - `read_ahead`: sequential readers;
 //! - `writes`: the cache, the programs that drain it, collection;
+//! - `slc_cache`: the part of the flash that takes writes at a higher rate until it is full;
 //! - `outgoing`: controller and link, one command at a time in the order of readiness.
 //!
 //! Every step but the last is computed at submission from times until which things are busy; only
@@ -19,13 +20,14 @@
 //! The structure follows what ublk-disksim (docs/ARCHITECTURE.md, docs/VALIDATION.md) found
 //! necessary to match real drives, and adds collection as a process, suspension that may be
 //! refused, and read-ahead. Non-goals: full-duplex links, channels shared by dies, the mapping
-//! table and its misses, an SLC cache, fill level and wear, reads served from the write cache.
+//! table and its misses, fill level and wear, reads served from the write cache.
 
 mod die;
 mod flash;
 mod outgoing;
 mod parameters;
 mod read_ahead;
+mod slc_cache;
 #[cfg(test)]
 mod tests;
 mod writes;
@@ -114,6 +116,7 @@ impl Ssd {
     /// Takes a command at `at` and works out when it can take the link.
     #[inline]
     fn take(&mut self, at: u64, io: DiskIo) {
+        self.writes.note_command(at);
         let ready = match io.op {
             Op::Read => self.read(at, io.range()) + self.costs.read_latency_ns,
             Op::Write => self.write(at, io.range()) + self.costs.write_latency_ns,

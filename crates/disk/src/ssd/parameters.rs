@@ -43,6 +43,17 @@ pub struct SsdParameters {
     #[serde(default)]
     pub suspend_refused: f64,
 
+    /// Bytes of the part of the flash that is programmed with one bit per cell; zero for no such
+    /// part, and if not given.
+    #[serde(default, deserialize_with = "bytes")]
+    pub slc_cache: u64,
+    /// How long programming a unit there holds its die; `program` if not given.
+    #[serde(default, deserialize_with = "optional_duration")]
+    pub slc_program: Option<Nanos>,
+    /// How long the drive must have been idle before it moves data from there to the rest.
+    #[serde(default = "default_slc_idle", deserialize_with = "duration")]
+    pub slc_idle: Nanos,
+
     /// Units programmed for each unit of random writes, garbage collection included, on a full
     /// drive in steady state. Sequential writes cost one.
     pub write_amplification: f64,
@@ -119,6 +130,11 @@ impl SsdParameters {
             ),
             (self.write_cache >= unit, "`write_cache` must hold at least one `program_unit`"),
             (self.queue_depth > 0, "`queue_depth` must be at least 1"),
+            (
+                self.slc_program
+                    .is_none_or(|program| program > Nanos::ZERO && program <= self.program),
+                "`slc_program` must be longer than 0 and at most `program`",
+            ),
         ];
         rules.into_iter().find(|(holds, _)| !holds).map(|(_, rule)| rule)
     }
@@ -130,6 +146,10 @@ fn one_page_type() -> Vec<Nanos> {
 
 fn default_burst() -> u32 {
     16
+}
+
+fn default_slc_idle() -> Nanos {
+    Nanos::from_secs(1)
 }
 
 fn optional_duration<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Nanos>, D::Error> {

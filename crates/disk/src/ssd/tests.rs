@@ -3,6 +3,7 @@
 mod background;
 mod cancel;
 mod conformance;
+mod slc_cache;
 mod writing;
 
 use super::*;

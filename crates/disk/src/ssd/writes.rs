@@ -14,11 +14,14 @@
 //! A write that continues one of the last eight streams is sequential, any other random, as
 //! ublk-disksim (docs/ARCHITECTURE.md) has it: it is how drives are specified.
 //!
-//! Non-goals: the fill level of the drive and an SLC cache; the amplification is that of a full
-//! drive in steady state.
+//! A write that the SLC cache has space for costs a faster program and no collection (`slc_cache`).
+//!
+//! Non-goals: the fill level of the drive; the amplification is that of a full drive in steady
+//! state.
 
 use super::die::{Die, DieTiming};
 use super::parameters::SsdParameters;
+use super::slc_cache::SlcCache;
 use crate::model::ByteRange;
 use mirrorball_core::rng::Rng;
 
@@ -60,6 +63,7 @@ struct WriteCost {
 pub(super) struct SsdWriteCache {
     sequential: WriteCost,
     random: WriteCost,
+    slc: Option<(SlcCache, WriteCost)>,
     unit_bytes: u64,
     burst_mean: u64,
     /// When everything cached would be programmed, in nanoseconds.
@@ -86,15 +90,19 @@ impl SsdWriteCache {
         let program = parameters.program.0 as f64;
         let erase = parameters.erase.0 as f64 / burst_mean as f64;
         let copies = parameters.write_amplification - 1.0;
-        let cost = |copies: f64| {
+        let cost = |program: f64, copies: f64| {
             let unit_ns = program + copies * (program + parameters.copy_read.0 as f64 + erase);
             let drain = ByteTime::new(unit_ns, unit * dies);
             let copied = (copies * f64::from(1 << FRACTION_BITS)).round() as u64;
             WriteCost { drain, cache_ns: drain.of(parameters.write_cache), copied }
         };
         SsdWriteCache {
-            sequential: cost(0.0),
-            random: cost(copies),
+            sequential: cost(program, 0.0),
+            random: cost(program, copies),
+            slc: SlcCache::new(parameters).map(|cache| {
+                let program = parameters.slc_program.unwrap_or(parameters.program).0 as f64;
+                (cache, cost(program, 0.0))
+            }),
             unit_bytes: parameters.program_unit_bytes(),
             burst_mean,
             drained_at: 0,
@@ -118,18 +126,27 @@ impl SsdWriteCache {
         timing: &DieTiming,
     ) -> u64 {
         let accepted = self.accepted_at(at, range);
+        let in_slc = self.slc_cost(at, range);
         let stream = self.stream_of(range.offset);
         let place = stream.unwrap_or(self.oldest_stream);
         self.streams[place] = range.offset + range.length;
         if stream.is_none() {
             self.oldest_stream = (self.oldest_stream + 1) % STREAMS;
         }
-        let cost = if stream.is_some() { self.sequential } else { self.random };
+        let usual = if stream.is_some() { self.sequential } else { self.random };
+        let cost = in_slc.unwrap_or(usual);
+        if let (Some((cache, _)), Some(_)) = (&mut self.slc, in_slc) {
+            cache.add(range.length);
+        }
         self.drained_at = self.drained_at.max(at) + cost.drain.of(range.length);
         self.open_bytes += range.length;
         while self.open_bytes >= self.unit_bytes {
             self.open_bytes -= self.unit_bytes;
-            self.program_unit(at, dies, timing);
+            match in_slc {
+                Some(_) => dies[self.next_die].add_slc_program(at, timing),
+                None => dies[self.next_die].add_program(at, timing),
+            }
+            self.next_die = following(self.next_die, dies.len());
         }
         self.owed_bytes += (range.length * cost.copied) >> FRACTION_BITS;
         self.collect(at, dies, timing);
@@ -138,12 +155,28 @@ impl SsdWriteCache {
 
     /// When the data of a write submitted at `at` would be in the cache.
     pub(super) fn accepted_at(&self, at: u64, range: ByteRange) -> u64 {
-        let cost = match self.stream_of(range.offset) {
-            Some(_) => self.sequential,
-            None => self.random,
+        let cost = match (self.slc_cost(at, range), self.stream_of(range.offset)) {
+            (Some(cost), _) => cost,
+            (None, Some(_)) => self.sequential,
+            (None, None) => self.random,
         };
         let drained_at = self.drained_at.max(at) + cost.drain.of(range.length);
         at.max(drained_at.saturating_sub(cost.cache_ns))
+    }
+
+    /// Takes note of a command of any kind at `at`, before it is carried out.
+    #[inline]
+    pub(super) fn note_command(&mut self, at: u64) {
+        if let Some((cache, _)) = &mut self.slc {
+            cache.note_command(at, self.drained_at);
+        }
+    }
+
+    /// What a write costs if the SLC cache has space for it.
+    #[inline]
+    fn slc_cost(&self, at: u64, range: ByteRange) -> Option<WriteCost> {
+        let (cache, cost) = self.slc.as_ref()?;
+        cache.has_space(at, self.drained_at, range.length).then_some(*cost)
     }
 
     /// Programs the unit that is partly filled, as a flush without power-loss protection must.
@@ -152,7 +185,8 @@ impl SsdWriteCache {
             let padding = self.unit_bytes - self.open_bytes;
             self.drained_at = self.drained_at.max(at) + self.sequential.drain.of(padding);
             self.open_bytes = 0;
-            self.program_unit(at, dies, timing);
+            dies[self.next_die].add_program(at, timing);
+            self.next_die = following(self.next_die, dies.len());
         }
     }
 
@@ -166,11 +200,6 @@ impl SsdWriteCache {
 
     fn stream_of(&self, offset: u64) -> Option<usize> {
         self.streams.iter().position(|&end| end == offset)
-    }
-
-    fn program_unit(&mut self, at: u64, dies: &mut [Die], timing: &DieTiming) {
-        dies[self.next_die].add_program(at, timing);
-        self.next_die = following(self.next_die, dies.len());
     }
 
     /// Hands out bursts of collection for the bytes owed. Their size is drawn around the mean, so

@@ -122,6 +122,7 @@ fn collection_makes_the_tail_heavier_than_its_share_of_the_mean() {
 fn host_programs_come_before_copies_and_reads_before_both() {
     let timing = die::DieTiming {
         program_ns: 400,
+        slc_program_ns: 0,
         copy_read_ns: 50,
         erase_ns: 3_000,
         suspend_ns: None,
@@ -148,6 +149,7 @@ fn host_programs_come_before_copies_and_reads_before_both() {
 fn erases_can_be_suspended_and_the_reading_of_copies_cannot() {
     let timing = die::DieTiming {
         program_ns: 400,
+        slc_program_ns: 0,
         copy_read_ns: 300,
         erase_ns: 3_000,
         suspend_ns: Some(20),
