@@ -9,6 +9,7 @@
 mod closed_output;
 mod common;
 mod compare;
+mod detect;
 mod explain;
 mod fio;
 mod fuse;

@@ -7,13 +7,14 @@ use crate::Canary;
 use crate::source::{File, Offence, Token, Tree};
 
 /// Each crate and the crates it may depend on, as ARCHITECTURE.md draws them.
-const LAYERS: [(&str, &[&str]); 6] = [
+const LAYERS: [(&str, &[&str]); 7] = [
     ("core", &[]),
     ("disk", &["core"]),
     ("sim", &["core", "disk"]),
     ("lab", &["core", "disk", "sim"]),
     ("io", &["core", "disk"]),
-    ("cli", &["core", "disk", "sim", "lab", "io"]),
+    ("host", &["core", "disk", "sim", "lab", "io"]),
+    ("cli", &["core", "disk", "sim", "lab", "io", "host"]),
 ];
 
 const NOW: &str = "take `now` as an argument";

@@ -11,6 +11,7 @@ mod check;
 mod compare;
 mod completions;
 mod ctl;
+mod detect;
 mod emulate;
 mod ending;
 mod explain;
@@ -42,6 +43,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Detect(detect::Args),
     Compare(compare::Args),
     Report(report::Args),
     Explain(explain::Args),
@@ -61,6 +63,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Detect(args) => detect::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Explain(args) => explain::run(&args),

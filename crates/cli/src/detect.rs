@@ -1,0 +1,182 @@
+//! `mirrorball detect`: finds the arrays of this machine and writes array files.
+
+use crate::ending::{Ending, Failure};
+use crate::output_file::{self, Existing};
+use crate::screen;
+use anyhow::{Context, anyhow};
+use mirrorball_host::detect::{DetectError, DetectedArray, Sysroot, detect_all, detect_at};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Find an array of this machine and write an array file
+///
+/// Reads files of the kernel below /sys and /proc, and the output of `zpool` and `dmsetup` where
+/// these are needed. Writes nothing but the array file. Without PATH, takes the only array, or
+/// lists all.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Finds btrfs on several devices, md raid1 and raid10, LVM RAID, device-mapper \
+mirrors and multipath, ZFS mirrors, and NVMe multipath. Needs root for LVM and multipath. Models \
+that are guessed are marked in the file. Exit code 1 if an array is found but cannot be read, 2 if \
+there is none at PATH.
+
+Examples:
+  mirrorball detect
+  mirrorball detect /srv/data -o my-array.toml
+  mirrorball detect /dev/md0 --json"
+)]
+pub(crate) struct Args {
+    /// Mount point or path on it, block device, or name of an array, volume or pool
+    path: Option<String>,
+
+    /// Write the array file to FILE [default: standard output]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
+    output: Option<PathBuf>,
+
+    /// Replace FILE if it exists
+    #[arg(short, long, requires = "output")]
+    force: bool,
+
+    /// Print everything that was read as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Read a recorded copy of the files of a machine in DIR instead of this machine
+    #[arg(long, value_name = "DIR")]
+    sysroot: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    if let Some(path) = &args.output {
+        output_file::check(path, Existing::from_force(args.force)).map_err(Failure::WrongUse)?;
+    }
+    let sysroot = sysroot(args)?;
+    let (arrays, ending) = match &args.path {
+        Some(path) => (vec![detect_at(&sysroot, path).map_err(failure)?], Ending::Done),
+        None => every_array(&sysroot)?,
+    };
+    match arrays.as_slice() {
+        _ if args.json => screen::print(&json_text(&arrays)?)?,
+        [array] => write(args, array)?,
+        several if args.output.is_some() => {
+            let names: Vec<&str> = several.iter().map(|array| array.name.as_str()).collect();
+            let error = anyhow!(
+                "this machine has {} arrays: {}\n  help: name one of them, as in `mirrorball \
+                 detect {}`",
+                names.len(),
+                names.join(", "),
+                target(&several[0])
+            );
+            return Err(Failure::WrongUse(error));
+        }
+        several => screen::print(&listing(several))?,
+    }
+    Ok(ending)
+}
+
+fn sysroot(args: &Args) -> Result<Sysroot, Failure> {
+    let Some(folder) = &args.sysroot else { return Ok(Sysroot::live()) };
+    if folder.join("sys").is_dir() {
+        return Ok(Sysroot::recorded(folder));
+    }
+    let error = anyhow!(
+        "{} has no folder `sys`\n  help: --sysroot takes a folder with copies of /sys and /proc",
+        folder.display()
+    );
+    Err(Failure::WrongUse(error))
+}
+
+/// All arrays that can be read, and how the command ends.
+fn every_array(sysroot: &Sysroot) -> Result<(Vec<DetectedArray>, Ending), Failure> {
+    let mut arrays = Vec::new();
+    let mut errors = Vec::new();
+    for found in detect_all(sysroot) {
+        match found {
+            Ok(array) => arrays.push(array),
+            Err(error) => errors.push(error),
+        }
+    }
+    if arrays.is_empty() {
+        let none = || {
+            anyhow!(
+                "found no array\n  help: detect finds btrfs on several devices, md raid1 and \
+                 raid10, LVM RAID, device-mapper mirrors and multipath, ZFS mirrors, and NVMe \
+                 multipath"
+            )
+        };
+        return Err(errors.pop().map_or_else(|| Failure::WrongUse(none()), failure));
+    }
+    let ending = if errors.is_empty() { Ending::Done } else { Ending::FoundFailure };
+    for error in errors {
+        screen::say(format_args!("error: {:#}", failure(error).cause()));
+    }
+    Ok((arrays, ending))
+}
+
+fn failure(error: DetectError) -> Failure {
+    match error {
+        DetectError::NoArray(diagnostic) => Failure::WrongUse(diagnostic.into()),
+        DetectError::Unreadable(diagnostic) => Failure::Fault(diagnostic.into()),
+    }
+}
+
+/// Writes the array file, and says on stderr what is unusual.
+fn write(args: &Args, array: &DetectedArray) -> Result<(), Failure> {
+    if let Some(condition) = array.condition.text() {
+        screen::say(format_args!("warning: {} is not idle and complete: {condition}", array.name));
+    }
+    let text = array.array_file();
+    let Some(path) = &args.output else { return screen::print(&text) };
+    output_file::write(path, &text, Existing::from_force(args.force)).map_err(Failure::Fault)?;
+    screen::print(&format!("wrote {}: {}\n", path.display(), summary(array)))
+}
+
+fn json_text(arrays: &[DetectedArray]) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(&json!({ "arrays": arrays }));
+    let text = text.context("cannot write JSON").map_err(Failure::Fault)?;
+    Ok(text + "\n")
+}
+
+/// One line for each array, with the command that describes it.
+fn listing(arrays: &[DetectedArray]) -> String {
+    let lines = arrays.iter().map(|array| {
+        let condition = array.condition.text().map(|text| format!(" ({text})"));
+        let condition = condition.unwrap_or_default();
+        format!(
+            "{}{condition}\n  mirrorball detect {} -o {}.toml\n",
+            summary(array),
+            target(array),
+            file_stem(&array.name)
+        )
+    });
+    lines.collect()
+}
+
+/// `md md0: raid1, 2 members: sda1, sdb1`.
+fn summary(array: &DetectedArray) -> String {
+    let members: Vec<&str> = array
+        .members
+        .iter()
+        .map(|member| member.kernel_name.as_deref().unwrap_or("missing"))
+        .collect();
+    let (system, name) = (array.system.name(), &array.name);
+    let mount = array.mount.as_ref().map(|mount| format!(" at {mount}"));
+    format!(
+        "{system} {name}{}: {}, {} members: {}",
+        mount.unwrap_or_default(),
+        array.profile,
+        members.len(),
+        members.join(", ")
+    )
+}
+
+/// What `detect` takes for this array.
+fn target(array: &DetectedArray) -> &str {
+    array.mount.as_deref().unwrap_or(&array.name)
+}
+
+/// The name of an array as the name of a file.
+fn file_stem(name: &str) -> String {
+    let keep = |it: char| if it.is_alphanumeric() || "-_.".contains(it) { it } else { '-' };
+    name.chars().map(keep).collect()
+}

@@ -1,0 +1,52 @@
+//! `mirrorball detect`: finds an array and describes it.
+//!
+//! Reads, and never writes. Everything is read through a [`Sysroot`], so a recorded copy of a
+//! machine's files gives the same answer as the machine. What cannot be read without root, or not
+//! at all, is named in the notes of the array, and nothing is assumed without one.
+//!
+//! A path leads to the first layer from the top that chooses among copies or paths: btrfs of
+//! several devices, md raid1 and raid10, RAID volumes of LVM, mirrors and multipath of the device
+//! mapper, mirrors of ZFS, and NVMe multipath.
+//!
+//! Non-goal: measuring. A model is chosen by the name of a disk, else by its class.
+
+mod array;
+mod block;
+mod btrfs;
+mod btrfs_ioctl;
+mod disk;
+mod find;
+mod mapper;
+mod md;
+mod members;
+mod model_choice;
+mod mounts;
+mod nvme;
+mod sysroot;
+mod toml_text;
+mod tools;
+mod zfs;
+
+pub use array::{
+    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StackLayer,
+    StorageSystem,
+};
+pub use disk::{DetectedDisk, DiskBus};
+pub use model_choice::ModelChoice;
+pub use sysroot::Sysroot;
+
+/// The array behind a path, a block device or a name.
+///
+/// # Errors
+/// If there is none, or it cannot be read.
+pub fn detect_at(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, DetectError> {
+    find::behind(sysroot, target)
+}
+
+/// Every array of the machine, each with the error if it cannot be read.
+pub fn detect_all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> {
+    find::all(sysroot)
+}
+
+#[cfg(test)]
+mod tests;

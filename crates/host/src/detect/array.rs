@@ -1,0 +1,182 @@
+//! What was detected: plain data, printed as JSON and written as an array file.
+
+use super::disk::DetectedDisk;
+use super::model_choice::ModelChoice;
+use serde::Serialize;
+
+/// A storage system that keeps copies of data, or paths to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StorageSystem {
+    /// A btrfs of several devices.
+    Btrfs,
+    /// Linux md raid1.
+    Md,
+    /// Linux md raid10.
+    #[serde(rename = "md-raid10")]
+    MdRaid10,
+    /// A RAID volume of LVM.
+    Lvm,
+    /// Paths of dm-multipath, or a mirror of the device mapper.
+    Dm,
+    /// A pool of ZFS.
+    Zfs,
+    /// A namespace of NVMe with several paths.
+    Nvme,
+}
+
+impl StorageSystem {
+    /// Its name in array files.
+    pub fn name(self) -> &'static str {
+        match self {
+            StorageSystem::Btrfs => "btrfs",
+            StorageSystem::Md => "md",
+            StorageSystem::MdRaid10 => "md-raid10",
+            StorageSystem::Lvm => "lvm",
+            StorageSystem::Dm => "dm",
+            StorageSystem::Zfs => "zfs",
+            StorageSystem::Nvme => "nvme",
+        }
+    }
+}
+
+/// An array of a machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct DetectedArray {
+    /// The system that chooses among its copies.
+    pub system: StorageSystem,
+    /// Version of the kernel, or of OpenZFS.
+    pub version: Option<String>,
+    /// What commands of the system call it.
+    pub name: String,
+    /// UUID of the file system, or of the array.
+    pub id: Option<String>,
+    /// How data lies on the members, as array files name it.
+    pub profile: &'static str,
+    /// The layout of the system, as array files name it; that of btrfs if not given.
+    pub layout: Option<String>,
+    /// Bytes of a chunk, for layouts that have one.
+    pub chunk_bytes: Option<u64>,
+    /// Where it is mounted, or the file system on it.
+    pub mount: Option<String>,
+    /// Read-ahead of its readers, in KiB.
+    pub read_ahead_kb: Option<u64>,
+    /// Its read policy and settings.
+    pub policy: DetectedPolicy,
+    /// Its members, in the order of their numbers.
+    pub members: Vec<DetectedMember>,
+    /// Whether it is complete, and what it does at the moment.
+    pub condition: ArrayCondition,
+    /// The layers from what was asked for down to the array.
+    pub stack: Vec<StackLayer>,
+    /// What could not be read, and what was assumed.
+    pub notes: Vec<String>,
+}
+
+/// A read policy in use.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DetectedPolicy {
+    /// As the system writes it.
+    pub text: Option<String>,
+    /// As `compare --policy` takes it.
+    pub spec: Option<String>,
+    /// The policies that the running system offers, as it writes them.
+    pub offered: Vec<String>,
+    /// Settings that change its reads: name and value.
+    pub settings: Vec<(String, String)>,
+}
+
+/// A member of an array.
+#[derive(Clone, Debug, Serialize)]
+pub struct DetectedMember {
+    /// Its number in array files: as in btrfs; slot plus 1 in md.
+    pub devid: u64,
+    /// Its device, such as `/dev/sdb1`; none if it is missing.
+    pub device: Option<String>,
+    /// The name of the kernel, such as `sdb1`.
+    pub kernel_name: Option<String>,
+    /// Bytes that belong to the array.
+    pub size_bytes: Option<u64>,
+    /// First of these bytes on the disk.
+    pub begin_bytes: Option<u64>,
+    /// State, as the system writes it.
+    pub state: String,
+    /// Whether it is out of service: failed or missing.
+    pub is_failed: bool,
+    /// Whether it is being rebuilt.
+    pub is_rebuilding: bool,
+    /// Whether it is read only if no other can serve.
+    pub write_mostly: bool,
+    /// The mirror within the array that it belongs to, such as `mirror-0`.
+    pub group: Option<String>,
+    /// Layers between the member and its disk, such as LUKS.
+    pub layers: Vec<StackLayer>,
+    /// Its disk.
+    pub disk: Option<DetectedDisk>,
+    /// The model profile chosen for it.
+    pub model: ModelChoice,
+}
+
+/// A layer of a stack of block devices and file systems.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StackLayer {
+    /// Its device or file system.
+    pub name: String,
+    /// What it is: `xfs`, `luks`, `lvm`, `md raid1`, ….
+    pub kind: String,
+    /// Whether it chooses among copies or paths.
+    pub is_mirrored: bool,
+}
+
+impl StackLayer {
+    /// A layer that passes data through.
+    pub(super) fn plain(name: impl Into<String>, kind: impl Into<String>) -> StackLayer {
+        StackLayer { name: name.into(), kind: kind.into(), is_mirrored: false }
+    }
+
+    /// The layer that chooses.
+    pub(super) fn mirrored(name: impl Into<String>, kind: impl Into<String>) -> StackLayer {
+        StackLayer { name: name.into(), kind: kind.into(), is_mirrored: true }
+    }
+}
+
+/// Whether an array is complete, and what it does at the moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ArrayCondition {
+    /// Whether copies are missing.
+    pub degraded: bool,
+    /// Number of members that are failed or missing.
+    pub missing: usize,
+    /// Work in the background: `resync`, `recover`, `check`, `scrub`, `balance`, ….
+    pub activity: Option<String>,
+    /// How much of it is done, in percent.
+    pub progress_percent: Option<f64>,
+}
+
+impl ArrayCondition {
+    /// What is unusual; `None` for an array that is complete and idle.
+    pub fn text(&self) -> Option<String> {
+        let mut parts = Vec::new();
+        if self.degraded {
+            parts.push(match self.missing {
+                0 => "degraded".to_owned(),
+                1 => "degraded, 1 member missing".to_owned(),
+                missing => format!("degraded, {missing} members missing"),
+            });
+        }
+        if let Some(activity) = &self.activity {
+            let progress = self.progress_percent.map(|percent| format!(" at {percent:.1} %"));
+            parts.push(format!("{activity}{}", progress.unwrap_or_default()));
+        }
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+/// Why no array can be described.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DetectError {
+    /// There is no array at this path, or no such path.
+    NoArray(mirrorball_core::diagnostic::Diagnostic),
+    /// There is an array, but what is needed of it cannot be read.
+    Unreadable(mirrorball_core::diagnostic::Diagnostic),
+}

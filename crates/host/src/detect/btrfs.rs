@@ -1,0 +1,343 @@
+//! btrfs: `/sys/fs/btrfs/FSID` of a mounted file system.
+//!
+//! Its folder `devices` has the devices and `devinfo` the devids, but neither says which belongs to
+//! which: an ioctl does, on this machine, and `btrfs filesystem show` in a recorded copy.
+
+use super::array::{
+    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StackLayer,
+    StorageSystem,
+};
+use super::block::BlockDevice;
+use super::btrfs_ioctl::{self, BtrfsDevice};
+use super::disk::bracketed;
+use super::members::{
+    fill_missing, kernel_release, no_mirror, read_member, shared_disks, unreadable,
+};
+use super::mounts::{Mount, mounts};
+use super::sysroot::{Sysroot, base_name};
+use super::tools::BTRFS_SHOW;
+use mirrorball_core::geometry::Profile;
+
+const FOLDER: &str = "/sys/fs/btrfs";
+
+/// A mounted btrfs.
+pub(super) struct Btrfs<'a> {
+    sysroot: &'a Sysroot,
+    fsid: String,
+}
+
+impl<'a> Btrfs<'a> {
+    /// All that are mounted.
+    pub(super) fn all(sysroot: &'a Sysroot) -> Vec<Btrfs<'a>> {
+        let fsids = sysroot.names(FOLDER).into_iter().filter(|name| name.contains('-'));
+        fsids.map(|fsid| Btrfs { sysroot, fsid }).collect()
+    }
+
+    /// The one with this device, UUID or label.
+    pub(super) fn find(sysroot: &'a Sysroot, name: &str) -> Option<Btrfs<'a>> {
+        let device = BlockDevice::by_path(sysroot, name);
+        Btrfs::all(sysroot).into_iter().find(|btrfs| {
+            let has_device = |device: &BlockDevice| btrfs.device_names().contains(&device.name);
+            btrfs.fsid == name
+                || btrfs.text("label").is_some_and(|label| label == name)
+                || device.as_ref().is_some_and(has_device)
+        })
+    }
+
+    fn text(&self, file: &str) -> Option<String> {
+        self.sysroot.text(&self.path(file))
+    }
+
+    fn path(&self, file: &str) -> String {
+        format!("{FOLDER}/{}/{file}", self.fsid)
+    }
+
+    fn device_names(&self) -> Vec<String> {
+        self.sysroot.names(&self.path("devices"))
+    }
+
+    fn devids(&self) -> Vec<u64> {
+        let names = self.sysroot.names(&self.path("devinfo"));
+        names.iter().filter_map(|name| name.parse().ok()).collect()
+    }
+
+    fn flag(&self, devid: u64, file: &str) -> bool {
+        self.sysroot.flag(&self.path(&format!("devinfo/{devid}/{file}"))).unwrap_or(false)
+    }
+
+    /// The only device of a btrfs that has just one: an array may be below it.
+    pub(super) fn only_device(&self) -> Option<BlockDevice> {
+        match self.device_names().as_slice() {
+            [name] if self.devids().len() <= 1 => BlockDevice::by_name(self.sysroot, name),
+            _ => None,
+        }
+    }
+
+    /// The layer that it is in a stack.
+    pub(super) fn layer(&self) -> StackLayer {
+        StackLayer::plain(self.name(), "btrfs on one device")
+    }
+
+    /// Its label, else its UUID.
+    fn name(&self) -> String {
+        self.text("label").unwrap_or_else(|| self.fsid.clone())
+    }
+
+    /// Describes it as an array.
+    ///
+    /// # Errors
+    /// If its data have no copies, or its devices cannot be read.
+    pub(super) fn array(&self) -> Result<DetectedArray, DetectError> {
+        let mut notes = Vec::new();
+        let profile = self.profile(&mut notes)?;
+        let mount = self.mount();
+        let mut members = self.members(mount.as_ref(), &mut notes)?;
+        let condition = self.condition(mount.as_ref(), &members, &mut notes);
+        fill_missing(&mut members);
+        notes.extend(shared_disks(&members));
+        Ok(DetectedArray {
+            system: StorageSystem::Btrfs,
+            version: kernel_release(self.sysroot),
+            name: self.name(),
+            id: Some(self.fsid.clone()),
+            profile,
+            layout: None,
+            chunk_bytes: None,
+            mount: mount.map(|mount| mount.point),
+            read_ahead_kb: self.sysroot.number(&self.path("bdi/read_ahead_kb")),
+            policy: self.policy(),
+            members,
+            condition,
+            stack: vec![StackLayer::mirrored(self.name(), format!("btrfs {profile}"))],
+            notes,
+        })
+    }
+
+    /// The profile of the data: the folders in `allocation/data`.
+    fn profile(&self, notes: &mut Vec<String>) -> Result<&'static str, DetectError> {
+        let folder = self.path("allocation/data");
+        let bytes = |name: &String| {
+            self.sysroot.number(&format!("{folder}/{name}/total_bytes")).unwrap_or(0)
+        };
+        let names = self.sysroot.names(&folder);
+        let is_profile =
+            |name: &&String| self.sysroot.exists(&format!("{folder}/{name}/total_bytes"));
+        let mut written: Vec<String> = names.iter().filter(is_profile).cloned().collect();
+        written.sort_by_key(|name| std::cmp::Reverse(bytes(name)));
+        let fsid = &self.fsid;
+        let Some(first) = written.first() else {
+            let what = format!("btrfs {fsid} does not show the profile of its data");
+            return Err(unreadable(what, "is it being unmounted? try again"));
+        };
+        if written.len() > 1 {
+            notes.push(format!(
+                "the data have several profiles ({}), as in an unfinished convert: the largest \
+                 is used",
+                written.join(", ")
+            ));
+        }
+        let known = Profile::ALL.into_iter().find(|profile| profile.name() == first);
+        match known.filter(|profile| profile.copies() > 1) {
+            Some(profile) => Ok(profile.name()),
+            None => Err(no_mirror(
+                format!("the data of btrfs {} have the profile `{first}`", self.name()),
+                "read policies choose among copies on several devices: raid1, raid1c3, raid1c4 \
+                 or raid10",
+            )),
+        }
+    }
+
+    /// Where it is mounted: the first mount of one of its devices.
+    fn mount(&self) -> Option<Mount> {
+        let names = self.device_names();
+        let is_ours = |mount: &Mount| {
+            let device = BlockDevice::by_path(self.sysroot, &mount.source);
+            mount.kind == "btrfs" && device.is_some_and(|device| names.contains(&device.name))
+        };
+        mounts(self.sysroot).into_iter().find(is_ours)
+    }
+
+    fn members(
+        &self,
+        mount: Option<&Mount>,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<DetectedMember>, DetectError> {
+        let known = self.devices(mount, notes);
+        let mut devids = self.devids();
+        if devids.is_empty() {
+            // Before Linux 5.6 there is no `devinfo`.
+            devids = known.iter().map(|device| device.devid).collect();
+        }
+        let mut members = Vec::new();
+        for devid in devids {
+            if self.flag(devid, "replace_target") {
+                notes.push(format!("devid {devid} is the target of a replace: not a member yet"));
+                continue;
+            }
+            let is_missing = self.flag(devid, "missing");
+            let found = known.iter().find(|device| device.devid == devid);
+            let name = found.filter(|_| !is_missing).map(|device| self.kernel_name(&device.path));
+            let device = name.and_then(|name| BlockDevice::by_name(self.sysroot, &name));
+            let mut member = read_member(self.sysroot, devid, device.as_ref());
+            if let Some(bytes) = found.map(|device| device.total_bytes).filter(|bytes| *bytes > 0) {
+                member.size_bytes = Some(bytes);
+            }
+            if device.is_none() && !is_missing {
+                notes.push(format!("the device of devid {devid} is not known"));
+                member.state = "device not known".to_owned();
+                member.is_failed = false;
+            }
+            members.push(member);
+        }
+        match members.iter().any(|member| member.disk.is_some()) {
+            true => Ok(members),
+            false => {
+                let what = format!("no device of btrfs {} can be read", self.fsid);
+                Err(unreadable(what, "is it being unmounted? try again"))
+            }
+        }
+    }
+
+    /// Which device has which devid.
+    fn devices(&self, mount: Option<&Mount>, notes: &mut Vec<String>) -> Vec<BtrfsDevice> {
+        let found = match mount {
+            Some(mount) if self.sysroot.is_live() => {
+                let folder = self.sysroot.host_path(&mount.point);
+                btrfs_ioctl::devices(&folder).map_err(|error| {
+                    format!("cannot ask btrfs for its devices at {}: {error}", mount.point)
+                })
+            }
+            _ => self.sysroot.tool(&BTRFS_SHOW).map(|text| parse_show(&text, &self.fsid)),
+        };
+        match found {
+            Ok(devices) if !devices.is_empty() => return devices,
+            Ok(_) => notes.push("`btrfs filesystem show` does not list the file system".to_owned()),
+            Err(reason) => notes.push(reason),
+        }
+        let present = |devid: &u64| !self.flag(*devid, "missing");
+        let devids: Vec<u64> = self.devids().into_iter().filter(present).collect();
+        notes.push(
+            "which device has which devid is not known: assumed in the order of their names"
+                .to_owned(),
+        );
+        let device = |(devid, name)| BtrfsDevice { devid, total_bytes: 0, path: name };
+        devids.into_iter().zip(self.device_names()).map(device).collect()
+    }
+
+    /// The kernel's name of a device path: that of the file system's own list, if it is there.
+    fn kernel_name(&self, path: &str) -> String {
+        let resolved = BlockDevice::by_path(self.sysroot, path).map(|device| device.name);
+        resolved.unwrap_or_else(|| base_name(path).to_owned())
+    }
+
+    fn policy(&self) -> DetectedPolicy {
+        let Some(written) = self.text("read_policy") else {
+            // Before Linux 5.11 there is no such file, and no choice.
+            let spec = Some("btrfs/pid".to_owned());
+            return DetectedPolicy { spec, ..DetectedPolicy::default() };
+        };
+        let active = bracketed(&written);
+        let offered = written.split_whitespace();
+        let offered = offered.map(|word| word.trim_matches(['[', ']']).to_owned()).collect();
+        let spec = active.as_deref().and_then(policy_spec);
+        DetectedPolicy { text: active, spec, offered, settings: Vec::new() }
+    }
+
+    fn condition(
+        &self,
+        mount: Option<&Mount>,
+        members: &[DetectedMember],
+        notes: &mut Vec<String>,
+    ) -> ArrayCondition {
+        let missing = members.iter().filter(|member| member.is_failed).count();
+        let has_option =
+            mount.is_some_and(|mount| mount.options.split(',').any(|it| it == "degraded"));
+        if has_option && missing == 0 {
+            notes.push("mounted with the option degraded, but no member is missing now".to_owned());
+        }
+        let operation = self.text("exclusive_operation").filter(|operation| operation != "none");
+        ArrayCondition {
+            degraded: missing > 0,
+            missing,
+            activity: operation.or_else(|| self.scrub(notes)),
+            progress_percent: None,
+        }
+    }
+
+    /// `scrub`, if one runs. The tool that started it keeps its state in a file of root.
+    fn scrub(&self, notes: &mut Vec<String>) -> Option<String> {
+        let path = format!("/var/lib/btrfs/scrub.status.{}", self.fsid);
+        let Some(text) = self.sysroot.raw_text(&path) else {
+            if !self.sysroot.is_live() || self.sysroot.exists(&path) {
+                notes.push(format!("whether a scrub runs is not known: {path} cannot be read"));
+            }
+            return None;
+        };
+        let runs = |line: &str| {
+            let has = |field: &str| line.split('|').any(|it| it == field);
+            line.contains("|t_start:") && has("canceled:0") && has("finished:0")
+        };
+        text.lines().any(runs).then(|| "scrub".to_owned())
+    }
+}
+
+/// The policy as `compare` takes it.
+fn policy_spec(active: &str) -> Option<String> {
+    let name = active.split(':').next()?;
+    match name {
+        "pid" | "round-robin" | "devid" | "latency" => Some(format!("btrfs/{active}")),
+        "queue" | "queue-adaptive" | "latency-rr" => Some(format!("kakra/{name}")),
+        _ => None,
+    }
+}
+
+/// Reads the devices of a file system in the output of `btrfs filesystem show`.
+fn parse_show(text: &str, fsid: &str) -> Vec<BtrfsDevice> {
+    let mut is_ours = false;
+    let mut devices = Vec::new();
+    for line in text.lines() {
+        if let Some((_, uuid)) = line.split_once("uuid:") {
+            is_ours = uuid.trim() == fsid;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let ["devid", devid, "size", size, "used", _, "path", path, ..] = words.as_slice()
+            && is_ours
+            && let Ok(devid) = devid.parse()
+        {
+            // Sizes are bytes if the tool was run with --raw.
+            let total_bytes = size.parse().unwrap_or(0);
+            devices.push(BtrfsDevice { devid, total_bytes, path: (*path).to_owned() });
+        }
+    }
+    devices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn show_lists_the_devices_of_one_file_system() {
+        let text = "Label: 'a'  uuid: 1-2\n\tTotal devices 2 FS bytes used 3\n\
+            \tdevid    1 size 4096 used 0 path /dev/sda\n\
+            \tdevid    2 size 1.00GiB used 0 path /dev/sdb\n\
+            Label: none  uuid: 3-4\n\tdevid    1 size 1 used 0 path /dev/sdc\n";
+        let devices = parse_show(text, "1-2");
+        assert_eq!(devices.len(), 2);
+        assert_eq!((devices[0].total_bytes, devices[1].total_bytes), (4096, 0));
+        assert_eq!(devices[1].path, "/dev/sdb");
+    }
+
+    #[test]
+    fn policies_of_the_kernel_have_specs() {
+        for (active, spec) in [
+            ("pid", Some("btrfs/pid")),
+            ("round-robin:262144", Some("btrfs/round-robin:262144")),
+            ("devid:2", Some("btrfs/devid:2")),
+            ("queue", Some("kakra/queue")),
+            ("other", None),
+        ] {
+            assert_eq!(policy_spec(active).as_deref(), spec);
+        }
+    }
+}

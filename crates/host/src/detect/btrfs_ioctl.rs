@@ -1,0 +1,69 @@
+//! Two ioctls of btrfs that show which device has which devid. Nothing in sysfs does.
+//!
+//! They work without root on any open folder of the file system. Both structures have a fixed size
+//! and only plain fields; they are read as bytes at the offsets of `linux/btrfs.h`.
+
+#![allow(unsafe_code, reason = "an ioctl takes the address of a buffer; see the page above")]
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::ioctl::{self, Updater, opcode};
+use std::path::Path;
+
+/// A device of a btrfs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BtrfsDevice {
+    pub(super) devid: u64,
+    pub(super) total_bytes: u64,
+    /// Empty for a missing device.
+    pub(super) path: String,
+}
+
+/// Most devids that are asked for: a file with a devid of 2^60 must not keep us for ever.
+const DEVIDS_MAX: u64 = 4096;
+
+#[repr(C, align(8))]
+struct FsInfo([u8; 1024]);
+
+#[repr(C, align(8))]
+struct DeviceInfo([u8; 4096]);
+
+const FS_INFO: ioctl::Opcode = opcode::read::<FsInfo>(0x94, 31);
+const DEVICE_INFO: ioctl::Opcode = opcode::read_write::<DeviceInfo>(0x94, 30);
+
+/// The devices of the btrfs that `folder` is on, missing ones included.
+///
+/// # Errors
+/// If the folder cannot be opened, or the kernel refuses.
+pub(super) fn devices(folder: &Path) -> Result<Vec<BtrfsDevice>, rustix::io::Errno> {
+    let file = open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut info = FsInfo([0; 1024]);
+    // SAFETY: the opcode has the size of the buffer, which the kernel fills and does not keep.
+    unsafe { ioctl::ioctl(&file, Updater::<FS_INFO, FsInfo>::new(&mut info))? };
+    let devid_max = u64_at(&info.0, 0);
+    let mut devices = Vec::new();
+    for devid in 0..=devid_max.min(DEVIDS_MAX) {
+        let mut info = DeviceInfo([0; 4096]);
+        info.0[..8].copy_from_slice(&devid.to_ne_bytes());
+        // SAFETY: as above.
+        let found =
+            unsafe { ioctl::ioctl(&file, Updater::<DEVICE_INFO, DeviceInfo>::new(&mut info)) };
+        if found.is_err() {
+            // A devid that is not in use.
+            continue;
+        }
+        // The path is the last KiB; before it are three numbers, two UUIDs and reserved ones.
+        let path = info.0[3072..].split(|byte| *byte == 0).next().unwrap_or_default();
+        devices.push(BtrfsDevice {
+            devid,
+            total_bytes: u64_at(&info.0, 32),
+            path: String::from_utf8_lossy(path).into_owned(),
+        });
+    }
+    Ok(devices)
+}
+
+fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[offset..offset + 8]);
+    u64::from_ne_bytes(number)
+}

@@ -1,0 +1,242 @@
+//! From a path, a device or a name to the array behind it, through the layers between.
+
+use super::array::{DetectError, DetectedArray, StackLayer};
+use super::block::{BlockDevice, mapper_devices};
+use super::btrfs::Btrfs;
+use super::mapper::Mapped;
+use super::md::Md;
+use super::members::no_mirror;
+use super::mounts::{mount_of, mounts};
+use super::nvme::NvmePaths;
+use super::sysroot::Sysroot;
+use super::zfs;
+use mirrorball_core::diagnostic::Diagnostic;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// What is said of a target without an array.
+const WHAT_IS_FOUND: &str = "detect finds btrfs on several devices, md raid1 and raid10, LVM RAID, \
+                             dm mirrors and multipath, ZFS mirrors, and NVMe multipath";
+
+/// Every array of the machine, each with the error if it cannot be described. Those that keep no
+/// copies are left out.
+pub(super) fn all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> {
+    let mut found: Vec<Result<DetectedArray, DetectError>> = Vec::new();
+    let btrfs = Btrfs::all(sysroot).into_iter().filter(|btrfs| btrfs.only_device().is_none());
+    found.extend(btrfs.map(|btrfs| btrfs.array()));
+    let names = sysroot.names("/sys/block");
+    let devices = names.iter().filter_map(|name| BlockDevice::by_name(sysroot, name));
+    found.extend(devices.filter_map(|device| mirrored(sysroot, &device)));
+    match zfs::pools(sysroot) {
+        Ok(pools) => found.extend(pools.iter().map(|pool| pool.array(sysroot))),
+        Err(error) => found.push(Err(error)),
+    }
+    found.retain(|array| !matches!(array, Err(DetectError::NoArray(_))));
+    found
+}
+
+/// The array behind `target`: a path, a device, or the name of a device, a file system, a volume, a
+/// pool or a subsystem.
+pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, DetectError> {
+    if !target.contains('/') || (!target.starts_with('/') && !exists(sysroot, target)) {
+        if let Some(found) = by_name(sysroot, target) {
+            return found;
+        }
+    }
+    let path = absolute(sysroot, target)?;
+    if let Some(device) = device_of(sysroot, &path) {
+        return match Btrfs::find(sysroot, &path) {
+            Some(btrfs) => of_btrfs(sysroot, &btrfs, Vec::new()),
+            None => below(sysroot, &device, Vec::new()),
+        };
+    }
+    let all = mounts(sysroot);
+    let Some(mount) = mount_of(&all, &path) else {
+        let error = Diagnostic::new(format!("cannot find the file system of {path}"));
+        return Err(DetectError::NoArray(
+            error.with_help("/proc/self/mountinfo has no mount of it"),
+        ));
+    };
+    match mount.kind.as_str() {
+        "btrfs" => match Btrfs::find(sysroot, &mount.source) {
+            Some(btrfs) => of_btrfs(sysroot, &btrfs, Vec::new()),
+            None => Err(unknown(format!(
+                "{path} is on btrfs {}, which /sys/fs/btrfs does not list",
+                mount.source
+            ))),
+        },
+        "zfs" => {
+            let name = mount.source.split('/').next().unwrap_or_default();
+            pool(sysroot, name).unwrap_or_else(|| {
+                Err(unknown(format!("{path} is on ZFS, but `zpool status` does not list {name}")))
+            })
+        }
+        kind => {
+            let device = BlockDevice::by_number(sysroot, &mount.device)
+                .or_else(|| BlockDevice::by_path(sysroot, &mount.source));
+            match device {
+                Some(device) => {
+                    let layer = StackLayer::plain(mount.point.clone(), kind);
+                    below(sysroot, &device, vec![layer])
+                }
+                None => Err(unknown(format!(
+                    "{path} is on {kind} ({}), which is on no block device",
+                    mount.source
+                ))),
+            }
+        }
+    }
+}
+
+fn unknown(what: String) -> DetectError {
+    DetectError::NoArray(Diagnostic::new(what).with_help(WHAT_IS_FOUND))
+}
+
+/// Returns true if this relative path exists on this machine.
+fn exists(sysroot: &Sysroot, target: &str) -> bool {
+    sysroot.is_live() && Path::new(target).exists()
+}
+
+/// The absolute path without links and dots. In a recorded copy folders below mount points are
+/// missing, so paths are taken as they are.
+fn absolute(sysroot: &Sysroot, target: &str) -> Result<String, DetectError> {
+    let no_path = |reason: &str| {
+        let error = Diagnostic::new(format!("cannot detect an array at `{target}`: {reason}"));
+        DetectError::NoArray(error.with_help(
+            "give a mount point or a path on it, a block device, or the name of an array; \
+             without one, all arrays are listed",
+        ))
+    };
+    if !sysroot.is_live() {
+        return match target.starts_with('/') {
+            true => Ok(target.to_owned()),
+            false => Err(no_path("the recorded copy has no array of this name")),
+        };
+    }
+    let path = std::fs::canonicalize(target).map_err(|error| no_path(&error.to_string()))?;
+    path.to_str().map(str::to_owned).ok_or_else(|| no_path("the path is not UTF-8"))
+}
+
+/// The block device that a path is a node of.
+fn device_of(sysroot: &Sysroot, path: &str) -> Option<BlockDevice> {
+    if !sysroot.is_live() {
+        return BlockDevice::by_path(sysroot, path);
+    }
+    let metadata = std::fs::metadata(path).ok()?;
+    if !metadata.file_type().is_block_device() {
+        return None;
+    }
+    let number = std::os::unix::fs::MetadataExt::rdev(&metadata);
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    BlockDevice::by_number(sysroot, &format!("{major}:{minor}"))
+}
+
+/// The array that is called `name`.
+fn by_name(sysroot: &Sysroot, name: &str) -> Option<Result<DetectedArray, DetectError>> {
+    if let Some(btrfs) = Btrfs::find(sysroot, name) {
+        return Some(of_btrfs(sysroot, &btrfs, Vec::new()));
+    }
+    if name.starts_with("nvme-subsys") {
+        return all(sysroot)
+            .into_iter()
+            .find(|found| found.as_ref().is_ok_and(|array| array.name == name));
+    }
+    let device = BlockDevice::by_path(sysroot, &format!("/dev/{name}"))
+        .or_else(|| mapper_devices(sysroot).find(|device| device.mapper(sysroot).0 == name));
+    match device {
+        Some(device) => Some(below(sysroot, &device, Vec::new())),
+        None => pool(sysroot, name),
+    }
+}
+
+fn pool(sysroot: &Sysroot, name: &str) -> Option<Result<DetectedArray, DetectError>> {
+    match zfs::pools(sysroot) {
+        Ok(pools) => pools.iter().find(|pool| pool.name == name).map(|pool| pool.array(sysroot)),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+/// A btrfs, or what is below it if it has one device.
+fn of_btrfs(
+    sysroot: &Sysroot,
+    btrfs: &Btrfs<'_>,
+    mut stack: Vec<StackLayer>,
+) -> Result<DetectedArray, DetectError> {
+    match btrfs.only_device() {
+        Some(device) => {
+            stack.push(btrfs.layer());
+            below(sysroot, &device, stack)
+        }
+        None => btrfs.array(),
+    }
+}
+
+/// The array of this device, if it chooses among copies or paths.
+fn mirrored(sysroot: &Sysroot, device: &BlockDevice) -> Option<Result<DetectedArray, DetectError>> {
+    if let Some(md) = Md::at(sysroot, device) {
+        return Some(md.array());
+    }
+    if let Some(mapped) = Mapped::at(sysroot, device) {
+        return Some(mapped.array());
+    }
+    NvmePaths::at(sysroot, device).map(|nvme| nvme.array())
+}
+
+/// The first mirrored layer from a device downwards. `stack` has the layers above it.
+fn below(
+    sysroot: &Sysroot,
+    device: &BlockDevice,
+    mut stack: Vec<StackLayer>,
+) -> Result<DetectedArray, DetectError> {
+    /// More layers than any stack has.
+    const LAYERS_MAX: usize = 32;
+    let mut here = device.clone();
+    while stack.len() < LAYERS_MAX {
+        if let Some(found) = mirrored(sysroot, &here) {
+            let mut array = found?;
+            // The mount is that of the topmost layer.
+            let mounted = stack.first().filter(|layer| layer.name.starts_with('/'));
+            let mount = mounted.filter(|layer| !layer.name.starts_with("/dev/"));
+            array.mount = mount.map(|layer| layer.name.clone()).or(array.mount);
+            stack.append(&mut array.stack);
+            array.stack = stack;
+            return Ok(array);
+        }
+        stack.push(StackLayer::plain(here.device_path(sysroot), here.kind(sysroot)));
+        if here.is_partition(sysroot) {
+            here = here.disk(sysroot);
+            continue;
+        }
+        match here.slaves(sysroot).as_slice() {
+            [] => break,
+            [one] => here = one.clone(),
+            several => return among(sysroot, &here, several),
+        }
+    }
+    let names: Vec<String> =
+        stack.iter().map(|layer| format!("{} ({})", layer.name, layer.kind)).collect();
+    Err(no_mirror(format!("{} is the whole stack", names.join(" on ")), WHAT_IS_FOUND))
+}
+
+/// The error for a layer over several devices that is no mirror itself, naming arrays below it.
+fn among(
+    sysroot: &Sysroot,
+    device: &BlockDevice,
+    below: &[BlockDevice],
+) -> Result<DetectedArray, DetectError> {
+    let is_mirrored = |device: &&BlockDevice| mirrored(sysroot, device).is_some();
+    let arrays = below.iter().filter(is_mirrored);
+    let arrays: Vec<String> = arrays.map(|array| array.device_path(sysroot)).collect();
+    let what = format!(
+        "{} ({}) is over {} devices and keeps no copies",
+        device.device_path(sysroot),
+        device.kind(sysroot),
+        below.len()
+    );
+    match arrays.as_slice() {
+        [] => Err(no_mirror(what, WHAT_IS_FOUND)),
+        arrays => {
+            Err(no_mirror(what, &format!("arrays are below it: detect {}", arrays.join(", or "))))
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! The device mapper: RAID volumes of LVM, mirrors, and dm-multipath.
+//!
+//! sysfs shows the devices of a volume, but neither its level nor the state of its images: these
+//! are in `dmsetup table` and `dmsetup status`, which need root.
+
+use super::array::{
+    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StackLayer,
+    StorageSystem,
+};
+use super::block::BlockDevice;
+use super::md::{Raid10Layout, raid10_profile};
+use super::members::{
+    fill_missing, kernel_release, mount_point, percent, profile_of_copies, read_member,
+    shared_disks, unreadable,
+};
+use super::sysroot::Sysroot;
+use super::tools::{DMSETUP_STATUS, DMSETUP_TABLE, Tool};
+
+/// A device of the device mapper that chooses among devices below it.
+pub(super) struct Mapped<'a> {
+    sysroot: &'a Sysroot,
+    device: BlockDevice,
+    name: String,
+    kind: MappedKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MappedKind {
+    /// Images of the target `raid`.
+    Raid,
+    /// Images of the old target `mirror`.
+    Mirror,
+    Multipath,
+}
+
+/// The words of a raid target's table.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct RaidTable {
+    level: String,
+    chunk_bytes: u64,
+    write_mostly: Vec<u64>,
+    copies: u64,
+    format: String,
+}
+
+impl<'a> Mapped<'a> {
+    /// The device, if it chooses among others.
+    pub(super) fn at(sysroot: &'a Sysroot, device: &BlockDevice) -> Option<Mapped<'a>> {
+        let (name, uuid) = device.mapper(sysroot);
+        if name.is_empty() {
+            return None;
+        }
+        let slaves = device.slaves(sysroot);
+        let has_images = |mark: &str| {
+            let is_image = |slave: &BlockDevice| image_index(sysroot, slave, mark).is_some();
+            slaves.iter().any(is_image)
+        };
+        let kind = match () {
+            () if uuid.starts_with("mpath-") => MappedKind::Multipath,
+            () if has_images("_rimage_") => MappedKind::Raid,
+            () if has_images("_mimage_") => MappedKind::Mirror,
+            () => return None,
+        };
+        Some(Mapped { sysroot, device: device.clone(), name, kind })
+    }
+
+    /// Describes it.
+    ///
+    /// # Errors
+    /// If its level cannot be read or has no copies.
+    pub(super) fn array(&self) -> Result<DetectedArray, DetectError> {
+        match self.kind {
+            MappedKind::Multipath => self.multipath(),
+            MappedKind::Raid => self.raid(),
+            MappedKind::Mirror => self.mirror(),
+        }
+    }
+
+    /// The fields that all kinds share.
+    fn describe(
+        &self,
+        profile: &'static str,
+        members: Vec<DetectedMember>,
+        mut notes: Vec<String>,
+    ) -> DetectedArray {
+        notes.extend(shared_disks(&members));
+        let missing = members.iter().filter(|member| member.is_failed).count();
+        let kind = match self.kind {
+            MappedKind::Multipath => "dm multipath",
+            MappedKind::Raid => "lvm raid",
+            MappedKind::Mirror => "dm mirror",
+        };
+        DetectedArray {
+            system: StorageSystem::Dm,
+            version: kernel_release(self.sysroot),
+            name: self.name.clone(),
+            id: None,
+            profile,
+            layout: None,
+            chunk_bytes: None,
+            mount: mount_point(self.sysroot, &self.device),
+            read_ahead_kb: self.sysroot.number(&self.device.file("queue/read_ahead_kb")),
+            policy: DetectedPolicy::default(),
+            members,
+            condition: ArrayCondition { degraded: missing > 0, missing, ..Default::default() },
+            stack: vec![StackLayer::mirrored(self.device.device_path(self.sysroot), kind)],
+            notes,
+        }
+    }
+
+    /// The profile with a copy on each of these devices.
+    fn copies_profile(&self, devices: usize) -> Result<&'static str, DetectError> {
+        profile_of_copies(devices).ok_or_else(|| {
+            let what = format!("{}: no profile has {devices} copies", self.name);
+            unreadable(what, "arrays of 2 to 4 copies or paths can be described")
+        })
+    }
+
+    /// A RAID volume of LVM.
+    fn raid(&self) -> Result<DetectedArray, DetectError> {
+        let mut notes = Vec::new();
+        let mut members = self.images("_rimage_", &mut notes);
+        let table = match self.line_of(&DMSETUP_TABLE) {
+            Ok(line) => parse_raid(&line),
+            Err(reason) if members.len() == 2 => {
+                notes.push(format!(
+                    "the level is not known ({reason}): assumed raid1, as the volume has 2 images"
+                ));
+                None
+            }
+            Err(reason) => {
+                let what = format!("{}: the level of its LVM RAID is not known", self.name);
+                return Err(unreadable(what, &reason));
+            }
+        };
+        let table = table.unwrap_or(RaidTable { level: "raid1".to_owned(), ..Default::default() });
+        let layout = self.raid_layout(&table, members.len())?;
+        for index in &table.write_mostly {
+            if let Some(member) = members.iter_mut().find(|member| member.devid == index + 1) {
+                member.write_mostly = true;
+            }
+        }
+        let activity = match self.line_of(&DMSETUP_STATUS) {
+            Ok(line) => apply_status(&line, &mut members),
+            Err(reason) => {
+                notes.push(format!("the health of the images is not known: {reason}"));
+                None
+            }
+        };
+        fill_missing(&mut members);
+        let (profile, layout, policy) = layout;
+        let mut array = self.describe(profile, members, notes);
+        array.layout = Some(layout);
+        array.system = StorageSystem::Lvm;
+        array.name = volume_name(&self.name);
+        array.chunk_bytes = (table.chunk_bytes > 0).then_some(table.chunk_bytes);
+        let flagged = array.members.iter().filter(|member| member.write_mostly);
+        let flagged: Vec<&str> = flagged.filter_map(|member| member.device.as_deref()).collect();
+        let settings = match flagged.is_empty() {
+            true => Vec::new(),
+            false => vec![("write-mostly".to_owned(), flagged.join(" "))],
+        };
+        let text = Some(format!("dm raid {}", table.level));
+        array.policy = DetectedPolicy { text, spec: Some(policy), settings, offered: Vec::new() };
+        if let Some((activity, progress)) = activity {
+            (array.condition.activity, array.condition.progress_percent) =
+                (Some(activity), progress);
+        }
+        Ok(array)
+    }
+
+    /// Profile, layout and policy of a RAID volume.
+    fn raid_layout(
+        &self,
+        table: &RaidTable,
+        images: usize,
+    ) -> Result<(&'static str, String, String), DetectError> {
+        let found = match table.level.as_str() {
+            "raid1" => profile_of_copies(images)
+                .map(|profile| (profile, "lvm-raid1".to_owned(), "md/raid1".to_owned())),
+            level if level.starts_with("raid10") => {
+                let copies = table.copies.max(2);
+                let (near, far) = if table.format.is_empty() || table.format == "near" {
+                    (copies, 1)
+                } else {
+                    (1, copies)
+                };
+                let layout = Raid10Layout { near, far, is_offset: table.format == "offset" };
+                raid10_profile(images, copies)
+                    .map(|profile| (profile, layout.name(), format!("md/raid10:{}", layout.kind())))
+            }
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            let what =
+                format!("no mirror: {} is LVM {} of {images} images", self.name, table.level);
+            let help = "read policies choose among the copies of raid1 and raid10";
+            DetectError::NoArray(mirrorball_core::diagnostic::Diagnostic::new(what).with_help(help))
+        })
+    }
+
+    /// A mirror of the old target. It reads from its first image.
+    fn mirror(&self) -> Result<DetectedArray, DetectError> {
+        let mut notes = Vec::new();
+        let mut members = self.images("_mimage_", &mut notes);
+        fill_missing(&mut members);
+        let profile = self.copies_profile(members.len())?;
+        let mut array = self.describe(profile, members, notes);
+        array.policy.text = Some("dm mirror".to_owned());
+        array.policy.spec = Some("mirrorball/first".to_owned());
+        Ok(array)
+    }
+
+    /// The images of a volume, each on its physical volume.
+    fn images(&self, mark: &str, notes: &mut Vec<String>) -> Vec<DetectedMember> {
+        let slaves = self.device.slaves(self.sysroot);
+        let mut members = Vec::new();
+        for image in &slaves {
+            let Some(index) = image_index(self.sysroot, image, mark) else { continue };
+            let below = image.slaves(self.sysroot);
+            let mut member = read_member(self.sysroot, index.saturating_add(1), below.first());
+            if below.len() > 1 {
+                notes.push(format!(
+                    "image {index} lies on {} devices: described as on the first",
+                    below.len()
+                ));
+            }
+            let on_disk = member.begin_bytes;
+            member.size_bytes = image.size_bytes(self.sysroot);
+            member.begin_bytes =
+                self.begin_of(image).zip(on_disk).map(|(image, disk)| image + disk);
+            members.push(member);
+        }
+        members.sort_by_key(|member| member.devid);
+        members
+    }
+
+    /// First byte of a linear device on the device below it.
+    fn begin_of(&self, device: &BlockDevice) -> Option<u64> {
+        let (name, _) = device.mapper(self.sysroot);
+        let text = self.sysroot.tool(&DMSETUP_TABLE).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")))?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [_, _, "linear", _, sectors] => sectors.parse::<u64>().ok()?.checked_mul(512),
+            _ => None,
+        }
+        .filter(|begin| *begin < 1 << 60)
+    }
+
+    /// The first line of a tool's output about this device, without its name.
+    fn line_of(&self, tool: &Tool) -> Result<String, String> {
+        let text = self.sysroot.tool(tool)?;
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{}: ", self.name)));
+        let missing = || format!("`{}` does not list {}", tool.command.join(" "), self.name);
+        line.map(str::to_owned).ok_or_else(missing)
+    }
+
+    /// Paths of one device.
+    fn multipath(&self) -> Result<DetectedArray, DetectError> {
+        let mut notes = vec![
+            "the members are paths to one device: a simulation has a device for each".to_owned(),
+        ];
+        let slaves = self.device.slaves(self.sysroot);
+        let mut members: Vec<DetectedMember> = (1..)
+            .zip(&slaves)
+            .map(|(devid, path)| read_member(self.sysroot, devid, Some(path)))
+            .collect();
+        let status = self.line_of(&DMSETUP_STATUS).unwrap_or_default();
+        for (member, path) in members.iter_mut().zip(&slaves) {
+            let number = self.sysroot.text(&path.file("dev")).unwrap_or_default();
+            let mut words = status.split_whitespace().skip_while(|word| *word != number);
+            match words.nth(1) {
+                Some("F") => (member.is_failed, member.state) = (true, "failed".to_owned()),
+                Some("A") => member.state = "active".to_owned(),
+                _ => member.state = "not known".to_owned(),
+            }
+        }
+        let selector = self.line_of(&DMSETUP_TABLE).map(|line| selector(&line));
+        let selector = match selector {
+            Ok(selector) => selector,
+            Err(reason) => {
+                notes.push(format!("the path selector is not known: {reason}"));
+                None
+            }
+        };
+        let profile = self.copies_profile(members.len())?;
+        let mut array = self.describe(profile, members, notes);
+        array.policy.spec = selector.as_ref().map(|name| format!("dm/{name}"));
+        array.policy.text = selector;
+        Ok(array)
+    }
+}
+
+/// The number of an image: 1 of `vg-lv_rimage_1`.
+fn image_index(sysroot: &Sysroot, device: &BlockDevice, mark: &str) -> Option<u64> {
+    let (name, _) = device.mapper(sysroot);
+    name.rsplit_once(mark)?.1.parse().ok()
+}
+
+/// `vg/lv` of a name in the device mapper, where hyphens within a name are doubled.
+fn volume_name(name: &str) -> String {
+    let masked = name.replace("--", "\u{0}");
+    match masked.split_once('-') {
+        Some((group, volume)) => format!("{group}/{volume}").replace('\u{0}', "-"),
+        None => name.to_owned(),
+    }
+}
+
+/// Reads `START LEN raid LEVEL NPARAMS CHUNK [params] NDEVS …`.
+fn parse_raid(line: &str) -> Option<RaidTable> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ["raid", level, count, rest @ ..] = words.get(2..)? else { return None };
+    let parameters = rest.get(..count.parse().ok()?)?;
+    let (chunk, mut parameters) = parameters.split_first()?;
+    let mut table = RaidTable {
+        level: (*level).to_owned(),
+        chunk_bytes: chunk.parse::<u64>().ok()?.checked_mul(512)?,
+        ..Default::default()
+    };
+    while let [name, rest @ ..] = parameters {
+        parameters = rest;
+        let value = rest.first().copied().unwrap_or_default();
+        match *name {
+            "sync" | "nosync" => continue,
+            "write_mostly" => table.write_mostly.extend(value.parse::<u64>().ok()),
+            "raid10_copies" => table.copies = value.parse().unwrap_or(0),
+            "raid10_format" => table.format = value.to_owned(),
+            _ => {}
+        }
+        parameters = rest.get(1..).unwrap_or_default();
+    }
+    Some(table)
+}
+
+/// Applies `START LEN raid LEVEL NDEVS HEALTH DONE/TOTAL ACTION …` to the members, and returns the
+/// work that runs.
+fn apply_status(line: &str, members: &mut [DetectedMember]) -> Option<(String, Option<f64>)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ["raid", _, _, health, done, rest @ ..] = words.get(2..)? else { return None };
+    for member in &mut *members {
+        let letter = usize::try_from(member.devid - 1).ok().and_then(|at| health.chars().nth(at));
+        (member.state, member.is_failed, member.is_rebuilding) = match letter {
+            Some('A') => ("in sync".to_owned(), false, false),
+            Some('a') => ("alive, not in sync".to_owned(), false, true),
+            Some('D') => ("dead".to_owned(), true, false),
+            Some('-') => ("absent".to_owned(), true, false),
+            _ => ("not known".to_owned(), member.is_failed, false),
+        };
+    }
+    let action = rest.first().filter(|action| **action != "idle")?;
+    let progress = done.split_once('/');
+    let progress =
+        progress.and_then(|(done, total)| percent(done.parse().ok()?, total.parse().ok()?));
+    Some(((*action).to_owned(), progress))
+}
+
+/// The path selector of `START LEN multipath NFEATURES … NHANDLER … NGROUPS GROUP SELECTOR …`.
+fn selector(line: &str) -> Option<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ["multipath", rest @ ..] = words.get(2..)? else { return None };
+    let mut rest = rest;
+    for _ in 0..2 {
+        let count: usize = rest.first()?.parse().ok()?;
+        rest = rest.get(count.checked_add(1)?..)?;
+    }
+    rest.get(2).map(|word| (*word).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_raid_volumes_are_read() {
+        let line = "0 409600 raid raid1 8 0 nosync write_mostly 1 write_mostly 0 region_size 4096 \
+            2 253:0 253:1 253:2 253:3";
+        let table = parse_raid(line).unwrap();
+        assert_eq!((table.level.as_str(), table.write_mostly), ("raid1", vec![1, 0]));
+        let line = "0 8 raid raid10 5 128 raid10_copies 2 raid10_format far 4 - - - - - - - -";
+        let table = parse_raid(line).unwrap();
+        assert_eq!((table.chunk_bytes, table.copies, table.format.as_str()), (65536, 2, "far"));
+        assert_eq!(parse_raid("0 8 raid"), None);
+        assert_eq!(parse_raid("0 8 raid raid1 99 0"), None);
+    }
+
+    #[test]
+    fn the_selector_of_a_multipath_table_is_found_behind_features_and_handler() {
+        let line = "0 8 multipath 2 queue_if_no_path retain 1 alua 2 1 service-time 0 2 1 8:0 1";
+        assert_eq!(selector(line).as_deref(), Some("service-time"));
+        let line = "0 8 multipath 0 0 1 1 queue-length 0 2 1 8:0 1 8:16 1";
+        assert_eq!(selector(line).as_deref(), Some("queue-length"));
+        assert_eq!(selector("0 8 multipath 18446744073709551615 0"), None);
+    }
+
+    #[test]
+    fn hyphens_in_names_of_volumes_are_doubled_in_the_device_mapper() {
+        assert_eq!(volume_name("vg0-data"), "vg0/data");
+        assert_eq!(volume_name("my--vg-my--data--2"), "my-vg/my-data-2");
+        assert_eq!(volume_name("plain"), "plain");
+    }
+}

@@ -1,0 +1,297 @@
+//! Linux md: the folder `md` of an array in sysfs. Everything is readable without root.
+
+use super::array::{
+    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StackLayer,
+    StorageSystem,
+};
+use super::block::BlockDevice;
+use super::members::{
+    fill_missing, kernel_release, mount_point, percent, profile_of_copies, read_member,
+    shared_disks, unreadable,
+};
+use super::sysroot::Sysroot;
+
+/// Most members that are read, as md allows with version 1 metadata.
+const MEMBERS_MAX: u64 = 1920;
+
+/// An md array of level raid1 or raid10.
+pub(super) struct Md<'a> {
+    sysroot: &'a Sysroot,
+    device: BlockDevice,
+    level: String,
+}
+
+/// How raid10 places copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Raid10Layout {
+    pub(super) near: u64,
+    pub(super) far: u64,
+    pub(super) is_offset: bool,
+}
+
+impl Raid10Layout {
+    /// From the number in the superblock: near copies, 256 times far copies, and a bit for
+    /// `offset`.
+    pub(super) fn from_number(number: u64) -> Raid10Layout {
+        Raid10Layout {
+            near: (number & 0xff).max(1),
+            far: ((number >> 8) & 0xff).max(1),
+            is_offset: number & 0x1_0000 != 0,
+        }
+    }
+
+    pub(super) fn copies(self) -> u64 {
+        self.near * self.far
+    }
+
+    /// `near`, `far` or `offset`.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Raid10Layout { far: 1, .. } => "near",
+            Raid10Layout { is_offset: true, .. } => "offset",
+            Raid10Layout { .. } => "far",
+        }
+    }
+
+    /// As array files name it.
+    pub(super) fn name(self) -> String {
+        format!("md-raid10-{}:{}", self.kind(), self.copies())
+    }
+}
+
+/// The profile that comes closest to raid10 of this many members and copies.
+pub(super) fn raid10_profile(members: usize, copies: u64) -> Option<&'static str> {
+    match copies {
+        2 if members > 2 => Some("raid10"),
+        _ if members as u64 == copies => profile_of_copies(members),
+        _ => None,
+    }
+}
+
+impl<'a> Md<'a> {
+    /// The array on this device, if it is one that mirrors.
+    pub(super) fn at(sysroot: &'a Sysroot, device: &BlockDevice) -> Option<Md<'a>> {
+        let level = device.md_level(sysroot)?;
+        let is_mirrored = level == "raid1" || level == "raid10";
+        is_mirrored.then(|| Md { sysroot, device: device.clone(), level })
+    }
+
+    fn text(&self, file: &str) -> Option<String> {
+        self.sysroot.text(&self.device.file(&format!("md/{file}")))
+    }
+
+    fn number(&self, file: &str) -> Option<u64> {
+        self.sysroot.number(&self.device.file(&format!("md/{file}")))
+    }
+
+    /// Describes it.
+    ///
+    /// # Errors
+    /// If the number of its members, or its layout, cannot be read or has no profile.
+    pub(super) fn array(&self) -> Result<DetectedArray, DetectError> {
+        let name = &self.device.name;
+        let Some(slots) = self.number("raid_disks").filter(|slots| *slots <= MEMBERS_MAX) else {
+            let what = format!("{name}: cannot read the number of its members");
+            return Err(unreadable(what, "is the array being stopped? try again"));
+        };
+        let mut notes = Vec::new();
+        if self.text("raid_disks").is_some_and(|text| text.contains('(')) {
+            notes.push("the array is being reshaped: the new shape is described".to_owned());
+        }
+        let mut members = self.members(slots, &mut notes);
+        if members.iter().all(|member| member.disk.is_none()) {
+            let what = format!("{name}: none of its {slots} members can be read");
+            return Err(unreadable(what, "is the array being stopped? try again"));
+        }
+        let condition = self.condition(&members);
+        let (profile, layout) = self.layout(members.len())?;
+        fill_missing(&mut members);
+        notes.extend(shared_disks(&members));
+        let is_raid10 = self.level == "raid10";
+        Ok(DetectedArray {
+            system: if is_raid10 { StorageSystem::MdRaid10 } else { StorageSystem::Md },
+            version: kernel_release(self.sysroot),
+            name: name.clone(),
+            id: None,
+            profile,
+            layout: Some(layout.map_or("md-raid1".to_owned(), Raid10Layout::name)),
+            chunk_bytes: self.number("chunk_size").filter(|_| is_raid10),
+            mount: mount_point(self.sysroot, &self.device),
+            read_ahead_kb: self.sysroot.number(&self.device.file("queue/read_ahead_kb")),
+            policy: self.policy(&members, layout),
+            members,
+            condition,
+            stack: vec![StackLayer::mirrored(
+                self.device.device_path(self.sysroot),
+                format!("md {}", self.level),
+            )],
+            notes,
+        })
+    }
+
+    /// The profile and, for raid10, how it places copies.
+    fn layout(&self, members: usize) -> Result<(&'static str, Option<Raid10Layout>), DetectError> {
+        let name = &self.device.name;
+        let help = "arrays of 2 to 4 copies can be described";
+        if self.level == "raid1" {
+            let Some(profile) = profile_of_copies(members) else {
+                let what = format!("{name}: no profile has {members} copies");
+                return Err(unreadable(what, help));
+            };
+            return Ok((profile, None));
+        }
+        let Some(number) = self.number("layout") else {
+            let what = format!("{name}: cannot read the layout of its copies");
+            return Err(unreadable(what, "is the array being stopped? try again"));
+        };
+        let layout = Raid10Layout::from_number(number);
+        match raid10_profile(members, layout.copies()) {
+            Some(profile) => Ok((profile, Some(layout))),
+            None => {
+                let copies = layout.copies();
+                let what = format!("{name}: no profile has {copies} copies on {members} members");
+                Err(unreadable(what, help))
+            }
+        }
+    }
+
+    /// The members by slot. A failed one has lost its slot: if one slot is empty and one device
+    /// failed, they belong together.
+    fn members(&self, slots: u64, notes: &mut Vec<String>) -> Vec<DetectedMember> {
+        let names = self.sysroot.names(&self.device.file("md"));
+        let devices: Vec<MdDevice> = names
+            .iter()
+            .filter_map(|name| name.strip_prefix("dev-"))
+            .filter_map(|name| self.md_device(name))
+            .collect();
+        let in_slot = |slot: u64| {
+            let has_slot = |device: &&MdDevice| device.slot == Some(slot);
+            devices.iter().filter(has_slot).find(|device| !device.has("replacement"))
+        };
+        let empty = (0..slots).filter(|slot| in_slot(*slot).is_none()).count();
+        let failed: Vec<&MdDevice> =
+            devices.iter().filter(|it| it.slot.is_none() && it.has("faulty")).collect();
+        let spares: Vec<&str> = devices
+            .iter()
+            .filter(|it| it.slot.is_none() && it.has("spare"))
+            .map(|it| it.block.name.as_str())
+            .collect();
+        if !spares.is_empty() {
+            notes.push(format!("spares, not members: {}", spares.join(", ")));
+        }
+        let replacements = devices.iter().filter(|device| device.has("replacement"));
+        notes
+            .extend(replacements.map(|device| {
+                format!("{} replaces a member: not a member yet", device.block.name)
+            }));
+        let member = |slot: u64| {
+            let device = in_slot(slot).or(match failed.as_slice() {
+                [one] if empty == 1 => Some(*one),
+                _ => None,
+            });
+            self.member(slot, device)
+        };
+        (0..slots).map(member).collect()
+    }
+
+    fn md_device(&self, name: &str) -> Option<MdDevice> {
+        let folder = self.device.file(&format!("md/dev-{name}"));
+        let block = BlockDevice::at(self.sysroot, &format!("{folder}/block"))
+            .or_else(|| BlockDevice::by_name(self.sysroot, name))?;
+        let state = self.sysroot.text(&format!("{folder}/state")).unwrap_or_default();
+        Some(MdDevice {
+            slot: self.sysroot.number(&format!("{folder}/slot")),
+            offset_bytes: self
+                .sysroot
+                .number(&format!("{folder}/offset"))
+                .unwrap_or(0)
+                .saturating_mul(512),
+            state,
+            block,
+        })
+    }
+
+    fn member(&self, slot: u64, device: Option<&MdDevice>) -> DetectedMember {
+        let block = device.map(|device| &device.block);
+        let mut member = read_member(self.sysroot, slot + 1, block);
+        // KiB, whatever the documentation says.
+        let size_bytes = self.number("component_size").and_then(|kib| kib.checked_mul(1024));
+        member.size_bytes = size_bytes.filter(|bytes| *bytes > 0).or(member.size_bytes);
+        let Some(device) = device else { return member };
+        member.begin_bytes =
+            member.begin_bytes.and_then(|begin| begin.checked_add(device.offset_bytes));
+        member.is_failed = device.has("faulty");
+        member.is_rebuilding = !member.is_failed && !device.has("in_sync");
+        member.write_mostly = device.has("write_mostly");
+        member.state.clone_from(&device.state);
+        member
+    }
+
+    fn condition(&self, members: &[DetectedMember]) -> ArrayCondition {
+        let missing = members.iter().filter(|member| member.is_failed).count();
+        let action = self.text("sync_action").filter(|action| action != "idle");
+        let completed = self.text("sync_completed").unwrap_or_default();
+        let progress = completed.split_once('/').and_then(|(done, total)| {
+            percent(done.trim().parse().ok()?, total.trim().parse().ok()?)
+        });
+        ArrayCondition {
+            degraded: missing > 0 || self.number("degraded").is_some_and(|missing| missing > 0),
+            missing,
+            progress_percent: progress.filter(|_| action.is_some()),
+            activity: action,
+        }
+    }
+
+    fn policy(&self, members: &[DetectedMember], layout: Option<Raid10Layout>) -> DetectedPolicy {
+        let mut settings = Vec::new();
+        let flagged = members.iter().filter(|member| member.write_mostly);
+        let flagged: Vec<&str> =
+            flagged.filter_map(|member| member.kernel_name.as_deref()).collect();
+        if !flagged.is_empty() {
+            settings.push(("write-mostly".to_owned(), flagged.join(" ")));
+        }
+        if let Some(backlog) = self.number("bitmap/backlog").filter(|backlog| *backlog > 0) {
+            settings.push(("write-behind".to_owned(), backlog.to_string()));
+        }
+        let spec = match layout {
+            None => "md/raid1".to_owned(),
+            Some(layout) => format!("md/raid10:{}", layout.kind()),
+        };
+        DetectedPolicy {
+            text: Some(format!("md {}", self.level)),
+            spec: Some(spec),
+            offered: Vec::new(),
+            settings,
+        }
+    }
+}
+
+/// A device of an array.
+struct MdDevice {
+    block: BlockDevice,
+    slot: Option<u64>,
+    offset_bytes: u64,
+    /// Words between commas.
+    state: String,
+}
+
+impl MdDevice {
+    fn has(&self, word: &str) -> bool {
+        self.state.split(',').any(|it| it.trim() == word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Raid10Layout;
+
+    #[test]
+    fn layouts_of_raid10_are_read_from_their_number() {
+        for (number, name) in
+            [(258, "md-raid10-near:2"), (513, "md-raid10-far:2"), (66049, "md-raid10-offset:2")]
+        {
+            assert_eq!(Raid10Layout::from_number(number).name(), name);
+        }
+        assert_eq!(Raid10Layout::from_number(259).copies(), 3);
+    }
+}

@@ -1,0 +1,182 @@
+//! The model profile that stands for a disk: by its model name, else by its class.
+//!
+//! The table is `known_models.toml`. Each choice says how certain it is.
+
+use super::disk::{DetectedDisk, DiskBus};
+use mirrorball_core::units::parse_bytes;
+use mirrorball_disk::array_file::ModelConfidence;
+use serde::{Deserialize, Serialize, Serializer};
+use std::sync::LazyLock;
+
+/// A model profile for a disk, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ModelChoice {
+    /// Name of a built-in profile.
+    pub profile: String,
+    /// How certain the choice is.
+    #[serde(serialize_with = "by_name")]
+    pub confidence: ModelConfidence,
+    /// What the choice rests on.
+    pub reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelTable {
+    known: Vec<KnownModel>,
+    class: Vec<DiskClass>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownModel {
+    profile: String,
+    prefixes: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DiskClass {
+    bus: Option<String>,
+    rotational: Option<bool>,
+    size_min: Option<String>,
+    profile: String,
+    confidence: Option<String>,
+}
+
+static TABLE: LazyLock<ModelTable> = LazyLock::new(|| {
+    toml::from_str(include_str!("known_models.toml")).expect("a test reads the table")
+});
+
+fn by_name<S: Serializer>(value: &ModelConfidence, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value.name())
+}
+
+/// Chooses the profile of a disk; `None` if the disk of a member is not known.
+pub(super) fn choose_model(disk: Option<&DetectedDisk>) -> ModelChoice {
+    let model = disk.and_then(|disk| disk.model.as_deref());
+    let known = model.and_then(|model| {
+        let fits = |known: &&KnownModel| known.prefixes.iter().any(|it| model.starts_with(it));
+        TABLE.known.iter().find(fits)
+    });
+    if let (Some(known), Some(model)) = (known, model) {
+        return ModelChoice {
+            profile: known.profile.clone(),
+            confidence: ModelConfidence::KnownModel,
+            reason: format!("model name {model}"),
+        };
+    }
+    let class = TABLE.class.iter().find(|class| class.fits(disk));
+    let profile = class.map_or("delay", |class| &class.profile).to_owned();
+    let is_guessed = class.is_none_or(|class| class.confidence.as_deref() == Some("guessed"));
+    let confidence =
+        if is_guessed { ModelConfidence::Guessed } else { ModelConfidence::ClassDefault };
+    ModelChoice { profile, confidence, reason: class_name(disk) }
+}
+
+impl DiskClass {
+    fn fits(&self, disk: Option<&DetectedDisk>) -> bool {
+        let bus = disk.map(|disk| bus_name(disk.bus));
+        let rotational = disk.and_then(|disk| disk.rotational);
+        let size_bytes = disk.and_then(|disk| disk.size_bytes).unwrap_or(0);
+        let size_min = self.size_min.as_deref().map_or(0, |text| parse_bytes(text).unwrap_or(0));
+        (self.bus.is_none() || self.bus.as_deref() == bus)
+            && (self.rotational.is_none() || self.rotational == rotational)
+            && size_bytes >= size_min
+    }
+}
+
+fn bus_name(bus: DiskBus) -> &'static str {
+    match bus {
+        DiskBus::Sata => "sata",
+        DiskBus::Nvme => "nvme",
+        DiskBus::Usb => "usb",
+        DiskBus::Mmc => "mmc",
+        DiskBus::Virtio => "virtio",
+        DiskBus::Virtual => "virtual",
+    }
+}
+
+/// The class in words: `rotational SATA disk`.
+fn class_name(disk: Option<&DetectedDisk>) -> String {
+    let Some(disk) = disk else { return "the disk of the member is not known".to_owned() };
+    let rotational = match disk.rotational {
+        Some(true) => "rotational",
+        Some(false) => "non-rotational",
+        None => "unknown",
+    };
+    let kind = match disk.bus {
+        DiskBus::Sata => "SATA or SCSI disk",
+        DiskBus::Nvme => "NVMe disk",
+        DiskBus::Usb => "disk behind a USB bridge",
+        DiskBus::Mmc => "memory card",
+        DiskBus::Virtio => "disk of a virtual machine",
+        DiskBus::Virtual => "virtual device",
+    };
+    let model = disk.model.as_deref().map(|model| format!(", model name {model} not in the table"));
+    format!("{rotational} {kind}{}", model.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mirrorball_disk::profile::ModelProfile;
+
+    fn disk(bus: DiskBus, rotational: bool, model: Option<&str>, tb: u64) -> DetectedDisk {
+        DetectedDisk {
+            name: "sda".to_owned(),
+            bus,
+            vendor: None,
+            model: model.map(str::to_owned),
+            serial: None,
+            size_bytes: Some(tb * 1_000_000_000_000),
+            rotational: Some(rotational),
+            optimal_io_bytes: None,
+            scheduler: None,
+            nr_requests: None,
+            read_ahead_kb: None,
+            zoned: None,
+        }
+    }
+
+    #[test]
+    fn every_profile_of_the_table_exists_and_its_sizes_can_be_read() {
+        let names: Vec<&str> = ModelProfile::builtin_names().collect();
+        let classes = TABLE.class.iter().map(|class| &class.profile);
+        for profile in TABLE.known.iter().map(|known| &known.profile).chain(classes) {
+            assert!(names.contains(&profile.as_str()), "{profile}");
+        }
+        for size in TABLE.class.iter().filter_map(|class| class.size_min.as_deref()) {
+            assert!(parse_bytes(size).is_ok(), "{size}");
+        }
+    }
+
+    #[test]
+    fn no_prefix_is_hidden_by_an_earlier_one() {
+        let all: Vec<&String> = TABLE.known.iter().flat_map(|known| &known.prefixes).collect();
+        for (index, prefix) in all.iter().enumerate() {
+            let earlier = all[..index].iter().find(|earlier| prefix.starts_with(**earlier));
+            assert_eq!(earlier, None, "{prefix}");
+        }
+    }
+
+    #[test]
+    fn a_known_model_is_certain_a_class_less_and_an_unknown_class_is_guessed() {
+        for (disk, profile, confidence) in [
+            (
+                disk(DiskBus::Sata, true, Some("ST2000DM001-1ER1"), 2),
+                "hdd-7k2-desktop",
+                "known model",
+            ),
+            (disk(DiskBus::Sata, true, Some("NoName"), 2), "hdd-7k2-desktop", "class default"),
+            (disk(DiskBus::Sata, false, Some("NoName"), 2), "ssd-sata-consumer", "class default"),
+            (disk(DiskBus::Virtual, true, None, 2), "hdd-7k2-desktop", "guessed"),
+            (disk(DiskBus::Virtio, false, None, 2), "ssd-sata-consumer", "guessed"),
+        ] {
+            let choice = choose_model(Some(&disk));
+            assert_eq!((choice.profile.as_str(), choice.confidence.name()), (profile, confidence));
+        }
+        let none = choose_model(None);
+        assert_eq!(none.confidence, ModelConfidence::Guessed);
+    }
+}

@@ -1,0 +1,121 @@
+//! NVMe multipath: the subsystem of a namespace and the paths of its controllers.
+
+use super::array::{
+    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StackLayer,
+    StorageSystem,
+};
+use super::block::BlockDevice;
+use super::members::{
+    fill_missing, is_kernel_since, kernel_release, mount_point, profile_of_copies, read_member,
+    unreadable,
+};
+use super::sysroot::{Sysroot, base_name};
+
+/// A namespace with several paths.
+pub(super) struct NvmePaths<'a> {
+    sysroot: &'a Sysroot,
+    device: BlockDevice,
+    subsystem: String,
+    /// The block devices of the paths, which have no node in `/dev`.
+    paths: Vec<BlockDevice>,
+}
+
+impl<'a> NvmePaths<'a> {
+    /// The namespace on this device, if it has several paths.
+    pub(super) fn at(sysroot: &'a Sysroot, device: &BlockDevice) -> Option<NvmePaths<'a>> {
+        let (subsystem, namespace) = device.name.strip_prefix("nvme")?.split_once('n')?;
+        let subsystem: u32 = subsystem.parse().ok()?;
+        let namespace: u32 = namespace.parse().ok()?;
+        let folder = format!("/sys/class/nvme-subsystem/nvme-subsys{subsystem}");
+        let is_path = |name: &String| {
+            let rest = name.strip_prefix(&format!("nvme{subsystem}c"));
+            let numbers = rest.and_then(|rest| rest.split_once('n'));
+            numbers.is_some_and(|(controller, of)| {
+                controller.parse::<u32>().is_ok() && of.parse() == Ok(namespace)
+            })
+        };
+        let names = sysroot.names("/sys/block");
+        let paths: Vec<BlockDevice> = names
+            .iter()
+            .filter(|name| is_path(name))
+            .filter_map(|name| BlockDevice::by_name(sysroot, name))
+            .collect();
+        let has_subsystem = sysroot.exists(&folder);
+        (has_subsystem && paths.len() > 1).then(|| NvmePaths {
+            sysroot,
+            device: device.clone(),
+            subsystem: base_name(&folder).to_owned(),
+            paths,
+        })
+    }
+
+    fn text(&self, file: &str) -> Option<String> {
+        self.sysroot.text(&format!("/sys/class/nvme-subsystem/{}/{file}", self.subsystem))
+    }
+
+    /// Describes it.
+    ///
+    /// # Errors
+    /// If no profile has as many members as there are paths.
+    pub(super) fn array(&self) -> Result<DetectedArray, DetectError> {
+        let Some(profile) = profile_of_copies(self.paths.len()) else {
+            let what = format!("{}: it has {} paths", self.device.name, self.paths.len());
+            return Err(unreadable(what, "arrays of 2 to 4 paths can be described"));
+        };
+        let mut members: Vec<DetectedMember> =
+            (1..).zip(&self.paths).map(|(devid, path)| self.member(devid, path)).collect();
+        fill_missing(&mut members);
+        let missing = members.iter().filter(|member| member.is_failed).count();
+        let notes = vec![
+            "the members are paths to one device: a simulation has a device for each".to_owned(),
+        ];
+        Ok(DetectedArray {
+            system: StorageSystem::Nvme,
+            version: kernel_release(self.sysroot),
+            name: self.subsystem.clone(),
+            id: self.text("subsysnqn"),
+            profile,
+            layout: None,
+            chunk_bytes: None,
+            mount: mount_point(self.sysroot, &self.device),
+            read_ahead_kb: self.sysroot.number(&self.device.file("queue/read_ahead_kb")),
+            policy: self.policy(),
+            members,
+            condition: ArrayCondition { degraded: missing > 0, missing, ..Default::default() },
+            stack: vec![StackLayer::mirrored(
+                self.device.device_path(self.sysroot),
+                "nvme multipath",
+            )],
+            notes,
+        })
+    }
+
+    fn member(&self, devid: u64, path: &BlockDevice) -> DetectedMember {
+        let mut member = read_member(self.sysroot, devid, Some(path));
+        // A path has no node in /dev.
+        member.device = Some(path.name.clone());
+        let controller = path.folder().rsplit_once('/').map_or("", |(folder, _)| folder);
+        let state = self.sysroot.text(&format!("{controller}/state"));
+        let ana_state = self.sysroot.text(&path.file("ana_state"));
+        let is_usable = |state: &str| !matches!(state, "inaccessible" | "persistent-loss");
+        member.is_failed = state.as_deref().is_some_and(|state| state != "live")
+            || ana_state.as_deref().is_some_and(|state| !is_usable(state));
+        let states: Vec<String> = [state, ana_state].into_iter().flatten().collect();
+        member.state = match states.is_empty() {
+            true => "not known".to_owned(),
+            false => states.join(", "),
+        };
+        member
+    }
+
+    fn policy(&self) -> DetectedPolicy {
+        let text = self.text("iopolicy");
+        let mut offered = vec!["numa".to_owned(), "round-robin".to_owned()];
+        if is_kernel_since(self.sysroot, (6, 11)) == Some(true) {
+            offered.push("queue-depth".to_owned());
+        }
+        let known = |name: &String| matches!(name.as_str(), "numa" | "round-robin" | "queue-depth");
+        let spec = text.clone().filter(known).map(|name| format!("nvme/{name}"));
+        DetectedPolicy { text, spec, offered, settings: Vec::new() }
+    }
+}

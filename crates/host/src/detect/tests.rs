@@ -1,0 +1,218 @@
+//! Recorded copies of machines, in `tests/sysroots`: each gives its array file, and no change to
+//! any of its files leads to a panic.
+
+use super::{DetectError, DetectedArray, Sysroot, detect_all, detect_at};
+use mirrorball_core::rng::Rng;
+use mirrorball_disk::array_file::ArrayFile;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+fn sysroots() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sysroots")
+}
+
+/// The names of the recorded copies.
+fn names() -> Vec<String> {
+    let entries = fs::read_dir(sysroots()).unwrap().map(|entry| entry.unwrap());
+    let folders = entries.filter(|entry| entry.path().join("sys").is_dir());
+    let mut names: Vec<String> =
+        folders.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert!(names.len() > 15, "{names:?}");
+    names
+}
+
+/// The only array of a recorded copy.
+fn only(name: &str) -> DetectedArray {
+    let mut all = detect_all(&Sysroot::recorded(&sysroots().join(name)));
+    assert_eq!(all.len(), 1, "{name}: {all:?}");
+    all.remove(0).unwrap()
+}
+
+#[test]
+fn every_recorded_copy_gives_its_array_file() {
+    for name in names() {
+        let array = only(&name);
+        let text = array.array_file();
+        let file = ArrayFile::parse(&text, "a.toml").unwrap_or_else(|error| {
+            panic!("{name}: {error}\n{text}");
+        });
+        let source = file.spec.source.as_ref().unwrap();
+        assert_eq!(source.system, array.system.name());
+        assert_eq!(file.spec.members.len(), array.members.len());
+        insta::assert_snapshot!(name, text);
+    }
+}
+
+#[test]
+fn every_recorded_copy_gives_its_json() {
+    for name in names() {
+        let json = serde_json::to_string_pretty(&only(&name)).unwrap();
+        insta::assert_snapshot!(format!("{name}.json"), json);
+    }
+}
+
+#[test]
+fn a_path_below_a_mount_and_the_devices_lead_to_the_same_array() {
+    for (name, targets) in [
+        ("btrfs-raid1-three", &["/srv/data", "/srv/data/home/x", "/dev/sdh", "pool"][..]),
+        ("md-raid1-hdd-ssd", &["/srv/data/x", "/dev/md0", "md0"]),
+        ("lvm-raid1", &["/srv/data", "/dev/vg0/data", "/dev/mapper/vg0-data", "vg0/data"]),
+        ("luks-on-lvm-on-md", &["/srv/data", "/dev/mapper/home", "home", "/dev/vg1/home", "md0"]),
+        ("nvme-multipath", &["/dev/nvme0n1", "nvme0n1", "nvme-subsys0"]),
+        ("zfs-mirror", &["/tank/home/x", "tank"]),
+    ] {
+        let members = |array: &DetectedArray| {
+            array.members.iter().map(|it| it.kernel_name.clone()).collect::<Vec<_>>()
+        };
+        let expected = only(name);
+        for target in targets {
+            let found = detect_at(&Sysroot::recorded(&sysroots().join(name)), target);
+            let found = found.unwrap_or_else(|error| panic!("{name} {target}: {error:?}"));
+            assert_eq!(found.system, expected.system, "{name} {target}");
+            assert_eq!(members(&found), members(&expected), "{name} {target}");
+        }
+    }
+}
+
+#[test]
+fn a_nested_stack_is_listed_from_the_top() {
+    let root = Sysroot::recorded(&sysroots().join("luks-on-lvm-on-md"));
+    let array = detect_at(&root, "/srv/data").unwrap();
+    let kinds: Vec<&str> = array.stack.iter().map(|layer| layer.kind.as_str()).collect();
+    assert_eq!(kinds, ["xfs", "luks", "lvm", "md raid1"]);
+    let mirrored: Vec<bool> = array.stack.iter().map(|layer| layer.is_mirrored).collect();
+    assert_eq!(mirrored, [false, false, false, true]);
+    assert_eq!(array.mount.as_deref(), Some("/srv/data"));
+}
+
+#[test]
+fn what_is_no_array_is_named() {
+    let root = Sysroot::recorded(&sysroots().join("btrfs-raid1-three"));
+    for (target, message) in [
+        ("nothing", "cannot detect an array at `nothing`"),
+        ("/etc", "/etc is on rootfs (rootfs), which is on no block device"),
+    ] {
+        match detect_at(&root, target) {
+            Err(DetectError::NoArray(error)) => {
+                assert!(error.to_string().starts_with(message), "{error}");
+            }
+            other => panic!("{target}: {other:?}"),
+        }
+    }
+    let root = Sysroot::recorded(&sysroots().join("md-raid1-hdd-ssd"));
+    let error = detect_at(&root, "/dev/sda").unwrap_err();
+    let DetectError::NoArray(error) = error else { panic!("{error:?}") };
+    assert_eq!(error.message, "no mirror: /dev/sda (disk) is the whole stack");
+}
+
+/// Copies a tree, symbolic links as links, and returns its files.
+fn copy(from: &Path, to: &Path, files: &mut Vec<PathBuf>) {
+    fs::create_dir_all(to).unwrap();
+    let mut entries: Vec<PathBuf> =
+        fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        let target = to.join(path.file_name().unwrap());
+        let kind = path.symlink_metadata().unwrap().file_type();
+        if kind.is_symlink() {
+            symlink(fs::read_link(&path).unwrap(), &target).unwrap();
+            files.push(target);
+        } else if kind.is_dir() {
+            copy(&path, &target, files);
+        } else {
+            fs::copy(&path, &target).unwrap();
+            files.push(target);
+        }
+    }
+}
+
+/// Files that a copy has and `detect` does not read.
+const UNREAD: [&str; 16] = [
+    "stat",
+    "inflight",
+    "ro",
+    "removable",
+    "hidden",
+    "wwid",
+    "nsid",
+    "error_stats",
+    "iostats",
+    "max_sectors_kb",
+    "physical_block_size",
+    "logical_block_size",
+    "bytes_used",
+    "disk_used",
+    "disk_total",
+    "used_bytes",
+];
+
+fn is_read(path: &Path) -> bool {
+    path.file_name().is_none_or(|name| UNREAD.iter().all(|unread| name != *unread))
+}
+
+/// Detects everything there is, and checks that what was written can be read back or is refused
+/// with an error.
+fn detect_everything(folder: &Path) {
+    let root = Sysroot::recorded(folder);
+    let mut found = detect_all(&root);
+    found.push(detect_at(&root, "/srv/data/file"));
+    for array in found.into_iter().flatten() {
+        let text = array.array_file();
+        let table: Result<toml::Table, _> = text.parse();
+        assert!(table.is_ok(), "{}\n{text}", table.unwrap_err());
+        let _ = ArrayFile::parse(&text, "a.toml");
+    }
+}
+
+#[test]
+fn each_missing_file_and_link_leaves_an_answer_or_an_error() {
+    for name in names() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = Vec::new();
+        copy(&sysroots().join(&name), folder.path(), &mut files);
+        for path in files.iter().filter(|path| is_read(path)) {
+            let kept = folder.path().join("kept");
+            fs::rename(path, &kept).unwrap();
+            detect_everything(folder.path());
+            fs::rename(&kept, path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn garbage_in_any_file_leaves_an_answer_or_an_error() {
+    let mut rng = Rng::stream(7, "garbage");
+    let words: [&[u8]; 12] = [
+        b"",
+        b"0",
+        b"-1",
+        b"18446744073709551615",
+        b"9223372036854775807",
+        b"[",
+        b"\xff\xfe\0",
+        b"1 (2)",
+        b"raid1",
+        b"\"\n[member]\n",
+        b"99999999999999999999",
+        b"a b c d e f g h\n\tb",
+    ];
+    for name in names() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = Vec::new();
+        copy(&sysroots().join(&name), folder.path(), &mut files);
+        files.retain(|path| !path.symlink_metadata().unwrap().is_symlink());
+        for path in files.iter().filter(|path| is_read(path)) {
+            let bytes = fs::read(path).unwrap();
+            let word = words[rng.below(words.len() as u64) as usize];
+            let cut = rng.below(bytes.len() as u64 + 1) as usize;
+            let spliced = [&bytes[..cut], word, &bytes[(cut + cut / 7).min(bytes.len())..]];
+            for garbage in [word.to_vec(), spliced.concat()] {
+                fs::write(path, garbage).unwrap();
+                detect_everything(folder.path());
+            }
+            fs::write(path, bytes).unwrap();
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! A detected array as an array file. What was guessed is marked by a comment.
+
+use super::array::{DetectedArray, DetectedMember};
+use mirrorball_core::units::{GIB, KIB, MIB, TIB};
+use mirrorball_disk::array_file::ModelConfidence;
+use std::fmt::Write;
+
+impl DetectedArray {
+    /// The array file.
+    pub fn array_file(&self) -> String {
+        let mut text = String::new();
+        let system = self.system.name();
+        line(&mut text, &format!("# Written by `mirrorball detect`: {system}, {}", self.name));
+        let guessed = self.members.iter().filter(|member| is_guessed(member)).count();
+        if guessed > 0 {
+            line(&mut text, &format!("# Guessed models: {guessed}, see `guessed` below"));
+        }
+        for note in &self.notes {
+            line(&mut text, &format!("# note: {note}"));
+        }
+        let layers: Vec<String> =
+            self.stack.iter().map(|layer| format!("{} ({})", layer.name, layer.kind)).collect();
+        line(&mut text, &format!("# stack: {}", layers.join(" on ")));
+        key(&mut text, "name", &self.name);
+        key(&mut text, "profile", self.profile);
+        if let Some(layout) = &self.layout {
+            line(&mut text, &format!("# layout of the system: {layout}"));
+        }
+        if let Some(bytes) = self.chunk_bytes {
+            line(&mut text, &format!("# chunk of the system: {}", size(bytes)));
+        }
+        self.write_host(&mut text);
+        self.write_source(&mut text);
+        for member in &self.members {
+            write_member(&mut text, member);
+        }
+        text
+    }
+
+    fn write_host(&self, text: &mut String) {
+        // More would be a misreading: no integer of TOML has it.
+        let Some(kib) = self.read_ahead_kb.filter(|kib| *kib <= u64::from(u32::MAX)) else {
+            return;
+        };
+        line(text, "\n[host]");
+        line(text, &format!("read_ahead_kb = {kib}"));
+    }
+
+    fn write_source(&self, text: &mut String) {
+        line(text, "\n[source]");
+        key(text, "system", self.system.name());
+        let mut optional = |name: &str, value: &Option<String>| {
+            if let Some(value) = value {
+                key(text, name, value);
+            }
+        };
+        optional("version", &self.version);
+        optional("name", &Some(self.name.clone()));
+        optional("fsid", &self.id);
+        optional("mount", &self.mount);
+        optional("policy", &self.policy.text);
+        optional("condition", &self.condition.text());
+        if !self.policy.offered.is_empty() {
+            let offered: Vec<String> = self.policy.offered.iter().map(|it| quoted(it)).collect();
+            line(text, &format!("offered = [{}]", offered.join(", ")));
+        }
+        if let Some(spec) = &self.policy.spec {
+            line(text, &format!("# in `compare --policy`: {}", printable(spec)));
+        }
+        for (name, value) in &self.policy.settings {
+            line(text, &format!("# setting: {} = {}", printable(name), printable(value)));
+        }
+    }
+}
+
+fn is_guessed(member: &DetectedMember) -> bool {
+    member.model.confidence == ModelConfidence::Guessed
+}
+
+fn write_member(text: &mut String, member: &DetectedMember) {
+    line(text, "\n[[member]]");
+    line(text, &format!("devid = {}", member.devid));
+    let confidence = member.model.confidence.name();
+    line(text, &format!("# {confidence}: {}", printable(&member.model.reason)));
+    key(text, "model", &member.model.profile);
+    key(text, "confidence", confidence);
+    if let Some(device) = &member.device {
+        key(text, "device", device);
+    }
+    write_place(text, member);
+    if let Some(group) = &member.group {
+        line(text, &format!("# in {}", printable(group)));
+    }
+    if let Some(disk) = &member.disk {
+        let mut facts = vec![disk.name.clone()];
+        facts.extend(disk.model.clone());
+        facts.extend(disk.serial.as_ref().map(|serial| format!("serial {serial}")));
+        facts.extend(disk.size_bytes.map(size));
+        facts.extend(disk.scheduler.as_ref().map(|name| format!("scheduler {name}")));
+        line(text, &format!("# disk: {}", printable(&facts.join(", "))));
+        if let Some(rotational) = disk.rotational {
+            line(text, &format!("rotational = {rotational}"));
+        }
+        if let Some(bytes) = disk.optimal_io_bytes {
+            key(text, "optimal_io", &size(bytes));
+        }
+    }
+    if member.write_mostly {
+        line(text, "write_mostly = true");
+    }
+    if member.is_failed {
+        line(text, &format!("failed = true # state: {}", printable(&member.state)));
+    } else if member.is_rebuilding {
+        line(text, &format!("rebuilding = \"0\" # state: {}", printable(&member.state)));
+    }
+}
+
+/// Which part of its disk the member is.
+fn write_place(text: &mut String, member: &DetectedMember) {
+    /// Array files take parts of whole pages.
+    const PAGE: u64 = 4096;
+    let Some(bytes) = member.size_bytes else {
+        line(text, "# guessed: the size is that of the model");
+        return;
+    };
+    let disk_bytes = member.disk.as_ref().and_then(|disk| disk.size_bytes);
+    let begin = member.begin_bytes.unwrap_or(0);
+    let end = begin.checked_add(bytes);
+    let (Some(disk_bytes), Some(end)) = (disk_bytes.filter(|disk| *disk > bytes), end) else {
+        key(text, "size", &size(bytes));
+        return;
+    };
+    let first = begin.div_ceil(PAGE) * PAGE;
+    let length = end.min(disk_bytes).saturating_sub(first) / PAGE * PAGE;
+    if length == 0 {
+        key(text, "size", &size(bytes));
+        return;
+    }
+    key(text, "size", &size(disk_bytes));
+    match member.begin_bytes {
+        Some(_) => key(text, "begin", &size(first)),
+        None => line(text, "# guessed: the member begins at the start of its disk"),
+    }
+    key(text, "length", &size(length));
+}
+
+fn line(text: &mut String, content: &str) {
+    // A comment ends with its line: a line feed in it would begin something else.
+    let (break_before, content) = match content.strip_prefix('\n') {
+        Some(rest) => ("\n", rest),
+        None => ("", content),
+    };
+    let content: String = content.chars().filter(|it| !it.is_control()).collect();
+    let _ = writeln!(text, "{break_before}{}", content.trim_end());
+}
+
+fn key(text: &mut String, key: &str, value: &str) {
+    line(text, &format!("{key} = {}", quoted(value)));
+}
+
+/// A TOML string of the printable characters of `value`.
+fn quoted(value: &str) -> String {
+    toml::Value::String(printable(value)).to_string().replace('\n', " ")
+}
+
+/// Without control characters and invisible marks, which array files refuse.
+fn printable(value: &str) -> String {
+    value.chars().filter(|it| !mirrorball_core::diagnostic::Escaped::is_invisible(*it)).collect()
+}
+
+/// A size in the largest unit that divides it.
+fn size(bytes: u64) -> String {
+    let units = [(TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")];
+    match units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{}{name}", bytes / unit),
+        None => bytes.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{quoted, size};
+
+    #[test]
+    fn sizes_are_exact() {
+        assert_eq!(size(805_306_368), "768MiB");
+        assert_eq!(size(1_000_204_886_016), "976762584KiB");
+        assert_eq!(size(1025), "1025");
+        assert_eq!(size(0), "0");
+    }
+
+    #[test]
+    fn values_are_valid_toml_whatever_they_are() {
+        for value in ["a\"b", "a\\b", "'", "a\u{7}\n\u{202e}b", "\"\"\"", ""] {
+            let text = format!("a = {}", quoted(value));
+            let table: toml::Table = text.parse().expect(&text);
+            assert!(table["a"].as_str().is_some_and(|read| !read.contains('\n')), "{text}");
+        }
+    }
+}

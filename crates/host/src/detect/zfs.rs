@@ -1,0 +1,269 @@
+//! ZFS: sysfs does not show the disks of a pool, so they are read from `zpool status -LP`.
+
+use super::array::{
+    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StackLayer,
+    StorageSystem,
+};
+use super::block::BlockDevice;
+use super::members::{
+    fill_missing, no_mirror, profile_of_copies, read_member, shared_disks, unreadable,
+};
+use super::mounts::mounts;
+use super::sysroot::Sysroot;
+use super::tools::ZPOOL_STATUS;
+
+const PARAMETERS: &str = "/sys/module/zfs/parameters";
+
+/// A pool, as `zpool status` shows it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ZfsPool {
+    pub(super) name: String,
+    state: String,
+    scan: String,
+    /// The data vdevs with their leaves.
+    vdevs: Vec<Vdev>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Vdev {
+    name: String,
+    leaves: Vec<VdevLeaf>,
+    /// Whether it has a vdev inside it, as while a disk is replaced.
+    is_nested: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct VdevLeaf {
+    path: String,
+    state: String,
+}
+
+/// The pools of the machine. Empty where ZFS is not loaded.
+///
+/// # Errors
+/// If ZFS is loaded but its pools cannot be listed.
+pub(super) fn pools(sysroot: &Sysroot) -> Result<Vec<ZfsPool>, DetectError> {
+    let is_loaded = sysroot.exists("/sys/module/zfs") || sysroot.exists("/proc/spl/kstat/zfs");
+    if !is_loaded && !mounts(sysroot).iter().any(|mount| mount.kind == "zfs") {
+        return Ok(Vec::new());
+    }
+    let text = sysroot
+        .tool(&ZPOOL_STATUS)
+        .map_err(|reason| unreadable("ZFS: the disks of its pools are not known", &reason))?;
+    Ok(parse_status(&text))
+}
+
+impl ZfsPool {
+    /// Describes it.
+    ///
+    /// # Errors
+    /// If its data vdevs are no mirrors, or their disks cannot be read.
+    pub(super) fn array(&self, sysroot: &Sysroot) -> Result<DetectedArray, DetectError> {
+        let mut notes = Vec::new();
+        let mirrors: Vec<&Vdev> =
+            self.vdevs.iter().filter(|vdev| vdev.name.starts_with("mirror")).collect();
+        let copies = mirrors.iter().map(|vdev| vdev.leaves.len()).max().unwrap_or(0);
+        let others = self.vdevs.iter().filter(|vdev| !vdev.name.starts_with("mirror"));
+        let others: Vec<&str> = others.map(|vdev| vdev.name.as_str()).collect();
+        if mirrors.is_empty() {
+            let what = format!("pool {} has the vdevs {}", self.name, others.join(", "));
+            return Err(no_mirror(what, "read policies choose among the disks of mirror vdevs"));
+        }
+        if !others.is_empty() {
+            notes.push(format!("vdevs that are no mirrors are left out: {}", others.join(", ")));
+        }
+        if mirrors.iter().any(|vdev| vdev.leaves.len() != copies) {
+            notes.push("the mirrors have different numbers of disks".to_owned());
+        }
+        if mirrors.iter().any(|vdev| vdev.is_nested) {
+            notes.push("a disk is being replaced: the new one is listed".to_owned());
+        }
+        let profile = match (mirrors.len(), profile_of_copies(copies)) {
+            (1, Some(profile)) => profile,
+            (_, Some("raid1")) => "raid10",
+            _ => {
+                let what = format!(
+                    "pool {}: no profile has {} mirrors of {copies} disks",
+                    self.name,
+                    mirrors.len()
+                );
+                return Err(unreadable(what, "pools of pairs, or of one mirror, can be described"));
+            }
+        };
+        let mut members = members(sysroot, &mirrors);
+        fill_missing(&mut members);
+        notes.extend(shared_disks(&members));
+        Ok(DetectedArray {
+            system: StorageSystem::Zfs,
+            version: sysroot.text("/sys/module/zfs/version"),
+            name: self.name.clone(),
+            id: sysroot.text(&format!("/proc/spl/kstat/zfs/{}/guid", self.name)),
+            profile,
+            layout: Some("zfs-mirror".to_owned()),
+            chunk_bytes: None,
+            mount: self.mount(sysroot),
+            read_ahead_kb: None,
+            policy: policy(sysroot),
+            condition: self.condition(&members),
+            members,
+            stack: vec![StackLayer::mirrored(self.name.clone(), "zfs mirror")],
+            notes,
+        })
+    }
+
+    fn mount(&self, sysroot: &Sysroot) -> Option<String> {
+        let is_ours = |source: &str| source.split('/').next() == Some(&self.name);
+        let mut all = mounts(sysroot).into_iter();
+        all.find(|mount| mount.kind == "zfs" && is_ours(&mount.source)).map(|mount| mount.point)
+    }
+
+    fn condition(&self, members: &[DetectedMember]) -> ArrayCondition {
+        let missing = members.iter().filter(|member| member.is_failed).count();
+        let first = self.scan.split_whitespace().next().unwrap_or_default();
+        let runs = self.scan.contains("in progress");
+        let progress = self.scan.split_whitespace().find_map(|word| word.strip_suffix('%'));
+        ArrayCondition {
+            degraded: missing > 0 || self.state == "DEGRADED",
+            missing,
+            activity: runs.then(|| first.to_owned()),
+            progress_percent: progress.and_then(|it| it.parse().ok()).filter(|_| runs),
+        }
+    }
+}
+
+fn members(sysroot: &Sysroot, mirrors: &[&Vdev]) -> Vec<DetectedMember> {
+    let leaves = mirrors.iter().flat_map(|vdev| vdev.leaves.iter().map(move |leaf| (vdev, leaf)));
+    let member = |(devid, (vdev, leaf)): (u64, (&&Vdev, &VdevLeaf))| {
+        let device = BlockDevice::by_path(sysroot, &leaf.path);
+        let mut member = read_member(sysroot, devid, device.as_ref());
+        if device.is_none() && leaf.path.starts_with('/') {
+            member.device = Some(leaf.path.clone());
+        }
+        member.group = Some(vdev.name.clone());
+        member.state.clone_from(&leaf.state);
+        member.is_failed = !matches!(leaf.state.as_str(), "ONLINE" | "DEGRADED");
+        member
+    };
+    (1..).zip(leaves).map(member).collect()
+}
+
+fn policy(sysroot: &Sysroot) -> DetectedPolicy {
+    let names = sysroot.names(PARAMETERS);
+    let names = names.into_iter().filter(|name| name.starts_with("zfs_vdev_mirror_"));
+    let value = |name: String| Some((name.clone(), sysroot.text(&format!("{PARAMETERS}/{name}"))?));
+    let mut settings: Vec<(String, String)> = names.filter_map(value).collect();
+    settings.sort();
+    DetectedPolicy {
+        text: Some("zfs mirror".to_owned()),
+        spec: Some("zfs/mirror".to_owned()),
+        offered: Vec::new(),
+        settings,
+    }
+}
+
+/// Reads `zpool status -LP`: a tab and two spaces for each level below the pool.
+fn parse_status(text: &str) -> Vec<ZfsPool> {
+    let mut pools: Vec<ZfsPool> = Vec::new();
+    let mut key = String::new();
+    let mut is_data = false;
+    for line in text.lines() {
+        if let Some(name) = line.trim_start().strip_prefix("pool:").filter(|_| !in_table(line)) {
+            pools.push(ZfsPool { name: name.trim().to_owned(), ..ZfsPool::default() });
+            (key, is_data) = (String::new(), false);
+            continue;
+        }
+        let Some(pool) = pools.last_mut() else { continue };
+        if !in_table(line) {
+            if let Some((word, value)) = line.trim().split_once(':') {
+                word.clone_into(&mut key);
+                match word {
+                    "state" => value.trim().clone_into(&mut pool.state),
+                    "scan" => value.trim().clone_into(&mut pool.scan),
+                    _ => {}
+                }
+            }
+            continue;
+        }
+        if key == "scan" {
+            pool.scan = format!("{} {}", pool.scan, line.trim());
+        } else if key == "config" {
+            pool.add_row(line, &mut is_data);
+        }
+    }
+    pools
+}
+
+fn in_table(line: &str) -> bool {
+    line.starts_with('\t')
+}
+
+impl ZfsPool {
+    /// Adds a row of the table: name and state. Rows of the log, the cache and the spares are left
+    /// out.
+    fn add_row(&mut self, line: &str, is_data: &mut bool) {
+        let row = line.trim_start_matches('\t');
+        let level = (row.len() - row.trim_start_matches(' ').len()) / 2;
+        let mut words = row.split_whitespace();
+        let (Some(name), state) = (words.next(), words.next().unwrap_or_default()) else { return };
+        if level == 0 {
+            *is_data = name == self.name;
+            return;
+        }
+        if !*is_data {
+            return;
+        }
+        let is_group = |name: &str| {
+            let word = name.trim_end_matches(|character: char| character.is_ascii_digit());
+            name.ends_with(|character: char| character.is_ascii_digit())
+                && word.ends_with('-')
+                && !name.starts_with('/')
+        };
+        if level == 1 {
+            self.vdevs.push(Vdev { name: name.to_owned(), ..Vdev::default() });
+        } else if let Some(vdev) = self.vdevs.last_mut() {
+            vdev.is_nested |= is_group(name);
+            let leaf = VdevLeaf { path: name.to_owned(), state: state.to_owned() };
+            match vdev.leaves.last_mut() {
+                // A disk in a group, such as `replacing-1`: the usable one of them stands for it.
+                Some(group) if level > 2 && group.state != "ONLINE" => *group = leaf,
+                Some(_) if level > 2 => {}
+                _ => vdev.leaves.push(leaf),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: &str = "  pool: tank\n state: DEGRADED\n  scan: scrub in progress since Sun\n\
+        \t1.2T / 2T scanned\n\t0B repaired, 41.50% done, no estimated completion time\nconfig:\n\n\
+        \tNAME            STATE     READ WRITE CKSUM\n\
+        \ttank            DEGRADED     0     0     0\n\
+        \t  mirror-0      DEGRADED     0     0     0\n\
+        \t    /dev/sda1   ONLINE       0     0     0\n\
+        \t    replacing-1 DEGRADED     0     0     0\n\
+        \t      1234567   UNAVAIL      0     0     0  was /dev/sdb1\n\
+        \t      /dev/sdc1 ONLINE       0     0     0\n\
+        \t  mirror-1      ONLINE       0     0     0\n\
+        \t    /dev/sdd1   ONLINE       0     0     0\n\
+        \tlogs\n\
+        \t  mirror-2      ONLINE       0     0     0\n\
+        \t    /dev/sde1   ONLINE       0     0     0\n\nerrors: No known data errors\n\n  pool: two\n";
+
+    #[test]
+    fn status_is_read_by_its_indentation_and_logs_are_no_data() {
+        let pools = parse_status(STATUS);
+        assert_eq!(pools.len(), 2);
+        let pool = &pools[0];
+        assert_eq!((pool.name.as_str(), pool.state.as_str()), ("tank", "DEGRADED"));
+        let names: Vec<&str> = pool.vdevs.iter().map(|vdev| vdev.name.as_str()).collect();
+        assert_eq!(names, ["mirror-0", "mirror-1"]);
+        let leaves: Vec<&str> = pool.vdevs[0].leaves.iter().map(|it| it.path.as_str()).collect();
+        assert_eq!(leaves, ["/dev/sda1", "/dev/sdc1"]);
+        assert!(pool.vdevs[0].is_nested);
+        let condition = pool.condition(&[]);
+        assert_eq!(condition.text().unwrap(), "degraded; scrub at 41.5 %");
+    }
+}
