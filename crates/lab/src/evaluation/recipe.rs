@@ -28,9 +28,9 @@ pub use picture::{Dot, Picture, RateStep};
 pub use published::Published;
 pub use read::{Claim, FreeParameter, Process, Recipe, RecipeRow, RecipeTable};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use builtin::BUILTINS;
-use mirrorball_core::suggest::closest_name;
+use mirrorball_core::diagnostic::Diagnostic;
 use std::fs;
 use std::path::Path;
 
@@ -52,18 +52,17 @@ pub fn load(name: &str) -> Result<Recipe> {
         let stem = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         return Recipe::read(&stem, name, &|file| {
             let path = folder.join(file);
-            fs::read_to_string(&path)
-                .with_context(|| format!("{}: cannot read it (is it there?)", path.display()))
+            fs::read_to_string(&path).map_err(|error| {
+                let text = format!("cannot read {}: {error}", path.display());
+                let help = "a recipe is a folder with `recipe.toml` and the files named in it";
+                Diagnostic::new(text).with_help(help).into()
+            })
         });
     }
     let Some(&(name, files)) = BUILTINS.iter().find(|(candidate, _)| *candidate == name) else {
-        match closest_name(name, builtin_names()) {
-            Some(guess) => bail!("there is no recipe `{name}` (did you mean `{guess}`?)"),
-            None => bail!(
-                "there is no recipe `{name}` (there are {})",
-                builtin_names().collect::<Vec<_>>().join(", ")
-            ),
-        }
+        let names: Vec<&str> = builtin_names().collect();
+        let unknown = Diagnostic::new(format!("there is no recipe `{name}`"));
+        return Err(unknown.with_suggestion(name, &names, "the built-in recipes are").into());
     };
     Recipe::read(name, &format!("recipes/{name}"), &|file| {
         let found = files.iter().find(|(candidate, _)| *candidate == file);

@@ -88,6 +88,8 @@ pub struct RecipeTable {
     pub ratio_error_at_most: Option<f64>,
     /// Whether the page shows a picture of each row's run.
     pub pictures: bool,
+    /// The bytes of the table in `recipe.toml`.
+    span: Range<usize>,
 }
 
 /// One column: a measure.
@@ -126,6 +128,8 @@ pub struct RecipeRow {
     pub explained: Option<String>,
     /// One per column; none where nothing was published.
     pub published: Vec<Option<Published>>,
+    /// The bytes of the row in `recipe.toml`.
+    span: Range<usize>,
 }
 
 /// A claim in words, without a figure: one row is above another in a column.
@@ -180,7 +184,7 @@ struct TableText {
     pictures: bool,
     row: Vec<Spanned<toml::Table>>,
     #[serde(default)]
-    claim: Vec<Claim>,
+    claim: Vec<Spanned<Claim>>,
 }
 
 fn one() -> u64 {
@@ -243,8 +247,7 @@ impl Recipe {
         let (repeats, process) = (text.repeats, text.process);
         let tables = text.table.into_iter().map(|table| {
             let span = table.span();
-            let table = table.into_inner();
-            let title = table.title.clone();
+            let title = table.get_ref().title.clone();
             let read = read_table(table, repeats, process, &source);
             read.map_err(|error| source.place(&span, error, &format!("table `{title}`")))
         });
@@ -259,13 +262,13 @@ impl Recipe {
             arrays: BTreeMap::new(),
             jobs: BTreeMap::new(),
         };
-        recipe.read_files(folder, files)?;
-        recipe.check_sections()?;
+        recipe.read_files(folder, files, &source)?;
+        recipe.check_sections(&source)?;
         Ok(recipe)
     }
 
     /// Every table measures one section: figures of unlike sections are never added up.
-    fn check_sections(&self) -> Result<()> {
+    fn check_sections(&self, source: &SourceText<'_>) -> Result<()> {
         for table in &self.tables {
             for row in &table.rows {
                 let names: Vec<&str> =
@@ -274,49 +277,67 @@ impl Recipe {
                     Some(name) => names.contains(&&**name),
                     None => names.len() == 1 || table.columns.iter().all(|it| it.measure.of_member),
                 };
-                ensure!(
-                    known,
-                    Diagnostic::new(format!(
-                        "table `{}`: `section` must name a section of {}",
-                        table.title, row.job
-                    ))
-                    .in_file(format!("{}/{RECIPE_FILE}", self.name))
-                    .with_help(format!("its sections are {}", names.join(", ")))
-                );
+                if !known {
+                    let error =
+                        Diagnostic::new(format!("`section` must name a section of {}", row.job))
+                            .with_help(format!("its sections are {}", names.join(", ")));
+                    let part = format!("table `{}`", table.title);
+                    return Err(source.place(&table.span, error.into(), &part));
+                }
             }
         }
         Ok(())
     }
 
-    fn read_files(&mut self, folder: &str, files: &Files<'_>) -> Result<()> {
-        for row in self.tables.iter().flat_map(|table| &table.rows) {
-            if !self.arrays.contains_key(&row.array) {
-                let path = format!("{folder}/{}", row.array);
-                let array = ArrayFile::parse(&files(&row.array)?, &path)?.spec;
-                self.arrays.insert(row.array.clone(), array);
-            }
-            if !self.jobs.contains_key(&row.job) {
-                let path = format!("{folder}/{}", row.job);
-                let jobs = JobFile::parse(&files(&row.job)?, &path, &JobContext::empty())?;
-                self.jobs.insert(row.job.clone(), jobs);
-            }
-            let array = &self.arrays[&row.array];
-            let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
-            Spec::parse(&row.policy)?.build(&devids)?;
-            check_fit(&array.file_name, array, &self.jobs[&row.job])?;
+    fn read_files(
+        &mut self,
+        folder: &str,
+        files: &Files<'_>,
+        source: &SourceText<'_>,
+    ) -> Result<()> {
+        let Recipe { tables, arrays, jobs, .. } = self;
+        for row in tables.iter().flat_map(|table| &table.rows) {
+            read_row_files(row, folder, files, arrays, jobs)
+                .map_err(|error| source.place(&row.span, error, &format!("row `{}`", row.name)))?;
         }
         Ok(())
     }
 }
 
+/// Reads the array and the job of a row, unless another row did, and checks them with its policy.
+fn read_row_files(
+    row: &RecipeRow,
+    folder: &str,
+    files: &Files<'_>,
+    arrays: &mut BTreeMap<String, ArraySpec>,
+    jobs: &mut BTreeMap<String, JobFile>,
+) -> Result<()> {
+    if !arrays.contains_key(&row.array) {
+        let path = format!("{folder}/{}", row.array);
+        let array = ArrayFile::parse(&files(&row.array)?, &path)?.spec;
+        arrays.insert(row.array.clone(), array);
+    }
+    if !jobs.contains_key(&row.job) {
+        let path = format!("{folder}/{}", row.job);
+        let job = JobFile::parse(&files(&row.job)?, &path, &JobContext::empty())?;
+        jobs.insert(row.job.clone(), job);
+    }
+    let array = &arrays[&row.array];
+    let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
+    Spec::parse(&row.policy)?.build(&devids)?;
+    check_fit(&array.file_name, array, &jobs[&row.job])
+}
+
 fn read_table(
-    text: TableText,
+    text: Spanned<TableText>,
     repeats: u64,
     process: Option<Process>,
     source: &SourceText<'_>,
 ) -> Result<RecipeTable> {
+    let span = text.span();
+    let text = text.into_inner();
     for name in text.ranked.iter().chain(text.tolerance.keys()) {
-        ensure!(text.columns.contains(name), "`{name}` is not one of its columns");
+        ensure!(text.columns.contains(name), "`{name}` is not one of the table's columns");
     }
     let columns = text.columns.iter().map(|name| {
         let (measure, devid) = measure::find(name).ok_or_else(|| unknown_measure(name))?;
@@ -329,25 +350,26 @@ fn read_table(
     let defaults = Defaults { array: text.array, job: text.job, repeats, process };
     let rows = text.row.into_iter().map(|row| {
         let span = row.span();
-        let read = read_row(row.into_inner(), &columns, &defaults);
+        let read = read_row(row, &columns, &defaults);
         read.map_err(|error| source.place(&span, error, ""))
     });
     let rows: Vec<RecipeRow> = rows.collect::<Result<_>>()?;
+    let has_row = |name: &String| rows.iter().any(|row| row.name == *name);
     for claim in &text.claim {
-        let named = |name: &String| rows.iter().any(|row| row.name == *name);
-        ensure!(named(&claim.more), "a claim names the row `{}`, which does not exist", claim.more);
-        ensure!(named(&claim.less), "a claim names the row `{}`, which does not exist", claim.less);
-        ensure!(
-            text.columns.contains(&claim.column),
-            "a claim names the column `{}`, which does not exist",
-            claim.column
-        );
+        let Claim { more, less, column, .. } = claim.get_ref();
+        let missing = match [more, less].into_iter().find(|name| !has_row(name)) {
+            Some(row) => format!("the row `{row}`"),
+            None if !text.columns.contains(column) => format!("the column `{column}`"),
+            None => continue,
+        };
+        let error = anyhow!("a claim names {missing}, which does not exist");
+        return Err(source.place(&claim.span(), error, ""));
     }
-    for of in rows.iter().filter_map(|row| row.instead_of.as_ref()) {
-        ensure!(
-            rows.iter().any(|row| row.name == *of),
-            "`instead_of` names the row `{of}`, which does not exist"
-        );
+    for row in &rows {
+        if let Some(of) = row.instead_of.as_ref().filter(|of| !has_row(of)) {
+            let error = anyhow!("`instead_of` names the row `{of}`, which does not exist");
+            return Err(source.place(&row.span, error, &format!("row `{}`", row.name)));
+        }
     }
     Ok(RecipeTable {
         title: text.title,
@@ -355,10 +377,11 @@ fn read_table(
         section: text.section,
         columns,
         rows,
-        claims: text.claim,
+        claims: text.claim.into_iter().map(Spanned::into_inner).collect(),
         tau_at_least: text.tau_at_least,
         ratio_error_at_most: text.ratio_error_at_most,
         pictures: text.pictures,
+        span,
     })
 }
 
@@ -371,22 +394,24 @@ struct Defaults {
 }
 
 fn read_row(
-    mut row: toml::Table,
+    row: Spanned<toml::Table>,
     columns: &[TableColumn],
     defaults: &Defaults,
 ) -> Result<RecipeRow> {
+    let span = row.span();
+    let mut row = row.into_inner();
     let policy = take_text(&mut row, "policy")?.ok_or_else(|| anyhow!("a row has no `policy`"))?;
     let policy = Spec::parse(&policy)?.to_string();
     let name = take_text(&mut row, "name")?.unwrap_or_else(|| policy.clone());
     let array = take_text(&mut row, "array")?.unwrap_or_else(|| defaults.array.clone());
     let job = take_text(&mut row, "job")?.or_else(|| defaults.job.clone());
-    let job = job.ok_or_else(|| anyhow!("row `{name}` has no `job`, nor has its table"))?;
+    let job = job.ok_or_else(|| anyhow!("row `{name}` has no `job`, and its table has none"))?;
     let explained = take_text(&mut row, "explained")?;
     let instead_of = take_text(&mut row, "instead_of")?;
     let devid = take_number(&mut row, "devid")?;
     let process = match row.remove("process") {
         None => defaults.process,
-        Some(value) => Some(value.try_into().context("`process` is \"even\" or \"odd\"")?),
+        Some(value) => Some(value.try_into().context("`process` must be \"even\" or \"odd\"")?),
     };
     let seeds = seeds_of(process, defaults.repeats);
     let mut published = Vec::new();
@@ -402,7 +427,7 @@ fn read_row(
     if let Some(key) = row.keys().next() {
         bail!("row `{name}`: `{key}` is not one of the table's columns");
     }
-    Ok(RecipeRow { name, policy, array, job, seeds, devid, instead_of, explained, published })
+    Ok(RecipeRow { name, policy, array, job, seeds, devid, instead_of, explained, published, span })
 }
 
 /// The first seeds whose runs are by a process of this parity.
@@ -419,7 +444,7 @@ fn take_text(row: &mut toml::Table, key: &str) -> Result<Option<String>> {
     match row.remove(key) {
         None => Ok(None),
         Some(toml::Value::String(text)) => Ok(Some(text)),
-        Some(other) => bail!("`{key}` is `{other}` (write a text)"),
+        Some(other) => bail!("`{key}` must be a string, not `{other}`"),
     }
 }
 
@@ -427,7 +452,7 @@ fn take_number(row: &mut toml::Table, key: &str) -> Result<Option<u64>> {
     match row.remove(key) {
         None => Ok(None),
         Some(toml::Value::Integer(number)) if number > 0 => Ok(Some(number as u64)),
-        Some(other) => bail!("`{key}` is `{other}` (write a whole number from 1)"),
+        Some(other) => bail!("`{key}` must be a whole number from 1, not `{other}`"),
     }
 }
 

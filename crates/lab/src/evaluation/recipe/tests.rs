@@ -68,15 +68,34 @@ fn what_is_wrong_is_named() {
         ("\"share_1\"]", "\"shre_1\"]", "recipe.toml:6:1: table `e`: `shre_1` is not"),
         ("share_1 = [0, 50]", "share_2 = 3", "recipe.toml:11:8: row `btrfs/pid`: `share_2` is"),
         ("[0, 50]", "[50, 0]", "neither a number nor a range"),
-        ("ranked = [\"read_iops\"]", "ranked = [\"x\"]", "`x` is not one of its columns"),
+        ("ranked = [\"read_iops\"]", "ranked = [\"x\"]", "`x` is not one of the table's columns"),
         ("policy = \"pid\"", "policy = \"pdi\"", "did you mean `pid`"),
-        ("job = \"job.fio\"", "job = \"other.fio\"", "no file other.fio"),
-        ("job = \"job.fio\"", "job = \"two.fio\"", "`section` must name a section of two.fio"),
+        (
+            "job = \"job.fio\"",
+            "job = \"other.fio\"",
+            "recipe.toml:11:8: row `btrfs/pid`: no file other.fio",
+        ),
+        (
+            "job = \"job.fio\"",
+            "job = \"two.fio\"",
+            "recipe.toml:6:1: table `e`: `section` must name",
+        ),
         ("job = \"job.fio\"", "job = \"two.fio\"\nsection = \"smal\"", "small, large"),
         ("title = \"e\"", "title = 7", "recipe.toml:7:9: "),
         ("[\"b\"]", "[\"b\"]\ncolour = 1", "recipe.toml:4:1: unknown field `colour`"),
-        ("share_1 = [0, 50]", "process = \"both\"", "`process` is \"even\" or \"odd\""),
-        ("share_1 = [0, 50]", "instead_of = \"x\"", "`instead_of` names the row `x`"),
+        ("share_1 = [0, 50]", "process = \"both\"", "`process` must be \"even\" or \"odd\""),
+        (
+            "share_1 = [0, 50]",
+            "instead_of = \"x\"",
+            "recipe.toml:11:8: row `btrfs/pid`: `instead_of`",
+        ),
+        ("policy = \"pid\"", "policy = \"devid:7\"", "recipe.toml:11:8: row `btrfs/devid:7`: "),
+        (
+            "row = ",
+            "claim = [{ says = \"\", column = \"y\", more = \"btrfs/pid\", less = \"btrfs/pid\" \
+             }]\nrow = ",
+            "recipe.toml:11:10: a claim names the column `y`",
+        ),
     ] {
         let text = RECIPE.replace(right, wrong);
         assert_ne!(text, RECIPE, "{right}");
