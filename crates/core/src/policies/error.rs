@@ -30,6 +30,12 @@ pub(super) fn unknown_policy(name: &str) -> Diagnostic {
         return Diagnostic::new(format!("`{name}` is a modifier, not a policy"))
             .with_help(format!("write it after a policy, as in `pid+{name}`"));
     }
+    if name == "oracle" {
+        return Diagnostic::new(
+            "`oracle` is not a policy, but a reference that only a simulation has",
+        )
+        .with_help("`compare` adds it to every table; `explain --policy oracle` explains it");
+    }
     if name == "all" || name.ends_with("/*") {
         return Diagnostic::new(format!(
             "`{name}` means several policies, but only one is allowed here"
