@@ -160,8 +160,9 @@ fn another_goal_ranks_by_the_figures_that_it_names() {
     let refuses = |goal: &'static str, parts: &[&str]| {
         place.refuses(&[&usual[..], &["--rank", goal]].concat(), parts);
     };
-    refuses("smal.p99", &["--rank", "no section is called `smal`", "did you mean `small`?"]);
-    refuses("small.p98", &["--rank", "small.p98", "did you mean"]);
+    refuses("smal.p99", &["--rank", "no section has the name `smal`", "did you mean `small`?"]);
+    refuses("small.p98", &["--rank", "`p98` is not the name of a figure", "did you mean"]);
+    refuses("write.p99", &["--rank: `write.p99` has no value", "help: the sections of `two` are"]);
     refuses("small.p99:0", &["--rank", "not a positive number"]);
     place.refuses(&[&usual[..], &["--baseline", "pdi"]].concat(), &["--baseline", "pid"]);
 }
@@ -307,13 +308,13 @@ fn another_plan_does_not_get_into_the_same_folder() {
     let place = Place::new();
     stdout(&place.compare(&["-o", "out"]));
     let other = ["compare", "pair.toml", "job.fio", "--policy", "pid", "-o", "out"];
-    let parts = ["results of another plan", "policies: there btrfs/pid, kakra/queue", "-o"];
+    let parts = ["a different comparison", "policies: saved btrfs/pid, kakra/queue", "-o"];
     place.refuses(&other, &parts);
     place.write("notes.txt", "mine");
     place.refuses(&["compare", "pair.toml", "job.fio", "-o", "."], &["is not empty"]);
     // Where nobody can make a folder, root included.
     let nowhere = ["compare", "pair.toml", "job.fio", "-o", "/proc/mirrorball"];
-    place.refuses(&nowhere, &["/proc/mirrorball: cannot write results here"]);
+    place.refuses(&nowhere, &["cannot write results into /proc/mirrorball"]);
 }
 
 #[test]
@@ -342,11 +343,12 @@ fn what_is_mistyped_is_answered_with_the_nearest() {
     place.refuses(&with(&["--policy", "devid:9"]), &["9"]);
     place.refuses(&with(&["--policy", "round-robin:lots"]), &["lots", "such as"]);
     place.refuses(&with(&["--repeat", "3"]), &["--repeat", "--repeats"]);
-    place.refuses(&with(&["--repeats", "0"]), &["--repeats"]);
+    place.refuses(&with(&["--repeats", "0"]), &["--repeats", "a whole number from 1 to 1000"]);
+    place.refuses(&with(&["--seed", "abc"]), &["--seed", "expected a seed: a whole number from 0"]);
     place.refuses(&with(&["--duration", "10"]), &["--duration", "has no unit"]);
     place.refuses(&with(&["--duration", "0s"]), &["--duration"]);
     place.refuses(&with(&["--format", "cvs"]), &["cvs", "csv"]);
-    place.refuses(&with(&["--threads", "0"]), &["--threads"]);
+    place.refuses(&with(&["--threads", "0"]), &["--threads", "a whole number from 1 to 1024"]);
     place.refuses(&["compare", "two-sssd-raid1"], &["two-ssd-raid1"]);
     place.refuses(&["compare", "pair.toml", "rand-4k-qd2"], &["rand-4k-qd1"]);
     place.refuses(&["compare", "rand-4k-qd1"], &["the array comes first"]);
@@ -468,6 +470,10 @@ fn policies_and_completions_come_from_the_tables() {
     }
     assert!(page.contains("Idea") && page.contains("Origin"), "{page}");
     place.refuses(&["policies", "latecny"], &["`latency`"]);
+    place.refuses(
+        &["policies", "oracle"],
+        &["`oracle` is not a policy", "`explain --policy oracle`"],
+    );
     place.refuses(&["models", "hdd-7k2-destkop"], &["hdd-7k2-desktop"]);
     assert!(stdout(&place.run(&["completions", "bash"])).contains("mirrorball"));
     stdout(&place.run(&["man", "-o", "pages"]));

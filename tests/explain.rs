@@ -70,7 +70,7 @@ fn a_page_is_drawn_and_not_replaced_unasked() {
     assert!(stderr(&output).contains("why.html"));
     let page = fs::read_to_string(folder.path("why.html")).unwrap();
     assert_eq!(page.matches("<path class=\"read a").count(), 20, "a bar for each read");
-    folder.refuses(&words, &["why.html exists", "--force"]);
+    folder.refuses(&words, &["why.html already exists", "--force"]);
     stdout(&folder.run(&[&words[..], &["--force"]].concat()));
 }
 
@@ -82,6 +82,7 @@ fn what_makes_no_sense_is_refused() {
     };
     refuses(&["-p", "zfs/miror"], &["--policy", "did you mean `zfs/mirror`?"]);
     refuses(&["-p", "devid:9"], &["--policy", "9"]);
+    refuses(&["--reads", "0"], &["--reads", "a whole number from 1 to 10000"]);
     refuses(&["--at", "1m"], &["the job ended after 10.0", "--duration"]);
     folder.refuses(&["explain", "pair.toml", "no-such-job"], &["no-such-job"]);
     let array = ARRAY.replace("raid1", "raid0");

@@ -120,8 +120,8 @@ fn every_file_that_cannot_be_used_is_named_and_nothing_is_written() {
     let all = ["whole.json", "half.json", "foreign.json", "absent.json", "-o", "live"];
     let parts = [
         "half.json is cut off",
-        "foreign.json is JSON, but no output of fio",
-        "absent.json cannot be read",
+        "foreign.json is JSON, but not output of fio",
+        "cannot read absent.json",
     ];
     place.refuses(&all, &parts);
     place.refuses(&["whole.json", "-o", "live", "--array", "no.toml"], &["--array", "no.toml"]);

@@ -44,7 +44,7 @@ fn a_corner_of_the_league_says_who_is_ahead() {
     let page = fs::read_to_string(folder.path("league.html")).unwrap();
     assert!(page.contains("rand-4k-qd1") && page.contains("title=\"equal-hdd, "), "{page}");
     let again = [&CORNER[..], &["research/sed", "--report"]].concat();
-    folder.refuses(&again, &["league.html exists", "--force"]);
+    folder.refuses(&again, &["league.html already exists", "--force"]);
     league(&folder, "research/sed", &["--report", "--force"]);
 }
 
@@ -82,10 +82,14 @@ fn wrong_names_are_refused() {
     folder.refuses(&["league", "--arrays", "equal-hd"], &["did you mean `equal-hdd`?"]);
     folder.refuses(&["league", "--jobs", "seq-1"], &["the league has no job `seq-1`"]);
     folder.refuses(&["league", "--subject", "zfs/miror"], &["--subject:", "zfs/mirror"]);
+    let two = ["league", "--ablation", "--subject", "btrfs/pid,zfs/mirror"];
+    folder.refuses(&two, &["--ablation needs exactly one --subject policy"]);
+    folder.refuses(&["league", "--seeds", "0"], &["--repeats", "a whole number from 1 to 100"]);
+    folder.refuses(&["league", "--threads", "many"], &["a whole number from 1 to 1024"]);
     let itself = ["league", "--subject", "zfs/mirror", "--policy", "zfs/mirror"];
-    folder.refuses(&itself, &["all rivals are subjects"]);
+    folder.refuses(&itself, &["no rival is left", "--policy"]);
     let whole = ["league", "--ablation", "--subject", "btrfs/pid"];
-    folder.refuses(&whole, &["`btrfs/pid` has no parameter `without`"]);
+    folder.refuses(&whole, &["--ablation", "`btrfs/pid`", "no parameter `without`"]);
 }
 
 fn kept(path: &str) -> String {

@@ -250,11 +250,14 @@ fn figures_of_a_host_that_was_late_are_refused() {
         return;
     }
     let (code, text) = check(&place);
-    assert!(code == Some(1) && text.contains("refused: lateness p99"), "{code:?} {text}");
-    assert!(text.contains("above 150ns"), "{text}");
-    assert!(place.ctl(&["stats"]).contains("refused"), "also without --check");
     assert!(
-        place.ctl(&["stats", "--reset"]).contains("refused"),
+        code == Some(1) && text.contains("measured times are invalid: lateness p99"),
+        "{code:?} {text}"
+    );
+    assert!(text.contains("above the limit of 150ns"), "{text}");
+    assert!(place.ctl(&["stats"]).contains("invalid"), "also without --check");
+    assert!(
+        place.ctl(&["stats", "--reset"]).contains("invalid"),
         "figures are printed before they are cleared"
     );
     let (code, text) = check(&place);
@@ -321,11 +324,23 @@ fn refusals_say_what_to_do() {
     let image = File::options().write(true).open(place.path("b.img")).unwrap();
     image.write_all_at(&[1; 512], RESERVED_BYTES).unwrap();
     refused(&serve("pair.toml"), 1, &["1 and 2 differ", "--trust DEVID"]);
+    let trusting = [&serve("pair.toml")[..], &["--trust", "x"]].concat();
+    refused(&trusting, 2, &["--trust", "expected the devid of a member"]);
     let trusting = [&serve("pair.toml")[..], &["--trust", "3"]].concat();
     refused(&trusting, 2, &["no member with devid 3"]);
     fs::write(place.path("socket"), "precious").unwrap();
     let emulate = [&["emulate", "hdd-5k4", "--backing", "none"], &export[..]].concat();
     refused(&emulate, 2, &["is not a socket"]);
+    let emulate = |what, more: &[&'static str]| [&["emulate", what], more, &export[..]].concat();
+    let none = "has no effect here";
+    refused(&emulate("hdd-5k4", &["--size", "5"]), 2, &["--size", "5 bytes", "at least 1MiB"]);
+    refused(&emulate("two-hdd-raid1", &["--size", "5G"]), 2, &["--size", none]);
+    refused(&emulate("hdd-5k4", &["--members"]), 2, &["--members", none]);
+    refused(&emulate("hdd-5k4", &["-p", "pid"]), 2, &["--policy", none]);
+    refused(&emulate("hdd-5k4", &["--occupied"]), 2, &["--occupied", "--backing memory"]);
+    let both = ["--occupied", "--backing", "none"];
+    refused(&emulate("two-hdd-raid1", &both), 2, &["--occupied", "--backing none"]);
+    refused(&emulate("hdd-6k", &[]), 2, &["no model or array is named `hdd-6k`", "help: did you"]);
     assert_eq!(fs::read(place.path("socket")).unwrap(), b"precious");
     fs::remove_file(place.path("a.img")).unwrap();
     refused(&serve("pair.toml"), 2, &["a.img", "No such file"]);
@@ -344,6 +359,8 @@ fn control_socket_may_be_given_before_and_after_the_action() {
         (&["ctl", "status", "-c", "v.ctl"], no_service),
         (&["ctl", "members", "rebuild", "2", "--control", "v.ctl"], no_service),
         (&["ctl", "status"], (Some(2), "--control PATH")),
+        (&["ctl", "status", "--stat"], (Some(2), "mirrorball ctl --control <PATH> status")),
+        (&["ctl", "members", "rebuild", "x"], (Some(2), "expected the devid of a member")),
     ] {
         let (ended, message) = asked(words);
         assert_eq!(ended, code, "{words:?}: {message}");

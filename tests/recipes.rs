@@ -54,14 +54,18 @@ fn recipes_are_listed_and_one_is_shown_in_every_form() {
 fn wrong_names_and_files_in_the_way_are_refused() {
     let folder = Folder::new();
     let near = "did you mean `gmirror-2009-random`?";
-    folder.refuses(&["recipe", "gmirror-2009-randm"], &[near]);
+    folder.refuses(&["recipe", "gmirror-2009-randm"], &["there is no recipe", near]);
+    folder.refuses(&["recipe", "zebra"], &["help: the built-in recipes are", "zfs-mixed-mirror"]);
+    folder.refuses(&["recipe", "./zebra"], &["cannot read ./zebra/recipe.toml", "a folder with"]);
+    folder.refuses(&["recipe", "--report"], &["--report has no effect without a recipe"]);
+    folder.refuses(&["recipe", "-f", "json"], &["--format has no effect without a recipe"]);
     std::fs::write(folder.path("recipes.html"), "mine").expect("a file");
     folder.refuses(
         &["recipe", "gmirror-2009-random", "--report"],
-        &["recipes.html exists", "--force"],
+        &["recipes.html already exists", "--force"],
     );
     folder.refuses(
         &["recipe", "gmirror-2009-random", "-o", "recipes.html"],
-        &["recipes.html exists"],
+        &["recipes.html already exists"],
     );
 }

@@ -94,7 +94,7 @@ fn the_same_results_make_the_same_page() {
 fn a_file_of_the_user_is_not_replaced_unasked() {
     let place = Place::new();
     fs::write(place.path("report.html"), "mine").unwrap();
-    place.refuses(&["report", "out"], &["report.html exists", "--force"]);
+    place.refuses(&["report", "out"], &["report.html already exists", "--force"]);
     place.refuses(&["report", "nosuch"], &["nosuch"]);
     assert!(!stderr(&place.run(&["report", "nosuch"])).contains("report.html"));
     assert_eq!(place.read("report.html"), "mine");

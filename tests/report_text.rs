@@ -42,6 +42,23 @@ fn saved_results_say_in_every_format_what_the_run_said() {
 }
 
 #[test]
+fn saved_results_are_ranked_by_other_figures() {
+    let place = Place::new();
+    let ranked = ["--rank", "p99:2,iops", "--baseline", "kakra/queue"];
+    let at_the_run = place.compare("two-delays-raid1", &[&["-o", "out"][..], &ranked].concat());
+    let report = ["report", "out", "--format", "table"];
+    let later = stdout(&place.run(&[&report[..], &ranked].concat()));
+    assert!(later.contains("ranked by p99:2,iops"), "{later}");
+    assert_eq!(later, at_the_run);
+    let refuses = |more: [&'static str; 2], parts: &[&str]| {
+        place.refuses(&[&report[..], &more].concat(), parts);
+    };
+    refuses(["--rank", "write.p99"], &["--rank: `write.p99` has no value", "help: the sections"]);
+    refuses(["--rank", "other.p99"], &["--rank: no section has the name `other`"]);
+    refuses(["--baseline", "pdi"], &["--baseline: unknown policy `pdi`"]);
+}
+
+#[test]
 fn a_file_is_written_once_and_replaced_only_on_demand() {
     let place = Place::new();
     let words = ["report", "out", "--format", "csv", "-o", "report.csv"];
@@ -49,7 +66,7 @@ fn a_file_is_written_once_and_replaced_only_on_demand() {
     let text = fs::read_to_string(place.path("report.csv")).unwrap();
     assert_eq!(text, stdout(&place.run(&words[..4])));
     fs::write(place.path("report.csv"), "a longer text that was there\n".repeat(99)).unwrap();
-    place.refuses(&words, &["report.csv exists", "--force"]);
+    place.refuses(&words, &["report.csv already exists", "--force"]);
     stdout(&place.run(&[&words[..], &["--force"]].concat()));
     assert_eq!(fs::read_to_string(place.path("report.csv")).unwrap(), text);
 }
@@ -65,7 +82,7 @@ fn what_cannot_be_used_is_named_and_the_rest_is_reported() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let name = cell.file_name().unwrap().to_str().unwrap();
     assert!(stderr(&output).contains(&format!("{name} is cut off")), "{}", stderr(&output));
-    assert!(stderr(&output).contains("5 of 6 cells are there"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("5 of 6 cells are saved"), "{}", stderr(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("Use `"));
 }
 
@@ -105,9 +122,9 @@ fn where_nothing_can_be_reported_it_says_why() {
     let place = Place::new();
     fs::create_dir(place.path("empty")).unwrap();
     fs::write(place.path("foreign.json"), "{\"name\": \"package\"}").unwrap();
-    place.refuses(&["report", "empty"], &["empty holds no saved cell"]);
+    place.refuses(&["report", "empty"], &["empty holds no saved results"]);
     place.refuses(&["report", "absent"], &["absent cannot be read"]);
-    place.refuses(&["report", "foreign.json"], &["foreign.json is no result of mirrorball"]);
+    place.refuses(&["report", "foreign.json"], &["foreign.json is not a result of mirrorball"]);
     place.refuses(&["report"], &["DIR|FILE"]);
     place.refuses(&["report", "out", "--format", "cvs"], &["cvs", "csv"]);
 }

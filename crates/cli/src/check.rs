@@ -20,8 +20,8 @@ use std::path::Path;
 /// Check array files (.toml) and job files (.fio), and print a summary of each
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Also checks that each job fits each array. Exit code 2 if a file has an error \
-or a job does not fit an array.
+    after_help = "Also checks that each job fits each array. The exit code is 2 if a file has an \
+error or a job does not fit an array.
 
 Examples:
   mirrorball check my-array.toml my-job.fio
@@ -123,7 +123,7 @@ fn array(spec: &ArraySpec) -> Result<String> {
     let count = spec.members.len();
     let mut text = format!("{}: {} over {count} members", spec.name, spec.profile.name());
     if spec.members.iter().any(is_real) {
-        text += ", some of them real: cannot be simulated";
+        text += ", some of them files, devices or NBD exports: cannot be simulated";
     } else {
         let capacity_bytes = spec.chunk_map()?.capacity_bytes();
         let used_bytes = spec.used_bytes(capacity_bytes);

@@ -7,23 +7,25 @@
 mod folder;
 
 use crate::ending::{Ending, Failure, INTERRUPTED};
-use crate::report::{self, BASELINE};
+use crate::numbers::{self, THREADS, whole_number};
+use crate::ranking::RankingArgs;
+use crate::report;
 use crate::screen;
 use anyhow::{Context, Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use indicatif::{ProgressBar, ProgressStyle};
-use mirrorball_core::policies::{Spec, parse_list};
+use mirrorball_core::policies::parse_list;
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
-use mirrorball_lab::experiment::plan::{Choices, InputText, Plan};
+use mirrorball_lab::experiment::plan::{Choices, Plan};
 use mirrorball_lab::experiment::results::Results;
 use mirrorball_lab::experiment::run::{self, CellSource, RunOptions};
 use mirrorball_lab::experiment::simulate::SimExecutor;
-use mirrorball_lab::experiment::study::{Criteria, Goal, Study, distinct_names};
+use mirrorball_lab::experiment::study::Study;
+use mirrorball_lab::experiment::study::goal::RankedSection;
 use mirrorball_lab::report::{FORMATS, Findings};
-use mirrorball_sim::job::JobFile;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -35,9 +37,9 @@ const ALL_POLICIES: &str = "all";
 /// Compare read policies on a simulated array
 ///
 /// Runs every job under every policy, several times with different seeds, and says which policy
-/// serves the array best and by how much. Without arguments: six unequal hard disks in RAID1,
-/// random 4 KiB reads (one and 32 at a time) and sequential reads, each idle and beside a defrag,
-/// under all policies.
+/// serves the array best and by how much. Without arguments: six unequal hard disks in RAID1;
+/// random 4 KiB reads with queue depth 1 and 32, and sequential reads, each without other load and
+/// during a defragmentation; all policies.
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Args {
@@ -53,29 +55,20 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "LIST", default_value = ALL_POLICIES)]
     policy: String,
 
-    /// Figures to rank by instead of the default score, with weights: small.p99:2,large.mib
-    ///
-    /// Each is SECTION.FIGURE or SECTION.KIND.FIGURE; a figure alone counts for every section.
-    /// Figures: iops, mib, mean, p50, p90, p95, p99, p99.9, p99.99. Kinds: read, write, trim,
-    /// fsync. The default score of a job is the geometric mean over its sections of throughput, or
-    /// of 1/mean latency where a section has a rate.
-    #[arg(long, value_name = "LIST", value_parser = Goal::parse)]
-    rank: Option<Goal>,
+    #[command(flatten)]
+    ranking: RankingArgs,
 
-    /// Reference policy: speedups are relative to it
-    #[arg(long, value_name = "POLICY", default_value = BASELINE)]
-    baseline: String,
-
-    /// Number of repeats of each combination, each with another seed
-    #[arg(short = 'n', long, default_value_t = REPEATS,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Number of repeats of each job under each policy, from 1 to 1000, each with another seed
+    #[arg(short = 'n', long, value_name = "N", default_value_t = REPEATS,
+          value_parser = whole_number(1u32..=1000))]
     repeats: u32,
 
-    /// Seed of the first repeat; each further repeat has the next number
-    #[arg(short, long, default_value_t = SEED)]
+    /// Seed of the first repeat. The second repeat uses this number plus 1, and so on
+    #[arg(short, long, default_value_t = SEED, value_parser = numbers::seed)]
     seed: u64,
 
-    /// Simulated time of every job, replaces its `runtime`, for example 500ms, 10s or 2m
+    /// Simulated time of every job with its unit, for example 500ms, 10s or 2m [default: the
+    /// `runtime` in the job]
     #[arg(short, long, value_name = "TIME", value_parser = positive_duration)]
     duration: Option<Nanos>,
 
@@ -91,8 +84,8 @@ pub(crate) struct Args {
     #[arg(long)]
     report: bool,
 
-    /// Number of threads; results do not depend on it [default: one per CPU]
-    #[arg(short, long, value_name = "N")]
+    /// Number of threads, from 1 to 1024; results do not depend on it [default: one per CPU]
+    #[arg(short, long, value_name = "N", value_parser = whole_number(THREADS))]
     threads: Option<NonZeroUsize>,
 }
 
@@ -104,9 +97,9 @@ fn after_help() -> String {
 Built-in jobs: {}
 Policies: see `mirrorball policies`
 
-Results are saved after every cell (one job, policy and seed). The same command, run again, reuses
-the saved cells and runs the rest; after any change of the program every cell runs again.
-`plan.json` in the results folder has what is needed to repeat them.
+Each cell (the run of one job under one policy with one seed) is saved when it ends. The same
+command, run again, reuses the saved cells and runs the rest; another build of the program runs
+every cell again. `plan.json` in the results folder holds the command and all inputs.
 
 Examples:
   mirrorball compare
@@ -124,7 +117,7 @@ fn format_names() -> PossibleValuesParser {
 fn positive_duration(text: &str) -> Result<Nanos> {
     let duration = parse_duration(text)?;
     if duration == Nanos::ZERO {
-        return Err(anyhow!("--duration must be greater than zero, for example 10s"));
+        return Err(anyhow!("must be greater than zero, for example 10s"));
     }
     Ok(duration)
 }
@@ -133,7 +126,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let inputs = Inputs::load(&args.array, &args.jobs).map_err(Failure::WrongUse)?;
     let build = BuildIdentity::current().map_err(Failure::Fault)?;
     let plan = plan(args, &inputs, build).map_err(Failure::WrongUse)?;
-    let criteria = criteria(args, &inputs).map_err(Failure::WrongUse)?;
+    args.ranking.check(&ranked_sections(&inputs), &[]).map_err(Failure::WrongUse)?;
     let folder = match &args.output {
         Some(folder) => folder.clone(),
         None => folder::default_folder(&plan, is_default(args)),
@@ -147,10 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     let results = Results::open(&folder, &plan)
         .with_context(|| {
-            format!(
-                "{}: cannot write results here; choose another folder with -o",
-                folder.display()
-            )
+            format!("cannot write results into {}; choose another folder with -o", folder.display())
         })
         .map_err(Failure::WrongUse)?;
     let ending = run_cells(args, &plan, &inputs, &results).map_err(Failure::Fault)?;
@@ -163,7 +153,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             return Ok(Ending::Interrupted);
         }
     };
-    let study = Study::new(plan, summaries, criteria);
+    let study = Study::new(plan, summaries, args.ranking.criteria());
     let format = FORMATS.iter().find(|format| format.name == args.format);
     let render = format.expect("clap lets known formats pass").render;
     screen::print(&render(&Findings::of_study(&study), screen::style()))?;
@@ -176,18 +166,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(if study.has_dead_job() { Ending::FoundFailure } else { Ending::Done })
 }
 
-/// What policies are ranked by, and compared with.
-fn criteria(args: &Args, inputs: &Inputs) -> Result<Criteria> {
-    let goal = args.rank.clone().unwrap_or_default();
-    let sections_of = |(source, job): (&InputText, &JobFile)| {
-        let names = job.sections.iter().map(|section| section.name.as_str());
-        (source.name.clone(), distinct_names(names))
-    };
-    let sections: Vec<(String, Vec<String>)> =
-        inputs.job_sources.iter().zip(&inputs.jobs).map(sections_of).collect();
-    goal.check(&sections).map_err(|error| anyhow!("--rank: {error}"))?;
-    let baseline = Spec::parse(&args.baseline).map_err(|error| anyhow!("--baseline: {error}"))?;
-    Ok(Criteria { goal, baseline: Some(baseline.to_string()) })
+/// The sections of each job, by the name of the job.
+fn ranked_sections(inputs: &Inputs) -> Vec<(String, Vec<RankedSection>)> {
+    let jobs = inputs.job_sources.iter().zip(&inputs.jobs);
+    jobs.map(|(source, job)| (source.name.clone(), RankedSection::of_job(job))).collect()
 }
 
 /// Returns true if the plan differs from the default one at most in its array and jobs.
@@ -245,7 +227,7 @@ fn run_cells(args: &Args, plan: &Plan, inputs: &Inputs, results: &Results) -> Re
     .context("cannot listen for Ctrl-C")?;
     // indicatif hides the bar itself if stderr is not a terminal.
     let bar = ProgressBar::new(plan.cells().len() as u64);
-    let template = "{bar:40} {pos}/{len} cells, {eta} left {msg}";
+    let template = "{bar:40} {pos}/{len} cells, {eta} to go {msg}";
     bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
     let [reused, fresh] = [AtomicUsize::new(0), AtomicUsize::new(0)];
     let on_cell = |_: &mirrorball_lab::experiment::plan::Cell<'_>, origin: CellSource| {

@@ -1,7 +1,7 @@
 //! `mirrorball ctl`: shows the state of a running volume and changes its policy.
 
 use crate::ending::{Ending, Failure};
-use crate::screen;
+use crate::{numbers, screen};
 use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
 use mirrorball_core::units::{Nanos, parse_bytes};
@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Show the state of a running volume, or change its policy
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "mirrorball ctl --control <PATH> [OPTIONS] <COMMAND>")]
 #[command(after_help = "PATH is the path given to `emulate` or `serve` as --control.
 
 Examples:
@@ -23,7 +24,7 @@ Examples:
   mirrorball ctl --control /tmp/volume.ctl members rebuild 2 --rate 50M
   mirrorball ctl stats --format json --control /tmp/volume.ctl")]
 pub(crate) struct Args {
-    /// Control socket of the service
+    /// Control socket of the running `emulate` or `serve`; required
     // Required, but clap does not allow that of a global option.
     #[arg(short, long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
@@ -39,15 +40,21 @@ pub(crate) struct Args {
 #[derive(Clone, Debug, Subcommand)]
 enum Action {
     /// Show what is served, the policy, health and rebuild progress
+    #[command(override_usage = "mirrorball ctl --control <PATH> status [OPTIONS]")]
     Status,
     /// Show state and counters of each member, or rebuild one
+    #[command(override_usage = "mirrorball ctl --control <PATH> members [OPTIONS] [COMMAND]")]
     Members {
         #[command(subcommand)]
         action: Option<MemberAction>,
     },
     /// Show how long reads and writes of each member took, and the lateness of emulated members
+    ///
+    /// Lateness is how much later than its model says an emulated member completed its requests.
+    #[command(override_usage = "mirrorball ctl --control <PATH> stats [OPTIONS]")]
     Stats {
-        /// Exit with code 1 if the figures of a member are refused because it was late
+        /// Exit with code 1 if the measured times of a member are invalid, because its requests
+        /// completed too late
         #[arg(long)]
         check: bool,
         /// Clear the measured times after printing them; request counters are not reset
@@ -55,8 +62,10 @@ enum Action {
         reset: bool,
     },
     /// Show the policy, or change it
+    #[command(override_usage = "mirrorball ctl --control <PATH> policy [OPTIONS] [NAME]")]
     Policy {
-        /// New policy, as `mirrorball policies` lists it: latency-rr, round-robin:256K
+        /// New policy, as `mirrorball policies` lists it, for example latency-rr or
+        /// round-robin:256K
         name: Option<String>,
     },
 }
@@ -66,10 +75,13 @@ enum MemberAction {
     /// Rebuild a member that failed, or whose file was replaced, from its mirrors
     ///
     /// The member's path is reopened, so that a replaced file or device is used.
+    #[command(override_usage = "mirrorball ctl --control <PATH> members rebuild [OPTIONS] <DEVID>")]
     Rebuild {
         /// devid of the member
+        #[arg(value_parser = numbers::devid)]
         devid: u64,
-        /// Rate limit in bytes per second, for example 50M. Run the command again to change it
+        /// Rate limit in bytes per second, for example 50M [default: no limit]. Run the command
+        /// again to change it
         #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
         rate: Option<u64>,
     },
@@ -162,8 +174,8 @@ fn status(status: &ServiceStatus) -> String {
     for member in &status.misplaced {
         let (devid, at_path) = (member.devid, &member.at_path);
         text += &format!(
-            "  devid {devid}: its file is no longer at its path, where {at_path} is; what is \
-             written to it is lost when the service ends\n"
+            "  devid {devid}: its file is no longer at its path, where {at_path} is; data written \
+             to it are lost when the service ends\n"
         );
         text += &format!("  (`members rebuild {devid}` uses the file at the path)\n");
     }
@@ -207,8 +219,8 @@ fn member_stats(stats: &MemberStatsReport) -> String {
             );
         }
     };
-    add("read wait", &stats.read_wait);
-    add("write wait", &stats.write_wait);
+    add("read time", &stats.read_wait);
+    add("write time", &stats.write_wait);
     if let Some(lateness) = &stats.lateness {
         add("lateness", &lateness.times);
         if !lateness.within_bound {
@@ -219,11 +231,12 @@ fn member_stats(stats: &MemberStatsReport) -> String {
     text
 }
 
-/// The message that figures are refused, and what to do.
+/// The message that measured times are invalid, and what to do.
 pub(crate) fn refusal(p99: Nanos, bound: Nanos) -> String {
     format!(
-        "refused: lateness p99 {p99} is above {bound}, so these figures describe this machine more \
-         than the disk; run the server with `chrt -f 10`, or on a machine with less other load"
+        "measured times are invalid: lateness p99 {p99} is above the limit of {bound}, so the load \
+         of this machine distorts them; run the server with `chrt -f 10`, or on a machine with \
+         less other load"
     )
 }
 

@@ -1,8 +1,10 @@
 //! `mirrorball emulate`: disks of a model, served as block devices.
 
 use crate::ending::{Ending, Failure};
+use crate::numbers;
 use crate::serving::{self, ListenArgs};
 use anyhow::anyhow;
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::parse_bytes;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
@@ -15,9 +17,10 @@ use std::path::{Path, PathBuf};
 
 /// Serve emulated disks with the latency of a disk model
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Data are stored and read back; the model decides how long each request \
-takes. `mirrorball ctl stats` prints how much later than that requests completed (lateness). Above \
-a limit, the figures are refused.
+#[command(after_help = "The model decides how long each request takes; clients read back what \
+they wrote. A busy machine completes requests later than the model says. `mirrorball ctl stats` \
+prints this lateness for each disk. If it is above a limit, the measured times of the disk are \
+invalid, and the command says so when it ends.
 
 Examples:
   mirrorball emulate hdd-7k2-desktop --size 100G --export nbd:unix:/tmp/hdd.sock
@@ -31,27 +34,30 @@ pub(crate) struct Args {
     #[arg(value_name = "MODEL|ARRAY")]
     what: String,
 
-    /// Size of the disk of a model, for example 500G or 2TB [default: the size in the model]
+    /// Size of the disk in bytes, for example 500G or 2TB; for a model only [default: the size in
+    /// the model]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     size: Option<u64>,
 
     #[command(flatten)]
     listen: ListenArgs,
 
-    /// Serve each member of the array as a separate disk, instead of one volume
+    /// Serve each member of the array as a separate disk, instead of one volume; for an array only
     #[arg(long)]
     members: bool,
 
-    /// Read policy of the volume, as `mirrorball policies` lists it
-    #[arg(short, long, default_value = "mirrorball/auto", conflicts_with = "members")]
-    policy: String,
+    /// Read policy of the volume, as `mirrorball policies` lists it; for an array only [default:
+    /// mirrorball/auto]
+    #[arg(short, long, conflicts_with = "members")]
+    policy: Option<String>,
 
-    /// Storage for data: `memory`, `none` (reads return zeroes), or a path: a sparse file for a
-    /// model, a folder of them for an array
-    #[arg(long, default_value = "memory")]
+    /// Where to store data: `memory`, `none` (data are discarded, reads return zeroes), or a path.
+    /// The path is that of a sparse file for a model, and of a folder of such files for an array
+    #[arg(long, value_name = "PATH|memory|none", default_value = "memory")]
     backing: String,
 
-    /// Use backing files that another program wrote, or whose size is not that of the disk
+    /// Use existing backing files that `emulate` did not write, or whose size is not that of the
+    /// disk. Clients overwrite their data
     #[arg(long)]
     occupied: bool,
 
@@ -59,14 +65,18 @@ pub(crate) struct Args {
     #[arg(long, default_value = "1x", value_parser = Speed::parse)]
     speed: Speed,
 
-    /// Exit with code 1 if the figures of a disk are refused because it was late
+    /// Exit with code 1 if the measured times of a disk are invalid, because its requests completed
+    /// too late
     #[arg(long)]
     check: bool,
 
     /// Seed of the random numbers of the models
-    #[arg(short, long, default_value_t = 1)]
+    #[arg(short, long, default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
 }
+
+/// The default of `--policy`.
+const POLICY: &str = "mirrorball/auto";
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let is_model = ModelProfile::builtin_names().any(|name| name == args.what);
@@ -74,11 +84,15 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         true => one_disk(&args.what, args.size)?,
         false if !can_name_array(&args.what) => return Err(unknown(&args.what)),
         false if args.size.is_some() => {
-            let text = "--size applies to a model; the members of an array have their own sizes";
-            return Err(Failure::WrongUse(anyhow!(text)));
+            return Err(without_effect(
+                "--size",
+                "the members of an array have sizes of their own",
+            ));
         }
         false => load_array(&args.what).map_err(Failure::WrongUse)?.1,
     };
+    args.check(is_model)?;
+    let policy_name = args.policy.as_deref().unwrap_or(POLICY);
     let shape = if args.members || is_model { ExportMode::Members } else { ExportMode::Volume };
     let backing = match args.backing.as_str() {
         "memory" => Backing::Memory,
@@ -89,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let emulation = EmulateOptions {
         array: &array,
         shape,
-        policy: serving::policy(&args.policy, &array)?,
+        policy: serving::policy(policy_name, &array)?,
         backing,
         speed: args.speed,
         seed: args.seed,
@@ -99,12 +113,28 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         error @ AssembleError::System(_) => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
-    let policy = (shape == ExportMode::Volume).then_some(args.policy.as_str());
+    let policy = (shape == ExportMode::Volume).then_some(policy_name);
     let refused = serving::run(&array, assembly, &args.listen, policy)?;
     Ok(if args.check && refused > 0 { Ending::FoundFailure } else { Ending::Done })
 }
 
 impl Args {
+    /// Refuses options that have no effect.
+    fn check(&self, is_model: bool) -> Result<(), Failure> {
+        if is_model && self.members {
+            return Err(without_effect("--members", "a model is one disk, not an array"));
+        }
+        if is_model && self.policy.is_some() {
+            return Err(without_effect("--policy", "a model is one disk, which has no mirror"));
+        }
+        if self.occupied && matches!(self.backing.as_str(), "memory" | "none") {
+            let backing = &self.backing;
+            let why = format!("--backing {backing} uses no files; give --backing PATH");
+            return Err(without_effect("--occupied", &why));
+        }
+        Ok(())
+    }
+
     /// What to do about existing backing files of other programs.
     fn existing(&self) -> Occupied {
         if self.occupied { Occupied::Allow } else { Occupied::Refuse }
@@ -117,21 +147,39 @@ fn can_name_array(what: &str) -> bool {
     is_path || ArrayFile::builtin(what).is_ok()
 }
 
+fn without_effect(option: &str, why: &str) -> Failure {
+    Failure::WrongUse(anyhow!("{option} has no effect here: {why}"))
+}
+
 fn unknown(what: &str) -> Failure {
     let models: Vec<&str> = ModelProfile::builtin_names().collect();
-    let hint = match closest_name(what, models.iter().copied().chain(ArrayFile::builtin_names())) {
+    let arrays: Vec<&str> = ArrayFile::builtin_names().collect();
+    let unknown = Diagnostic::new(format!("no model or array is named `{what}`"));
+    let help = match closest_name(what, models.iter().copied().chain(arrays.iter().copied())) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => format!("the models are {}; an array is a TOML file", models.join(", ")),
+        None => format!(
+            "the models are {}; the built-in arrays are {}; other arrays are TOML files",
+            models.join(", "),
+            arrays.join(", ")
+        ),
     };
-    Failure::WrongUse(anyhow!("no model or array is named `{what}` ({hint})"))
+    Failure::WrongUse(unknown.with_help(help).into())
 }
 
 /// An array of one disk of a built-in model.
 fn one_disk(model: &str, size_bytes: Option<u64>) -> Result<ArraySpec, Failure> {
     let size = size_bytes.map(|bytes| format!("size = \"{bytes}\"\n")).unwrap_or_default();
     let text = format!("profile = \"single\"\n[[member]]\nmodel = \"{model}\"\n{size}");
-    let file = ArrayFile::parse(&text, model);
-    Ok(file.map_err(|error| Failure::WrongUse(error.into()))?.spec)
+    let file = ArrayFile::parse(&text, model).map_err(|error| match size_bytes {
+        // The user wrote no array, so its lines and keys mean nothing to them.
+        Some(bytes) => {
+            let reason = error.message.rsplit(": ").next().unwrap_or_default();
+            let reason = reason.replace("`capacity`", "the size");
+            anyhow!("--size: the model `{model}` cannot have {bytes} bytes: {reason}")
+        }
+        None => error.into(),
+    });
+    Ok(file.map_err(Failure::WrongUse)?.spec)
 }
 
 fn folder(path: &str) -> Result<PathBuf, Failure> {

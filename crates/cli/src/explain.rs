@@ -3,6 +3,7 @@
 //! It writes no file but the page of `--report`.
 
 use crate::ending::{Ending, Failure};
+use crate::numbers::{self, whole_number};
 use crate::output_file::{self, Existing};
 use crate::screen;
 use anyhow::{Result, anyhow};
@@ -20,7 +21,8 @@ use std::path::PathBuf;
 ///
 /// Simulates one job under one policy. For each read within a window of simulated time, shows every
 /// mirror with its score and the terms of the score, the mirror that was chosen, the time that the
-/// read took, and the mirror that the oracle would have read.
+/// read took, and the mirror that the oracle would have chosen. The oracle is a reference that only
+/// a simulation can have: it asks the disk models which mirror would complete the read first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,29 +36,29 @@ pub(crate) struct Args {
     /// Job: a fio job file or the name of a built-in job
     job: String,
 
-    /// Policy to explain, or `oracle`
+    /// Policy to explain, or `oracle` for the reference itself
     #[arg(short, long, default_value = "mirrorball/auto")]
     policy: String,
 
-    /// Start of the window, in simulated time: 500ms, 10s, 2m
+    /// Start of the window in simulated time with its unit, for example 500ms, 10s or 2m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     at: Nanos,
 
-    /// Number of reads to explain
+    /// Number of reads to explain, from 1 to 10000
     #[arg(long, value_name = "N", default_value_t = 20,
-          value_parser = clap::value_parser!(u32).range(1..=READS_MAX as i64))]
+          value_parser = whole_number(1..=READS_MAX as u32))]
     reads: u32,
 
-    /// Length of the window, instead of a number of reads
+    /// Length of the window with its unit, for example 500ms, instead of a number of reads
     #[arg(long = "for", value_name = "TIME", conflicts_with = "reads",
           value_parser = parse_duration)]
     time: Option<Nanos>,
 
-    /// Seed of the run; a seed of `compare` explains that repeat
-    #[arg(short, long, default_value_t = 1)]
+    /// Seed of the run. With the seed of a repeat of `compare`, explains that repeat
+    #[arg(short, long, default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
 
-    /// Simulated time of the job, instead of its `runtime`
+    /// Simulated time of the job with its unit, for example 10s [default: the `runtime` in the job]
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Nanos>,
 
@@ -68,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// Overwrite the page if it exists
+    /// Replace the page if it exists
     #[arg(long, requires = "report")]
     force: bool,
 }

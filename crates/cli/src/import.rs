@@ -27,8 +27,9 @@ enum From {
 
 /// Import output of fio (`--output-format=json+` or `json`)
 ///
-/// Each file becomes one cell. Several files of one job and one policy become its repeats, also
-/// when they are imported later. A file that was imported before is skipped.
+/// Each file becomes one cell: the run of one job under one policy. Several files of the same job
+/// and policy become repeats, also when they are imported later. A file that was imported before is
+/// skipped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "json+ has complete latency histograms; json has percentiles only.
 
@@ -46,11 +47,11 @@ struct FioArgs {
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
 
-    /// Policy that served the reads: a built-in policy or any name
+    /// Policy that served the reads: a built-in policy or any name. `fio` stands for unknown
     #[arg(short, long, default_value = "fio")]
     policy: String,
 
-    /// Array that was read: an array file, a built-in array or any name
+    /// Array that was read: an array file, a built-in array or any name. `fio` stands for unknown
     #[arg(short, long, default_value = "fio")]
     array: String,
 
@@ -58,7 +59,8 @@ struct FioArgs {
     #[arg(short, long)]
     job: Option<String>,
 
-    /// Bandwidth, IOPS or latency log of the RESULT.json; may be repeated
+    /// Bandwidth, IOPS or latency log that fio wrote with the RESULT.json. May be given several
+    /// times
     #[arg(short, long = "log", value_name = "FILE")]
     logs: Vec<PathBuf>,
 }
@@ -79,9 +81,9 @@ fn run_fio(args: &FioArgs) -> Result<Ending, Failure> {
     }
     if added.known > 0 {
         screen::say(format_args!(
-            "note: {} of the files were imported into {} before",
-            added.known,
-            args.output.display()
+            "note: files skipped because {} already holds them: {}",
+            args.output.display(),
+            added.known
         ));
     }
     Ok(Ending::Done)
@@ -94,14 +96,14 @@ fn about(args: &FioArgs) -> Result<ImportLabels> {
 
 fn fio_records(args: &FioArgs, about: &ImportLabels) -> Result<Vec<CellRecord>> {
     if args.files.len() > 1 && !args.logs.is_empty() {
-        bail!("--log: logs need exactly one RESULT.json, the one they belong to");
+        bail!("--log needs exactly one RESULT.json: the one that the logs belong to");
     }
     let logs = args.logs.iter().map(|path| log(path)).collect::<Result<Vec<Log>>>()?;
     let mut records = Vec::new();
     let mut failures = Vec::new();
     for path in &args.files {
         let shown = path.display();
-        let text = fs::read(path).map_err(|error| anyhow!("{shown} cannot be read: {error}"));
+        let text = fs::read(path).map_err(|error| anyhow!("cannot read {shown}: {error}"));
         let record = text.and_then(|text| {
             cell(&text, &logs, about).map_err(|error| anyhow!("{shown} {error:#}"))
         });
@@ -129,7 +131,10 @@ fn array(name: &str) -> Result<(String, String)> {
 /// The canonical name of a built-in policy, else the name unchanged.
 fn policy(name: &str) -> Result<String> {
     if name.is_empty() || name == ORACLE {
-        bail!("--policy: `{name}` cannot be the name of a policy that served the reads");
+        bail!(
+            "--policy: `{name}` cannot be the name of a policy: give the policy that served \
+             the reads"
+        );
     }
     Ok(Spec::parse(name).map_or(name.to_owned(), |spec| spec.to_string()))
 }

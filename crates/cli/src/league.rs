@@ -2,9 +2,10 @@
 
 use crate::compare::quoted;
 use crate::ending::{Ending, Failure, INTERRUPTED};
+use crate::numbers::{self, THREADS, whole_number};
 use crate::output_file::{self, Existing};
 use crate::screen;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mirrorball_core::policies::parse_list;
 use mirrorball_lab::evaluation::league::ablation::variants;
@@ -28,33 +29,36 @@ const PAGE: &str = "league.html";
 
 /// Compare a policy with all others over many arrays and jobs
 ///
-/// Runs every job of the league on every array of the league under the policy that is judged, its
-/// rivals and the oracle. Only the design half of the pairings is run; `--final` also runs the
-/// held-out half, with other seeds, and shows both halves in tables of their own.
+/// Simulates pairings, each of one built-in array and one built-in job of the league, under the
+/// policies being evaluated (--subject), their rivals (--policy) and the oracle. A hash of its
+/// names puts each pairing into one of two halves: the design half, for the development of
+/// policies, and the held-out half, which shows whether a policy was tuned to the design half. Only
+/// the design half is run, unless --final is given.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   mirrorball league --quick
   mirrorball league --quick --subject research/sed,zfs/mirror
   mirrorball league --quick --arrays 'equal-*' --jobs 'seq-*' --all --report
-  mirrorball league --final --seeds 3 --format markdown")]
+  mirrorball league --final --repeats 3 --format markdown")]
 pub(crate) struct Args {
-    /// Policies to judge, separated by commas
+    /// Policies to evaluate, separated by commas
     #[arg(short, long, value_name = "LIST", default_value = DEFAULT_SUBJECT)]
     subject: String,
 
-    /// Also run the first --subject policy with one component disabled at a time
+    /// Evaluate the --subject policy, and further the same policy without each of its components in
+    /// turn
     #[arg(long)]
     ablation: bool,
 
-    /// Rivals, separated by commas [default: all policies but mirrorball/*]
+    /// Rivals, separated by commas [default: all policies except mirrorball/*]
     #[arg(short, long, value_name = "LIST")]
     policy: Option<String>,
 
-    /// Use twelve rivals and short runs
+    /// Compare with twelve rivals instead of all, in shorter runs
     #[arg(long)]
     quick: bool,
 
-    /// Run the held-out half too, with other seeds
+    /// Run both halves of the pairings, with other seeds, and show each half in tables of its own
     #[arg(long = "final")]
     is_final: bool,
 
@@ -66,16 +70,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST")]
     jobs: Option<String>,
 
-    /// Number of runs of each cell, each with another seed
-    #[arg(short = 'n', long, default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=100))]
-    seeds: u32,
+    /// Number of repeats of each pairing under each policy, from 1 to 100, each with another seed
+    #[arg(short = 'n', long, alias = "seeds", value_name = "N", default_value_t = 1,
+          value_parser = whole_number(1u32..=100))]
+    repeats: u32,
 
-    /// Base of all seeds [default: 1, or 1001 with --final]
-    #[arg(long)]
+    /// Number from which all seeds are derived [default: 1, or 1001 with --final]
+    #[arg(long, value_parser = numbers::seed)]
     seed: Option<u64>,
 
-    /// Show all rivals and all pairings
+    /// Show all rivals and all pairings in tables and pages, not only the best rivals and the worst
+    /// pairings
     #[arg(long)]
     all: bool,
 
@@ -91,8 +96,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_enum, default_value = "table")]
     format: Format,
 
-    /// Number of threads; results do not depend on it [default: one per CPU]
-    #[arg(short, long, value_name = "N")]
+    /// Number of threads, from 1 to 1024; results do not depend on it [default: one per CPU]
+    #[arg(short, long, value_name = "N", value_parser = whole_number(THREADS))]
     threads: Option<NonZeroUsize>,
 }
 
@@ -103,7 +108,7 @@ enum Format {
     Table,
     /// Tables in Markdown.
     Markdown,
-    /// One line for each policy under each pairing.
+    /// One line for each pairing and policy.
     Csv,
     /// Everything as JSON.
     Json,
@@ -133,7 +138,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 fn asked(args: &Args) -> Result<LeagueRequest> {
     let matrix = Matrix::builtin().only(args.arrays.as_deref(), args.jobs.as_deref())?;
     let subjects = listed("--subject", &args.subject)?;
-    let subjects = if args.ablation { variants(&subjects[0])? } else { subjects };
+    let subjects = match &subjects[..] {
+        [subject] if args.ablation => variants(subject)?,
+        _ if args.ablation => bail!("--ablation needs exactly one --subject policy"),
+        _ => subjects,
+    };
     let rivals = match &args.policy {
         Some(list) => listed("--policy", list)?,
         None if args.quick => QUICK_RIVALS.map(str::to_owned).to_vec(),
@@ -141,20 +150,23 @@ fn asked(args: &Args) -> Result<LeagueRequest> {
     };
     let rivals: Vec<String> =
         rivals.into_iter().filter(|rival| !subjects.contains(rival)).collect();
-    ensure!(!rivals.is_empty(), "all rivals are subjects (name other rivals with --policy)");
+    ensure!(
+        !rivals.is_empty(),
+        "no rival is left, because all are --subject policies; give others with --policy"
+    );
     let asked = LeagueRequest {
         matrix,
         subjects,
         rivals,
         halves: if args.is_final { Half::ALL.to_vec() } else { vec![Half::Design] },
-        repeats: args.seeds,
+        repeats: args.repeats,
         seed: args.seed.unwrap_or(if args.is_final { FINAL_SEED } else { SEED }),
         quick: args.quick,
         command: command(),
     };
     ensure!(
         asked.cell_count() > 0,
-        "none of these pairings is in the design half (--final runs both halves)"
+        "none of these pairings is in the design half; --final runs both halves"
     );
     Ok(asked)
 }
@@ -176,7 +188,7 @@ fn play(args: &Args, asked: &LeagueRequest) -> Result<LeagueOutcome> {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(INTERRUPTED.into());
         }
-        screen::say("\nfinishing the cells in progress; press Ctrl-C again to stop at once");
+        screen::say("\nfinishing the running cells; press Ctrl-C again to stop at once");
     })
     .context("cannot listen for Ctrl-C")?;
     let bar = ProgressBar::new(asked.cell_count() as u64);

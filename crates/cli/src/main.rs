@@ -1,8 +1,8 @@
 //! The `mirrorball` command: a table of contents.
 //!
 //! Each sub-command is a file with its arguments, its help and its `run`. Errors are printed once,
-//! here. Exit codes: 0 done, 1 ran and found a failure, 2 wrong use, 130 interrupted by Ctrl-C (as
-//! a shell reports a program that SIGINT ended).
+//! here. Exit codes: 0 success, 1 failure, 2 invalid command line or input, 130 interrupted by
+//! Ctrl-C (as a shell reports a program that SIGINT ended).
 
 // Both panic where they cannot write: `screen` has what does not.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
@@ -19,8 +19,10 @@ mod import;
 mod league;
 mod man;
 mod models;
+mod numbers;
 mod output_file;
 mod policies;
+mod ranking;
 mod recipe;
 mod report;
 mod screen;
@@ -33,9 +35,13 @@ use std::process::ExitCode;
 
 /// Compares read policies of mirrored storage on simulated arrays, and serves volumes with them.
 #[derive(Debug, Parser)]
-#[command(name = "mirrorball", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Start with `mirrorball compare`. Exit codes: 0 done, 1 ran and found a \
-                        failure, 2 wrong use, 130 interrupted.")]
+#[command(name = "mirrorball", bin_name = "mirrorball", version, propagate_version = true)]
+#[command(max_term_width = 100)]
+#[command(
+    after_help = "Start with `mirrorball compare`. Exit codes: 0 success, 1 failure (a check \
+                        failed, or a system error), 2 invalid command line or input, 130 \
+                        interrupted."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

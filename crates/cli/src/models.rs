@@ -19,10 +19,11 @@ const SEED: u64 = 1;
 /// List the disk models, and compare them with published figures of real disks
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "`off by` is (simulated - published) / published. `demerit` is the root mean \
-square distance between the simulated and the published latency distribution, also given in \
-percent of the mean latency (Ruemmler and Wilkes, 1994). Exit code 1 if a model misses a figure by \
-more than its tolerance.
+    after_help = "`off by` is (simulated - published) / published; `allowed` is the largest \
+deviation that the model may have. `demerit` (Ruemmler and Wilkes, 1994) is the distance between \
+the simulated and the published distribution of latencies: the root mean square of the differences \
+of their quantiles, as a time and in percent of the mean latency. Zero means that both are the \
+same. The exit code is 1 if a figure is off by more than allowed.
 
 Examples:
   mirrorball models

@@ -47,7 +47,8 @@ pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<()> {
 }
 
 fn exists(path: &Path) -> anyhow::Error {
-    anyhow!("{} exists\n  hint: name another file, or replace it with --force", path.display())
+    let path = path.display();
+    anyhow!("{path} already exists\n  help: give another file name, or --force to overwrite it")
 }
 
 fn write_bytes(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {

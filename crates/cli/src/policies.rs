@@ -10,6 +10,9 @@ use mirrorball_core::policies::{FAMILIES, ParameterInfo, PolicyInfo, PolicyOrigi
 use mirrorball_lab::report::wrapped;
 
 /// List the read policies and modifiers, or show the page of one
+///
+/// A policy chooses the mirror that serves a read. A modifier, written after a policy as in
+/// `zfs/mirror+hedge`, changes what the policy does.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   mirrorball policies
@@ -17,7 +20,7 @@ use mirrorball_lab::report::wrapped;
   mirrorball policies btrfs/round-robin
   mirrorball policies +hedge")]
 pub(crate) struct Args {
-    /// Policy or modifier whose page to show: a name or alias; a modifier begins with `+`
+    /// Policy or modifier whose page is shown: a name or an alias; a modifier begins with `+`
     name: Option<String>,
 
     /// Output format

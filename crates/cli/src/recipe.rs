@@ -3,7 +3,7 @@
 use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
 use crate::screen;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 use mirrorball_lab::evaluation::recipe::compare::Repetition;
 use mirrorball_lab::evaluation::recipe::{Recipe, builtin_names, load, markdown, page, run, text};
@@ -14,9 +14,9 @@ const PAGE: &str = "recipes.html";
 
 /// Repeat published experiments and compare the figures
 ///
-/// A recipe is a published table with the array and the jobs behind it. The command simulates each
-/// row and prints the published value and its own side by side. Without a name it lists the
-/// built-in recipes.
+/// A recipe holds published results, and the arrays and jobs that repeat the experiment in the
+/// simulator. The command simulates each row of the published tables and prints the published and
+/// the simulated values side by side. Without a name, it lists the built-in recipes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   mirrorball recipe
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "names")]
     all: bool,
 
-    /// Also write an HTML page with bars, `recipes.html` in the current folder
+    /// Also write an HTML page with bar charts, `recipes.html` in the current folder
     #[arg(long)]
     report: bool,
 
@@ -68,6 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         false => args.names.iter().map(String::as_str).collect(),
     };
     let text = if names.is_empty() {
+        check_listing(args).map_err(Failure::WrongUse)?;
         listing().map_err(Failure::Fault)?
     } else {
         let recipes: Result<Vec<Recipe>> = names.iter().map(|name| load(name)).collect();
@@ -121,6 +122,16 @@ fn written(args: &Args, done: &[Repetition]) -> Result<String> {
             parts.collect::<Vec<_>>().join("\n\n")
         }
     })
+}
+
+/// Refuses options that apply to recipes that are run, if only the list is printed.
+fn check_listing(args: &Args) -> Result<()> {
+    let option = match args.format {
+        _ if args.report => "--report",
+        Format::Text => return Ok(()),
+        Format::Json | Format::Markdown => "--format",
+    };
+    Err(anyhow!("{option} has no effect without a recipe: give names of recipes, or --all"))
 }
 
 /// Fails before minutes of work if an output file exists.

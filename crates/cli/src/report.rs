@@ -8,38 +8,38 @@
 
 use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
+use crate::ranking::RankingArgs;
 use crate::screen;
 use anyhow::anyhow;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mirrorball_lab::experiment::results::{self, Loaded, ResultSet, Skipped};
 use mirrorball_lab::experiment::study::Criteria;
+use mirrorball_lab::experiment::study::goal::RankedSection;
 use mirrorball_lab::report::{FORMATS, Findings, Format, Style, html};
 use std::path::{Path, PathBuf};
 
-/// The policy that gains are measured against, unless another is named: the rule that btrfs uses by
-/// default.
-pub(crate) const BASELINE: &str = "btrfs/pid";
-
 /// Report saved results, or compare several sets of them
 ///
-/// Each folder is one set of results; all single files together are another set. Every further set
-/// is compared with the first. Nothing runs again.
+/// Each folder is one set of results; all files together are one more set. With several sets, each
+/// is compared with the first. Reads saved results only and simulates nothing.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "The exit code is 1 if a file could not be used. All other files are reported.
+#[command(after_help = "A file that cannot be used is named and skipped; the exit code is then 1.
 
 Examples:
   mirrorball report mirrorball-results/two-ssd-raid1-rand-4k-qd32
   mirrorball report results --format table
   mirrorball report results -o results.md
-  mirrorball report before after -o comparison.html"
-)]
+  mirrorball report results --rank p99 --baseline latency-rr -o tail.html
+  mirrorball report before after -o comparison.html")]
 pub(crate) struct Args {
-    /// Results folders, or files from the `cells` folder of one
+    /// Results folders, or files from the `cells` folder of a results folder
     #[arg(required = true, value_name = "DIR|FILE")]
     paths: Vec<PathBuf>,
 
-    /// Output format [default: from the ending of FILE, else html]
+    #[command(flatten)]
+    ranking: RankingArgs,
+
+    /// Output format [default: that of the file name extension of FILE, else html]
     #[arg(short, long, value_parser = form_names())]
     format: Option<String>,
 
@@ -80,11 +80,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Form::Text(_) => args.output.clone(),
     };
     let existing = Existing::from_force(args.force);
-    let Loaded { sets, refused } = results::load(&args.paths, &criteria());
+    let Loaded { sets, refused } = results::load(&args.paths, &args.ranking.criteria());
     if sets.is_empty() {
         let lines: Vec<String> = refused.iter().map(shown).collect();
         return Err(Failure::WrongUse(anyhow!("{}", lines.join("\n  "))));
     }
+    check_ranking(args, &sets).map_err(Failure::WrongUse)?;
     if let Some(path) = &output {
         output_file::check(path, existing).map_err(Failure::WrongUse)?;
     }
@@ -119,9 +120,17 @@ pub(crate) fn write_page(folder: &Path, criteria: &Criteria) -> anyhow::Result<P
     Ok(path)
 }
 
-/// The default score, with gains against the usual baseline.
-fn criteria() -> Criteria {
-    Criteria { baseline: Some(BASELINE.to_owned()), ..Criteria::default() }
+/// Checks the figures to rank by and the reference policy against what the sets hold.
+fn check_ranking(args: &Args, sets: &[ResultSet]) -> anyhow::Result<()> {
+    let cells = || sets.iter().flat_map(|set| &set.study.cells);
+    let mut jobs: Vec<(String, Vec<RankedSection>)> = Vec::new();
+    for cell in cells() {
+        if jobs.iter().all(|(job, _)| *job != cell.job) {
+            jobs.push((cell.job.clone(), RankedSection::of_cell(cell)));
+        }
+    }
+    let policies: Vec<&str> = cells().map(|cell| cell.policy.as_str()).collect();
+    args.ranking.check(&jobs, &policies)
 }
 
 fn form_names() -> PossibleValuesParser {
@@ -146,8 +155,8 @@ fn of_ending(ending: &str) -> anyhow::Result<&'static str> {
     known.map(|(_, name)| *name).ok_or_else(|| {
         let known = ENDINGS.map(|(known, _)| format!(".{known}")).join(", ");
         anyhow!(
-            "--output: unknown file ending .{ending}\n  hint: use one of {known}, or name \
-             the format with --format"
+            "--output: no format has the file name extension .{ending}\n  help: use one of \
+             {known}, or give the format with --format"
         )
     })
 }

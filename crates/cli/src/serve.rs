@@ -1,6 +1,7 @@
 //! `mirrorball serve`: a mirrored volume on real files and devices.
 
 use crate::ending::{Ending, Failure};
+use crate::numbers;
 use crate::serving::{self, ListenArgs};
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_io::assemble::{self, AssembleError, ServeOptions};
@@ -10,8 +11,9 @@ use mirrorball_lab::experiment::inputs::load_array;
 /// Serve a mirrored volume on real files and block devices
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Members hold raw data without metadata: the first MiB of each is not used, \
-and the volume follows. At the start, samples of all mirrors are compared.
+    after_help = "The command writes no metadata to members: it leaves the first MiB of each \
+member unused and stores the data of the volume after it. When it starts, it compares samples of \
+all mirrors, and fails if they differ, unless --trust says which one is correct.
 
 Example, where pair.toml has profile = \"raid1\" and two [[member]] entries with a path:
   mirrorball serve pair.toml --policy latency-rr --export nbd:unix:/tmp/volume.sock"
@@ -27,11 +29,13 @@ pub(crate) struct Args {
     #[arg(short, long, default_value = "mirrorball/auto")]
     policy: String,
 
-    /// devid of the member with the correct data, if members differ. The others are rebuilt from it
-    #[arg(long, value_name = "DEVID")]
+    /// devid of the member with the correct data, if the mirrors differ. Its data overwrite those
+    /// on the other mirrors
+    #[arg(long, value_name = "DEVID", value_parser = numbers::devid)]
     trust: Option<u64>,
 
-    /// Disconnect a remote member that has not answered a request for this long, at least 10ms
+    /// Disconnect a remote member that has not answered a request for this time with its unit, for
+    /// example 500ms or 30s; at least 10ms
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = peer_timeout)]
     peer_timeout: Nanos,
 
@@ -39,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long)]
     occupied: bool,
 
-    /// Read and write members through the page cache
+    /// Read and write members through the page cache, instead of with direct I/O
     #[arg(long)]
     buffered: bool,
 }

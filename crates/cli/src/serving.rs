@@ -97,7 +97,8 @@ pub(crate) fn policy(name: &str, array: &ArraySpec) -> Result<Box<dyn ReadPolicy
 }
 
 /// Serves until a signal arrives. `policy` is the policy that the volume, if there is one, starts
-/// with. Returns the number of emulated members whose figures are refused because they were late.
+/// with. Returns the number of emulated members whose measured times are invalid, because their
+/// requests completed too late.
 pub(crate) fn run(
     array: &ArraySpec,
     assembly: Assembly,

@@ -26,7 +26,7 @@ quit.
 Example:
   mirrorball top --control /tmp/volume.ctl")]
 pub(crate) struct Args {
-    /// Control socket of the service
+    /// Control socket of the running `emulate` or `serve`
     #[arg(short, long, value_name = "PATH")]
     control: PathBuf,
 

@@ -118,7 +118,7 @@ pub const FORMATS: &[Format] = &[
     Format { name: "json", summary: "all results as JSON", render: json::render },
     Format {
         name: "csv",
-        summary: "one line per cell, section and kind of request",
+        summary: "one line per job, section, kind of request, policy and seed",
         render: csv::render,
     },
     Format { name: "markdown", summary: "tables for a page on GitHub", render: markdown::render },

@@ -198,7 +198,7 @@ pub fn explain(inputs: &Inputs, request: &ExplainRequest<'_>) -> Result<Explaine
 fn nothing_decided(explanation: &Explanation, inputs: &Inputs, from: Nanos) -> anyhow::Error {
     if explanation.ended <= from {
         return anyhow!(
-            "the job ended after {}, before {from}\n  hint: ask for an earlier --at, or give the \
+            "the job ended after {}, before {from}\n  help: give an earlier --at, or give the \
              job more time with --duration",
             explanation.ended
         );
@@ -207,17 +207,22 @@ fn nothing_decided(explanation: &Explanation, inputs: &Inputs, from: Nanos) -> a
     let profile = inputs.array.profile;
     if profile.copies() == 1 {
         let name = profile.name();
-        return anyhow!("{none}: {name} keeps one copy\n  hint: raid1 and raid10 keep more");
+        return anyhow!("{none}: {name} keeps one copy\n  help: raid1 and raid10 keep more");
     }
     let mut directions = inputs.jobs.iter().flat_map(|file| &file.sections).map(|job| job.mix);
     if !directions.any(|mix| mix.directions().contains(&Direction::Read)) {
-        return anyhow!("{none}: the job does not read\n  hint: rw=randread is one that does");
+        return anyhow!(
+            "{none}: the job does not read\n  help: use a job with reads, such as rw=randread"
+        );
     }
     let unread: Vec<String> = inputs.array.members.iter().filter_map(why_unread).collect();
     if unread.is_empty() {
-        return anyhow!("{none} from {from} on\n  hint: ask for another --at, or for more time");
+        return anyhow!(
+            "{none} from {from} on\n  help: give an earlier --at, or a longer --for or --duration"
+        );
     }
-    anyhow!("{none}: {}\n  hint: such members are not read while another can be", unread.join(", "))
+    let unread = unread.join(", ");
+    anyhow!("{none}: {unread}\n  help: such members are read only if no other can be read")
 }
 
 /// What keeps a member from being chosen.

@@ -44,23 +44,26 @@ pub fn check_folder(folder: &Path, about: &ImportLabels) -> Result<()> {
     let hint = "choose another folder with -o";
     let shown = folder.display();
     if folder.join(PLAN_FILE).exists() {
-        bail!("{shown} holds the results of a run, to which nothing is added\n  hint: {hint}");
+        bail!("{shown} holds results of `compare`, and imports cannot be added\n  help: {hint}");
     }
     let mut entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).with_context(|| format!("cannot use {shown}")),
+        Err(error) => return Err(error).with_context(|| format!("cannot read folder {shown}")),
     };
     if entries.next().is_some() && !folder.join(CELLS_FOLDER).is_dir() {
-        bail!("{shown} is not empty and holds no results\n  hint: {hint}");
+        bail!("{shown} is not empty and is not a results folder\n  help: {hint}");
     }
     let is_other = |record: &CellRecord| {
         (&record.cell.array, &record.array_text) != (&about.array, &about.array_text)
     };
     if let Some(other) = saved_cells(folder).iter().find(|record| is_other(record)) {
-        let (there, here) = (&other.cell.array, &about.array);
-        let which = if there == here { "another array of that name" } else { there };
-        bail!("{shown} holds cells of another array: `{here}` here, {which} there\n  hint: {hint}");
+        let (saved, given) = (&other.cell.array, &about.array);
+        let which = match saved == given {
+            true => format!("a different array that is also named `{given}`"),
+            false => format!("array `{saved}`, not of `{given}`"),
+        };
+        bail!("{shown} holds results of {which}\n  help: {hint}");
     }
     Ok(())
 }
@@ -72,7 +75,8 @@ pub fn check_folder(folder: &Path, about: &ImportLabels) -> Result<()> {
 /// If the folder cannot be written.
 pub fn add(folder: &Path, records: Vec<CellRecord>) -> Result<Added> {
     let cells = folder.join(CELLS_FOLDER);
-    fs::create_dir_all(&cells).with_context(|| format!("cannot make {}", cells.display()))?;
+    fs::create_dir_all(&cells)
+        .with_context(|| format!("cannot create folder {}", cells.display()))?;
     let mut there = saved_cells(folder);
     let mut added = Added::default();
     for mut record in records {

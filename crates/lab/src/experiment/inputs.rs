@@ -82,7 +82,7 @@ impl Inputs {
             let (source, job) = load_job(name)?;
             check_fit(array_name, &inputs.array, &job)?;
             if inputs.job_sources.iter().any(|other| other.name == source.name) {
-                bail!("two jobs are called `{}` (give one of the files another name)", source.name);
+                bail!("two jobs have the name `{}`: rename one of the files", source.name);
             }
             if Path::new(name).exists() {
                 inputs.note(&job.notes);

@@ -154,7 +154,7 @@ impl Plan {
         let seeds = |plan: &Plan| format!("{:?}", plan.seeds);
         let duration = |plan: &Plan| match plan.duration_ns {
             Some(duration_ns) => mirrorball_core::units::Nanos(duration_ns).to_string(),
-            None => "as the jobs say".to_owned(),
+            None => "that of the jobs".to_owned(),
         };
         let schema = |plan: &Plan| plan.schema_version.to_string();
         let names = |plan: &Plan| {
@@ -171,14 +171,14 @@ impl Plan {
         ];
         let mut differences: Vec<String> = by_value
             .into_iter()
-            .filter(|(_, there, here)| there != here)
-            .map(|(what, there, here)| format!("{what}: there {there}; here {here}"))
+            .filter(|(_, saved, requested)| saved != requested)
+            .map(|(what, saved, requested)| format!("{what}: saved {saved}; requested {requested}"))
             .collect();
         let theirs = other.sources();
         for source in self.sources() {
             let changed = |there: &&&InputText| there.name == source.name && **there != source;
             if theirs.iter().find(changed).is_some() {
-                differences.push(format!("the contents of `{}` changed", source.name));
+                differences.push(format!("the contents of `{}` are different", source.name));
             }
         }
         differences

@@ -47,22 +47,25 @@ impl Results {
             let is_empty = match fs::read_dir(folder) {
                 Ok(mut entries) => entries.next().is_none(),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
-                Err(error) => return Err(error).with_context(|| format!("cannot use {shown}")),
+                Err(error) => {
+                    return Err(error).with_context(|| format!("cannot read folder {shown}"));
+                }
             };
             if !is_empty {
-                bail!("{shown} is not empty and holds no results\n  hint: {hint}");
+                bail!("{shown} is not empty and is not a results folder\n  help: {hint}");
             }
             return Ok(());
         }
         let text = fs::read_to_string(&plan_path)
             .with_context(|| format!("cannot read {}", plan_path.display()))?;
         let Ok(found) = serde_json::from_str::<Plan>(&text) else {
-            bail!("{} is no plan that this version can read\n  hint: {hint}", plan_path.display());
+            let plan = plan_path.display();
+            bail!("{plan} is not a plan that this version can read\n  help: {hint}");
         };
         let differences = plan.differences(&found);
         if !differences.is_empty() {
             let listed = differences.join("\n  ");
-            bail!("{shown} holds the results of another plan\n  {listed}\n  hint: {hint}");
+            bail!("{shown} holds results of a different comparison\n  {listed}\n  help: {hint}");
         }
         Ok(())
     }
@@ -74,7 +77,8 @@ impl Results {
     pub fn open(folder: &Path, plan: &Plan) -> Result<Results> {
         Results::check(folder, plan)?;
         let cells = folder.join(CELLS_FOLDER);
-        fs::create_dir_all(&cells).with_context(|| format!("cannot make {}", cells.display()))?;
+        fs::create_dir_all(&cells)
+            .with_context(|| format!("cannot create folder {}", cells.display()))?;
         let plan_path = folder.join(PLAN_FILE);
         if !plan_path.exists() {
             let mut text = serde_json::to_vec_pretty(plan).expect("a plan is plain data");

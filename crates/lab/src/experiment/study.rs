@@ -31,7 +31,7 @@ pub use goal::Goal;
 pub use matrix::{Matrix, MatrixRow};
 pub use score::Scoring;
 pub use standing::{Spread, Standing};
-pub use summary::{CellSummary, Figures, IoKind, MemberShare, SectionSummary, distinct_names};
+pub use summary::{CellSummary, Figures, IoKind, MemberShare, SectionSummary};
 pub use verdict::{Gain, Verdict};
 
 use crate::experiment::plan::{InputText, Plan};

@@ -66,20 +66,24 @@ pub(super) fn legend(study: &Study) -> Vec<Vec<&'static str>> {
     let merged = "latencies: from the merged histograms of all repeats";
     let mut lines = match study.plan.seeds.len() {
         1 => {
-            vec![vec!["* best of the job", "one repeat: no interval, so differences may be chance"]]
+            vec![vec![
+                "* best of the job",
+                "one repeat: no confidence interval, so differences may be chance",
+            ]]
         }
         _ => vec![
             vec![
                 "* best of the job",
-                "= ties with it: the 95 % interval of the difference is small",
+                "= ties with it: the 95 % interval of the difference lies within ±5 %",
             ],
-            vec!["? not decided: that interval contains zero, but also differences that matter"],
+            vec!["? undecided: that interval contains zero, and also differences over 5 %"],
         ],
     };
     if study.jobs.iter().any(|job| job.sections.len() > 1) {
         lines.push(vec!["± half the 95 % interval of the score or of IOPS over repeats", merged]);
         lines.push(vec![
-            "score: geometric mean over sections of IOPS, of 1/mean latency where one has a rate",
+            "score: geometric mean over sections of IOPS, or of 1/mean latency if the job sets \
+             the rate",
         ]);
     } else {
         lines.push(vec!["± half the 95 % interval of IOPS over repeats", merged]);
@@ -92,7 +96,8 @@ pub(super) fn legend(study: &Study) -> Vec<Vec<&'static str>> {
     }
     if study.plan.contenders().any(|policy| policy == ORACLE) {
         lines.push(vec![
-            "oracle: reads the mirror that will finish first; greedy, so not a strict bound",
+            "oracle: knows which mirror would complete a read first; does not plan ahead, so it \
+             can be beaten",
         ]);
     }
     lines

@@ -14,9 +14,10 @@ const PARAMETER: &str = "without";
 /// If the name is not a policy, or the policy has no components to leave out.
 pub fn variants(policy: &str) -> Result<Vec<String>> {
     let info = Spec::parse(policy)?.info();
-    let left_out = ingredients(info.parameters).ok_or_else(|| {
+    let left_out = components(info.parameters).ok_or_else(|| {
         anyhow!(
-            "`{}` has no parameter `{PARAMETER}`, so it has no components to leave out",
+            "--ablation is not possible with `{}`: it has no parameter `{PARAMETER}` that disables \
+             a component",
             info.name
         )
     })?;
@@ -27,7 +28,7 @@ pub fn variants(policy: &str) -> Result<Vec<String>> {
 }
 
 /// The words that leave something out.
-fn ingredients(parameters: &[ParameterInfo]) -> Option<&'static [&'static str]> {
+fn components(parameters: &[ParameterInfo]) -> Option<&'static [&'static str]> {
     match parameters.first() {
         Some(ParameterInfo { name: PARAMETER, unit: Unit::Word(words), .. }) => Some(&words[1..]),
         _ => None,
@@ -49,10 +50,10 @@ mod tests {
             meaning: "what is left out",
         };
         let words = Unit::Word(&["nothing", "position", "probes"]);
-        let found = ingredients(&[parameter(PARAMETER, words), parameter("other", Unit::Count)]);
+        let found = components(&[parameter(PARAMETER, words), parameter("other", Unit::Count)]);
         assert_eq!(found, Some(&["position", "probes"][..]));
-        assert_eq!(ingredients(&[parameter("layout", words)]), None);
-        assert_eq!(ingredients(&[]), None);
+        assert_eq!(components(&[parameter("layout", words)]), None);
+        assert_eq!(components(&[]), None);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::files;
 use crate::experiment::hash::stable_hash;
-use anyhow::{Result, bail};
-use mirrorball_core::suggest::closest_name;
+use anyhow::Result;
+use mirrorball_core::diagnostic::Diagnostic;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -116,12 +116,9 @@ fn chosen(what: &str, names: &[&str], list: &str) -> Result<Vec<String>> {
         let before = chosen.len();
         chosen.extend(names.iter().filter(fits).map(|name| (*name).to_owned()));
         if chosen.len() == before {
-            match closest_name(wanted, names.iter().copied()) {
-                Some(guess) => {
-                    bail!("the league has no {what} `{wanted}` (did you mean `{guess}`?)")
-                }
-                None => bail!("the league has no {what} `{wanted}` (it has {})", names.join(", ")),
-            }
+            let unknown = Diagnostic::new(format!("the league has no {what} `{wanted}`"));
+            let listing = format!("the {what}s of the league are");
+            return Err(unknown.with_suggestion(wanted, names, &listing).into());
         }
     }
     Ok(chosen)

@@ -19,8 +19,8 @@ pub fn render(standings: &Standings) -> String {
     let title = "League of read policies";
     let body = html! { main {
         h1 { (title) }
-        p { "A ratio is the IOPS of a policy over those of the best rival of the pairing; \
-             where the job sets its own pace, the best rival's mean latency over the \
+        p { "A ratio is the IOPS of a policy divided by those of the best rival of the pairing or, \
+             if the job sets the request rate, the mean latency of that rival divided by the \
              policy's. " code { (standings.command) } }
         @for table in &standings.tables { (part(standings, table)) }
     } };

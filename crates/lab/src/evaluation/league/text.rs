@@ -77,9 +77,10 @@ fn written(standings: &Standings, detail: Detail, pen: &Pen<'_>) -> String {
         text += "\n";
     }
     let legend = format!(
-        "Ratios are to the best rival of each pairing: of IOPS, or where the job sets its own pace \
-         of one over the mean latency. A win is a ratio of at least {WIN}. The oracle is greedy \
-         and can be beaten."
+        "A ratio compares a policy with the best rival of the pairing: its IOPS divided by those \
+         of the rival or, if the job sets the request rate, the mean latency of the rival divided \
+         by its own. Above 1 the policy is faster. A win is a ratio of at least {WIN}. The oracle \
+         does not plan ahead, so a policy can be faster."
     );
     text + &wrapped(&legend, *width) + "\n"
 }
@@ -142,8 +143,8 @@ pub(super) fn summary(standings: &Standings, table: &LeagueTable, subject: &str)
     let held = standings.held(table, subject);
     let rival = table.best_rival(&standings.subjects);
     format!(
-        "{subject}: geometric mean {:.3} times that of {}; under {LEAST} in {} of {} pairings; \
-         p99.9 over {TAIL_MOST} in {} of {} ties",
+        "{subject}: geometric mean {:.3} times that of {}; ratio under {LEAST} in {} of {} \
+         pairings; p99.9 latency more than {TAIL_MOST} times the rival's in {} of {} ties",
         held.geometric_mean / rival.geometric_mean,
         rival.policy,
         held.behind,

@@ -65,14 +65,15 @@ impl Summary {
         };
         let mut text = format!(
             "{agreed} of {choices} choices of {policy} ({}) were as good as those of the oracle. \
-             {others} expected to take {} longer in total, {} of the {} that the reads took.",
+             {others} estimated to take {} longer in total than those of the oracle. That is {} of \
+             the {} that all reads took.",
             percent(agreed, choices),
             Nanos(cost_ns),
             percent(cost_ns, took_ns),
             Nanos(took_ns),
         );
         if without_answer > 0 {
-            text += &format!(" {without_answer} of them read from a disk that never answers.");
+            text += &format!(" {without_answer} of them read from a disk that does not answer.");
         }
         text
     }

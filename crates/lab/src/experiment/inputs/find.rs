@@ -1,6 +1,7 @@
 //! Reads the text of an input, and suggests a similar name if it does not exist.
 
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Error, Result};
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::suggest::closest_name;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -35,20 +36,24 @@ impl InputKind {
                 ErrorKind::NotFound => self.nearest(path),
                 _ => None,
             };
-            let hint = guess.map(|guess| format!(" (did you mean `{guess}`?)")).unwrap_or_default();
-            let kind = self.name;
-            Err(error).with_context(|| format!("{path}: cannot read the {kind} file{hint}"))
+            let failed =
+                Diagnostic::new(format!("{path}: cannot read the {} file: {error}", self.name));
+            Err(match guess {
+                Some(guess) => failed.with_help(format!("did you mean `{guess}`?")).into(),
+                None => failed.into(),
+            })
         })
     }
 
     /// The error for a name that is neither a file nor built in.
     pub(super) fn unknown(&self, name: &str) -> Error {
         let kind = self.name;
-        let hint = match self.nearest(name) {
+        let unknown = Diagnostic::new(format!("there is no file and no built-in {kind} `{name}`"));
+        let help = match self.nearest(name) {
             Some(guess) => format!("did you mean `{guess}`?"),
-            None => format!("the built-in ones are {}", (self.builtin)().join(", ")),
+            None => format!("the built-in {kind}s are {}", (self.builtin)().join(", ")),
         };
-        anyhow!("there is no file and no built-in {kind} `{name}` ({hint})")
+        unknown.with_help(help).into()
     }
 
     /// The most similar name: a file in the same folder, or a built-in one.

@@ -58,26 +58,29 @@ pub(super) fn misfit(record: &CellRecord, plan: &Plan) -> Option<String> {
     let cell = &record.cell;
     if cell.array != plan.array.name {
         let (there, here) = (&cell.array, &plan.array.name);
-        return Some(format!("is of array `{there}`, the others are of `{here}`"));
+        return Some(format!("is a result of array `{there}`, the others are of `{here}`"));
     }
     if record.array_text != plan.array.text {
         let array = &cell.array;
-        return Some(format!("is of another array that is called `{array}` too"));
+        return Some(format!("is a result of a different array that is also named `{array}`"));
     }
     let Some(job) = plan.jobs.iter().find(|job| job.name == cell.job) else {
-        return Some(format!("is of job `{}`, which the plan lacks", cell.job));
+        return Some(format!("is a result of job `{}`, which the plan does not have", cell.job));
     };
     if job.text != record.job_text {
-        return Some(format!("is of another job that is called `{}` too", cell.job));
+        return Some(format!("is a result of a different job that is also named `{}`", cell.job));
     }
     if !plan.contenders().any(|policy| policy == cell.policy) {
-        return Some(format!("is of policy `{}`, which the plan lacks", cell.policy));
+        return Some(format!(
+            "is a result of policy `{}`, which the plan does not have",
+            cell.policy
+        ));
     }
     if !plan.seeds.contains(&cell.seed) {
-        return Some(format!("has seed {}, which the plan lacks", cell.seed));
+        return Some(format!("has seed {}, which the plan does not have", cell.seed));
     }
     (cell.duration_ns != plan.duration_ns)
-        .then(|| "was run for another duration than the others".to_owned())
+        .then(|| "was run with a different --duration than the others".to_owned())
 }
 
 /// Returns a remark if the cells were not all run by one build of the program.

@@ -63,25 +63,26 @@ fn diagnosed(bytes: &[u8], error: &serde_json::Error) -> String {
         return other_version(version);
     }
     if has("policies") && has("seeds") {
-        return "is a plan, not a saved cell (name the folder that it is in)".to_owned();
+        return "is a plan, not a saved result (give the folder that it is in)".to_owned();
     }
     if has("matrix") && has("verdict") {
-        return "is a printed study, not a saved cell (name the folder of its results)".to_owned();
+        return "is output of --format json, not a saved result (give the results folder)"
+            .to_owned();
     }
     if has("schema_version") {
         return format!("is damaged: {error}");
     }
-    format!("is no result of mirrorball: {error}")
+    format!("is not a result of mirrorball: {error}")
 }
 
 const FIO_MARK: &str = "\"fio version\"";
-const OF_FIO: &str = "is output of fio (`mirrorball import fio FILE -o DIR` makes results of it)";
+const OF_FIO: &str = "is output of fio (`mirrorball import fio FILE -o DIR` converts it)";
 
 fn other_version(version: u64) -> String {
     let advice = if version > u64::from(SCHEMA_VERSION) {
-        "is newer: use the mirrorball that saved it, or one that is newer still"
+        "was saved by a newer mirrorball: use that version"
     } else {
-        "is older: run the experiment again"
+        "was saved by an older mirrorball: run the comparison again"
     };
-    format!("has schema version {version}, this program reads {SCHEMA_VERSION}; it {advice}")
+    format!("{advice} (it has schema version {version}, this program reads {SCHEMA_VERSION})")
 }

@@ -153,12 +153,12 @@ fn load_folder(folder: &Path) -> Found {
 fn read_plan(path: &Path) -> Result<Plan, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
     let plan: Plan = serde_json::from_str(&text)
-        .map_err(|error| format!("is no plan that this version can read: {error}"))?;
+        .map_err(|error| format!("is not a plan that this version can read: {error}"))?;
     let is_whole = !plan.jobs.is_empty() && !plan.policies.is_empty() && !plan.seeds.is_empty();
     if plan.schema_version == SCHEMA_VERSION && is_whole {
         Ok(plan)
     } else {
-        Err("is no plan that this version can read".to_owned())
+        Err("is not a plan that this version can read".to_owned())
     }
 }
 
@@ -198,8 +198,9 @@ fn into_set(
 ) -> Result<ResultSet, (String, Vec<Skipped>)> {
     let Found { plan, cells, mut skipped } = found;
     if cells.is_empty() {
-        let hint = "name a results folder, or files from its `cells`";
-        return Err((format!("holds no saved cell ({hint})"), skipped));
+        let help =
+            "give a folder written by `compare` or `import`, or files from its `cells` folder";
+        return Err((format!("holds no saved results\n  help: {help}"), skipped));
     }
     let mut plan = plan.unwrap_or_else(|| derive::plan(&cells));
     let mut kept = Vec::new();
@@ -220,14 +221,14 @@ fn into_set(
     let mut notes: Vec<String> = derive::mixed_builds(&cells).into_iter().collect();
     let planned = plan.cells().len();
     if cells.len() < planned {
-        notes.push(format!("{} of {planned} cells are there", cells.len()));
+        notes.push(format!("{} of {planned} cells are saved", cells.len()));
     }
     notes.extend(leave_out_gaps(&mut plan, &mut cells));
     if cells.is_empty() {
-        return Err(("holds no cell that fits its plan".to_owned(), skipped));
+        return Err(("holds no results that belong to its plan".to_owned(), skipped));
     }
     if plan.policies.is_empty() {
-        return Err(("holds cells of the oracle only".to_owned(), skipped));
+        return Err(("holds results of the oracle only".to_owned(), skipped));
     }
     let summaries = cells.iter().map(|cell| CellSummary::new(cell).expect("a sound record"));
     let study = Study::new(plan, summaries.collect(), criteria.clone());

@@ -116,7 +116,7 @@ fn another_build_reuses_no_cell() {
     assert_eq!(same.run_count(), 0, "the same build reuses every cell");
 
     let error = Results::open(folder.path(), &rebuilt).unwrap_err().to_string();
-    assert!(error.contains("(tests); here") && error.contains("(another)"), "{error}");
+    assert!(error.contains("(tests); requested") && error.contains("(another)"), "{error}");
     // A plan that was lost, or copied by hand, makes no older cell count either.
     fs::remove_file(folder.path().join("plan.json")).unwrap();
     let plan_text = serde_json::to_string(&rebuilt).unwrap();
@@ -135,7 +135,7 @@ fn a_folder_of_another_plan_is_refused_and_left_alone() {
     let more = plan(&["j"], &["a/x"], 3);
     let error = Results::open(folder.path(), &more).unwrap_err().to_string();
     assert!(error.contains("seeds: there [1, 2]; here [1, 2, 3]"), "{error}");
-    assert!(error.contains("hint: choose another folder with -o"), "{error}");
+    assert!(error.contains("help: choose another folder with -o"), "{error}");
     assert!(before == contents(folder.path()));
 }
 
@@ -144,7 +144,7 @@ fn a_folder_that_holds_something_else_is_refused() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("thesis.tex"), "years of work").unwrap();
     let error = Results::open(folder.path(), &plan(&["j"], &["a/x"], 1)).unwrap_err();
-    assert!(error.to_string().contains("is not empty and holds no results"), "{error}");
+    assert!(error.to_string().contains("is not empty and is not a results folder"), "{error}");
     assert_eq!(contents(folder.path()).len(), 1);
 }
 

@@ -2,14 +2,17 @@
 //!
 //! A goal is a list of terms, `SECTION.FIGURE` or `SECTION.KIND.FIGURE`, each with a weight:
 //! `small.p99:2,large.mib`, `log.fsync.p99`. A figure alone (`p99`) stands for that figure of every
-//! section that counts. The score is the weighted geometric mean of the figures, of their inverses
-//! where less is better. Without terms it is the default score (see [`super::score`]).
+//! section that counts, `write.p99` for that of every one that also writes. The score is the
+//! weighted geometric mean of the figures, of their inverses where less is better. Without terms it
+//! is the default score (see [`super::score`]).
 
-use super::summary::{IoKind, SectionSummary};
+use super::summary::{CellSummary, IoKind, SectionSummary, distinct_names};
 use crate::experiment::record::Percentiles;
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, bail};
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::suggest::closest_name;
+use mirrorball_sim::job::{Direction, JobFile, Section};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,6 +38,17 @@ pub struct Term {
     pub figure: Figure,
     /// Its exponent, relative to those of the other terms.
     pub weight: f64,
+}
+
+/// A section of a job, as far as a goal can name it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankedSection {
+    /// Its name among the sections of the job.
+    pub name: String,
+    /// Kinds of its requests.
+    pub kinds: Vec<IoKind>,
+    /// True for background load, which counts only if the goal names the section.
+    pub is_background: bool,
 }
 
 /// A figure by which policies can be ranked.
@@ -91,33 +105,44 @@ impl Goal {
         Ok(Goal { terms })
     }
 
-    /// Checks that every section that the goal names is in some job, and that every job has a
-    /// section that the goal names. `jobs` are the names of the jobs, each with its sections.
+    /// Checks that every term is a figure of some section, and that every job has a figure of some
+    /// term. `jobs` are the names of the jobs, each with its sections.
     ///
     /// # Errors
-    /// If not; the message names the nearest section, or those that there are.
-    pub fn check(&self, jobs: &[(String, Vec<String>)]) -> Result<()> {
-        let all = || jobs.iter().flat_map(|(_, sections)| sections.iter().map(String::as_str));
-        for name in self.terms.iter().filter_map(|term| term.section.as_deref()) {
-            if all().any(|section| section == name) {
-                continue;
+    /// If not; the message names the nearest section, or the sections of the job.
+    pub fn check(&self, jobs: &[(String, Vec<RankedSection>)]) -> Result<(), Diagnostic> {
+        let all = || jobs.iter().flat_map(|(_, sections)| sections);
+        for term in &self.terms {
+            let mut named = all().filter(|section| term.names(section)).peekable();
+            if let (Some(name), None) = (&term.section, named.peek()) {
+                let mut known: Vec<&str> = all().map(|section| section.name.as_str()).collect();
+                known.sort_unstable();
+                known.dedup();
+                return Err(Diagnostic::new(format!("no section has the name `{name}`"))
+                    .with_suggestion(name, &known, "the sections are"));
             }
-            let mut known: Vec<&str> = all().collect();
-            known.dedup();
-            bail!(match closest_name(name, known.iter().copied()) {
-                Some(near) => anyhow!("no section is called `{name}` (did you mean `{near}`?)"),
-                None => anyhow!("no section is called `{name}` (sections: {})", known.join(", ")),
-            });
+            if let (Some(kind), false) =
+                (term.kind, named.any(|section| term.is_figure_of(section)))
+            {
+                let (whose, kind) = match &term.section {
+                    Some(name) => (format!("section `{name}`"), kind.name()),
+                    None => ("every section".to_owned(), kind.name()),
+                };
+                return Err(Diagnostic::new(format!(
+                    "`{term}` has no value, because {whose} is without {kind} requests"
+                ))
+                .with_help(listed(jobs)));
+            }
         }
-        for (job, sections) in jobs {
-            let fits = |term: &Term| {
-                term.section.as_ref().is_none_or(|name| sections.iter().any(|it| it == name))
-            };
-            ensure!(
-                self.terms.is_empty() || self.terms.iter().any(fits),
-                "no section of job `{job}` is ranked by (its sections: {})",
-                sections.join(", ")
-            );
+        for job in jobs {
+            let fits = |term: &Term| term.sections(&job.1).next().is_some();
+            if !self.terms.is_empty() && !self.terms.iter().any(fits) {
+                return Err(Diagnostic::new(format!(
+                    "no figure in the list is of job `{}`",
+                    job.0
+                ))
+                .with_help(listed(std::slice::from_ref(job))));
+            }
         }
         Ok(())
     }
@@ -138,7 +163,84 @@ impl fmt::Display for Goal {
     }
 }
 
+/// Lists the sections of jobs with the kinds of their requests.
+fn listed(jobs: &[(String, Vec<RankedSection>)]) -> String {
+    let section = |section: &RankedSection| {
+        let kinds: Vec<&str> = section.kinds.iter().map(|kind| kind.name()).collect();
+        format!("{} ({})", section.name, kinds.join(", "))
+    };
+    let job = |(name, sections): &(String, Vec<RankedSection>)| {
+        let sections: Vec<String> = sections.iter().map(section).collect();
+        format!("the sections of `{name}` are {}", sections.join(", "))
+    };
+    jobs.iter().map(job).collect::<Vec<String>>().join("; ")
+}
+
+impl RankedSection {
+    /// The sections of a job file.
+    pub fn of_job(job: &JobFile) -> Vec<RankedSection> {
+        let names = distinct_names(job.sections.iter().map(|section| section.name.as_str()));
+        let sections = names.into_iter().zip(&job.sections);
+        let ranked = sections.map(|(name, section)| RankedSection {
+            name,
+            kinds: kinds_of(section),
+            is_background: !section.counts,
+        });
+        ranked.collect()
+    }
+
+    /// The sections of a cell, with the kinds of requests that it made.
+    pub fn of_cell(cell: &CellSummary) -> Vec<RankedSection> {
+        let ranked = |section: &SectionSummary| RankedSection {
+            name: section.name.clone(),
+            kinds: IoKind::ALL.into_iter().filter(|&it| !section.figures(it).is_idle()).collect(),
+            is_background: section.is_background,
+        };
+        cell.sections.iter().map(ranked).collect()
+    }
+}
+
+fn kinds_of(section: &Section) -> Vec<IoKind> {
+    let directions = section.mix.directions();
+    let mut kinds: Vec<IoKind> = directions
+        .iter()
+        .map(|direction| match direction {
+            Direction::Read => IoKind::Read,
+            Direction::Write => IoKind::Write,
+            Direction::Trim => IoKind::Trim,
+        })
+        .collect();
+    if section.fsync > 0 || section.fdatasync > 0 || section.final_flush {
+        kinds.push(IoKind::Fsync);
+    }
+    kinds
+}
+
 impl Term {
+    /// True if the term names the section, or no section.
+    fn names(&self, section: &RankedSection) -> bool {
+        self.section.as_ref().is_none_or(|name| *name == section.name)
+    }
+
+    /// True if the section has requests of the kind.
+    fn is_figure_of(&self, section: &RankedSection) -> bool {
+        self.kind.is_none_or(|kind| section.kinds.contains(&kind))
+    }
+
+    /// The sections of a job whose figure the term is. Without a name, background sections are
+    /// among them only if there are no others, as in the score.
+    fn sections<'a>(
+        &'a self,
+        sections: &'a [RankedSection],
+    ) -> impl Iterator<Item = &'a RankedSection> {
+        let has_foreground = sections.iter().any(|section| !section.is_background);
+        let counts = move |section: &&RankedSection| {
+            self.section.is_some() || !has_foreground || !section.is_background
+        };
+        let fits = |section: &&RankedSection| self.names(section) && self.is_figure_of(section);
+        sections.iter().filter(counts).filter(fits)
+    }
+
     fn parse(text: &str) -> Result<Term> {
         let text = text.trim();
         // A section's name may hold dots and colons itself, so both are looked for from the end.
@@ -146,9 +248,9 @@ impl Term {
         let (name, weight) = match weighted {
             None => (text, 1.0),
             Some((name, Ok(weight))) if weight > 0.0 && weight.is_finite() => (name, weight),
-            Some((_, _)) => bail!(
-                "the weight of `{text}` is not a positive number (write for example small.p99:2)"
-            ),
+            Some((_, _)) => {
+                bail!("the weight of `{text}` is not a positive number; an example is small.p99:2")
+            }
         };
         let found = FIGURES.iter().rev().find_map(|&(figure_name, figure)| {
             let rest = name.strip_suffix(figure_name)?;
@@ -158,7 +260,7 @@ impl Term {
                 Some((rest.strip_suffix('.')?, figure))
             }
         });
-        let Some((before, figure)) = found else { return Err(unknown_figure(text, name)) };
+        let Some((before, figure)) = found else { return Err(unknown_figure(name).into()) };
         let kind_of = |word: &str| IoKind::ALL.into_iter().find(|kind| kind.name() == word);
         let (section, kind) = match before.rsplit_once('.') {
             Some((section, word)) if kind_of(word).is_some() => (section, kind_of(word)),
@@ -170,17 +272,17 @@ impl Term {
     }
 }
 
-fn unknown_figure(text: &str, name: &str) -> anyhow::Error {
+fn unknown_figure(name: &str) -> Diagnostic {
     let names = FIGURES.map(|(name, _)| name);
     let last = name.rsplit('.').next().unwrap_or(name);
-    match closest_name(last, names.iter().copied()) {
-        Some(near) => anyhow!("`{text}` ends in no known figure (did you mean `{near}`?)"),
-        None => anyhow!(
-            "`{text}` ends in no known figure (write SECTION.FIGURE, for example small.p99; the \
-             figures are {})",
+    let unknown = Diagnostic::new(format!("`{last}` is not the name of a figure"));
+    unknown.with_help(match closest_name(last, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!(
+            "write SECTION.FIGURE, for example small.p99; the figures are {}",
             names.join(", ")
         ),
-    }
+    })
 }
 
 impl fmt::Display for Term {
@@ -248,6 +350,10 @@ mod tests {
         Term { section, kind, figure, weight }
     }
 
+    fn section(name: &str, kinds: &[IoKind]) -> RankedSection {
+        RankedSection { name: name.to_owned(), kinds: kinds.to_vec(), is_background: false }
+    }
+
     #[test]
     fn terms_have_a_section_a_kind_a_figure_and_a_weight() {
         let goal = Goal::parse("small.p99:2, large.mib,log.fsync.p99.9,v1.2.iops:0.5,p50").unwrap();
@@ -271,7 +377,12 @@ mod tests {
     #[test]
     fn what_is_mistyped_is_answered_with_the_nearest() {
         let message = |text: &str| Goal::parse(text).unwrap_err().to_string();
-        assert!(message("small.p9").contains("did you mean `p90`?"), "{}", message("small.p9"));
+        assert!(
+            message("small.p9")
+                .contains("`p9` is not the name of a figure\n  help: did you mean `p90`?"),
+            "{}",
+            message("small.p9")
+        );
         assert!(message("small").contains("the figures are iops, mib"), "{}", message("small"));
         assert!(message("small.p99:x").contains("not a positive number"));
         assert!(message("small.p99:0").contains("not a positive number"));
@@ -280,7 +391,8 @@ mod tests {
 
     #[test]
     fn sections_are_checked_against_the_jobs() {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let names =
+            |names: &[&str]| names.iter().map(|name| section(name, &[IoKind::Read])).collect();
         let jobs = [("two".to_owned(), names(&["small", "large"]))];
         let checked = |text: &str| Goal::parse(text).unwrap().check(&jobs);
         assert!(checked("small.p99,large.mib").is_ok() && checked("p99").is_ok());
@@ -290,5 +402,30 @@ mod tests {
         let error = Goal::parse("small.p99").unwrap().check(&more).unwrap_err().to_string();
         assert!(error.contains("job `one`") && error.contains("reader"), "{error}");
         assert!(Goal::default().check(&more).is_ok());
+    }
+
+    #[test]
+    fn kinds_are_checked_against_the_requests_of_the_sections() {
+        let reads = ("reads".to_owned(), vec![section("reader", &[IoKind::Read])]);
+        let both = [section("reader", &[IoKind::Read]), section("log", &[IoKind::Write])];
+        let mixed = ("mixed".to_owned(), both.to_vec());
+        let checked = |text: &str, jobs: &[(String, Vec<RankedSection>)]| {
+            Goal::parse(text).unwrap().check(jobs).map_err(|error| error.to_string())
+        };
+        let error = checked("write.p99", std::slice::from_ref(&reads)).unwrap_err();
+        assert_eq!(
+            error,
+            "`write.p99` has no value, because every section is without write requests\n  help: \
+             the sections of `reads` are reader (read)"
+        );
+        assert!(checked("write.p99", std::slice::from_ref(&mixed)).is_ok());
+        let error = checked("reader.write.p99", std::slice::from_ref(&mixed)).unwrap_err();
+        assert!(error.contains("because section `reader` is without write requests"), "{error}");
+        let error = checked("write.p99", &[mixed, reads]).unwrap_err();
+        assert!(error.contains("no figure in the list is of job `reads`"), "{error}");
+        let background = RankedSection { is_background: true, ..section("log", &[IoKind::Write]) };
+        let jobs = [("job".to_owned(), vec![section("reader", &[IoKind::Read]), background])];
+        assert!(checked("write.p99", &jobs).is_err(), "background load does not count");
+        assert!(checked("log.write.p99", &jobs).is_ok(), "unless it is named");
     }
 }

@@ -58,7 +58,11 @@ impl Scoring {
         let factors = if goal.is_default() {
             judged.iter().map(|section| Factor::throughput(section)).collect()
         } else {
-            of_goal(goal, &judged, &alive().collect::<Vec<_>>())
+            let makes = |section: &SectionSummary, kind| {
+                let mut of_cells = cells.clone().filter_map(|cell| cell.section(&section.name));
+                of_cells.any(|it| !it.figures(kind).is_idle())
+            };
+            of_goal(goal, &judged, &alive().collect::<Vec<_>>(), &makes)
         };
         Scoring { factors }
     }
@@ -115,11 +119,19 @@ fn completed(section: &SectionSummary) -> u64 {
     IoKind::SCORED.iter().map(|&kind| section.figures(kind).ios).sum()
 }
 
-/// A term without a section is one of every section that is judged; the weight is for each.
-fn of_goal(goal: &Goal, judged: &[&SectionSummary], alive: &[&SectionSummary]) -> Vec<Factor> {
+/// A term without a section is one of every section that is judged and makes requests of its kind;
+/// the weight is for each.
+fn of_goal(
+    goal: &Goal,
+    judged: &[&SectionSummary],
+    alive: &[&SectionSummary],
+    makes: &dyn Fn(&SectionSummary, IoKind) -> bool,
+) -> Vec<Factor> {
     let factors = goal.terms.iter().flat_map(|term| {
+        let has_kind =
+            |section: &&&SectionSummary| term.kind.is_none_or(|kind| makes(section, kind));
         let sections: Vec<&&SectionSummary> = match &term.section {
-            None => judged.iter().collect(),
+            None => judged.iter().filter(has_kind).collect(),
             Some(name) => alive.iter().filter(|section| section.name == *name).collect(),
         };
         sections.into_iter().map(|section| Factor {

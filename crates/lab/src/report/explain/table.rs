@@ -18,7 +18,7 @@ const STREAM_DROP_ORDER: u8 = u8::MAX;
 const LEGEND: [&str; 3] = [
     "* chosen, and as good as the choice of the oracle",
     "- chosen, but the oracle would have read the mirror marked +",
-    "expected: time that the read would take if no other request followed",
+    "expected: time that the read would take at this mirror without later requests",
 ];
 
 pub(super) fn render(explained: &Explained, style: Style) -> String {
@@ -43,11 +43,11 @@ fn remarks(explained: &Explained, left_out: &[String]) -> Vec<String> {
         remarks.push(format!("{} gives no scores", explained.policy));
     }
     if explained.is_cut_short {
-        remarks.push(format!("only the first {} choices of this time are shown", READS_MAX));
+        remarks.push(format!("only the first {} choices of the window are shown", READS_MAX));
     }
     if !left_out.is_empty() {
         remarks.push(format!(
-            "columns that do not fit: {} (widen the terminal, set COLUMNS, or use --format csv)",
+            "columns that do not fit: {} (use a wider terminal, set COLUMNS, or use --format csv)",
             left_out.join(", ")
         ));
     }

@@ -37,10 +37,12 @@ pub(super) fn histogram(direction: &Direction) -> Result<(Histogram, LatencySour
 fn of_bins(latency: &Latency) -> Result<Histogram> {
     let mut bins = Vec::new();
     for (key, &count) in &latency.bins {
-        let middle: u64 = key.parse().with_context(|| format!("has a bin called `{key}`"))?;
+        let middle: u64 = key
+            .parse()
+            .with_context(|| format!("has the histogram bin `{key}`, which is not a number"))?;
         let bin = bin_of(Nanos(middle));
         if bin_middle(bin).0 != middle {
-            bail!("has bins of another width (`{key}` is the middle of none of fio's usual bins)");
+            bail!("has histogram bins that fio 3 does not have (`{key}` is the middle of none)");
         }
         bins.push((bin, count));
     }
@@ -52,7 +54,9 @@ fn of_bins(latency: &Latency) -> Result<Histogram> {
 fn of_percentiles(latency: &Latency) -> Result<Histogram> {
     let mut points: Vec<(f64, u64)> = Vec::new();
     for (key, &value) in &latency.percentile {
-        let percent: f64 = key.parse().with_context(|| format!("has a percentile `{key}`"))?;
+        let percent: f64 = key
+            .parse()
+            .with_context(|| format!("has the percentile `{key}`, which is not a number"))?;
         if percent > 0.0 && percent <= 100.0 {
             points.push((percent, value));
         }
@@ -74,7 +78,7 @@ fn of_percentiles(latency: &Latency) -> Result<Histogram> {
 fn built(bins: Vec<(usize, u64)>, latency: &Latency) -> Result<Histogram> {
     let count: u128 = bins.iter().map(|&(_, count)| u128::from(count)).sum();
     if count > COUNT_MAX || latency.min > latency.max {
-        bail!("has latencies that cannot be right");
+        bail!("has latencies that contradict each other");
     }
     // fio prints the mean, rounded to a millionth of a nanosecond.
     let sum_ns = (latency.mean.max(0.0) * count as f64).round() as u128;

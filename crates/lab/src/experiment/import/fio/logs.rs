@@ -68,7 +68,7 @@ impl Log {
                 Ok(Log { kind, number, name: name.to_owned(), text })
             }
             _ => Err(anyhow!(
-                "{name}: unknown kind of log (fio names logs NAME_bw.1.log, \
+                "{name}: the file name says no kind of log (fio names logs NAME_bw.1.log, \
                  NAME_iops.1.log, NAME_lat.1.log or NAME_clat.1.log)"
             )),
         }
@@ -87,12 +87,22 @@ impl Log {
                 .take(4)
                 .map(|field| field.trim().parse::<f64>().map(|value| value.max(0.0) as u64))
                 .collect::<Result<_, _>>()
-                .with_context(|| format!("{}:{}: not a line of a log", self.name, index + 1))?;
+                .with_context(|| {
+                    format!(
+                        "{}:{}: not a line of a fio log: columns must be whole numbers",
+                        self.name,
+                        index + 1
+                    )
+                })?;
             let &[time_ms, value, direction, ref rest @ ..] = &fields[..] else {
-                bail!("{}:{}: fewer than three columns", self.name, index + 1);
+                bail!(
+                    "{}:{}: not a line of a fio log: fewer than three columns",
+                    self.name,
+                    index + 1
+                );
             };
             if time_ms > TIME_MS_MAX {
-                bail!("{}:{}: {time_ms} ms cannot be right", self.name, index + 1);
+                bail!("{}:{}: the time {time_ms} ms is too large", self.name, index + 1);
             }
             if direction == 0 {
                 let on_clock = |ms: u64| from_ns.saturating_add(ms * NS_PER_MS);

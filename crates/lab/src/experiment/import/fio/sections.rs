@@ -48,7 +48,7 @@ impl Sections {
             let until_ns = group_from_ns.saturating_add(section.record.measured_ns);
             group_until_ns = group_until_ns.max(until_ns);
             if group_until_ns > RUN_NS_MAX {
-                bail!("has a runtime that cannot be right");
+                bail!("has a runtime that is too long to be true");
             }
             sections.push(section);
         }
@@ -119,7 +119,7 @@ impl Section {
         });
         if !is_split {
             bail!(
-                "job `{name}` has joint figures of reads and writes (run fio without \
+                "job `{name}` has one figure for reads and writes together (run fio without \
                  unified_rw_reporting)"
             );
         }

@@ -227,11 +227,11 @@ fn logs_of_every_request_become_intervals() {
 #[test]
 fn what_is_no_output_of_fio_is_told_apart() {
     let cases = [
-        ("", "holds no JSON (run fio with --output-format=json+)"),
-        ("job: (g=0): rw=read\n  read: IOPS=94\n", "holds no JSON"),
-        ("{\"results\": []}", "is JSON, but no output of fio"),
-        ("{\"fio version\": \"fio-3.33\"}", "has no job in it"),
-        ("{\"fio version\": \"fio-2.16\", \"jobs\": []}", "is of fio-2.16"),
+        ("", "contains no JSON (run fio with --output-format=json+)"),
+        ("job: (g=0): rw=read\n  read: IOPS=94\n", "contains no JSON"),
+        ("{\"results\": []}", "is JSON, but not output of fio"),
+        ("{\"fio version\": \"fio-3.33\"}", "contains no job"),
+        ("{\"fio version\": \"fio-2.16\", \"jobs\": []}", "was written by fio-2.16"),
         (&GROUPS[..GROUPS.len() / 2], "is cut off"),
         (&PLAIN[..PLAIN.len() / 2], "is cut off"),
         (FAILED, "job `plain` ended before its time: Inappropriate ioctl for device"),
@@ -239,7 +239,7 @@ fn what_is_no_output_of_fio_is_told_apart() {
             "job `reader` has no latencies beyond their mean"
         }),
         (&GROUPS.replace("\"total_ios\" : 300", "\"total_ios\" : \"x\""), {
-            "is no output of fio that can be read: invalid type: string"
+            "is not output of fio that this program can read: invalid type: string"
         }),
     ];
     for (text, expected) in cases {
@@ -247,20 +247,24 @@ fn what_is_no_output_of_fio_is_told_apart() {
         assert!(message.starts_with(expected), "{message}");
     }
     let other_bins = GROUPS.replacen("\"bins\" : {", "\"bins\" : {\n\"1000001\" : 1,", 1);
-    assert!(failure(&other_bins).contains("bins of another width"), "{}", failure(&other_bins));
+    assert!(
+        failure(&other_bins).contains("histogram bins that fio 3 does not have"),
+        "{}",
+        failure(&other_bins)
+    );
 }
 
 #[test]
 fn logs_that_are_none_are_refused() {
     let error = Log::new("run_hist.1.log", String::new()).unwrap_err().to_string();
-    assert!(error.starts_with("run_hist.1.log: unknown kind of log"), "{error}");
+    assert!(error.starts_with("run_hist.1.log: the file name says no kind of log"), "{error}");
     let with = |text: &str| {
         let log = Log::new("x_lat.1.log", text.to_owned()).unwrap();
         cell(SINGLE.as_bytes(), &[log], &about()).unwrap_err().to_string()
     };
     assert_eq!(with("1, 2, 0, 4096\nnonsense\n"), "x_lat.1.log:2: not a line of a log");
     assert_eq!(with("1, 2\n"), "x_lat.1.log:1: fewer than three columns");
-    assert!(with("99999999999999, 2, 0, 4096\n").contains("cannot be right"));
+    assert!(with("99999999999999, 2, 0, 4096\n").contains("ms is too large"));
 }
 
 #[test]
@@ -307,12 +311,12 @@ fn a_folder_of_something_else_is_refused() {
     let elsewhere = ImportLabels { array: "six".to_owned(), ..about() };
     assert!(refusal(&elsewhere).contains("`six` here, pair there"), "{}", refusal(&elsewhere));
     let changed = ImportLabels { array_text: "profile".to_owned(), ..about() };
-    assert!(refusal(&changed).contains("another array of that name there"));
+    assert!(refusal(&changed).contains("a different array that is also named"));
     std::fs::write(folder.path().join("plan.json"), "{}").unwrap();
     assert!(refusal(&about()).contains("holds the results of a run"), "{}", refusal(&about()));
     std::fs::remove_file(folder.path().join("plan.json")).unwrap();
     std::fs::rename(folder.path().join("cells"), folder.path().join("photos")).unwrap();
-    assert!(refusal(&about()).contains("is not empty and holds no results"));
+    assert!(refusal(&about()).contains("is not empty and is not a results folder"));
 }
 
 /// What fio wrote, with bytes overwritten that matter in JSON, and cut off somewhere.

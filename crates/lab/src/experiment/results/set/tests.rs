@@ -87,11 +87,14 @@ fn what_is_no_cell_is_named_with_what_it_is() {
             "{\"schema_version\":2,\"program_ver",
             "is cut off: its JSON ends too early (at its byte 32)",
         ),
-        ("{\"schema_version\":3}", "has schema version 3, this program reads 2; it is newer"),
-        ("{\"schema_version\":1}", "has schema version 1, this program reads 2; it is older"),
+        (
+            "{\"schema_version\":3}",
+            "was saved by a newer mirrorball: use that version (it has schema version 3",
+        ),
+        ("{\"schema_version\":1}", "was saved by an older mirrorball: run the comparison again"),
         ("fio: note\n{\"fio version\" : \"fio-3.33\"}", "is output of fio (`mirrorball import fio"),
         ("{\"fio version\" : \"fio-3.33\"}", "is output of fio"),
-        ("{\"results\":[]}", "is no result of mirrorball"),
+        ("{\"results\":[]}", "is not a result of mirrorball"),
         ("IOPS: 94\n", "is not JSON"),
     ];
     for (text, reason) in cases {
@@ -126,10 +129,19 @@ fn a_cell_of_another_experiment_is_left_out() {
             fs::write(path, sealed_again(&text.replace(from, to))).unwrap();
         })
     };
-    assert_eq!(edit("text of k", "text of q"), ["is of another job that is called `k` too"]);
-    assert_eq!(edit("text of pair", "other"), ["is of another array that is called `pair` too"]);
-    assert_eq!(edit("\"b/y\"", "\"c/z\""), ["is of policy `c/z`, which the plan lacks"]);
-    assert_eq!(edit("\"seed\":3", "\"seed\":9"), ["has seed 9, which the plan lacks"]);
+    assert_eq!(
+        edit("text of k", "text of q"),
+        ["is a result of a different job that is also named `k`"]
+    );
+    assert_eq!(
+        edit("text of pair", "other"),
+        ["is a result of a different array that is also named `pair`"]
+    );
+    assert_eq!(
+        edit("\"b/y\"", "\"c/z\""),
+        ["is a result of policy `c/z`, which the plan does not have"]
+    );
+    assert_eq!(edit("\"seed\":3", "\"seed\":9"), ["has seed 9, which the plan does not have"]);
     assert!(edit("\"seed\":3", "\"seed\":2")[0].starts_with("is the same cell as "));
     assert_eq!(
         edit("\"width_us\":[", "\"width_us\":[7,"),
@@ -146,7 +158,7 @@ fn without_a_plan_the_majority_decides_what_a_name_means() {
     let text = fs::read_to_string(&odd).unwrap();
     fs::write(&odd, sealed_again(&text.replace("text of pair", "another"))).unwrap();
     let set = load_one(folder.path());
-    let expected = "is of another array that is called `pair` too".to_owned();
+    let expected = "is a result of a different array that is also named `pair`".to_owned();
     assert_eq!(set.skipped, [Skipped { path: odd, reason: expected }]);
     assert_eq!(set.study.cells.len(), 17);
 }
@@ -156,7 +168,7 @@ fn a_missing_repeat_costs_nothing_else() {
     let folder = saved(&usual_plan(), |cell| cell.policy != "b/y" || cell.repeat != 1);
     let set = load_one(folder.path());
     assert_eq!(set.study.cells.len(), 16);
-    assert_eq!(set.notes, ["16 of 18 cells are there"]);
+    assert_eq!(set.notes, ["16 of 18 cells are saved"]);
     let row = |policy: &str| set.study.jobs[0].rows.iter().find(|row| row.policy == policy);
     assert_eq!(row("b/y").unwrap().sections[0].figures.iops.value, 72.0, "of seeds 1 and 3");
 }
@@ -167,7 +179,7 @@ fn an_interrupted_run_is_reported_as_far_as_it_goes() {
     let folder = saved(&usual_plan(), |cell| cell.job_index == 0 || cell.policy == "a/xx");
     let set = load_one(folder.path());
     let left_out = "job `k` is left out: 1 of 3 policies have cells";
-    assert_eq!(set.notes, ["12 of 18 cells are there", left_out]);
+    assert_eq!(set.notes, ["12 of 18 cells are saved", left_out]);
     assert_eq!(set.study.matrix.jobs, ["j"]);
     assert_eq!((set.study.matrix.rows.len(), set.cells.len()), (3, 9));
     let without_oracle = saved(&usual_plan(), |cell| cell.policy != ORACLE);
@@ -186,7 +198,7 @@ fn what_holds_nothing_is_refused_and_the_rest_is_reported() {
     let reasons: Vec<(&Path, &str)> =
         loaded.refused.iter().map(|one| (&*one.path, &*one.reason)).collect();
     assert_eq!(reasons[0].0, empty.path());
-    assert!(reasons[0].1.starts_with("holds no saved cell (name a results folder"));
+    assert!(reasons[0].1.starts_with("holds no saved results\n  help: give a folder"));
     assert_eq!(reasons[1].0, absent);
     assert!(reasons[1].1.starts_with("cannot be read: No such file"), "{}", reasons[1].1);
     assert_eq!(reasons.len(), 2);

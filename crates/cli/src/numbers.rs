@@ -1,0 +1,54 @@
+//! Parsers of whole numbers on the command line, whose errors say what is expected.
+
+use std::fmt::Display;
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// Numbers of threads that may be requested.
+pub(crate) const THREADS: RangeInclusive<NonZeroUsize> =
+    NonZeroUsize::MIN..=NonZeroUsize::new(1024).expect("1024 is not zero");
+
+/// Returns a parser of whole numbers within `range`.
+pub(crate) fn whole_number<T>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    move |text| match text.parse() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        _ => Err(format!("expected a whole number from {} to {}", range.start(), range.end())),
+    }
+}
+
+/// Parses a seed.
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected a seed: a whole number from 0 to {}", u64::MAX))
+}
+
+/// Parses the devid of a member.
+pub(crate) fn devid(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(devid) if devid > 0 => Ok(devid),
+        _ => Err("expected the devid of a member: a whole number from 1".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_out_of_range_and_other_texts_are_refused_with_the_range() {
+        let reads = whole_number(1u32..=10_000);
+        assert_eq!((reads("1"), reads("10000")), (Ok(1), Ok(10_000)));
+        for text in ["0", "10001", "-1", "1.5", "", "many"] {
+            let expected = "expected a whole number from 1 to 10000".to_owned();
+            assert_eq!(reads(text), Err(expected), "{text}");
+        }
+        assert!(whole_number(THREADS)("0").unwrap_err().contains("from 1 to 1024"));
+        assert_eq!((seed("0"), devid("3")), (Ok(0), Ok(3)));
+        assert!(seed("abc").is_err() && devid("0").is_err() && devid("x").is_err());
+    }
+}

@@ -1,0 +1,55 @@
+//! What policies are ranked by, and compared with: the options of `compare` and of `report`.
+
+use anyhow::{Result, anyhow};
+use mirrorball_core::policies::Spec;
+use mirrorball_lab::experiment::study::goal::RankedSection;
+use mirrorball_lab::experiment::study::{Criteria, Goal};
+
+/// The default reference policy: the rule that btrfs uses by default.
+const BASELINE: &str = "btrfs/pid";
+
+/// Options that choose what policies are ranked by, and compared with.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RankingArgs {
+    /// Figures to rank by instead of the default score, with weights: small.p99:2,large.mib
+    ///
+    /// Each is SECTION.FIGURE or SECTION.KIND.FIGURE. Without SECTION it counts for every section,
+    /// or for every section with requests of that kind. Figures: iops, mib, mean, p50, p90, p95,
+    /// p99, p99.9, p99.99. Kinds: read, write, trim, fsync. The default score of a job is the
+    /// geometric mean over its sections of requests per second, or of 1/mean latency for a section
+    /// whose job file sets the request rate.
+    #[arg(long, value_name = "LIST", value_parser = Goal::parse)]
+    rank: Option<Goal>,
+
+    /// Reference policy: speedups are relative to it
+    #[arg(long, value_name = "POLICY", default_value = BASELINE)]
+    baseline: String,
+}
+
+impl RankingArgs {
+    /// The criteria, before they are checked.
+    pub(crate) fn criteria(&self) -> Criteria {
+        let baseline = Spec::parse(&self.baseline);
+        Criteria {
+            goal: self.rank.clone().unwrap_or_default(),
+            baseline: Some(baseline.map_or(self.baseline.clone(), |spec| spec.to_string())),
+        }
+    }
+
+    /// Checks that the figures can be ranked by in `jobs`, each with its name and its sections, and
+    /// that the reference policy is one of the built-in policies or of `policies`.
+    pub(crate) fn check(
+        &self,
+        jobs: &[(String, Vec<RankedSection>)],
+        policies: &[&str],
+    ) -> Result<()> {
+        let goal = self.rank.clone().unwrap_or_default();
+        goal.check(jobs).map_err(|error| anyhow!("--rank: {error}"))?;
+        match Spec::parse(&self.baseline) {
+            Err(error) if !policies.contains(&&*self.baseline) => {
+                Err(anyhow!("--baseline: {error}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
