@@ -365,7 +365,7 @@ fn a_file_that_is_not_there_is_told_with_one_that_is_near() {
     place.refuses(&["compare", "pair"], &[none, guess]);
     place.refuses(&["compare", "piar.toml"], &["piar.toml", "No such file", guess]);
     place.refuses(&["check", "./piar.toml"], &["did you mean `./pair.toml`?"]);
-    place.refuses(&["compare", "zebra"], &[none, "the built-in ones are hetero-hdd-raid1"]);
+    place.refuses(&["compare", "zebra"], &[none, "the built-in arrays are hetero-hdd-raid1"]);
     place.refuses(&["compare", "pair.toml", "job.foi"], &[none, "did you mean `job.fio`?"]);
     place.refuses(&["explain", "pair.toml", "jbo.fio"], &["No such file", "`job.fio`"]);
 }

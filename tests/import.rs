@@ -61,7 +61,7 @@ fn two_policies_that_fio_measured_are_reported() {
     stdout(&place.import(&[&names[..1], &about, &["--policy", "my-patch"]].concat()));
     let output = place.import(&[&names[..2], &about, &["--policy", "my-patch"]].concat());
     assert!(
-        stderr(&output).contains("1 of the files were imported into live before"),
+        stderr(&output).contains("files skipped because live already holds them: 1"),
         "{}",
         stderr(&output)
     );

@@ -145,7 +145,7 @@ fn the_ending_of_the_file_says_what_to_write() {
     }
     place.refuses(
         &["report", "out", "-o", "a.pdf"],
-        &["file ending .pdf", ".html", ".md", "--format"],
+        &["file name extension .pdf", ".html", ".md", "--format"],
     );
     succeeds(&place.run(&["report", "out", "-o", "a.log", "--format", "csv"]));
     assert!(place.read("a.log").starts_with("array,job"));

@@ -215,7 +215,7 @@ mod tests {
     fn a_wrong_name_is_answered_with_the_nearest() {
         let message = |result: Result<(InputText, JobFile)>| result.unwrap_err().to_string();
         assert!(message(load_job("rand-4k-q1")).contains("did you mean `rand-4k-qd1`?"));
-        assert!(message(load_job("zebra")).contains("the built-in ones are rand-4k-qd1"));
+        assert!(message(load_job("zebra")).contains("the built-in jobs are rand-4k-qd1"));
         let swapped = load_array("rand-4k-qd1").unwrap_err().to_string();
         assert!(swapped.contains("the array comes first"), "{swapped}");
     }

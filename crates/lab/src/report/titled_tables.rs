@@ -74,7 +74,7 @@ pub(super) fn legend(study: &Study) -> Vec<Vec<&'static str>> {
         _ => vec![
             vec![
                 "* best of the job",
-                "= ties with it: the 95 % interval of the difference lies within ±5 %",
+                "= ties with it: the 95 % interval of the difference is within 5 % of 0",
             ],
             vec!["? undecided: that interval contains zero, and also differences over 5 %"],
         ],

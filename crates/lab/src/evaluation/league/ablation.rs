@@ -59,6 +59,6 @@ mod tests {
     #[test]
     fn what_cannot_be_taken_apart_is_refused() {
         let message = variants("btrfs/pid").unwrap_err().to_string();
-        assert!(message.contains("`btrfs/pid` has no parameter `without`"), "{message}");
+        assert!(message.contains("`btrfs/pid`: it has no parameter `without`"), "{message}");
     }
 }

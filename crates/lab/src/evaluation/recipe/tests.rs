@@ -55,7 +55,7 @@ fn read(text: &str) -> Result<Recipe> {
                 .to_owned(),
             "job.fio" => "[job]\nioengine=libaio\ndirect=1\nrw=randread\nnumber_ios=100\n".into(),
             "two.fio" => "[global]\nrw=randread\nnumber_ios=9\n[small]\n[large]\nbs=1m\n".into(),
-            other => bail!("no file {other}"),
+            other => anyhow::bail!("no file {other}"),
         })
     })
 }

@@ -74,10 +74,10 @@ fn differences_name_what_differs() {
     assert_eq!(
         here.differences(&there),
         [
-            "policies: there a/x; here a/x, b/y",
-            "seeds: there [7]; here [1, 2]",
-            "duration: there 5.00s; here as the jobs say",
-            "the contents of `j` changed",
+            "policies: saved a/x; requested a/x, b/y",
+            "seeds: saved [7]; requested [1, 2]",
+            "duration: saved 5.00s; requested that of the jobs",
+            "the contents of `j` are different",
         ]
     );
     let mut elsewhere = here.clone();

@@ -262,8 +262,11 @@ fn logs_that_are_none_are_refused() {
         let log = Log::new("x_lat.1.log", text.to_owned()).unwrap();
         cell(SINGLE.as_bytes(), &[log], &about()).unwrap_err().to_string()
     };
-    assert_eq!(with("1, 2, 0, 4096\nnonsense\n"), "x_lat.1.log:2: not a line of a log");
-    assert_eq!(with("1, 2\n"), "x_lat.1.log:1: fewer than three columns");
+    assert_eq!(
+        with("1, 2, 0, 4096\nnonsense\n"),
+        "x_lat.1.log:2: not a line of a fio log: columns must be whole numbers"
+    );
+    assert_eq!(with("1, 2\n"), "x_lat.1.log:1: not a line of a fio log: fewer than three columns");
     assert!(with("99999999999999, 2, 0, 4096\n").contains("ms is too large"));
 }
 
@@ -309,11 +312,11 @@ fn a_folder_of_something_else_is_refused() {
     add(folder.path(), vec![imported(SINGLE)]).unwrap();
     check_folder(folder.path(), &about()).unwrap();
     let elsewhere = ImportLabels { array: "six".to_owned(), ..about() };
-    assert!(refusal(&elsewhere).contains("`six` here, pair there"), "{}", refusal(&elsewhere));
+    assert!(refusal(&elsewhere).contains("array `pair`, not of `six`"), "{}", refusal(&elsewhere));
     let changed = ImportLabels { array_text: "profile".to_owned(), ..about() };
     assert!(refusal(&changed).contains("a different array that is also named"));
     std::fs::write(folder.path().join("plan.json"), "{}").unwrap();
-    assert!(refusal(&about()).contains("holds the results of a run"), "{}", refusal(&about()));
+    assert!(refusal(&about()).contains("holds results of `compare`"), "{}", refusal(&about()));
     std::fs::remove_file(folder.path().join("plan.json")).unwrap();
     std::fs::rename(folder.path().join("cells"), folder.path().join("photos")).unwrap();
     assert!(refusal(&about()).contains("is not empty and is not a results folder"));

@@ -204,7 +204,7 @@ fn what_holds_nothing_is_refused_and_the_rest_is_reported() {
     assert_eq!(reasons.len(), 2);
     let oracle_only = saved(&usual_plan(), |cell| cell.policy == ORACLE);
     let loaded = load(&[oracle_only.path().to_owned()], &criteria());
-    assert_eq!(loaded.refused[0].reason, "holds cells of the oracle only");
+    assert_eq!(loaded.refused[0].reason, "holds results of the oracle only");
 }
 
 #[test]
