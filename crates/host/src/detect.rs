@@ -22,17 +22,18 @@ mod members;
 mod model_choice;
 mod mounts;
 mod nvme;
+mod stack;
 mod sysroot;
 mod toml_text;
 mod tools;
 mod zfs;
 
 pub use array::{
-    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StackLayer,
-    StorageSystem,
+    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 pub use disk::{DetectedDisk, DiskBus};
 pub use model_choice::ModelChoice;
+pub use stack::StackLayer;
 pub use sysroot::Sysroot;
 
 /// The array behind a path, a block device or a name.

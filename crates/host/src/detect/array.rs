@@ -2,6 +2,7 @@
 
 use super::disk::DetectedDisk;
 use super::model_choice::ModelChoice;
+use super::stack::StackLayer;
 use serde::Serialize;
 
 /// A storage system that keeps copies of data, or paths to them.
@@ -115,29 +116,6 @@ pub struct DetectedMember {
     pub disk: Option<DetectedDisk>,
     /// The model profile chosen for it.
     pub model: ModelChoice,
-}
-
-/// A layer of a stack of block devices and file systems.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct StackLayer {
-    /// Its device or file system.
-    pub name: String,
-    /// What it is: `xfs`, `luks`, `lvm`, `md raid1`, ….
-    pub kind: String,
-    /// Whether it chooses among copies or paths.
-    pub is_mirrored: bool,
-}
-
-impl StackLayer {
-    /// A layer that passes data through.
-    pub(super) fn plain(name: impl Into<String>, kind: impl Into<String>) -> StackLayer {
-        StackLayer { name: name.into(), kind: kind.into(), is_mirrored: false }
-    }
-
-    /// The layer that chooses.
-    pub(super) fn mirrored(name: impl Into<String>, kind: impl Into<String>) -> StackLayer {
-        StackLayer { name: name.into(), kind: kind.into(), is_mirrored: true }
-    }
 }
 
 /// Whether an array is complete, and what it does at the moment.

@@ -1,6 +1,6 @@
 //! Block devices of the kernel: their folders in sysfs, and the stack below a device.
 
-use super::array::StackLayer;
+use super::stack::StackLayer;
 use super::sysroot::{Sysroot, base_name};
 use std::collections::BTreeSet;
 

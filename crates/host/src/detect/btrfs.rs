@@ -4,8 +4,7 @@
 //! which: an ioctl does, on this machine, and `btrfs filesystem show` in a recorded copy.
 
 use super::array::{
-    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StackLayer,
-    StorageSystem,
+    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 use super::block::BlockDevice;
 use super::btrfs_ioctl::{self, BtrfsDevice};
@@ -14,6 +13,7 @@ use super::members::{
     fill_missing, kernel_release, no_mirror, read_member, shared_disks, unreadable,
 };
 use super::mounts::{Mount, mounts};
+use super::stack::StackLayer;
 use super::sysroot::{Sysroot, base_name};
 use super::tools::BTRFS_SHOW;
 use mirrorball_core::geometry::Profile;

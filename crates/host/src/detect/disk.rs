@@ -39,6 +39,8 @@ pub struct DetectedDisk {
     pub size_bytes: Option<u64>,
     /// What the kernel reports; loop devices and bridges often say true.
     pub rotational: Option<bool>,
+    /// Revolutions a minute, if udev knows them.
+    pub rpm: Option<u64>,
     /// Optimal I/O size in bytes.
     pub optimal_io_bytes: Option<u64>,
     /// The I/O scheduler in use.
@@ -57,14 +59,16 @@ impl DetectedDisk {
         let text = |file: &str| sysroot.text(&device.file(file));
         let number = |file: &str| sysroot.number(&device.file(file));
         let bus = bus(sysroot, device);
+        let udev = UdevFacts::read(sysroot, device);
         // In a disk of virtio this file has a number instead.
         let vendor = text("device/vendor").filter(|vendor| !vendor.starts_with("0x"));
         DetectedDisk {
             name: device.name.clone(),
             bus,
             vendor: vendor.filter(|vendor| vendor != "ATA"),
-            model: text("device/model"),
-            serial: text("device/serial").or_else(|| text("serial")),
+            model: udev.full_name(text("device/model")),
+            serial: text("device/serial").or_else(|| text("serial")).or(udev.serial),
+            rpm: udev.rpm.filter(|rpm| *rpm > 0),
             size_bytes: device.size_bytes(sysroot),
             rotational: sysroot.flag(&device.file("queue/rotational")),
             optimal_io_bytes: number("queue/optimal_io_size").filter(|bytes| *bytes > 0),
@@ -73,6 +77,40 @@ impl DetectedDisk {
             read_ahead_kb: number("queue/read_ahead_kb"),
             zoned: text("queue/zoned"),
         }
+    }
+}
+
+/// What udev knows of a disk and sysfs does not show.
+#[derive(Debug, Default)]
+struct UdevFacts {
+    /// The model name, with underscores for spaces.
+    model: Option<String>,
+    serial: Option<String>,
+    rpm: Option<u64>,
+}
+
+impl UdevFacts {
+    /// Reads the entry of a device in the database of udev, which all may read.
+    fn read(sysroot: &Sysroot, device: &BlockDevice) -> UdevFacts {
+        let number = sysroot.text(&device.file("dev")).unwrap_or_default();
+        let text = sysroot.raw_text(&format!("/run/udev/data/b{number}")).unwrap_or_default();
+        let value = |name: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix("E:")?.strip_prefix(name)?.strip_prefix('='))
+        };
+        UdevFacts {
+            model: value("ID_MODEL").map(str::to_owned),
+            serial: value("ID_SERIAL_SHORT").map(str::to_owned),
+            rpm: value("ID_ATA_ROTATION_RATE_RPM").and_then(|rpm| rpm.parse().ok()),
+        }
+    }
+
+    /// The model name of sysfs, where SCSI cuts it after 16 characters, completed by that of udev.
+    fn full_name(&self, name: Option<String>) -> Option<String> {
+        let name = name?;
+        let rest =
+            self.model.as_ref().and_then(|model| model.strip_prefix(&name.replace(' ', "_")));
+        Some(format!("{name}{}", rest.unwrap_or_default().replace('_', " ")))
     }
 }
 
@@ -98,7 +136,17 @@ fn bus(sysroot: &Sysroot, device: &BlockDevice) -> DiskBus {
 
 #[cfg(test)]
 mod tests {
-    use super::bracketed;
+    use super::{UdevFacts, bracketed};
+
+    #[test]
+    fn udev_completes_a_model_name_that_scsi_has_cut() {
+        let facts = |model: &str| UdevFacts { model: Some(model.to_owned()), ..Default::default() };
+        let name = || Some("Samsung SSD 870".to_owned());
+        let full = facts("Samsung_SSD_870_QVO_4TB").full_name(name());
+        assert_eq!(full.as_deref(), Some("Samsung SSD 870 QVO 4TB"));
+        assert_eq!(facts("other").full_name(name()), name());
+        assert_eq!(facts("other").full_name(None), None);
+    }
 
     #[test]
     fn the_scheduler_in_use_is_in_brackets() {

@@ -1,6 +1,6 @@
 //! From a path, a device or a name to the array behind it, through the layers between.
 
-use super::array::{DetectError, DetectedArray, StackLayer};
+use super::array::{DetectError, DetectedArray};
 use super::block::{BlockDevice, mapper_devices};
 use super::btrfs::Btrfs;
 use super::mapper::Mapped;
@@ -8,6 +8,7 @@ use super::md::Md;
 use super::members::no_mirror;
 use super::mounts::{mount_of, mounts};
 use super::nvme::NvmePaths;
+use super::stack::StackLayer;
 use super::sysroot::Sysroot;
 use super::zfs;
 use mirrorball_core::diagnostic::Diagnostic;

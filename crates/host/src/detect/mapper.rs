@@ -4,8 +4,7 @@
 //! are in `dmsetup table` and `dmsetup status`, which need root.
 
 use super::array::{
-    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StackLayer,
-    StorageSystem,
+    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 use super::block::BlockDevice;
 use super::md::{Raid10Layout, raid10_profile};
@@ -13,6 +12,7 @@ use super::members::{
     fill_missing, kernel_release, mount_point, percent, profile_of_copies, read_member,
     shared_disks, unreadable,
 };
+use super::stack::StackLayer;
 use super::sysroot::Sysroot;
 use super::tools::{DMSETUP_STATUS, DMSETUP_TABLE, Tool};
 

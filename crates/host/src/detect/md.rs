@@ -1,14 +1,14 @@
 //! Linux md: the folder `md` of an array in sysfs. Everything is readable without root.
 
 use super::array::{
-    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StackLayer,
-    StorageSystem,
+    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 use super::block::BlockDevice;
 use super::members::{
     fill_missing, kernel_release, mount_point, percent, profile_of_copies, read_member,
     shared_disks, unreadable,
 };
+use super::stack::StackLayer;
 use super::sysroot::Sysroot;
 
 /// Most members that are read, as md allows with version 1 metadata.

@@ -40,6 +40,8 @@ struct DiskClass {
     bus: Option<String>,
     rotational: Option<bool>,
     size_min: Option<String>,
+    rpm_min: Option<u64>,
+    rpm_max: Option<u64>,
     profile: String,
     confidence: Option<String>,
 }
@@ -60,11 +62,15 @@ pub(super) fn choose_model(disk: Option<&DetectedDisk>) -> ModelChoice {
         TABLE.known.iter().find(fits)
     });
     if let (Some(known), Some(model)) = (known, model) {
-        return ModelChoice {
-            profile: known.profile.clone(),
-            confidence: ModelConfidence::KnownModel,
-            reason: format!("model name {model}"),
+        // SCSI cuts names after 16 characters: the disk may be another one of the table.
+        let is_cut = |it: &KnownModel| it.prefixes.iter().any(|prefix| prefix.starts_with(model));
+        let is_ambiguous = TABLE.known.iter().any(|it| it.profile != known.profile && is_cut(it));
+        let (confidence, or_other) = match is_ambiguous {
+            true => (ModelConfidence::ClassDefault, ", which several models share"),
+            false => (ModelConfidence::KnownModel, ""),
         };
+        let reason = format!("model name {model}{or_other}");
+        return ModelChoice { profile: known.profile.clone(), confidence, reason };
     }
     let class = TABLE.class.iter().find(|class| class.fits(disk));
     let profile = class.map_or("delay", |class| &class.profile).to_owned();
@@ -78,11 +84,14 @@ impl DiskClass {
     fn fits(&self, disk: Option<&DetectedDisk>) -> bool {
         let bus = disk.map(|disk| bus_name(disk.bus));
         let rotational = disk.and_then(|disk| disk.rotational);
+        let rpm = disk.and_then(|disk| disk.rpm);
         let size_bytes = disk.and_then(|disk| disk.size_bytes).unwrap_or(0);
         let size_min = self.size_min.as_deref().map_or(0, |text| parse_bytes(text).unwrap_or(0));
         (self.bus.is_none() || self.bus.as_deref() == bus)
             && (self.rotational.is_none() || self.rotational == rotational)
             && size_bytes >= size_min
+            && self.rpm_min.is_none_or(|rpm_min| rpm.is_some_and(|rpm| rpm >= rpm_min))
+            && self.rpm_max.is_none_or(|rpm_max| rpm.is_some_and(|rpm| rpm <= rpm_max))
     }
 }
 
@@ -131,6 +140,7 @@ mod tests {
             serial: None,
             size_bytes: Some(tb * 1_000_000_000_000),
             rotational: Some(rotational),
+            rpm: None,
             optimal_io_bytes: None,
             scheduler: None,
             nr_requests: None,
@@ -168,6 +178,16 @@ mod tests {
                 "hdd-7k2-desktop",
                 "known model",
             ),
+            (
+                disk(DiskBus::Sata, false, Some("Samsung SSD 870"), 1),
+                "ssd-sata-consumer",
+                "class default",
+            ),
+            (
+                disk(DiskBus::Sata, false, Some("Samsung SSD 870 QVO"), 1),
+                "ssd-sata-qlc",
+                "known model",
+            ),
             (disk(DiskBus::Sata, true, Some("NoName"), 2), "hdd-7k2-desktop", "class default"),
             (disk(DiskBus::Sata, false, Some("NoName"), 2), "ssd-sata-consumer", "class default"),
             (disk(DiskBus::Virtual, true, None, 2), "hdd-7k2-desktop", "guessed"),
@@ -176,6 +196,10 @@ mod tests {
             let choice = choose_model(Some(&disk));
             assert_eq!((choice.profile.as_str(), choice.confidence.name()), (profile, confidence));
         }
+        let slow = DetectedDisk { rpm: Some(5400), ..disk(DiskBus::Sata, true, None, 4) };
+        assert_eq!(choose_model(Some(&slow)).profile, "hdd-5k4-4tb");
+        let fast = DetectedDisk { rpm: Some(7200), ..disk(DiskBus::Sata, true, None, 4) };
+        assert_eq!(choose_model(Some(&fast)).profile, "hdd-7k2-4tb");
         let none = choose_model(None);
         assert_eq!(none.confidence, ModelConfidence::Guessed);
     }

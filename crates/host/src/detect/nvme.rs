@@ -1,14 +1,14 @@
 //! NVMe multipath: the subsystem of a namespace and the paths of its controllers.
 
 use super::array::{
-    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StackLayer,
-    StorageSystem,
+    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 use super::block::BlockDevice;
 use super::members::{
     fill_missing, is_kernel_since, kernel_release, mount_point, profile_of_copies, read_member,
     unreadable,
 };
+use super::stack::StackLayer;
 use super::sysroot::{Sysroot, base_name};
 
 /// A namespace with several paths.

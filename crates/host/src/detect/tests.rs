@@ -208,10 +208,9 @@ fn garbage_in_any_file_leaves_an_answer_or_an_error() {
             let word = words[rng.below(words.len() as u64) as usize];
             let cut = rng.below(bytes.len() as u64 + 1) as usize;
             let spliced = [&bytes[..cut], word, &bytes[(cut + cut / 7).min(bytes.len())..]];
-            for garbage in [word.to_vec(), spliced.concat()] {
-                fs::write(path, garbage).unwrap();
-                detect_everything(folder.path());
-            }
+            let garbage = if rng.below(2) == 0 { word.to_vec() } else { spliced.concat() };
+            fs::write(path, garbage).unwrap();
+            detect_everything(folder.path());
             fs::write(path, bytes).unwrap();
         }
     }

@@ -1,14 +1,14 @@
 //! ZFS: sysfs does not show the disks of a pool, so they are read from `zpool status -LP`.
 
 use super::array::{
-    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StackLayer,
-    StorageSystem,
+    ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 use super::block::BlockDevice;
 use super::members::{
     fill_missing, no_mirror, profile_of_copies, read_member, shared_disks, unreadable,
 };
 use super::mounts::mounts;
+use super::stack::StackLayer;
 use super::sysroot::Sysroot;
 use super::tools::ZPOOL_STATUS;
 
@@ -250,7 +250,8 @@ mod tests {
         \t    /dev/sdd1   ONLINE       0     0     0\n\
         \tlogs\n\
         \t  mirror-2      ONLINE       0     0     0\n\
-        \t    /dev/sde1   ONLINE       0     0     0\n\nerrors: No known data errors\n\n  pool: two\n";
+        \t    /dev/sde1   ONLINE       0     0     0\n\nerrors: No known data errors\n\n\
+        \x20 pool: two\n";
 
     #[test]
     fn status_is_read_by_its_indentation_and_logs_are_no_data() {
