@@ -142,6 +142,19 @@ impl ChunkMap {
         })
     }
 
+    /// The sets of members that hold the same data, and where those data end on each member. Each
+    /// byte of the volume belongs to one set.
+    pub fn mirror_sets(&self) -> impl Iterator<Item = impl Iterator<Item = (MemberIndex, u64)>> {
+        let copies = self.copies as usize;
+        self.chunks.iter().flat_map(move |chunk| {
+            let first = chunk.first_stripe as usize;
+            let stripes = &self.stripes[first..first + chunk.groups as usize * copies];
+            let stripe_bytes = chunk.stripe_bytes();
+            let end = move |stripe: &Stripe| (stripe.member, stripe.offset + stripe_bytes);
+            stripes.chunks_exact(copies).map(move |set| set.iter().map(end))
+        })
+    }
+
     /// The longest beginning of the range that is one piece on each of its mirrors: up to the end
     /// of the strip on raid0 and raid10, up to the end of the chunk on the other profiles.
     ///

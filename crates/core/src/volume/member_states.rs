@@ -3,7 +3,7 @@
 use super::backoff::Backoff;
 use super::recovered_ranges::RecoveredRanges;
 use crate::io::{IoError, VolumeError};
-use crate::member::{MemberIndex, MemberState, Members};
+use crate::member::{Member, MemberIndex, MemberState, Members};
 use crate::units::Nanos;
 use std::ops::Range;
 
@@ -16,6 +16,9 @@ pub(super) struct MemberStates {
     all_eligible: bool,
     /// Number of members that may fail without loss of data, whichever they are.
     tolerated_failures: usize,
+    /// Whether every byte is in sync on some member; `None` if the states changed since it was
+    /// found out.
+    is_complete: Option<bool>,
 }
 
 impl MemberStates {
@@ -26,6 +29,7 @@ impl MemberStates {
             members,
             all_eligible: false,
             tolerated_failures,
+            is_complete: None,
         };
         states.changed();
         states
@@ -62,8 +66,16 @@ impl MemberStates {
         self.members[member].is_in_sync(offset, length)
     }
 
-    pub(super) fn has_in_sync_member(&self) -> bool {
-        self.members.iter().any(|(_, member)| member.state == MemberState::InSync)
+    /// Returns true if every byte is in sync on some member. `find_out` walks the whole volume; it
+    /// is called only if so many members are missing that data may be, once for each change.
+    pub(super) fn is_complete(&mut self, find_out: impl Fn(&MemberStates) -> bool) -> bool {
+        let is_complete = self.is_complete.unwrap_or_else(|| {
+            let in_sync = |(_, member): &(_, &Member)| member.state == MemberState::InSync;
+            let missing = self.members.len() - self.members.iter().filter(in_sync).count();
+            missing <= self.tolerated_failures || find_out(self)
+        });
+        self.is_complete = Some(is_complete);
+        is_complete
     }
 
     /// Sets the state of a member; its back-off and rebuild progress start afresh.
@@ -146,6 +158,7 @@ impl MemberStates {
     }
 
     fn changed(&mut self) {
+        self.is_complete = None;
         let mut members = self.members.iter().zip(&self.backoffs);
         self.all_eligible = members.all(|((_, member), backoff)| {
             let is_in_sync = member.state == MemberState::InSync;

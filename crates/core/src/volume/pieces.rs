@@ -30,9 +30,11 @@ impl Volume {
         }
     }
 
-    /// Cuts a flush into one piece for each member. If no member is in sync, written data is lost.
+    /// Cuts a flush into one piece for each member. If some data is in sync on none of them, what
+    /// was written there is lost.
     fn cut_flush(&mut self, key: RequestKey) -> Result<(), VolumeError> {
-        if !self.states.has_in_sync_member() {
+        let Volume { states, layout, .. } = self;
+        if !states.is_complete(|states| layout.is_in_sync(states)) {
             return Err(VolumeError::Unwritable);
         }
         for index in 0..self.members().len() {

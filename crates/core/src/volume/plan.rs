@@ -61,6 +61,13 @@ impl Layout {
         self.map.profile().rules().tolerated_failures
     }
 
+    /// Returns true if every byte of the volume is in sync on some member.
+    pub(super) fn is_in_sync(&self, states: &MemberStates) -> bool {
+        self.map
+            .mirror_sets()
+            .all(|mut set| set.any(|(member, end)| states.is_in_sync(member, 0, end)))
+    }
+
     /// The plan of the longest beginning of a range that is one piece.
     #[inline]
     pub(super) fn plan(&self, offset: u64, length: u64) -> PiecePlan {

@@ -98,6 +98,53 @@ fn a_flush_without_a_member_in_sync_fails() {
     assert_eq!(world.reply(), Some((1, Err(VolumeError::Unwritable))));
 }
 
+/// The members of the set that holds the start of the volume, and one of another set.
+fn pair_and_other(world: &World) -> ([MemberIndex; 2], MemberIndex) {
+    let mapped = world.volume.map().map(0, 4096);
+    let pair = [0, 1].map(|copy| mapped.mirrors()[copy].member);
+    let other = (0..4).map(MemberIndex).find(|member| !pair.contains(member));
+    (pair, other.unwrap())
+}
+
+#[test]
+fn a_flush_fails_once_both_copies_of_a_write_are_gone() {
+    let mut world = World::new(Profile::Raid10, 4, Box::new(First));
+    let ([first, second], _) = pair_and_other(&world);
+    world.write(1, 0, 4096, 7);
+    world.settle();
+    assert_eq!(world.reply(), Some((1, Ok(()))));
+    world.volume.set_member_state(first, MemberState::Failed);
+    world.request(2, RequestKind::Flush, 0, 0);
+    world.settle();
+    assert_eq!(world.reply(), Some((2, Ok(()))), "the other copy is left");
+    world.volume.set_member_state(second, MemberState::Failed);
+    world.request(3, RequestKind::Flush, 0, 0);
+    world.settle();
+    assert_eq!(world.reply(), Some((3, Err(VolumeError::Unwritable))));
+    // A copy that is stale holds nothing of it; one in sync does.
+    world.volume.set_member_state(first, MemberState::Rebuilding { recovered_bytes: 2 * MIB });
+    world.request(4, RequestKind::Flush, 0, 0);
+    world.settle();
+    assert_eq!(world.reply(), Some((4, Err(VolumeError::Unwritable))));
+    world.volume.set_member_state(first, MemberState::Rebuilding { recovered_bytes: 200 * MIB });
+    world.request(5, RequestKind::Flush, 0, 0);
+    world.settle();
+    assert_eq!(world.reply(), Some((5, Ok(()))));
+}
+
+#[test]
+fn a_flush_succeeds_without_one_member_of_each_pair() {
+    let mut world = World::new(Profile::Raid10, 4, Box::new(First));
+    let ([first, _], other) = pair_and_other(&world);
+    for member in [first, other] {
+        world.volume.set_member_state(member, MemberState::Failed);
+    }
+    world.request(1, RequestKind::Flush, 0, 0);
+    world.settle();
+    assert_eq!(world.reply(), Some((1, Ok(()))));
+    assert_eq!(world.members_of(Op::Flush, Purpose::User).len(), 2);
+}
+
 #[test]
 fn a_discard_waits_for_a_rebuild_of_its_range_and_a_rebuild_for_a_discard() {
     let mut world = half_rebuilt(0);
