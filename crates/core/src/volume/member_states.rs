@@ -12,6 +12,9 @@ pub(super) struct MemberStates {
     members: Members,
     backoffs: Vec<Backoff>,
     rebuilds: Vec<RecoveredRanges>,
+    /// How often the state of each member was set. A rebuild that began before the last time may
+    /// have missed writes.
+    changes: Vec<u32>,
     /// True if each member is in sync, in no back-off and not write-mostly.
     all_eligible: bool,
     /// Number of members that may fail without loss of data, whichever they are.
@@ -26,6 +29,7 @@ impl MemberStates {
         let mut states = MemberStates {
             backoffs: vec![Backoff::default(); members.len()],
             rebuilds: vec![RecoveredRanges::default(); members.len()],
+            changes: vec![0; members.len()],
             members,
             all_eligible: false,
             tolerated_failures,
@@ -78,11 +82,17 @@ impl MemberStates {
         is_complete
     }
 
+    /// How often the state of a member was set.
+    pub(super) fn changes(&self, member: MemberIndex) -> u32 {
+        self.changes[member.get()]
+    }
+
     /// Sets the state of a member; its back-off and rebuild progress start afresh.
     pub(super) fn set(&mut self, member: MemberIndex, state: MemberState) {
         self.members.get_mut(member).state = state;
         self.backoffs[member.get()] = Backoff::default();
         self.rebuilds[member.get()] = RecoveredRanges::default();
+        self.changes[member.get()] = self.changes[member.get()].wrapping_add(1);
         self.changed();
     }
 

@@ -94,6 +94,8 @@ pub struct Volume {
 struct PendingRequest {
     request: Request,
     pieces_left: u32,
+    /// Of a rebuild: how often the state of its member had been set when it began.
+    member_changes: u32,
     result: Result<(), VolumeError>,
 }
 
@@ -228,7 +230,7 @@ impl Volume {
     /// [`Volume::poll_reply`].
     pub fn submit(&mut self, request: Request) {
         // The request counts as a piece of its own until it is cut, so that it cannot end early.
-        let pending = PendingRequest { request, pieces_left: 1, result: Ok(()) };
+        let pending = PendingRequest { request, pieces_left: 1, member_changes: 0, result: Ok(()) };
         let key = self.requests.insert(pending);
         let cut = self.cut(key, &request);
         self.end_piece_of(key, cut);

@@ -61,6 +61,7 @@ impl Volume {
             return Err(VolumeError::NotRebuilding);
         }
         check_range(request, self.members()[member].config.size_bytes)?;
+        self.requests.get_mut(key).member_changes = self.states.changes(member);
         let range = request.offset..request.offset + request.length;
         let mut rest = self.layout.allocated(member, range);
         while !rest.is_empty() {
@@ -305,6 +306,10 @@ impl Volume {
         let (id, kind, mut result) = (pending.request.id, pending.request.kind, pending.result);
         if let RequestKind::Rebuild(member) = kind {
             let range = pending.request.offset..pending.request.offset + pending.request.length;
+            // A member that failed and returned meanwhile has missed writes, also to this range.
+            if pending.member_changes != self.states.changes(member) {
+                result = result.and(Err(VolumeError::NotRebuilding));
+            }
             result = result.and_then(|()| self.states.on_rebuilt(member, range));
             if result.is_ok() {
                 self.notify_members_change();

@@ -146,6 +146,33 @@ fn a_flush_succeeds_without_one_member_of_each_pair() {
 }
 
 #[test]
+fn a_rebuild_fails_if_its_member_failed_and_returned_meanwhile() {
+    let rebuilt = MemberIndex(1);
+    let stale = MemberState::Rebuilding { recovered_bytes: 0 };
+    // The member is away while the range is read: it gets no write of what was read. Or it is away
+    // after the range was written: then it may have missed later writes to the range.
+    for returns_before_the_write in [false, true] {
+        let mut world = half_rebuilt(0);
+        world.request(1, RequestKind::Rebuild(rebuilt), 0, 8 * MIB);
+        let reads = world.pump();
+        world.volume.set_member_state(rebuilt, MemberState::Failed);
+        let mut reads = reads.into_iter();
+        let first = reads.next().unwrap();
+        if returns_before_the_write {
+            world.volume.set_member_state(rebuilt, stale);
+        }
+        world.complete(first);
+        world.volume.set_member_state(rebuilt, stale);
+        for io in reads {
+            world.complete(io);
+        }
+        world.settle();
+        assert_eq!(world.reply(), Some((1, Err(VolumeError::NotRebuilding))));
+        assert_eq!(states(&world)[1], stale, "nothing counts as recovered");
+    }
+}
+
+#[test]
 fn a_discard_waits_for_a_rebuild_of_its_range_and_a_rebuild_for_a_discard() {
     let mut world = half_rebuilt(0);
     world.request(1, RequestKind::Rebuild(MemberIndex(1)), 0, 8 * MIB);
