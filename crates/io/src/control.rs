@@ -5,6 +5,10 @@
 //!
 //! Metrics are served over TCP by `GET /metrics` of HTTP/1.1, one request a connection. Nothing can
 //! be changed there.
+//!
+//! Each listener has a limit of clients of its own, so that clients of the metrics cannot lock out
+//! the control socket. At the limit, a new client takes the place of the oldest one that has not
+//! sent its request, or else of the oldest one that has not taken its response.
 
 mod http;
 mod metrics;
@@ -24,7 +28,7 @@ use mirrorball_core::units::Nanos;
 
 /// Length limit of a request.
 const LINE_BYTES: usize = 4096;
-/// Number of clients that are served at once; others wait to be accepted.
+/// Number of clients of each listener that are served at once.
 const CLIENTS_MAX: usize = 32;
 
 mirrorball_core::slab_key! {
@@ -40,6 +44,8 @@ pub struct Control {
     policy: Option<String>,
     listeners: Vec<Listener>,
     clients: Slab<ClientKey, Client>,
+    /// Number of clients so far.
+    accepted: u64,
     /// Delays the next `accept()` after a failed one.
     backoff: AcceptBackoff,
     stopping: bool,
@@ -78,9 +84,26 @@ struct Listener {
     accepting: bool,
 }
 
+/// What a client is waited for, the first to be closed first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum ClientPhase {
+    /// It has to send its request.
+    Receiving,
+    /// It has to take its response.
+    Sending,
+    /// Its request is carried out.
+    Working,
+    /// Its socket is closed, but the last operation on it has not ended.
+    Closing,
+}
+
 struct Client {
     socket: Handle,
-    protocol: Protocol,
+    /// Index of its listener.
+    listener: u32,
+    phase: ClientPhase,
+    /// Counts the clients; the oldest has the least.
+    number: u64,
     /// The request, then the response; `None` while the request is carried out.
     buffer: Option<BufferKey>,
     received: usize,
@@ -101,6 +124,7 @@ impl Control {
             policy,
             listeners: listeners.collect(),
             clients: Slab::default(),
+            accepted: 0,
             backoff: AcceptBackoff::default(),
             stopping: false,
         };
@@ -117,14 +141,15 @@ impl Control {
                 listener.accepting = false;
                 match result {
                     Ok(Output::Connection(socket)) => {
-                        let protocol = listener.endpoint.protocol;
-                        self.on_client(socket, protocol, parts.executor);
+                        self.on_client(socket, key, parts.executor);
                         self.accept(parts.executor);
                     }
                     _ => self.backoff.start(parts.executor.driver.now()),
                 }
             }
-            (EventOwner::ControlReceive, Ok(Output::Bytes(bytes))) if bytes > 0 => {
+            (EventOwner::ControlReceive, Ok(Output::Bytes(bytes)))
+                if bytes > 0 && !self.is_closing(ClientKey::from_slot(key)) =>
+            {
                 self.on_received(ClientKey::from_slot(key), bytes, parts);
             }
             _ => self.remove(ClientKey::from_slot(key), parts.executor),
@@ -153,7 +178,7 @@ impl Control {
 
     fn accept(&mut self, executor: &mut Executor) {
         for (key, listener) in (0..).zip(&mut self.listeners) {
-            if !listener.accepting && !self.stopping && self.clients.len() < CLIENTS_MAX {
+            if !listener.accepting && !self.stopping {
                 listener.accepting = true;
                 executor
                     .driver
@@ -162,10 +187,15 @@ impl Control {
         }
     }
 
-    fn on_client(&mut self, socket: Handle, protocol: Protocol, executor: &mut Executor) {
+    fn on_client(&mut self, socket: Handle, listener: u32, executor: &mut Executor) {
+        if !self.make_room(listener, executor) {
+            return executor.driver.close(socket);
+        }
         let buffer = executor.driver.buffers.acquire(LINE_BYTES);
-        let key =
-            self.clients.insert(Client { socket, protocol, buffer: Some(buffer), received: 0 });
+        let (phase, number) = (ClientPhase::Receiving, self.accepted);
+        self.accepted += 1;
+        let client = Client { socket, listener, phase, number, buffer: Some(buffer), received: 0 };
+        let key = self.clients.insert(client);
         executor.driver.receive(
             Token::new(EventOwner::ControlReceive, key.slot()),
             socket,
@@ -173,10 +203,37 @@ impl Control {
         );
     }
 
+    /// Closes a client of a listener that is at its limit. Returns false if every client waits for
+    /// the service, not the service for the client.
+    fn make_room(&mut self, listener: u32, executor: &mut Executor) -> bool {
+        let clients = self.clients.iter().filter(|(_, client)| {
+            client.listener == listener && client.phase != ClientPhase::Closing
+        });
+        let clients: Vec<(ClientKey, &Client)> = clients.collect();
+        if clients.len() < CLIENTS_MAX {
+            return true;
+        }
+        let oldest = clients.iter().min_by_key(|(_, client)| (client.phase, client.number));
+        let &(key, _) = oldest.expect("the limit is more than zero");
+        let client = self.clients.get_mut(key);
+        if client.phase == ClientPhase::Working {
+            return false;
+        }
+        // The kernel may still use its buffer: the client is removed when its operation has ended.
+        client.phase = ClientPhase::Closing;
+        executor.driver.close(client.socket);
+        true
+    }
+
+    fn is_closing(&self, key: ClientKey) -> bool {
+        self.clients.get(key).phase == ClientPhase::Closing
+    }
+
     fn on_received(&mut self, key: ClientKey, bytes: usize, mut parts: ServiceParts<'_>) {
         let client = self.clients.get_mut(key);
         client.received += bytes;
-        let Client { socket, protocol, received, .. } = *client;
+        let Client { socket, listener, received, .. } = *client;
+        let protocol = self.listeners[listener as usize].endpoint.protocol;
         let buffer = client.buffer.expect("a client that sends has a buffer");
         let driver = &mut parts.executor.driver;
         let input = driver.buffers.bytes(Slice::data(buffer, 0, received));
@@ -198,6 +255,7 @@ impl Control {
         let input = String::from_utf8_lossy(&input[..end]).into_owned();
         driver.buffers.release(buffer);
         client.buffer = None;
+        client.phase = ClientPhase::Working;
         let text = match protocol {
             Protocol::JsonLines => match respond::respond(self, key, &input, &mut parts) {
                 Some(response) => response,
@@ -225,15 +283,17 @@ impl Control {
         driver.buffers.bytes_mut(slice).copy_from_slice(text.as_bytes());
         let client = self.clients.get_mut(key);
         client.buffer = Some(buffer);
+        client.phase = ClientPhase::Sending;
         driver.send(Token::new(EventOwner::ControlSend, key.slot()), client.socket, &[slice]);
     }
 
     fn remove(&mut self, key: ClientKey, executor: &mut Executor) {
         let client = self.clients.remove(key).expect("a client is removed once");
-        executor.driver.close(client.socket);
+        if client.phase != ClientPhase::Closing {
+            executor.driver.close(client.socket);
+        }
         if let Some(buffer) = client.buffer {
             executor.driver.buffers.release(buffer);
         }
-        self.accept(executor);
     }
 }

@@ -15,6 +15,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::TempDir;
 
 fn service(path: PathBuf, metrics: TcpListener) -> Service {
@@ -215,6 +216,37 @@ fn bad_requests_are_refused_and_change_nothing() {
     endless.write_all(&[b'x'; 5000]).unwrap();
     assert_eq!(endless.read_to_end(&mut Vec::new()).unwrap_or(0), 0, "a line without an end");
     assert_eq!(answer::<String>(&path, ControlRequest::Policy), "pid");
+}
+
+/// The policy by a client that does not wait for ever.
+fn policy_within_10_s(path: &Path) -> std::io::Result<String> {
+    let mut client = UnixStream::connect(path)?;
+    client.set_read_timeout(Some(Duration::from_secs(10)))?;
+    client.write_all(b"{\"request\":\"policy\"}\n")?;
+    let mut text = String::new();
+    client.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[test]
+fn silent_clients_do_not_lock_others_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, place) = start(&folder);
+    let web: Vec<TcpStream> =
+        (0..CLIENTS_MAX + 8).map(|_| TcpStream::connect(place).unwrap()).collect();
+    assert!(policy_within_10_s(&path).unwrap().contains("pid"), "metrics have their own limit");
+    let mut local: Vec<UnixStream> =
+        (0..CLIENTS_MAX + 8).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    assert!(policy_within_10_s(&path).unwrap().contains("pid"), "one makes room");
+    assert!(fetch(place, "GET /metrics HTTP/1.1").starts_with("HTTP/1.1 200 OK"));
+    // The oldest were closed, the latest were not.
+    for (index, is_closed) in [(0, true), (8, true), (CLIENTS_MAX + 7, false)] {
+        let client = &mut local[index];
+        client.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let read = client.read(&mut [0; 1]);
+        assert_eq!(read.is_ok(), is_closed, "client {index}: {read:?}");
+    }
+    drop(web);
 }
 
 #[test]
