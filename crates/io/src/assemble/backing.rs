@@ -5,12 +5,16 @@
 //! size of the disk and either the mark or no data. [`Occupied::Allow`] permits every file; one
 //! that is smaller than the disk is then extended, and none is truncated or marked.
 //!
+//! The value of the mark names the file that it was set on. `cp -a` copies the attribute, but the
+//! copy is another file, which its owner may have written to, so the mark does not count there.
+//!
 //! Non-goals: to check which disk a marked file belongs to.
 
 use super::AssembleError;
 use crate::member::file::{Caching, Occupied, OpenError, OpenOptions, RealMember};
 use rustix::fs::{
-    Mode, OFlags, SeekFrom, XattrFlags, fgetxattr, fsetxattr, fstat, ftruncate, open, seek,
+    AtFlags, Mode, OFlags, SeekFrom, StatxFlags, XattrFlags, fgetxattr, fsetxattr, fstat,
+    ftruncate, open, seek, statx,
 };
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -43,6 +47,15 @@ pub enum BackingError {
         /// The size of the disk.
         disk_bytes: u64,
     },
+    /// It is a symbolic link to a file that does not exist.
+    #[error(
+        "cannot use `{}` as backing file: it is a symbolic link to a file that does not exist; \
+         remove the link, or give the path of the file", path.display()
+    )]
+    DanglingLink {
+        /// The link.
+        path: PathBuf,
+    },
     /// It holds data of another program.
     #[error(
         "cannot use `{}` as backing file: it holds data that `emulate` did not write, and clients \
@@ -63,43 +76,56 @@ pub(super) fn open_backing(
     notes: &mut Vec<String>,
 ) -> Result<RealMember, AssembleError> {
     let system = |error| BackingError::System { path: path.to_owned(), error };
-    if !path.exists() {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(system)?;
-        if let Err(error) = ftruncate(&file, disk_bytes) {
-            let _ = std::fs::remove_file(path);
-            return Err(system(error).into());
-        }
-        mark(&file, path, notes);
+    let is_new = !path.exists();
+    if is_new {
+        create(path, disk_bytes)?;
     } else if !path.is_file() {
         return Err(OpenError::WrongKind(path.to_owned()).into());
-    } else {
-        let file = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(system)?;
-        let size_bytes = fstat(&file).map_err(system)?.st_size as u64;
-        let path = path.to_owned();
-        match existing {
-            Occupied::Allow if size_bytes < disk_bytes => {
-                ftruncate(&file, disk_bytes).map_err(system)?;
-                let path = path.display();
-                notes.push(format!("extended `{path}` from {size_bytes} to {disk_bytes} bytes"));
-            }
-            Occupied::Allow => {}
-            Occupied::Refuse if size_bytes != disk_bytes => {
-                return Err(BackingError::WrongSize { path, size_bytes, disk_bytes }.into());
-            }
-            Occupied::Refuse if is_marked(&file) => {}
-            Occupied::Refuse if has_data(&file) => {
-                return Err(BackingError::HoldsData { path }.into());
-            }
-            Occupied::Refuse => mark(&file, &path, notes),
-        }
     }
     let options = OpenOptions { caching: Caching::Buffered, occupied: Occupied::Refuse };
-    Ok(RealMember::open(path, options)?)
+    let mut member = RealMember::open(path, options)?;
+    // The file is locked from here on, so no other server fills or extends it after these checks.
+    let size_bytes = fstat(&member.fd).map_err(system)?.st_size as u64;
+    let path = path.to_owned();
+    match existing {
+        _ if is_new => mark(&member.fd, &path, notes),
+        Occupied::Allow if size_bytes < disk_bytes => {
+            ftruncate(&member.fd, disk_bytes).map_err(system)?;
+            member.size_bytes = disk_bytes;
+            let path = path.display();
+            notes.push(format!("extended `{path}` from {size_bytes} to {disk_bytes} bytes"));
+        }
+        Occupied::Allow => {}
+        Occupied::Refuse if size_bytes != disk_bytes => {
+            return Err(BackingError::WrongSize { path, size_bytes, disk_bytes }.into());
+        }
+        Occupied::Refuse if is_marked(&member.fd) => {}
+        Occupied::Refuse if has_data(&member.fd) => {
+            return Err(BackingError::HoldsData { path }.into());
+        }
+        Occupied::Refuse => mark(&member.fd, &path, notes),
+    }
+    Ok(member)
+}
+
+/// Creates a file of `disk_bytes` without data.
+fn create(path: &Path, disk_bytes: u64) -> Result<(), BackingError> {
+    let system = |error| BackingError::System { path: path.to_owned(), error };
+    if path.is_symlink() {
+        return Err(BackingError::DanglingLink { path: path.to_owned() });
+    }
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(system)?;
+    ftruncate(&file, disk_bytes).map_err(|error| {
+        let _ = std::fs::remove_file(path);
+        system(error)
+    })
 }
 
 fn mark(file: &OwnedFd, path: &Path, notes: &mut Vec<String>) {
-    if let Err(error) = fsetxattr(file, MARK, b"1", XattrFlags::empty()) {
+    let marked =
+        identity(file).and_then(|name| fsetxattr(file, MARK, name.as_bytes(), XattrFlags::empty()));
+    if let Err(error) = marked {
         let path = path.display();
         notes.push(format!(
             "cannot mark `{path}` as a backing file: {error}; to use it again, give --occupied"
@@ -108,7 +134,23 @@ fn mark(file: &OwnedFd, path: &Path, notes: &mut Vec<String>) {
 }
 
 fn is_marked(file: &OwnedFd) -> bool {
-    fgetxattr(file, MARK, &mut [0u8; 16]).is_ok()
+    let mut value = [0u8; 128];
+    let Ok(length) = fgetxattr(file, MARK, &mut value) else { return false };
+    identity(file).is_ok_and(|name| name.as_bytes() == &value[..length])
+}
+
+/// A name of the file that no copy of it has: its inode and when that was created. Where the
+/// filesystem does not record that time, the number of the device is used instead, which may
+/// change when the machine is restarted.
+fn identity(file: &OwnedFd) -> Result<String, Errno> {
+    let wanted = StatxFlags::INO | StatxFlags::BTIME;
+    let found = statx(file, c"", AtFlags::EMPTY_PATH, wanted)?;
+    let inode = found.stx_ino;
+    if found.stx_mask & StatxFlags::BTIME.bits() != 0 {
+        let born = found.stx_btime;
+        return Ok(format!("inode {inode} born {}.{:09}", born.tv_sec, born.tv_nsec));
+    }
+    Ok(format!("inode {inode} device {}:{}", found.stx_dev_major, found.stx_dev_minor))
 }
 
 /// Returns false only if the filesystem says that the file is one hole.
@@ -159,6 +201,52 @@ mod tests {
         drop(open_refusing(&path).unwrap());
         file.write_all_at(&[1; 512], 0).unwrap();
         drop(open_refusing(&path).unwrap());
+    }
+
+    #[test]
+    fn mark_of_a_copied_file_does_not_count() {
+        let folder = folder();
+        let path = folder.path().join("disk.img");
+        let copy = folder.path().join("copy.img");
+        let write = |path: &Path, bytes: &[u8]| {
+            File::options().write(true).open(path).unwrap().write_all_at(bytes, 0).unwrap();
+        };
+        drop(open_refusing(&path).unwrap());
+        write(&path, b"emulated");
+        // As `cp --preserve=xattr` does.
+        std::fs::copy(&path, &copy).unwrap();
+        let mut value = [0u8; 128];
+        let length = fgetxattr(File::open(&path).unwrap(), MARK, &mut value).unwrap();
+        let copied = File::open(&copy).unwrap();
+        fsetxattr(copied, MARK, &value[..length], XattrFlags::empty()).unwrap();
+        write(&copy, b"precious");
+        assert!(open_refusing(&copy).unwrap_err().contains("holds data that `emulate` did not"));
+        assert_eq!(std::fs::read(&copy).unwrap()[..8], *b"precious");
+        drop(open_refusing(&path).unwrap());
+    }
+
+    #[test]
+    fn file_in_use_is_not_marked() {
+        let folder = folder();
+        let path = folder.path().join("disk.img");
+        let file = image(&path, DISK_BYTES);
+        let options = OpenOptions { caching: Caching::Buffered, occupied: Occupied::Refuse };
+        let other = RealMember::open(&path, options).unwrap();
+        assert!(open_refusing(&path).unwrap_err().contains("in use by another server"));
+        // The other server writes its data; after it the file is no backing file.
+        file.write_all_at(&[1; 512], 0).unwrap();
+        drop(other);
+        assert!(open_refusing(&path).unwrap_err().contains("holds data that `emulate` did not"));
+    }
+
+    #[test]
+    fn dangling_link_is_named() {
+        let folder = folder();
+        let link = folder.path().join("link.img");
+        std::os::unix::fs::symlink(folder.path().join("missing.img"), &link).unwrap();
+        let error = open_refusing(&link).unwrap_err();
+        assert!(error.contains("a symbolic link to a file that does not exist"), "{error}");
+        assert!(!link.exists(), "the file behind the link is not created");
     }
 
     #[test]
