@@ -56,7 +56,8 @@ pub fn run(run: &Simulation<'_>) -> Result<RunRecord, SimError> {
     run_until(run, &NEVER)
 }
 
-/// Runs a simulation to its end, or until `stop` is set, which is read every few thousand events.
+/// Runs a simulation to its end, or until `stop` is set, which is read before each clone starts
+/// and every few thousand events.
 ///
 /// # Errors
 /// As [`run`], and [`SimError::Stopped`].
@@ -183,15 +184,25 @@ impl Engine {
     }
 
     /// Adds the clones of a group of sections, which start now.
-    fn start_group(&mut self, run: &Simulation<'_>, sections: &[Section]) {
+    fn start_group(
+        &mut self,
+        run: &Simulation<'_>,
+        sections: &[Section],
+        stop: &AtomicBool,
+    ) -> Result<(), SimError> {
         for section in sections {
             self.sections.push(SectionProgress::new(section, self.now));
             let slots = ClientFactory::new(run, &self.volume).clones(section, self.now);
             for slot in slots {
+                // A clone submits its whole depth here, which takes time if both are large.
+                if stop.load(Ordering::Relaxed) {
+                    return Err(SimError::Stopped);
+                }
                 self.foreground_left += 1;
                 self.add_client(slot);
             }
         }
+        Ok(())
     }
 
     fn add_client(&mut self, slot: ClientSlot) {
@@ -203,7 +214,7 @@ impl Engine {
         let sections = run.sections()?;
         for group in sections.chunk_by(|section, next| section.group == next.group) {
             if self.is_running() {
-                self.start_group(run, group);
+                self.start_group(run, group, stop)?;
                 self.run_group(stop)?;
             }
         }

@@ -99,6 +99,20 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "write a whole number with us, ms, s, m, h or d, such as 30 or 500ms",
     ),
     ("[a]\ndirect=yes", 2, "direct: `yes` is neither 0 nor 1", "write 1 for yes, 0 for no"),
+    (
+        "[a]\nioengine=libaio\ndirect=1\nnumjobs=256\niodepth=8192",
+        1,
+        "the sections that run together keep 2097152 requests in flight, but at most 1048576 are \
+         possible; most are of [a]: numjobs=256 times iodepth=8192",
+        "reduce numjobs or iodepth, or run sections one after the other with stonewall",
+    ),
+    (
+        "[global]\nioengine=libaio\ndirect=1\niodepth=65536\nnumjobs=8\n[a]\n[b]\n[c]\niodepth=1\n",
+        8,
+        "the sections that run together keep 1048584 requests in flight, but at most 1048576 are \
+         possible; most are of [b]: numjobs=8 times iodepth=65536",
+        "reduce numjobs or iodepth, or run sections one after the other with stonewall",
+    ),
     ("[a]\niodepth=0", 2, "iodepth: `0` is too small", "write 1 or more"),
     ("[a]\nrwmixread=101", 2, "rwmixread: `101` is too large", "write 100 or less"),
     (

@@ -89,6 +89,9 @@ pub struct JobFile {
     pub notes: Vec<Note>,
 }
 
+/// Maximum number of requests that the sections of a group keep in flight together: a simulation
+/// holds all of them in memory.
+const IN_FLIGHT_MAX: u64 = 1 << 20;
 /// Maximum depth of nested includes. fio has no limit and follows a file that includes itself until
 /// it is out of file descriptors.
 const INCLUDE_DEPTH_MAX: usize = 16;
@@ -319,7 +322,28 @@ impl<'a> Reader<'a> {
             self.note(&file, line, &option, &reason);
         }
         self.result.sections.push(job);
-        Ok(())
+        self.check_in_flight()
+            .map_err(|fault| fault.in_file(&self.result.file).at_line(section.line))
+    }
+
+    /// Checks the number of requests that the sections of the last group have in flight.
+    fn check_in_flight(&self) -> Result<(), Diagnostic> {
+        let sections = self.result.sections.iter().filter(|job| job.group == self.group);
+        let in_flight = |job: &Section| u64::from(job.clones) * u64::from(job.depth);
+        let total: u64 = sections.clone().map(in_flight).sum();
+        if total <= IN_FLIGHT_MAX {
+            return Ok(());
+        }
+        let largest = sections.max_by_key(|job| in_flight(job)).expect("the sum is not zero");
+        let Section { name, clones, depth, .. } = largest;
+        Err(job_error(
+            format!(
+                "the sections that run together keep {total} requests in flight, but at most \
+                 {IN_FLIGHT_MAX} are possible; most are of [{name}]: numjobs={clones} times \
+                 iodepth={depth}"
+            ),
+            "reduce numjobs or iodepth, or run sections one after the other with stonewall",
+        ))
     }
 
     fn apply_all(&mut self, draft: &mut Draft, options: Vec<Pending>) -> Result<(), Diagnostic> {

@@ -95,6 +95,18 @@ fn a_run_stops_when_it_is_told_to() {
 }
 
 #[test]
+fn stop_is_read_before_clones_start() {
+    let array = delays("single", &["1ms"]);
+    let job = jobs("rw=randread\nruntime=1");
+    let (policy, checks) = (PolicyUnderTest::Policy("first"), Checks::Off);
+    let simulation =
+        Simulation { array: &array, job: &job, policy, seed: 1, duration: None, checks };
+    let stopped = run_until(&simulation, &AtomicBool::new(true));
+    assert!(matches!(stopped, Err(SimError::Stopped)));
+    run_until(&simulation, &AtomicBool::new(false)).unwrap();
+}
+
+#[test]
 fn write_rate_that_falls_within_the_run_is_not_steady() {
     let array = |model: &str| {
         let text = format!("name = \"cached\"\nprofile = \"single\"\n[[member]]\n{model}");
