@@ -5,9 +5,10 @@
 //! `/dev/stdout`, cannot be replaced by a file; they are written directly.
 
 use anyhow::{Context, Result, anyhow};
+use mirrorball_lab::temporary_file::{TemporaryFile, folder_of};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What happens to an existing file of the same name.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,54 +62,30 @@ fn write_bytes(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> 
         Some(_) => fs::canonicalize(path)?,
         None => path.to_owned(),
     };
-    let temporary = temporary_path(&path);
-    let written = write_temporary(&temporary, bytes, old.map(|old| old.permissions()))
-        .and_then(|()| give_name(&temporary, &path, existing));
-    if written.is_err() {
-        // The temporary file may not exist, or may have its name already.
-        let _ = fs::remove_file(&temporary);
+    let mut temporary = TemporaryFile::create_beside(&path)?;
+    if let Some(old) = old {
+        temporary.file().set_permissions(old.permissions())?;
     }
-    written
+    temporary.file().write_all(bytes)?;
+    temporary.file().sync_all()?;
+    give_name(temporary, &path, existing)
 }
 
-/// A name in the same folder, so that the file can be renamed.
-fn temporary_path(path: &Path) -> PathBuf {
-    folder(path).join(format!(".mirrorball-{}.part", std::process::id()))
-}
-
-fn folder(path: &Path) -> &Path {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    parent.unwrap_or(Path::new("."))
-}
-
-fn write_temporary(
-    path: &Path,
-    bytes: &[u8],
-    permissions: Option<fs::Permissions>,
-) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    if let Some(permissions) = permissions {
-        file.set_permissions(permissions)?;
-    }
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-fn give_name(temporary: &Path, path: &Path, existing: Existing) -> io::Result<()> {
+fn give_name(temporary: TemporaryFile, path: &Path, existing: Existing) -> io::Result<()> {
     match existing {
-        Existing::Replace => fs::rename(temporary, path)?,
-        // Unlike a rename, a link fails if the name is taken.
-        Existing::Keep => match fs::hard_link(temporary, path) {
-            Ok(()) => fs::remove_file(temporary)?,
+        Existing::Replace => temporary.rename(path)?,
+        // Unlike a rename, a link fails if the name is taken. The temporary name is then removed.
+        Existing::Keep => match fs::hard_link(temporary.path(), path) {
+            Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(error),
             // A file system without hard links, such as FAT.
             Err(_) if path.symlink_metadata().is_ok() => {
                 return Err(ErrorKind::AlreadyExists.into());
             }
-            Err(_) => fs::rename(temporary, path)?,
+            Err(_) => temporary.rename(path)?,
         },
     }
     // The new name survives a crash only if the folder is flushed too. Not every file system can.
-    let _ = File::open(folder(path)).and_then(|folder| folder.sync_all());
+    let _ = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
     Ok(())
 }

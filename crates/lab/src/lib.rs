@@ -4,11 +4,13 @@
 //! - [`report`] writes a study as a table, CSV, JSON, markdown, mail or an HTML page.
 //! - [`evaluation`] runs many experiments for one result: the league and the recipes.
 //!
-//! Each uses those above it in this list and none below; `tests/tidy` holds these arrows.
+//! Each of the three uses those above it and none below; `tests/tidy` holds these arrows.
+//! [`temporary_file`] lets the files that are written appear whole or not at all.
 
 pub mod evaluation;
 pub mod experiment;
 pub mod report;
+pub mod temporary_file;
 
 #[cfg(test)]
 #[path = "tests/fixtures.rs"]

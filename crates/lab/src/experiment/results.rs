@@ -18,10 +18,12 @@ pub use set::{Loaded, ResultSet, Skipped, load};
 
 use crate::experiment::plan::{Cell, Plan};
 use crate::experiment::record::{CellRecord, SCHEMA_VERSION};
+use crate::temporary_file::TemporaryFile;
 use anyhow::{Context, Result, bail};
 use digest::Integrity;
 use serde::Serialize;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub(crate) const PLAN_FILE: &str = "plan.json";
@@ -120,9 +122,9 @@ impl Results {
 
 /// Writes a file under a temporary name and renames it, so that no reader sees half of it.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(format!(".{}.part", std::process::id()));
-    fs::write(&part, bytes)
-        .and_then(|()| fs::rename(&part, path))
-        .with_context(|| format!("cannot write {}", path.display()))
+    let written = TemporaryFile::create_beside(path).and_then(|mut temporary| {
+        temporary.file().write_all(bytes)?;
+        temporary.rename(path)
+    });
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
