@@ -2,6 +2,7 @@
 
 use crate::ending::Failure;
 use anyhow::Context;
+use mirrorball_core::diagnostic::Escaped;
 use mirrorball_lab::report::{ColourMode, Style};
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
@@ -42,6 +43,33 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Writes a line to stderr; the only way there, for `eprintln!` panics if nobody reads it, and what
 /// a command does and how it ends must not depend on that.
+///
+/// Names and paths in it may hold any character, so control characters are escaped: on a terminal
+/// they could colour, move or erase text.
 pub(crate) fn say(line: impl Display) {
-    let _ = stderr().write_all(format!("{line}\n").as_bytes());
+    let _ = stderr().write_all(format!("{}\n", escaped(&line.to_string())).as_bytes());
+}
+
+/// The text without control characters other than line ends and tabs.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for part in text.split_inclusive(['\n', '\t']) {
+        let end = part.strip_suffix(['\n', '\t']).map_or(part.len(), str::len);
+        escaped += &Escaped(&part[..end]).to_string();
+        escaped += &part[end..];
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn control_characters_are_escaped_but_lines_and_tabs_stay() {
+        let text = "no file `x\u{1b}[31m\r`\n\thint: \u{202e}y\n";
+        assert_eq!(escaped(text), "no file `x\\u{1b}[31m\\r`\n\thint: \\u{202e}y\n");
+        assert_eq!(escaped(""), "");
+        assert_eq!(escaped("größer\n\n2"), "größer\n\n2");
+    }
 }
