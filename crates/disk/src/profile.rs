@@ -69,7 +69,7 @@ pub struct ModelProfile {
 }
 
 /// The built-in profiles, in the order of listings.
-const BUILTINS: [(&str, &str); 18] = [
+const BUILTINS: [(&str, &str); 19] = [
     ("hdd-15k", include_str!("profiles/hdd-15k.toml")),
     ("hdd-7k2-ent", include_str!("profiles/hdd-7k2-ent.toml")),
     ("hdd-7k2-14tb", include_str!("profiles/hdd-7k2-14tb.toml")),
@@ -77,6 +77,7 @@ const BUILTINS: [(&str, &str); 18] = [
     ("hdd-7k2-desktop", include_str!("profiles/hdd-7k2-desktop.toml")),
     ("hdd-7k2-desktop-worn", include_str!("profiles/hdd-7k2-desktop-worn.toml")),
     ("hdd-5k4-4tb", include_str!("profiles/hdd-5k4-4tb.toml")),
+    ("hdd-smr", include_str!("profiles/hdd-smr.toml")),
     ("hdd-5k4", include_str!("profiles/hdd-5k4.toml")),
     ("ssd-sata-consumer", include_str!("profiles/ssd-sata-consumer.toml")),
     ("ssd-sata-plp", include_str!("profiles/ssd-sata-plp.toml")),

@@ -21,7 +21,7 @@ const COLUMNS: [(&str, &str, bool); 5] = [
 ];
 
 const RANDOM_READS: &[&[&str]] = &[
-    &["hdd-5k4", "hdd-5k4-4tb"],
+    &["hdd-5k4", "hdd-5k4-4tb", "hdd-smr"],
     &["hdd-7k2-desktop", "hdd-7k2-4tb", "hdd-7k2-14tb", "hdd-7k2-ent"],
     &["hdd-15k"],
     &["sd-a1"],

@@ -183,7 +183,7 @@ fn parameters_are_read_in_human_units() {
     let parameters: DelayParameters = toml::from_str("service = '15us'").unwrap();
     assert_eq!(parameters, DelayParameters::new(Nanos::from_micros(15)));
     for (text, complaint) in [
-        ("service = '2'", "missing unit"),
+        ("service = '2'", "has no unit"),
         ("service = '2ms'\nservers = -1", "expected u32"),
         ("service = '2ms'\nspeed = 1", "unknown field"),
     ] {

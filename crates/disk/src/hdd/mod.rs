@@ -16,10 +16,14 @@
 //! 1994; Worthington, Ganger and Patt, "Scheduling algorithms for modern disk drives", SIGMETRICS
 //! 1994, for shortest access time first with an age limit; the DiskSim 4.0 manual.
 //!
-//! Non-goals: shingled recording, defects, power management, read hits on cached writes.
+//! A disk with shingled recording writes back to its media cache (`media_cache`).
+//!
+//! Non-goals: shingled recording that the host manages, defects, power management, read hits on
+//! cached writes.
 
 mod geometry;
 mod mechanism;
+mod media_cache;
 mod parameters;
 mod read_cache;
 mod seek;
@@ -33,6 +37,7 @@ pub use parameters::{HddParameters, SeekPoint};
 use crate::model::{Completion, DiskIo, Model, ModelParameters, foresee};
 use geometry::Geometry;
 use mechanism::{AccessCandidate, AccessTarget, Head, HeadAccess, Mechanics};
+use media_cache::MediaCache;
 use mirrorball_core::io::Op;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{MIB, Nanos, format_bytes};
@@ -59,6 +64,9 @@ pub struct Hdd {
     interface_free_at: Nanos,
     read_cache: ReadCache,
     write_cache: HddWriteCache,
+    media_cache: Option<MediaCache>,
+    /// Until when it cleaned the media cache without being asked, if it did nothing since.
+    cleaned_until: Nanos,
     /// Commands that the mechanism chooses among, and what the choice looks at, side by side.
     commands: Vec<DiskCommand>,
     candidates: Vec<AccessCandidate>,
@@ -87,6 +95,8 @@ pub struct Hdd {
 struct HddConstants {
     parameters: HddParameters,
     mechanics: Mechanics,
+    /// Revolutions that cleaning a band of a shingled disk takes.
+    clean_revolutions: u64,
     /// Of all 2^64 draws, those that mean a recovery.
     recovery_threshold: u64,
 }
@@ -122,6 +132,8 @@ struct DiskCommand {
 struct WriteBack {
     dirty: DirtyWrite,
     target: AccessTarget,
+    /// Bands of a shingled disk that are cleaned after it.
+    bands_cleaned: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +164,12 @@ impl Hdd {
             interface_free_at: Nanos::ZERO,
             read_cache: ReadCache::new(parameters.segments, mechanics.geometry.widest_gap()),
             write_cache: HddWriteCache::new(parameters.write_cache),
+            media_cache: MediaCache::new(
+                parameters.media_cache,
+                parameters.band,
+                parameters.media_record,
+            ),
+            cleaned_until: Nanos::MAX,
             commands: Vec::with_capacity(parameters.queue_depth),
             candidates: Vec::with_capacity(parameters.queue_depth),
             queued_end_byte: u64::MAX,
@@ -167,6 +185,7 @@ impl Hdd {
             submitted: 0,
             fixed: Arc::new(HddConstants {
                 parameters: parameters.clone(),
+                clean_revolutions: parameters.clean_time().0.div_ceil(mechanics.revolution_ns()),
                 mechanics,
                 recovery_threshold: (parameters.recovery_probability * u64::MAX as f64) as u64,
             }),

@@ -64,6 +64,18 @@ pub struct HddParameters {
     /// Size of the write-back cache in bytes; 0 for write-through.
     #[serde(deserialize_with = "quantity::bytes")]
     pub write_cache: u64,
+    /// Size of the media cache of a disk with drive-managed shingled recording; 0 for none.
+    #[serde(default, deserialize_with = "quantity::bytes")]
+    pub media_cache: u64,
+    /// Size of a band of such a disk, which is read and written as a whole to clean the cache.
+    #[serde(default, deserialize_with = "quantity::bytes")]
+    pub band: u64,
+    /// What a write takes of the media cache at least: the block and what is written with it.
+    #[serde(default, deserialize_with = "quantity::bytes")]
+    pub media_record: u64,
+    /// How long such a disk must have been idle before it cleans unasked.
+    #[serde(default, deserialize_with = "quantity::duration")]
+    pub clean_idle: Nanos,
     /// Cached writes, oldest first, among which the disk chooses the next to write back.
     pub write_window: usize,
     /// How long no read may have come before the disk writes back unasked.
@@ -108,8 +120,16 @@ impl HddParameters {
         Nanos(60_000_000_000 / self.rpm)
     }
 
+    /// Time to clean a band: a seek, reading it, a seek, writing it, at the mean rate.
+    pub(super) fn clean_time(&self) -> Nanos {
+        let rate = u64::midpoint(self.outer_rate, self.inner_rate).max(1);
+        let seek = self.seek_average.unwrap_or(self.seek_track);
+        let pass = seek + Nanos::transfer(self.band, rate);
+        pass + pass
+    }
+
     /// The conditions under which a disk can be built, each with what to say when it fails.
-    pub(super) fn conditions(&self) -> [(bool, &'static str); 20] {
+    pub(super) fn conditions(&self) -> [(bool, &'static str); 22] {
         let points = &self.seek_points;
         let rising = points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1);
         let whole = points.last().is_none_or(|last| last.0 == 1.0);
@@ -161,6 +181,16 @@ impl HddParameters {
             (
                 self.write_cache == 0 || self.write_window > 0,
                 "`write_window` is 0, so the write cache would never empty",
+            ),
+            (
+                self.media_cache == 0 || self.write_cache > 0,
+                "`media_cache` needs a `write_cache`, from which it is filled",
+            ),
+            (
+                self.media_cache == 0
+                    || (1..=self.media_cache / 2).contains(&self.band)
+                        && self.media_record <= self.band,
+                "`band` must be from `media_record` to half of the `media_cache`, and not 0",
             ),
         ]
     }

@@ -204,9 +204,16 @@ impl Hdd {
         while self.window.len() < self.fixed.parameters.write_window
             && let Some(dirty) = self.write_cache.pop_oldest()
         {
-            let bytes = ByteRange { offset: dirty.offset, length: dirty.length };
+            let (offset, bands_cleaned) = match &mut self.media_cache {
+                Some(cache) => {
+                    let placement = cache.place(dirty.offset, dirty.length);
+                    (placement.offset, placement.bands_cleaned)
+                }
+                None => (dirty.offset, 0),
+            };
+            let bytes = ByteRange { offset, length: dirty.length };
             let target = self.fixed.mechanics.target(HeadAccess::Write, bytes, dirty.ready_at);
-            self.window.push(WriteBack { dirty, target });
+            self.window.push(WriteBack { dirty, target, bands_cleaned });
             self.window_candidates.push(target.candidate);
         }
     }
@@ -218,9 +225,14 @@ impl Hdd {
     }
 
     fn start_write_back(&mut self, pick: AccessPick) {
-        let WriteBack { dirty, target } = self.window.swap_remove(pick.index);
+        let WriteBack { dirty, target, bands_cleaned } = self.window.swap_remove(pick.index);
         self.window_candidates.swap_remove(pick.index);
         self.start_write(&target, pick.start);
+        if bands_cleaned > 0 {
+            let HddConstants { mechanics, clean_revolutions, .. } = &*self.fixed;
+            let revolutions = bands_cleaned * clean_revolutions;
+            self.free_at += mechanics.delay(&mut self.head, revolutions);
+        }
         self.writing_back = Some(dirty);
     }
 
@@ -254,8 +266,30 @@ impl Hdd {
             let from = self.free_at.max(idle_from);
             match self.choose_write_back(from) {
                 Some(pick) if pick.start < now => self.start_write_back(pick),
-                _ => return,
+                _ => break,
             }
+        }
+        self.clean_while_idle(now);
+    }
+
+    /// Works out which bands an idle shingled disk cleaned before `now`. A command that comes
+    /// meanwhile waits for the end of the band.
+    fn clean_while_idle(&mut self, now: Nanos) {
+        if self.is_wanted() || self.write_cache.used_bytes() > 0 {
+            return;
+        }
+        let Some(cache) = &mut self.media_cache else { return };
+        let HddConstants { mechanics, parameters, clean_revolutions, .. } = &*self.fixed;
+        let band = Nanos(clean_revolutions * mechanics.revolution_ns());
+        loop {
+            let idle_from = self.free_at.max(self.last_read_at) + parameters.clean_idle;
+            let from = if self.free_at == self.cleaned_until { self.free_at } else { idle_from };
+            if from >= now || !cache.clean_oldest() {
+                return;
+            }
+            self.read_cache.stop_filling(mechanics, &self.head, from);
+            self.free_at = from + band;
+            self.cleaned_until = self.free_at;
         }
     }
 }

@@ -80,7 +80,7 @@ const MISTAKES: [(&str, &str, usize, &str); 17] = [
     ("rpm = 6000", "", 7, "missing field `rpm`"),
     ("rpm = 6000", "rpm = \"fast\"", 8, "invalid type: string \"fast\", expected u64"),
     ("rpm = 6000", "rpm = 0", 8, "`rpm` must lie between 60 and 100000"),
-    ("\"1ms\"", "\"1\"", 13, "missing unit: write 1s, 1m, 1ms or 1us"),
+    ("\"1ms\"", "\"1\"", 13, "has no unit: write for example 1s"),
     ("\"1ms\"", "1", 13, "expected a duration such as \"1.4ms\""),
     ("\"100MB/s\"", "\"100MB\"", 11, "`100MB` is not a rate such as 190MB/s"),
     ("\"60MB/s\"", "\"160MB/s\"", 11, "`outer_rate` is below `inner_rate`"),

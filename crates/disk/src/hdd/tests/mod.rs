@@ -4,6 +4,7 @@ mod caches;
 mod cancel;
 mod contract;
 mod mechanics;
+mod shingled;
 mod writes;
 
 use super::{Hdd, HddParameters};
@@ -39,6 +40,10 @@ fn plain() -> HddParameters {
         segment_size: 1024 * KIB,
         read_ahead: 0,
         write_cache: 0,
+        media_cache: 0,
+        band: 0,
+        media_record: 0,
+        clean_idle: Nanos::ZERO,
         write_window: 16,
         idle_delay: Nanos::ZERO,
         flush_overhead: Nanos::ZERO,
