@@ -56,12 +56,12 @@ fn every_recorded_copy_gives_its_json() {
 #[test]
 fn a_path_below_a_mount_and_the_devices_lead_to_the_same_array() {
     for (name, targets) in [
-        ("btrfs-raid1-three", &["/srv/data", "/srv/data/home/x", "/dev/sdh", "pool"][..]),
+        ("btrfs-raid1-three", &["/srv/data", "/srv/data/films/x", "/dev/sdh", "pool"][..]),
         ("md-raid1-hdd-ssd", &["/srv/data/x", "/dev/md0", "md0"]),
         ("lvm-raid1", &["/srv/data", "/dev/vg0/data", "/dev/mapper/vg0-data", "vg0/data"]),
         ("luks-on-lvm-on-md", &["/srv/data", "/dev/mapper/home", "home", "/dev/vg1/home", "md0"]),
         ("nvme-multipath", &["/dev/nvme0n1", "nvme0n1", "nvme-subsys0"]),
-        ("zfs-mirror", &["/tank/home/x", "tank"]),
+        ("zfs-mirror", &["/tank/media/x", "tank"]),
     ] {
         let members = |array: &DetectedArray| {
             array.members.iter().map(|it| it.kernel_name.clone()).collect::<Vec<_>>()
