@@ -123,7 +123,7 @@ lvm_raid1() {
     echo "== LVM raid1: a hard disk as image 0, an SSD as image 1"
     try pvcreate -ff -y /dev/sda /dev/sdb
     try vgcreate vg /dev/sda /dev/sdb
-    try lvcreate -y -Wn -Zn --type raid1 -m 1 --nosync -l 90%FREE -n lv vg /dev/sda /dev/sdb
+    try lvcreate -y -Wn -Zn --type raid1 -m 1 --nosync -l 99%FREE -n lv vg /dev/sda /dev/sdb
     measure lvm before /dev/vg/lv
     run "lvchange --writemostly /dev/sda:y vg/lv"
     lvs -a --noheadings -o name,attr,devices vg | sed 's/^/    /'

@@ -61,12 +61,9 @@ build() {
     "$MIRRORBALL" --version
 }
 
-# Where a server exports its disks.
-export_address=fuse:$work/mount
-
-# Starts a server of these arguments at $export_address, and waits until it is ready.
+# Starts a server of these arguments with its files in $work/mount, and waits until it is ready.
 start_server() {
-    local exports=(--export "$export_address" --control "$work/control")
+    local exports=(--export "fuse:$work/mount" --control "$work/control")
     : >"$work/log"
     "${ahead[@]}" "$MIRRORBALL" "$@" "${exports[@]}" 2>"$work/log" &
     server=$!
