@@ -163,7 +163,7 @@ fn another_goal_ranks_by_the_figures_that_it_names() {
     refuses("smal.p99", &["--rank", "no section has the name `smal`", "did you mean `small`?"]);
     refuses("small.p98", &["--rank", "`p98` is not the name of a figure", "did you mean"]);
     refuses("write.p99", &["--rank: `write.p99` has no value", "help: the sections of `two` are"]);
-    refuses("small.p99:0", &["--rank", "not a positive number"]);
+    refuses("small.p99:0", &["--rank", "not a number from"]);
     place.refuses(&[&usual[..], &["--baseline", "pdi"]].concat(), &["--baseline", "pid"]);
 }
 

@@ -17,6 +17,7 @@ use mirrorball_sim::job::{Direction, JobFile, Section};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// What policies are ranked by.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -91,6 +92,9 @@ const FIGURES: [(&str, Figure); 9] = [
     ("p99.99", Figure::P9999),
 ];
 
+/// Weights that a term may have. Larger ones could overflow when they are summed.
+const WEIGHTS: RangeInclusive<f64> = 1e-6..=1e6;
+
 /// What the default score is called in words.
 const DEFAULT_GOAL: &str = "geometric mean over sections of throughput";
 
@@ -98,8 +102,8 @@ impl Goal {
     /// Reads a list of terms, separated by commas.
     ///
     /// # Errors
-    /// If a term has no known figure or its weight is not a positive number; the message names the
-    /// nearest figure.
+    /// If a term has no known figure or its weight is out of bounds; the message names the nearest
+    /// figure.
     pub fn parse(text: &str) -> Result<Goal> {
         let terms: Vec<Term> = text.split(',').map(Term::parse).collect::<Result<_>>()?;
         Ok(Goal { terms })
@@ -109,10 +113,12 @@ impl Goal {
     /// term. `jobs` are the names of the jobs, each with its sections.
     ///
     /// # Errors
-    /// If not; the message names the nearest section, or the sections of the job.
+    /// If not, or if a term is ambiguous; the message names the nearest section, or the sections
+    /// of the job.
     pub fn check(&self, jobs: &[(String, Vec<RankedSection>)]) -> Result<(), Diagnostic> {
         let all = || jobs.iter().flat_map(|(_, sections)| sections);
         for term in &self.terms {
+            term.check_ambiguity(all())?;
             let mut named = all().filter(|section| term.names(section)).peekable();
             if let (Some(name), None) = (&term.section, named.peek()) {
                 let mut known: Vec<&str> = all().map(|section| section.name.as_str()).collect();
@@ -241,16 +247,42 @@ impl Term {
         sections.iter().filter(counts).filter(fits)
     }
 
+    /// Fails if the term, which was read as one about a kind of requests, could also mean a section
+    /// whose name ends in that kind: `read.p99` where a section has the name `read`.
+    fn check_ambiguity<'a>(
+        &self,
+        mut sections: impl Iterator<Item = &'a RankedSection>,
+    ) -> Result<(), Diagnostic> {
+        let Some(kind) = self.kind.map(IoKind::name) else { return Ok(()) };
+        let whose = self.section.as_deref();
+        let name = whose.map_or(kind.to_owned(), |section| format!("{section}.{kind}"));
+        if sections.all(|section| section.name != name) {
+            return Ok(());
+        }
+        let figure = self.figure.name();
+        let whose = whose.map_or("every section".to_owned(), |name| format!("section `{name}`"));
+        let message = format!(
+            "`{name}.{figure}` is ambiguous: it means the {kind} requests of {whose}, but a \
+             section has the name `{name}`"
+        );
+        Err(Diagnostic::new(message).with_help(format!(
+            "write {name}.{kind}.{figure} for the {kind} requests of section `{name}`, or rename \
+             that section"
+        )))
+    }
+
     fn parse(text: &str) -> Result<Term> {
         let text = text.trim();
         // A section's name may hold dots and colons itself, so both are looked for from the end.
         let weighted = text.rsplit_once(':').map(|(name, weight)| (name, weight.parse::<f64>()));
         let (name, weight) = match weighted {
             None => (text, 1.0),
-            Some((name, Ok(weight))) if weight > 0.0 && weight.is_finite() => (name, weight),
-            Some((_, _)) => {
-                bail!("the weight of `{text}` is not a positive number; an example is small.p99:2")
-            }
+            Some((name, Ok(weight))) if WEIGHTS.contains(&weight) => (name, weight),
+            Some((_, _)) => bail!(
+                "the weight of `{text}` is not a number from {} to {}; an example is small.p99:2",
+                WEIGHTS.start(),
+                WEIGHTS.end()
+            ),
         };
         let found = FIGURES.iter().rev().find_map(|&(figure_name, figure)| {
             let rest = name.strip_suffix(figure_name)?;
@@ -261,6 +293,13 @@ impl Term {
             }
         });
         let Some((before, figure)) = found else { return Err(unknown_figure(name).into()) };
+        if before.is_empty() && name != figure.name() || before.starts_with('.') {
+            bail!(
+                "`{text}` names no section before the dot; write SECTION{name}, or {} for every \
+                 section",
+                name.trim_start_matches('.')
+            );
+        }
         let kind_of = |word: &str| IoKind::ALL.into_iter().find(|kind| kind.name() == word);
         let (section, kind) = match before.rsplit_once('.') {
             Some((section, word)) if kind_of(word).is_some() => (section, kind_of(word)),
@@ -384,9 +423,32 @@ mod tests {
             message("small.p9")
         );
         assert!(message("small").contains("the figures are iops, mib"), "{}", message("small"));
-        assert!(message("small.p99:x").contains("not a positive number"));
-        assert!(message("small.p99:0").contains("not a positive number"));
+        for weight in ["x", "0", "-1", "1e308", "1e-7", "inf", "nan"] {
+            let message = message(&format!("small.p99:{weight}"));
+            assert!(message.contains("not a number from 0.000001 to 1000000"), "{message}");
+        }
+        assert!(Goal::parse("small.p99:1e6,large.mib:1e-6").is_ok());
+        for text in [".p99", ".read.p99"] {
+            let (message, rest) = (message(text), &text[1..]);
+            assert!(message.contains(&format!("write SECTION{text}, or {rest}")), "{message}");
+        }
         assert!(message("").contains("SECTION.FIGURE"));
+    }
+
+    #[test]
+    fn section_with_the_name_of_a_kind_of_requests_is_ambiguous() {
+        let kinds = [IoKind::Read, IoKind::Write];
+        let names = ["read", "log", "log.write"];
+        let jobs = [("two".to_owned(), names.map(|name| section(name, &kinds)).to_vec())];
+        let checked = |text: &str| Goal::parse(text).unwrap().check(&jobs);
+        let error = checked("read.p99").unwrap_err().to_string();
+        assert!(error.contains("but a section has the name `read`"), "{error}");
+        assert!(error.contains("write read.read.p99 for"), "{error}");
+        let error = checked("log.write.mib").unwrap_err().to_string();
+        assert!(error.contains("the write requests of section `log`"), "{error}");
+        for text in ["read.read.p99", "log.write.write.mib", "log.read.p99", "write.p99", "p99"] {
+            checked(text).expect(text);
+        }
     }
 
     #[test]
