@@ -8,6 +8,7 @@ use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::{Context, Result};
 use mirrorball_core::diagnostic::{Diagnostic, Escaped};
+use mirrorball_core::geometry::ArrayLayout;
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::{Nanos, format_bytes as size};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource, MemberSpec, Partition};
@@ -122,6 +123,12 @@ fn is_real(member: &MemberSpec) -> bool {
 fn array(spec: &ArraySpec) -> Result<String> {
     let count = spec.members.len();
     let mut text = format!("{}: {} over {count} members", spec.name, spec.profile.name());
+    if spec.layout != ArrayLayout::BTRFS {
+        text += &format!(", layout {}", spec.layout);
+        if let Some(bytes) = spec.layout.chunk_bytes() {
+            text += &format!(" with chunks of {}", size(bytes));
+        }
+    }
     if spec.members.iter().any(is_real) {
         text += ", some of them files, devices or NBD exports: cannot be simulated";
     } else {

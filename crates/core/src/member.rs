@@ -5,6 +5,7 @@
 
 pub use crate::member_index::MemberIndex;
 
+use crate::geometry::ArrayLayout;
 use crate::io::{IoError, MemberIo, Op, Outcome};
 use crate::units::Nanos;
 use std::ops::Index;
@@ -184,17 +185,28 @@ impl Member {
 #[derive(Clone, Debug)]
 pub struct Members {
     list: Vec<Member>,
+    layout: ArrayLayout,
 }
 
 impl Members {
-    /// The members of an array at the start of its volume.
+    /// The members of an array at the start of its volume, which sets their layout.
     ///
     /// # Panics
     /// If there are more than 2^16 members.
     pub fn new(configs: impl IntoIterator<Item = MemberConfig>) -> Members {
         let list: Vec<Member> = configs.into_iter().map(Member::new).collect();
         assert!(list.len() <= 1 << 16, "{} members do not fit an index", list.len());
-        Members { list }
+        Members { list, layout: ArrayLayout::BTRFS }
+    }
+
+    /// The layout of the array, which the kernel that reads it knows.
+    pub fn layout(&self) -> ArrayLayout {
+        self.layout
+    }
+
+    /// Sets the layout of the array, before any policy is asked.
+    pub(crate) fn set_layout(&mut self, layout: ArrayLayout) {
+        self.layout = layout;
     }
 
     /// Number of members.

@@ -3,6 +3,8 @@
 //! ```toml
 //! name = "six unequal disks, RAID1"   # the file's name if left out
 //! profile = "raid1"            # single, raid0, raid1, raid1c3, raid1c4, raid10
+//! layout = "btrfs"             # or "md-raid10-far:2", "zfs-mirror:2" …, which has its own profile
+//! chunk = "512K"               # of the layouts of md raid10
 //! stripe_width_max = 4         # largest number of members in a chunk of raid0 or raid10
 //! used = "60%"                 # of the volume, or a size: older data at its start
 //! [host]                       # the machine around the disks
@@ -69,9 +71,9 @@ pub use spec::{
 use crate::link::LinkParameters;
 use members::read_members;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::geometry::{GeometryError, Profile, UnknownProfile};
+use mirrorball_core::geometry::{ArrayLayout, GeometryError, LayoutError, Profile, UnknownProfile};
 use mirrorball_core::units::{Nanos, parse_bytes, parse_duration, parse_rate};
-use reader::{TomlSection, TomlSource};
+use reader::{Located, TomlSection, TomlSource};
 use source::read_array_source;
 use std::path::Path;
 use toml::de::DeTable;
@@ -140,51 +142,109 @@ impl ArrayFile {
     }
 }
 
+/// The keys of the file, outside of its tables.
+const KEYS: [&str; 10] = [
+    "name",
+    "profile",
+    "layout",
+    "chunk",
+    "stripe_width_max",
+    "used",
+    "host",
+    "source",
+    "link",
+    "member",
+];
+
 fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
-    root.allow_only(&[
-        "name",
-        "profile",
-        "stripe_width_max",
-        "used",
-        "host",
-        "source",
-        "link",
-        "member",
-    ])?;
+    root.allow_only(&KEYS)?;
     let file_name = root.source.file;
     let name = match root.printable_text("name")? {
         Some(name) => name.value.to_owned(),
         None => Path::new(file_name).file_stem().unwrap_or_default().display().to_string(),
     };
-    let profile = read_profile(root)?;
+    let layout = read_layout(root)?;
+    let written_profile = read_profile(root, layout)?;
     let links = read_links(root)?;
+    let stripe_width_max = root.integer("stripe_width_max")?;
+    let used = root.quantity("used", parse_used)?.unwrap_or(Used::Bytes(0));
+    let host = read_host(root)?;
+    let source = read_array_source(root)?;
+    let members = read_members(root, &links)?;
+    layout.check_members(members.len()).map_err(|error| root.error_at("layout", error))?;
+    let profile = match (layout.profile(members.len()), written_profile) {
+        (Some(implied), Some(written)) if implied != written => {
+            return Err(contradicting_profile(root, layout, members.len(), implied));
+        }
+        (Some(profile), _) | (None, Some(profile)) => profile,
+        (None, None) => unreachable!("an array of btrfs has a profile"),
+    };
+    let file_name = file_name.to_owned();
     let spec = ArraySpec {
         name,
-        file_name: file_name.to_owned(),
+        file_name,
         profile,
-        stripe_width_max: root.integer("stripe_width_max")?,
-        used: root.quantity("used", parse_used)?.unwrap_or(Used::Bytes(0)),
-        host: read_host(root)?,
-        source: read_array_source(root)?,
-        members: read_members(root, &links)?,
+        layout,
+        stripe_width_max,
+        used,
+        host,
+        source,
         links,
+        members,
     };
     check_geometry(root, &spec)?;
     Ok(spec)
 }
 
-fn read_profile(root: &TomlSection<'_>) -> Result<Profile, Diagnostic> {
+/// Reads `layout` and `chunk`.
+fn read_layout(root: &TomlSection<'_>) -> Result<ArrayLayout, Diagnostic> {
+    let refuse =
+        |start, LayoutError { message, help }| root.source.error(start, message).with_help(help);
+    let layout = match root.text("layout")? {
+        Some(Located { value, start }) => value.parse().map_err(|error| refuse(start, error))?,
+        None => ArrayLayout::BTRFS,
+    };
+    if layout != ArrayLayout::BTRFS && root.has("stripe_width_max") {
+        let message = format!("`stripe_width_max` is for btrfs, and the layout is {layout}");
+        return Err(root.error_at("stripe_width_max", message).with_help("leave it out"));
+    }
+    match root.quantity("chunk", parse_bytes)? {
+        Some(bytes) => {
+            layout.with_chunk(bytes).map_err(|error| refuse(root.start_of("chunk"), error))
+        }
+        None => Ok(layout),
+    }
+}
+
+/// Reads `profile`, which only an array of btrfs needs.
+fn read_profile(
+    root: &TomlSection<'_>,
+    layout: ArrayLayout,
+) -> Result<Option<Profile>, Diagnostic> {
     let names = Profile::ALL.map(Profile::name);
     let Some(written) = root.text("profile")? else {
+        if layout != ArrayLayout::BTRFS {
+            return Ok(None);
+        }
         let help = format!("give one of {}", names.join(", "));
         return Err(root.error("the array has no `profile`").with_help(help));
     };
-    written.value.parse().map_err(|unknown: UnknownProfile| {
+    written.value.parse().map(Some).map_err(|unknown: UnknownProfile| {
         let message = format!("unknown profile `{}`", written.value);
         let guess = unknown.suggestion().map(|name| format!("; did you mean `{name}`?"));
         let help = format!("the profiles are {}{}", names.join(", "), guess.unwrap_or_default());
         root.source.error(written.start, message).with_help(help)
     })
+}
+
+fn contradicting_profile(
+    root: &TomlSection<'_>,
+    layout: ArrayLayout,
+    members: usize,
+    implied: Profile,
+) -> Diagnostic {
+    let message = format!("layout {layout} over {members} members is profile {implied}");
+    root.error_at("profile", message).with_help("leave `profile` out")
 }
 
 fn read_host(root: &TomlSection<'_>) -> Result<Host, Diagnostic> {
@@ -273,7 +333,7 @@ fn parse_used(text: &str) -> Result<Used, String> {
 /// with real members, checks only their number.
 fn check_geometry(root: &TomlSection<'_>, spec: &ArraySpec) -> Result<(), Diagnostic> {
     let members = spec.members.len();
-    if members < spec.profile.rules().members_min {
+    if spec.layout == ArrayLayout::BTRFS && members < spec.profile.rules().members_min {
         let error = GeometryError::TooFewMembers { profile: spec.profile, members };
         return Err(root.error_at("profile", error));
     }
@@ -287,9 +347,14 @@ fn check_geometry(root: &TomlSection<'_>, spec: &ArraySpec) -> Result<(), Diagno
             }
         }
         GeometryError::StripeWidthTooSmall { .. } => root.error_at("stripe_width_max", error),
-        GeometryError::TooFewMembers { .. } | GeometryError::ArrayTooLarge { .. } => {
+        GeometryError::TooFewMembers { .. } => root.error_at("profile", error),
+        GeometryError::ArrayTooLarge { .. } if spec.layout == ArrayLayout::BTRFS => {
             root.error_at("profile", error)
         }
+        GeometryError::ArrayTooLarge { .. }
+        | GeometryError::TooFewForLayout { .. }
+        | GeometryError::PartialGroup { .. }
+        | GeometryError::TooManyCopies { .. } => root.error_at("layout", error),
     })?;
     let capacity_bytes = map.capacity_bytes();
     if spec.used_bytes(capacity_bytes) >= capacity_bytes {

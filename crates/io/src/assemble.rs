@@ -228,11 +228,11 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
         opened.push(opener.open(MemberIndex(index as u16), &mut notes)?);
     }
     let configs: Vec<MemberConfig> = opened.iter().map(|(config, _)| config.clone()).collect();
-    let map = ChunkMap::allocate(array.profile, array.stripe_width_max, &configs)?;
+    let map = array.allocate(&configs)?;
     let read = |member: usize, offset, length| opened[member].1.read(offset, length);
     match trusted {
         Some(devid) => trust(devid, &mut opened, &mut notes)?,
-        None if map.profile().copies() == 1 => {}
+        None if map.copies() == 1 => {}
         None => match mirror_check::compare(&map, &configs, read)? {
             Some(difference) => return Err(AssembleError::Differ(difference)),
             None => notes.push(mirror_check::note(&map)),

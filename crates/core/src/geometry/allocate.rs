@@ -34,20 +34,22 @@ const CHUNK_SHARE: u64 = 10;
 /// Stripes that had to shrink are rounded up to a multiple of this.
 const SHRUNK_STRIPE_UNIT: u64 = 16 * MIB;
 
-/// A range of one member that belongs to one chunk.
+/// The strips of one member that belong to one group of one chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stripe {
     /// The member.
     pub member: MemberIndex,
+    /// From one strip of the stripe to the next, in strips: 1 if they follow each other.
+    pub rows: u32,
     /// First byte, on that member.
     pub offset: u64,
 }
 
-/// A chunk as allocated: equal stripes on distinct members.
+/// A chunk as allocated.
 pub(super) struct Allocation {
-    /// Length of each stripe.
-    pub(super) stripe_bytes: u64,
-    /// The stripes, emptiest member first.
+    /// Bytes of the volume.
+    pub(super) length: u64,
+    /// The stripes, those of one group after the other; on btrfs, emptiest member first.
     pub(super) stripes: Vec<Stripe>,
 }
 
@@ -125,12 +127,13 @@ impl Iterator for Allocator {
         let mut chosen = std::mem::take(&mut self.chosen);
         chosen.extend((0..width).map_while(|_| self.free.pop()));
         let stripe_bytes = self.stripe_bytes(chosen[width - 1].hole_bytes(), width);
-        let stripe = |free: &FreeSpace| Stripe { member: free.member, offset: free.offset };
+        let stripe =
+            |free: &FreeSpace| Stripe { member: free.member, rows: 1, offset: free.offset };
         let stripes = chosen.iter().map(stripe).collect();
         chosen.iter_mut().for_each(|free| free.offset += stripe_bytes);
         self.free.extend(chosen.drain(..).filter(FreeSpace::has_strip));
         self.chosen = chosen;
-        Some(Allocation { stripe_bytes, stripes })
+        Some(Allocation { length: stripe_bytes * (width / self.rules.copies) as u64, stripes })
     }
 }
 
@@ -182,7 +185,8 @@ fn check(profile: Profile, members: &[MemberConfig]) -> Result<u64, GeometryErro
     }
     let small = |config: &&MemberConfig| config.size_bytes < RESERVED_BYTES + STRIP_BYTES;
     if let Some(&MemberConfig { devid, size_bytes, .. }) = members.iter().find(small) {
-        return Err(GeometryError::MemberTooSmall { devid, size_bytes });
+        let needed = RESERVED_BYTES + STRIP_BYTES;
+        return Err(GeometryError::MemberTooSmall { devid, size_bytes, needed });
     }
     let total_bytes =
         members.iter().fold(0u64, |total, config| total.saturating_add(config.size_bytes));

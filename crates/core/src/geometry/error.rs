@@ -1,10 +1,10 @@
 //! The errors of allocating an array: each names the cause and what to do.
 
-use super::{ARRAY_BYTES_MAX, Profile, RESERVED_BYTES, STRIP_BYTES};
+use super::{ARRAY_BYTES_MAX, ArrayLayout, MAX_COPIES, Profile};
 use crate::units::format_bytes;
 use std::fmt;
 
-/// The error of [`ChunkMap::allocate`](super::ChunkMap::allocate).
+/// The error of laying out an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GeometryError {
     /// The profile needs more members.
@@ -20,6 +20,33 @@ pub enum GeometryError {
         devid: u64,
         /// The size of the member.
         size_bytes: u64,
+        /// The least size.
+        needed: u64,
+    },
+    /// The layout needs more members.
+    TooFewForLayout {
+        /// The requested layout.
+        layout: ArrayLayout,
+        /// The least number of members.
+        needed: usize,
+        /// Number of members.
+        members: usize,
+    },
+    /// The members do not make whole groups of copies.
+    PartialGroup {
+        /// The requested layout.
+        layout: ArrayLayout,
+        /// Number of members.
+        members: usize,
+        /// Members of a group.
+        copies: usize,
+    },
+    /// A copy on each member would be more than [`MAX_COPIES`].
+    TooManyCopies {
+        /// The requested layout.
+        layout: ArrayLayout,
+        /// Number of members.
+        copies: usize,
     },
     /// The members together hold more than [`ARRAY_BYTES_MAX`].
     ArrayTooLarge {
@@ -47,10 +74,21 @@ impl fmt::Display for GeometryError {
                     None => write!(f, "; add members"),
                 }
             }
-            GeometryError::MemberTooSmall { devid, size_bytes } => {
-                let needed = RESERVED_BYTES + STRIP_BYTES;
+            GeometryError::MemberTooSmall { devid, size_bytes, needed } => {
                 write!(f, "the member with devid {devid} has {}", format_bytes(*size_bytes))?;
-                write!(f, ", but a member needs at least {}; check its size", format_bytes(needed))
+                write!(f, ", but a member needs at least {}; check its size", format_bytes(*needed))
+            }
+            GeometryError::TooFewForLayout { layout, needed, members } => {
+                write!(f, "layout {layout} needs at least {needed} {}", noun(*needed))?;
+                write!(f, ", but the array has {members}; add members")
+            }
+            GeometryError::PartialGroup { layout, members, copies } => {
+                write!(f, "layout {layout} makes groups of {copies} members, but the array has")?;
+                write!(f, " {members}; add or remove members")
+            }
+            GeometryError::TooManyCopies { layout, copies } => {
+                write!(f, "layout {layout} keeps a copy on each of the {copies} members, but a")?;
+                write!(f, " read chooses among at most {MAX_COPIES} copies; use fewer members")
             }
             GeometryError::ArrayTooLarge { total_bytes } => {
                 let (total, most) = (format_bytes(*total_bytes), format_bytes(ARRAY_BYTES_MAX));

@@ -5,17 +5,21 @@
 //! most a few short chunks further. A granule holds many chunks only in an array so small that 10 %
 //! of it is less than a granule, which has few chunks in all, and at the end of the volume.
 //!
-//! Mapping back is a binary search among the chunks of the member.
+//! Mapping back is a binary search among the zones of the member. A zone is a contiguous range of a
+//! member that holds stripes of one chunk: one stripe on btrfs, else one for each row, interleaved.
 //!
-//! Striping: with g groups, strip s of a chunk lies in group s mod g, in row s div g of each of the
-//! group's stripes.
+//! Striping: with g groups, strip s of a chunk lies in group s mod g, as strip s div g of each of
+//! the group's stripes.
 //!
-//! Source: `btrfs_map_block` of Linux 6.18 `fs/btrfs/volumes.c`.
+//! Source: `btrfs_map_block` of Linux 6.18 `fs/btrfs/volumes.c`; the rules of other layouts reduce
+//! to the same form (see `arrange`).
 
 use super::allocate::{Allocation, Allocator, Stripe};
-use super::{GeometryError, MAX_COPIES, Profile, RESERVED_BYTES, STRIP_BYTES, STRIP_SHIFT};
+use super::arrange::{Arranged, arrange};
+use super::{ArrayLayout, GeometryError, MAX_COPIES, Profile, RESERVED_BYTES, STRIP_BYTES};
 use crate::member::{MemberConfig, MemberIndex};
 use crate::policy::Mirror;
+use std::ops::Range;
 
 /// Each granule of the lookup index covers 2^30 bytes of the volume: the length of most chunks.
 const GRANULE_SHIFT: u32 = 30;
@@ -24,8 +28,13 @@ const GRANULE_SHIFT: u32 = 30;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChunkMap {
     profile: Profile,
+    layout: ArrayLayout,
     copies: u32,
     striped: bool,
+    /// A strip has 2^this bytes.
+    strip_shift: u32,
+    /// First byte of the data of each member.
+    start_bytes: u64,
     capacity_bytes: u64,
     /// In the order of the volume, without gaps.
     chunks: Vec<ChunkRecord>,
@@ -33,8 +42,10 @@ pub struct ChunkMap {
     stripes: Vec<Stripe>,
     /// For each granule of the volume, the chunk that holds its first byte.
     granules: Vec<u32>,
-    /// For each member, its stripes in the order of their offsets.
-    member_stripes: Vec<Vec<MemberStripe>>,
+    /// For each member, its zones in the order of their offsets.
+    zones: Vec<Vec<MemberZone>>,
+    /// For each zone, the groups of its first rows, after which they repeat.
+    zone_groups: Vec<u32>,
 }
 
 /// A range of the volume that is mapped to members as a unit.
@@ -44,9 +55,10 @@ pub struct Chunk<'a> {
     pub volume_offset: u64,
     /// Bytes of the volume.
     pub length: u64,
-    /// Bytes on each of its members.
+    /// Bytes of each stripe; without the last strip if only the first groups have one more.
     pub stripe_bytes: u64,
-    /// Its stripes, on distinct members; the emptiest at allocation first.
+    /// Its stripes, those of one group after the other. The stripes of a group are on distinct
+    /// members, on btrfs those of all groups, the emptiest at allocation first.
     pub stripes: &'a [Stripe],
 }
 
@@ -81,12 +93,13 @@ struct ChunkRecord {
     groups: u32,
 }
 
-/// A stripe as the map stores it for its member.
+/// A range of a member that holds strips of one chunk without a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct MemberStripe {
+struct MemberZone {
     offset: u64,
     chunk: u32,
-    group: u32,
+    /// Index of the group of its first row in `zone_groups`.
+    first_group: u32,
 }
 
 impl ChunkMap {
@@ -101,25 +114,73 @@ impl ChunkMap {
         stripe_width_max: Option<usize>,
         members: &[MemberConfig],
     ) -> Result<ChunkMap, GeometryError> {
-        let mut map = ChunkMap {
-            profile,
-            copies: profile.copies() as u32,
-            striped: profile.is_striped(),
-            capacity_bytes: 0,
-            chunks: Vec::new(),
-            stripes: Vec::new(),
-            granules: Vec::new(),
-            member_stripes: vec![Vec::new(); members.len()],
-        };
+        let mut map = ChunkMap::empty(ArrayLayout::BTRFS, profile, members.len());
+        map.copies = profile.copies() as u32;
+        map.striped = profile.is_striped();
         for allocation in Allocator::new(profile, stripe_width_max, members)? {
             map.append(&allocation);
         }
         Ok(map)
     }
 
+    /// Lays out an array of `members` as a system other than btrfs does. Only the devid and the
+    /// size of each member count.
+    ///
+    /// # Errors
+    /// If the layout does not fit the number or the sizes of the members.
+    ///
+    /// # Panics
+    /// If the layout is that of btrfs, which needs a profile.
+    pub fn arrange(
+        layout: ArrayLayout,
+        members: &[MemberConfig],
+    ) -> Result<ChunkMap, GeometryError> {
+        let profile = layout.profile(members.len()).expect("a layout other than btrfs's");
+        let Arranged { copies, start_bytes, strip_bytes, allocations } = arrange(layout, members)?;
+        let mut map = ChunkMap::empty(layout, profile, members.len());
+        map.copies = copies as u32;
+        map.start_bytes = start_bytes;
+        map.striped = strip_bytes.is_some();
+        map.strip_shift = strip_bytes.unwrap_or(STRIP_BYTES).ilog2();
+        for allocation in allocations {
+            map.append(&allocation);
+        }
+        // The copies of md's far layout lie one after the other on each member.
+        map.zones.iter_mut().for_each(|zones| zones.sort_by_key(|zone| zone.offset));
+        Ok(map)
+    }
+
+    /// A map without chunks, of one copy of strips as btrfs has them.
+    fn empty(layout: ArrayLayout, profile: Profile, members: usize) -> ChunkMap {
+        ChunkMap {
+            profile,
+            layout,
+            copies: 1,
+            striped: false,
+            strip_shift: STRIP_BYTES.ilog2(),
+            start_bytes: RESERVED_BYTES,
+            capacity_bytes: 0,
+            chunks: Vec::new(),
+            stripes: Vec::new(),
+            granules: Vec::new(),
+            zones: vec![Vec::new(); members],
+            zone_groups: Vec::new(),
+        }
+    }
+
     /// The profile of the array.
     pub fn profile(&self) -> Profile {
         self.profile
+    }
+
+    /// The layout of the array.
+    pub fn layout(&self) -> ArrayLayout {
+        self.layout
+    }
+
+    /// Number of copies of each byte, on distinct members.
+    pub fn copies(&self) -> usize {
+        self.copies as usize
     }
 
     /// Size of the volume in bytes.
@@ -136,7 +197,7 @@ impl ChunkMap {
             Chunk {
                 volume_offset: chunk.volume_offset,
                 length: chunk.length,
-                stripe_bytes: chunk.stripe_bytes(),
+                stripe_bytes: chunk.length / u64::from(chunk.groups),
                 stripes: &self.stripes[first..first + width],
             }
         })
@@ -149,14 +210,14 @@ impl ChunkMap {
         self.chunks.iter().flat_map(move |chunk| {
             let first = chunk.first_stripe as usize;
             let stripes = &self.stripes[first..first + chunk.groups as usize * copies];
-            let stripe_bytes = chunk.stripe_bytes();
-            let end = move |stripe: &Stripe| (stripe.member, stripe.offset + stripe_bytes);
-            stripes.chunks_exact(copies).map(move |set| set.iter().map(end))
+            stripes.chunks_exact(copies).zip(0..).map(move |(set, group)| {
+                set.iter().map(move |stripe| (stripe.member, self.stripe_end(chunk, group, stripe)))
+            })
         })
     }
 
     /// The longest beginning of the range that is one piece on each of its mirrors: up to the end
-    /// of the strip on raid0 and raid10, up to the end of the chunk on the other profiles.
+    /// of the strip where data are striped, else up to the end of the chunk.
     ///
     /// # Panics
     /// If the range is empty or not within the volume.
@@ -168,14 +229,14 @@ impl ChunkMap {
         let chunk = &self.chunks[self.chunk_at(offset)];
         let within = offset - chunk.volume_offset;
         if self.striped {
-            let strip = (within >> STRIP_SHIFT) as u32;
-            let rest = within & (STRIP_BYTES - 1);
+            let strip = (within >> self.strip_shift) as u32;
+            let strip_bytes = 1 << self.strip_shift;
+            let rest = within & (strip_bytes - 1);
             let (row, group) = (strip / chunk.groups, strip % chunk.groups);
             let first = chunk.first_stripe + group * self.copies;
-            let stripe_offset = (u64::from(row) << STRIP_SHIFT) | rest;
-            self.mapped_range(first, stripe_offset, length.min(STRIP_BYTES - rest))
+            self.mapped_range(first, row, rest, length.min(strip_bytes - rest))
         } else {
-            self.mapped_range(chunk.first_stripe, within, length.min(chunk.length - within))
+            self.mapped_range(chunk.first_stripe, 0, within, length.min(chunk.length - within))
         }
     }
 
@@ -185,32 +246,47 @@ impl ChunkMap {
     /// # Panics
     /// If there is no such member.
     pub fn locate(&self, member: MemberIndex, offset: u64) -> Option<VolumeRange> {
-        let stripes = &self.member_stripes[member.get()];
-        let after = stripes.partition_point(|stripe| stripe.offset <= offset);
-        let stripe = &stripes[after.checked_sub(1)?];
-        let chunk = &self.chunks[stripe.chunk as usize];
-        let within = offset - stripe.offset;
-        if within >= chunk.stripe_bytes() {
-            return None;
-        }
-        if !self.striped {
-            let volume_offset = chunk.volume_offset + within;
-            return Some(VolumeRange { volume_offset, length: chunk.length - within });
-        }
-        let rest = within & (STRIP_BYTES - 1);
-        let strip = (within >> STRIP_SHIFT) * u64::from(chunk.groups) + u64::from(stripe.group);
-        let volume_offset = chunk.volume_offset + (strip << STRIP_SHIFT) + rest;
-        Some(VolumeRange { volume_offset, length: STRIP_BYTES - rest })
+        let zones = &self.zones[member.get()];
+        let after = zones.partition_point(|zone| zone.offset <= offset);
+        let zone = &zones[after.checked_sub(1)?];
+        let chunk = &self.chunks[zone.chunk as usize];
+        let within = offset - zone.offset;
+        let (within, piece_bytes) = if self.striped {
+            let strip_bytes = 1 << self.strip_shift;
+            let rest = within & (strip_bytes - 1);
+            let groups = self.groups_of(zone, member);
+            let row = within >> self.strip_shift;
+            let rows = groups.len() as u64;
+            let group = u64::from(groups[(row % rows) as usize]);
+            let strip = row / rows * u64::from(chunk.groups) + group;
+            ((strip << self.strip_shift) + rest, strip_bytes - rest)
+        } else {
+            (within, u64::MAX)
+        };
+        // The last strip may be shorter.
+        let left = chunk.length.checked_sub(within).filter(|&left| left > 0)?;
+        let volume_offset = chunk.volume_offset + within;
+        Some(VolumeRange { volume_offset, length: piece_bytes.min(left) })
     }
 
-    /// End of the allocated part of a member. The part begins at [`RESERVED_BYTES`] and has no gap.
+    /// The allocated part of a member, which has no gap; empty if there is none.
     ///
     /// # Panics
     /// If there is no such member.
-    pub fn allocated_end(&self, member: MemberIndex) -> u64 {
-        self.member_stripes[member.get()].last().map_or(RESERVED_BYTES, |stripe| {
-            stripe.offset + self.chunks[stripe.chunk as usize].stripe_bytes()
-        })
+    pub fn allocated(&self, member: MemberIndex) -> Range<u64> {
+        let end = self.zones[member.get()].last().map_or(self.start_bytes, |zone| {
+            let chunk = &self.chunks[zone.chunk as usize];
+            if chunk.groups == 1 {
+                return zone.offset + chunk.length;
+            }
+            let strips = chunk.length >> self.strip_shift;
+            let (periods, rest) =
+                (strips / u64::from(chunk.groups), strips % u64::from(chunk.groups));
+            let groups = self.groups_of(zone, member);
+            let more = groups.iter().filter(|group| u64::from(**group) < rest).count();
+            zone.offset + ((periods * groups.len() as u64 + more as u64) << self.strip_shift)
+        });
+        self.start_bytes..end
     }
 
     /// The index of the chunk that holds a byte of the volume.
@@ -223,18 +299,37 @@ impl ChunkMap {
         index
     }
 
-    /// The mapped range of a group that begins with stripe `first`.
+    /// End of the data of a stripe of group `group`, on its member.
+    fn stripe_end(&self, chunk: &ChunkRecord, group: u64, stripe: &Stripe) -> u64 {
+        if !self.striped || (chunk.groups, stripe.rows) == (1, 1) {
+            return stripe.offset + chunk.length;
+        }
+        let strips = chunk.length >> self.strip_shift;
+        let last = (strips - group.min(strips)).div_ceil(u64::from(chunk.groups)).checked_sub(1);
+        let rows = last.map_or(0, |last| last * u64::from(stripe.rows) + 1);
+        stripe.offset + (rows << self.strip_shift)
+    }
+
+    /// The groups of the rows of a member's zone.
+    fn groups_of(&self, zone: &MemberZone, member: MemberIndex) -> &[u32] {
+        let groups = &self.zone_groups[zone.first_group as usize..];
+        let chunk = &self.chunks[zone.chunk as usize];
+        let first = (chunk.first_stripe + groups[0] * self.copies) as usize;
+        let mut stripes = self.stripes[first..first + self.copies()].iter();
+        let stripe = stripes.find(|stripe| stripe.member == member);
+        &groups[..stripe.expect("the zones are made from the stripes").rows as usize]
+    }
+
+    /// The mapped range `rest` bytes into strip `row` of a group that begins with stripe `first`.
     #[inline]
-    fn mapped_range(&self, first: u32, stripe_offset: u64, length: u64) -> MappedRange {
+    fn mapped_range(&self, first: u32, row: u32, rest: u64, length: u64) -> MappedRange {
         let first = first as usize;
         let stripes = &self.stripes[first..first + self.copies as usize];
         let mirror = |copy: usize| {
             let stripe = stripes[copy];
-            Mirror {
-                member: stripe.member,
-                offset: stripe.offset + stripe_offset,
-                copy: copy as u8,
-            }
+            let strips = u64::from(row) * u64::from(stripe.rows);
+            let offset = stripe.offset + (strips << self.strip_shift) + rest;
+            Mirror { member: stripe.member, offset, copy: copy as u8 }
         };
         let mut mirrors = [mirror(0); MAX_COPIES];
         for (copy, slot) in mirrors.iter_mut().enumerate().take(stripes.len()).skip(1) {
@@ -248,21 +343,38 @@ impl ChunkMap {
         let groups = allocation.stripes.len() as u32 / self.copies;
         let chunk = ChunkRecord {
             volume_offset: self.capacity_bytes,
-            length: allocation.stripe_bytes * u64::from(groups),
+            length: allocation.length,
             first_stripe: index_u32(self.stripes.len()),
             groups,
         };
         let index = index_u32(self.chunks.len());
-        for (number, stripe) in (0u32..).zip(&allocation.stripes) {
-            let group = number / self.copies;
-            let member_stripe = MemberStripe { offset: stripe.offset, chunk: index, group };
-            self.member_stripes[stripe.member.get()].push(member_stripe);
-        }
+        self.append_zones(index, &allocation.stripes);
         self.stripes.extend_from_slice(&allocation.stripes);
         self.chunks.push(chunk);
         self.capacity_bytes += chunk.length;
         let granules = self.capacity_bytes.div_ceil(1 << GRANULE_SHIFT);
         self.granules.resize(granules as usize, index);
+    }
+
+    /// Adds the zones of a chunk's stripes. On each member, as many stripes as they have rows lie
+    /// one strip after the other and make a zone.
+    fn append_zones(&mut self, chunk: u32, stripes: &[Stripe]) {
+        let mut numbered: Vec<(u32, &Stripe)> = (0u32..).zip(stripes).collect();
+        if stripes.iter().any(|stripe| stripe.rows > 1) {
+            numbered.sort_by_key(|(_, stripe)| (stripe.member.0, stripe.offset));
+        }
+        let mut rest = &numbered[..];
+        while let [(_, first), ..] = rest {
+            let (zone, others) = rest.split_at(first.rows as usize);
+            let member_zone = MemberZone {
+                offset: first.offset,
+                chunk,
+                first_group: index_u32(self.zone_groups.len()),
+            };
+            self.zones[first.member.get()].push(member_zone);
+            self.zone_groups.extend(zone.iter().map(|(number, _)| number / self.copies));
+            rest = others;
+        }
     }
 }
 
@@ -271,12 +383,6 @@ impl MappedRange {
     #[inline]
     pub fn mirrors(&self) -> &[Mirror] {
         &self.mirrors[..usize::from(self.copies)]
-    }
-}
-
-impl ChunkRecord {
-    fn stripe_bytes(&self) -> u64 {
-        self.length / u64::from(self.groups)
     }
 }
 

@@ -1,23 +1,29 @@
-//! The geometry of a volume: profiles, chunks and strips, by btrfs's rules.
+//! The geometry of a volume: how data lies on members, by the rules of btrfs, md, LVM, ZFS and
+//! gmirror.
 //!
-//! An array is allocated whole, chunk by chunk, when it is created ([`ChunkMap::allocate`]). Its
-//! [`ChunkMap`] maps in both directions: volume offset to mirrors, and (member, offset) to volume
-//! offset. Each chunk goes to the emptiest members, so members of unequal size work, and the order
-//! of a chunk's mirrors differs from chunk to chunk: policies that use mirror order see the order
-//! that they would see on btrfs.
+//! An array is laid out whole when it is created: by btrfs's rules chunk by chunk
+//! ([`ChunkMap::allocate`]), by those of another [`ArrayLayout`] from a formula
+//! ([`ChunkMap::arrange`]). Its [`ChunkMap`] maps in both directions: volume offset to mirrors, and
+//! (member, offset) to volume offset. Policies that use the order of mirrors see the order that
+//! they would see on the system: on btrfs it differs from chunk to chunk, on md it is that of near
+//! copies, then far ones.
 //!
-//! The model: a chunk is a range of the volume that is held by *stripes*, equal ranges of distinct
-//! members. Its stripes form *groups* of one stripe per copy, neighbours in the chunk's order.
-//! Single and raid1* have one group, which holds the chunk in one piece. raid0 and raid10
-//! distribute 64 KiB strips over their groups in turn.
+//! The model: a chunk is a range of the volume whose strips are distributed over *groups* in turn.
+//! A group has one *stripe* for each copy, on distinct members: strips of that member, each a fixed
+//! number of rows after the one before. On btrfs, stripes are contiguous and strips have 64 KiB; a
+//! chunk of single and raid1* has one group, which holds it in one piece.
 //!
 //! Non-goals: parity, metadata and system chunks, several holes in a member, freeing and balancing.
 //!
-//! Source: the chunk allocation and mapping rules of Linux 6.18 `fs/btrfs/volumes.c`, in our own
-//! words.
+//! Sources: the chunk allocation and mapping rules of Linux 6.18 `fs/btrfs/volumes.c`, in our own
+//! words; for the others see [`ArrayLayout`].
 
 mod allocate;
+mod arrange;
 mod error;
+mod layout;
+#[cfg(test)]
+mod layout_tests;
 mod map;
 mod profile;
 #[cfg(test)]
@@ -27,23 +33,23 @@ mod tests;
 
 pub use allocate::Stripe;
 pub use error::GeometryError;
+pub use layout::{ArrayLayout, LayoutError, LayoutKind};
 pub use map::{Chunk, ChunkMap, MappedRange, VolumeRange};
 pub use profile::{Profile, ProfileRules, UnknownProfile};
 
-use crate::units::MIB;
+use crate::units::{KIB, MIB};
 
-/// Bytes of a strip, the unit in which raid0 and raid10 distribute the volume over members; also
-/// the unit of allocation (`BTRFS_STRIPE_LEN`).
-pub const STRIP_BYTES: u64 = 1 << STRIP_SHIFT;
+/// Bytes of a strip of btrfs, the unit in which raid0 and raid10 distribute the volume over
+/// members; also the unit of allocation (`BTRFS_STRIPE_LEN`).
+pub const STRIP_BYTES: u64 = 64 * KIB;
 
-/// Bytes at the start of each member that are never allocated (`BTRFS_DEVICE_RANGE_RESERVED`).
+/// Bytes at the start of each member that btrfs never allocates (`BTRFS_DEVICE_RANGE_RESERVED`).
 pub const RESERVED_BYTES: u64 = MIB;
 
-/// The largest number of copies of any profile.
+/// The largest number of copies of any profile or layout. It bounds what every read carries: md
+/// and gmirror allow more copies, and arrays that have them are refused.
 pub const MAX_COPIES: usize = 4;
 
 /// Limit of the sum of all member sizes: 4 PiB. The limit is ours: the map grows with each stripe,
 /// so a mistyped size suffix could exhaust the memory.
 pub const ARRAY_BYTES_MAX: u64 = 1 << 52;
-
-const STRIP_SHIFT: u32 = 16;

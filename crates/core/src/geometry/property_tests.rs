@@ -115,7 +115,7 @@ fn check_every_byte(map: &ChunkMap, members: usize) {
     }
     assert_eq!(offset, map.capacity_bytes());
     for (index, end) in (0..).zip(ends) {
-        assert_eq!(map.allocated_end(MemberIndex(index)), end);
+        assert_eq!(map.allocated(MemberIndex(index)).end, end);
         assert_eq!(map.locate(MemberIndex(index), end), None);
     }
 }

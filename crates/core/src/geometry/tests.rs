@@ -49,8 +49,8 @@ fn three_unequal_members_of_raid1_use_all_space_but_what_has_no_partner() {
     let turns = [[0, 1], [0, 2]].repeat(10);
     assert_eq!(chunk_members(&map), [vec![[0, 1]; 10], turns].concat());
     assert_eq!(stripe_mibs(&map)[27..], [1024, 1023, 1023]);
-    assert_eq!(map.allocated_end(MemberIndex(0)), 30 * GIB - MIB);
-    assert_eq!(map.allocated_end(MemberIndex(2)), 10 * GIB);
+    assert_eq!(map.allocated(MemberIndex(0)).end, 30 * GIB - MIB);
+    assert_eq!(map.allocated(MemberIndex(2)).end, 10 * GIB);
 }
 
 /// After six chunks all four members have the same free space, and the one left out rotates.
@@ -175,7 +175,7 @@ fn member_offsets_map_back_to_volume_offsets() {
 fn a_member_without_a_chunk_is_empty() {
     let map = ChunkMap::allocate(Profile::Raid1, None, &members(&[GIB, GIB, 2 * MIB])).unwrap();
     let empty = MemberIndex(2);
-    assert_eq!(map.allocated_end(empty), RESERVED_BYTES);
+    assert_eq!(map.allocated(empty).end, RESERVED_BYTES);
     assert_eq!(map.locate(empty, RESERVED_BYTES), None);
 }
 
@@ -204,16 +204,16 @@ fn refusals_say_what_is_wrong_and_what_to_do() {
         (
             Profile::Raid1,
             None,
-            vec![GIB, MIB + 64 * KIB - 1],
-            "the member with devid 2 has 1114111 bytes, but a member needs at least 1114112; check \
-             its size",
+            vec![GIB, MIB],
+            "the member with devid 2 has 1 MiB, but a member needs at least 1.1 MiB; check its \
+             size",
         ),
         (
             Profile::Raid1,
             None,
             vec![u64::MAX, GIB],
-            "the members have 18446744073709551615 bytes together, but an array may have at most \
-             4503599627370496 (4 PiB); check the suffixes of their sizes",
+            "the members have 16384 PiB together, but an array can have at most 4 PiB; check the \
+             units of their sizes",
         ),
         (
             Profile::Raid10,

@@ -23,33 +23,49 @@
 //! Linux md since 2019, `read_balance` in `drivers/md/raid10.c`. The order of the scan is that of
 //! the chunk's stripes, md's layout order. `read_balance` never tests the bit that distinguishes
 //! `offset` from `far`: it uses the number of far copies, which is two in both (layouts 0x10201 and
-//! 0x201), so `offset` follows the rule of `far`. The policy knows the layout only from its
-//! parameter: mirrors at one address, as btrfs chunks often have, all tie in `far`, and the first
-//! stripe serves. Queues count reads and writes. Left to the volume's eligibility: replacements,
-//! bad blocks, the resync window.
+//! 0x201), so `offset` follows the rule of `far`. Without a parameter the rule is that of the
+//! array's layout, and `near` on an array that is no md raid10. Mirrors at one address, as btrfs
+//! chunks often have, all tie in `far`, and the first stripe serves. Queues count reads and writes.
+//! Left to the volume's eligibility: replacements, bad blocks, the resync window.
 
 use super::Build;
 use super::shared::smallest::first_smallest;
 use crate::diagnostic::Diagnostic;
+use crate::geometry::LayoutKind;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
 struct Raid10 {
-    layout: Layout,
+    rule: Rule,
+    /// True if the rule is that of the array's layout.
+    is_of_array: bool,
 }
 
-enum Layout {
+enum Rule {
     Near,
     FarOrOffset,
 }
 
 /// Builds the policy from the index of the layout's word.
 pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
-    let layout = if build.values[0] == 0 { Layout::Near } else { Layout::FarOrOffset };
-    Ok(Box::new(Raid10 { layout }))
+    let (rule, is_of_array) = match build.values[0] {
+        0 => (Rule::Near, false),
+        1 | 2 => (Rule::FarOrOffset, false),
+        _ => (Rule::Near, true),
+    };
+    Ok(Box::new(Raid10 { rule, is_of_array }))
 }
 
 impl ReadPolicy for Raid10 {
+    fn on_members_change(&mut self, members: &Members) {
+        if self.is_of_array {
+            self.rule = match members.layout().kind() {
+                LayoutKind::MdRaid10Far | LayoutKind::MdRaid10Offset => Rule::FarOrOffset,
+                _ => Rule::Near,
+            };
+        }
+    }
+
     fn choose(
         &mut self,
         _read: &Read,
@@ -65,10 +81,10 @@ impl ReadPolicy for Raid10 {
         }
         Choice::Mirror(first_smallest(mirrors, |mirror| {
             let member = &members[mirror.member];
-            match self.layout {
-                Layout::Near if member.in_flight() == 0 => 0,
-                Layout::Near => mirror.offset.abs_diff(member.completed_end),
-                Layout::FarOrOffset => mirror.offset,
+            match self.rule {
+                Rule::Near if member.in_flight() == 0 => 0,
+                Rule::Near => mirror.offset.abs_diff(member.completed_end),
+                Rule::FarOrOffset => mirror.offset,
             }
         }))
     }

@@ -145,7 +145,13 @@ pub struct NextChoice {
 impl Volume {
     /// Creates a volume over `members`, laid out by `map`, read by `policy`; `seed` seeds the
     /// random generator of the policy.
-    pub fn new(map: ChunkMap, members: Members, policy: Box<dyn ReadPolicy>, seed: u64) -> Volume {
+    pub fn new(
+        map: ChunkMap,
+        mut members: Members,
+        policy: Box<dyn ReadPolicy>,
+        seed: u64,
+    ) -> Volume {
+        members.set_layout(map.layout());
         let layout = Layout::new(map);
         let states = MemberStates::new(members, layout.tolerated_failures());
         let mut volume = Volume {

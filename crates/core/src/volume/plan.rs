@@ -18,7 +18,7 @@
 use super::eligibility::EligibleMirrors;
 use super::member_states::MemberStates;
 use super::target::{PlanTarget, TargetSet};
-use crate::geometry::{ChunkMap, MAX_COPIES, MappedRange, RESERVED_BYTES};
+use crate::geometry::{ChunkMap, MAX_COPIES, MappedRange};
 use crate::member::MemberIndex;
 use crate::policy::Mirror;
 use crate::units::SECTOR_BYTES;
@@ -58,7 +58,7 @@ impl Layout {
 
     /// Number of members that may fail without loss of data, whichever they are.
     pub(super) fn tolerated_failures(&self) -> usize {
-        self.map.profile().rules().tolerated_failures
+        self.map.copies() - 1
     }
 
     /// Returns true if every byte of the volume is in sync on some member.
@@ -82,7 +82,8 @@ impl Layout {
 
     /// The part of a range of a member that holds data.
     pub(super) fn allocated(&self, member: MemberIndex, range: Range<u64>) -> Range<u64> {
-        range.start.max(RESERVED_BYTES)..range.end.min(self.map.allocated_end(member))
+        let allocated = self.map.allocated(member);
+        range.start.max(allocated.start)..range.end.min(allocated.end)
     }
 
     /// The plan that rebuilds the longest beginning of a range of a member that is one piece.

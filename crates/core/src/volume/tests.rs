@@ -3,11 +3,12 @@
 mod choices;
 mod failures;
 mod history;
+mod layouts;
 mod locks;
 mod races;
 
 use super::*;
-use crate::geometry::{ChunkMap, Profile};
+use crate::geometry::{ChunkMap, GeometryError, Profile};
 use crate::io::{RequestId, RequestKind};
 use crate::member::MemberConfig;
 use crate::policy::{Choice, Mirror, MirrorSet};
@@ -77,6 +78,17 @@ impl World {
         policy: Box<dyn ReadPolicy>,
         adjust: impl Fn(&mut MemberConfig),
     ) -> World {
+        let map = |configs: &[MemberConfig]| ChunkMap::allocate(profile, None, configs);
+        World::over(members, adjust, map, policy)
+    }
+
+    /// An array laid out by `map`.
+    fn over(
+        members: usize,
+        adjust: impl Fn(&mut MemberConfig),
+        map: impl Fn(&[MemberConfig]) -> Result<ChunkMap, GeometryError>,
+        policy: Box<dyn ReadPolicy>,
+    ) -> World {
         let configs: Vec<MemberConfig> = (1..=members as u64)
             .map(|devid| {
                 let mut config = MemberConfig::new(devid, 200 * MIB);
@@ -84,7 +96,7 @@ impl World {
                 config
             })
             .collect();
-        let map = ChunkMap::allocate(profile, None, &configs).unwrap();
+        let map = map(&configs).unwrap();
         World {
             volume: Volume::new(map, Members::new(configs), policy, 1),
             disks: BTreeMap::new(),

@@ -93,8 +93,8 @@ const TOP: &[(&str, &str)] = &[
     (r#"nmae = "x""#, "1: unknown key `nmae` (did you mean `name`?)"),
     (
         r#"colour = "x""#,
-        "1: unknown key `colour` (the known ones are name, profile, stripe_width_max, used, \
-         host, source, link, member)",
+        "1: unknown key `colour` (the known ones are name, profile, layout, chunk, \
+         stripe_width_max, used, host, source, link, member)",
     ),
     (
         r#"name = "a\u001b[31mb""#,
@@ -287,6 +287,62 @@ fn check(table: &[(&str, &str)], place: impl Fn(&str) -> String) {
     }
 }
 
+/// What the layout is given with, above four members.
+const LAYOUT: &[(&str, &str)] = &[
+    (
+        r#"layout = "md-raid10-fat:2""#,
+        "1: unknown layout `md-raid10-fat` (the layouts are btrfs, md-raid1, md-raid10-near, \
+         md-raid10-far, md-raid10-offset, lvm-raid1, zfs-mirror, gmirror; did you mean \
+         `md-raid10-far`?)",
+    ),
+    (
+        r#"layout = "btrfs""#,
+        "1: the array has no `profile` (give one of single, raid0, raid1, raid1c3, raid1c4, \
+         raid10)",
+    ),
+    (
+        "layout = \"md-raid1\"\nprofile = \"raid1\"",
+        "2: layout md-raid1 over 4 members is profile raid1c4 (leave `profile` out)",
+    ),
+    (
+        "profile = \"raid1\"\nlayout = \"md-raid10-near:2\"",
+        "1: layout md-raid10-near:2 over 4 members is profile raid10 (leave `profile` out)",
+    ),
+    ("layout = \"md-raid1:2\"", "1: layout md-raid1 takes no number of copies (leave `:2` out)"),
+    (
+        "layout = \"md-raid10-far:9\"",
+        "1: `9` is not a number of copies (give 2 to 4, for example `md-raid10-far:2`)",
+    ),
+    (
+        "layout = \"gmirror\"\nchunk = \"64K\"",
+        "2: layout gmirror has no chunk size to choose (leave `chunk` out; it is for layouts of \
+         md raid10)",
+    ),
+    (
+        "chunk = \"64K\"\nprofile = \"raid10\"",
+        "1: layout btrfs has no chunk size to choose (leave `chunk` out; it is for layouts of md \
+         raid10)",
+    ),
+    (
+        "layout = \"md-raid10-far:2\"\nchunk = \"100K\"",
+        "2: a chunk of 102400 bytes is not possible in md raid10 (give a power of two from 4096 \
+         on, such as 64K or 512K)",
+    ),
+    (
+        "stripe_width_max = 2\nlayout = \"md-raid10-near:2\"",
+        "1: `stripe_width_max` is for btrfs, and the layout is md-raid10-near:2 (leave it out)",
+    ),
+    (
+        "layout = \"zfs-mirror:3\"",
+        "1: layout zfs-mirror:3 makes groups of 3 members, but the array has 4; add or remove \
+         members",
+    ),
+    (
+        "layout = \"md-raid10-far:2\"\nchunk = \"1GiB\"",
+        "3: the member with devid 1 has 1 GiB, but a member needs at least 2.1 GiB; check its size",
+    ),
+];
+
 fn in_member(lines: &str) -> String {
     format!("profile = \"single\"\n[[member]]\nmodel = \"delay\"\n{lines}\n")
 }
@@ -300,6 +356,20 @@ fn mistakes_in_the_file_as_a_whole() {
 fn mistakes_at_the_top_in_the_host_and_in_links() {
     let rest = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2";
     check(TOP, |line| format!("{line}\n{rest}\n"));
+}
+
+#[test]
+fn mistakes_in_the_layout() {
+    check(LAYOUT, |lines| {
+        format!("{lines}\n[[member]]\nmodel = \"delay\"\nsize = \"1GiB\"\ncount = 4\n")
+    });
+    let real = |count| {
+        let member = "[[member]]\npath = \"/dev/sdX\"\n".repeat(count);
+        ArrayFile::parse(&format!("layout = \"md-raid1\"\n{member}"), "a.toml")
+    };
+    let error = real(5).unwrap_err().to_string();
+    assert!(error.contains("a copy on each of the 5 members"), "real members count too: {error}");
+    assert_eq!(real(3).unwrap().spec.profile, Profile::Raid1c3);
 }
 
 #[test]
@@ -331,11 +401,11 @@ proptest::proptest! {
     /// names a line of the file.
     #[test]
     fn no_text_panics(
-        pieces in proptest::collection::vec((0usize..4, 0usize..80, 0usize..200, 0usize..8), 1..4)
+        pieces in proptest::collection::vec((0usize..5, 0usize..80, 0usize..200, 0usize..8), 1..4)
     ) {
         let mut text = String::new();
         for (table, row, cut, kept) in pieces {
-            let table = [WHOLE, TOP, MEMBER, FAULT][table];
+            let table = [WHOLE, TOP, LAYOUT, MEMBER, FAULT][table];
             let mut piece = table[row % table.len()].0.to_owned();
             let end = (cut..cut + kept).find(|&at| piece.is_char_boundary(at));
             if let Some(at) = end.filter(|&at| at < piece.len()) {

@@ -18,6 +18,7 @@ use super::spec::{
 };
 use crate::fault::{Fault, FaultWindow};
 use crate::link::LinkParameters;
+use mirrorball_core::geometry::ArrayLayout;
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::Nanos;
 use toml::{Table, Value};
@@ -29,6 +30,7 @@ impl ArraySpec {
             name: _,
             file_name: _,
             profile,
+            layout,
             stripe_width_max,
             used,
             host,
@@ -42,6 +44,11 @@ impl ArraySpec {
         let members: Vec<Value> = members.collect();
         let mut table = Table::new();
         put(&mut table, "profile", text(profile.name()));
+        // The default is left out: the text of an array of btrfs is as it was before layouts.
+        if *layout != ArrayLayout::BTRFS {
+            put(&mut table, "layout", text(&layout.to_string()));
+            put_if_some(&mut table, "chunk_bytes", layout.chunk_bytes().map(whole));
+        }
         put_if_some(
             &mut table,
             "stripe_width_max",
@@ -299,6 +306,34 @@ mod tests {
             assert_ne!(changed, ARRAY, "{from}");
             assert_ne!(canonical(&changed, "a.toml"), text, "{from} -> {to}");
         }
+    }
+
+    #[test]
+    fn the_layout_and_its_chunk_are_part_of_the_canonical_text() {
+        let members = "[[member]]\nmodel = \"delay\"\ncount = 4\n";
+        let texts = [
+            "profile = \"raid10\"\n",
+            "layout = \"md-raid10-near:2\"\n",
+            "layout = \"md-raid10-far:2\"\n",
+            "layout = \"md-raid10-far:3\"\n",
+            "layout = \"md-raid10-far:2\"\nchunk = \"64K\"\n",
+            "layout = \"zfs-mirror:2\"\n",
+            "layout = \"md-raid1\"\n",
+            "layout = \"lvm-raid1\"\n",
+            "layout = \"gmirror\"\n",
+            "profile = \"raid1c4\"\n",
+        ]
+        .map(|layout| canonical(&format!("{layout}{members}"), "a.toml"));
+        for (index, text) in texts.iter().enumerate() {
+            assert!(!texts[..index].contains(text), "{text}");
+        }
+        for (written, same) in [
+            ("layout = \"btrfs\"\nprofile = \"raid10\"\n", 0),
+            ("layout = \"md-raid10-far\"\nprofile = \"raid10\"\nchunk = \"512K\"\n", 2),
+        ] {
+            assert_eq!(canonical(&format!("{written}{members}"), "a.toml"), texts[same]);
+        }
+        assert!(!texts[0].contains("layout") && !texts[0].contains("chunk"), "as before layouts");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::model::Model;
 use crate::model_array::{ModelArray, ModelMember};
 use crate::profile::ModelProfile;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::geometry::{ChunkMap, GeometryError, Profile};
+use mirrorball_core::geometry::{ArrayLayout, ChunkMap, GeometryError, LayoutKind, Profile};
 use mirrorball_core::member::{MemberConfig, MemberState};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{GIB, Nanos};
@@ -23,8 +23,10 @@ pub struct ArraySpec {
     pub name: String,
     /// The file that describes it, for messages.
     pub file_name: String,
-    /// How data lies on the members.
+    /// How many copies there are and how they lie; follows from the layout unless that is btrfs's.
     pub profile: Profile,
+    /// The system whose rules place data on members.
+    pub layout: ArrayLayout,
     /// Largest number of members in a striped chunk; all members if not given.
     pub stripe_width_max: Option<usize>,
     /// The part of the volume that older data fill.
@@ -209,8 +211,14 @@ impl ArraySpec {
     }
 
     /// The layout for these members.
-    pub(super) fn allocate(&self, configs: &[MemberConfig]) -> Result<ChunkMap, GeometryError> {
-        ChunkMap::allocate(self.profile, self.stripe_width_max, configs)
+    ///
+    /// # Errors
+    /// If they do not fit the profile or the layout.
+    pub fn allocate(&self, configs: &[MemberConfig]) -> Result<ChunkMap, GeometryError> {
+        match self.layout.kind() {
+            LayoutKind::Btrfs => ChunkMap::allocate(self.profile, self.stripe_width_max, configs),
+            _ => ChunkMap::arrange(self.layout, configs),
+        }
     }
 
     /// Each member with its configuration and its model, or an error for a real one.

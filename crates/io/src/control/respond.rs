@@ -151,7 +151,7 @@ fn rebuilds(executor: &Executor) -> Vec<RebuildProgress> {
     let rebuilt = volume.members().iter().filter_map(|(index, member)| {
         let MemberState::Rebuilding { recovered_bytes } = member.state else { return None };
         // Past the last chunk there is nothing to copy.
-        let total_bytes = volume.map().allocated_end(index);
+        let total_bytes = volume.map().allocated(index).end;
         let recovered_bytes = recovered_bytes.min(total_bytes);
         Some(RebuildProgress { devid: member.config.devid, recovered_bytes, total_bytes })
     });

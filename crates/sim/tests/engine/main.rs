@@ -1,5 +1,6 @@
 //! The engine against closed forms: on disks of fixed service time every answer is known.
 
+mod layouts;
 mod measuring;
 
 use mirrorball_core::units::Nanos;

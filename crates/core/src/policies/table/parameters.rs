@@ -25,11 +25,11 @@ pub(super) const PROBE: ParameterInfo = ParameterInfo {
 
 pub(super) const LAYOUT: ParameterInfo = ParameterInfo {
     name: "layout",
-    unit: Unit::Word(&["near", "far", "offset"]),
-    default: Some(0),
-    range: 0..=2,
+    unit: Unit::Word(&["near", "far", "offset", "array"]),
+    default: Some(3),
+    range: 0..=3,
     multiple_of: 1,
-    meaning: "layout of the raid10 whose rule is followed",
+    meaning: "layout of the raid10 whose rule is followed; `array`: the array's own",
 };
 
 pub(super) const STRIPE_BYTES: ParameterInfo = ParameterInfo {

@@ -201,3 +201,33 @@ fn graid_reads_a_rebuilding_disk_last() {
         ],
     );
 }
+
+/// Without a parameter, the rule is that of the array: here the head is near the higher address.
+#[test]
+fn md_raid10_follows_the_layout_of_the_array() {
+    let mut members = Members::new(members(2, |_| ()));
+    for index in [0, 1] {
+        let member = members.get_mut(MemberIndex(index));
+        (member.reads_in_flight, member.completed_end) = (1, GIB);
+    }
+    let mirror = |member, offset| Mirror { member: MemberIndex(member), offset, copy: 0 };
+    let read = Read { offset: 0, length: 4096, stream: 0, cpu: 0, background: false, copies: 2 };
+    for (spec, layout, lowest) in [
+        ("md/raid10", "md-raid10-far:2", true),
+        ("md/raid10", "md-raid10-offset:2", true),
+        ("md/raid10", "md-raid10-near:2", false),
+        ("md/raid10", "md-raid1", false),
+        ("md/raid10", "btrfs", false),
+        ("md/raid10:array", "md-raid10-far:2", true),
+        ("md/raid10:near", "md-raid10-far:2", false),
+        ("md/raid10:far", "md-raid10-near:2", true),
+    ] {
+        members.set_layout(layout.parse().unwrap());
+        let mut policy = Spec::parse(spec).unwrap().build(&[1, 2]).unwrap();
+        policy.on_members_change(&members);
+        let mut ctx = Ctx { now: Nanos::ZERO, rng: &mut Rng::new(1) };
+        let mirrors = [mirror(0, GIB), mirror(1, MIB)];
+        let choice = policy.choose(&read, &mirrors, &members, &mut ctx);
+        assert_eq!(choice, Choice::Mirror(usize::from(lowest)), "{spec} on {layout}");
+    }
+}

@@ -1,8 +1,10 @@
 //! Random histories: no order of events loses data.
 
 use super::*;
+use crate::geometry::ArrayLayout;
 use crate::units::SECTOR_BYTES;
 use proptest::prelude::*;
+use proptest::sample::select;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -223,15 +225,35 @@ fn may_be_lost(world: &World, io: &MemberIo) -> bool {
     io.op == Op::Read && world.bad.is_empty() && extent.mirrors().iter().any(can_serve)
 }
 
+/// How an array is laid out.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Chunks(Profile),
+    Arranged(ArrayLayout),
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    const RAID10: &[&str] =
+        &["md-raid10-near:2", "md-raid10-near:3", "md-raid10-far:2", "md-raid10-offset:2"];
+    let chunks = select(&[Profile::Raid1, Profile::Raid1c3, Profile::Raid10][..]);
+    let small_chunks = |layout: &str| layout.parse::<ArrayLayout>()?.with_chunk(64 << 10);
+    prop_oneof![
+        3 => chunks.prop_map(Shape::Chunks),
+        2 => select(RAID10).prop_map(move |name| Shape::Arranged(small_chunks(name).unwrap())),
+        1 => select(&["md-raid1", "gmirror", "zfs-mirror:2"][..])
+            .prop_map(|name| Shape::Arranged(name.parse().unwrap())),
+    ]
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     /// Random requests, completions in any order, media errors, lost reads, a rebuild under way:
     /// every request is replied to once, reads never return data older than what was settled before
     /// they began, and in the end no member has failed and the copies in sync agree.
     #[test]
     fn no_history_loses_data(
-        profile in prop_oneof![Just(Profile::Raid1), Just(Profile::Raid1c3), Just(Profile::Raid10)],
+        shape in shape(),
         rebuilding in any::<bool>(),
         history in prop::collection::vec(action(), 1..120),
     ) {
@@ -240,7 +262,11 @@ proptest! {
                 config.state = MemberState::Rebuilding { recovered_bytes: 0 };
             }
         };
-        let mut play = Play::new(World::with(profile, 4, Box::new(Any), adjust));
+        let map = |configs: &[MemberConfig]| match shape {
+            Shape::Chunks(profile) => ChunkMap::allocate(profile, None, configs),
+            Shape::Arranged(layout) => ChunkMap::arrange(layout, configs),
+        };
+        let mut play = Play::new(World::over(4, adjust, map, Box::new(Any)));
         let drain = (0..2000).map(|pick| Action::Complete { pick });
         for action in history.into_iter().chain(drain) {
             play.act(action);
