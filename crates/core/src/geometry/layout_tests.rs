@@ -305,9 +305,16 @@ fn check_every_byte(map: &ChunkMap, members: usize) {
         }
         offset += mapped.length;
     }
+    let mut set_ends = vec![0; members];
+    for (member, end) in map.mirror_sets().flatten() {
+        set_ends[member.get()] = end.max(set_ends[member.get()]);
+    }
     for (member, mut places) in (0..).map(MemberIndex).zip(places) {
         places.sort_unstable();
         let allocated = map.allocated(member);
+        if !places.is_empty() {
+            assert_eq!(set_ends[member.get()], allocated.end, "the last set of {member:?}");
+        }
         let mut end = allocated.start;
         for (offset, length) in places {
             assert_eq!(offset, end, "a gap or an overlap on {member:?}");

@@ -210,7 +210,10 @@ impl ChunkMap {
         self.chunks.iter().flat_map(move |chunk| {
             let first = chunk.first_stripe as usize;
             let stripes = &self.stripes[first..first + chunk.groups as usize * copies];
-            stripes.chunks_exact(copies).zip(0..).map(move |(set, group)| {
+            // A chunk shorter than a period has no strip in its last groups.
+            let held = chunk.length.div_ceil(1 << self.strip_shift).max(1);
+            let sets = stripes.chunks_exact(copies).zip(0..held);
+            sets.map(move |(set, group)| {
                 set.iter().map(move |stripe| (stripe.member, self.stripe_end(chunk, group, stripe)))
             })
         })
@@ -321,7 +324,7 @@ impl ChunkMap {
     }
 
     /// The mapped range `rest` bytes into strip `row` of a group that begins with stripe `first`.
-    #[inline]
+    #[inline(always)]
     fn mapped_range(&self, first: u32, row: u32, rest: u64, length: u64) -> MappedRange {
         let first = first as usize;
         let stripes = &self.stripes[first..first + self.copies as usize];

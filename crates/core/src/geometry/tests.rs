@@ -212,7 +212,7 @@ fn refusals_say_what_is_wrong_and_what_to_do() {
             Profile::Raid1,
             None,
             vec![u64::MAX, GIB],
-            "the members have 16384 PiB together, but an array can have at most 4 PiB; check the \
+            "the members have 16384.0 PiB together, but an array can have at most 4 PiB; check the \
              units of their sizes",
         ),
         (
@@ -220,7 +220,7 @@ fn refusals_say_what_is_wrong_and_what_to_do() {
             Some(1),
             vec![GIB; 4],
             "stripe_width_max is 1, but a chunk of profile raid10 spans at least 2 members; raise \
-             it or leave it out",
+             it or remove it",
         ),
     ] {
         let error = ChunkMap::allocate(profile, width, &members(&sizes)).unwrap_err();

@@ -42,12 +42,6 @@ pub(super) fn unknown_policy(name: &str) -> Diagnostic {
         ))
         .with_help("name one policy; `mirrorball policies` lists all of them");
     }
-    if name == "oracle" {
-        let message = "the policy `oracle` exists only in simulations: it knows the completion \
-                       times of future reads";
-        return Diagnostic::new(message)
-            .with_help("name a policy that `mirrorball policies` lists");
-    }
     let unknown = Diagnostic::new(format!("unknown policy `{name}`"));
     let meant = similar_names(name);
     if meant.is_empty() {

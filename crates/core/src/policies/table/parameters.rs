@@ -85,27 +85,30 @@ const fn zfs_increment(name: &'static str, default: u64, meaning: &'static str) 
 
 pub(super) const ZFS_INCREMENTS: &[ParameterInfo] = &[
     zfs_increment(
-        "rotating_seek_inc",
+        "rotating_seek",
         5,
-        "requests that a seek counts on a rotational member; half of it if the seek is short",
+        "`rotating_seek_inc`: requests that a seek counts on a rotational member; half of it if \
+         the seek is short",
     ),
     zfs_increment(
-        "non_rotating_seek_inc",
+        "flash_seek",
         1,
-        "requests that a read counts on another member, unless it follows the last one",
+        "`non_rotating_seek_inc`: requests that a read counts on another member, unless it follows \
+         the last one",
     ),
     zfs_increment(
-        "rotating_inc",
+        "rotating",
         0,
-        "requests that a read counts on a rotational member if it follows the last one",
+        "`rotating_inc`: requests that a read counts on a rotational member if it follows the \
+         last one",
     ),
-    zfs_increment("non_rotating_inc", 0, "the same on another member"),
+    zfs_increment("flash", 0, "`non_rotating_inc`: the same on another member"),
     ParameterInfo {
-        name: "rotating_seek_offset",
+        name: "near",
         unit: Unit::Bytes,
         default: Some(MIB),
-        range: 0..=i64::MAX as u64,
+        range: 1..=i64::MAX as u64,
         multiple_of: 1,
-        meaning: "distance below which a seek is short",
+        meaning: "`rotating_seek_offset`: distance below which a seek is short",
     },
 ];

@@ -127,9 +127,8 @@ fn errors_say_what_is_wrong_and_what_to_write() {
         ),
         (
             "oracle",
-            "the policy `oracle` exists only in simulations: it knows the completion times of \
-             future reads",
-            "name a policy that `mirrorball policies` lists",
+            "`oracle` is not a policy, but a reference that only a simulation has",
+            "`compare` adds it to every table; `explain --policy oracle` explains it",
         ),
     ] {
         assert_eq!(refusal(text), (message.to_owned(), help.to_owned()), "{text}");
@@ -203,7 +202,10 @@ fn an_unknown_name_is_refused_with_the_similar_names() {
     assert_eq!(refusal("BTRFS/*").1, "did you mean `btrfs/*`?");
     for several in ["all", "btrfs/*"] {
         let message = Spec::parse(several).unwrap_err().message;
-        assert_eq!(message, format!("`{several}` means several policies, but one is needed here"));
+        assert_eq!(
+            message,
+            format!("`{several}` means several policies, but only one is allowed here")
+        );
     }
     for info in all() {
         let (_, part) = info.name.split_once('/').unwrap();
