@@ -39,10 +39,10 @@ pub(super) fn all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> 
 /// The array behind `target`: a path, a device, or the name of a device, a file system, a volume, a
 /// pool or a subsystem.
 pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, DetectError> {
-    if !target.contains('/') || (!target.starts_with('/') && !exists(sysroot, target)) {
-        if let Some(found) = by_name(sysroot, target) {
-            return found;
-        }
+    let may_be_name =
+        !target.contains('/') || (!target.starts_with('/') && !exists(sysroot, target));
+    if may_be_name && let Some(found) = by_name(sysroot, target) {
+        return found;
     }
     let path = absolute(sysroot, target)?;
     if let Some(device) = device_of(sysroot, &path) {
