@@ -38,7 +38,7 @@ fn a_detected_array_is_written_checked_and_compared() {
     assert!(stdout(&compared).contains("md/raid1"));
 
     let again = ["detect", "/srv/data", "--sysroot", &root, "-o", "pair.toml"];
-    folder.refuses(&again, &["pair.toml exists", "--force"]);
+    folder.refuses(&again, &["pair.toml already exists", "--force"]);
     stdout(&folder.run(&[&again[..], &["--force"]].concat()));
 }
 

@@ -302,7 +302,11 @@ fn a_member_may_be_a_part_of_a_file() {
     let output =
         place.folder.command(&["serve", "short.toml", "-e", "nbd:unix:x"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("too few"), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr)
+            .contains("need more: reduce them, or enlarge the file"),
+        "{output:?}"
+    );
 }
 
 #[test]
@@ -318,12 +322,12 @@ fn refusals_say_what_to_do() {
     };
     let export = ["--export", "nbd:unix:socket"];
     let serve = |array| [&["serve", array], &export[..]].concat();
-    refused(&serve("two-hdd-raid1"), 2, &["modelled", "emulate"]);
+    refused(&serve("two-hdd-raid1"), 2, &["disk model", "emulate"]);
     refused(&["serve", "pair.toml", "--export", "unix:x"], 2, &["nbd:unix:PATH"]);
     refused(&["serve", "pair.toml"], 2, &["--export"]);
     let image = File::options().write(true).open(place.path("b.img")).unwrap();
     image.write_all_at(&[1; 512], RESERVED_BYTES).unwrap();
-    refused(&serve("pair.toml"), 1, &["1 and 2 differ", "--trust DEVID"]);
+    refused(&serve("pair.toml"), 1, &["1 and 2 hold different data", "--trust DEVID"]);
     let trusting = [&serve("pair.toml")[..], &["--trust", "x"]].concat();
     refused(&trusting, 2, &["--trust", "expected the devid of a member"]);
     let trusting = [&serve("pair.toml")[..], &["--trust", "3"]].concat();
@@ -333,7 +337,7 @@ fn refusals_say_what_to_do() {
     refused(&emulate, 2, &["is not a socket"]);
     let emulate = |what, more: &[&'static str]| [&["emulate", what], more, &export[..]].concat();
     let none = "has no effect here";
-    refused(&emulate("hdd-5k4", &["--size", "5"]), 2, &["--size", "5 bytes", "at least 1MiB"]);
+    refused(&emulate("hdd-5k4", &["--size", "5"]), 2, &["--size", "5 bytes", "at least 1 MiB"]);
     refused(&emulate("two-hdd-raid1", &["--size", "5G"]), 2, &["--size", none]);
     refused(&emulate("hdd-5k4", &["--members"]), 2, &["--members", none]);
     refused(&emulate("hdd-5k4", &["-p", "pid"]), 2, &["--policy", none]);

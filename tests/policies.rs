@@ -67,7 +67,10 @@ fn a_page_names_its_parameters_and_its_origin() {
         assert!(page.contains(part), "no `{part}` in\n{page}");
     }
     let pages = stdout(&["zfs/mirror+hedge"]);
-    assert!(pages.starts_with("zfs/mirror: ") && pages.contains("\n+hedge[:quantile"), "{pages}");
+    assert!(
+        pages.starts_with("zfs/mirror[:rotating_seek") && pages.contains("\n+hedge[:quantile"),
+        "{pages}"
+    );
     let page = stdout(&["+hedge"]);
     for part in ["+hedge[:quantile[:budget]]", "a percentage from 50% to 99%", "Barroso"] {
         assert!(page.contains(part), "no `{part}` in\n{page}");

@@ -101,7 +101,11 @@ fn failed_member_is_rebuilt_into_the_file_at_its_path() {
     cut(&folder, "b.img", 0);
     write(&folder, 0, 0x11);
     assert!(folder.ctl(&["members"]).contains("devid 2: failed"));
-    assert!(refusal(&folder).contains("bytes, and the member 16777216: too few"));
+    assert!(
+        refusal(&folder).contains("bytes, but the member needs 16777216"),
+        "{}",
+        refusal(&folder)
+    );
     fs::remove_file(folder.path("b.img")).unwrap();
     assert!(refusal(&folder).contains("b.img`: No such file"), "{}", refusal(&folder));
     fs::create_dir(folder.path("b.img")).unwrap();

@@ -13,7 +13,9 @@ use mirrorball_core::member::MemberState;
 use mirrorball_core::units::{Nanos, format_bytes as size};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource, MemberSpec, Partition};
 use mirrorball_lab::experiment::inputs::{builtin_job_names, check_fit, load_array, load_job};
-use mirrorball_sim::job::{Access, Background, Direction, JobFile, Mix, Section, SizeOrPercent};
+use mirrorball_sim::job::{
+    Access, Arrivals, Background, Direction, JobFile, Mix, Section, SizeOrPercent,
+};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
@@ -206,7 +208,8 @@ fn job_file(file: &JobFile) -> String {
         text += &format!("  background: {} {rate}\n", format!("{kind:?}").to_lowercase());
     }
     for note in &file.notes {
-        text += &format!("  note: line {}: `{}`: {}\n", note.line, note.option, note.reason);
+        let mirrorball_sim::job::Note { file, line, option, reason } = note;
+        text += &format!("  note: {file}:{line}: `{option}`: {reason}\n");
     }
     text
 }
@@ -239,8 +242,69 @@ fn job_line(job: &Section) -> String {
     };
     let ramp = if job.ramp == Nanos::ZERO { String::new() } else { format!(" after {}", job.ramp) };
     format!(
-        "{access} {mix} of {} over {region}, {} in flight{clones}{cache}{until}{ramp}",
+        "{access} {mix} of {} over {region}, {} in flight{clones}{}{}{cache}{until}{ramp}",
         sizes.join(" or "),
-        job.depth
+        job.depth,
+        rates(job),
+        flushes(job)
     )
+}
+
+/// The maximum rates of a section, of each clone.
+fn rates(job: &Section) -> String {
+    let directions = job.mix.directions();
+    let rates = directions.iter().filter_map(|&direction| {
+        let rate = match (job.rate_bytes_per_s[direction], job.rate_ios_per_s[direction]) {
+            (Some(bytes), _) => format!("at most {}/s", size(bytes)),
+            (None, Some(ios)) => format!("at most {ios} IOPS"),
+            (None, None) => return None,
+        };
+        let what = match (directions.len(), direction) {
+            (1, _) => "",
+            (_, Direction::Read) => " of reads",
+            (_, Direction::Write) => " of writes",
+            (_, Direction::Trim) => " of trims",
+        };
+        Some(format!(", {rate}{what}"))
+    });
+    let each = if job.clones == 1 { "" } else { " each" };
+    let rates: String = rates.map(|rate| rate + each).collect();
+    let process = match job.arrivals {
+        Arrivals::Poisson if !rates.is_empty() => " at random times",
+        Arrivals::Poisson | Arrivals::Linear => "",
+    };
+    rates + process
+}
+
+/// How often a section flushes.
+fn flushes(job: &Section) -> String {
+    let every = |option: &str, writes: u64| match writes {
+        0 => String::new(),
+        1 => format!(", {option} after each write"),
+        _ => format!(", {option} after every {writes} writes"),
+    };
+    let last = if job.final_flush { ", a flush after the last write" } else { "" };
+    every("fsync", job.fsync) + &every("fdatasync", job.fdatasync) + last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mirrorball_sim::job::JobContext;
+
+    #[test]
+    fn rates_and_flushes_are_in_the_summary_of_a_section() {
+        let line = |options: &str| {
+            let text = format!("[log]\nsize=1g\n{options}\n");
+            job_line(&JobFile::parse(&text, "a.fio", &JobContext::empty()).unwrap().sections[0])
+        };
+        let log = line("rw=write\nrate_iops=50\nfsync=1");
+        assert!(log.contains(", 1 in flight, at most 50 IOPS, fsync after each write"), "{log}");
+        let mixed = line("rw=randrw\nrate=1m,2m\nnumjobs=2\nfdatasync=8\nend_fsync=1");
+        let expected = ", at most 1 MiB/s of reads each, at most 2 MiB/s of writes each, \
+                        fdatasync after every 8 writes, a flush after the last write";
+        assert!(mixed.contains(expected), "{mixed}");
+        let poisson = line("rw=randread\nrate_iops=50\nrate_process=poisson");
+        assert!(poisson.contains("at most 50 IOPS at random times"), "{poisson}");
+    }
 }

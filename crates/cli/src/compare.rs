@@ -5,30 +5,31 @@
 //! finish, a second one ends the program at once.
 
 mod folder;
+pub(crate) mod progress;
+pub(crate) mod system;
 
-use crate::ending::{Ending, Failure, INTERRUPTED};
+use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
 use crate::ranking::RankingArgs;
 use crate::report;
 use crate::screen;
 use anyhow::{Context, Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use indicatif::{ProgressBar, ProgressStyle};
 use mirrorball_core::policies::parse_list;
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_disk::array_file::ArrayFile;
+use mirrorball_lab::evaluation::advice::text;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
 use mirrorball_lab::experiment::plan::{Choices, Plan};
 use mirrorball_lab::experiment::results::Results;
-use mirrorball_lab::experiment::run::{self, CellSource, RunOptions};
-use mirrorball_lab::experiment::simulate::SimExecutor;
+use mirrorball_lab::experiment::run;
 use mirrorball_lab::experiment::study::Study;
 use mirrorball_lab::experiment::study::goal::RankedSection;
 use mirrorball_lab::report::{FORMATS, Findings};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use system::{ChosenSystem, Offered};
 
 const REPEATS: u32 = 5;
 const SEED: u64 = 1;
@@ -58,6 +59,14 @@ pub(crate) struct Args {
     #[command(flatten)]
     ranking: RankingArgs,
 
+    /// Also compare the settings of a storage system, of its newest version or of this one, and
+    /// say what to do: btrfs, md:6.12, zfs, …
+    ///
+    /// The answer names what the system has now, the best that it offers with the commands to set,
+    /// check and undo it, and the best policy known.
+    #[arg(long, value_name = "SYSTEM[:VERSION]")]
+    system: Option<ChosenSystem>,
+
     /// Number of repeats of each job under each policy, from 1 to 1000, each with another seed
     #[arg(short = 'n', long, value_name = "N", default_value_t = REPEATS,
           value_parser = whole_number(1u32..=1000))]
@@ -69,14 +78,16 @@ pub(crate) struct Args {
 
     /// Simulated time of every job with its unit, for example 500ms, 10s or 2m [default: the
     /// `runtime` in the job]
-    #[arg(short, long, value_name = "TIME", value_parser = positive_duration)]
+    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true,
+          value_parser = positive_duration)]
     duration: Option<Nanos>,
 
     /// Output format
     #[arg(short, long, default_value = FORMATS[0].name, value_parser = format_names())]
     format: String,
 
-    /// Results folder [default: mirrorball-results/ARRAY-JOBS]
+    /// Results folder [default: mirrorball-results/ARRAY-JOBS, and a suffix if other options differ
+    /// from their defaults]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -114,7 +125,7 @@ fn format_names() -> PossibleValuesParser {
     FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.summary)).into()
 }
 
-fn positive_duration(text: &str) -> Result<Nanos> {
+pub(crate) fn positive_duration(text: &str) -> Result<Nanos> {
     let duration = parse_duration(text)?;
     if duration == Nanos::ZERO {
         return Err(anyhow!("must be greater than zero, for example 10s"));
@@ -125,7 +136,9 @@ fn positive_duration(text: &str) -> Result<Nanos> {
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let inputs = Inputs::load(&args.array, &args.jobs).map_err(Failure::WrongUse)?;
     let build = BuildIdentity::current().map_err(Failure::Fault)?;
-    let plan = plan(args, &inputs, build).map_err(Failure::WrongUse)?;
+    let offered = args.system.as_ref().map(|system| system.offered(&inputs.array)).transpose();
+    let offered = offered.map_err(Failure::WrongUse)?;
+    let plan = plan(args, &inputs, offered.as_ref(), build).map_err(Failure::WrongUse)?;
     args.ranking.check(&ranked_sections(&inputs), &[]).map_err(Failure::WrongUse)?;
     let folder = match &args.output {
         Some(folder) => folder.clone(),
@@ -143,7 +156,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             format!("cannot write results into {}; choose another folder with -o", folder.display())
         })
         .map_err(Failure::WrongUse)?;
-    let ending = run_cells(args, &plan, &inputs, &results).map_err(Failure::Fault)?;
+    let ending =
+        progress::run_cells(args.threads, &plan, &inputs, &results).map_err(Failure::Fault)?;
     let shown = folder.display();
     let summaries = match ending {
         run::Ending::Complete(summaries) => summaries,
@@ -153,10 +167,18 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             return Ok(Ending::Interrupted);
         }
     };
-    let study = Study::new(plan, summaries, args.ranking.criteria());
+    let in_force = offered.as_ref().map(|offered| offered.now.as_str());
+    let study = Study::new(plan, summaries, args.ranking.criteria_against(in_force));
     let format = FORMATS.iter().find(|format| format.name == args.format);
-    let render = format.expect("clap lets known formats pass").render;
-    screen::print(&render(&Findings::of_study(&study), screen::style()))?;
+    let format = format.expect("clap lets known formats pass");
+    screen::print(&(format.render)(&Findings::of_study(&study), screen::style()))?;
+    if let Some(offered) = offered.filter(|_| format.is_for_people) {
+        let width = screen::style().width_columns;
+        screen::print(&format!(
+            "\n{}",
+            text::render(&offered.advice(&study, &inputs.array), width)
+        ))?;
+    }
     screen::say(format_args!("results are in {shown}"));
     if args.report {
         let path = report::write_page(&folder, &study.criteria).map_err(Failure::Fault)?;
@@ -174,14 +196,31 @@ fn ranked_sections(inputs: &Inputs) -> Vec<(String, Vec<RankedSection>)> {
 
 /// Returns true if the plan differs from the default one at most in its array and jobs.
 fn is_default(args: &Args) -> bool {
-    args.policy == ALL_POLICIES && (args.repeats, args.seed, args.duration) == (REPEATS, SEED, None)
+    args.policy == ALL_POLICIES
+        && args.system.is_none()
+        && (args.repeats, args.seed, args.duration) == (REPEATS, SEED, None)
 }
 
-fn plan(args: &Args, inputs: &Inputs, build: BuildIdentity) -> Result<Plan> {
-    let specs = parse_list(&args.policy).map_err(|error| anyhow!("--policy: {error}"))?;
+fn plan(
+    args: &Args,
+    inputs: &Inputs,
+    offered: Option<&Offered>,
+    build: BuildIdentity,
+) -> Result<Plan> {
+    let specs = match offered {
+        Some(offered) => offered.with(&args.policy),
+        None => parse_list(&args.policy),
+    };
+    let specs = specs.map_err(|error| anyhow!("--policy: {error}"))?;
     let devids: Vec<u64> = inputs.array.members.iter().map(|member| member.devid).collect();
     for spec in &specs {
         spec.build(&devids).map_err(|error| anyhow!("--policy: {error}"))?;
+    }
+    args.ranking.check_compared(&specs).map_err(|error| anyhow!("--baseline: {error}"))?;
+    if args.seed.checked_add(u64::from(args.repeats) - 1).is_none() {
+        let most = u64::MAX - u64::from(args.repeats) + 1;
+        let repeats = args.repeats;
+        return Err(anyhow!("--seed: {repeats} repeats need a seed of at most {most}"));
     }
     let choices = Choices {
         policies: specs.iter().map(ToString::to_string).collect(),
@@ -198,6 +237,9 @@ fn plan(args: &Args, inputs: &Inputs, build: BuildIdentity) -> Result<Plan> {
 fn command(args: &Args) -> String {
     let mut words = vec!["mirrorball".to_owned(), "compare".to_owned(), quoted(&args.array)];
     words.extend(args.jobs.iter().map(|job| quoted(job)));
+    if let Some(system) = &args.system {
+        words.push(format!("--system {}", system.as_written()));
+    }
     words.push(format!("--policy {}", quoted(&args.policy)));
     words.push(format!("--repeats {} --seed {}", args.repeats, args.seed));
     if let Some(duration) = args.duration {
@@ -214,39 +256,4 @@ pub(crate) fn quoted(word: &str) -> String {
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
-}
-
-fn run_cells(args: &Args, plan: &Plan, inputs: &Inputs, results: &Results) -> Result<run::Ending> {
-    static STOP: AtomicBool = AtomicBool::new(false);
-    ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED.into());
-        }
-        screen::say("\nfinishing the running cells; press Ctrl-C again to stop at once");
-    })
-    .context("cannot listen for Ctrl-C")?;
-    // indicatif hides the bar itself if stderr is not a terminal.
-    let bar = ProgressBar::new(plan.cells().len() as u64);
-    let template = "{bar:40} {pos}/{len} cells, {eta} to go {msg}";
-    bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
-    let [reused, fresh] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-    let on_cell = |_: &mirrorball_lab::experiment::plan::Cell<'_>, origin: CellSource| {
-        match origin {
-            CellSource::Saved => {
-                let reused = reused.fetch_add(1, Ordering::Relaxed) + 1;
-                bar.set_message(format!("({reused} reused from an earlier run)"));
-            }
-            CellSource::Run => _ = fresh.fetch_add(1, Ordering::Relaxed),
-        }
-        bar.inc(1);
-    };
-    let options = RunOptions { threads: args.threads, stop: &STOP, on_cell: &on_cell };
-    let ending = run::run(plan, &SimExecutor { inputs, stop: &STOP }, results, &options);
-    bar.finish_and_clear();
-    let [reused, fresh] = [reused.into_inner(), fresh.into_inner()];
-    screen::say(format_args!(
-        "{} cells: {reused} reused from an earlier run, {fresh} simulated",
-        reused + fresh
-    ));
-    ending
 }

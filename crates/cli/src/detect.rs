@@ -113,7 +113,7 @@ fn every_array(sysroot: &Sysroot) -> Result<(Vec<DetectedArray>, Ending), Failur
     Ok((arrays, ending))
 }
 
-fn failure(error: DetectError) -> Failure {
+pub(crate) fn failure(error: DetectError) -> Failure {
     match error {
         DetectError::NoArray(diagnostic) => Failure::WrongUse(diagnostic.into()),
         DetectError::Unreadable(diagnostic) => Failure::Fault(diagnostic.into()),
@@ -176,7 +176,7 @@ fn target(array: &DetectedArray) -> &str {
 }
 
 /// The name of an array as the name of a file.
-fn file_stem(name: &str) -> String {
+pub(crate) fn file_stem(name: &str) -> String {
     let keep = |it: char| if it.is_alphanumeric() || "-_.".contains(it) { it } else { '-' };
     name.chars().map(keep).collect()
 }

@@ -7,6 +7,7 @@
 // Both panic where they cannot write: `screen` has what does not.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod advise;
 mod check;
 mod compare;
 mod completions;
@@ -49,6 +50,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Advise(advise::Args),
     Detect(detect::Args),
     Compare(compare::Args),
     Report(report::Args),
@@ -69,6 +71,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Advise(args) => advise::run(&args),
         Command::Detect(args) => detect::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),

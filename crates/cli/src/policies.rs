@@ -2,11 +2,13 @@
 //!
 //! The listing, a page and the chapter `docs/every-policy.md` are made from the same entries.
 
+use crate::compare::system::ChosenSystem;
 use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::anyhow;
 use mirrorball_core::policies::modifiers::{self, ModifierInfo};
 use mirrorball_core::policies::{FAMILIES, ParameterInfo, PolicyInfo, PolicyOrigin, Spec};
+use mirrorball_lab::experiment::systems::{self, Offer, System};
 use mirrorball_lab::report::wrapped;
 
 /// List the read policies and modifiers, or show the page of one
@@ -22,6 +24,10 @@ use mirrorball_lab::report::wrapped;
 pub(crate) struct Args {
     /// Policy or modifier whose page is shown: a name or an alias; a modifier begins with `+`
     name: Option<String>,
+
+    /// List only what a storage system offers, of its newest version or of this one
+    #[arg(long, value_name = "SYSTEM[:VERSION]", conflicts_with = "name")]
+    system: Option<ChosenSystem>,
 
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
@@ -44,6 +50,8 @@ struct Entry {
     summary: &'static str,
     parameters: &'static [ParameterInfo],
     origin: PolicyOrigin,
+    /// Where it can be had, and how it is set there, each under a name.
+    availability: Vec<(String, String)>,
     page: String,
 }
 
@@ -56,7 +64,7 @@ struct Group {
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let entries = args.name.as_deref().map(find).transpose()?;
     let text = match (args.format, entries) {
-        (Format::Text, None) => listing(screen::width_columns()),
+        (Format::Text, None) => listing(screen::width_columns(), args.system.as_ref()),
         (Format::Text, Some(entries)) => each(&entries, page),
         (Format::Markdown, None) => chapter(),
         (Format::Markdown, Some(entries)) => each(&entries, section),
@@ -95,10 +103,29 @@ fn groups() -> Vec<Group> {
     families.chain([modifiers]).collect()
 }
 
+/// The groups of what a system offers; all of them without a system.
+fn groups_of(system: Option<&ChosenSystem>) -> Vec<Group> {
+    let Some(chosen) = system else { return groups() };
+    let is_offered = |entry: &Entry| {
+        let name = entry.usage.split([':', '[']).next().unwrap_or_default();
+        let info = mirrorball_core::policies::all().find(|info| info.name == name);
+        info.is_some_and(|info| {
+            systems::offers_of(info.name).any(|(system, offer)| {
+                system.name == chosen.system.name && offer.is_in(chosen.version.as_ref())
+            })
+        })
+    };
+    let kept = |mut group: Group| {
+        group.entries.retain(is_offered);
+        (!group.entries.is_empty()).then_some(group)
+    };
+    groups().into_iter().filter_map(kept).collect()
+}
+
 /// Lists each name with its parameters, aliases and summary, by family. Lines are wrapped if the
 /// width is known.
-fn listing(width_columns: Option<usize>) -> String {
-    let groups = groups();
+fn listing(width_columns: Option<usize>, system: Option<&ChosenSystem>) -> String {
+    let groups = groups_of(system);
     let usages = groups.iter().flat_map(|group| &group.entries).map(|entry| entry.usage.len());
     // An entry with many parameters may be wider than the first column.
     let most = width_columns.map_or(36, |columns| (columns / 3).min(36));
@@ -155,6 +182,26 @@ fn facts(entry: &Entry) -> Vec<(String, String)> {
     }
     let PolicyOrigin { system, version, file, authors } = entry.origin;
     facts.push(("origin".to_owned(), format!("{system} ({version}), {file}, by {authors}")));
+    facts.extend(entry.availability.iter().cloned());
+    facts
+}
+
+/// Where a policy can be had: releases, patches, and the commands that set it.
+fn availability(policy: &'static str) -> Vec<(String, String)> {
+    let offers: Vec<(&System, &Offer)> = systems::offers_of(policy).collect();
+    let mut places: Vec<String> =
+        offers.iter().map(|(system, offer)| offer.availability(system)).collect();
+    places.dedup();
+    let mut facts = vec![("available in".to_owned(), places.join("; "))];
+    for (system, offer) in offers.iter().filter(|(_, offer)| offer.policy != "*") {
+        let undo = offer.undo.as_ref().map(|undo| format!("undo: `{undo}`"));
+        let set = offer.set.as_ref().map(|set| format!("`{set}`"));
+        let parts = [set, offer.persist.clone(), undo];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if offer.set.is_some() {
+            facts.push((format!("set in {}", system.title), parts.join("; ")));
+        }
+    }
     facts
 }
 
@@ -198,14 +245,15 @@ fn capitalised(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-impl From<&PolicyInfo> for Entry {
-    fn from(info: &PolicyInfo) -> Entry {
+impl From<&'static PolicyInfo> for Entry {
+    fn from(info: &'static PolicyInfo) -> Entry {
         Entry {
             usage: info.usage(),
             aliases: info.aliases,
             summary: info.summary,
             parameters: info.parameters,
             origin: info.origin,
+            availability: availability(info.name),
             page: info.page(),
         }
     }
@@ -219,6 +267,7 @@ impl From<&ModifierInfo> for Entry {
             summary: info.summary,
             parameters: info.parameters,
             origin: info.origin,
+            availability: Vec::new(),
             page: info.page(),
         }
     }

@@ -1,6 +1,7 @@
 //! What policies are ranked by, and compared with: the options of `compare` and of `report`.
 
 use anyhow::{Result, anyhow};
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::Spec;
 use mirrorball_lab::experiment::study::goal::RankedSection;
 use mirrorball_lab::experiment::study::{Criteria, Goal};
@@ -18,7 +19,7 @@ pub(crate) struct RankingArgs {
     /// p99, p99.9, p99.99. Kinds: read, write, trim, fsync. The default score of a job is the
     /// geometric mean over its sections of requests per second, or of 1/mean latency for a section
     /// whose job file sets the request rate.
-    #[arg(long, value_name = "LIST", value_parser = Goal::parse)]
+    #[arg(long, value_name = "LIST", value_parser = goal)]
     rank: Option<Goal>,
 
     /// Reference policy: speedups are relative to it
@@ -26,13 +27,44 @@ pub(crate) struct RankingArgs {
     baseline: String,
 }
 
+fn goal(text: &str) -> Result<Goal> {
+    if text.trim().is_empty() {
+        return Err(anyhow!("expected a list of figures, for example small.p99:2,large.mib"));
+    }
+    Goal::parse(text)
+}
+
 impl RankingArgs {
+    /// Checks that the reference policy is one of the policies of a new comparison, unless it is
+    /// the default one.
+    pub(crate) fn check_compared(&self, policies: &[Spec]) -> Result<(), Diagnostic> {
+        let Ok(baseline) = Spec::parse(&self.baseline) else { return Ok(()) };
+        let name = baseline.to_string();
+        if name == BASELINE || policies.iter().any(|spec| spec.to_string() == name) {
+            return Ok(());
+        }
+        let error = Diagnostic::new(format!("`{name}` is not one of the compared policies"));
+        Err(error.with_help("add it to --policy"))
+    }
+
     /// The criteria, before they are checked.
     pub(crate) fn criteria(&self) -> Criteria {
         let baseline = Spec::parse(&self.baseline);
         Criteria {
             goal: self.rank.clone().unwrap_or_default(),
             baseline: Some(baseline.map_or(self.baseline.clone(), |spec| spec.to_string())),
+        }
+    }
+
+    /// The criteria where a policy is in force: gains are stated against it, unless the user named
+    /// another.
+    pub(crate) fn criteria_against(&self, in_force: Option<&str>) -> Criteria {
+        let criteria = self.criteria();
+        match in_force {
+            Some(in_force) if self.baseline == BASELINE => {
+                Criteria { baseline: Some(in_force.to_owned()), ..criteria }
+            }
+            _ => criteria,
         }
     }
 

@@ -5,6 +5,7 @@
 //! [`results::Results`] folder; a [`study::Study`] computes figures from records. Nothing after
 //! `run` measures, so saved results can be studied again. [`import`] makes records of what other
 //! programs measured, and [`explain`] runs one cell with a trace of its decisions.
+//! [`systems`] says which policies a storage system offers, and how to set them.
 
 pub mod build;
 pub mod environment;
@@ -19,3 +20,4 @@ pub mod results;
 pub mod run;
 pub mod simulate;
 pub mod study;
+pub mod systems;

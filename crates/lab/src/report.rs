@@ -56,6 +56,8 @@ pub struct Format {
     pub name: &'static str,
     /// One-line description.
     pub summary: &'static str,
+    /// True if people read it, so that text may follow.
+    pub is_for_people: bool,
     /// Writes findings.
     pub render: fn(&Findings<'_>, Style) -> String,
 }
@@ -114,17 +116,34 @@ impl<'a> Labelled<'a> {
 
 /// Every format; the first is the default.
 pub const FORMATS: &[Format] = &[
-    Format { name: "table", summary: "tables for a terminal", render: table::render },
-    Format { name: "json", summary: "all results as JSON", render: json::render },
+    Format {
+        name: "table",
+        summary: "tables for a terminal",
+        is_for_people: true,
+        render: table::render,
+    },
+    Format {
+        name: "json",
+        summary: "all results as JSON",
+        is_for_people: false,
+        render: json::render,
+    },
     Format {
         name: "csv",
         summary: "one line per job, section, kind of request, policy and seed",
+        is_for_people: false,
         render: csv::render,
     },
-    Format { name: "markdown", summary: "tables for a page on GitHub", render: markdown::render },
+    Format {
+        name: "markdown",
+        summary: "tables for a page on GitHub",
+        is_for_people: true,
+        render: markdown::render,
+    },
     Format {
         name: "mail",
         summary: "plain text for a mail, under 72 columns",
+        is_for_people: true,
         render: mail::render,
     },
 ];

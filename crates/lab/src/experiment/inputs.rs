@@ -22,7 +22,7 @@ const JOB: InputKind =
     InputKind { name: "job", ending: ".fio", builtin: || builtin_job_names().collect() };
 
 /// The jobs compiled in, by name.
-const BUILTIN_JOBS: [(&str, &str); 12] = [
+const BUILTIN_JOBS: [(&str, &str); 16] = [
     ("rand-4k-qd1", include_str!("../../../../jobs/rand-4k-qd1.fio")),
     ("rand-4k-qd1-defrag", include_str!("../../../../jobs/rand-4k-qd1-defrag.fio")),
     ("rand-4k-qd32", include_str!("../../../../jobs/rand-4k-qd32.fio")),
@@ -35,6 +35,10 @@ const BUILTIN_JOBS: [(&str, &str); 12] = [
     ("randrw-4k-70-30", include_str!("../../../../jobs/randrw-4k-70-30.fio")),
     ("zipf-4k-qd16", include_str!("../../../../jobs/zipf-4k-qd16.fio")),
     ("fsync-writer", include_str!("../../../../jobs/fsync-writer.fio")),
+    ("rand-4k-qd1-scrub", include_str!("../../../../jobs/rand-4k-qd1-scrub.fio")),
+    ("rand-4k-qd32-scrub", include_str!("../../../../jobs/rand-4k-qd32-scrub.fio")),
+    ("seq-read-scrub", include_str!("../../../../jobs/seq-read-scrub.fio")),
+    ("four-streams-scrub", include_str!("../../../../jobs/four-streams-scrub.fio")),
 ];
 
 /// The jobs that are run if none is named.
@@ -155,6 +159,10 @@ pub(crate) fn fingerprint(spec: &ArraySpec) -> String {
 /// # Errors
 /// If it cannot be read or understood.
 pub fn load_job(name: &str) -> Result<(InputText, JobFile)> {
+    let is_array = name.ends_with(".toml") || ArrayFile::builtin(name).is_ok();
+    if is_array && builtin_job(name).is_none() {
+        bail!("`{name}` is an array, but a job is expected (one array comes first, then jobs)");
+    }
     let (text, file_name) = match builtin_job(name) {
         Some((name, text)) if !Path::new(name).exists() => {
             (text.to_owned(), format!("jobs/{name}.fio"))

@@ -50,7 +50,7 @@ impl Results {
                 Ok(mut entries) => entries.next().is_none(),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
                 Err(error) => {
-                    return Err(error).with_context(|| format!("cannot read folder {shown}"));
+                    bail!("cannot read folder {shown}: {error}\n  help: {hint}");
                 }
             };
             if !is_empty {

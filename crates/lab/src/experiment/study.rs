@@ -27,12 +27,12 @@ mod verdict;
 pub use comparison::{Change, Comparison, ComparisonRow, JobComparison, Overall, Significance};
 pub use estimate::Estimate;
 pub use figures::{RowFigures, SectionRow};
-pub use goal::Goal;
+pub use goal::{Figure, Goal, Term};
 pub use matrix::{Matrix, MatrixRow};
 pub use score::Scoring;
 pub use standing::{Spread, Standing};
 pub use summary::{CellSummary, Figures, IoKind, MemberShare, SectionSummary};
-pub use verdict::{Gain, Verdict};
+pub use verdict::{Gain, Preference, Verdict};
 
 use crate::experiment::plan::{InputText, Plan};
 use crate::experiment::record::{ORACLE, PROGRAM_VERSION, SCHEMA_VERSION};
@@ -84,6 +84,9 @@ pub struct JobStudy {
     pub job: String,
     /// What the score is.
     pub yardstick: Yardstick,
+    /// What the score is made of: figures of sections, with their weights.
+    #[serde(default)]
+    pub terms: Vec<Term>,
     /// Its sections, in the order of the file. There is at least one.
     pub sections: Vec<SectionStudy>,
     /// The policy with the highest mean score; none if no request that counts succeeded under any.
@@ -156,6 +159,10 @@ pub struct Row {
     pub standing: Standing,
     /// Its score: a mean over the repeats, with its interval.
     pub score: Estimate,
+    /// The figures that its score is made of, in the order of [`JobStudy::terms`]: rates, and
+    /// latencies in microseconds.
+    #[serde(default)]
+    pub terms: Vec<f64>,
     /// How its score varies over the seeds; none for a single repeat.
     #[serde(default)]
     pub spread: Option<Spread>,
@@ -228,10 +235,30 @@ impl Study {
         }
     }
 
+    /// The same cells without those of policies that `keep` refuses, with another baseline. The
+    /// oracle stays.
+    ///
+    /// # Panics
+    /// If no policy is kept.
+    pub fn restricted(&self, keep: impl Fn(&str) -> bool, baseline: &str) -> Study {
+        let mut plan = self.plan.clone();
+        plan.policies.retain(|policy| keep(policy));
+        assert!(!plan.policies.is_empty(), "a study needs a policy");
+        let is_kept = |cell: &&CellSummary| cell.policy == ORACLE || keep(&cell.policy);
+        let cells = self.cells.iter().filter(is_kept).cloned().collect();
+        let baseline = Some(baseline.to_owned());
+        Study::new(plan, cells, Criteria { baseline, ..self.criteria.clone() })
+    }
+
     /// The row of the matrix of the policy that the verdict names, if it names one.
     pub fn verdict_row(&self) -> Option<&MatrixRow> {
         let policy = self.verdict.policy.as_ref()?;
         self.matrix.rows.iter().find(|row| row.policy == *policy)
+    }
+
+    /// What policies are ranked by, in words.
+    pub fn ranked_by(&self) -> String {
+        verdict::ranked_by(&self.jobs, &self.criteria)
     }
 
     /// True if under some job no request that counts succeeded, under any policy.
@@ -283,6 +310,7 @@ fn study_job(job: &InputText, groups: &[Group<'_>], scoring: &Scoring) -> JobStu
         policy: group.policy.to_owned(),
         standing: standing(index),
         score: Estimate::of_scores(&scores[index]),
+        terms: scoring.figures(group),
         spread: Spread::new(&scores[index]),
         sections: sections.iter().map(|section| SectionRow::new(section, group.cells)).collect(),
         shares: summary::merged_shares(group.cells),
@@ -296,6 +324,7 @@ fn study_job(job: &InputText, groups: &[Group<'_>], scoring: &Scoring) -> JobStu
     JobStudy {
         job: job.name.clone(),
         yardstick: scoring.yardstick(),
+        terms: scoring.terms(),
         best: best.map(|index| groups[index].policy.to_owned()),
         had_choice: had_choice(groups),
         rows,

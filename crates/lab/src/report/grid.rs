@@ -10,7 +10,7 @@ const GAP_IN_GROUP: usize = 1;
 /// Names are not shortened to fewer characters.
 const NAME_MIN: usize = 10;
 /// Headings of groups are not shortened to fewer characters for each column.
-const GROUP_MIN: usize = 6;
+const GROUP_MIN: usize = 9;
 
 /// A table.
 #[derive(Debug)]
@@ -93,6 +93,14 @@ pub enum Emphasis {
 }
 
 impl Emphasis {
+    /// The same without a mark.
+    pub fn unmarked(self) -> Emphasis {
+        match self {
+            Emphasis::Reference => Emphasis::Reference,
+            _ => Emphasis::None,
+        }
+    }
+
     /// The mark in front of a row.
     pub fn mark(self) -> &'static str {
         match self {
@@ -167,23 +175,28 @@ impl Grid {
             if rank == 0 {
                 break;
             }
-            let (mut going, mut titles) = (Vec::new(), Vec::new());
-            for (index, column) in self.columns.iter().enumerate() {
-                if column.drop_order == rank {
-                    going.push(index);
-                    titles.push(if column.group.is_empty() {
-                        &column.title
-                    } else {
-                        &column.group
-                    });
-                }
-            }
+            let going: Vec<usize> = (0..self.columns.len())
+                .filter(|&index| self.columns[index].drop_order == rank)
+                .collect();
+            let mut titles: Vec<String> = going.iter().map(|&index| self.title(index)).collect();
             titles.dedup();
-            left_out.extend(titles.into_iter().map(|title| title.replace('\n', " ")));
+            left_out.extend(titles);
             self.remove(&going);
         }
         self.clip_names(limits);
         (self, left_out)
+    }
+
+    /// The title of a column where it is left out: that of its group, with its own if it is alone.
+    fn title(&self, index: usize) -> String {
+        let Column { title, group, .. } = &self.columns[index];
+        let of_group = self.columns.iter().filter(|column| column.group == *group).count();
+        let whole = match (group.is_empty(), of_group) {
+            (true, _) => title.clone(),
+            (false, 1) => format!("{group} {title}"),
+            (false, _) => group.clone(),
+        };
+        whole.replace('\n', " ")
     }
 
     /// Shortens group headings to their columns, and then the longest names, until the table fits
@@ -265,7 +278,7 @@ mod tests {
         let (narrow, left_out) = grid().fitted(limits(40));
         assert_eq!(left_out, ["of oracle"]);
         assert!(narrow.width(Layout::Open) <= 40, "{}", narrow.width(Layout::Open));
-        assert_eq!(narrow.rows[0].texts, ["btrfs/invers..", "1.203", "raid10-eight.."]);
-        assert_eq!(narrow.columns[1].group, "a ve..");
+        assert_eq!(narrow.rows[0].texts, ["btrfs/inver..", "1.203", "raid10-eig.."]);
+        assert_eq!(narrow.columns[1].group, "a very ..");
     }
 }

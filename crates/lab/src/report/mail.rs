@@ -8,6 +8,7 @@ use super::text::{wrapped, wrapped_command};
 use super::titled_tables::{self, TitledTable};
 use super::{Findings, Style};
 use crate::experiment::study::{Comparison, Study};
+use std::borrow::Borrow;
 
 /// Width of a line: one less than the customary 72.
 const WIDTH: usize = 71;
@@ -36,15 +37,19 @@ fn study_part(study: &Study) -> String {
         let command = wrapped_command(&study.plan.command, WIDTH - 4);
         text += &format!("\n  $ {}\n", command.replace('\n', "\n    "));
     }
-    text += &tables(&titled_tables::all(study, limits()));
+    let titled = titled_tables::all(study, limits());
+    text += &tables(&titled);
     text += &legend(&titled_tables::legend(study));
+    text += &left_out(&titled);
     text + "\n" + &wrapped(&study.verdict.sentence, WIDTH) + "\n"
 }
 
 fn comparison_part(comparison: &Comparison) -> String {
     let mut text = underlined(&comparison.labels.join(" / "));
-    text += tables(&titled_tables::comparisons(comparison, limits())).trim_start();
+    let titled = titled_tables::comparisons(comparison, limits());
+    text += tables(&titled).trim_start();
     text += &legend(&titled_tables::comparison_legend());
+    text += &left_out(&titled);
     for remark in &comparison.remarks {
         text += &(wrapped(&format!("! {remark}"), WIDTH) + "\n");
     }
@@ -68,8 +73,17 @@ fn tables(titled: &[TitledTable]) -> String {
     text + "\n"
 }
 
-fn legend(lines: &[Vec<&str>]) -> String {
-    lines.iter().flatten().map(|remark| wrapped(remark, WIDTH) + "\n").collect()
+fn left_out(titled: &[TitledTable]) -> String {
+    let titles = titled_tables::left_out(titled);
+    if titles.is_empty() {
+        return String::new();
+    }
+    let line = format!("left out to fit {WIDTH} columns: {}", titles.join("; "));
+    wrapped(&line, WIDTH) + "\n"
+}
+
+fn legend<S: Borrow<str>>(lines: &[Vec<S>]) -> String {
+    lines.iter().flatten().map(|remark| wrapped(remark.borrow(), WIDTH) + "\n").collect()
 }
 
 fn limits() -> TableLimits {

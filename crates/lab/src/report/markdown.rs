@@ -4,6 +4,7 @@ use super::grid::{Align, Column, Emphasis, Grid, Layout, TableLimits};
 use super::titled_tables::{self, TitledTable};
 use super::{Findings, Style};
 use crate::experiment::study::{Comparison, Study};
+use std::borrow::Borrow;
 
 /// A page scrolls, so nothing is left out.
 const LIMITS: TableLimits = TableLimits { columns: usize::MAX, layout: Layout::Ruled };
@@ -54,10 +55,13 @@ fn tables(titled: &[TitledTable]) -> String {
     text + "\n"
 }
 
-fn legend(lines: &[Vec<&str>]) -> String {
+fn legend<S: Borrow<str>>(lines: &[Vec<S>]) -> String {
     // At the start of an item these would begin a list within the list.
     let guard = |remark: &str| if remark.starts_with(['+', '-']) { "\\" } else { "" };
-    let item = |remark: &&str| format!("- {}{}\n", guard(remark), escaped(remark));
+    let item = |remark: &S| {
+        let remark: &str = remark.borrow();
+        format!("- {}{}\n", guard(remark), escaped(remark))
+    };
     lines.iter().flatten().map(item).collect()
 }
 

@@ -5,6 +5,7 @@ use super::text::wrapped;
 use super::titled_tables::{self, TitledTable};
 use super::{ColourMode, Findings, Style};
 use crate::experiment::study::{Comparison, Study};
+use std::borrow::Borrow;
 
 /// Width of running text where the terminal is wider.
 const TEXT_WIDTH_MAX: usize = 100;
@@ -52,7 +53,8 @@ fn comparison_part(comparison: &Comparison, style: Style) -> String {
 fn tables(titled: &[TitledTable], style: Style) -> String {
     let mut text = String::new();
     for TitledTable { heading, grid, notes, remarks, .. } in titled {
-        text += &format!("\n{}\n{}", painted(heading, "1", style), draw(grid, style));
+        let heading = wrapped(heading, style.width_columns);
+        text += &format!("\n{}\n{}", painted(&heading, "1", style), draw(grid, style));
         for note in notes {
             text += &indented(&format!("! {note}"), style);
         }
@@ -80,14 +82,14 @@ fn indented(text: &str, style: Style) -> String {
 }
 
 /// Remarks side by side where they fit.
-fn legend(lines: &[Vec<&str>], style: Style) -> String {
+fn legend<S: Borrow<str>>(lines: &[Vec<S>], style: Style) -> String {
     let mut text = String::new();
     for remarks in lines {
         let joined = remarks.join("   ");
         if joined.chars().count() <= style.width_columns.min(TEXT_WIDTH_MAX) {
             text += &format!("{joined}\n");
         } else {
-            remarks.iter().for_each(|remark| text += &(running(remark, style) + "\n"));
+            remarks.iter().for_each(|remark| text += &(running(remark.borrow(), style) + "\n"));
         }
     }
     text

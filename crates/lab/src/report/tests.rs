@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::experiment::plan::Cell;
-use crate::fixtures::{Achieved, criteria, measurement, plan, study, study_of};
+use crate::experiment::study::{Criteria, Goal};
+use crate::fixtures::{Achieved, criteria, measurement, plan, section, study, study_of};
 use proptest::prelude::*;
 
 const PLAIN: Style = Style::FILE;
@@ -76,6 +77,68 @@ fn writes_that_fit_the_caches_are_remarked() {
     assert!(all.contains("j: all writes fit in the disks' write caches: the write rates"), "{all}");
     let one = text([true, false]);
     assert!(one.contains("write caches under 1 of 2 policies: the write rates"), "{one}");
+}
+
+/// A section that flushes, with a rate that one policy misses.
+fn paced_study(goal: &str, policy: &str) -> Study {
+    let plan = plan(&["multi"], &["btrfs/pid", policy], 2);
+    let goal = if goal.is_empty() { Goal::default() } else { Goal::parse(goal).unwrap() };
+    study_of(&plan, Criteria { goal, ..criteria() }, |cell| {
+        let mut measured = measurement(Achieved::reads(9_000));
+        let is_slow = cell.policy == "btrfs/pid";
+        let mut log = section("log", Achieved::reads(if is_slow { 120 } else { 500 }));
+        log.write = log.read.take();
+        log.flush.clone_from(&log.write);
+        (log.has_rate, log.asked_iops) = (true, Some(50.0));
+        measured.sections = vec![section("small", Achieved::reads(9_000)), log];
+        measured
+    })
+}
+
+#[test]
+fn a_missed_rate_is_marked_and_remarked() {
+    let text = render("table", &paced_study("", "a/x"), PLAIN);
+    assert!(text.contains("12.0 of 50"), "{text}");
+    let note = "! log: served less than 95 % of the 50 IOPS that it asks for: btrfs/pid (12.0)";
+    assert!(text.contains(note), "{text}");
+    let heading =
+        "multi, section log (writes; asks for 50 IOPS; ranked by mean latency with fsync)";
+    assert!(text.contains(heading), "{text}");
+    let running = text.replace('\n', " ");
+    assert!(running.contains("over sections of IOPS, and of 1/mean latency for `log`"), "{text}");
+    let best = text.lines().filter(|line| line.starts_with("* a/x")).count();
+    assert_eq!(best, 2, "of the job and of the matrix, not of each section: {text}");
+}
+
+#[test]
+fn a_goal_names_its_figures_in_every_place() {
+    let text = render("table", &paced_study("small.p95:2,small.mib,log.fsync.p99", "a/x"), PLAIN);
+    let titles = text.lines().find(|line| line.contains("score")).unwrap();
+    let titles: Vec<&str> = titles.split_whitespace().collect();
+    assert_eq!(titles[..7], ["policy", "score", "±", "p95", "MiB/s", "fsync", "p99"], "{text}");
+    assert!(text.contains("section small (ranked by p95 and MiB/s)"), "{text}");
+    assert!(text.contains("(writes; asks for 50 IOPS; ranked by fsync p99)"), "{text}");
+    let score = "score: weighted geometric mean of small.p95:2, small.mib, log.fsync.p99 (of a \
+                 latency 1/latency)";
+    assert!(text.replace('\n', " ").contains(score), "{text}");
+    assert!(!text.contains("mean latency") && !text.contains("of IOPS, "), "{text}");
+}
+
+#[test]
+fn names_of_policies_are_cut_only_where_the_terminal_is_too_narrow() {
+    let name = "mirrorball/first+write-mostly:1,write-behind:256";
+    let study = paced_study("", name);
+    for format in ["table", "markdown", "csv", "mail"] {
+        assert!(render(format, &study, PLAIN).contains(name), "{format}");
+    }
+    assert!(render("mail", &study, PLAIN).contains("left out to fit 71 columns: "));
+    let narrow = Style { width_columns: 40, ..PLAIN };
+    let text = render("table", &study, narrow);
+    assert!(text.contains("..") && !text.contains(name), "{text}");
+    for line in text.lines() {
+        assert!(line.chars().count() <= 40, "{line}");
+    }
+    assert!(text.contains("% of best"), "{text}");
 }
 
 #[test]

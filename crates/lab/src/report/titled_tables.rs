@@ -7,16 +7,15 @@
 mod comparison;
 mod job;
 mod matrix;
+mod remarks;
 
 pub(super) use comparison::{all as comparisons, legend as comparison_legend};
 
 use super::grid::{Grid, TableLimits, clipped};
 use crate::experiment::record::ORACLE;
-use crate::experiment::study::Study;
+use crate::experiment::study::{JobStudy, Study};
 use mirrorball_core::units::Nanos;
-
-/// Characters of a policy's name that are shown; the built-in ones are shorter.
-const NAME_MAX: usize = 30;
+use std::borrow::Cow;
 
 /// A table with its heading and remarks.
 pub(super) struct TitledTable {
@@ -43,11 +42,12 @@ pub(super) fn title(study: &Study) -> String {
     let plan = &study.plan;
     let seeds: Vec<String> = plan.seeds.iter().map(u64::to_string).collect();
     format!(
-        "{}: {}, {}, {} (seeds {})",
+        "{}: {}, {}, {} ({} {})",
         plan.array.name,
         counted(plan.policies.len(), "policy", "policies"),
         counted(plan.jobs.len(), "job", "jobs"),
         counted(seeds.len(), "repeat", "repeats"),
+        if seeds.len() == 1 { "seed" } else { "seeds" },
         seeds.join(", ")
     )
 }
@@ -62,7 +62,7 @@ pub(super) fn all(study: &Study, limits: TableLimits) -> Vec<TitledTable> {
 }
 
 /// The legend of marks and columns: lines of remarks that may be printed on one line.
-pub(super) fn legend(study: &Study) -> Vec<Vec<&'static str>> {
+pub(super) fn legend(study: &Study) -> Vec<Vec<Cow<'static, str>>> {
     let merged = "latencies: from the merged histograms of all repeats";
     let mut lines = match study.plan.seeds.len() {
         1 => {
@@ -81,10 +81,6 @@ pub(super) fn legend(study: &Study) -> Vec<Vec<&'static str>> {
     };
     if study.jobs.iter().any(|job| job.sections.len() > 1) {
         lines.push(vec!["± half the 95 % interval of the score or of IOPS over repeats", merged]);
-        lines.push(vec![
-            "score: geometric mean over sections of IOPS, or of 1/mean latency if the job sets \
-             the rate",
-        ]);
     } else {
         lines.push(vec!["± half the 95 % interval of IOPS over repeats", merged]);
     }
@@ -100,7 +96,32 @@ pub(super) fn legend(study: &Study) -> Vec<Vec<&'static str>> {
              can be beaten",
         ]);
     }
+    let mut lines: Vec<Vec<Cow<'_, str>>> =
+        lines.into_iter().map(|line| line.into_iter().map(Cow::Borrowed).collect()).collect();
+    lines.extend(score(study).map(|line| vec![Cow::Owned(line)]));
+    let is_shown = |job: &JobStudy| job.sections.len() > 1 && !job.rows[0].shares.is_empty();
+    if study.jobs.iter().any(is_shown) {
+        lines.push(vec![Cow::Borrowed(
+            "reads by devid: shares of the number of reads, not of bytes",
+        )]);
+    }
     lines
+}
+
+/// What the score is, where it is shown or is not the default one.
+fn score(study: &Study) -> Option<String> {
+    let Study { criteria, jobs, .. } = study;
+    if criteria.goal.is_default() {
+        let is_shown = jobs.iter().any(|job| job.sections.len() > 1);
+        return is_shown.then(|| format!("score: {}", study.ranked_by()));
+    }
+    let terms = &criteria.goal.terms;
+    let weighted = if terms.iter().any(|term| term.weight != 1.0) { "weighted " } else { "" };
+    let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
+    Some(format!(
+        "score: {weighted}geometric mean of {} (of a latency 1/latency)",
+        terms.join(", ")
+    ))
 }
 
 /// The titles of all columns that were left out of some table, each once.
@@ -126,6 +147,11 @@ fn number(value: f64) -> String {
         _ => 0,
     };
     format!("{value:.digits$}")
+}
+
+/// A rate that a job states: without decimals where it has none.
+fn whole(rate: f64) -> String {
+    if rate.fract() == 0.0 { rate.to_string() } else { number(rate) }
 }
 
 /// A percentage: whole, with a decimal where that is all there is.

@@ -311,8 +311,9 @@ fn the_jobs_beside_the_crates_are_read() {
         let file = JobFile::parse(&text, path.to_str().unwrap(), &JobContext::empty());
         let file = file.unwrap_or_else(|error| panic!("{error}"));
         file.validate_against(100 * GIB).unwrap();
-        let defrag = path.to_str().unwrap().contains("defrag");
-        assert_eq!(file.background.len(), usize::from(defrag), "{}", path.display());
+        let name = path.to_str().unwrap();
+        let has_background = name.contains("defrag") || name.contains("scrub");
+        assert_eq!(file.background.len(), usize::from(has_background), "{}", path.display());
         assert!(file.sections.iter().all(|job| job.runtime == Some(Nanos::from_secs(60))));
         count += 1;
     }

@@ -31,17 +31,17 @@ impl InputKind {
     /// # Errors
     /// If it cannot be read; the message suggests a similar name if the file does not exist.
     pub(super) fn read(&self, path: &str) -> Result<String> {
-        read_text(path).or_else(|error| {
+        read_text(path).map_err(|error| {
             let guess = match error.kind() {
                 ErrorKind::NotFound => self.nearest(path),
                 _ => None,
             };
             let failed =
                 Diagnostic::new(format!("{path}: cannot read the {} file: {error}", self.name));
-            Err(match guess {
+            match guess {
                 Some(guess) => failed.with_help(format!("did you mean `{guess}`?")).into(),
                 None => failed.into(),
-            })
+            }
         })
     }
 

@@ -1,8 +1,9 @@
 //! Figures of one policy in one section, all repeats together, with their intervals.
 
-use super::{CellSummary, Estimate, Figures, IoKind, SectionStudy};
+use super::{CellSummary, Estimate, Figures, IoKind, SectionStudy, SectionSummary};
 use crate::experiment::record::Percentiles;
 use mirrorball_core::histogram::Histogram;
+use mirrorball_core::units::Nanos;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,10 @@ use serde::{Deserialize, Serialize};
 /// Change of the write rate between the halves of a window, as a fraction, up to which the rate is
 /// called steady. The SNIA performance test specification allows 20 % around the mean.
 const STEADY_CHANGE_MAX: f64 = 0.2;
+
+/// Part of the requests of a section with a rate that may be missing before the rate is called
+/// missed.
+const RATE_MARGIN: f64 = 0.05;
 
 /// One policy in one section of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +40,10 @@ pub struct SectionRow {
     /// True if it wrote, and the disks' write caches can hold all writes of each repeat.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub writes_fit_cache: bool,
+    /// True if the section asks for a rate and fewer requests were completed: less than 95 % of
+    /// them, or of few requests less than chance explains.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub missed_rate: bool,
 }
 
 /// Rates and latencies with their 95 % confidence intervals.
@@ -83,6 +92,7 @@ impl SectionRow {
             fsyncs: secondary(IoKind::Fsync),
             writes_fit_cache: sections().count() > 0 && sections().all(|it| it.writes_fit_cache),
             write_rate_change: mean(sections().filter_map(|it| it.write_rate_change)),
+            missed_rate: missed_rate(section, sections()),
         }
     }
 
@@ -128,6 +138,21 @@ impl RowFigures {
             errors: repeats.iter().map(|repeat| repeat.errors).sum(),
         }
     }
+}
+
+/// True if fewer requests than asked for were completed, by more than [`RATE_MARGIN`] and by more
+/// than three standard deviations of a Poisson process: arrivals may be random.
+fn missed_rate<'a>(
+    section: &SectionStudy,
+    repeats: impl Iterator<Item = &'a SectionSummary>,
+) -> bool {
+    let Some(asked_iops) = section.asked_iops else { return false };
+    let (mut asked, mut served) = (0.0, 0.0);
+    for repeat in repeats {
+        asked += asked_iops * Nanos(repeat.measured_ns).as_secs_f64();
+        served += repeat.figures(section.main_kind).ios as f64;
+    }
+    asked - served > (RATE_MARGIN * asked).max(3.0 * asked.sqrt())
 }
 
 /// The mean of `values`; none if there is none.

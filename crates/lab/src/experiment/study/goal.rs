@@ -96,7 +96,8 @@ const FIGURES: [(&str, Figure); 9] = [
 const WEIGHTS: RangeInclusive<f64> = 1e-6..=1e6;
 
 /// What the default score is called in words.
-const DEFAULT_GOAL: &str = "geometric mean over sections of throughput";
+const DEFAULT_GOAL: &str =
+    "geometric mean over sections of IOPS, or of 1/mean latency where the job sets the rate";
 
 impl Goal {
     /// Reads a list of terms, separated by commas.

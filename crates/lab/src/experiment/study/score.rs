@@ -10,7 +10,8 @@
 //! that of the section with the smallest requests. Requests are counted, not bytes: the sizes of a
 //! section are drawn by the job, so that both orders are the same. Reads, writes and trims of a
 //! section count together. Their proportion is the job's, so that no policy gains by leaving one
-//! kind waiting; flushes are waited for by the writes between them, which shows in the throughput.
+//! kind waiting. Flushes are waited for by the writes between them, which shows in the throughput;
+//! in a mean latency the time of the flushes is added to that of the other requests.
 //!
 //! Background sections do not count, unless all are. Nor does a section in which no policy
 //! completed a single request: it does not tell policies apart. A policy that completed nothing in
@@ -18,10 +19,11 @@
 //!
 //! A [`Goal`] replaces the default score.
 
-use super::goal::{Figure, Goal};
+use super::goal::{Figure, Goal, Term};
 use super::statistics::Scored;
 use super::summary::{CellSummary, IoKind, SectionSummary};
 use super::{Group, Yardstick};
+use crate::experiment::record::Percentiles;
 
 /// How the cells of one job are scored.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +38,8 @@ struct Factor {
     kind: Option<IoKind>,
     figure: Figure,
     weight: f64,
+    /// True for a mean latency to which the time of the flushes is added.
+    has_flushes: bool,
 }
 
 impl Scoring {
@@ -56,7 +60,12 @@ impl Scoring {
             None => alive().collect(),
         };
         let factors = if goal.is_default() {
-            judged.iter().map(|section| Factor::throughput(section)).collect()
+            let flushes = |section: &SectionSummary| {
+                let mut of_cells = cells.clone().filter_map(|cell| cell.section(&section.name));
+                of_cells.any(|it| it.fsync.ios > 0)
+            };
+            let factor = |section: &&SectionSummary| Factor::of_section(section, flushes(section));
+            judged.iter().map(factor).collect()
         } else {
             let makes = |section: &SectionSummary, kind| {
                 let mut of_cells = cells.clone().filter_map(|cell| cell.section(&section.name));
@@ -71,7 +80,7 @@ impl Scoring {
     pub fn score(&self, cell: &CellSummary) -> f64 {
         let value = |factor: &Factor| {
             let section = cell.section(&factor.section);
-            section.map_or(0.0, |section| factor.figure.score(section, factor.kind))
+            section.map_or(0.0, |section| factor.score(section))
         };
         match &self.factors[..] {
             [] => 0.0,
@@ -96,9 +105,27 @@ impl Scoring {
     pub fn yardstick(&self) -> Yardstick {
         match &self.factors[..] {
             [Factor { kind: None, figure: Figure::Iops, .. }] => Yardstick::Iops,
-            [Factor { kind: None, figure: Figure::Mean, .. }] => Yardstick::MeanLatency,
+            [Factor { kind: None, figure: Figure::Mean, has_flushes: false, .. }] => {
+                Yardstick::MeanLatency
+            }
             _ => Yardstick::Score,
         }
+    }
+
+    /// What the score is made of: the figures of sections, with their weights.
+    pub fn terms(&self) -> Vec<Term> {
+        let term = |factor: &Factor| Term {
+            section: Some(factor.section.clone()),
+            kind: factor.kind,
+            figure: factor.figure,
+            weight: factor.weight,
+        };
+        self.factors.iter().map(term).collect()
+    }
+
+    /// The figure of each of [`Scoring::terms`] over all repeats together.
+    pub(super) fn figures(&self, group: &Group<'_>) -> Vec<f64> {
+        self.factors.iter().map(|factor| factor.figure_of(group.cells)).collect()
     }
 
     pub(super) fn scores(&self, group: &Group<'_>) -> Vec<Scored> {
@@ -108,10 +135,65 @@ impl Scoring {
 }
 
 impl Factor {
-    fn throughput(section: &SectionSummary) -> Factor {
+    /// The factor of a section in the default score.
+    fn of_section(section: &SectionSummary, has_flushes: bool) -> Factor {
         let figure = if section.has_rate { Figure::Mean } else { Figure::Iops };
-        Factor { section: section.name.clone(), kind: None, figure, weight: 1.0 }
+        let has_flushes = has_flushes && section.has_rate;
+        Factor { section: section.name.clone(), kind: None, figure, weight: 1.0, has_flushes }
     }
+
+    /// The figure of a section, the higher the better.
+    fn score(&self, section: &SectionSummary) -> f64 {
+        if self.has_flushes {
+            inverse_mean_with_flushes(section)
+        } else {
+            self.figure.score(section, self.kind)
+        }
+    }
+
+    /// The figure over all repeats together: a rate, or a latency in microseconds. Zero if no
+    /// request succeeded.
+    fn figure_of(&self, cells: &[CellSummary]) -> f64 {
+        let sections = cells.iter().filter_map(|cell| cell.section(&self.section));
+        match self.figure {
+            Figure::Iops | Figure::Mib => {
+                sections.map(|section| self.score(section)).sum::<f64>() / cells.len() as f64
+            }
+            _ => {
+                let score = self.score(&merged(sections));
+                if score > 0.0 { 1e6 / score } else { 0.0 }
+            }
+        }
+    }
+}
+
+/// Reads, writes and trims per second that they and the flushes between them took, all times added
+/// up. Zero if no request succeeded.
+fn inverse_mean_with_flushes(section: &SectionSummary) -> f64 {
+    let total_ns = IoKind::ALL.iter().map(|&kind| {
+        let latency = &section.figures(kind).latency;
+        latency.count() as f64 * Percentiles::from(latency).mean_ns as f64
+    });
+    let total_ns: f64 = total_ns.sum();
+    if total_ns > 0.0 { 1e9 * completed(section) as f64 / total_ns } else { 0.0 }
+}
+
+/// The bins of several repeats of a section together.
+fn merged<'a>(sections: impl Iterator<Item = &'a SectionSummary>) -> SectionSummary {
+    let mut all = SectionSummary::default();
+    for section in sections {
+        let pairs = [
+            (&mut all.read, &section.read),
+            (&mut all.write, &section.write),
+            (&mut all.trim, &section.trim),
+            (&mut all.fsync, &section.fsync),
+        ];
+        for (sum, figures) in pairs {
+            sum.ios += figures.ios;
+            sum.latency.merge(&figures.latency);
+        }
+    }
+    all
 }
 
 /// Requests that succeeded, of the kinds that count.
@@ -139,6 +221,7 @@ fn of_goal(
             kind: term.kind,
             figure: term.figure,
             weight: term.weight,
+            has_flushes: false,
         })
     });
     factors.collect()
@@ -207,6 +290,27 @@ mod tests {
         paced.sections.push(section("free", figures(100.0, 400)));
         let scoring = Scoring::new(&Goal::default(), [&paced].into_iter());
         assert!(near(scoring.score(&paced), 500.0), "the root of 2500 times 100");
+    }
+
+    /// 100 writes per second of 400 us, each with a flush of 9.6 ms: the flush shows in no other
+    /// figure, because the rate is that of the job.
+    #[test]
+    fn flushes_of_a_section_with_a_rate_are_part_of_its_mean_latency() {
+        let mut paced = section("log", Figures::default());
+        paced.write = figures(100.0, 400);
+        paced.has_rate = true;
+        let plain = cell(vec![paced.clone()]);
+        paced.fsync = figures(100.0, 9_600);
+        let flushing = cell(vec![paced]);
+        let scoring = Scoring::new(&Goal::default(), [&plain, &flushing].into_iter());
+        assert!((scoring.score(&plain) / 2_500.0 - 1.0).abs() < 0.01);
+        assert!((scoring.score(&flushing) / 100.0 - 1.0).abs() < 0.01);
+        assert_eq!(scoring.yardstick(), Yardstick::Score);
+        let cells = [flushing];
+        let [mean_us] = scoring.figures(&Group { policy: "", cells: &cells })[..] else { panic!() };
+        assert!((mean_us / 1e4 - 1.0).abs() < 0.01, "{mean_us}");
+        let alone = Scoring::new(&Goal::default(), [&plain].into_iter());
+        assert_eq!(alone.yardstick(), Yardstick::MeanLatency);
     }
 
     #[test]

@@ -126,6 +126,7 @@ fn a_section_with_a_rate_is_judged_by_latency() {
     assert_eq!(row(job, "btrfs/pid").standing, Standing::Behind);
     assert!((study.matrix.rows[1].percent[0] - 100.0 / 3.0).abs() < 0.1);
     assert!(study.verdict.sentence.contains("it is 3.00 times as fast as `btrfs/pid`"));
+    assert!(study.verdict.sentence.ends_with("; ranked by mean latency."));
 }
 
 /// Two sections: one policy serves many small reads and starves the large ones, the other is fair.
@@ -150,7 +151,7 @@ fn a_policy_does_not_win_by_starving_a_section() {
     assert!(figures.iter().zip(expected).all(is_near), "figures by section: {figures:?}");
     assert!((study.matrix.rows[1].percent[0] - 76.0).abs() < 1.0, "60 of 80: {:?}", study.matrix);
     let sentence = &study.verdict.sentence;
-    assert!(sentence.ends_with("; ranked by geometric mean over sections of throughput."));
+    assert!(sentence.ends_with("; ranked by the geometric mean over sections of IOPS."));
 }
 
 #[test]
@@ -163,7 +164,8 @@ fn a_goal_replaces_the_score_and_is_named() {
     assert_eq!(counting, [true, false]);
     assert_eq!(
         study.verdict.sentence,
-        "Use `btrfs/pid`: on two no policy compared here beats it; ranked by small.iops."
+        "Use `btrfs/pid`: it is the baseline, and on two no policy compared here is better; ranked \
+         by small.iops."
     );
     let goal = Goal::parse("small.fsync.p99").unwrap();
     let idle = study_of(&plan, Criteria { goal, ..criteria() }, two_sections);
@@ -171,6 +173,35 @@ fn a_goal_replaces_the_score_and_is_named() {
         idle.verdict.sentence,
         "No request of two that small.fsync.p99 counts succeeded under any policy, so no policy \
          can be recommended."
+    );
+}
+
+/// 60 of 100 requests are few for chance to explain, and 93 of 100 are not.
+#[test]
+fn a_rate_is_missed_by_more_than_chance_explains() {
+    let plan = plan(&["j"], &["btrfs/pid", "a/x"], 1);
+    let study = study_of(&plan, criteria(), |cell| {
+        let mut measured = measurement(Achieved::reads(if cell.policy == "a/x" { 60 } else { 93 }));
+        measured.sections[0].has_rate = true;
+        measured.sections[0].asked_iops = Some(10.0);
+        measured
+    });
+    let missed: Vec<bool> =
+        study.jobs[0].rows.iter().map(|row| row.sections[0].missed_rate).collect();
+    assert_eq!(missed, [false, true, false]);
+}
+
+#[test]
+fn the_words_for_the_score_name_the_sections_with_a_rate() {
+    let plan = plan(&["two"], &["btrfs/pid", "a/fair"], 3);
+    let study = study_of(&plan, criteria(), |cell| {
+        let mut measured = two_sections(cell);
+        measured.sections[1].has_rate = true;
+        measured
+    });
+    assert_eq!(
+        study.ranked_by(),
+        "the geometric mean over sections of IOPS, and of 1/mean latency for `large`"
     );
 }
 

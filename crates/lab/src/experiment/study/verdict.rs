@@ -15,6 +15,8 @@
 
 mod words;
 
+pub(super) use words::score_in_words as ranked_by;
+
 use super::matrix::{Matrix, Scores, best_mean};
 use super::standing::{Spread, Standing, standing};
 use super::statistics::{Scored, geometric_mean, mean_score};

@@ -57,14 +57,22 @@ fn body(explained: &Explained) -> Markup {
 fn legend() -> Markup {
     html! {
         p.legend {
-            span { span."swatch key agreed" {} "the oracle could not have done better" }
-            span { span."swatch key against" {} "the oracle had better" }
-            span { span."swatch key instead" {} "what it would have read instead, until when" }
-            span { span."swatch key further" {} "read as well" }
+            span {
+                span."swatch key agreed" {} "chosen, and as good as the choice of the oracle"
+            }
+            span {
+                span."swatch key against" {} "chosen, but the oracle would have read another mirror"
+            }
+            span {
+                span."swatch key instead" {} "the choice of the oracle, until its expected end"
+            }
+            span {
+                span."swatch key further" {} "read as well: a part of a split, or a second read"
+            }
         }
         p.description {
-            "Hindsight is choice by choice: what the disk would have done with what it held then, "
-            "if nothing had come after. Hover over a bar for its figures."
+            "Expected: time that the read would take at this mirror without later requests. Hover "
+            "over a bar for its figures."
         }
     }
 }
@@ -211,12 +219,12 @@ fn stack(bars: &mut [Bar], devid: u64) -> usize {
 
 fn members(explained: &Explained) -> Markup {
     let summary = &explained.summary;
-    let percent = |part: u64| format!("{:.0} %", 100.0 * part as f64 / summary.choices as f64);
+    let percent = |part: u64| format!("{:.0}", 100.0 * part as f64 / summary.choices as f64);
     html! {
         div.scroll { table.figures {
             thead { tr {
                 th { "member" }
-                @for title in ["could serve", "chosen", "", "by the oracle", "", "mean took"] {
+                @for title in ["eligible", "chosen", "in %", "oracle's", "in %", "mean took"] {
                     th.number { (title) }
                 }
             } }
@@ -243,7 +251,7 @@ fn choices(explained: &Explained) -> Markup {
     html! {
         div.scroll { table.choices {
             thead { tr {
-                @for title in ["at", "stream", "offset", "length", "devid", "in flight"] {
+                @for title in ["at s", "stream", "offset", "size", "devid", "in flight"] {
                     th.number { (title) }
                 }
                 @if explained.has_scores() { th.number { (score) } }
@@ -283,7 +291,7 @@ fn row(
     html! {
         tr {
             @if place == 0 {
-                td.number { (format!("{:.6} s", Nanos(choice.at_ns).as_secs_f64())) }
+                td.number { (format!("{:.6}", Nanos(choice.at_ns).as_secs_f64())) }
                 td.number { (choice.stream) @if choice.background { " (background)" } }
                 td.number { (shown_bytes(choice.offset)) }
                 td.number { (shown_bytes(choice.length)) }

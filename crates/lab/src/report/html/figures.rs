@@ -7,7 +7,7 @@ use super::View;
 use super::gather::{JobSet, JobView, PolicyRun};
 use super::matrix::mark;
 use crate::experiment::study::{
-    Estimate, IoKind, JobStudy, Row, RowFigures, SectionRow, SectionStudy, Yardstick,
+    Estimate, Figure, IoKind, JobStudy, Row, RowFigures, SectionRow, SectionStudy, Term,
 };
 use crate::report::chart::number::{duration, plain};
 use crate::report::chart::scale::Scale;
@@ -60,8 +60,8 @@ struct FigureTable<'a> {
     ranked: &'a dyn Fn(&JobStudy, &Row) -> Option<Estimate>,
     /// The sections whose figures are shown.
     sections: &'a [usize],
-    /// The columns of each section.
-    columns: Vec<FigureColumn>,
+    /// The columns of each of these sections.
+    columns: Vec<Vec<FigureColumn>>,
     has_oracle: bool,
 }
 
@@ -77,7 +77,13 @@ pub(super) fn draw(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Mark
         bar_heading: "score, more is better",
         ranked: &|_, row| Some(row.score),
         sections: &counting,
-        columns: vec![COLUMNS[0], COLUMNS[4]],
+        columns: counting
+            .iter()
+            .map(|&index| {
+                let is_latency = has_latency_bar(study, &study.sections[index]);
+                vec![COLUMNS[if is_latency { 2 } else { 0 }], COLUMNS[4]]
+            })
+            .collect(),
         has_oracle: true,
     };
     html! {
@@ -96,7 +102,7 @@ pub(super) fn draw(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Mark
                     Some(if is_latency { figures.mean_us } else { figures.iops })
                 },
                 sections: &[index],
-                columns: columns(study, index),
+                columns: vec![columns(study, index)],
                 has_oracle: is_only,
             }))
         }
@@ -119,8 +125,8 @@ fn table(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>, table: &FigureTab
                     tr {
                         th scope="col" { "policy" }
                         th.bar scope="col" { (table.bar_heading) }
-                        @for section in sections() {
-                            @for column in &table.columns {
+                        @for (section, columns) in sections().zip(&table.columns) {
+                            @for column in columns {
                                 th.number scope="col" {
                                     @if table.sections.len() > 1 { (section.name) " " }
                                     (column.heading)
@@ -152,7 +158,7 @@ fn row(
         [only] => only.errors(),
         _ => 0,
     };
-    let width = 3 + table.columns.len() * sections.len();
+    let width = 3 + table.columns.iter().map(Vec::len).sum::<usize>();
     html! {
         tr data-policy=(run.policy) {
             th scope="row" {
@@ -164,8 +170,8 @@ fn row(
                     (bar(job, estimate, table, &style.classes))
                 }
             }
-            @for section in sections {
-                @for column in &table.columns {
+            @for (section, columns) in sections.into_iter().zip(&table.columns) {
+                @for column in columns {
                     (cell((column.pick)(section), column.write))
                 }
             }
@@ -195,7 +201,13 @@ fn cell(estimate: Option<Estimate>, write: fn(f64) -> String) -> Markup {
         td.number title=[title] {
             (write(estimate.value))
             @if let Some(relative) = estimate.relative() {
-                small { "±" (format!("{:.0}", 100.0 * relative)) " %" }
+                small {
+                    @if relative > 1.0 {
+                        "±>100 %"
+                    } @else {
+                        "±" (format!("{:.0}", 100.0 * relative)) " %"
+                    }
+                }
             }
         }
     }
@@ -227,9 +239,10 @@ pub(super) fn whisker(scale: Scale, (low, high): (f64, f64)) -> String {
     path::line([Some((low, 0.5)), Some((high, 0.5)), None].into_iter().chain(caps))
 }
 
-/// True if a section is ranked by its mean latency, because it has a rate of its own.
+/// True if a section is ranked by its mean latency.
 fn has_latency_bar(study: &JobStudy, section: &SectionStudy) -> bool {
-    section.has_rate && study.yardstick != Yardstick::Iops
+    let of_section = |term: &&Term| term.section.as_ref() == Some(&section.name);
+    study.terms.iter().filter(of_section).any(|term| term.figure == Figure::Mean)
 }
 
 /// What a table shows: the section if there are several, its requests, and how it is ranked.

@@ -4,7 +4,7 @@
 //! The figures are those of the study's closing sentence for terminals.
 
 use crate::experiment::record::ORACLE;
-use crate::experiment::study::{Gain, MatrixRow, Study};
+use crate::experiment::study::{Gain, MatrixRow, Preference, Study};
 use crate::report::chart::number::{counted, percent};
 use maud::{Markup, html};
 
@@ -31,7 +31,12 @@ fn gain(study: &Study, row: &MatrixRow) -> Markup {
     };
     let baseline = study.criteria.baseline.as_deref();
     html! {
-        "Use " strong { (row.policy) } ": " (jobs) " "
+        "Use " strong { (row.policy) } ": "
+        @if study.verdict.preferred == Some(Preference::Steadier) {
+            "it is steadier than " em { (study.matrix.rows[0].policy) }
+            ", which has a higher mean but depends on the seed; "
+        }
+        (jobs) " "
         @match &study.verdict.gain {
             Some(Gain { over, geometric_mean: Some(mean), factors }) => {
                 "it is " strong { (times(*mean)) " times as fast" } " as " em { (over) }
@@ -44,7 +49,11 @@ fn gain(study: &Study, row: &MatrixRow) -> Markup {
                 "."
             }
             Some(Gain { over, .. }) => { em { (over) } " completed no request." }
-            None if baseline == Some(&*row.policy) => { "no policy compared here beats it." }
+            None if baseline == Some(&*row.policy) => {
+                "it is the baseline, and no policy compared here is "
+                @if study.verdict.preferred.is_some() { "certainly " }
+                "better."
+            }
             None => {
                 "it reaches " strong { (percent(row.geometric_mean)) " % of the best" }
                 " on average"
@@ -99,6 +108,7 @@ fn limits(study: &Study, row: &MatrixRow) -> Markup {
             @if !rest.is_empty() { " and " (counted(rest.len(), "other", "others")) }
             "."
         }
+        " Ranked by " (study.ranked_by().replace('`', "")) "."
     }
 }
 

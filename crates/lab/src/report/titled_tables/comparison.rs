@@ -1,6 +1,6 @@
 //! The tables that compare further sets of results with the first: one per job and further set.
 
-use super::{NAME_MAX, TitledTable, clipped, micros, number};
+use super::{TitledTable, clipped, micros, number};
 use crate::experiment::study::{
     Change, Comparison, ComparisonRow, Estimate, JobComparison, Significance, Yardstick,
 };
@@ -77,7 +77,7 @@ fn row(row: &ComparisonRow, change: &Change, yardstick: Yardstick) -> GridRow {
     let half_width = change.speed.and_then(|speed| Some((speed.high? - speed.low?) / 2.0));
     let half_width = half_width.map(|width| format!("{:.1}%", 100.0 * width));
     let texts = vec![
-        clipped(&row.policy, NAME_MAX),
+        row.policy.clone(),
         figure(&row.first),
         relative(&row.first),
         figure(&change.figure),

@@ -1,19 +1,18 @@
 //! The tables of one job: a row per policy, the best first and the oracle last.
 //!
 //! A job with one section has one table. A job with several has a table of scores and then one of
-//! figures per section, with the policies in the same order.
+//! figures per section, with the policies in the same order; marks are of the job as a whole, so
+//! only the table of scores has them.
 
-use super::{NAME_MAX, TitledTable, clipped, counted, micros, number, percent};
+use super::{TitledTable, clipped, micros, number, percent, remarks, whole};
 use crate::experiment::study::{
-    IoKind, JobStudy, Row, RowFigures, SectionRow, SectionStudy, Standing, Yardstick,
+    Figure, IoKind, JobStudy, Row, RowFigures, SectionRow, SectionStudy, Standing, Term,
 };
 use crate::report::grid::{Column, Emphasis, Grid, GridRow, Layout, TableLimits};
 use std::cmp::Reverse;
 
 /// Members beyond which single shares are not shown, only the largest.
 const SHARE_COLUMNS_MAX: usize = 10;
-/// Policies whose dependence on the seed is described below a table.
-const UNSTEADY_SHOWN_MAX: usize = 3;
 
 /// Every table of a job. `repeats` is the number of seeds.
 pub(super) fn tables(job: &JobStudy, repeats: usize, limits: TableLimits) -> Vec<TitledTable> {
@@ -25,43 +24,42 @@ pub(super) fn tables(job: &JobStudy, repeats: usize, limits: TableLimits) -> Vec
     let table = Table { job, rows: &rows, repeats };
     let mut tables = match &job.sections[..] {
         [only] => {
-            let heading = format!("{}{}", job.job, declared(only, job.yardstick));
-            vec![table.titled(
-                heading,
-                limits,
-                &[Part::Figures(0), Part::Whole(Whole::new(job, limits))],
-            )]
+            let heading = format!("{}{}", job.job, declared(job, only));
+            let mut parts = vec![Part::Figures(0), Part::Whole(Whole::new(job, limits))];
+            if !job.terms.iter().all(is_throughput) {
+                parts.insert(0, Part::Terms);
+            }
+            vec![table.titled(heading, limits, &parts)]
         }
         sections => {
             let heading = format!("{} ({} sections)", job.job, sections.len());
             let scores = [Part::Scores, Part::Whole(Whole::new(job, limits))];
             let mut tables = vec![table.titled(heading, limits, &scores)];
             tables.extend(sections.iter().enumerate().map(|(index, section)| {
-                let heading = format!(
-                    "{}, section {}{}",
-                    job.job,
-                    section.name,
-                    declared(section, job.yardstick)
-                );
-                table.titled(heading, limits, &[Part::Figures(index)])
+                let declared = declared(job, section);
+                let heading = format!("{}, section {}{declared}", job.job, section.name);
+                let mut titled = table.titled(heading, limits, &[Part::Figures(index)]);
+                titled.grid.rows.iter_mut().for_each(|row| row.emphasis = row.emphasis.unmarked());
+                titled
             }));
             tables
         }
     };
     let first = &mut tables[0];
-    first.notes = rows.iter().filter_map(|row| failures(row)).collect();
+    first.notes = rows.iter().filter_map(|row| remarks::failures(row)).collect();
+    first.notes.extend(remarks::missed_rates(job, &rows));
     if job.had_choice == Some(false) {
         let note = "no policy had a choice: every read had a single mirror that could serve it";
         first.notes.push(note.to_owned());
     }
-    first.remarks = unsteady(&rows);
-    first.remarks.extend(changing_writes(job));
-    first.remarks.extend(cached_writes(job));
+    first.remarks = remarks::unsteady(&rows);
+    first.remarks.extend(remarks::changing_writes(job));
+    first.remarks.extend(remarks::cached_writes(job));
     tables
 }
 
 /// How a section is judged, for its heading: empty for reads that are judged by their throughput.
-fn declared(section: &SectionStudy, yardstick: Yardstick) -> String {
+fn declared(job: &JobStudy, section: &SectionStudy) -> String {
     let mut parts: Vec<String> = Vec::new();
     match section.main_kind {
         IoKind::Read => {}
@@ -70,17 +68,57 @@ fn declared(section: &SectionStudy, yardstick: Yardstick) -> String {
         IoKind::Fsync => parts.push("flushes".to_owned()),
     }
     if section.has_rate {
-        let rate = match section.asked_iops {
-            Some(asked) => format!("asks for {} IOPS", number(asked)),
+        parts.push(match section.asked_iops {
+            Some(asked) => format!("asks for {} IOPS", whole(asked)),
             None => "sets its own rate".to_owned(),
-        };
-        let by = if yardstick == Yardstick::Iops { "" } else { ": by mean latency" };
-        parts.push(rate + by);
+        });
+    }
+    let terms = job.terms.iter().filter(|term| term.section.as_ref() == Some(&section.name));
+    let terms: Vec<&Term> = terms.collect();
+    if !terms.iter().all(|term| is_throughput(term)) {
+        let figures: Vec<String> = terms.iter().map(|term| in_words(job, section, term)).collect();
+        parts.push(format!("ranked by {}", figures.join(" and ")));
     }
     if !section.counts {
         parts.push("not in the score".to_owned());
     }
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
+}
+
+fn is_throughput(term: &Term) -> bool {
+    term.figure == Figure::Iops && term.kind.is_none()
+}
+
+/// A figure by which a section is ranked, for its heading.
+fn in_words(job: &JobStudy, section: &SectionStudy, term: &Term) -> String {
+    let mean = if term.figure == Figure::Mean { "mean " } else { "" };
+    let index = job.sections.iter().position(|it| it.name == section.name);
+    let flushes = index.is_some_and(|index| {
+        term.figure == Figure::Mean
+            && term.kind.is_none()
+            && section.has_rate
+            && job.rows.iter().any(|row| row.sections[index].fsyncs.is_some())
+    });
+    format!("{mean}{}{}", figure_title(term), if flushes { " with fsync" } else { "" })
+}
+
+/// The title of a column with a figure that is part of the score.
+fn figure_title(term: &Term) -> String {
+    let kind = term.kind.map_or(String::new(), |kind| format!("{} ", kind.name()));
+    let figure = match term.figure {
+        Figure::Iops => "IOPS",
+        Figure::Mib => "MiB/s",
+        Figure::Mean => "latency",
+        percentile => percentile.name(),
+    };
+    kind + figure
+}
+
+fn figure_text(term: &Term, value: f64) -> String {
+    match term.figure {
+        Figure::Iops | Figure::Mib => number(value),
+        _ => micros(value),
+    }
 }
 
 /// The rows that the tables of a job share.
@@ -94,8 +132,10 @@ struct Table<'a> {
 enum Part {
     /// Figures of the section at this index.
     Figures(usize),
-    /// Scores, and the figure of each section by which it is scored.
+    /// Scores, and the figures that they are made of.
     Scores,
+    /// The figures that scores are made of.
+    Terms,
     /// What is known of the job as a whole.
     Whole(Whole),
 }
@@ -105,7 +145,7 @@ impl Table<'_> {
         let mut columns = vec![Column::left("policy")];
         columns.extend(parts.iter().flat_map(|part| self.columns(part)));
         let row = |row: &&Row| {
-            let mut texts = vec![clipped(&row.policy, NAME_MAX)];
+            let mut texts = vec![row.policy.clone()];
             texts.extend(parts.iter().flat_map(|part| self.texts(part, row)));
             GridRow { emphasis: self.emphasis(row), texts }
         };
@@ -119,12 +159,15 @@ impl Table<'_> {
             Part::Scores => {
                 let mut columns =
                     vec![Column::right("score").under("% of best"), Column::right("±")];
-                for section in self.job.sections.iter().filter(|section| section.counts) {
-                    let title = if section.has_rate { "latency" } else { "IOPS" };
-                    columns
-                        .push(Column::right(title).under(clipped(&section.name, 14)).droppable(4));
-                }
+                columns.extend(self.job.terms.iter().map(|term| {
+                    let section = term.section.as_deref().unwrap_or_default();
+                    Column::right(figure_title(term)).under(clipped(section, 14)).droppable(4)
+                }));
                 columns
+            }
+            Part::Terms => {
+                let terms = self.job.terms.iter();
+                terms.map(|term| Column::right(figure_title(term)).under("ranked by")).collect()
             }
             Part::Whole(whole) => whole.columns(),
         }
@@ -132,23 +175,26 @@ impl Table<'_> {
 
     fn texts(&self, part: &Part, row: &Row) -> Vec<String> {
         match part {
-            Part::Figures(index) => Besides::new(self.rows, *index).texts(&row.sections[*index]),
+            Part::Figures(index) => {
+                let asked = self.job.sections[*index].asked_iops;
+                Besides::new(self.rows, *index).texts(&row.sections[*index], asked)
+            }
             Part::Scores => {
                 let best = self.rows.iter().find(|row| row.standing == Standing::Best);
                 let best = best.map_or(0.0, |best| best.score.value);
                 let of_best = if best > 0.0 { 100.0 * row.score.value / best } else { 0.0 };
                 let mut texts = vec![percent(of_best), relative(&row.score)];
-                for (section, figures) in self.job.sections.iter().zip(&row.sections) {
-                    if section.counts {
-                        let RowFigures { iops, mean_us, .. } = &figures.figures;
-                        let rate = || number(iops.value);
-                        texts.push(if section.has_rate { micros(mean_us.value) } else { rate() });
-                    }
-                }
+                texts.extend(self.terms(row));
                 texts
             }
+            Part::Terms => self.terms(row).collect(),
             Part::Whole(whole) => whole.texts(row),
         }
+    }
+
+    fn terms(&self, row: &Row) -> impl Iterator<Item = String> {
+        let values = self.job.terms.iter().zip(&row.terms);
+        values.map(|(term, &value)| figure_text(term, value))
     }
 
     /// A single repeat decides nothing, so nothing is marked but the highest score.
@@ -185,7 +231,7 @@ impl Besides {
     fn columns(&self) -> Vec<Column> {
         let mut columns = vec![
             Column::right("IOPS"),
-            Column::right("±"),
+            Column::right("±").droppable(1),
             Column::right("MiB/s").droppable(7),
             Column::right("p50").droppable(5),
             Column::right("p99"),
@@ -202,15 +248,20 @@ impl Besides {
             columns.extend(rate_and_tail("trims"));
         }
         if self.fsyncs {
-            // What a program waits for that flushes: never left out.
-            columns.extend(["p50", "p99"].map(|title| Column::right(title).under("fsync")));
+            // What a program waits for that flushes: its tail is never left out.
+            columns.push(Column::right("p50").under("fsync").droppable(1));
+            columns.push(Column::right("p99").under("fsync"));
         }
         columns
     }
 
-    fn texts(&self, row: &SectionRow) -> Vec<String> {
+    fn texts(&self, row: &SectionRow, asked_iops: Option<f64>) -> Vec<String> {
         let RowFigures { iops, mib_per_s, p50_us, p99_us, p99_9_us, p99_99_us, .. } = &row.figures;
-        let mut texts = vec![number(iops.value), relative(iops), number(mib_per_s.value)];
+        let rate = match asked_iops.filter(|_| row.missed_rate) {
+            Some(asked) => format!("{} of {}", number(iops.value), whole(asked)),
+            None => number(iops.value),
+        };
+        let mut texts = vec![rate, relative(iops), number(mib_per_s.value)];
         texts.extend([p50_us, p99_us, p99_9_us, p99_99_us].map(|latency| micros(latency.value)));
         let none = || "-".to_owned();
         for (is_shown, figures) in [(self.writes, &row.writes), (self.trims, &row.trims)] {
@@ -334,82 +385,14 @@ impl Shares {
 
 /// Half the width of an interval in percent of its figure.
 fn relative(estimate: &crate::experiment::study::Estimate) -> String {
-    let relative = estimate.relative().map(|width| format!("{:.0}%", 100.0 * width));
-    relative.unwrap_or("-".to_owned())
+    match estimate.relative() {
+        Some(width) if width > 1.0 => ">100%".to_owned(),
+        Some(width) => format!("{:.0}%", 100.0 * width),
+        None => "-".to_owned(),
+    }
 }
 
 /// A fraction in whole percent.
 fn whole_percent(share: f64) -> String {
     format!("{:.0}", 100.0 * share)
-}
-
-fn failures(row: &Row) -> Option<String> {
-    let errors: u64 = row.sections.iter().map(SectionRow::errors).sum();
-    (errors > 0).then(|| {
-        format!("{}: {}", row.policy, counted(errors as usize, "request failed", "requests failed"))
-    })
-}
-
-/// Sections whose write rate was not steady, with the largest change.
-///
-/// A run that ends while its writes fit into a cache, or before garbage collection begins, shows a
-/// rate that does not last.
-fn changing_writes(job: &JobStudy) -> Vec<String> {
-    let sections = job.sections.iter().enumerate().filter_map(|(index, section)| {
-        let rows = job.rows.iter().map(|row| &row.sections[index]);
-        let changes = rows.filter(|row| row.is_write_rate_unsteady());
-        let changes = changes.filter_map(|row| row.write_rate_change);
-        let largest = changes.max_by(|left, right| left.abs().total_cmp(&right.abs()))?;
-        let name = if job.sections.len() == 1 { &job.job } else { &section.name };
-        Some(format!(
-            "{name}: the write rate changed by up to {:+.0} % within the run, so it is not that \
-             of a steady state; use a longer --duration",
-            100.0 * largest
-        ))
-    });
-    sections.collect()
-}
-
-/// Sections whose writes the disks' caches can hold: their rate is steady, but does not last.
-fn cached_writes(job: &JobStudy) -> Vec<String> {
-    let sections = job.sections.iter().enumerate().filter_map(|(index, section)| {
-        let rows: Vec<&Row> = job.rows.iter().filter(|row| !row.is_oracle()).collect();
-        let cached = rows.iter().filter(|row| row.sections[index].writes_fit_cache).count();
-        let policies = match cached {
-            0 => return None,
-            all if all == rows.len() => String::new(),
-            some => format!(" under {some} of {} policies", rows.len()),
-        };
-        let name = if job.sections.len() == 1 { &job.job } else { &section.name };
-        Some(format!(
-            "{name}: all writes fit in the disks' write caches{policies}: the write rates are \
-             those \
-             of the caches, not of the media; use a longer --duration"
-        ))
-    });
-    sections.collect()
-}
-
-/// The policies whose score depends on the seed, the widest range first.
-fn unsteady(rows: &[&Row]) -> Vec<String> {
-    let mut unsteady: Vec<(&str, _)> = rows
-        .iter()
-        .filter_map(|row| Some((row.policy.as_str(), row.spread?)))
-        .filter(|(_, spread)| spread.is_unsteady())
-        .collect();
-    unsteady.sort_by(|left, right| {
-        let range = |spread: &crate::experiment::study::Spread| spread.high - spread.low;
-        range(&right.1).total_cmp(&range(&left.1))
-    });
-    let mut remarks: Vec<String> = unsteady
-        .iter()
-        .take(UNSTEADY_SHOWN_MAX)
-        .map(|(policy, spread)| format!("{policy} depends on the seed: {}", spread.in_words()))
-        .collect();
-    let more = unsteady.len().saturating_sub(UNSTEADY_SHOWN_MAX);
-    if more > 0 {
-        let policies = counted(more, "policy depends", "policies depend");
-        remarks.push(format!("{policies} on the seed as well, by more than a quarter"));
-    }
-    remarks
 }

@@ -3,7 +3,7 @@
 //! As many jobs as fit are columns of one table, their names folded more tightly if that helps;
 //! further jobs follow in further tables. The column of the worst job is dropped first.
 
-use super::{NAME_MAX, TitledTable, clipped, percent};
+use super::{TitledTable, clipped, percent};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::{Matrix, MatrixRow};
 use crate::report::grid::{Column, Emphasis, Grid, GridRow, TableLimits};
@@ -51,7 +51,7 @@ fn table(
         columns.extend([Column::right("worst").droppable(1), Column::left("under").droppable(2)]);
     }
     let row = |row: &MatrixRow| {
-        let mut texts = vec![clipped(&row.policy, NAME_MAX)];
+        let mut texts = vec![row.policy.clone()];
         if is_first {
             texts.push(percent(row.geometric_mean));
         }

@@ -33,7 +33,7 @@ fn the_gain_is_stated_against_the_baseline_if_there_is_one() {
     );
     assert_eq!(
         sentence(&["j"], &["btrfs/pid", "a/x"], &by_length),
-        "Use `btrfs/pid`: on j no policy compared here beats it."
+        "Use `btrfs/pid`: it is the baseline, and on j no policy compared here is faster."
     );
     assert_eq!(
         sentence(&["j"], &["c/longer", "a/x"], &by_length),
@@ -110,7 +110,8 @@ fn a_steady_policy_is_named_before_a_leader_that_depends_on_the_seed() {
     assert_eq!(verdict.policy.as_deref(), Some("a/steady"));
     assert_eq!((verdict.preferred, verdict.ties.len()), (Some(Preference::Steadier), 0));
     assert_eq!(verdict.undecided[0].policy, "b/bimodal");
-    let reason = "Use `a/steady`: `b/bimodal` has a higher mean, but depends on the seed; on j";
+    let reason = "Use `a/steady`: it is steadier than `b/bimodal`, which has a higher mean but \
+                  depends on the seed; on j";
     assert!(verdict.sentence.starts_with(reason), "{}", verdict.sentence);
     // A lead that is certain is named, with its range.
     let certain = of_rates(&[

@@ -2,7 +2,7 @@
 
 use super::{Gain, Preference, Varying, Verdict};
 use crate::experiment::study::matrix::{Matrix, Scores};
-use crate::experiment::study::{Criteria, JobStudy, Spread};
+use crate::experiment::study::{Criteria, Figure, JobStudy, Spread, Term};
 
 /// Policies of a list that are named; more are counted.
 const NAMED_MAX: usize = 4;
@@ -66,7 +66,9 @@ fn reason(verdict: &Verdict, matrix: &Matrix) -> String {
     match verdict.preferred {
         None => String::new(),
         Some(Preference::Steadier) => {
-            format!("`{leader}` has a higher mean, but depends on the seed; ")
+            format!(
+                "it is steadier than `{leader}`, which has a higher mean but depends on the seed; "
+            )
         }
         Some(Preference::ShorterTail) => {
             format!("it ties with `{leader}` and has lower 99th percentiles; ")
@@ -87,7 +89,12 @@ fn achieved(verdict: &Verdict, policy: &str, matrix: &Matrix, criteria: &Criteri
             if is_unsure { words + " on average, which is not certain" } else { words }
         }
         (None, Some(baseline)) if baseline == policy => {
-            format!("{over} no policy compared here beats it")
+            let (faster, _) = compared(criteria);
+            let is_certain = verdict.preferred.is_none()
+                && verdict.ties.is_empty()
+                && verdict.undecided.is_empty();
+            let certainly = if is_certain { "" } else { "certainly " };
+            format!("it is the baseline, and {over} no policy compared here is {certainly}{faster}")
         }
         (None, Some(baseline)) => {
             format!("{over} it reaches {percent:.0} % of the best (`{baseline}` was not run)")
@@ -123,13 +130,47 @@ fn undecided(varying: &[Varying], repeats: usize) -> String {
     format!("; {repeats} repeats do not decide about {}{more}", shown.join(", "))
 }
 
-/// The goal, where it is not the throughput of a single section.
+/// What ranks policies, where it is not the throughput of a single section.
 fn ranked_by(jobs: &[JobStudy], criteria: &Criteria) -> String {
-    let counting = |job: &JobStudy| job.sections.iter().filter(|section| section.counts).count();
-    if criteria.goal.is_default() && jobs.iter().all(|job| counting(job) == 1) {
+    let is_plain = |job: &JobStudy| matches!(&job.terms[..], [term] if is_throughput(term));
+    if criteria.goal.is_default() && jobs.iter().all(is_plain) {
         return String::new();
     }
-    format!("; ranked by {}", criteria.goal)
+    format!("; ranked by {}", score_in_words(jobs, criteria))
+}
+
+/// The score in words: the goal, or which sections of these jobs count by which figure.
+pub(in crate::experiment::study) fn score_in_words(
+    jobs: &[JobStudy],
+    criteria: &Criteria,
+) -> String {
+    if !criteria.goal.is_default() {
+        return criteria.goal.to_string();
+    }
+    let terms = || jobs.iter().flat_map(|job| &job.terms);
+    let mut paced: Vec<&str> =
+        terms().filter(|it| !is_throughput(it)).filter_map(|it| it.section.as_deref()).collect();
+    paced.sort_unstable();
+    paced.dedup();
+    let several = jobs.iter().any(|job| job.terms.len() > 1);
+    let mean = if several { "the geometric mean over sections of " } else { "" };
+    let (by, latency) = if several { ("of", "1/mean latency") } else { ("by", "mean latency") };
+    if paced.is_empty() {
+        format!("{mean}IOPS")
+    } else if terms().any(is_throughput) {
+        format!("{mean}IOPS, and {by} {latency} for {}", quoted(&paced))
+    } else {
+        format!("{mean}{latency}")
+    }
+}
+
+fn is_throughput(term: &Term) -> bool {
+    term.figure == Figure::Iops && term.kind.is_none()
+}
+
+/// The words for a higher and an equal score.
+fn compared(criteria: &Criteria) -> (&'static str, &'static str) {
+    if criteria.goal.is_default() { ("faster", "fast") } else { ("better", "good") }
 }
 
 impl Gain {
@@ -142,7 +183,7 @@ impl Gain {
         let Some(mean) = geometric_mean else {
             return format!("`{other}` completed nothing at all");
         };
-        let what = if criteria.goal.is_default() { "fast" } else { "good" };
+        let (_, what) = compared(criteria);
         let mut words = format!("{over} it is {} times as {what} as `{other}`", times(*mean));
         let least = known().min_by(|left, right| left.1.total_cmp(&right.1));
         let most = known().max_by(|left, right| left.1.total_cmp(&right.1));

@@ -1,0 +1,55 @@
+//! Running the cells of a plan, as a user sees it.
+
+use crate::ending::INTERRUPTED;
+use crate::screen;
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use mirrorball_lab::experiment::inputs::Inputs;
+use mirrorball_lab::experiment::plan::{Cell, Plan};
+use mirrorball_lab::experiment::results::Results;
+use mirrorball_lab::experiment::run::{self, CellSource, RunOptions};
+use mirrorball_lab::experiment::simulate::SimExecutor;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Runs the cells of a plan with a bar of progress, and says how many were reused. A first Ctrl-C
+/// lets the cells that are running finish, a second one ends the program at once.
+pub(crate) fn run_cells(
+    threads: Option<NonZeroUsize>,
+    plan: &Plan,
+    inputs: &Inputs,
+    results: &Results,
+) -> Result<run::Ending> {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    ctrlc::set_handler(|| {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED.into());
+        }
+        screen::say("\nfinishing the running cells; press Ctrl-C again to stop at once");
+    })
+    .context("cannot listen for Ctrl-C")?;
+    // indicatif hides the bar itself if stderr is not a terminal.
+    let bar = ProgressBar::new(plan.cells().len() as u64);
+    let template = "{bar:40} {pos}/{len} cells, {eta} to go {msg}";
+    bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+    let [reused, fresh] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    let on_cell = |_: &Cell<'_>, origin: CellSource| {
+        match origin {
+            CellSource::Saved => {
+                let reused = reused.fetch_add(1, Ordering::Relaxed) + 1;
+                bar.set_message(format!("({reused} reused from an earlier run)"));
+            }
+            CellSource::Run => _ = fresh.fetch_add(1, Ordering::Relaxed),
+        }
+        bar.inc(1);
+    };
+    let options = RunOptions { threads, stop: &STOP, on_cell: &on_cell };
+    let ending = run::run(plan, &SimExecutor { inputs, stop: &STOP }, results, &options);
+    bar.finish_and_clear();
+    let [reused, fresh] = [reused.into_inner(), fresh.into_inner()];
+    screen::say(format_args!(
+        "{} cells: {reused} reused from an earlier run, {fresh} simulated",
+        reused + fresh
+    ));
+    ending
+}

@@ -1,0 +1,148 @@
+//! Advice: what an array has now, the best that its storage system offers, and the best known.
+//!
+//! Each of the three is named by the rules of the verdict (ties, spread, tails), among those
+//! policies alone: the same cells are studied again without the others. What only some
+//! installations of the system have, such as a kernel option, is named beside the best of what all
+//! have, if it is better.
+
+pub mod text;
+
+use crate::experiment::study::Study;
+use crate::experiment::systems::{Commands, Offer, Setting, System, offers_of};
+use mirrorball_core::policies::Spec;
+use mirrorball_disk::array_file::ArraySpec;
+
+/// An advantage below this factor is not worth a change.
+const WORTHWHILE: f64 = 1.02;
+
+/// What to do with an array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advice {
+    /// The system, in words.
+    pub system: String,
+    /// What is in force.
+    pub now: String,
+    /// The best that every installation of the system offers; none if no request succeeded.
+    pub offered: Option<AdvisedPolicy>,
+    /// The best that some installations offer, if it is better than that.
+    pub conditional: Option<AdvisedPolicy>,
+    /// The best of all policies compared, if it is better than those.
+    pub known: Option<AdvisedPolicy>,
+}
+
+/// A policy that would be better than what is in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdvisedPolicy {
+    /// Canonical policy string.
+    pub spec: String,
+    /// How much faster it is than what is in force; none if that completed nothing.
+    pub factor: Option<f64>,
+    /// What it takes, in words; none if nothing.
+    pub takes: Option<String>,
+    /// How to put it into force.
+    pub commands: Commands,
+    /// What its user should know.
+    pub note: Option<String>,
+    /// True if it was not read in a source that the commands are right.
+    pub is_unverified: bool,
+}
+
+impl Advice {
+    /// Advice for `array`, of whose system `settings` are what is offered and `now` is in force.
+    /// All of them are policies of the study.
+    pub fn new(
+        study: &Study,
+        system: &'static System,
+        settings: &[Setting],
+        now: &str,
+        array: &ArraySpec,
+    ) -> Advice {
+        let previous = previous(array, system, now);
+        let best_of = |specs: &[&str]| best(study, specs, now);
+        let candidate = |(spec, factor): (String, Option<f64>)| {
+            let setting = settings.iter().find(|setting| setting.spec == spec);
+            AdvisedPolicy {
+                factor,
+                takes: setting.map_or_else(|| elsewhere(&spec), |it| it.offer.requires.clone()),
+                commands: setting.map_or_else(Commands::default, |setting| {
+                    setting.commands(array, previous.as_deref())
+                }),
+                note: setting.and_then(|setting| setting.offer.note.clone()),
+                is_unverified: setting.is_some_and(|setting| !setting.offer.verified),
+                spec,
+            }
+        };
+        let unconditional = settings.iter().filter(|setting| setting.offer.requires.is_none());
+        let mut specs: Vec<&str> = unconditional.map(|setting| setting.spec.as_str()).collect();
+        if !specs.contains(&now) {
+            specs.push(now);
+        }
+        let offered = best_of(&specs).map(candidate);
+        let factor =
+            |it: &Option<AdvisedPolicy>| it.as_ref().and_then(|it| it.factor).unwrap_or(1.0);
+        let all: Vec<&str> = settings.iter().map(|setting| setting.spec.as_str()).collect();
+        let is_better = |least: f64| {
+            move |it: &AdvisedPolicy| it.factor.is_none_or(|factor| factor > least * WORTHWHILE)
+        };
+        let conditional = best_of(&[&specs[..], &all[..]].concat()).map(candidate);
+        let conditional = conditional.filter(is_better(factor(&offered)));
+        let every: Vec<&str> = study.plan.policies.iter().map(String::as_str).collect();
+        let least = factor(&offered).max(factor(&conditional));
+        let known = best_of(&every).map(candidate).filter(is_better(least));
+        let (system, now) = (system.title.clone(), now.to_owned());
+        Advice { system, now, offered, conditional, known }
+    }
+}
+
+/// The policy in force: what the array was found with, else the default of the system.
+///
+/// Members that the array marks as write-mostly are part of it where the system has that setting.
+pub fn policy_in_force(array: &ArraySpec, system: &System) -> String {
+    let default = Spec::parse(&system.default).expect("a system's default is a policy");
+    let written = array.source.as_ref().and_then(|source| source.policy.as_deref());
+    let found = written.and_then(|written| {
+        let family = default.info().family();
+        let in_family = Spec::parse(&format!("{family}/{written}"));
+        in_family.or_else(|_| Spec::parse(written)).ok()
+    });
+    found.unwrap_or(default).to_string()
+}
+
+/// What a system would have to be given to restore what is in force.
+fn previous(array: &ArraySpec, system: &System, now: &str) -> Option<String> {
+    let written = array.source.as_ref().and_then(|source| source.policy.clone());
+    let default = || (now == system.default_spec()).then(|| now.split('/').nth(1))?;
+    written.or_else(|| default().map(str::to_owned))
+}
+
+/// The best of `specs` by the rules of the verdict, and its gain over `now`.
+fn best(study: &Study, specs: &[&str], now: &str) -> Option<(String, Option<f64>)> {
+    let restricted = study.restricted(|policy| specs.contains(&policy), now);
+    let verdict = restricted.verdict;
+    let policy = match &verdict.policy {
+        // What is in force stays if nothing is decidedly better.
+        Some(_) if verdict.ties.iter().any(|tie| tie == now) => now.to_owned(),
+        Some(policy) => policy.clone(),
+        None => return None,
+    };
+    let gain = verdict.gain.filter(|_| policy != now);
+    Some(match gain {
+        Some(gain) => (policy, gain.geometric_mean),
+        None => (policy, Some(1.0)),
+    })
+}
+
+/// What it takes to have a policy that the array's system does not offer.
+fn elsewhere(spec: &str) -> Option<String> {
+    let info = Spec::parse(spec).ok()?.info();
+    let offers: Vec<(&System, &Offer)> = offers_of(info.name).collect();
+    let release = offers.iter().find(|(_, offer)| offer.patch.is_none() && offer.policy != "*");
+    let patch = offers.iter().find(|(_, offer)| offer.patch.is_some());
+    Some(match release.or(patch) {
+        Some((system, offer)) => format!("{}; or `mirrorball serve`", offer.availability(system)),
+        None => "`mirrorball serve`: no other system has it".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

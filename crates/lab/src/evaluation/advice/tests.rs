@@ -1,0 +1,83 @@
+//! Advice on made-up studies whose answers are known.
+
+use super::*;
+use crate::experiment::systems::find;
+use crate::fixtures::{Achieved, plan, study};
+use mirrorball_disk::array_file::ArrayFile;
+
+fn array(system: &str, policy: &str) -> ArraySpec {
+    let text = format!(
+        "name = \"pair\"\nprofile = \"raid1\"\n[source]\nsystem = \"{system}\"\nname = \"md0\"\n\
+         fsid = \"12-34\"\npolicy = \"{policy}\"\n\
+         [[member]]\nmodel = \"hdd-7k2-ent\"\nsize = \"1TB\"\ndevice = \"/dev/sda\"\n\
+         [[member]]\nmodel = \"ssd-sata-plp\"\nsize = \"960GB\"\ndevice = \"/dev/sdb\"\n"
+    );
+    ArrayFile::parse(&text, "a.toml").unwrap().spec
+}
+
+/// Advice where each policy of the list completes that many reads, and every other 1000.
+fn advice(system: &str, policy: &str, rates: &[(&str, u64)]) -> Advice {
+    let (system, array) = (find(system).unwrap(), array(system, policy));
+    let settings = system.settings(&array, None);
+    let now = policy_in_force(&array, system);
+    let mut specs: Vec<&str> = settings.iter().map(|setting| setting.spec.as_str()).collect();
+    for (spec, _) in rates {
+        if !specs.contains(spec) {
+            specs.push(spec);
+        }
+    }
+    let plan = plan(&["j"], &specs, 3);
+    let study = study(&plan, |cell| {
+        let found = rates.iter().find(|(spec, _)| *spec == cell.policy);
+        Achieved::reads(found.map_or(1000, |(_, reads)| *reads))
+    });
+    Advice::new(&study, system, &settings, &now, &array)
+}
+
+#[test]
+fn each_of_the_three_is_named_with_what_it_takes() {
+    let rates = [("md/raid1+write-mostly:1", 4000), ("mirrorball/auto", 6000)];
+    let advice = advice("md", "raid1", &rates);
+    assert_eq!(advice.now, "md/raid1");
+    let offered = advice.offered.as_ref().unwrap();
+    assert_eq!(offered.spec, "md/raid1+write-mostly:1");
+    assert!((offered.factor.unwrap() - 4.0).abs() < 1e-9);
+    assert_eq!(offered.commands.set, ["echo writemostly > /sys/block/md0/md/dev-sda/state"]);
+    assert_eq!(advice.conditional, None);
+    let known = advice.known.as_ref().unwrap();
+    assert_eq!((known.spec.as_str(), known.commands.set.len()), ("mirrorball/auto", 0));
+    assert_eq!(known.takes.as_deref(), Some("`mirrorball serve`: no other system has it"));
+    insta::assert_snapshot!(text::render(&advice, 80));
+}
+
+#[test]
+fn what_needs_a_kernel_option_is_named_apart() {
+    let rates = [("btrfs/devid:2", 5000), ("btrfs/round-robin:64K", 2000), ("kakra/queue", 9000)];
+    let advice = advice("btrfs", "pid", &rates);
+    assert_eq!(advice.offered.as_ref().unwrap().spec, "btrfs/pid", "all that every kernel has");
+    let conditional = advice.conditional.as_ref().unwrap();
+    assert_eq!(conditional.spec, "btrfs/devid:2");
+    assert_eq!(conditional.commands.undo, ["echo 'pid' > /sys/fs/btrfs/12-34/read_policy"]);
+    let known = advice.known.as_ref().unwrap();
+    assert!(known.takes.as_ref().unwrap().contains("patch"), "{known:?}");
+    insta::assert_snapshot!(text::render(&advice, 60));
+}
+
+#[test]
+fn nothing_is_changed_for_a_gain_that_is_no_gain() {
+    let advice = advice("md", "raid1", &[("md/raid1", 4000), ("mirrorball/auto", 4000)]);
+    assert_eq!(advice.offered.as_ref().unwrap().spec, "md/raid1");
+    assert_eq!(advice.known, None);
+    let text = text::render(&advice, 80);
+    assert!(text.contains("Linux md, RAID1 offers nothing better"), "{text}");
+}
+
+#[test]
+fn what_is_in_force_is_read_from_the_array() {
+    let in_force =
+        |system: &str, policy: &str| policy_in_force(&array(system, policy), find(system).unwrap());
+    assert_eq!(in_force("btrfs", "round-robin:65536"), "btrfs/round-robin:64K");
+    assert_eq!(in_force("nvme", "queue-depth"), "nvme/queue-depth");
+    assert_eq!(in_force("md", "md/raid1+write-mostly:1"), "md/raid1+write-mostly:1");
+    assert_eq!(in_force("md", "something else"), "md/raid1", "the default");
+}

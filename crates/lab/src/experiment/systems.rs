@@ -1,0 +1,212 @@
+//! Storage systems: which read policies each offers, since when, and how to set them.
+//!
+//! The data are the files of the folder `systems/`, one per system. An *offer* is a policy of the
+//! system, or a family of them: with each of several values, for each member, or for each sensible
+//! set of members. [`System::settings`] expands the offers for an array into [`Setting`]s, each of
+//! which is one policy to compare, and the commands that put it into force.
+//!
+//! **Sensible sets.** Members that are alike (the same model, size and link, no faults) form a
+//! class. A set that is worth marking as write-mostly is a union of classes, but not all of them:
+//! reading from some of several equal members only makes them slower.
+
+mod setting;
+mod version;
+
+pub use setting::{Commands, Setting};
+pub use version::Version;
+
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::policies::{self, Spec};
+use mirrorball_core::suggest::closest_name;
+use serde::Deserialize;
+use std::sync::LazyLock;
+
+/// The files of the systems, by name.
+const FILES: [(&str, &str); 17] = [
+    ("btrfs", include_str!("../../../../systems/btrfs.toml")),
+    ("md", include_str!("../../../../systems/md.toml")),
+    ("md-raid10", include_str!("../../../../systems/md-raid10.toml")),
+    ("lvm", include_str!("../../../../systems/lvm.toml")),
+    ("dm", include_str!("../../../../systems/dm.toml")),
+    ("zfs", include_str!("../../../../systems/zfs.toml")),
+    ("gmirror", include_str!("../../../../systems/gmirror.toml")),
+    ("drbd", include_str!("../../../../systems/drbd.toml")),
+    ("nvme", include_str!("../../../../systems/nvme.toml")),
+    ("serve", include_str!("../../../../systems/serve.toml")),
+    ("bcachefs", include_str!("../../../../systems/bcachefs.toml")),
+    ("graid", include_str!("../../../../systems/graid.toml")),
+    ("spdk", include_str!("../../../../systems/spdk.toml")),
+    ("raidframe", include_str!("../../../../systems/raidframe.toml")),
+    ("crucible", include_str!("../../../../systems/crucible.toml")),
+    ("solaris", include_str!("../../../../systems/solaris.toml")),
+    ("vxvm", include_str!("../../../../systems/vxvm.toml")),
+];
+
+/// A storage system and what it offers.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct System {
+    /// Its name on the command line.
+    #[serde(skip)]
+    pub name: &'static str,
+    /// Its name in text.
+    pub title: String,
+    /// The program whose version decides what the system offers.
+    pub version_of: String,
+    /// The policy in force if nothing was set.
+    pub default: String,
+    /// The layouts of arrays that it has, as in array files.
+    pub layouts: Vec<String>,
+    /// What it offers, in the order of the file.
+    #[serde(rename = "offer")]
+    pub offers: Vec<Offer>,
+}
+
+/// A policy that a system offers, or a family of policies.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offer {
+    /// The policy; `{value}` and `{devid}` stand for what it is offered with, `*` for all policies.
+    pub policy: String,
+    /// A modifier that is added once for each member of a set.
+    pub modifier: Option<String>,
+    /// The values to compare.
+    #[serde(default)]
+    pub values: Vec<String>,
+    /// The members, or sets of members, that it is offered for.
+    pub members: Option<OfferedMembers>,
+    /// The first version that has it; the first of all if not given.
+    pub since: Option<Version>,
+    /// The last version that has it.
+    pub until: Option<Version>,
+    /// What not every installation of the system has.
+    pub requires: Option<String>,
+    /// The patch that adds it, if no release has it.
+    pub patch: Option<String>,
+    /// Command that puts it into force, as root.
+    pub set: Option<String>,
+    /// Command that shows what is in force.
+    pub check: Option<String>,
+    /// How it survives a restart.
+    pub persist: Option<String>,
+    /// Command that restores what was in force.
+    pub undo: Option<String>,
+    /// What else its user should know.
+    pub note: Option<String>,
+    /// Where this was read.
+    pub source: String,
+    /// False if not everything was read in a source.
+    #[serde(default = "is_verified")]
+    pub verified: bool,
+}
+
+/// The members that a family of policies is offered for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OfferedMembers {
+    /// Each member by itself.
+    Each,
+    /// Each sensible set of members.
+    Sets,
+}
+
+fn is_verified() -> bool {
+    true
+}
+
+static SYSTEMS: LazyLock<Vec<System>> = LazyLock::new(|| {
+    let system = |(name, text): &(&'static str, &str)| {
+        let system: System = toml::from_str(text)
+            .unwrap_or_else(|error| panic!("systems/{name}.toml is compiled in: {error}"));
+        System { name, ..system }
+    };
+    FILES.iter().map(system).collect()
+});
+
+/// All systems.
+pub fn all() -> &'static [System] {
+    &SYSTEMS
+}
+
+/// The system of this name.
+///
+/// # Errors
+/// If there is none; the message suggests a name.
+pub fn find(name: &str) -> Result<&'static System, Diagnostic> {
+    let names = || all().iter().map(|system| system.name);
+    all().iter().find(|system| system.name == name).ok_or_else(|| {
+        let help = match closest_name(name, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the systems are {}", names().collect::<Vec<&str>>().join(", ")),
+        };
+        Diagnostic::new(format!("unknown system `{name}`")).with_help(help)
+    })
+}
+
+/// The offers that hold a policy, each with its system. `serve`, which offers all, is last.
+pub fn offers_of(policy: &'static str) -> impl Iterator<Item = (&'static System, &'static Offer)> {
+    let offers = |system: &'static System| system.offers.iter().map(move |offer| (system, offer));
+    let is_for_all = |(_, offer): &(_, &Offer)| offer.policy == "*";
+    let own = all().iter().flat_map(offers).filter(move |(_, offer)| offer.holds(policy));
+    own.chain(all().iter().flat_map(offers).filter(is_for_all))
+}
+
+impl Offer {
+    /// True if the policy of this name is among those of the offer, `*` aside.
+    fn holds(&self, policy: &str) -> bool {
+        let name = self.policy.split(':').next().unwrap_or_default();
+        match name.strip_suffix("{value}") {
+            Some(family) => self.values.iter().any(|value| format!("{family}{value}") == policy),
+            None => name == policy,
+        }
+    }
+
+    /// Which releases have it and on what condition, in words: `Linux btrfs 6.14 or later, with a
+    /// kernel built with CONFIG_BTRFS_EXPERIMENTAL`.
+    pub fn availability(&self, system: &System) -> String {
+        let title = &system.title;
+        let versions = match (&self.since, &self.until) {
+            _ if self.patch.is_some() => String::new(),
+            (None, None) => String::new(),
+            (Some(since), None) => format!(" ({} {since} or later)", system.version_of),
+            (None, Some(until)) => format!(" ({} {until} or earlier)", system.version_of),
+            (Some(since), Some(until)) => format!(" ({} {since} to {until})", system.version_of),
+        };
+        let patch =
+            self.patch.as_ref().map_or_else(String::new, |it| format!(" with a patch: {it}"));
+        let requires =
+            self.requires.as_ref().map_or_else(String::new, |it| format!(", needs {it}"));
+        format!("{title}{versions}{patch}{requires}")
+    }
+
+    /// True if a release of this version has it; of any version, if none is given.
+    pub fn is_in(&self, version: Option<&Version>) -> bool {
+        let fits = |version: &Version| {
+            self.since.as_ref().is_none_or(|since| since <= version)
+                && self.until.as_ref().is_none_or(|until| version.is_within(until))
+        };
+        // Without a version, what the newest release has.
+        self.patch.is_none() && version.map_or(self.until.is_none(), fits)
+    }
+}
+
+impl System {
+    /// The spec of the policy in force if nothing was set.
+    ///
+    /// # Panics
+    /// If the system's file names a policy that is not in the table; a test holds that it does not.
+    pub fn default_spec(&self) -> String {
+        Spec::parse(&self.default).expect("a system's default is a policy").to_string()
+    }
+
+    /// The names of all policies that the offers hold.
+    fn policies_of(offer: &Offer) -> Vec<String> {
+        match offer.policy.as_str() {
+            "*" => policies::all().map(|info| info.name.to_owned()).collect(),
+            policy => vec![policy.to_owned()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Warnings and remarks below the tables of a job.
+
+use super::{counted, number, whole};
+use crate::experiment::study::{JobStudy, Row, SectionRow, SectionStudy, Spread};
+
+/// Policies that missed the rate of a section that are named below a table.
+const MISSED_SHOWN_MAX: usize = 4;
+/// Policies whose dependence on the seed is described below a table.
+const UNSTEADY_SHOWN_MAX: usize = 3;
+
+/// The number of failed requests of a policy, if there were any.
+pub(super) fn failures(row: &Row) -> Option<String> {
+    let errors: u64 = row.sections.iter().map(SectionRow::errors).sum();
+    (errors > 0).then(|| {
+        format!("{}: {}", row.policy, counted(errors as usize, "request failed", "requests failed"))
+    })
+}
+
+/// Policies under which a section did not get the rate that it asks for, the slowest first.
+pub(super) fn missed_rates(job: &JobStudy, rows: &[&Row]) -> Vec<String> {
+    let of_section = |(index, section): (usize, &SectionStudy)| {
+        let asked = section.asked_iops?;
+        let rate = |row: &Row| row.sections[index].figures.iops.value;
+        let mut missed: Vec<&Row> = rows.to_vec();
+        missed.retain(|row| row.sections[index].missed_rate);
+        missed.sort_by(|left, right| rate(left).total_cmp(&rate(right)));
+        let shown = missed.iter().take(MISSED_SHOWN_MAX);
+        let shown: Vec<String> =
+            shown.map(|row| format!("{} ({})", row.policy, number(rate(row)))).collect();
+        let more = match missed.len().saturating_sub(MISSED_SHOWN_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let name = if job.sections.len() == 1 { &job.job } else { &section.name };
+        (!missed.is_empty()).then(|| {
+            format!(
+                "{name}: served less than 95 % of the {} IOPS that it asks for: {}{more}",
+                whole(asked),
+                shown.join(", ")
+            )
+        })
+    };
+    job.sections.iter().enumerate().filter_map(of_section).collect()
+}
+
+/// Sections whose write rate was not steady, with the largest change.
+///
+/// A run that ends while its writes fit into a cache, or before garbage collection begins, shows a
+/// rate that does not last.
+pub(super) fn changing_writes(job: &JobStudy) -> Vec<String> {
+    let sections = job.sections.iter().enumerate().filter_map(|(index, section)| {
+        let rows = job.rows.iter().map(|row| &row.sections[index]);
+        let changes = rows.filter(|row| row.is_write_rate_unsteady());
+        let changes = changes.filter_map(|row| row.write_rate_change);
+        let largest = changes.max_by(|left, right| left.abs().total_cmp(&right.abs()))?;
+        let name = if job.sections.len() == 1 { &job.job } else { &section.name };
+        Some(format!(
+            "{name}: the write rate changed by up to {:+.0} % within the run, so it is not that \
+             of a steady state; use a longer --duration",
+            100.0 * largest
+        ))
+    });
+    sections.collect()
+}
+
+/// Sections whose writes the disks' caches can hold: their rate is steady, but does not last.
+pub(super) fn cached_writes(job: &JobStudy) -> Vec<String> {
+    let sections = job.sections.iter().enumerate().filter_map(|(index, section)| {
+        let rows: Vec<&Row> = job.rows.iter().filter(|row| !row.is_oracle()).collect();
+        let cached = rows.iter().filter(|row| row.sections[index].writes_fit_cache).count();
+        let policies = match cached {
+            0 => return None,
+            all if all == rows.len() => String::new(),
+            some => format!(" under {some} of {} policies", rows.len()),
+        };
+        let name = if job.sections.len() == 1 { &job.job } else { &section.name };
+        Some(format!(
+            "{name}: all writes fit in the disks' write caches{policies}: the write rates are \
+             those \
+             of the caches, not of the media; use a longer --duration"
+        ))
+    });
+    sections.collect()
+}
+
+/// The policies whose score depends on the seed, the widest range first.
+pub(super) fn unsteady(rows: &[&Row]) -> Vec<String> {
+    let mut unsteady: Vec<(&str, _)> = rows
+        .iter()
+        .filter_map(|row| Some((row.policy.as_str(), row.spread?)))
+        .filter(|(_, spread)| spread.is_unsteady())
+        .collect();
+    unsteady.sort_by(|left, right| {
+        let range = |spread: &Spread| spread.high - spread.low;
+        range(&right.1).total_cmp(&range(&left.1))
+    });
+    let mut remarks: Vec<String> = unsteady
+        .iter()
+        .take(UNSTEADY_SHOWN_MAX)
+        .map(|(policy, spread)| format!("{policy} depends on the seed: {}", spread.in_words()))
+        .collect();
+    let more = unsteady.len().saturating_sub(UNSTEADY_SHOWN_MAX);
+    if more > 0 {
+        let policies = counted(more, "policy depends", "policies depend");
+        remarks.push(format!("{policies} on the seed as well, by more than a quarter"));
+    }
+    remarks
+}
