@@ -100,5 +100,6 @@ run_guest() {
     shift
     "${urgent[@]}" timeout 2400 qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 3G \
         -nographic -no-reboot -nic none -kernel "$image" -initrd "$work/initramfs" \
-        -append "console=ttyS0 quiet panic=-1 no_timer_check $words" "$@" </dev/null | stdbuf -oL tr -d "\r"
+        -append "console=ttyS0 quiet panic=-1 no_timer_check $words" "$@" </dev/null |
+        stdbuf -oL tr -d "\r"
 }
