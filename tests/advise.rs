@@ -70,6 +70,8 @@ fn advice_needs_an_array_and_its_system() {
     let text = stdout(&output);
     assert!(entry(&text, "Best offered").contains("offers nothing better"), "{text}");
     assert!(stderr(&output).contains("cells: 0 reused"), "{}", stderr(&output));
+    let more = folder.run(&["advise", "a.toml", "--system", "md", "-d", "200ms", "-n", "3"]);
+    assert!(stdout(&more).contains("You have"), "another number of repeats is another folder");
 }
 
 #[test]

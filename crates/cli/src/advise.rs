@@ -17,8 +17,9 @@ use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource, ModelConfi
 use mirrorball_host::detect::{DetectedArray, Sysroot, detect_all, detect_at};
 use mirrorball_lab::evaluation::advice::{Advice, text};
 use mirrorball_lab::experiment::build::BuildIdentity;
+use mirrorball_lab::experiment::hash::stable_hash;
 use mirrorball_lab::experiment::inputs::Inputs;
-use mirrorball_lab::experiment::plan::{Choices, Plan};
+use mirrorball_lab::experiment::plan::{Cell, Choices, Plan};
 use mirrorball_lab::experiment::results::Results;
 use mirrorball_lab::experiment::run;
 use mirrorball_lab::experiment::study::{Criteria, Study};
@@ -119,7 +120,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     screen::print(&about(&inputs.array, &target.condition))?;
     let plan = plan(args, &inputs, &offered, &jobs).map_err(Failure::WrongUse)?;
-    let folder = Path::new(FOLDER).join(format!("advice-{}", &plan.cells()[0].key()[..12]));
+    // A folder of its own for each question: other jobs or repeats are another plan.
+    let keys: Vec<String> = plan.cells().iter().map(Cell::key).collect();
+    let question = stable_hash(keys.iter().map(String::as_str));
+    let folder = Path::new(FOLDER).join(format!("advice-{}", &question[..12]));
     let results = Results::open(&folder, &plan)
         .with_context(|| format!("cannot write results into {}", folder.display()))
         .map_err(Failure::WrongUse)?;
