@@ -2,32 +2,13 @@
 # What the guest of advise-in-qemu.sh does, as its first and only process.
 # shellcheck shell=dash
 
-/bin/busybox --install -s /bin
-export PATH=/bin
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-mount -t tmpfs run /run
-mkdir -p /run/lvm /run/lock
-cd /run || exit
-exec 2>&1
-
-fail() {
-    echo "== failed: $*"
-    cat /run/said
-    dmesg | tail -n 30
-    poweroff -f
-}
-
-# Runs a command, and shows what it said only if it failed.
-try() {
-    "$@" >/run/said 2>&1 </dev/null || fail "$*"
-}
+# shellcheck source=benches/guest.sh
+. /bin/guest.sh
 
 # Runs a command line as `advise` would print it, after showing it.
 run() {
     echo "    # $1"
-    sh -c "$1" >/run/said 2>&1 || fail "$1"
+    sh -c "$1" >/run/output 2>&1 || fail "$1"
 }
 
 # Fails unless a file has this text in it.

@@ -81,9 +81,10 @@ copy_program() {
     done
 }
 
-# Packs the tree, with this script as its first process.
+# Packs the tree, with this script as its first process and what all of them start with.
 pack_guest() {
     cp "$1" "$guest/init"
+    cp "$(dirname "${BASH_SOURCE[0]}")/guest.sh" "$guest/bin/"
     chmod +x "$guest/init"
     (cd "$guest" && find . | busybox cpio -o -H newc 2>/dev/null) >"$work/initramfs"
     rm -rf "$guest"

@@ -2,28 +2,9 @@
 # What the guest of record-in-qemu.sh does, as its first and only process.
 # shellcheck shell=dash
 
-/bin/busybox --install -s /bin
-export PATH=/bin:/sbin
-ln -s /bin /sbin 2>/dev/null
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-mount -t tmpfs run /run
-mkdir -p /run/trees /srv/data /run/lvm /run/lock
-cd /run || exit
-exec 2>&1
-
-fail() {
-    echo "== failed: $*"
-    cat /run/said
-    dmesg | tail -n 30
-    poweroff -f
-}
-
-# Runs a command, and shows what it said only if it failed.
-try() {
-    "$@" >/run/said 2>&1 </dev/null || fail "$*"
-}
+# shellcheck source=benches/guest.sh
+. /bin/guest.sh
+mkdir -p /run/trees /srv/data
 
 # Records a tree of that name, with the first device of its stack, or none; then notes.
 record() {
@@ -149,7 +130,7 @@ lvm_raid1() {
 nested() {
     for disk in sda sdb; do
         printf 'label: dos\nstart=2048, size=1G, type=83\ntype=fd\n' >/run/partitions
-        sfdisk -q "/dev/$disk" </run/partitions >/run/said 2>&1 || fail sfdisk
+        sfdisk -q "/dev/$disk" </run/partitions >/run/output 2>&1 || fail sfdisk
     done
     sleep 1
     create_md --level=1 --raid-devices=2 --assume-clean --bitmap=internal /dev/sda2 /dev/sdb2

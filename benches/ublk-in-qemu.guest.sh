@@ -2,44 +2,32 @@
 # What the guest of ublk-in-qemu.sh does, as its first and only process.
 # shellcheck shell=dash
 
-/bin/busybox --install -s /bin
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-mount -t tmpfs run /run
-cd /run || exit
-exec 2>&1
-
-fail() {
-    echo "== failed: $*"
-    cat /run/said
-    dmesg | tail -n 30
-    poweroff -f
-}
+# shellcheck source=benches/guest.sh
+. /bin/guest.sh
 
 # Starts a server of block devices, and waits until it is ready.
 start() {
     # Else the words of the one before might be taken for its own.
-    : >/run/said
-    chrt --fifo 10 mirrorball "$@" --export ublk --control /run/control 2>/run/said &
+    : >/run/output
+    chrt --fifo 10 mirrorball "$@" --export ublk --control /run/control 2>/run/output &
     server=$!
-    until grep -qx ready /run/said; do
+    until grep -qx ready /run/output; do
         kill -0 $server 2>/dev/null || fail "it did not start"
         sleep 0.1
     done
-    sed 's/^/    /' /run/said
+    sed 's/^/    /' /run/output
 }
 
 # Ends the server, and fails unless it says that it went well.
 stop() {
     kill -TERM $server
     wait $server || fail "it ended with $?"
-    sed -n '/^ready$/,$s/^/    /p' /run/said
+    sed -n '/^ready$/,$s/^/    /p' /run/output
     if ls /dev/ublk[bc]* >/dev/null 2>&1; then fail "devices are left: $(ls /dev/ublk*)"; fi
 }
 
 devices() {
-    sed -n 's,^.* bytes at \(/dev/ublkb.*\)$,\1,p' /run/said
+    sed -n 's,^.* bytes at \(/dev/ublkb.*\)$,\1,p' /run/output
 }
 
 forget() {
@@ -64,10 +52,10 @@ verify() {
 }
 
 echo "== without the driver"
-mirrorball emulate ssd-sata-consumer --size 256M --export ublk 2>/run/said &&
+mirrorball emulate ssd-sata-consumer --size 256M --export ublk 2>/run/output &&
     fail "it started without the driver"
-sed 's/^/    /' /run/said
-grep -q "modprobe ublk_drv" /run/said || fail "it did not say what to do"
+sed 's/^/    /' /run/output
+grep -q "modprobe ublk_drv" /run/output || fail "it did not say what to do"
 modprobe ublk_drv || fail "no ublk_drv"
 modprobe xfs || fail "no xfs"
 
@@ -138,8 +126,8 @@ echo "    every file is as it was"
 echo "== SIGTERM while it is mounted"
 kill -TERM $server
 wait $server || fail "it ended with $?"
-sed -n '/^ready$/,$s/^/    /p' /run/said
-grep -q "still in use" /run/said || fail "it did not say who is left in the cold"
+sed -n '/^ready$/,$s/^/    /p' /run/output
+grep -q "still in use" /run/output || fail "it did not say who is left in the cold"
 umount /run/filesystem
 
 echo "== kill -9 under load and under a mount, next to another server"
@@ -160,7 +148,7 @@ wait $load && fail "fio did not notice"
 echo "    fio saw errors"
 # shellcheck disable=SC2086
 start $disk
-grep -q "removed /dev/.* killed left behind" /run/said || fail "it did not say so"
+grep -q "removed /dev/.* killed left behind" /run/output || fail "it did not say so"
 umount /run/filesystem
 dd if="$(sed -n 's,^.* bytes at ,,p' /run/other)" of=/dev/null bs=4k count=8 2>/dev/null ||
     fail "the other server lost its device"
