@@ -83,6 +83,41 @@ fn a_version_has_what_its_release_had() {
 }
 
 #[test]
+fn a_version_without_a_known_policy_is_refused_and_a_newer_one_is_noted() {
+    let check = |system: &str, version: &str| {
+        find(system).unwrap().check_version(&version.parse().unwrap()).map_err(|it| it.to_string())
+    };
+    assert_eq!(
+        check("md", "2").unwrap_err(),
+        "no read policy of Linux md, RAID1 is known for Linux 2\n  help: known are the versions \
+         2.6.36 to 3.5, and from 6.9; without `:2` the newest counts"
+    );
+    for (system, version) in [("md", "6.12.9"), ("md", "3.0"), ("btrfs", "5.4"), ("zfs", "0.5")] {
+        assert_eq!(check(system, version), Ok(()), "{system} {version}");
+    }
+    let note = |version: &str| find("btrfs").unwrap().note_if_newer(&version.parse().unwrap());
+    assert!(note("99").unwrap().contains("Linux 99 is newer than Linux 7.2"));
+    assert_eq!([note("7.2"), note("7.2.13"), note("7"), note("6.12")], [const { None }; 4]);
+}
+
+#[test]
+fn an_array_of_another_profile_is_served_by_the_system_for_it() {
+    let raid10 = array(
+        "name = \"t\"\nprofile = \"raid10\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 4\n",
+    );
+    let serving = |system: &str, array: &ArraySpec| find(system).unwrap().serving(array).name;
+    assert_eq!([serving("md", &raid10), serving("lvm", &raid10)], ["md-raid10"; 2]);
+    assert_eq!(serving("md-raid10", &hdd_and_ssd()), "md");
+    assert_eq!(serving("md", &hdd_and_ssd()), "md");
+    assert_eq!(serving("btrfs", &raid10), "btrfs");
+    for system in all() {
+        for other in system.instead.values() {
+            assert!(find(other).is_ok(), "{}: {other}", system.name);
+        }
+    }
+}
+
+#[test]
 fn commands_name_the_array_and_its_devices() {
     let array = hdd_and_ssd();
     let settings = find("md").unwrap().settings(&array, None);
@@ -102,4 +137,5 @@ fn unknown_systems_are_refused_with_a_suggestion() {
     let error = find("btrf").unwrap_err().to_string();
     assert!(error.contains("unknown system `btrf`") && error.contains("`btrfs`"), "{error}");
     assert!(find("ext4").unwrap_err().to_string().contains("md-raid10"));
+    assert!(find("").unwrap_err().to_string().starts_with("the name of the system is missing"));
 }
