@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource, ModelConfidence};
-use mirrorball_host::detect::{DetectedArray, Sysroot, detect_all, detect_at};
+use mirrorball_host::detect::{DetectError, DetectedArray, Sysroot, detect_all, detect_at};
 use mirrorball_lab::evaluation::advice::{Advice, text};
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::hash::stable_hash;
@@ -159,10 +159,10 @@ fn target(args: &Args) -> Result<Target, Failure> {
             return Ok(Target { array: name.clone(), in_force: None, condition: None });
         }
     }
-    let sysroot = args.sysroot.as_deref().map_or_else(Sysroot::live, Sysroot::recorded);
+    let sysroot = crate::detect::sysroot(args.sysroot.as_deref())?;
     let mut detected = match &args.array {
-        Some(path) => detect_at(&sysroot, path).map_err(crate::detect::failure)?,
-        None => only_array(&sysroot)?,
+        Some(path) => detect_at(&sysroot, path).map_err(|error| not_detected(path, error))?,
+        None => only_array(args, &sysroot)?,
     };
     let mut in_force = detected.policy.spec.clone();
     let condition = detected.condition.text();
@@ -183,16 +183,31 @@ fn target(args: &Args) -> Result<Target, Failure> {
     Ok(Target { array, in_force, condition })
 }
 
-fn only_array(sysroot: &Sysroot) -> Result<DetectedArray, Failure> {
+/// The failure to find an array at a path, which may be that of an array file.
+fn not_detected(path: &str, error: DetectError) -> Failure {
+    match error {
+        DetectError::NoArray(diagnostic) if Path::new(path).is_file() => {
+            let help = "if it is an array file, give it a name that ends in .toml";
+            Failure::WrongUse(diagnostic.with_help(help).into())
+        }
+        error => crate::detect::failure(error),
+    }
+}
+
+fn only_array(args: &Args, sysroot: &Sysroot) -> Result<DetectedArray, Failure> {
     let found: Vec<_> = detect_all(sysroot).into_iter().filter_map(Result::ok).collect();
     let names: Vec<&str> = found.iter().map(|array| array.name.as_str()).collect();
+    let place = match &args.sysroot {
+        None => "this machine".to_owned(),
+        Some(folder) => folder.display().to_string(),
+    };
     let message = match &names[..] {
         [_] => return Ok(found.into_iter().next().expect("there is one")),
-        [] => "found no array that can be read on this machine\n  help: give the path of one, or \
-               an array file"
-            .to_owned(),
+        [] => format!(
+            "{place} has no array that can be read\n  help: give the path of one, or an array file"
+        ),
         names => format!(
-            "this machine has {} arrays: {}\n  help: name one, as in `mirrorball advise {}`",
+            "{place} has {} arrays: {}\n  help: name one, as in `mirrorball advise {}`",
             names.len(),
             names.join(", "),
             names[0]
@@ -232,9 +247,8 @@ fn chosen_system(args: &Args, array: &ArraySpec) -> Result<ChosenSystem> {
             "the array file does not say which storage system the array is of\n  help: {help}"
         ));
     };
-    let version = source.version.as_ref().map_or_else(String::new, |version| format!(":{version}"));
-    let text = format!("{}{version}", source.system);
-    text.parse().map_err(|error: String| anyhow!("the array's storage system: {error}"))
+    ChosenSystem::found(&source.system, source.version.as_deref())
+        .context("the array's storage system")
 }
 
 fn plan(args: &Args, inputs: &Inputs, offered: &Offered, jobs: &[String]) -> Result<Plan> {
