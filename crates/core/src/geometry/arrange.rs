@@ -105,6 +105,33 @@ impl ArrayLayout {
     }
 }
 
+/// A member as a part of a disk, and the data in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemberAround {
+    /// Size of the member.
+    pub size_bytes: u64,
+    /// First byte of the data within the member.
+    pub data_begin_bytes: u64,
+}
+
+impl ArrayLayout {
+    /// The smallest member that has `data_bytes` of data in this layout, for an array whose members
+    /// all have that much.
+    pub fn member_around(self, data_bytes: u64) -> MemberAround {
+        let Reserved { start, end_bytes, .. } = self.rules().reserved;
+        let mut around = MemberAround { size_bytes: data_bytes, data_begin_bytes: 0 };
+        // The data offset of mdadm grows with the size of the member, and never by as much.
+        loop {
+            let data_begin_bytes = start_bytes_of(start, self.chunk_bytes(), around.size_bytes);
+            let size_bytes = data_bytes.saturating_add(data_begin_bytes + end_bytes);
+            if size_bytes == around.size_bytes {
+                return around;
+            }
+            around = MemberAround { size_bytes, data_begin_bytes };
+        }
+    }
+}
+
 /// The least data of a member.
 fn least_bytes(layout: ArrayLayout, copies: usize) -> u64 {
     let rules = layout.rules();
@@ -141,10 +168,15 @@ fn spaces(
 
 /// First byte of the data of each member.
 fn start_bytes(start: ReservedStart, chunk_bytes: Option<u64>, members: &[MemberConfig]) -> u64 {
-    match (start, members) {
-        (ReservedStart::Bytes(bytes), _) => bytes,
-        (ReservedStart::Mdadm, []) => MIB,
-        (ReservedStart::Mdadm, [first, ..]) => mdadm_data_offset(first.size_bytes, chunk_bytes),
+    let first_bytes = members.first().map_or(0, |first| first.size_bytes);
+    start_bytes_of(start, chunk_bytes, first_bytes)
+}
+
+/// The same for an array whose first member has this size.
+fn start_bytes_of(start: ReservedStart, chunk_bytes: Option<u64>, first_bytes: u64) -> u64 {
+    match start {
+        ReservedStart::Bytes(bytes) => bytes,
+        ReservedStart::Mdadm => mdadm_data_offset(first_bytes, chunk_bytes),
     }
 }
 

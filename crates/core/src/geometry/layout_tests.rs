@@ -362,3 +362,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_member_around_data_has_exactly_those_data() {
+    for (name, data) in [
+        ("md-raid1", 64 * MIB),
+        ("md-raid1", 127 * GIB + 900 * MIB),
+        ("md-raid1", 976_630_464 * KIB),
+        ("md-raid10-near:2", 500 * GIB),
+        ("md-raid10-far:2", 3_815_318 * MIB),
+        ("lvm-raid1", 500 * GIB),
+        ("zfs-mirror:2", 953_856 * MIB),
+        ("gmirror", 100 * GIB),
+    ] {
+        let around = layout(name).member_around(data);
+        let map = arrange(name, &[around.size_bytes; 2]).unwrap();
+        let first = map.chunks().next().unwrap().stripes[0].offset;
+        assert_eq!(first, around.data_begin_bytes, "{name}");
+        assert_eq!(map.capacity_bytes(), data, "{name}");
+    }
+    assert_eq!(layout("md-raid1").member_around(u64::MAX).size_bytes, u64::MAX);
+}

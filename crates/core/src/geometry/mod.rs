@@ -32,6 +32,7 @@ mod property_tests;
 mod tests;
 
 pub use allocate::Stripe;
+pub use arrange::MemberAround;
 pub use error::GeometryError;
 pub use layout::{ArrayLayout, LayoutError, LayoutKind};
 pub use map::{Chunk, ChunkMap, MappedRange, VolumeRange};
