@@ -56,6 +56,7 @@
 //! and running anything.
 
 mod canonical;
+mod edit;
 mod faults;
 mod members;
 mod partition;
@@ -63,6 +64,7 @@ mod reader;
 mod source;
 mod spec;
 
+pub use edit::{AddedMember, ArrayEdit};
 pub use source::{ArraySource, ModelConfidence};
 pub use spec::{
     ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Partition, Used,

@@ -199,7 +199,7 @@ fn read_model(section: &TomlSection<'_>, model: Located<&str>) -> Result<ModelPr
 }
 
 /// A name with a directory or the extension of a profile is a file.
-fn is_file_name(model: &str) -> bool {
+pub(super) fn is_file_name(model: &str) -> bool {
     model.contains('/') || model.ends_with(".toml")
 }
 

@@ -5,6 +5,7 @@
 
 use super::reader::TomlSection;
 use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::policies::Spec;
 
 /// The array of a machine that an array file describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,14 +22,16 @@ pub struct ArraySource {
     pub mount: Option<String>,
     /// The read policy in use, as the system writes it.
     pub policy: Option<String>,
+    /// The same with all settings that choose among copies, as `compare --policy` takes it.
+    pub in_force: Option<String>,
     /// The read policies that the running system offers, as it writes them.
     pub offered: Vec<String>,
     /// What is unusual about its state, such as `degraded`.
     pub condition: Option<String>,
 }
 
-/// How well the model of a member is known to fit the real disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How well the model of a member is known to fit the real disk. The best comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ModelConfidence {
     /// Its parameters were fitted to measurements of this disk.
     Fitted,
@@ -70,6 +73,7 @@ pub(super) fn read_array_source(root: &TomlSection<'_>) -> Result<Option<ArraySo
         "fsid",
         "mount",
         "policy",
+        "in_force",
         "offered",
         "condition",
     ])?;
@@ -85,9 +89,18 @@ pub(super) fn read_array_source(root: &TomlSection<'_>) -> Result<Option<ArraySo
         fsid: text("fsid")?,
         mount: text("mount")?,
         policy: text("policy")?,
+        in_force: read_in_force(&source)?,
         offered: source.texts("offered")?,
         condition: text("condition")?,
     }))
+}
+
+/// Reads `in_force`, in its canonical form.
+fn read_in_force(source: &TomlSection<'_>) -> Result<Option<String>, Diagnostic> {
+    let Some(written) = source.printable_text("in_force")? else { return Ok(None) };
+    let spec = Spec::parse(written.value)
+        .map_err(|error| source.source.error(written.start, error.to_string()))?;
+    Ok(Some(spec.to_string()))
 }
 
 /// Reads `confidence` of a member.
@@ -116,7 +129,8 @@ mod tests {
         confidence = \"class default\"\n[[member]]\nmodel = \"hdd-5k4\"\n";
     const SOURCE: &str = "profile = \"raid1\"\n[source]\nsystem = \"btrfs\"\n\
         version = \"6.12.1\"\nname = \"pool\"\nfsid = \"585f\"\nmount = \"/srv\"\n\
-        policy = \"pid\"\noffered = [\"pid\", \"devid:1\"]\ncondition = \"degraded\"\n";
+        policy = \"pid\"\nin_force = \"pid\"\noffered = [\"pid\", \"devid:1\"]\n\
+        condition = \"degraded\"\n";
 
     #[test]
     fn source_and_devices_are_read_and_do_not_change_the_canonical_text() {
@@ -124,6 +138,7 @@ mod tests {
         let source = with.source.as_ref().unwrap();
         assert_eq!(source.system, "btrfs");
         assert_eq!(source.offered, ["pid", "devid:1"]);
+        assert_eq!(source.in_force.as_deref(), Some("btrfs/pid"), "in its canonical form");
         assert_eq!(source.mount.as_deref(), Some("/srv"));
         assert_eq!(source.condition.as_deref(), Some("degraded"));
         assert_eq!(with.members[0].device.as_deref(), Some("/dev/sda1"));
@@ -140,10 +155,11 @@ mod tests {
         for (from, to, place, message) in [
             ("system = \"btrfs\"\n", "", "a.toml:2:1: ", "[source] has no `system`"),
             ("policy", "polisy", "a.toml:8:1: ", "did you mean `policy`?"),
-            ("\"devid:1\"", "2", "a.toml:9:11: ", "`offered` must be a list of printable strings"),
-            ("class default", "class defaul", "a.toml:14:14: ", "did you mean `class default`?"),
-            ("/dev/sda1", "\\u0007", "a.toml:13:10: ", "`device`"),
-            ("/dev/sda1\"", "/dev/sda1\"\ncount = 2", "a.toml:13:10: ", "but `count` is 2"),
+            ("in_force = \"pid\"", "in_force = \"pit\"", "a.toml:9:12: ", "`pit`"),
+            ("\"devid:1\"", "2", "a.toml:10:11: ", "`offered` must be a list of printable strings"),
+            ("class default", "class defaul", "a.toml:15:14: ", "did you mean `class default`?"),
+            ("/dev/sda1", "\\u0007", "a.toml:14:10: ", "`device`"),
+            ("/dev/sda1\"", "/dev/sda1\"\ncount = 2", "a.toml:14:10: ", "but `count` is 2"),
         ] {
             let text = format!("{SOURCE}{MEMBERS}").replacen(from, to, 1);
             let error = ArrayFile::parse(&text, "a.toml").unwrap_err().to_string();

@@ -254,6 +254,11 @@ impl ArraySpec {
 }
 
 impl MemberSpec {
+    /// True unless the member has failed.
+    pub fn is_in_service(&self) -> bool {
+        self.state != MemberState::Failed
+    }
+
     /// Bytes of writes that fit into the caches of the modelled disk; zero for a real member.
     pub fn write_cache_bytes(&self) -> u64 {
         match &self.source {

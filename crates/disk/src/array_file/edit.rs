@@ -1,0 +1,307 @@
+//! Edits of an array file that keep its meaning otherwise: to ask about the same array with other
+//! disks.
+//!
+//! The result is a new text, in which each member has a table and a devid of its own, models named
+//! by a path have an absolute one, and there are no comments.
+
+use super::members::is_file_name;
+use super::{ArrayFile, ArraySpec};
+use crate::profile::ModelProfile;
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::geometry::{ArrayLayout, LayoutKind, Profile};
+use mirrorball_core::suggest::closest_name;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// An array file as it is edited.
+#[derive(Clone, Debug)]
+pub struct ArrayEdit {
+    file: Table,
+    /// The tables of the members, each of one member.
+    members: Vec<Table>,
+    spec: ArraySpec,
+}
+
+/// What a member that is added brings to an array whose members all have all data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddedMember {
+    /// One more copy of the data, as in md, ZFS and gmirror.
+    MoreCopies,
+    /// More space for the same number of copies, as in btrfs.
+    MoreSpace,
+}
+
+/// The keys of a member that describe its disk, and not its place in the array.
+const OF_DISK: [&str; 15] = [
+    "model",
+    "path",
+    "uri",
+    "size",
+    "begin",
+    "length",
+    "set",
+    "fault",
+    "rotational",
+    "optimal_io",
+    "device",
+    "confidence",
+    "write_mostly",
+    "rebuilding",
+    "failed",
+];
+
+impl ArrayEdit {
+    /// Begins to edit a file.
+    ///
+    /// # Panics
+    /// If the file was not read from its text.
+    pub fn new(file: &ArrayFile) -> ArrayEdit {
+        let mut table: Table = file.text.parse().expect("the file was read from this text");
+        let folder = Path::new(&file.file_name).parent().unwrap_or(Path::new(""));
+        let written = match table.remove("member") {
+            Some(Value::Array(members)) => members,
+            _ => Vec::new(),
+        };
+        let mut devids = file.spec.members.iter().map(|member| member.devid);
+        let mut members = Vec::new();
+        for mut member in written.into_iter().filter_map(into_table) {
+            let count = member.remove("count").and_then(|count| count.as_integer()).unwrap_or(1);
+            let model = member.get("model").and_then(Value::as_str).map(str::to_owned);
+            if let Some(model) = model.filter(|model| is_file_name(model)) {
+                put(&mut member, "model", &absolute(&folder.join(model)));
+            }
+            for devid in devids.by_ref().take(usize::try_from(count).unwrap_or(1)) {
+                let mut member = member.clone();
+                member.insert("devid".to_owned(), integer(devid));
+                members.push(member);
+            }
+        }
+        put(&mut table, "name", &file.spec.name);
+        ArrayEdit { file: table, members, spec: file.spec.clone() }
+    }
+
+    /// Writes the policy in force, and removes the flags of members that it names. `system` is
+    /// written as the storage system if the file names none.
+    pub fn set_in_force(&mut self, system: &str, spec: &str) {
+        let mut source = self.file.remove("source").and_then(into_table).unwrap_or_default();
+        if !source.contains_key("system") {
+            put(&mut source, "system", system);
+        }
+        put(&mut source, "in_force", spec);
+        self.file.insert("source".to_owned(), Value::Table(source));
+        for member in &mut self.members {
+            member.remove("write_mostly");
+        }
+    }
+
+    /// Puts a disk of this model, whole and without faults, in the place of a member.
+    ///
+    /// # Errors
+    /// If there is no such member, or no such model.
+    pub fn replace(&mut self, devid: u64, model: &str) -> Result<(), Diagnostic> {
+        let model = model_name(model)?;
+        let known: Vec<String> = self.devids().iter().map(ToString::to_string).collect();
+        let Some(index) = self.devids().iter().position(|known| *known == devid) else {
+            let help = format!("the devids are {}", known.join(", "));
+            return Err(Diagnostic::new(format!("no member has devid {devid}")).with_help(help));
+        };
+        let member = &mut self.members[index];
+        for key in OF_DISK {
+            member.remove(key);
+        }
+        put(member, "model", &model);
+        Ok(())
+    }
+
+    /// Adds a disk of this model, whole, and returns its devid.
+    ///
+    /// # Errors
+    /// If there is no such model.
+    pub fn add(&mut self, model: &str, brings: AddedMember) -> Result<u64, Diagnostic> {
+        let model = model_name(model)?;
+        let devid = self.devids().into_iter().max().map_or(1, |highest| highest + 1);
+        if brings == AddedMember::MoreCopies {
+            self.add_copy();
+        }
+        let mut member = Table::new();
+        put(&mut member, "model", &model);
+        member.insert("devid".to_owned(), integer(devid));
+        self.members.push(member);
+        Ok(devid)
+    }
+
+    /// Raises the number of copies by one if each member has a copy of all data.
+    fn add_copy(&mut self) {
+        let members = self.members.len();
+        let layout: ArrayLayout = self.text_of("layout").parse().unwrap_or(self.spec.layout);
+        if layout.kind() == LayoutKind::ZfsMirror
+            && layout.profile(members) != Some(Profile::Raid10)
+        {
+            put(&mut self.file, "layout", &format!("zfs-mirror:{}", members + 1));
+        }
+        let profile = self.text_of("profile").parse::<Profile>();
+        if layout == ArrayLayout::BTRFS
+            && profile.is_ok_and(|it| it.copies() == members && !it.is_striped())
+            && let Some(next) = Profile::fitting(members + 1)
+        {
+            put(&mut self.file, "profile", next.name());
+        }
+    }
+
+    /// Changes the name of the array.
+    pub fn rename(&mut self, name: &str) {
+        put(&mut self.file, "name", name);
+    }
+
+    /// The text of the edited file.
+    pub fn text(&self) -> String {
+        let mut file = self.file.clone();
+        // With a layout other than that of btrfs the number of members decides the profile.
+        if self.spec.layout != ArrayLayout::BTRFS {
+            file.remove("profile");
+        }
+        let members = self.members.iter().cloned().map(Value::Table).collect();
+        file.insert("member".to_owned(), Value::Array(members));
+        file.to_string()
+    }
+
+    fn devids(&self) -> Vec<u64> {
+        let devid = |member: &Table| member.get("devid").and_then(Value::as_integer);
+        self.members.iter().filter_map(devid).filter_map(|it| u64::try_from(it).ok()).collect()
+    }
+
+    fn text_of(&self, key: &str) -> &str {
+        self.file.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+/// A model as array files of any folder name it.
+fn model_name(model: &str) -> Result<String, Diagnostic> {
+    if is_file_name(model) {
+        let text = std::fs::read_to_string(model).map_err(|error| {
+            Diagnostic::new(format!("cannot read the model file `{model}`: {error}"))
+        })?;
+        ModelProfile::parse(&text, model)?;
+        return Ok(absolute(Path::new(model)));
+    }
+    let known: Vec<&str> = ModelProfile::builtin_names().collect();
+    if known.contains(&model) {
+        return Ok(model.to_owned());
+    }
+    let help = match closest_name(model, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`? `mirrorball models` lists all"),
+        None => "`mirrorball models` lists all; a path of a model file ends in .toml".to_owned(),
+    };
+    Err(Diagnostic::new(format!("there is no model `{model}`")).with_help(help))
+}
+
+fn absolute(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
+    path.to_string_lossy().into_owned()
+}
+
+fn into_table(value: Value) -> Option<Table> {
+    match value {
+        Value::Table(table) => Some(table),
+        _ => None,
+    }
+}
+
+fn put(table: &mut Table, key: &str, value: &str) {
+    table.insert(key.to_owned(), Value::String(value.to_owned()));
+}
+
+fn integer(number: u64) -> Value {
+    Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array_file::MemberSource;
+
+    const ARRAY: &str = "profile = \"raid1\"\n[source]\nsystem = \"md\"\n[[link]]\nname = \"hba\"\n\
+        [[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 2\nlink = \"hba\"\nsize = \"1TB\"\n\
+        write_mostly = true\n[[member]]\nmodel = \"ssd-sata-plp\"\ndevid = 9\n";
+
+    fn edit(text: &str) -> ArrayEdit {
+        ArrayEdit::new(&ArrayFile::parse(text, "folder/pair.toml").unwrap())
+    }
+
+    fn parsed(edit: &ArrayEdit) -> ArraySpec {
+        let text = edit.text();
+        ArrayFile::parse(&text, "b.toml").unwrap_or_else(|error| panic!("{error}\n{text}")).spec
+    }
+
+    fn models(spec: &ArraySpec) -> Vec<(u64, String)> {
+        let name = |source: &MemberSource| match source {
+            MemberSource::Model(profile) => profile.name.clone(),
+            other => format!("{other:?}"),
+        };
+        spec.members.iter().map(|member| (member.devid, name(&member.source))).collect()
+    }
+
+    #[test]
+    fn an_unchanged_array_keeps_its_meaning() {
+        for name in ArrayFile::builtin_names() {
+            let file = ArrayFile::builtin(name).unwrap();
+            let again = parsed(&ArrayEdit::new(&file));
+            assert_eq!(again.canonical_text(), file.spec.canonical_text(), "{name}");
+            assert_eq!(again.name, file.spec.name);
+        }
+        assert_eq!(edit(ARRAY).spec.canonical_text(), parsed(&edit(ARRAY)).canonical_text());
+    }
+
+    #[test]
+    fn a_replaced_member_keeps_its_place_and_nothing_of_its_disk() {
+        let mut edit = edit(ARRAY);
+        edit.replace(2, "ssd-sata-plp").unwrap();
+        let spec = parsed(&edit);
+        let expected = [(1, "hdd-7k2-ent"), (2, "ssd-sata-plp"), (9, "ssd-sata-plp")];
+        assert_eq!(models(&spec), expected.map(|(devid, name)| (devid, name.to_owned())));
+        assert!(spec.members[0].write_mostly && !spec.members[1].write_mostly);
+        assert_eq!(spec.members[1].link, Some(0));
+        assert_eq!(spec.members[0].partition, None);
+        let error = edit.replace(3, "ssd-sata-plp").unwrap_err().to_string();
+        assert_eq!(error, "no member has devid 3\n  help: the devids are 1, 2, 9");
+        let error = edit.replace(2, "ssd-sata-pl").unwrap_err().to_string();
+        assert!(error.contains("no model `ssd-sata-pl`") && error.contains("`ssd-sata-plp`?"));
+        let error = edit.replace(2, "no/such.toml").unwrap_err().to_string();
+        assert!(error.contains("cannot read the model file `no/such.toml`"), "{error}");
+    }
+
+    #[test]
+    fn an_added_member_brings_a_copy_or_space() {
+        let pair = "[[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 2\n";
+        for (head, brings, layout, profile) in [
+            ("profile = \"raid1\"\n", AddedMember::MoreSpace, "btrfs", "raid1"),
+            ("profile = \"raid1\"\n", AddedMember::MoreCopies, "btrfs", "raid1c3"),
+            ("layout = \"md-raid1\"\n", AddedMember::MoreCopies, "md-raid1", "raid1c3"),
+            ("layout = \"zfs-mirror:2\"\n", AddedMember::MoreCopies, "zfs-mirror:3", "raid1c3"),
+            (
+                "layout = \"md-raid10-near:2\"\n",
+                AddedMember::MoreCopies,
+                "md-raid10-near:2",
+                "raid10",
+            ),
+        ] {
+            let mut edit = edit(&format!("{head}{pair}"));
+            assert_eq!(edit.add("nvme-gen3", brings), Ok(3));
+            let spec = parsed(&edit);
+            let found = (spec.layout.to_string(), spec.profile.name().to_owned());
+            assert_eq!(found, (layout.to_owned(), profile.to_owned()));
+            assert_eq!(spec.members.len(), 3);
+        }
+    }
+
+    #[test]
+    fn the_policy_in_force_takes_the_place_of_flags() {
+        let mut edit = edit(ARRAY);
+        edit.set_in_force("md", "md/raid1+write-mostly:1");
+        edit.rename("changed");
+        let spec = parsed(&edit);
+        assert!(spec.members.iter().all(|member| !member.write_mostly));
+        assert_eq!(spec.source.unwrap().in_force.as_deref(), Some("md/raid1+write-mostly:1"));
+        assert_eq!(spec.name, "changed");
+    }
+}
