@@ -3,7 +3,9 @@
 use super::disk::DetectedDisk;
 use super::model_choice::ModelChoice;
 use super::stack::StackLayer;
-use serde::Serialize;
+use mirrorball_core::geometry::ArrayLayout;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 /// A storage system that keeps copies of data, or paths to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -41,6 +43,16 @@ impl StorageSystem {
     }
 }
 
+fn layout_and_chunk<S: Serializer>(
+    layout: &Option<ArrayLayout>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(2))?;
+    map.serialize_entry("layout", &layout.map(|layout| layout.to_string()))?;
+    map.serialize_entry("chunk_bytes", &layout.and_then(ArrayLayout::chunk_bytes))?;
+    map.end()
+}
+
 /// An array of a machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct DetectedArray {
@@ -54,10 +66,9 @@ pub struct DetectedArray {
     pub id: Option<String>,
     /// How data lies on the members, as array files name it.
     pub profile: &'static str,
-    /// The layout of the system, as array files name it; that of btrfs if not given.
-    pub layout: Option<String>,
-    /// Bytes of a chunk, for layouts that have one.
-    pub chunk_bytes: Option<u64>,
+    /// The layout of the system, with its chunk size; that of btrfs if not given.
+    #[serde(flatten, serialize_with = "layout_and_chunk")]
+    pub layout: Option<ArrayLayout>,
     /// Where it is mounted, or the file system on it.
     pub mount: Option<String>,
     /// Read-ahead of its readers, in KiB.
@@ -79,12 +90,22 @@ pub struct DetectedArray {
 pub struct DetectedPolicy {
     /// As the system writes it.
     pub text: Option<String>,
-    /// As `compare --policy` takes it.
+    /// As `compare --policy` takes it, without the members that are write-mostly.
     pub spec: Option<String>,
     /// The policies that the running system offers, as it writes them.
     pub offered: Vec<String>,
     /// Settings that change its reads: name and value.
     pub settings: Vec<(String, String)>,
+}
+
+impl DetectedArray {
+    /// The policy in force as `compare --policy` takes it, with the members that are write-mostly.
+    pub fn in_force(&self) -> Option<String> {
+        let flagged = self.members.iter().filter(|member| member.write_mostly);
+        let modifiers: Vec<String> =
+            flagged.map(|member| format!("+write-mostly:{}", member.devid)).collect();
+        self.policy.spec.as_ref().map(|spec| spec.clone() + &modifiers.concat())
+    }
 }
 
 /// A member of an array.

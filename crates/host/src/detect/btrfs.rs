@@ -102,7 +102,6 @@ impl<'a> Btrfs<'a> {
             id: Some(self.fsid.clone()),
             profile,
             layout: None,
-            chunk_bytes: None,
             mount: mount.map(|mount| mount.point),
             read_ahead_kb: self.sysroot.number(&self.path("bdi/read_ahead_kb")),
             policy: self.policy(),

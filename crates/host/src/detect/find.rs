@@ -17,7 +17,7 @@ use std::path::Path;
 
 /// What is said of a target without an array.
 const WHAT_IS_FOUND: &str = "detect finds btrfs on several devices, md raid1 and raid10, LVM RAID, \
-                             device-mapper mirrors and multipath, ZFS mirrors, and NVMe multipath";
+                             dm mirrors and multipath, ZFS mirrors, and NVMe multipath";
 
 /// Every array of the machine, each with the error if it cannot be described. Those that keep no
 /// copies are left out.
@@ -47,13 +47,9 @@ pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, D
     let path = absolute(sysroot, target)?;
     if let Some(device) = device_of(sysroot, &path) {
         return match Btrfs::find(sysroot, &path) {
-            Some(btrfs) => of_btrfs(sysroot, target, &btrfs, Vec::new()),
-            None => below(sysroot, target, &device, Vec::new()),
+            Some(btrfs) => of_btrfs(sysroot, &btrfs, Vec::new()),
+            None => below(sysroot, &device, Vec::new()),
         };
-    }
-    if sysroot.is_live() && std::fs::metadata(&path).is_ok_and(|it| it.file_type().is_char_device())
-    {
-        return Err(unknown(format!("{target} is a character device, not a block device")));
     }
     let all = mounts(sysroot);
     let Some(mount) = mount_of(&all, &path) else {
@@ -64,7 +60,7 @@ pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, D
     };
     match mount.kind.as_str() {
         "btrfs" => match Btrfs::find(sysroot, &mount.source) {
-            Some(btrfs) => of_btrfs(sysroot, target, &btrfs, Vec::new()),
+            Some(btrfs) => of_btrfs(sysroot, &btrfs, Vec::new()),
             None => Err(unknown(format!(
                 "{path} is on btrfs {}, which /sys/fs/btrfs does not list",
                 mount.source
@@ -82,7 +78,7 @@ pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, D
             match device {
                 Some(device) => {
                     let layer = StackLayer::plain(mount.point.clone(), kind);
-                    below(sysroot, target, &device, vec![layer])
+                    below(sysroot, &device, vec![layer])
                 }
                 None => Err(unknown(format!(
                     "{path} is on {kind} ({}), which is on no block device",
@@ -109,7 +105,7 @@ fn absolute(sysroot: &Sysroot, target: &str) -> Result<String, DetectError> {
         let error = Diagnostic::new(format!("cannot detect an array at `{target}`: {reason}"));
         DetectError::NoArray(error.with_help(
             "give a mount point or a path on it, a block device, or the name of an array; \
-             without one, all arrays are listed",
+             `mirrorball detect` lists all arrays",
         ))
     };
     if !sysroot.is_live() {
@@ -139,7 +135,7 @@ fn device_of(sysroot: &Sysroot, path: &str) -> Option<BlockDevice> {
 /// The array that is called `name`.
 fn by_name(sysroot: &Sysroot, name: &str) -> Option<Result<DetectedArray, DetectError>> {
     if let Some(btrfs) = Btrfs::find(sysroot, name) {
-        return Some(of_btrfs(sysroot, name, &btrfs, Vec::new()));
+        return Some(of_btrfs(sysroot, &btrfs, Vec::new()));
     }
     if name.starts_with("nvme-subsys") {
         return all(sysroot)
@@ -149,7 +145,7 @@ fn by_name(sysroot: &Sysroot, name: &str) -> Option<Result<DetectedArray, Detect
     let device = BlockDevice::by_path(sysroot, &format!("/dev/{name}"))
         .or_else(|| mapper_devices(sysroot).find(|device| device.mapper(sysroot).0 == name));
     match device {
-        Some(device) => Some(below(sysroot, name, &device, Vec::new())),
+        Some(device) => Some(below(sysroot, &device, Vec::new())),
         None => pool(sysroot, name),
     }
 }
@@ -164,14 +160,13 @@ fn pool(sysroot: &Sysroot, name: &str) -> Option<Result<DetectedArray, DetectErr
 /// A btrfs, or what is below it if it has one device.
 fn of_btrfs(
     sysroot: &Sysroot,
-    target: &str,
     btrfs: &Btrfs<'_>,
     mut stack: Vec<StackLayer>,
 ) -> Result<DetectedArray, DetectError> {
     match btrfs.only_device() {
         Some(device) => {
             stack.push(btrfs.layer());
-            below(sysroot, target, &device, stack)
+            below(sysroot, &device, stack)
         }
         None => btrfs.array(),
     }
@@ -188,11 +183,9 @@ fn mirrored(sysroot: &Sysroot, device: &BlockDevice) -> Option<Result<DetectedAr
     NvmePaths::at(sysroot, device).map(|nvme| nvme.array())
 }
 
-/// The first mirrored layer from a device downwards. `stack` has the layers between `target` and
-/// the device.
+/// The first mirrored layer from a device downwards. `stack` has the layers above it.
 fn below(
     sysroot: &Sysroot,
-    target: &str,
     device: &BlockDevice,
     mut stack: Vec<StackLayer>,
 ) -> Result<DetectedArray, DetectError> {
@@ -223,11 +216,7 @@ fn below(
     }
     let names: Vec<String> =
         stack.iter().map(|layer| format!("{} ({})", layer.name, layer.kind)).collect();
-    Err(unknown(format!(
-        "no mirrored storage below {target}: it is {}{}, which is one device",
-        if stack[0].name == target { "" } else { "on " },
-        names.join(" on ")
-    )))
+    Err(no_mirror(format!("{} is the whole stack", names.join(" on ")), WHAT_IS_FOUND))
 }
 
 /// The error for a layer over several devices that is no mirror itself, naming arrays below it.

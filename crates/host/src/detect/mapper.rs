@@ -7,7 +7,7 @@ use super::array::{
     ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 use super::block::BlockDevice;
-use super::md::{Raid10Layout, raid10_profile};
+use super::md::{Raid10Layout, fixed_layout, profile_of_layout};
 use super::members::{
     fill_missing, kernel_release, mount_point, percent, profile_of_copies, read_member,
     shared_disks, unreadable,
@@ -15,6 +15,8 @@ use super::members::{
 use super::stack::StackLayer;
 use super::sysroot::Sysroot;
 use super::tools::{DMSETUP_STATUS, DMSETUP_TABLE, Tool};
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::geometry::ArrayLayout;
 
 /// A device of the device mapper that chooses among devices below it.
 pub(super) struct Mapped<'a> {
@@ -97,7 +99,6 @@ impl<'a> Mapped<'a> {
             id: None,
             profile,
             layout: None,
-            chunk_bytes: None,
             mount: mount_point(self.sysroot, &self.device),
             read_ahead_kb: self.sysroot.number(&self.device.file("queue/read_ahead_kb")),
             policy: DetectedPolicy::default(),
@@ -148,12 +149,11 @@ impl<'a> Mapped<'a> {
             }
         };
         fill_missing(&mut members);
-        let (profile, layout, policy) = layout;
+        let profile = profile_of_layout(layout, members.len());
         let mut array = self.describe(profile, members, notes);
         array.layout = Some(layout);
         array.system = StorageSystem::Lvm;
         array.name = volume_name(&self.name);
-        array.chunk_bytes = (table.chunk_bytes > 0).then_some(table.chunk_bytes);
         let flagged = array.members.iter().filter(|member| member.write_mostly);
         let flagged: Vec<&str> = flagged.filter_map(|member| member.device.as_deref()).collect();
         let settings = match flagged.is_empty() {
@@ -161,7 +161,9 @@ impl<'a> Mapped<'a> {
             false => vec![("write-mostly".to_owned(), flagged.join(" "))],
         };
         let text = Some(format!("dm raid {}", table.level));
-        array.policy = DetectedPolicy { text, spec: Some(policy), settings, offered: Vec::new() };
+        let rule = if table.level == "raid1" { "md/raid1" } else { "md/raid10" };
+        let spec = Some(rule.to_owned());
+        array.policy = DetectedPolicy { text, spec, settings, offered: Vec::new() };
         if let Some((activity, progress)) = activity {
             (array.condition.activity, array.condition.progress_percent) =
                 (Some(activity), progress);
@@ -169,15 +171,14 @@ impl<'a> Mapped<'a> {
         Ok(array)
     }
 
-    /// Profile, layout and policy of a RAID volume.
-    fn raid_layout(
-        &self,
-        table: &RaidTable,
-        images: usize,
-    ) -> Result<(&'static str, String, String), DetectError> {
+    /// The layout of a RAID volume.
+    fn raid_layout(&self, table: &RaidTable, images: usize) -> Result<ArrayLayout, DetectError> {
         let found = match table.level.as_str() {
-            "raid1" => profile_of_copies(images)
-                .map(|profile| (profile, "lvm-raid1".to_owned(), "md/raid1".to_owned())),
+            "raid1" => {
+                let layout = fixed_layout("lvm-raid1");
+                let checked = layout.check_members(images).map(|()| layout);
+                checked.map_err(|error| error.to_string())
+            }
             level if level.starts_with("raid10") => {
                 let copies = table.copies.max(2);
                 let (near, far) = if table.format.is_empty() || table.format == "near" {
@@ -186,16 +187,18 @@ impl<'a> Mapped<'a> {
                     (1, copies)
                 };
                 let layout = Raid10Layout { near, far, is_offset: table.format == "offset" };
-                raid10_profile(images, copies)
-                    .map(|profile| (profile, layout.name(), format!("md/raid10:{}", layout.kind())))
+                let chunk_bytes = (table.chunk_bytes > 0).then_some(table.chunk_bytes);
+                layout.array_layout(images, chunk_bytes)
             }
-            _ => None,
+            level => {
+                let what = format!("no mirror: {} is LVM {level} of {images} images", self.name);
+                let help = "read policies choose among the copies of raid1 and raid10";
+                return Err(DetectError::NoArray(Diagnostic::new(what).with_help(help)));
+            }
         };
-        found.ok_or_else(|| {
-            let what =
-                format!("no mirror: {} is LVM {} of {images} images", self.name, table.level);
-            let help = "read policies choose among the copies of raid1 and raid10";
-            DetectError::NoArray(mirrorball_core::diagnostic::Diagnostic::new(what).with_help(help))
+        found.map_err(|reason| {
+            let help = "arrays of 2 to 4 copies can be described";
+            unreadable(format!("{}: {reason}", self.name), help)
         })
     }
 

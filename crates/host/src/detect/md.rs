@@ -5,11 +5,11 @@ use super::array::{
 };
 use super::block::BlockDevice;
 use super::members::{
-    fill_missing, kernel_release, mount_point, percent, profile_of_copies, read_member,
-    shared_disks, unreadable,
+    fill_missing, kernel_release, mount_point, percent, read_member, shared_disks, unreadable,
 };
 use super::stack::StackLayer;
 use super::sysroot::Sysroot;
+use mirrorball_core::geometry::{ArrayLayout, LayoutError, Profile};
 
 /// Most members that are read, as md allows with version 1 metadata.
 const MEMBERS_MAX: u64 = 1920;
@@ -53,19 +53,37 @@ impl Raid10Layout {
         }
     }
 
-    /// As array files name it.
-    pub(super) fn name(self) -> String {
-        format!("md-raid10-{}:{}", self.kind(), self.copies())
+    /// As array files have it.
+    ///
+    /// # Errors
+    /// If array files do not have it for this many members; with the reason.
+    pub(super) fn array_layout(
+        self,
+        members: usize,
+        chunk_bytes: Option<u64>,
+    ) -> Result<ArrayLayout, String> {
+        if self.near > 1 && self.far > 1 {
+            let Raid10Layout { near, far, .. } = self;
+            return Err(format!("{near} near and {far} far copies at once are not modelled"));
+        }
+        let name = format!("md-raid10-{}:{}", self.kind(), self.copies());
+        let mut layout: ArrayLayout = name.parse().map_err(|error: LayoutError| error.message)?;
+        if let Some(bytes) = chunk_bytes {
+            layout = layout.with_chunk(bytes).map_err(|error| error.message)?;
+        }
+        layout.check_members(members).map_err(|error| error.to_string())?;
+        Ok(layout)
     }
 }
 
-/// The profile that comes closest to raid10 of this many members and copies.
-pub(super) fn raid10_profile(members: usize, copies: u64) -> Option<&'static str> {
-    match copies {
-        2 if members > 2 => Some("raid10"),
-        _ if members as u64 == copies => profile_of_copies(members),
-        _ => None,
-    }
+/// The layout of this name, which is one of the table.
+pub(super) fn fixed_layout(name: &str) -> ArrayLayout {
+    name.parse().expect("the layout is in the table")
+}
+
+/// The profile of an array with a layout other than that of btrfs.
+pub(super) fn profile_of_layout(layout: ArrayLayout, members: usize) -> &'static str {
+    layout.profile(members).map_or("raid1", Profile::name)
 }
 
 impl<'a> Md<'a> {
@@ -104,7 +122,7 @@ impl<'a> Md<'a> {
             return Err(unreadable(what, "is the array being stopped? try again"));
         }
         let condition = self.condition(&members);
-        let (profile, layout) = self.layout(members.len())?;
+        let layout = self.layout(members.len())?;
         fill_missing(&mut members);
         notes.extend(shared_disks(&members));
         let is_raid10 = self.level == "raid10";
@@ -113,12 +131,11 @@ impl<'a> Md<'a> {
             version: kernel_release(self.sysroot),
             name: name.clone(),
             id: None,
-            profile,
-            layout: Some(layout.map_or("md-raid1".to_owned(), Raid10Layout::name)),
-            chunk_bytes: self.number("chunk_size").filter(|_| is_raid10),
+            profile: profile_of_layout(layout, members.len()),
+            layout: Some(layout),
             mount: mount_point(self.sysroot, &self.device),
             read_ahead_kb: self.sysroot.number(&self.device.file("queue/read_ahead_kb")),
-            policy: self.policy(&members, layout),
+            policy: self.policy(&members),
             members,
             condition,
             stack: vec![StackLayer::mirrored(
@@ -129,30 +146,22 @@ impl<'a> Md<'a> {
         })
     }
 
-    /// The profile and, for raid10, how it places copies.
-    fn layout(&self, members: usize) -> Result<(&'static str, Option<Raid10Layout>), DetectError> {
+    /// How it places copies.
+    fn layout(&self, members: usize) -> Result<ArrayLayout, DetectError> {
         let name = &self.device.name;
         let help = "arrays of 2 to 4 copies can be described";
         if self.level == "raid1" {
-            let Some(profile) = profile_of_copies(members) else {
-                let what = format!("{name}: no profile has {members} copies");
-                return Err(unreadable(what, help));
-            };
-            return Ok((profile, None));
+            let layout = fixed_layout("md-raid1");
+            let checked = layout.check_members(members).map(|()| layout);
+            return checked.map_err(|error| unreadable(format!("{name}: {error}"), help));
         }
         let Some(number) = self.number("layout") else {
             let what = format!("{name}: cannot read the layout of its copies");
             return Err(unreadable(what, "is the array being stopped? try again"));
         };
-        let layout = Raid10Layout::from_number(number);
-        match raid10_profile(members, layout.copies()) {
-            Some(profile) => Ok((profile, Some(layout))),
-            None => {
-                let copies = layout.copies();
-                let what = format!("{name}: no profile has {copies} copies on {members} members");
-                Err(unreadable(what, help))
-            }
-        }
+        let chunk_bytes = self.number("chunk_size").filter(|bytes| *bytes > 0);
+        let layout = Raid10Layout::from_number(number).array_layout(members, chunk_bytes);
+        layout.map_err(|reason| unreadable(format!("{name}: {reason}"), help))
     }
 
     /// The members by slot. A failed one has lost its slot: if one slot is empty and one device
@@ -242,7 +251,7 @@ impl<'a> Md<'a> {
         }
     }
 
-    fn policy(&self, members: &[DetectedMember], layout: Option<Raid10Layout>) -> DetectedPolicy {
+    fn policy(&self, members: &[DetectedMember]) -> DetectedPolicy {
         let mut settings = Vec::new();
         let flagged = members.iter().filter(|member| member.write_mostly);
         let flagged: Vec<&str> =
@@ -253,16 +262,10 @@ impl<'a> Md<'a> {
         if let Some(backlog) = self.number("bitmap/backlog").filter(|backlog| *backlog > 0) {
             settings.push(("write-behind".to_owned(), backlog.to_string()));
         }
-        let spec = match layout {
-            None => "md/raid1".to_owned(),
-            Some(layout) => format!("md/raid10:{}", layout.kind()),
-        };
-        DetectedPolicy {
-            text: Some(format!("md {}", self.level)),
-            spec: Some(spec),
-            offered: Vec::new(),
-            settings,
-        }
+        // The rule of raid10 follows from the layout.
+        let spec = format!("md/{}", self.level);
+        let text = Some(format!("md {}", self.level));
+        DetectedPolicy { text, spec: Some(spec), offered: Vec::new(), settings }
     }
 }
 
@@ -290,8 +293,15 @@ mod tests {
         for (number, name) in
             [(258, "md-raid10-near:2"), (513, "md-raid10-far:2"), (66049, "md-raid10-offset:2")]
         {
-            assert_eq!(Raid10Layout::from_number(number).name(), name);
+            let layout = Raid10Layout::from_number(number).array_layout(4, Some(65536)).unwrap();
+            assert_eq!((layout.to_string().as_str(), layout.chunk_bytes()), (name, Some(65536)));
         }
-        assert_eq!(Raid10Layout::from_number(259).copies(), 3);
+        let near_three = Raid10Layout::from_number(259);
+        assert_eq!(near_three.array_layout(5, None).unwrap().to_string(), "md-raid10-near:3");
+        assert!(near_three.array_layout(2, None).unwrap_err().contains("needs at least 3"));
+        let both = Raid10Layout::from_number(514).array_layout(4, None).unwrap_err();
+        assert_eq!(both, "2 near and 2 far copies at once are not modelled");
+        let odd = Raid10Layout::from_number(258).array_layout(4, Some(100)).unwrap_err();
+        assert!(odd.contains("100 bytes"), "{odd}");
     }
 }

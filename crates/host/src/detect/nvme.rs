@@ -76,7 +76,6 @@ impl<'a> NvmePaths<'a> {
             id: self.text("subsysnqn"),
             profile,
             layout: None,
-            chunk_bytes: None,
             mount: mount_point(self.sysroot, &self.device),
             read_ahead_kb: self.sysroot.number(&self.device.file("queue/read_ahead_kb")),
             policy: self.policy(),

@@ -1,6 +1,7 @@
 //! A detected array as an array file. What was guessed is marked by a comment.
 
-use super::array::{DetectedArray, DetectedMember};
+use super::array::{DetectedArray, DetectedMember, StorageSystem};
+use mirrorball_core::geometry::ArrayLayout;
 use mirrorball_core::units::{GIB, KIB, MIB, TIB};
 use mirrorball_disk::array_file::ModelConfidence;
 use std::fmt::Write;
@@ -22,17 +23,19 @@ impl DetectedArray {
             self.stack.iter().map(|layer| format!("{} ({})", layer.name, layer.kind)).collect();
         line(&mut text, &format!("# stack: {}", layers.join(" on ")));
         key(&mut text, "name", &self.name);
-        key(&mut text, "profile", self.profile);
-        if let Some(layout) = &self.layout {
-            line(&mut text, &format!("# layout of the system: {layout}"));
-        }
-        if let Some(bytes) = self.chunk_bytes {
-            line(&mut text, &format!("# chunk of the system: {}", size(bytes)));
+        match self.layout {
+            None => key(&mut text, "profile", self.profile),
+            Some(layout) => {
+                key(&mut text, "layout", &layout.to_string());
+                if let Some(bytes) = layout.chunk_bytes() {
+                    key(&mut text, "chunk", &size(bytes));
+                }
+            }
         }
         self.write_host(&mut text);
         self.write_source(&mut text);
         for member in &self.members {
-            write_member(&mut text, member);
+            self.write_member(&mut text, member);
         }
         text
     }
@@ -59,16 +62,63 @@ impl DetectedArray {
         optional("fsid", &self.id);
         optional("mount", &self.mount);
         optional("policy", &self.policy.text);
+        optional("in_force", &self.in_force());
         optional("condition", &self.condition.text());
         if !self.policy.offered.is_empty() {
             let offered: Vec<String> = self.policy.offered.iter().map(|it| quoted(it)).collect();
             line(text, &format!("offered = [{}]", offered.join(", ")));
         }
-        if let Some(spec) = &self.policy.spec {
-            line(text, &format!("# in `compare --policy`: {}", printable(spec)));
-        }
         for (name, value) in &self.policy.settings {
             line(text, &format!("# setting: {} = {}", printable(name), printable(value)));
+        }
+    }
+
+    fn write_member(&self, text: &mut String, member: &DetectedMember) {
+        line(text, "\n[[member]]");
+        line(text, &format!("devid = {}", member.devid));
+        let confidence = member.model.confidence.name();
+        line(text, &format!("# {confidence}: {}", printable(&member.model.reason)));
+        key(text, "model", &member.model.profile);
+        key(text, "confidence", confidence);
+        if let Some(device) = &member.device {
+            key(text, "device", device);
+        }
+        write_place(text, member, self.system_layout());
+        if let Some(group) = &member.group {
+            line(text, &format!("# in {}", printable(group)));
+        }
+        if let Some(disk) = &member.disk {
+            let mut facts = vec![disk.name.clone()];
+            facts.extend(disk.model.clone());
+            facts.extend(disk.serial.as_ref().map(|serial| format!("serial {serial}")));
+            facts.extend(disk.size_bytes.map(size));
+            facts.extend(disk.scheduler.as_ref().map(|name| format!("scheduler {name}")));
+            line(text, &format!("# disk: {}", printable(&facts.join(", "))));
+            if let Some(rotational) = disk.rotational {
+                line(text, &format!("rotational = {rotational}"));
+            }
+            if let Some(bytes) = disk.optimal_io_bytes {
+                key(text, "optimal_io", &size(bytes));
+            }
+        }
+        if member.write_mostly {
+            line(text, "write_mostly = true");
+        }
+        if member.is_failed {
+            line(text, &format!("failed = true # state: {}", printable(&member.state)));
+        } else if member.is_rebuilding {
+            line(text, &format!("rebuilding = \"0\" # state: {}", printable(&member.state)));
+        }
+    }
+
+    /// The layout if the begin of a detected member is that of its data, behind the metadata of the
+    /// system.
+    fn system_layout(&self) -> Option<ArrayLayout> {
+        match self.system {
+            StorageSystem::Md | StorageSystem::MdRaid10 | StorageSystem::Lvm => self.layout,
+            StorageSystem::Btrfs | StorageSystem::Dm | StorageSystem::Zfs | StorageSystem::Nvme => {
+                None
+            }
         }
     }
 }
@@ -77,54 +127,20 @@ fn is_guessed(member: &DetectedMember) -> bool {
     member.model.confidence == ModelConfidence::Guessed
 }
 
-fn write_member(text: &mut String, member: &DetectedMember) {
-    line(text, "\n[[member]]");
-    line(text, &format!("devid = {}", member.devid));
-    let confidence = member.model.confidence.name();
-    line(text, &format!("# {confidence}: {}", printable(&member.model.reason)));
-    key(text, "model", &member.model.profile);
-    key(text, "confidence", confidence);
-    if let Some(device) = &member.device {
-        key(text, "device", device);
-    }
-    write_place(text, member);
-    if let Some(group) = &member.group {
-        line(text, &format!("# in {}", printable(group)));
-    }
-    if let Some(disk) = &member.disk {
-        let mut facts = vec![disk.name.clone()];
-        facts.extend(disk.model.clone());
-        facts.extend(disk.serial.as_ref().map(|serial| format!("serial {serial}")));
-        facts.extend(disk.size_bytes.map(size));
-        facts.extend(disk.scheduler.as_ref().map(|name| format!("scheduler {name}")));
-        line(text, &format!("# disk: {}", printable(&facts.join(", "))));
-        if let Some(rotational) = disk.rotational {
-            line(text, &format!("rotational = {rotational}"));
-        }
-        if let Some(bytes) = disk.optimal_io_bytes {
-            key(text, "optimal_io", &size(bytes));
-        }
-    }
-    if member.write_mostly {
-        line(text, "write_mostly = true");
-    }
-    if member.is_failed {
-        line(text, &format!("failed = true # state: {}", printable(&member.state)));
-    } else if member.is_rebuilding {
-        line(text, &format!("rebuilding = \"0\" # state: {}", printable(&member.state)));
-    }
-}
-
 /// Which part of its disk the member is.
-fn write_place(text: &mut String, member: &DetectedMember) {
+fn write_place(text: &mut String, member: &DetectedMember, layout: Option<ArrayLayout>) {
     /// Array files take parts of whole pages.
     const PAGE: u64 = 4096;
-    let Some(bytes) = member.size_bytes else {
+    let Some(data_bytes) = member.size_bytes else {
         line(text, "# guessed: the size is that of the model");
         return;
     };
+    // The data of the system begin behind its metadata, which are part of the member.
+    let around = layout.map(|layout| layout.member_around(data_bytes));
+    let bytes = around.map_or(data_bytes, |around| around.size_bytes);
+    let before = around.map_or(0, |around| around.data_begin_bytes);
     let disk_bytes = member.disk.as_ref().and_then(|disk| disk.size_bytes);
-    let begin = member.begin_bytes.unwrap_or(0);
+    let begin = member.begin_bytes.map_or(0, |begin| begin.saturating_sub(before));
     let end = begin.checked_add(bytes);
     let (Some(disk_bytes), Some(end)) = (disk_bytes.filter(|disk| *disk > bytes), end) else {
         key(text, "size", &size(bytes));
@@ -138,6 +154,7 @@ fn write_place(text: &mut String, member: &DetectedMember) {
     }
     key(text, "size", &size(disk_bytes));
     match member.begin_bytes {
+        Some(_) if first == 0 => {}
         Some(_) => key(text, "begin", &size(first)),
         None => line(text, "# guessed: the member begins at the start of its disk"),
     }

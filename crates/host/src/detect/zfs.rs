@@ -4,15 +4,25 @@ use super::array::{
     ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 use super::block::BlockDevice;
-use super::members::{
-    fill_missing, no_mirror, profile_of_copies, read_member, shared_disks, unreadable,
-};
+use super::md::profile_of_layout;
+use super::members::{fill_missing, no_mirror, read_member, shared_disks, unreadable};
 use super::mounts::mounts;
 use super::stack::StackLayer;
 use super::sysroot::Sysroot;
 use super::tools::ZPOOL_STATUS;
+use mirrorball_core::geometry::ArrayLayout;
+use mirrorball_core::policies::Spec;
 
 const PARAMETERS: &str = "/sys/module/zfs/parameters";
+
+/// The module parameters `zfs_vdev_mirror_*` in the order of the policy's, with their defaults.
+const PARAMETERS_OF_POLICY: [(&str, &str); 5] = [
+    ("rotating_seek_inc", "5"),
+    ("non_rotating_seek_inc", "1"),
+    ("rotating_inc", "0"),
+    ("non_rotating_inc", "0"),
+    ("rotating_seek_offset", "1048576"),
+];
 
 /// A pool, as `zpool status` shows it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,23 +83,22 @@ impl ZfsPool {
             notes.push(format!("vdevs that are no mirrors are left out: {}", others.join(", ")));
         }
         if mirrors.iter().any(|vdev| vdev.leaves.len() != copies) {
-            notes.push("the mirrors have different numbers of disks".to_owned());
+            let what = format!("pool {}: its mirrors have different numbers of disks", self.name);
+            let help = "pools whose mirrors all have 2, 3 or 4 disks can be described";
+            return Err(unreadable(what, help));
         }
         if mirrors.iter().any(|vdev| vdev.is_nested) {
             notes.push("a disk is being replaced: the new one is listed".to_owned());
         }
-        let profile = match (mirrors.len(), profile_of_copies(copies)) {
-            (1, Some(profile)) => profile,
-            (_, Some("raid1")) => "raid10",
-            _ => {
-                let what = format!(
-                    "pool {}: no profile has {} mirrors of {copies} disks",
-                    self.name,
-                    mirrors.len()
-                );
-                return Err(unreadable(what, "pools of pairs, or of one mirror, can be described"));
-            }
-        };
+        let leaves: usize = mirrors.iter().map(|vdev| vdev.leaves.len()).sum();
+        let layout = format!("zfs-mirror:{copies}").parse::<ArrayLayout>();
+        let layout = layout.map_err(|error| error.message).and_then(|layout| {
+            layout.check_members(leaves).map(|()| layout).map_err(|error| error.to_string())
+        });
+        let layout = layout.map_err(|reason| {
+            let what = format!("pool {}: {reason}", self.name);
+            unreadable(what, "pools whose mirrors all have 2, 3 or 4 disks can be described")
+        })?;
         let mut members = members(sysroot, &mirrors);
         fill_missing(&mut members);
         notes.extend(shared_disks(&members));
@@ -98,9 +107,8 @@ impl ZfsPool {
             version: sysroot.text("/sys/module/zfs/version"),
             name: self.name.clone(),
             id: sysroot.text(&format!("/proc/spl/kstat/zfs/{}/guid", self.name)),
-            profile,
-            layout: Some("zfs-mirror".to_owned()),
-            chunk_bytes: None,
+            profile: profile_of_layout(layout, members.len()),
+            layout: Some(layout),
             mount: self.mount(sysroot),
             read_ahead_kb: None,
             policy: policy(sysroot),
@@ -153,12 +161,22 @@ fn policy(sysroot: &Sysroot) -> DetectedPolicy {
     let value = |name: String| Some((name.clone(), sysroot.text(&format!("{PARAMETERS}/{name}"))?));
     let mut settings: Vec<(String, String)> = names.filter_map(value).collect();
     settings.sort();
-    DetectedPolicy {
-        text: Some("zfs mirror".to_owned()),
-        spec: Some("zfs/mirror".to_owned()),
-        offered: Vec::new(),
-        settings,
-    }
+    let text = Some("zfs mirror".to_owned());
+    DetectedPolicy { text, spec: policy_spec(&settings), offered: Vec::new(), settings }
+}
+
+/// The policy with the module parameters as they are; `None` if one is not known or out of range.
+fn policy_spec(settings: &[(String, String)]) -> Option<String> {
+    let values = PARAMETERS_OF_POLICY.map(|(name, default)| {
+        let name = format!("zfs_vdev_mirror_{name}");
+        let written = settings.iter().find(|(other, _)| *other == name);
+        (written.map_or(default, |(_, value)| value.as_str()), default)
+    });
+    let last_changed = values.iter().rposition(|(value, default)| value != default);
+    let changed = &values[..last_changed.map_or(0, |last| last + 1)];
+    let spec = changed.iter().fold("zfs/mirror".to_owned(), |spec, (value, _)| spec + ":" + value);
+    // Without any of the files the module is older than they are, or cannot be read.
+    (!settings.is_empty()).then(|| Spec::parse(&spec).ok())?.map(|spec| spec.to_string())
 }
 
 /// Reads `zpool status -LP`: a tab and two spaces for each level below the pool.
@@ -252,6 +270,24 @@ mod tests {
         \t  mirror-2      ONLINE       0     0     0\n\
         \t    /dev/sde1   ONLINE       0     0     0\n\nerrors: No known data errors\n\n\
         \x20 pool: two\n";
+
+    #[test]
+    fn the_parameters_in_force_are_those_of_the_policy() {
+        let spec = |settings: &[(&str, &str)]| {
+            let full = |(name, value): &(&str, &str)| {
+                (format!("zfs_vdev_mirror_{name}"), (*value).to_owned())
+            };
+            policy_spec(&settings.iter().map(full).collect::<Vec<_>>())
+        };
+        let offset = ("rotating_seek_offset", "1048576");
+        assert_eq!(spec(&[offset]).as_deref(), Some("zfs/mirror"), "the defaults");
+        let tuned = [("rotating_inc", "20"), ("rotating_seek_inc", "100"), offset];
+        assert_eq!(spec(&tuned).as_deref(), Some("zfs/mirror:100:1:20"));
+        let flash = [("non_rotating_seek_inc", "0"), ("rotating_seek_offset", "65536")];
+        assert_eq!(spec(&flash).as_deref(), Some("zfs/mirror:5:0:0:0:64K"));
+        assert_eq!(spec(&[("rotating_inc", "-1")]), None);
+        assert_eq!(spec(&[]), None);
+    }
 
     #[test]
     fn status_is_read_by_its_indentation_and_logs_are_no_data() {
