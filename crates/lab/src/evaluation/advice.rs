@@ -5,10 +5,13 @@
 //! installations of the system have, such as a kernel option, is named beside the best of what all
 //! have, if it is better.
 
+mod confidence;
 pub mod text;
 
 use crate::experiment::study::Study;
-use crate::experiment::systems::{Commands, Offer, Setting, System, offers_of};
+use crate::experiment::systems::{
+    Availability, Commands, InForce, Offer, Setting, System, offers_of,
+};
 use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::ArraySpec;
 
@@ -22,12 +25,16 @@ pub struct Advice {
     pub system: String,
     /// What is in force.
     pub now: String,
+    /// True if the array does not say what is in force, so that the default stands for it.
+    pub now_is_assumed: bool,
     /// The best that every installation of the system offers; none if no request succeeded.
     pub offered: Option<AdvisedPolicy>,
     /// The best that some installations offer, if it is better than that.
     pub conditional: Option<AdvisedPolicy>,
     /// The best of all policies compared, if it is better than those.
     pub known: Option<AdvisedPolicy>,
+    /// How well the models of the members are known to fit their disks, in words.
+    pub confidence: String,
 }
 
 /// A policy that would be better than what is in force.
@@ -57,23 +64,24 @@ impl Advice {
         now: &str,
         array: &ArraySpec,
     ) -> Advice {
-        let previous = previous(array, system, now);
+        let in_force = InForce { spec: now, written: previous(array, system, now) };
         let best_of = |specs: &[&str]| best(study, specs, now);
         let candidate = |(spec, factor): (String, Option<f64>)| {
             let setting = settings.iter().find(|setting| setting.spec == spec);
             AdvisedPolicy {
                 factor,
-                takes: setting.map_or_else(|| elsewhere(&spec), |it| it.offer.requires.clone()),
+                takes: setting.map_or_else(|| elsewhere(&spec), |it| takes(it, system)),
                 commands: setting.map_or_else(Commands::default, |setting| {
-                    setting.commands(array, previous.as_deref())
+                    setting.commands(system, array, in_force)
                 }),
                 note: setting.and_then(|setting| setting.offer.note.clone()),
                 is_unverified: setting.is_some_and(|setting| !setting.offer.verified),
                 spec,
             }
         };
-        let unconditional = settings.iter().filter(|setting| setting.offer.requires.is_none());
-        let mut specs: Vec<&str> = unconditional.map(|setting| setting.spec.as_str()).collect();
+        let is_offered = |it: &&Setting| it.availability == Availability::Offered;
+        let offered = settings.iter().filter(is_offered);
+        let mut specs: Vec<&str> = offered.map(|setting| setting.spec.as_str()).collect();
         if !specs.contains(&now) {
             specs.push(now);
         }
@@ -89,30 +97,55 @@ impl Advice {
         let every: Vec<&str> = study.plan.policies.iter().map(String::as_str).collect();
         let least = factor(&offered).max(factor(&conditional));
         let known = best_of(&every).map(candidate).filter(is_better(least));
+        let now_is_assumed = stated_policy(array, system).is_none();
         let (system, now) = (system.title.clone(), now.to_owned());
-        Advice { system, now, offered, conditional, known }
+        let confidence = confidence::statement(array);
+        Advice { system, now, now_is_assumed, offered, conditional, known, confidence }
     }
 }
 
-/// The policy in force: what the array was found with, else the default of the system.
+/// The policy in force: what the array says, else the default of the system.
 ///
-/// Members that the array marks as write-mostly are part of it where the system has that setting.
+/// Members that the array marks as write-mostly are part of it.
 pub fn policy_in_force(array: &ArraySpec, system: &System) -> String {
+    let mut spec = stated_policy(array, system).unwrap_or_else(|| system.default_spec());
+    for member in array.members.iter().filter(|member| member.write_mostly) {
+        let modifier = format!("+write-mostly:{}", member.devid);
+        if !spec.contains(&modifier) {
+            spec += &modifier;
+        }
+    }
+    spec
+}
+
+/// The policy that the array says to be in force, if it says one that is known.
+pub fn stated_policy(array: &ArraySpec, system: &System) -> Option<String> {
+    let source = array.source.as_ref()?;
+    if let Some(spec) = &source.in_force {
+        return Some(spec.clone());
+    }
+    let written = source.policy.as_deref()?;
     let default = Spec::parse(&system.default).expect("a system's default is a policy");
-    let written = array.source.as_ref().and_then(|source| source.policy.as_deref());
-    let found = written.and_then(|written| {
-        let family = default.info().family();
-        let in_family = Spec::parse(&format!("{family}/{written}"));
-        in_family.or_else(|_| Spec::parse(written)).ok()
-    });
-    found.unwrap_or(default).to_string()
+    let in_family = Spec::parse(&format!("{}/{written}", default.info().family()));
+    in_family.or_else(|_| Spec::parse(written)).ok().map(|spec| spec.to_string())
 }
 
 /// What a system would have to be given to restore what is in force.
-fn previous(array: &ArraySpec, system: &System, now: &str) -> Option<String> {
-    let written = array.source.as_ref().and_then(|source| source.policy.clone());
-    let default = || (now == system.default_spec()).then(|| now.split('/').nth(1))?;
-    written.or_else(|| default().map(str::to_owned))
+fn previous<'a>(array: &'a ArraySpec, system: &System, now: &'a str) -> Option<&'a str> {
+    let written = array.source.as_ref().and_then(|source| source.policy.as_deref());
+    written.or_else(|| (now == system.default_spec()).then(|| now.split('/').nth(1))?)
+}
+
+/// What it takes to have a setting of the array's own system; none if nothing.
+fn takes(setting: &Setting, system: &System) -> Option<String> {
+    match &setting.availability {
+        Availability::Offered => None,
+        Availability::OnCondition(condition) => Some(condition.clone()),
+        Availability::NotHere(condition) => {
+            let version_of = &system.version_of;
+            Some(format!("{condition}: the running {version_of} does not offer it"))
+        }
+    }
 }
 
 /// The best of `specs` by the rules of the verdict, and its gain over `now`.
@@ -126,8 +159,9 @@ fn best(study: &Study, specs: &[&str], now: &str) -> Option<(String, Option<f64>
         None => return None,
     };
     let gain = verdict.gain.filter(|_| policy != now);
-    Some(match gain {
-        Some(gain) => (policy, gain.geometric_mean),
+    Some(match gain.map(|gain| gain.geometric_mean) {
+        Some(Some(factor)) if factor <= WORTHWHILE => (now.to_owned(), Some(1.0)),
+        Some(factor) => (policy, factor),
         None => (policy, Some(1.0)),
     })
 }

@@ -9,19 +9,18 @@
 //! class. A set that is worth marking as write-mostly is a union of classes, but not all of them:
 //! reading from some of several equal members only makes them slower.
 
-mod release;
+mod commands;
 mod setting;
 mod version;
 
-pub use setting::{Commands, Setting};
+pub use commands::{Commands, InForce};
+pub use setting::{Availability, Setting};
 pub use version::Version;
 
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{self, Spec};
 use mirrorball_core::suggest::closest_name;
-use mirrorball_disk::array_file::ArraySpec;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// The files of the systems, by name.
@@ -60,11 +59,11 @@ pub struct System {
     pub default: String,
     /// The layouts of arrays that it has, as in array files.
     pub layouts: Vec<String>,
-    /// The newest version whose sources were read.
-    pub newest_read: Option<Version>,
-    /// The system whose rule serves the arrays of a profile, where it is another one.
-    #[serde(default)]
-    pub instead: BTreeMap<String, String>,
+    /// Command that restores the default, for a system whose settings add up. It runs before the
+    /// command of another setting. Other systems have one setting, which a new one replaces.
+    pub reset: Option<String>,
+    /// Command that restores what was in force, after `reset`.
+    pub restore: Option<String>,
     /// What it offers, in the order of the file.
     #[serde(rename = "offer")]
     pub offers: Vec<Offer>,
@@ -78,6 +77,8 @@ pub struct Offer {
     pub policy: String,
     /// A modifier that is added once for each member of a set.
     pub modifier: Option<String>,
+    /// The profiles of the arrays that it is for; all if not given.
+    pub profiles: Option<Vec<String>>,
     /// The values to compare.
     #[serde(default)]
     pub values: Vec<String>,
@@ -147,11 +148,7 @@ pub fn find(name: &str) -> Result<&'static System, Diagnostic> {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the systems are {}", names().collect::<Vec<&str>>().join(", ")),
         };
-        let what = match name {
-            "" => "the name of the system is missing".to_owned(),
-            name => format!("unknown system `{name}`"),
-        };
-        Diagnostic::new(what).with_help(help)
+        Diagnostic::new(format!("unknown system `{name}`")).with_help(help)
     })
 }
 
@@ -209,16 +206,6 @@ impl System {
     /// If the system's file names a policy that is not in the table; a test holds that it does not.
     pub fn default_spec(&self) -> String {
         Spec::parse(&self.default).expect("a system's default is a policy").to_string()
-    }
-
-    /// The system whose rule serves `array`: this one, unless it has another for arrays of that
-    /// profile, as md has for RAID10.
-    ///
-    /// # Panics
-    /// If the system's file names a system that does not exist; a test holds that it does not.
-    pub fn serving(&'static self, array: &ArraySpec) -> &'static System {
-        let other = self.instead.get(array.profile.name());
-        other.map_or(self, |name| find(name).expect("the files name systems that exist"))
     }
 
     /// The names of all policies that the offers hold.

@@ -69,7 +69,13 @@ fn nothing_is_changed_for_a_gain_that_is_no_gain() {
     assert_eq!(advice.offered.as_ref().unwrap().spec, "md/raid1");
     assert_eq!(advice.known, None);
     let text = text::render(&advice, 80);
-    assert!(text.contains("Linux md, RAID1 offers nothing better"), "{text}");
+    assert!(text.contains("nothing better than md/raid1 in Linux md, RAID1"), "{text}");
+}
+
+#[test]
+fn a_gain_of_two_percent_is_not_worth_a_change() {
+    let rates = [("md/raid1", 4000), ("md/raid1+write-mostly:1", 4060)];
+    assert_eq!(advice("md", "raid1", &rates).offered.unwrap().spec, "md/raid1");
 }
 
 #[test]
@@ -80,4 +86,12 @@ fn what_is_in_force_is_read_from_the_array() {
     assert_eq!(in_force("nvme", "queue-depth"), "nvme/queue-depth");
     assert_eq!(in_force("md", "md/raid1+write-mostly:1"), "md/raid1+write-mostly:1");
     assert_eq!(in_force("md", "something else"), "md/raid1", "the default");
+    let md = find("md").unwrap();
+    assert_eq!(stated_policy(&array("md", "something else"), md), None);
+    let mut tuned = array("zfs", "zfs mirror");
+    tuned.source.as_mut().unwrap().in_force = Some("zfs/mirror:100".to_owned());
+    assert_eq!(policy_in_force(&tuned, find("zfs").unwrap()), "zfs/mirror:100");
+    let mut flagged = array("md", "md raid1");
+    flagged.members[0].write_mostly = true;
+    assert_eq!(policy_in_force(&flagged, md), "md/raid1+write-mostly:1");
 }

@@ -1,4 +1,4 @@
-//! Advice as text: three entries, each with its commands.
+//! Advice as text: three entries, each with its commands, and how far to trust them.
 
 use super::{Advice, AdvisedPolicy};
 use crate::report::wrapped;
@@ -6,13 +6,17 @@ use crate::report::wrapped;
 /// Width of the entries' names.
 const NAME_WIDTH: usize = 14;
 
+/// What follows a policy that is not known to be in force.
+const ASSUMED: &str = ", the default: the array file does not say what is in force";
+
 /// The advice for a terminal of `width` characters. Commands are never broken.
 pub fn render(advice: &Advice, width: usize) -> String {
-    let mut text = entry("You have", &advice.now, width);
+    let assumed = if advice.now_is_assumed { ASSUMED } else { "" };
+    let mut text = entry("You have", &format!("{}{assumed}", advice.now), width);
     match &advice.offered {
         None => text += &entry("Best offered", "not known: no request succeeded", width),
         Some(offered) if offered.spec == advice.now => {
-            let same = format!("{} offers nothing better", advice.system);
+            let same = format!("nothing better than {} in {}", advice.now, advice.system);
             text += &entry("Best offered", &same, width);
         }
         Some(offered) => text += &candidate("Best offered", offered, width),
@@ -24,7 +28,7 @@ pub fn render(advice: &Advice, width: usize) -> String {
         Some(known) => text += &candidate("Best known", known, width),
         None => text += &entry("Best known", "nothing compared here is better", width),
     }
-    text
+    text + &entry("Confidence", &advice.confidence, width)
 }
 
 fn candidate(name: &str, candidate: &AdvisedPolicy, width: usize) -> String {

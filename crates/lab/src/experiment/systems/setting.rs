@@ -1,8 +1,10 @@
-//! Settings: what a system offers for one array, policy by policy, with the commands.
+//! Settings: what a system offers for one array, policy by policy.
+//!
+//! An array that was found in a running system may have a list of what that system offers. It goes
+//! before what the versions and conditions of the offers say.
 
 use super::{Offer, OfferedMembers, System, Version};
 use mirrorball_core::policies::Spec;
-use mirrorball_core::units::parse_bytes;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource, MemberSpec};
 use std::collections::BTreeMap;
 
@@ -17,23 +19,23 @@ pub struct Setting {
     pub spec: String,
     /// The offer.
     pub offer: &'static Offer,
+    /// Where it can be had.
+    pub availability: Availability,
     /// What stands for `{value}`.
-    value: Option<String>,
+    pub(super) value: Option<String>,
     /// Indexes of the members that it names.
-    members: Vec<usize>,
+    pub(super) members: Vec<usize>,
 }
 
-/// The commands of a setting. What is not known is written in capitals.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Commands {
-    /// Put it into force; none if there is nothing to do.
-    pub set: Vec<String>,
-    /// Shows what is in force.
-    pub check: Option<String>,
-    /// How it survives a restart.
-    pub persist: Option<String>,
-    /// Restore what was in force.
-    pub undo: Vec<String>,
+/// Where a setting can be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// In every installation of the version, or in the running one, which says so.
+    Offered,
+    /// In installations that have this.
+    OnCondition(String),
+    /// Not in the running installation, which would need this.
+    NotHere(String),
 }
 
 impl System {
@@ -41,22 +43,69 @@ impl System {
     ///
     /// A policy that an array cannot have, such as one for a member that is not there, is left out.
     pub fn settings(&'static self, array: &ArraySpec, version: Option<&Version>) -> Vec<Setting> {
-        let offers = self.offers.iter().filter(|offer| offer.is_in(version));
+        let running = self.running(array, version);
+        let is_offered = |offer: &&Offer| {
+            let is_in = || running.is_some_and(|running| offer.is_among(running));
+            offer.is_for(array) && (offer.is_in(version) || is_in())
+        };
+        let offers = self.offers.iter().filter(is_offered);
         let mut settings: Vec<Setting> = Vec::new();
-        for setting in offers.flat_map(|offer| expand(offer, array)) {
+        for setting in offers.flat_map(|offer| expand(offer, array, running)) {
             if settings.iter().all(|other| other.spec != setting.spec) {
                 settings.push(setting);
             }
         }
         settings
     }
+
+    /// What the running system says that it offers, if the array was found in it and no other
+    /// version is asked about.
+    fn running<'a>(&self, array: &'a ArraySpec, version: Option<&Version>) -> Option<&'a [String]> {
+        let source = array.source.as_ref()?;
+        let found_in: Option<Version> = source.version.as_ref()?.parse().ok();
+        let is_it =
+            source.system == self.name && version.is_none_or(|it| Some(it) == found_in.as_ref());
+        (is_it && !source.offered.is_empty()).then_some(&source.offered[..])
+    }
 }
 
-pub(super) fn expand(offer: &'static Offer, array: &ArraySpec) -> Vec<Setting> {
+impl Offer {
+    fn is_for(&self, array: &ArraySpec) -> bool {
+        let profile = array.profile.name();
+        self.profiles.as_ref().is_none_or(|profiles| profiles.iter().any(|it| it == profile))
+    }
+
+    /// True if what a running system lists has the policy, by the name before its value.
+    fn is_among(&self, running: &[String]) -> bool {
+        let name = self.policy.split('/').next_back().unwrap_or_default();
+        let bare = |text: &str| text.split(':').next().unwrap_or_default().to_owned();
+        self.set.is_some() && running.iter().any(|listed| bare(listed) == bare(name))
+    }
+
+    fn availability_in(&self, running: Option<&[String]>) -> Availability {
+        match (running, &self.requires) {
+            (Some(running), _) if self.is_among(running) => Availability::Offered,
+            (Some(_), Some(requires)) => Availability::NotHere(requires.clone()),
+            (Some(_), None) => Availability::NotHere("another version".to_owned()),
+            (None, Some(requires)) => Availability::OnCondition(requires.clone()),
+            (None, None) => Availability::Offered,
+        }
+    }
+}
+
+pub(super) fn expand(
+    offer: &'static Offer,
+    array: &ArraySpec,
+    running: Option<&[String]>,
+) -> Vec<Setting> {
     let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
     let sets = match offer.members {
         None => vec![Vec::new()],
-        Some(OfferedMembers::Each) => (0..devids.len()).map(|member| vec![member]).collect(),
+        Some(OfferedMembers::Each) => {
+            let in_service =
+                (0..devids.len()).filter(|&member| array.members[member].is_in_service());
+            in_service.map(|member| vec![member]).collect()
+        }
         Some(OfferedMembers::Sets) => sensible_sets(&array.members),
     };
     let values: Vec<Option<&String>> = match &offer.values[..] {
@@ -80,7 +129,8 @@ pub(super) fn expand(offer: &'static Offer, array: &ArraySpec) -> Vec<Setting> {
                 continue;
             };
             let (members, value) = (members.clone(), value.cloned());
-            settings.push(Setting { spec: spec.to_string(), offer, value, members });
+            let availability = offer.availability_in(running);
+            settings.push(Setting { spec: spec.to_string(), offer, availability, value, members });
         }
     }
     settings
@@ -89,7 +139,7 @@ pub(super) fn expand(offer: &'static Offer, array: &ArraySpec) -> Vec<Setting> {
 /// The sets of members that are worth telling from the others, by their indexes.
 fn sensible_sets(members: &[MemberSpec]) -> Vec<Vec<usize>> {
     let mut classes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (index, member) in members.iter().enumerate() {
+    for (index, member) in members.iter().enumerate().filter(|(_, it)| it.is_in_service()) {
         let first = members.iter().position(|other| are_alike(other, member));
         classes.entry(first.unwrap_or(index)).or_default().push(index);
     }
@@ -123,51 +173,4 @@ fn are_alike(one: &MemberSpec, other: &MemberSpec) -> bool {
         (member.range.size_bytes, member.link, fault, member.rotational, member.write_mostly)
     };
     model(one).is_some() && model(one) == model(other) && traits(one) == traits(other)
-}
-
-impl Setting {
-    /// The commands for an array. `previous` is the setting in force, as the system writes it.
-    pub fn commands(&self, array: &ArraySpec, previous: Option<&str>) -> Commands {
-        let source = array.source.clone().unwrap_or_default();
-        // The values of policies have the suffixes of the kernel, which are powers of 1024.
-        let bytes = self.value.as_deref().and_then(|value| parse_bytes(&format!("{value}iB")).ok());
-        let mut words = vec![
-            ("{policy}", self.spec.clone()),
-            ("{value}", self.value.clone().unwrap_or_default()),
-            ("{bytes}", bytes.map_or_else(String::new, |bytes| bytes.to_string())),
-            ("{array}", source.name.unwrap_or_else(|| "ARRAY".to_owned())),
-            ("{fsid}", source.fsid.unwrap_or_else(|| "FSID".to_owned())),
-            ("{minor}", "MINOR".to_owned()),
-            ("{control}", "CONTROL-SOCKET".to_owned()),
-            ("{previous}", previous.unwrap_or("PREVIOUS").to_owned()),
-        ];
-        let members: Vec<&MemberSpec> =
-            self.members.iter().map(|&member| &array.members[member]).collect();
-        if let [member] = members[..] {
-            words.push(("{devid}", member.devid.to_string()));
-        }
-        let fill = |text: &str| {
-            words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
-        };
-        // A command that names a member is given once for each.
-        let for_members = |text: &String| -> Vec<String> {
-            let text = fill(text);
-            if !text.contains("{member}") && !text.contains("{device}") {
-                return vec![text];
-            }
-            let of_member = |member: &&MemberSpec| {
-                let unknown = format!("DEVICE-{}", member.devid);
-                let device = member.device.clone().unwrap_or(unknown);
-                let kernel_name = device.strip_prefix("/dev/").unwrap_or(&device).to_owned();
-                text.replace("{member}", &kernel_name).replace("{device}", &device)
-            };
-            members.iter().map(of_member).collect()
-        };
-        Commands {
-            set: self.offer.set.iter().flat_map(for_members).collect(),
-            check: self.offer.check.as_deref().map(fill),
-            persist: self.offer.persist.as_deref().map(fill),
-            undo: self.offer.undo.iter().flat_map(for_members).collect(),
-        }
-    }
 }

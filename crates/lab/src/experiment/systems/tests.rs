@@ -40,7 +40,7 @@ fn every_offer_expands_to_policies_of_the_table() {
             .offers
             .iter()
             .flat_map(|offer| {
-                let settings = setting::expand(offer, &array);
+                let settings = setting::expand(offer, &array, None);
                 assert!(!settings.is_empty(), "{}: {}", system.name, offer.policy);
                 assert!(offer.set.is_none() || offer.patch.is_some() || offer.undo.is_some());
                 settings.into_iter().map(|setting| setting.spec)
@@ -82,54 +82,111 @@ fn a_version_has_what_its_release_had() {
     assert_eq!(specs("serve", &array, None).len(), policies::all().count());
 }
 
-#[test]
-fn a_version_without_a_known_policy_is_refused_and_a_newer_one_is_noted() {
-    let check = |system: &str, version: &str| {
-        find(system).unwrap().check_version(&version.parse().unwrap()).map_err(|it| it.to_string())
-    };
-    assert_eq!(
-        check("md", "2").unwrap_err(),
-        "no read policy of Linux md, RAID1 is known for Linux 2\n  help: known are the versions \
-         2.6.36 to 3.5, and from 6.9; without `:2` the newest counts"
-    );
-    for (system, version) in [("md", "6.12.9"), ("md", "3.0"), ("btrfs", "5.4"), ("zfs", "0.5")] {
-        assert_eq!(check(system, version), Ok(()), "{system} {version}");
-    }
-    let note = |version: &str| find("btrfs").unwrap().note_if_newer(&version.parse().unwrap());
-    assert!(note("99").unwrap().contains("Linux 99 is newer than Linux 7.2"));
-    assert_eq!([note("7.2"), note("7.2.13"), note("7"), note("6.12")], [const { None }; 4]);
-}
-
-#[test]
-fn an_array_of_another_profile_is_served_by_the_system_for_it() {
-    let raid10 = array(
-        "name = \"t\"\nprofile = \"raid10\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 4\n",
-    );
-    let serving = |system: &str, array: &ArraySpec| find(system).unwrap().serving(array).name;
-    assert_eq!([serving("md", &raid10), serving("lvm", &raid10)], ["md-raid10"; 2]);
-    assert_eq!(serving("md-raid10", &hdd_and_ssd()), "md");
-    assert_eq!(serving("md", &hdd_and_ssd()), "md");
-    assert_eq!(serving("btrfs", &raid10), "btrfs");
-    for system in all() {
-        for other in system.instead.values() {
-            assert!(find(other).is_ok(), "{}: {other}", system.name);
-        }
-    }
+/// The commands of a setting while something is in force.
+fn commands(system: &str, array: &ArraySpec, now: &str, setting: &str) -> Commands {
+    let system = find(system).unwrap();
+    let settings = system.settings(array, None);
+    let setting = settings.iter().find(|it| it.spec == setting).expect(setting);
+    setting.commands(system, array, InForce { spec: now, written: Some("pid") })
 }
 
 #[test]
 fn commands_name_the_array_and_its_devices() {
     let array = hdd_and_ssd();
-    let settings = find("md").unwrap().settings(&array, None);
-    let commands = settings[1].commands(&array, None);
-    assert_eq!(commands.set, ["echo writemostly > /sys/block/md0/md/dev-sda1/state"]);
-    assert_eq!(commands.undo, ["echo -writemostly > /sys/block/md0/md/dev-sda1/state"]);
-    let btrfs = find("btrfs").unwrap().settings(&array, None);
-    let round_robin = btrfs.iter().find(|setting| setting.spec.ends_with(":64K")).unwrap();
-    let commands = round_robin.commands(&array, Some("pid"));
-    assert_eq!(commands.set, ["echo round-robin:65536 > /sys/fs/btrfs/FSID/read_policy"]);
-    assert_eq!(commands.undo, ["echo 'pid' > /sys/fs/btrfs/FSID/read_policy"]);
-    assert_eq!(settings[0].commands(&array, None).set, Vec::<String>::new());
+    let marked = commands("md", &array, "md/raid1", "md/raid1+write-mostly:1");
+    assert_eq!(marked.set, ["echo writemostly > /sys/block/md0/md/dev-sda1/state"]);
+    assert_eq!(marked.undo, ["echo -writemostly > /sys/block/md0/md/dev-sda1/state"]);
+    let round_robin = commands("btrfs", &array, "btrfs/pid", "btrfs/round-robin:64K");
+    assert_eq!(round_robin.set, ["echo round-robin:65536 > /sys/fs/btrfs/FSID/read_policy"]);
+    assert_eq!(round_robin.undo, ["echo 'pid' > /sys/fs/btrfs/FSID/read_policy"]);
+    assert_eq!(commands("md", &array, "md/raid1", "md/raid1").set, Vec::<String>::new());
+}
+
+/// Flags and module parameters stay until they are reset.
+#[test]
+fn settings_that_add_up_are_reset_first_and_restored_last() {
+    let array = hdd_and_ssd();
+    let file = |member| format!("/sys/block/md0/md/dev-{member}/state");
+    let (clear, mark) = (
+        |member| format!("echo -writemostly > {}", file(member)),
+        |member| format!("echo writemostly > {}", file(member)),
+    );
+    let other = commands("md", &array, "md/raid1+write-mostly:2", "md/raid1+write-mostly:1");
+    assert_eq!(other.set, [clear("sdb1"), mark("sda1")]);
+    assert_eq!(other.undo, [clear("sda1"), mark("sdb1")]);
+    let none = commands("md", &array, "md/raid1+write-mostly:1", "md/raid1");
+    assert_eq!((none.set, none.undo), (vec![clear("sda1")], vec![mark("sda1")]));
+    let same = commands("md", &array, "md/raid1+write-mostly:1", "md/raid1+write-mostly:1");
+    assert_eq!(same.set, [mark("sda1")]);
+
+    let tuned = commands("zfs", &array, "zfs/mirror:7:1:20:0:64K", "zfs/mirror:0");
+    assert_eq!(tuned.set.len(), 2, "{tuned:?}");
+    assert!(tuned.set[0].contains("echo 0 > zfs_vdev_mirror_rotating_inc"), "{tuned:?}");
+    assert!(tuned.set[1].contains("echo 0 > /sys/module"), "{tuned:?}");
+    for restored in ["7 > zfs_vdev_mirror_rotating_seek_inc", "20 > zfs_vdev_mirror_rotating_inc"] {
+        assert!(tuned.undo[1].contains(restored), "{tuned:?}");
+    }
+    assert!(tuned.undo[1].contains("65536 > zfs_vdev_mirror_rotating_seek_offset"), "{tuned:?}");
+}
+
+/// An array of btrfs in a running kernel that offers these policies.
+fn running_btrfs(version: &str, offered: &str) -> ArraySpec {
+    array(&format!(
+        "name = \"b\"\nprofile = \"raid1\"\n[source]\nsystem = \"btrfs\"\nversion = \"{version}\"\n\
+         fsid = \"1-2\"\noffered = [{offered}]\n[[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 2\n"
+    ))
+}
+
+#[test]
+fn what_the_running_system_offers_goes_before_its_version() {
+    let available = |array: &ArraySpec, version: Option<&str>, spec: &str| {
+        let version = version.map(|version| version.parse().unwrap());
+        let settings = find("btrfs").unwrap().settings(array, version.as_ref());
+        settings.into_iter().find(|it| it.spec == spec).map(|it| it.availability)
+    };
+    let option = "a kernel built with CONFIG_BTRFS_EXPERIMENTAL".to_owned();
+    let plain = running_btrfs("6.18.4", "\"pid\"");
+    let not_here = Some(Availability::NotHere(option.clone()));
+    for version in [None, Some("6.18.4")] {
+        assert_eq!(available(&plain, version, "btrfs/pid"), Some(Availability::Offered));
+        assert_eq!(available(&plain, version, "btrfs/devid:1"), not_here);
+    }
+    let other_version = available(&plain, Some("6.19"), "btrfs/devid:1");
+    assert_eq!(
+        other_version,
+        Some(Availability::OnCondition(option)),
+        "another kernel is asked for"
+    );
+    let commands = commands("btrfs", &plain, "btrfs/pid", "btrfs/devid:1");
+    assert_eq!(commands, Commands::default(), "what the kernel refuses is not to be written");
+
+    let experimental = running_btrfs("6.18.4", "\"pid\", \"round-robin:262144\", \"devid:1\"");
+    for spec in ["btrfs/devid:2", "btrfs/round-robin:64K"] {
+        assert_eq!(available(&experimental, None, spec), Some(Availability::Offered));
+    }
+    let patched = running_btrfs("6.18.4", "\"pid\", \"queue\"");
+    assert_eq!(available(&patched, None, "kakra/queue"), Some(Availability::Offered));
+    assert_eq!(available(&plain, None, "kakra/queue"), None, "a patch is in no release");
+}
+
+#[test]
+fn a_member_that_is_missing_is_in_no_setting() {
+    let one_missing = array(
+        "name = \"t\"\nprofile = \"raid1c3\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\n\
+         [[member]]\nmodel = \"ssd-sata-plp\"\n[[member]]\nmodel = \"hdd-15k\"\nfailed = true\n",
+    );
+    assert!(!specs("btrfs", &one_missing, None).contains(&"btrfs/devid:3".to_owned()));
+    let expected = ["md/raid1", "md/raid1+write-mostly:1", "md/raid1+write-mostly:2"];
+    assert_eq!(specs("md", &one_missing, None), expected);
+}
+
+#[test]
+fn a_raid10_of_lvm_has_no_flags() {
+    let raid10 = array(
+        "layout = \"md-raid10-near:2\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\n\
+                        [[member]]\nmodel = \"ssd-sata-plp\"\n",
+    );
+    assert_eq!(specs("lvm", &raid10, None), ["md/raid10"]);
 }
 
 #[test]
@@ -137,5 +194,4 @@ fn unknown_systems_are_refused_with_a_suggestion() {
     let error = find("btrf").unwrap_err().to_string();
     assert!(error.contains("unknown system `btrf`") && error.contains("`btrfs`"), "{error}");
     assert!(find("ext4").unwrap_err().to_string().contains("md-raid10"));
-    assert!(find("").unwrap_err().to_string().starts_with("the name of the system is missing"));
 }

@@ -1,0 +1,90 @@
+//! How far to trust advice: as far as the least certain model of a member.
+
+use mirrorball_disk::array_file::{ArraySpec, MemberSpec, ModelConfidence};
+
+/// The least certain of the members' models, in words: `class default: the models of devids 1 and 2
+/// stand for their kind of disk`.
+pub(super) fn statement(array: &ArraySpec) -> String {
+    let in_service = || array.members.iter().filter(|member| member.is_in_service());
+    let with = |confidence: Option<ModelConfidence>| -> Vec<&MemberSpec> {
+        in_service().filter(|member| member.confidence == confidence).collect()
+    };
+    let worst = in_service().filter_map(|member| member.confidence).max();
+    let stated = match worst {
+        None => return "not stated: the models are those that the array file names".to_owned(),
+        Some(ModelConfidence::Fitted) => {
+            "fitted: the models were fitted to measurements of the disks".to_owned()
+        }
+        Some(ModelConfidence::KnownModel) => {
+            "known model: the models were chosen by the model names of the disks".to_owned()
+        }
+        Some(worst @ ModelConfidence::ClassDefault) => {
+            format!("class default: {} only for its kind of disk", stand(&with(Some(worst))))
+        }
+        Some(worst @ ModelConfidence::Guessed) => {
+            format!("guessed: {} for a disk of unknown kind", stand(&with(Some(worst))))
+        }
+    };
+    match &with(None)[..] {
+        [] => stated,
+        others => format!("{stated}; {} as the array file names it", stand(others)),
+    }
+}
+
+/// `the model of devid 2 stands`, `each of the models of devids 1 and 2 stands`.
+fn stand(members: &[&MemberSpec]) -> String {
+    let devids: Vec<String> = members.iter().map(|member| member.devid.to_string()).collect();
+    match &devids[..] {
+        [one] => format!("the model of devid {one} stands"),
+        [first @ .., last] => {
+            format!("each of the models of devids {} and {last} stands", first.join(", "))
+        }
+        [] => unreachable!("a confidence is that of a member"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::statement;
+    use mirrorball_disk::array_file::ArrayFile;
+
+    #[test]
+    fn the_least_certain_model_decides() {
+        let of = |first: &str, second: &str, third: &str| {
+            let member = |confidence: &str| {
+                let line = match confidence {
+                    "" => String::new(),
+                    name => format!("confidence = \"{name}\"\n"),
+                };
+                format!("[[member]]\nmodel = \"hdd-5k4\"\n{line}")
+            };
+            let members = member(first) + &member(second) + &member(third);
+            let text = format!("profile = \"raid1\"\n{members}");
+            statement(&ArrayFile::parse(&text, "a.toml").unwrap().spec)
+        };
+        for (confidences, expected) in [
+            (["", "", ""], "not stated: the models are those that the array file names"),
+            (["fitted"; 3], "fitted: the models were fitted to measurements of the disks"),
+            (
+                ["fitted", "known model", "fitted"],
+                "known model: the models were chosen by the model names of the disks",
+            ),
+            (
+                ["known model", "class default", "fitted"],
+                "class default: the model of devid 2 stands only for its kind of disk",
+            ),
+            (
+                ["guessed", "guessed", "class default"],
+                "guessed: each of the models of devids 1 and 2 stands for a disk of unknown kind",
+            ),
+            (
+                ["guessed", "", "fitted"],
+                "guessed: the model of devid 1 stands for a disk of unknown kind; the model of \
+                 devid 2 stands as the array file names it",
+            ),
+        ] {
+            let [first, second, third] = confidences;
+            assert_eq!(of(first, second, third), expected);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The commands of a setting for one array.
+//!
+//! Templates have words in braces: `{value}`, `{devid}`, `{member}`, `{array}`, …. A command that
+//! names a member is given once for each member of the setting. `{previous}` is what is in force as
+//! the system writes it, `{previous.1}` to `{previous.9}` are the parameters of its policy.
+
+use super::{Availability, Setting, System};
+use mirrorball_core::policies::Spec;
+use mirrorball_core::units::parse_bytes;
+use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
+
+/// Parameters of a policy that templates can name.
+const PARAMETERS_MAX: usize = 9;
+
+/// The commands of a setting. What is not known is written in capitals.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Commands {
+    /// Put it into force; none if there is nothing to do.
+    pub set: Vec<String>,
+    /// Shows what is in force.
+    pub check: Option<String>,
+    /// How it survives a restart.
+    pub persist: Option<String>,
+    /// Restore what was in force.
+    pub undo: Vec<String>,
+}
+
+/// What is in force before a setting is.
+#[derive(Clone, Copy, Debug)]
+pub struct InForce<'a> {
+    /// Canonical policy string.
+    pub spec: &'a str,
+    /// As the system writes it, if that is known.
+    pub written: Option<&'a str>,
+}
+
+impl Setting {
+    /// The commands for an array of `system` in which `now` is in force. None for a setting that
+    /// the running system does not have.
+    pub fn commands(&self, system: &System, array: &ArraySpec, now: InForce<'_>) -> Commands {
+        if matches!(self.availability, Availability::NotHere(_)) {
+            return Commands::default();
+        }
+        let words = self.words(array, now);
+        let of_setting: Vec<&MemberSpec> =
+            self.members.iter().map(|&member| &array.members[member]).collect();
+        let own = |template: &Option<String>| filled(template, &words, &of_setting);
+        let adds_up = now.spec != system.default_spec() && now.spec != self.spec;
+        let marked: Vec<&MemberSpec> =
+            array.members.iter().filter(|member| is_marked(now.spec, member.devid)).collect();
+        let of_system = |template: &Option<String>| match adds_up {
+            true => filled(template, &words, &marked),
+            false => Vec::new(),
+        };
+        Commands {
+            set: [of_system(&system.reset), own(&self.offer.set)].concat(),
+            check: own(&self.offer.check).pop(),
+            persist: own(&self.offer.persist).pop(),
+            undo: [own(&self.offer.undo), of_system(&system.restore)].concat(),
+        }
+    }
+
+    /// What stands for the words of templates.
+    fn words(&self, array: &ArraySpec, now: InForce<'_>) -> Vec<(String, String)> {
+        let source = array.source.clone().unwrap_or_default();
+        // The values of policies have the suffixes of the kernel, which are powers of 1024.
+        let bytes = self.value.as_deref().and_then(|value| parse_bytes(&format!("{value}iB")).ok());
+        let mut words = vec![
+            ("{policy}", self.spec.clone()),
+            ("{value}", self.value.clone().unwrap_or_default()),
+            ("{bytes}", bytes.map_or_else(String::new, |bytes| bytes.to_string())),
+            ("{array}", source.name.unwrap_or_else(|| "ARRAY".to_owned())),
+            ("{fsid}", source.fsid.unwrap_or_else(|| "FSID".to_owned())),
+            ("{minor}", "MINOR".to_owned()),
+            ("{control}", "CONTROL-SOCKET".to_owned()),
+            ("{previous}", now.written.unwrap_or("PREVIOUS").to_owned()),
+        ];
+        if let [member] = self.members[..] {
+            words.push(("{devid}", array.members[member].devid.to_string()));
+        }
+        let words = words.into_iter().map(|(word, value)| (word.to_owned(), value));
+        words.chain(parameters(now.spec)).collect()
+    }
+}
+
+/// The parameters of a policy string, with its defaults, as plain numbers.
+fn parameters(spec: &str) -> Vec<(String, String)> {
+    let Ok(parsed) = Spec::parse(spec) else { return Vec::new() };
+    let written = spec.split('+').next().unwrap_or_default();
+    let mut written = written.split(':').skip(1);
+    let infos = parsed.info().parameters.iter().take(PARAMETERS_MAX);
+    let value = |(number, info): (usize, &mirrorball_core::policies::ParameterInfo)| {
+        let default = || info.default.map(|value| value.to_string());
+        // A number without a suffix is read as it is, and one with a suffix is in bytes.
+        let plain = |text: &str| match text.parse::<u64>() {
+            Ok(number) => Some(number.to_string()),
+            Err(_) => parse_bytes(&format!("{text}iB")).ok().map(|bytes| bytes.to_string()),
+        };
+        let value = written.next().and_then(plain).or_else(default)?;
+        Some((format!("{{previous.{number}}}"), value))
+    };
+    (1..).zip(infos).filter_map(value).collect()
+}
+
+/// True if a policy string names the member as write-mostly.
+fn is_marked(spec: &str, devid: u64) -> bool {
+    spec.split('+').any(|part| part == format!("write-mostly:{devid}"))
+}
+
+/// A template with its words filled in, once for each member if it names one.
+fn filled(
+    template: &Option<String>,
+    words: &[(String, String)],
+    members: &[&MemberSpec],
+) -> Vec<String> {
+    let Some(template) = template else { return Vec::new() };
+    let fill = |text: String, (word, value): &(String, String)| text.replace(word, value);
+    let text = words.iter().fold(template.clone(), fill);
+    if !text.contains("{member}") && !text.contains("{device}") {
+        return vec![text];
+    }
+    let of_member = |member: &&MemberSpec| {
+        let unknown = format!("DEVICE-{}", member.devid);
+        let device = member.device.clone().unwrap_or(unknown);
+        let kernel_name = device.strip_prefix("/dev/").unwrap_or(&device).to_owned();
+        text.replace("{member}", &kernel_name).replace("{device}", &device)
+    };
+    members.iter().map(of_member).collect()
+}
