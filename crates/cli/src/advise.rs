@@ -5,27 +5,22 @@
 //! simulation, and names what is in force, the best setting that the system offers with its
 //! commands, and the best policy known. It changes nothing.
 
-use crate::compare::system::{ChosenSystem, Offered};
-use crate::compare::{self, progress};
+mod question;
+mod target;
+
+use crate::compare;
+use crate::compare::system::ChosenSystem;
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
 use crate::screen;
-use anyhow::{Context, Result, anyhow};
-use mirrorball_core::policies::Spec;
 use mirrorball_core::units::Nanos;
-use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource, ModelConfidence};
-use mirrorball_host::detect::{DetectError, DetectedArray, Sysroot, detect_all, detect_at};
+use mirrorball_disk::array_file::{ArraySpec, MemberSource, ModelConfidence};
 use mirrorball_lab::evaluation::advice::{Advice, text};
-use mirrorball_lab::experiment::build::BuildIdentity;
-use mirrorball_lab::experiment::hash::stable_hash;
-use mirrorball_lab::experiment::inputs::Inputs;
-use mirrorball_lab::experiment::plan::{Cell, Choices, Plan};
-use mirrorball_lab::experiment::results::Results;
-use mirrorball_lab::experiment::run;
-use mirrorball_lab::experiment::study::{Criteria, Study};
-use mirrorball_lab::report::{Align, Column, Emphasis, Grid, GridRow, draw};
+use mirrorball_lab::experiment::study::Study;
+use mirrorball_lab::report::{Align, Column, Emphasis, Grid, GridRow, draw, wrapped};
+use question::{Answer, Question};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The jobs if none is named: random reads, alone and many at once, one and several sequential
 /// readers, each on an idle array and during a scrub.
@@ -45,20 +40,21 @@ const STANDARD_MIX: [&str; 8] = [
 const KNOWN_POLICIES: &str =
     "mirrorball/auto,md/raid1,zfs/mirror,gmirror/load,kakra/queue,research/peak-ewma,research/sed";
 
-/// Folder for what was detected and for the results.
-const FOLDER: &str = "mirrorball-results";
-
 /// Say which read setting to use on an array, and what it brings
 ///
 /// Detects the array at a path, compares the settings that its storage system offers, by
 /// simulation, and prints what you have, the best that the system offers with the commands to set,
-/// check and undo it, and the best policy known. Changes nothing.
+/// check and undo it, and the best policy known. Writes only into the folder mirrorball-results.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The disks are simulated by models that `detect` chooses. The answer says how \
 sure each choice is; edit the array file and give it in place of the path to correct one.
 
-Exit code 2 if there is no array at the path, or its storage system is not known.
+What was detected is saved as mirrorball-results/NAME.toml, the results in
+mirrorball-results/advice-….
+
+Exit code 2 if there is no array at the path, or its storage system is not known; 1 if no advice is
+possible, because a member is missing and no read has a choice of members without it.
 
 Examples:
   mirrorball advise /srv/data
@@ -66,8 +62,8 @@ Examples:
   mirrorball advise my-array.toml --system md:6.12"
 )]
 pub(crate) struct Args {
-    /// Mount point or path on it, block device, name of an array, or array file [default: the only
-    /// array of this machine]
+    /// Mount point or path on it, block device, name of an array, array file, or built-in array
+    /// [default: the only array of this machine]
     array: Option<String>,
 
     /// Jobs: fio job files or built-in jobs [default: random and sequential reads, idle and during
@@ -97,7 +93,7 @@ pub(crate) struct Args {
           value_parser = compare::positive_duration)]
     duration: Nanos,
 
-    /// Number of threads; results do not depend on it [default: one per CPU]
+    /// Number of threads, from 1 to 1024; results do not depend on it [default: one per CPU]
     #[arg(short, long, value_name = "N", value_parser = whole_number(THREADS))]
     threads: Option<NonZeroUsize>,
 
@@ -107,188 +103,55 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let target = target(args)?;
-    let jobs: Vec<String> = match &args.jobs[..] {
-        [] => STANDARD_MIX.map(str::to_owned).to_vec(),
-        jobs => jobs.to_vec(),
-    };
-    let inputs = Inputs::load(&target.array, &jobs).map_err(Failure::WrongUse)?;
-    let chosen = chosen_system(args, &inputs.array).map_err(Failure::WrongUse)?;
-    let mut offered = chosen.offered(&inputs.array).map_err(Failure::WrongUse)?;
-    if let Some(now) = target.in_force.and_then(|now| Spec::parse(&now).ok()) {
-        offered.now = now.to_string();
-    }
-    screen::print(&about(&inputs.array, &target.condition))?;
-    let plan = plan(args, &inputs, &offered, &jobs).map_err(Failure::WrongUse)?;
-    // A folder of its own for each question: other jobs or repeats are another plan.
-    let keys: Vec<String> = plan.cells().iter().map(Cell::key).collect();
-    let question = stable_hash(keys.iter().map(String::as_str));
-    let folder = Path::new(FOLDER).join(format!("advice-{}", &question[..12]));
-    let results = Results::open(&folder, &plan)
-        .with_context(|| format!("cannot write results into {}", folder.display()))
-        .map_err(Failure::WrongUse)?;
-    let ending = progress::run_cells(args.threads, &plan, &inputs, &results);
-    let summaries = match ending.map_err(Failure::Fault)? {
-        run::Ending::Complete(summaries) => summaries,
-        run::Ending::Interrupted { .. } => return Ok(Ending::Interrupted),
-    };
-    let baseline = Some(offered.now.clone());
-    let study = Study::new(plan, summaries, Criteria { baseline, ..Criteria::default() });
-    let advice = offered.advice(&study, &inputs.array);
+    let (array, jobs) = target::array_and_jobs(args);
+    let target = target::find(args, array)?;
+    let question = Question::new(args, &target, &jobs)?;
+    screen::print(&about(&question.inputs.array, &target.condition))?;
+    let Some(answer) = question.answer(args)? else { return Ok(Ending::Interrupted) };
+    let Answer { study, advice, folder } = &answer;
     let width = screen::style().width_columns;
-    screen::print(&format!("\n{}\n{}", text::render(&advice, width), table(&study, &advice)))?;
+    screen::print(&format!("\n{}\n{}", text::render(advice, width), table(study, advice)))?;
     screen::say(format_args!("results are in {}", folder.display()));
     Ok(if study.has_dead_job() { Ending::FoundFailure } else { Ending::Done })
-}
-
-/// What advice is asked for.
-struct Target {
-    /// The array file.
-    array: String,
-    /// The setting in force, where the machine says.
-    in_force: Option<String>,
-    /// What is unusual about the array's state.
-    condition: Option<String>,
-}
-
-/// The array file that was named, or one of what was detected.
-fn target(args: &Args) -> Result<Target, Failure> {
-    if let Some(name) = &args.array {
-        let is_builtin = ArrayFile::builtin_names().any(|builtin| builtin == name);
-        if name.ends_with(".toml") || is_builtin && !Path::new(name).exists() {
-            return Ok(Target { array: name.clone(), in_force: None, condition: None });
-        }
-    }
-    let sysroot = crate::detect::sysroot(args.sysroot.as_deref())?;
-    let mut detected = match &args.array {
-        Some(path) => detect_at(&sysroot, path).map_err(|error| not_detected(path, error))?,
-        None => only_array(args, &sysroot)?,
-    };
-    let mut in_force = detected.policy.spec.clone();
-    let condition = detected.condition.text();
-    for member in &mut detected.members {
-        // The flag is a setting that is compared with others, no property of the disk.
-        if std::mem::take(&mut member.write_mostly)
-            && let Some(spec) = &mut in_force
-        {
-            *spec += &format!("+write-mostly:{}", member.devid);
-        }
-        // The advice is for the array when it is whole again.
-        member.is_rebuilding = false;
-        member.is_failed = false;
-    }
-    let path = save(&detected).map_err(Failure::WrongUse)?;
-    let array = path.display().to_string();
-    screen::say(format_args!("the array is described in {array}"));
-    Ok(Target { array, in_force, condition })
-}
-
-/// The failure to find an array at a path, which may be that of an array file.
-fn not_detected(path: &str, error: DetectError) -> Failure {
-    match error {
-        DetectError::NoArray(diagnostic) if Path::new(path).is_file() => {
-            let help = "if it is an array file, give it a name that ends in .toml";
-            Failure::WrongUse(diagnostic.with_help(help).into())
-        }
-        error => crate::detect::failure(error),
-    }
-}
-
-fn only_array(args: &Args, sysroot: &Sysroot) -> Result<DetectedArray, Failure> {
-    let found: Vec<_> = detect_all(sysroot).into_iter().filter_map(Result::ok).collect();
-    let names: Vec<&str> = found.iter().map(|array| array.name.as_str()).collect();
-    let place = match &args.sysroot {
-        None => "this machine".to_owned(),
-        Some(folder) => folder.display().to_string(),
-    };
-    let message = match &names[..] {
-        [_] => return Ok(found.into_iter().next().expect("there is one")),
-        [] => format!(
-            "{place} has no array that can be read\n  help: give the path of one, or an array file"
-        ),
-        names => format!(
-            "{place} has {} arrays: {}\n  help: name one, as in `mirrorball advise {}`",
-            names.len(),
-            names.join(", "),
-            names[0]
-        ),
-    };
-    Err(Failure::WrongUse(anyhow!(message)))
-}
-
-/// Saves the description of an array under a name that is free, or that has the same text.
-fn save(array: &DetectedArray) -> Result<PathBuf> {
-    let text = array.array_file();
-    std::fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
-    let stem = crate::detect::file_stem(&array.name);
-    for number in 1.. {
-        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
-        let path = Path::new(FOLDER).join(format!("{stem}{suffix}.toml"));
-        match std::fs::read_to_string(&path) {
-            Ok(existing) if existing == text => return Ok(path),
-            Ok(_) => {}
-            Err(_) => {
-                let existing = crate::output_file::Existing::from_force(false);
-                crate::output_file::write(&path, &text, existing)?;
-                return Ok(path);
-            }
-        }
-    }
-    unreachable!("some number is free")
-}
-
-fn chosen_system(args: &Args, array: &ArraySpec) -> Result<ChosenSystem> {
-    if let Some(system) = &args.system {
-        return Ok(system.clone());
-    }
-    let Some(source) = &array.source else {
-        let help = "name it with --system, for example --system md:6.12";
-        return Err(anyhow!(
-            "the array file does not say which storage system the array is of\n  help: {help}"
-        ));
-    };
-    ChosenSystem::found(&source.system, source.version.as_deref())
-        .context("the array's storage system")
-}
-
-fn plan(args: &Args, inputs: &Inputs, offered: &Offered, jobs: &[String]) -> Result<Plan> {
-    let specs = offered.with(&args.policy).map_err(|error| anyhow!("--policy: {error}"))?;
-    let choices = Choices {
-        policies: specs.iter().map(ToString::to_string).collect(),
-        repeats: args.repeats,
-        seed: args.seed,
-        duration_ns: Some(args.duration.0),
-    };
-    let (array, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
-    let words: Vec<String> = jobs.iter().map(|job| compare::quoted(job)).collect();
-    let command =
-        format!("mirrorball compare {} {}", compare::quoted(&array.name), words.join(" "));
-    let build = BuildIdentity::current()?;
-    Ok(Plan::new(build, array, sources, choices, command))
 }
 
 /// The members, with how sure their models are.
 fn about(array: &ArraySpec, condition: &Option<String>) -> String {
     let mut text = format!("{}\n", array.name);
+    let mut add = |line: String| {
+        let width = screen::style().width_columns;
+        text += &format!("  {}\n", wrapped(&line, width - 4).replace('\n', "\n    "));
+    };
     if let Some(condition) = condition {
-        text +=
-            &format!("  its state: {condition}; the advice is for the array when it is whole\n");
+        add(format!("its state: {condition}; {}", what_is_advised(array)));
     }
     for member in &array.members {
-        let device = member.device.as_deref().unwrap_or("member");
+        let device = member.device.as_ref().map(|device| format!(", {device}"));
         let model = match &member.source {
             MemberSource::Model(profile) => profile.name.as_str(),
             MemberSource::Path(_) | MemberSource::Uri(_) => "a real disk",
         };
         let confidence = member.confidence.map_or("as the array file says", ModelConfidence::name);
-        text += &format!("  {} {device}: simulated as {model} ({confidence})\n", member.devid);
-    }
-    let mut confidences = array.members.iter().filter_map(|member| member.confidence);
-    let is_rough = |it| matches!(it, ModelConfidence::ClassDefault | ModelConfidence::Guessed);
-    if confidences.any(is_rough) {
-        text += "  the figures are those of the models; correct a model in the array file\n";
+        let (devid, device) = (member.devid, device.unwrap_or_default());
+        add(match member.is_in_service() {
+            true => format!("devid {devid}{device}: simulated as {model} ({confidence})"),
+            false => format!("devid {devid}{device}: missing, not read"),
+        });
     }
     text
+}
+
+/// Which array the advice is for, if the real one is not as it should be.
+fn what_is_advised(array: &ArraySpec) -> String {
+    let failed = array.members.iter().filter(|member| !member.is_in_service());
+    let failed: Vec<String> = failed.map(|member| member.devid.to_string()).collect();
+    match &failed[..] {
+        [] => "the advice is for the array when it is whole and idle".to_owned(),
+        devids => format!(
+            "the disk of devid {} is not known, so the advice is for the array without it",
+            devids.join(", ")
+        ),
+    }
 }
 
 /// What each candidate reaches under each job, as a factor of what is in force.
@@ -306,7 +169,7 @@ fn table(study: &Study, advice: &Advice) -> String {
         align,
         drop_order,
     };
-    let mut columns = vec![column("job, times as fast", Align::Left, 0)];
+    let mut columns = vec![column("job", Align::Left, 0)];
     columns.extend(specs.iter().map(|spec| column(spec, Align::Right, 0)));
     let rows = study.jobs.iter().map(|job| {
         let score = |spec: &str| {
@@ -321,5 +184,6 @@ fn table(study: &Study, advice: &Advice) -> String {
         let texts = std::iter::once(job.job.clone()).chain(specs.iter().map(factor)).collect();
         GridRow { texts, emphasis: Emphasis::None }
     });
-    draw(&Grid { columns, rows: rows.collect() }, screen::style())
+    let title = "Speed relative to what you have";
+    format!("{title}\n") + &draw(&Grid { columns, rows: rows.collect() }, screen::style())
 }

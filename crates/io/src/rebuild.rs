@@ -132,7 +132,7 @@ pub struct Rebuild {
 impl Rebuild {
     /// Rebuilds of all members in the state `Rebuilding`.
     pub fn new(executor: &mut Executor) -> Rebuild {
-        let buffer = executor.driver.acquire(STEP_BYTES as usize);
+        let buffer = executor.driver.buffers.acquire(STEP_BYTES as usize);
         Rebuild {
             buffer,
             step_in_flight: None,

@@ -36,13 +36,13 @@ pub enum Output {
 
 /// A device-specific command. The kernel gets 16 bytes: the head, and the address of the slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Command {
+pub struct Command {
     /// Command number.
-    pub(crate) code: u32,
+    pub code: u32,
     /// First 8 bytes of the command.
-    pub(crate) head: [u8; 8],
+    pub head: [u8; 8],
     /// Memory that the device may read and change until the command ends.
-    pub(crate) slice: Slice,
+    pub slice: Slice,
 }
 
 /// What an operation does. Slices shrink as parts of the operation complete.

@@ -382,7 +382,7 @@ impl Executor {
         let request = IoRequestKey::from_slot(io.request.0 as u32);
         let within = self.offset_in_buffer(io);
         let races = io.op == Op::Read && io.role != ReadRole::Only;
-        let own_buffer = races.then(|| self.driver.acquire(io.length as usize));
+        let own_buffer = races.then(|| self.driver.buffers.acquire(io.length as usize));
         self.launch(ActiveIo {
             origin: Origin::Volume(io.id),
             request,
@@ -454,7 +454,7 @@ impl Executor {
 
     /// Copies the winners of a request's races into its buffer.
     fn copy_race_winners(&mut self, key: IoRequestKey) {
-        let (driver, requests) = (&mut self.driver, &self.requests);
+        let (buffers, requests) = (&mut self.driver.buffers, &self.requests);
         self.race_winners.retain(|RaceWinner { buffer, io }| {
             if io.request != key {
                 return true;
@@ -462,8 +462,8 @@ impl Executor {
             let target = requests.get(key).buffer.expect("a read has a buffer");
             let length = io.length as usize;
             let from = Slice::data(*buffer, 0, length);
-            driver.copy(from, Slice::data(target, io.within, length));
-            driver.release(*buffer);
+            buffers.copy(from, Slice::data(target, io.within, length));
+            buffers.release(*buffer);
             false
         });
     }

@@ -169,7 +169,7 @@ impl Fuse {
                     let buffer = pending.buffer.expect("a write has a buffer");
                     let skip = (offset - pending.span.start) as usize;
                     let place = Slice::data(buffer, skip, data.len());
-                    executor.driver.bytes_mut(place).copy_from_slice(data);
+                    executor.driver.buffers.bytes_mut(place).copy_from_slice(data);
                 }
                 pending.stage = stage;
                 return self.submit(key, executor);
@@ -215,7 +215,7 @@ impl Fuse {
             (CallKind::Read { offset, length, reply }, Ok(())) => {
                 let buffer = buffer.expect("a read has a buffer");
                 let slice = Slice::data(buffer, (offset - span.start) as usize, length as usize);
-                reply.data(executor.driver.bytes(slice));
+                reply.data(executor.driver.buffers.bytes(slice));
             }
             (CallKind::Read { reply, .. }, Err(error)) => reply.error(error),
             (CallKind::Write { data, reply, .. }, result) => {
@@ -231,7 +231,7 @@ impl Fuse {
             }
         }
         if let Some(buffer) = buffer {
-            executor.driver.release(buffer);
+            executor.driver.buffers.release(buffer);
         }
         while self.blocked.front().is_some_and(|call| self.may_begin(call)) {
             let call = self.blocked.pop_front().expect("the queue is not empty");
@@ -243,16 +243,8 @@ impl Fuse {
     /// until that is done.
     pub fn stop(&mut self) {
         if let Some(mount) = self.mount.take() {
-            let folder = mount.folder().to_owned();
-            let failed = move |error| {
-                let folder = folder.display();
-                Some(format!(
-                    "cannot start a thread to unmount `{folder}`: {error}. If it is still \
-                     mounted, run `fusermount3 -u -z {folder}`"
-                ))
-            };
             let teardown = || mount.unmount_and_detach();
-            self.teardown = Some(BackgroundTeardown::start(teardown, self.waker.clone(), failed));
+            self.teardown = Some(BackgroundTeardown::start(teardown, self.waker.clone()));
         }
     }
 
@@ -297,14 +289,14 @@ impl Fuse {
         let patches = self.changes_parts(&call);
         self.changes += u32::from(call.changes());
         self.patching |= patches;
-        let driver = &mut executor.driver;
+        let buffers = &mut executor.driver.buffers;
         let bytes = (span.end - span.start) as usize;
         let buffer = match &call.kind {
-            CallKind::Read { .. } | CallKind::Write { .. } => Some(driver.acquire(bytes)),
+            CallKind::Read { .. } | CallKind::Write { .. } => Some(buffers.acquire(bytes)),
             CallKind::Flush { .. } | CallKind::Punch { .. } => None,
         };
         if let (CallKind::Write { data, .. }, Some(buffer), false) = (&call.kind, buffer, patches) {
-            driver.bytes_mut(Slice::data(buffer, 0, bytes)).copy_from_slice(data);
+            buffers.bytes_mut(Slice::data(buffer, 0, bytes)).copy_from_slice(data);
         }
         let discards_zero = executor.discards_zero(self.exports[call.file].target);
         let stage = match &call.kind {

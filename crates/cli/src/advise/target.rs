@@ -1,0 +1,158 @@
+//! The array that advice is asked for: an array file, or what is detected on this machine.
+
+use super::Args;
+use crate::ending::Failure;
+use crate::output_file::{self, Existing};
+use crate::screen;
+use anyhow::{Context, Result, anyhow};
+use mirrorball_disk::array_file::{ArrayEdit, ArrayFile, ArraySpec};
+use mirrorball_host::detect::{DetectedArray, Sysroot, detect_all, detect_at};
+use mirrorball_lab::evaluation::advice::policy_in_force;
+use mirrorball_lab::experiment::inputs::{builtin_job_names, load_array};
+use mirrorball_lab::experiment::systems::System;
+use std::path::{Path, PathBuf};
+
+/// Folder for what was detected and for the results.
+pub(super) const FOLDER: &str = "mirrorball-results";
+
+/// What advice is asked for.
+pub(super) struct Target {
+    /// The array file, or the name of a built-in array.
+    pub(super) array: String,
+    /// What is unusual about the array's state.
+    pub(super) condition: Option<String>,
+}
+
+/// The array that was named, and the jobs: the first name may be that of a job.
+pub(super) fn array_and_jobs(args: &Args) -> (Option<&String>, Vec<String>) {
+    let is_job = |name: &&String| {
+        let is_builtin = builtin_job_names().any(|builtin| builtin == name.as_str());
+        name.ends_with(".fio") || is_builtin && !Path::new(name).exists()
+    };
+    match &args.array {
+        Some(job) if is_job(&job) => (None, [std::slice::from_ref(job), &args.jobs[..]].concat()),
+        array => (array.as_ref(), args.jobs.clone()),
+    }
+}
+
+/// The array file that was named, or one of what was detected.
+pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failure> {
+    if let Some(name) = array {
+        let is_builtin = ArrayFile::builtin_names().any(|builtin| builtin == name);
+        if name.ends_with(".toml") || is_builtin && !Path::new(name).exists() {
+            return Ok(Target { array: name.clone(), condition: None });
+        }
+    }
+    let sysroot = args.sysroot.as_deref().map_or_else(Sysroot::live, Sysroot::recorded);
+    let mut detected = match array {
+        Some(path) => detect_at(&sysroot, path).map_err(crate::detect::failure)?,
+        None => only_array(&sysroot)?,
+    };
+    for note in &detected.notes {
+        screen::say(format_args!("note: {note}"));
+    }
+    let policy = &detected.policy;
+    if let (Some(text), None) = (&policy.text, &policy.spec) {
+        screen::say(format_args!(
+            "note: the policy in force, `{text}`, is not known to Mirrorball"
+        ));
+    }
+    // Flags of members are settings that are compared with others, no properties of the disks.
+    detected.policy.spec = detected.in_force();
+    for member in &mut detected.members {
+        member.write_mostly = false;
+        // The advice is for the array when it is whole again, as far as its disks are known.
+        member.is_rebuilding = false;
+        member.is_failed &= member.disk.is_none();
+    }
+    let condition = detected.condition.text();
+    let path = save(&detected.name, &detected.array_file()).map_err(Failure::WrongUse)?;
+    let array = path.display().to_string();
+    screen::say(format_args!("the array is described in {array}"));
+    Ok(Target { array, condition })
+}
+
+fn only_array(sysroot: &Sysroot) -> Result<DetectedArray, Failure> {
+    let found: Vec<_> = detect_all(sysroot).into_iter().filter_map(Result::ok).collect();
+    let names: Vec<&str> = found.iter().map(|array| array.name.as_str()).collect();
+    let message = match &names[..] {
+        [_] => return Ok(found.into_iter().next().expect("there is one")),
+        [] => "found no array that can be read on this machine\n  help: give the path of one, or \
+               an array file"
+            .to_owned(),
+        names => format!(
+            "this machine has {} arrays: {}\n  help: name one, as in `mirrorball advise {}`",
+            names.len(),
+            names.join(", "),
+            names[0]
+        ),
+    };
+    Err(Failure::WrongUse(anyhow!(message)))
+}
+
+/// Saves the description of an array under a name that is free, or that has the same text.
+pub(super) fn save(name: &str, text: &str) -> Result<PathBuf> {
+    std::fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
+    let stem = crate::detect::file_stem(name);
+    for number in 1.. {
+        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
+        let path = Path::new(FOLDER).join(format!("{stem}{suffix}.toml"));
+        match std::fs::read_to_string(&path) {
+            Ok(existing) if existing == text => return Ok(path),
+            Ok(_) => {}
+            Err(_) => {
+                output_file::write(&path, text, Existing::from_force(false))?;
+                return Ok(path);
+            }
+        }
+    }
+    unreachable!("some number is free")
+}
+
+/// The array with the members' flags as a part of the policy in force: as it is, or a changed copy
+/// of its file.
+pub(super) fn without_flags(array: String, spec: &ArraySpec, system: &System) -> Result<String> {
+    if !spec.members.iter().any(|member| member.write_mostly) {
+        return Ok(array);
+    }
+    let mut edit = ArrayEdit::new(&read(&array)?);
+    edit.set_in_force(system.name, &policy_in_force(spec, system));
+    let path = save(&spec.name, &edit.text())?;
+    screen::say(format_args!(
+        "write-mostly is compared as a setting: the array without it is in {}",
+        path.display()
+    ));
+    Ok(path.display().to_string())
+}
+
+/// The file of an array, or the built-in one of this name.
+pub(super) fn read(array: &str) -> Result<ArrayFile> {
+    let (source, _) = load_array(array)?;
+    // A built-in array has no file that paths could be relative to.
+    Ok(ArrayFile::parse(&source.text, array)?)
+}
+
+/// Checks that some reads have a choice of members.
+///
+/// # Errors
+/// If each block is on one member only, of those that are in service.
+pub(super) fn check_choice(array: &str, spec: &ArraySpec) -> Result<(), Failure> {
+    let map = spec.chunk_map().map_err(|error| Failure::WrongUse(error.into()))?;
+    let is_in_service = |member: usize| spec.members[member].is_in_service();
+    let has_choice = map
+        .mirror_sets()
+        .any(|mirrors| mirrors.filter(|(member, _)| is_in_service(member.get())).count() > 1);
+    let failed = spec.members.iter().filter(|member| !member.is_in_service());
+    let failed: Vec<String> = failed.map(|member| member.devid.to_string()).collect();
+    if has_choice || failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Fault(anyhow!(
+        "no advice for {}: devid {} is missing, and each block has one copy on the others, so no \
+         read has a choice\n  help: in {array}, give devid {} the model of its disk and remove \
+         `failed`; then run `mirrorball advise {array}`",
+        spec.name,
+        failed.join(", "),
+        failed[0]
+    )))
+}
