@@ -28,6 +28,8 @@ pub enum RequestKind {
     /// Copy a range of a member that is being rebuilt from the other mirrors. Offset and length of
     /// the request are on that member, not on the volume.
     Rebuild(MemberIndex),
+    /// Copy a range whose mirrors may differ from the mirror that it is read from to the others.
+    Resync,
 }
 
 /// A request to the volume.
@@ -71,8 +73,11 @@ pub enum Purpose {
     Repair,
     /// A scrub.
     Scrub,
-    /// The rebuild of a member.
+    /// The rebuild of a member, or a resync.
     Rebuild,
+    /// An update of the metadata of a member. Its bytes come from
+    /// [`Volume::metadata_bytes`](crate::volume::Volume::metadata_bytes), and it serves no request.
+    Metadata,
 }
 
 /// The part that a read plays among several reads of the same data.
@@ -157,6 +162,8 @@ pub enum VolumeError {
     Unwritable,
     /// The member named by a rebuild is not being rebuilt.
     NotRebuilding,
+    /// The volume is read-only.
+    ReadOnly,
 }
 
 impl fmt::Display for VolumeError {
@@ -168,6 +175,7 @@ impl fmt::Display for VolumeError {
             VolumeError::Unreadable => "no mirror of the range could be read",
             VolumeError::Unwritable => "no mirror of the range could be written",
             VolumeError::NotRebuilding => "the member is not being rebuilt",
+            VolumeError::ReadOnly => "the volume is read-only",
         })
     }
 }

@@ -202,7 +202,7 @@ impl SectionResult {
             RequestKind::Write => &mut self.write,
             RequestKind::Discard => &mut self.trim,
             RequestKind::Flush => &mut self.flush,
-            RequestKind::Scrub | RequestKind::Rebuild(_) => {
+            RequestKind::Scrub | RequestKind::Rebuild(_) | RequestKind::Resync => {
                 unreachable!("sections do not scrub or rebuild")
             }
         }

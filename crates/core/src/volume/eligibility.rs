@@ -31,8 +31,33 @@ impl EligibleMirrors {
         EligibleMirrors { list, count: mirrors.len() }
     }
 
+    /// The first mirror that can serve.
+    pub(super) fn first(
+        mirrors: &[Mirror],
+        length: u64,
+        states: &MemberStates,
+        failed: TargetSet,
+    ) -> EligibleMirrors {
+        let mut eligible = EligibleMirrors::able(mirrors, length, states, failed);
+        eligible.count = eligible.count.min(1);
+        eligible
+    }
+
     /// The mirrors that pass the tiers.
     pub(super) fn among(
+        mirrors: &[Mirror],
+        length: u64,
+        states: &MemberStates,
+        failed: TargetSet,
+    ) -> EligibleMirrors {
+        let mut eligible = EligibleMirrors::able(mirrors, length, states, failed);
+        eligible.prefer(|mirror| !states.is_in_backoff(mirror.member));
+        eligible.prefer(|mirror| !states.members()[mirror.member].config.write_mostly);
+        eligible
+    }
+
+    /// The mirrors that can serve.
+    fn able(
         mirrors: &[Mirror],
         length: u64,
         states: &MemberStates,
@@ -43,8 +68,6 @@ impl EligibleMirrors {
             let is_in_sync = states.is_in_sync(mirror.member, mirror.offset, length);
             is_in_sync && !failed.contains(PlanTarget::of(mirror))
         });
-        eligible.prefer(|mirror| !states.is_in_backoff(mirror.member));
-        eligible.prefer(|mirror| !states.members()[mirror.member].config.write_mostly);
         eligible
     }
 

@@ -105,8 +105,8 @@ impl MemberStates {
     pub(super) fn on_error(&mut self, member: MemberIndex, error: IoError, now: Nanos) -> bool {
         match error {
             IoError::Cancelled => return false,
-            IoError::Gone => self.set(member, MemberState::Failed),
-            IoError::Medium | IoError::Transport => {
+            IoError::Gone if self.can_fail(member) => self.set(member, MemberState::Failed),
+            IoError::Gone | IoError::Medium | IoError::Transport => {
                 self.backoffs[member.get()].on_error(now);
                 self.changed();
             }
@@ -151,6 +151,16 @@ impl MemberStates {
         };
         self.changed();
         Ok(())
+    }
+
+    /// Returns true if the rebuild of a member ends when this range of it is rebuilt.
+    pub(super) fn ends_rebuild(&self, member: MemberIndex, range: &Range<u64>) -> bool {
+        let MemberState::Rebuilding { recovered_bytes } = self.members[member].state else {
+            return false;
+        };
+        let mut ranges = self.rebuilds[member.get()].clone();
+        let recovered_bytes = ranges.add(recovered_bytes, range.start, range.end);
+        recovered_bytes >= self.members[member].config.size_bytes
     }
 
     /// Returns true if every block is in sync elsewhere, whichever members share its chunk: the

@@ -27,14 +27,19 @@
 //! **Second reads.** A policy may have a piece read from several mirrors; the first good answer
 //! counts (see `race`). A retry and a rebuild read once.
 //!
+//! **Labels.** A volume with labels keeps them up to date by member I/O of its own (see
+//! `durability`). **Unsynced regions** are read from one mirror until they are resynced.
+//!
 //! **Rebuilding.** The stale part of a member being rebuilt is never read but is written like any
 //! other, so its recovery offset is the whole state of a rebuild.
 
 mod backoff;
 mod choice;
+mod durability;
 mod eligibility;
 mod held_ranges;
 mod keys;
+mod label_writer;
 mod member_states;
 mod piece;
 mod pieces;
@@ -46,8 +51,11 @@ mod recovered_ranges;
 mod target;
 #[cfg(test)]
 mod tests;
+mod unsynced_regions;
 
 pub use eligibility::EligibleMirrors;
+pub use label_writer::VolumeLabels;
+pub use unsynced_regions::REGION_BYTES;
 
 use crate::geometry::ChunkMap;
 use crate::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose, ReadRole, Reply};
@@ -58,6 +66,7 @@ use crate::rng::Rng;
 use crate::slab::{Slab, SlabKey};
 use crate::units::{BLOCK_BYTES, Nanos};
 use keys::{IoKey, PieceKey, RequestKey};
+use label_writer::LabelWriter;
 use member_states::MemberStates;
 use piece::Piece;
 use plan::Layout;
@@ -65,6 +74,7 @@ use race::{RaceId, Races};
 use range_locks::RangeLocks;
 use std::collections::VecDeque;
 use target::PlanTarget;
+use unsynced_regions::UnsyncedRegions;
 
 /// A mirrored volume over an array of members.
 pub struct Volume {
@@ -87,6 +97,12 @@ pub struct Volume {
     locks: RangeLocks<PieceKey>,
     races: Races,
     replies: VecDeque<Reply>,
+    labels: Option<Box<LabelWriter>>,
+    unsynced: UnsyncedRegions,
+    is_read_only: bool,
+    /// True once a flush failed on a member that the volume cannot do without. Each later flush
+    /// fails, because the writes that were lost may be older than it.
+    has_lost_writes: bool,
 }
 
 /// A request not yet replied to.
@@ -96,6 +112,10 @@ struct PendingRequest {
     pieces_left: u32,
     /// Of a rebuild: how often the state of its member had been set when it began.
     member_changes: u32,
+    /// Of a rebuild: true if its member is being flushed.
+    is_flushing: bool,
+    /// Of a flush: true if no region was unsynced when it began.
+    was_synced: bool,
     result: Result<(), VolumeError>,
 }
 
@@ -122,6 +142,8 @@ enum Work {
     Issue(TargetIo),
     /// Read this target as well, if the race is still under way.
     SecondRead { race: RaceId, target: PlanTarget },
+    /// Write or flush the label of a member.
+    Metadata { member: MemberIndex, op: Op },
 }
 
 /// An I/O to one target of a piece.
@@ -170,6 +192,10 @@ impl Volume {
             locks: RangeLocks::default(),
             races: Races::default(),
             replies: VecDeque::new(),
+            labels: None,
+            unsynced: UnsyncedRegions::default(),
+            is_read_only: false,
+            has_lost_writes: false,
         };
         volume.notify_members_change();
         volume
@@ -236,7 +262,14 @@ impl Volume {
     /// [`Volume::poll_reply`].
     pub fn submit(&mut self, request: Request) {
         // The request counts as a piece of its own until it is cut, so that it cannot end early.
-        let pending = PendingRequest { request, pieces_left: 1, member_changes: 0, result: Ok(()) };
+        let pending = PendingRequest {
+            request,
+            pieces_left: 1,
+            member_changes: 0,
+            is_flushing: false,
+            was_synced: false,
+            result: Ok(()),
+        };
         let key = self.requests.insert(pending);
         let cut = self.cut(key, &request);
         self.end_piece_of(key, cut);
@@ -256,6 +289,7 @@ impl Volume {
                 Work::Issue(io) => return Some(self.issue(io, now)),
                 Work::Decide(piece) => self.decide(piece, now),
                 Work::SecondRead { race, target } => self.issue_second_read(race, target, now),
+                Work::Metadata { member, op } => Some(self.issue_metadata(member, op, now)),
                 Work::Start(piece) => {
                     self.start_granted(piece);
                     None
@@ -298,7 +332,9 @@ impl Volume {
         if self.races.has_queued_reads() {
             self.advance_queued_reads(&io);
         }
-        if !superseded {
+        if io.purpose == Purpose::Metadata {
+            self.on_metadata_io(&io, result);
+        } else if !superseded {
             self.on_target_io(piece, target, &io, result);
         }
         (io, outcome)
@@ -338,7 +374,7 @@ impl Volume {
                     self.start_granted(key);
                     continue;
                 }
-                Work::Issue(_) | Work::SecondRead { .. } => return None,
+                Work::Issue(_) | Work::SecondRead { .. } | Work::Metadata { .. } => return None,
             };
             let mirrors = self.ways(key);
             match mirrors.as_slice().len() {
@@ -387,9 +423,15 @@ impl Volume {
             InFlightIo { io, piece: key, target, superseded: false, policy_number }
         });
         let io = in_flight.io;
-        self.states.members_mut().get_mut(member).account_submission(&io);
-        self.policy.on_submit(&io, &mut Ctx { now, rng: &mut self.rng });
+        self.account_submission(&io, now);
         io
+    }
+
+    /// Accounts a member I/O and notifies the policy.
+    #[inline]
+    fn account_submission(&mut self, io: &MemberIo, now: Nanos) {
+        self.states.members_mut().get_mut(io.member).account_submission(io);
+        self.policy.on_submit(io, &mut Ctx { now, rng: &mut self.rng });
     }
 
     fn notify_members_change(&mut self) {

@@ -50,7 +50,7 @@ impl Piece {
     #[inline]
     pub(super) fn read_purpose(&self) -> Purpose {
         match self.kind {
-            RequestKind::Rebuild(_) => Purpose::Rebuild,
+            RequestKind::Rebuild(_) | RequestKind::Resync => Purpose::Rebuild,
             _ => Purpose::User,
         }
     }
@@ -70,9 +70,10 @@ impl Piece {
     pub(super) fn result(&self) -> Result<(), VolumeError> {
         match self.kind {
             _ if !self.good.is_empty() => Ok(()),
-            RequestKind::Read | RequestKind::Scrub | RequestKind::Rebuild(_) => {
-                Err(VolumeError::Unreadable)
-            }
+            RequestKind::Read
+            | RequestKind::Scrub
+            | RequestKind::Rebuild(_)
+            | RequestKind::Resync => Err(VolumeError::Unreadable),
             // A discard is advice: a member that does not take it loses no data.
             RequestKind::Discard => Ok(()),
             RequestKind::Write | RequestKind::Flush => Err(VolumeError::Unwritable),

@@ -15,6 +15,12 @@ impl Volume {
     /// Cuts a request into pieces and starts them.
     pub(super) fn cut(&mut self, key: RequestKey, request: &Request) -> Result<(), VolumeError> {
         match request.kind {
+            RequestKind::Read => {}
+            RequestKind::Flush if self.is_read_only => return Ok(()),
+            _ if self.is_read_only => return Err(VolumeError::ReadOnly),
+            _ => {}
+        }
+        match request.kind {
             RequestKind::Flush => self.cut_flush(key),
             RequestKind::Rebuild(member) => self.cut_rebuild(key, request, member),
             _ => {
@@ -34,9 +40,13 @@ impl Volume {
     /// was written there is lost.
     fn cut_flush(&mut self, key: RequestKey) -> Result<(), VolumeError> {
         let Volume { states, layout, .. } = self;
+        if self.has_lost_writes {
+            return Err(VolumeError::Unwritable);
+        }
         if !states.is_complete(|states| layout.is_in_sync(states)) {
             return Err(VolumeError::Unwritable);
         }
+        self.requests.get_mut(key).was_synced = self.unsynced.is_empty();
         for index in 0..self.members().len() {
             let member = MemberIndex(index as u16);
             if !self.states.is_failed(member) {
@@ -72,7 +82,7 @@ impl Volume {
         Ok(())
     }
 
-    fn add_piece(&mut self, request: RequestKey, kind: RequestKind, plan: PiecePlan) {
+    pub(super) fn add_piece(&mut self, request: RequestKey, kind: RequestKind, plan: PiecePlan) {
         self.requests.get_mut(request).pieces_left += 1;
         let key = self.pieces.insert(Piece::new(request, kind, plan));
         self.start(key);
@@ -109,10 +119,13 @@ impl Volume {
 
     /// Queues the first I/O of a piece.
     #[inline]
-    fn issue_first(&mut self, key: PieceKey) {
+    pub(super) fn issue_first(&mut self, key: PieceKey) {
+        if self.labels.is_some() && self.waits_for_labels(key) {
+            return;
+        }
         let piece = self.pieces.get(key);
         let (op, purpose) = match piece.kind {
-            RequestKind::Read | RequestKind::Rebuild(_) => {
+            RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Resync => {
                 return self.work.push_back(Work::Decide(key));
             }
             RequestKind::Write => (Op::Write, Purpose::User),
@@ -181,6 +194,8 @@ impl Volume {
             piece.good.insert(target);
             self.fail_member(io.member);
         } else {
+            // Later flushes cannot make up for what this one lost.
+            self.has_lost_writes |= io.op == Op::Flush;
             piece.failed.insert(target);
             if error == IoError::Medium {
                 piece.spoiled.insert(target);
@@ -193,10 +208,13 @@ impl Volume {
     fn continue_piece(&mut self, key: PieceKey) {
         let piece = self.pieces.get(key);
         let was_read = !piece.good.is_empty();
-        let needs_rewrite = !piece.spoiled.is_empty() || piece.plan.is_rebuild();
+        let is_copied = piece.plan.is_rebuild() || piece.kind == RequestKind::Resync;
+        let needs_rewrite = !self.is_read_only && (!piece.spoiled.is_empty() || is_copied);
         match piece.kind {
             _ if piece.is_rewriting => self.finish(key),
-            RequestKind::Read | RequestKind::Rebuild(_) if !was_read => self.retry(key),
+            RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Resync if !was_read => {
+                self.retry(key);
+            }
             // In a race one read answered and another failed. The answer may be older than a write
             // that ended meanwhile: what is to be rewritten is read again under the lock.
             RequestKind::Read if needs_rewrite && !piece.has_lock => {
@@ -204,7 +222,12 @@ impl Volume {
                 self.retry(key);
             }
             RequestKind::Scrub if !was_read => self.give_up(key),
-            RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Scrub if needs_rewrite => {
+            RequestKind::Read
+            | RequestKind::Rebuild(_)
+            | RequestKind::Resync
+            | RequestKind::Scrub
+                if needs_rewrite =>
+            {
                 self.rewrite(key);
             }
             RequestKind::Write => self.end_write(key),
@@ -264,17 +287,28 @@ impl Volume {
     fn rewrite(&mut self, key: PieceKey) {
         let piece = self.pieces.get_mut(key);
         piece.is_rewriting = true;
-        let targets = piece.plan.rewrite_targets(&self.states, piece.spoiled);
+        let targets = match piece.kind {
+            RequestKind::Resync => piece.plan.resync_targets(&self.states, piece.good),
+            _ => piece.plan.rewrite_targets(&self.states, piece.spoiled),
+        };
         let purpose = match piece.kind {
-            RequestKind::Rebuild(_) => Purpose::Rebuild,
+            RequestKind::Rebuild(_) | RequestKind::Resync => Purpose::Rebuild,
             _ => Purpose::Repair,
         };
         self.issue_to(key, targets, Op::Write, purpose);
     }
 
+    /// Ends a piece, unless its end has to wait.
+    #[inline]
+    pub(super) fn finish(&mut self, key: PieceKey) {
+        if self.labels.is_none() || !self.is_held(key) {
+            self.end_piece(key);
+        }
+    }
+
     /// Ends a piece and releases its lock.
     #[inline]
-    fn finish(&mut self, key: PieceKey) {
+    pub(super) fn end_piece(&mut self, key: PieceKey) {
         // Only what is needed is copied out: a piece is large, and every read ends here.
         let piece = self.pieces.get(key);
         assert_eq!(piece.pending, 0, "a piece ends when none of its I/O is in flight");
@@ -304,16 +338,28 @@ impl Volume {
     fn end_request(&mut self, key: RequestKey) {
         let pending = self.requests.get(key);
         let (id, kind, mut result) = (pending.request.id, pending.request.kind, pending.result);
+        let Request { offset, length, .. } = pending.request;
+        let range = offset..offset.saturating_add(length);
+        let was_synced = pending.was_synced;
         if let RequestKind::Rebuild(member) = kind {
-            let range = pending.request.offset..pending.request.offset + pending.request.length;
+            if result.is_ok() && self.flushes_before_end(key, member, &range) {
+                return;
+            }
+            let pending = self.requests.get(key);
             // A member that failed and returned meanwhile has missed writes, also to this range.
             if pending.member_changes != self.states.changes(member) {
                 result = result.and(Err(VolumeError::NotRebuilding));
             }
-            result = result.and_then(|()| self.states.on_rebuilt(member, range));
+            result = result.and_then(|()| self.states.on_rebuilt(member, range.clone()));
             if result.is_ok() {
                 self.notify_members_change();
+                self.update_labels_after_rebuild(member);
             }
+        }
+        match (kind, result) {
+            (RequestKind::Resync, Ok(())) => self.on_resynced(&range),
+            (RequestKind::Flush, Ok(())) => self.on_flushed(was_synced),
+            _ => {}
         }
         self.requests.remove(key);
         self.replies.push_back(Reply { request: id, result });

@@ -136,6 +136,12 @@ impl PiecePlan {
         EligibleMirrors::among(self.mirrors(), self.length, states, failed)
     }
 
+    /// The one way of reading a piece whose copies may differ: the first that can serve, whatever a
+    /// policy prefers.
+    pub(super) fn source(&self, states: &MemberStates, failed: TargetSet) -> EligibleMirrors {
+        EligibleMirrors::first(self.mirrors(), self.length, states, failed)
+    }
+
     /// The targets of a write, flush or discard.
     pub(super) fn write_targets(&self, states: &MemberStates) -> TargetSet {
         self.targets_where(|mirror| !states.is_failed(mirror.member))
@@ -152,6 +158,15 @@ impl PiecePlan {
             let target = PlanTarget::of(mirror);
             let is_wanted = spoiled.contains(target) || self.rebuilt == Some(target);
             is_wanted && !states.is_failed(mirror.member)
+        })
+    }
+
+    /// The targets to write once the piece was read from those in `good`: all others that hold
+    /// current data.
+    pub(super) fn resync_targets(&self, states: &MemberStates, good: TargetSet) -> TargetSet {
+        self.targets_where(|mirror| {
+            let is_in_sync = states.is_in_sync(mirror.member, mirror.offset, self.length);
+            is_in_sync && !good.contains(PlanTarget::of(mirror))
         })
     }
 

@@ -16,10 +16,11 @@ impl Volume {
         let piece = self.pieces.get(key);
         let tiered;
         // Nearly every read has nothing to filter: then its mirrors are not even copied.
-        let mirrors = if self.states.all_eligible() && piece.failed.is_empty() {
+        let has_all = self.states.all_eligible() && self.unsynced.is_empty();
+        let mirrors = if has_all && piece.failed.is_empty() {
             piece.plan.mirrors()
         } else {
-            tiered = piece.plan.ways(&self.states, piece.failed);
+            tiered = self.ways(key);
             tiered.as_slice()
         };
         let choice = match mirrors {
@@ -62,7 +63,10 @@ impl Volume {
     #[inline]
     pub(super) fn ways(&self, key: PieceKey) -> EligibleMirrors {
         let piece = self.pieces.get(key);
-        piece.plan.ways(&self.states, piece.failed)
+        match self.is_unsynced(&piece.plan.range()) {
+            true => piece.plan.source(&self.states, piece.failed),
+            false => piece.plan.ways(&self.states, piece.failed),
+        }
     }
 
     /// The read of a piece, as the policy is shown it.

@@ -12,6 +12,9 @@ pub(super) struct PlanTarget(u8);
 pub(super) struct TargetSet(u8);
 
 impl PlanTarget {
+    /// The first target of a plan.
+    pub(super) const FIRST: PlanTarget = PlanTarget(0);
+
     /// The target that a way of reading reads.
     #[inline]
     pub(super) fn of(way: &Mirror) -> PlanTarget {

@@ -61,16 +61,19 @@ fn a_write_that_cannot_be_read_back_fails() {
 }
 
 #[test]
-fn a_write_succeeds_on_the_recovered_part_alone() {
+fn the_last_member_in_sync_is_not_failed() {
     let mut world = half_rebuilt(100 * MIB);
     world.write(1, 0, 4096, 7);
     complete_but(&mut world, 0, IoError::Gone);
-    assert_eq!(
-        world.reply(),
-        Some((1, Ok(()))),
-        "the first member is gone, whether the write succeeds or not"
-    );
-    assert_eq!(states(&world)[0], MemberState::Failed);
+    assert_eq!(world.reply(), Some((1, Err(VolumeError::Unwritable))));
+    assert_eq!(states(&world)[0], MemberState::InSync);
+    // A flush that it fails is not made up for by a later one.
+    world.request(2, RequestKind::Flush, 0, 0);
+    complete_but(&mut world, 0, IoError::Medium);
+    assert_eq!(world.reply(), Some((2, Err(VolumeError::Unwritable))));
+    world.request(3, RequestKind::Flush, 0, 0);
+    world.settle();
+    assert_eq!(world.reply(), Some((3, Err(VolumeError::Unwritable))));
 }
 
 #[test]

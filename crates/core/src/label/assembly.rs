@@ -1,0 +1,250 @@
+//! The rules of assembly: from the labels that were found to what each member is worth, and to
+//! whether the volume may start.
+//!
+//! The *newest* label is the one that every other found label agrees with or is older than (see the
+//! page of this folder). If there is none, the lineages diverged: a part of the members ran without
+//! the others, and those without it. Nobody but the user can say which data to keep.
+//!
+//! | the newest label says | the label of the member | standing |
+//! |---|---|---|
+//! | in sync | of the same generation, or one behind | in sync |
+//! | in sync | two or more behind | an older copy: refused |
+//! | being rebuilt | of the same generation, or one behind | the rebuild goes on |
+//! | being rebuilt | two or more behind | stale: rebuilt whole |
+//! | failed | older | stale: rebuilt whole |
+//! | not a member | any that is older | unknown: ignored |
+//! | any | diverged from it | diverged: refused |
+//! | any | on two devices | cloned: refused |
+//!
+//! A volume starts by itself only if every member that the newest label calls in sync was found. A
+//! member that is alone cannot know that it is stale, so to start without the others is a decision
+//! of the user.
+
+use super::block::Uuid;
+use super::contents::{DataId, Label, MemberLabel};
+use crate::geometry::ChunkMap;
+use crate::member::MemberState;
+
+/// What a found device is worth to the volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberStanding {
+    /// In sync.
+    InSync,
+    /// Its rebuild goes on.
+    Rebuilding {
+        /// The recovery offset.
+        recovered_bytes: u64,
+    },
+    /// It missed writes and is rebuilt whole.
+    Stale,
+    /// A copy from earlier of a member in sync.
+    OldCopy,
+    /// It may have data that the newest lineage lacks.
+    Diverged,
+    /// Another device has the same member UUID.
+    Cloned,
+    /// The newest label does not list it.
+    Unknown,
+}
+
+/// What was found of a volume, set in relation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LabelAssembly {
+    /// The newest label.
+    pub newest: Label,
+    /// For each found label, what its device is worth.
+    pub standings: Vec<MemberStanding>,
+    /// For each member of the newest label, the device to use and the state to start in.
+    pub members: Vec<AssembledMember>,
+}
+
+/// A member of an assembled volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AssembledMember {
+    /// Index of its label among those found, if it was found.
+    pub found: Option<usize>,
+    /// Its state at the start.
+    pub state: MemberState,
+}
+
+/// Whether an assembled volume may start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ArrayVerdict {
+    /// It may.
+    Start,
+    /// Members that the newest label calls in sync are missing: the user has to decide.
+    NeedsDegraded {
+        /// Their rows.
+        missing: Vec<usize>,
+    },
+    /// Some data are on none of the members that are in sync.
+    Incomplete {
+        /// Rows of the members that are missing or not in sync.
+        missing: Vec<usize>,
+    },
+    /// A device is in doubt: the user has to remove it, or to give up its data.
+    Doubtful,
+}
+
+/// Relates the labels of one volume to each other. Devices with an index in `discarded` are taken
+/// as stale members, because the user gave up their data; but not if another device is that member.
+///
+/// # Panics
+/// If no label was found that counts, or labels are of several volumes.
+pub fn assemble(found: &[MemberLabel], discarded: &[usize]) -> LabelAssembly {
+    let counts = |index: &usize| !discarded.contains(index);
+    let counting: Vec<usize> = (0..found.len()).filter(counts).collect();
+    let newest = counting.iter().copied().reduce(|best, index| {
+        if is_newer(&found[index].label, &found[best].label) { index } else { best }
+    });
+    let newest = &found[newest.expect("a volume is assembled from at least one label")].label;
+    assert!(found.iter().all(|other| other.label.array.uuid == newest.array.uuid), "one volume");
+    let standings: Vec<MemberStanding> = (0..found.len())
+        .map(|index| {
+            if counts(&index) {
+                return standing(index, found, &counting, newest);
+            }
+            let is_other = |&other: &usize| found[other].member == found[index].member;
+            let is_replaced = counting.iter().any(is_other);
+            let is_member = newest.row(found[index].member).is_some();
+            if is_member && !is_replaced { MemberStanding::Stale } else { MemberStanding::Unknown }
+        })
+        .collect();
+    let members = newest.members.iter().map(|row| {
+        let is_it = |&index: &usize| {
+            found[index].member == row.uuid && standings[index].state() != MemberState::Failed
+        };
+        let device = (0..found.len()).find(is_it);
+        let state = device.map_or(MemberState::Failed, |index| standings[index].state());
+        AssembledMember { found: device, state }
+    });
+    LabelAssembly { newest: newest.clone(), members: members.collect(), standings }
+}
+
+impl LabelAssembly {
+    /// Whether the volume, laid out by `map`, may start.
+    pub fn verdict(&self, map: &ChunkMap) -> ArrayVerdict {
+        if self.standings.iter().any(|standing| standing.is_doubtful()) {
+            return ArrayVerdict::Doubtful;
+        }
+        let is_in_sync = |row: usize| self.members[row].state == MemberState::InSync;
+        let rows = 0..self.members.len();
+        if !holds_all(map, |row, end| self.holds(row, end)) {
+            let missing = rows.filter(|&row| !is_in_sync(row)).collect();
+            return ArrayVerdict::Incomplete { missing };
+        }
+        let newest = &self.newest.members;
+        let is_missed = |&row: &usize| {
+            newest[row].state == MemberState::InSync && self.members[row].found.is_none()
+        };
+        let missing: Vec<usize> = rows.filter(is_missed).collect();
+        match missing.is_empty() {
+            true => ArrayVerdict::Start,
+            false => ArrayVerdict::NeedsDegraded { missing },
+        }
+    }
+
+    /// Returns true if a member holds its data from the start to `end`.
+    fn holds(&self, row: usize, end: u64) -> bool {
+        match self.members[row].state {
+            MemberState::InSync => true,
+            MemberState::Rebuilding { recovered_bytes } => end <= recovered_bytes,
+            MemberState::Failed => false,
+        }
+    }
+}
+
+impl MemberStanding {
+    /// The state that a member of this standing starts in.
+    pub fn state(self) -> MemberState {
+        match self {
+            MemberStanding::InSync => MemberState::InSync,
+            MemberStanding::Rebuilding { recovered_bytes } => {
+                MemberState::Rebuilding { recovered_bytes }
+            }
+            MemberStanding::Stale => MemberState::Rebuilding { recovered_bytes: 0 },
+            MemberStanding::OldCopy
+            | MemberStanding::Diverged
+            | MemberStanding::Cloned
+            | MemberStanding::Unknown => MemberState::Failed,
+        }
+    }
+
+    /// Returns true if only the user can decide about the device.
+    pub fn is_doubtful(self) -> bool {
+        matches!(self, MemberStanding::OldCopy | MemberStanding::Diverged | MemberStanding::Cloned)
+    }
+}
+
+/// Returns true if every byte of the volume is on a member, of which `holds(row, end)` says that it
+/// holds its data up to `end`.
+pub fn holds_all(map: &ChunkMap, holds: impl Fn(usize, u64) -> bool) -> bool {
+    map.mirror_sets().all(|mut set| set.any(|(member, end)| holds(member.get(), end)))
+}
+
+fn standing(
+    index: usize,
+    found: &[MemberLabel],
+    counting: &[usize],
+    newest: &Label,
+) -> MemberStanding {
+    let MemberLabel { member, label } = &found[index];
+    let is_clone = |&other: &usize| other != index && found[other].member == *member;
+    if counting.iter().any(is_clone) {
+        return MemberStanding::Cloned;
+    }
+    let is_same = label.lineage.id == newest.lineage.id;
+    let is_ancestor = newest.lineage.history.contains(&label.lineage.id);
+    let behind = newest.generation.checked_sub(label.generation);
+    let Some(behind) = behind.filter(|&behind| match behind {
+        0 => has_same_contents(label, newest),
+        _ => is_same || is_ancestor,
+    }) else {
+        return MemberStanding::Diverged;
+    };
+    let Some(row) = newest.row(*member) else { return MemberStanding::Unknown };
+    let is_parent = newest.lineage.history.first() == Some(&label.lineage.id);
+    let is_current = behind == 0 || (behind == 1 && (is_same || is_parent));
+    match (newest.members[row].state, is_current) {
+        (MemberState::InSync, true) => MemberStanding::InSync,
+        (MemberState::InSync, false) => MemberStanding::OldCopy,
+        (MemberState::Rebuilding { recovered_bytes }, true) => {
+            MemberStanding::Rebuilding { recovered_bytes }
+        }
+        (MemberState::Rebuilding { .. }, false) | (MemberState::Failed, _) => MemberStanding::Stale,
+    }
+}
+
+/// Labels of one generation are equal, but for the member that has them.
+fn has_same_contents(one: &Label, other: &Label) -> bool {
+    one.lineage == other.lineage
+        && one.is_clean == other.is_clean
+        && one.resync_from == other.resync_from
+        && one.array == other.array
+        && one.members == other.members
+        && one.policy == other.policy
+}
+
+/// Returns true if `one` descends from `other`, or is of the same data and a later generation.
+fn is_newer(one: &Label, other: &Label) -> bool {
+    match one.lineage.id == other.lineage.id {
+        true => one.generation > other.generation,
+        false => one.lineage.history.contains(&other.lineage.id),
+    }
+}
+
+/// The members that make up each lineage that diverged: for the message to the user.
+pub fn lineages(found: &[MemberLabel]) -> Vec<(DataId, Vec<Uuid>)> {
+    let mut lineages: Vec<(DataId, Vec<Uuid>)> = Vec::new();
+    for MemberLabel { member, label } in found {
+        match lineages.iter_mut().find(|(id, _)| *id == label.lineage.id) {
+            Some((_, members)) => members.push(*member),
+            None => lineages.push((label.lineage.id, vec![*member])),
+        }
+    }
+    lineages
+}
+
+#[cfg(test)]
+#[path = "assembly_tests.rs"]
+mod tests;

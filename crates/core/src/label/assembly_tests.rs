@@ -1,0 +1,204 @@
+//! Worked cases of the rules of assembly: each accident with the labels that it leaves behind.
+
+use super::*;
+use crate::geometry::{ArrayLayout, Profile};
+use crate::label::{LabelledArray, LabelledMember, Lineage};
+
+const REBUILDING: MemberState = MemberState::Rebuilding { recovered_bytes: 4096 };
+use MemberState::{Failed, InSync};
+
+/// A label of member `number` (from 1): generation, data ids from the newest on, states.
+fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> MemberLabel {
+    let members = (1..).zip(states).map(|(number, &state)| LabelledMember {
+        uuid: Uuid([number; 16]),
+        devid: number.into(),
+        size_bytes: 64 << 20,
+        state,
+        write_mostly: false,
+        rotational: None,
+        optimal_io_bytes: None,
+        priority: 0,
+    });
+    let ids: Vec<DataId> = ids.iter().map(|&id| DataId(id)).collect();
+    let label = Label {
+        array: LabelledArray {
+            uuid: Uuid([9; 16]),
+            name: "volume".to_owned(),
+            profile: Profile::Raid1,
+            layout: ArrayLayout::BTRFS,
+            stripe_width_max: None,
+            block_bytes: 512,
+            map_checksum: 0,
+        },
+        generation,
+        lineage: Lineage { id: ids[0], history: ids[1..].to_vec() },
+        is_clean: false,
+        resync_from: None,
+        policy: "pid".to_owned(),
+        members: members.collect(),
+        is_read_only: false,
+    };
+    MemberLabel { member: Uuid([number; 16]), label }
+}
+
+/// Standings and verdict.
+fn judge(labels: &[MemberLabel], discarded: &[usize]) -> (Vec<MemberStanding>, ArrayVerdict) {
+    let assembly = assemble(labels, discarded);
+    let map = assembly.newest.array.chunk_map(&assembly.newest.map_configs()).unwrap();
+    let verdict = assembly.verdict(&map);
+    (assembly.standings, verdict)
+}
+
+#[test]
+fn members_that_agree_start() {
+    for count in [2, 3] {
+        let states = vec![InSync; count];
+        let labels: Vec<_> = (1..=count as u8).map(|it| found(it, 5, &[1], &states)).collect();
+        assert_eq!(judge(&labels, &[]), (vec![MemberStanding::InSync; count], ArrayVerdict::Start));
+    }
+}
+
+#[test]
+fn crash_between_the_labels_of_two_members() {
+    let both = [InSync; 2];
+    let labels = [found(1, 6, &[1], &both), found(2, 5, &[1], &both)];
+    assert_eq!(judge(&labels, &[]), (vec![MemberStanding::InSync; 2], ArrayVerdict::Start));
+    let labels = [found(1, 5, &[1], &both), found(2, 6, &[1], &both)];
+    assert_eq!(judge(&labels, &[]), (vec![MemberStanding::InSync; 2], ArrayVerdict::Start));
+}
+
+#[test]
+fn crash_while_the_failure_of_a_third_is_recorded() {
+    // Member 1 has the new label, member 2 not yet: no reply depended on it. Member 3 failed.
+    let after = [InSync, InSync, Failed];
+    let labels = [
+        found(1, 6, &[2, 1], &after),
+        found(2, 5, &[1], &[InSync; 3]),
+        found(3, 5, &[1], &[InSync; 3]),
+    ];
+    let standings = vec![MemberStanding::InSync, MemberStanding::InSync, MemberStanding::Stale];
+    assert_eq!(judge(&labels, &[]), (standings, ArrayVerdict::Start));
+    // Without member 1, the others know nothing of it, and member 1 is missing.
+    let missing = ArrayVerdict::NeedsDegraded { missing: vec![0] };
+    assert_eq!(judge(&labels[1..], &[]), (vec![MemberStanding::InSync; 2], missing));
+}
+
+#[test]
+fn failed_member_comes_back() {
+    let after = [InSync, Failed];
+    let labels = [found(1, 7, &[2, 1], &after), found(2, 5, &[1], &[InSync; 2])];
+    assert_eq!(judge(&labels, &[]).0, [MemberStanding::InSync, MemberStanding::Stale]);
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Start);
+    // The member that is in sync starts without the other; the other does not start by itself.
+    assert_eq!(judge(&labels[..1], &[]).1, ArrayVerdict::Start);
+    let missing = ArrayVerdict::NeedsDegraded { missing: vec![0] };
+    assert_eq!(judge(&labels[1..], &[]).1, missing);
+}
+
+#[test]
+fn each_half_started_alone() {
+    let labels = [found(1, 7, &[2, 1], &[InSync, Failed]), found(2, 7, &[3, 1], &[Failed, InSync])];
+    let (standings, verdict) = judge(&labels, &[]);
+    assert!(standings.contains(&MemberStanding::Diverged));
+    assert_eq!(verdict, ArrayVerdict::Doubtful);
+    assert_eq!(lineages(&labels).len(), 2);
+    // The user gives up either side.
+    let (standings, verdict) = judge(&labels, &[1]);
+    assert_eq!(
+        (standings, verdict),
+        (vec![MemberStanding::InSync, MemberStanding::Stale], ArrayVerdict::Start)
+    );
+    let (standings, verdict) = judge(&labels, &[0]);
+    assert_eq!(
+        (standings, verdict),
+        (vec![MemberStanding::Stale, MemberStanding::InSync], ArrayVerdict::Start)
+    );
+}
+
+#[test]
+fn halves_that_diverged_by_many_generations() {
+    let labels =
+        [found(1, 7, &[2, 1], &[InSync, Failed]), found(2, 99, &[5, 4, 3, 1], &[Failed, InSync])];
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Doubtful);
+    let labels = [labels[1].clone(), labels[0].clone()];
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Doubtful);
+}
+
+#[test]
+fn lineage_that_is_forgotten_counts_as_diverged() {
+    let ids = [20, 19, 18, 17, 16, 15, 14, 13, 12];
+    let labels = [found(1, 90, &ids, &[InSync, Failed]), found(2, 5, &[1], &[InSync; 2])];
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Doubtful);
+}
+
+#[test]
+fn restored_snapshot_of_a_member_in_sync() {
+    let both = [InSync; 2];
+    let labels = [found(1, 9, &[1], &both), found(2, 7, &[1], &both)];
+    assert_eq!(
+        judge(&labels, &[]),
+        (vec![MemberStanding::InSync, MemberStanding::OldCopy], ArrayVerdict::Doubtful)
+    );
+    assert_eq!(
+        judge(&labels, &[1]),
+        (vec![MemberStanding::InSync, MemberStanding::Stale], ArrayVerdict::Start)
+    );
+    // From before an earlier failure that was rebuilt.
+    let labels = [found(1, 9, &[2, 1], &both), found(2, 3, &[1], &both)];
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Doubtful);
+}
+
+#[test]
+fn copied_device() {
+    let both = [InSync; 2];
+    let labels = [found(1, 5, &[1], &both), found(2, 5, &[1], &both), found(2, 5, &[1], &both)];
+    let (standings, verdict) = judge(&labels, &[]);
+    assert_eq!(standings, [MemberStanding::InSync, MemberStanding::Cloned, MemberStanding::Cloned]);
+    assert_eq!(verdict, ArrayVerdict::Doubtful);
+    let (standings, verdict) = judge(&labels, &[1]);
+    assert_eq!(
+        standings,
+        [MemberStanding::InSync, MemberStanding::Unknown, MemberStanding::InSync]
+    );
+    assert_eq!(verdict, ArrayVerdict::Start);
+}
+
+#[test]
+fn one_generation_with_two_contents() {
+    let mut labels = [found(1, 5, &[1], &[InSync; 2]), found(2, 5, &[1], &[InSync; 2])];
+    labels[1].label.is_clean = true;
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Doubtful);
+}
+
+#[test]
+fn interrupted_rebuild_goes_on_or_starts_over() {
+    let states = [InSync, REBUILDING];
+    let resumed = MemberStanding::Rebuilding { recovered_bytes: 4096 };
+    for behind in [0, 1] {
+        let labels = [found(1, 8, &[2, 1], &states), found(2, 8 - behind, &[2, 1], &states)];
+        assert_eq!(
+            judge(&labels, &[]),
+            (vec![MemberStanding::InSync, resumed], ArrayVerdict::Start)
+        );
+    }
+    let labels = [found(1, 8, &[2, 1], &states), found(2, 6, &[2, 1], &states)];
+    assert_eq!(judge(&labels, &[]).0, [MemberStanding::InSync, MemberStanding::Stale]);
+    // The member being rebuilt is not enough by itself.
+    let labels = [found(2, 8, &[2, 1], &states)];
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Incomplete { missing: vec![0, 1] });
+}
+
+#[test]
+fn removed_member_is_ignored() {
+    let labels = [found(1, 8, &[2, 1], &[InSync]), found(2, 5, &[1], &[InSync; 2])];
+    let assembly = assemble(&labels, &[]);
+    assert_eq!(assembly.standings, [MemberStanding::InSync, MemberStanding::Unknown]);
+    assert_eq!(assembly.members, [AssembledMember { found: Some(0), state: InSync }]);
+}
+
+#[test]
+fn generation_ahead_of_the_newest_lineage_is_in_doubt() {
+    // It is of the parent lineage, but was changed after that lineage had ended.
+    let labels = [found(1, 7, &[2, 1], &[InSync, Failed]), found(2, 8, &[1], &[InSync; 2])];
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Doubtful);
+}

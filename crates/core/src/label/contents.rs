@@ -1,0 +1,340 @@
+//! The label: what a member records of its volume, and its encoding.
+//!
+//! The body of the block, little-endian, behind the header of [`super::block`]:
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 72 | 8 | data id |
+//! | 80 | 64 | earlier data ids, newest first; 0 for none |
+//! | 144 | 1 | 1 if the volume was stopped in good order |
+//! | 145 | 1 | profile, in the order of [`Profile::ALL`] |
+//! | 146 | 1 | number of members |
+//! | 148 | 4 | limit of members in a striped chunk; 0 for none |
+//! | 152 | 8 | size of a chunk of md raid10; 0 for none |
+//! | 160 | 8 | block size |
+//! | 168 | 8 | offset on the volume from which the mirrors may differ; all ones for nowhere |
+//! | 176 | 4 | CRC-32C of the chunk map |
+//! | 192 | 66 | name, with its length before it |
+//! | 258 | 66 | layout, likewise |
+//! | 324 | 258 | read policy, likewise |
+//! | 1024 | 112 each | members |
+//!
+//! A member:
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 16 | UUID |
+//! | 16 | 8 | devid |
+//! | 24 | 8 | size in bytes |
+//! | 32 | 1 | 0 in sync, 1 being rebuilt, 2 failed or missing |
+//! | 33 | 1 | 1 if write-mostly |
+//! | 34 | 1 | rotational: 0 as the device says, 1 no, 2 yes |
+//! | 36 | 4 | priority |
+//! | 40 | 8 | recovery offset, if it is being rebuilt |
+//! | 48 | 8 | optimal I/O size and 1; 0 as the device says |
+
+use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, Uuid};
+use crate::crc32c::crc32c;
+use crate::geometry::{ArrayLayout, ChunkMap, GeometryError, Profile};
+use crate::member::{MemberConfig, MemberState};
+
+/// Offsets of the two slots of a label on its member. They are 64 KiB apart, because a failed write
+/// may damage its neighbours.
+pub const LABEL_SLOTS: [u64; 2] = [4 << 10, 68 << 10];
+
+/// Limit of the number of members.
+pub const LABELLED_MEMBERS_MAX: usize = 16;
+
+/// Limit of the length of a name, in bytes.
+pub const NAME_BYTES_MAX: usize = TEXT_ROOM - 2;
+/// Limit of the length of a policy, in bytes.
+pub const POLICY_BYTES_MAX: usize = POLICY_ROOM - 2;
+
+/// Number of earlier data ids that a label keeps.
+const HISTORY: usize = 8;
+
+const TEXT_ROOM: usize = 66;
+const POLICY_ROOM: usize = 258;
+const NAME: usize = 192;
+const LAYOUT: usize = NAME + TEXT_ROOM;
+const POLICY: usize = LAYOUT + TEXT_ROOM;
+const MEMBERS: usize = 1024;
+const MEMBER_BYTES: usize = 112;
+const _: () = assert!(MEMBERS + LABELLED_MEMBERS_MAX * MEMBER_BYTES < METADATA_BYTES - 4);
+const _: () = assert!(POLICY + POLICY_ROOM <= MEMBERS);
+
+/// Name of a state of the data. Another is drawn whenever a member leaves the set of members in
+/// sync, so two members with the same data id have missed no write that the other has. Not zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DataId(pub u64);
+
+/// The data id of a volume, and those that it had before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lineage {
+    /// The data id.
+    pub id: DataId,
+    /// Earlier ones, newest first; the oldest are forgotten.
+    pub history: Vec<DataId>,
+}
+
+/// The properties of a volume that never change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LabelledArray {
+    /// UUID of the volume.
+    pub uuid: Uuid,
+    /// Name of the volume.
+    pub name: String,
+    /// Profile.
+    pub profile: Profile,
+    /// Layout.
+    pub layout: ArrayLayout,
+    /// Limit of members in a striped chunk.
+    pub stripe_width_max: Option<u32>,
+    /// Block size: requests are multiples of this.
+    pub block_bytes: u64,
+    /// CRC-32C of the chunk map, which follows from the other properties and the sizes of the
+    /// members. If this program computes another map, the data are not where they were.
+    pub map_checksum: u32,
+}
+
+/// A member, as the labels describe it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LabelledMember {
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// Its devid.
+    pub devid: u64,
+    /// Its size, at which the volume was laid out.
+    pub size_bytes: u64,
+    /// Its state.
+    pub state: MemberState,
+    /// True if it is read only when no other mirror can serve.
+    pub write_mostly: bool,
+    /// Whether it rotates, if the user said so.
+    pub rotational: Option<bool>,
+    /// Optimal I/O size, if the user gave one.
+    pub optimal_io_bytes: Option<u64>,
+    /// Priority, for policies that use it.
+    pub priority: u32,
+}
+
+/// What all labels of a volume say, of one generation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Label {
+    /// The volume.
+    pub array: LabelledArray,
+    /// Grows with each change.
+    pub generation: u64,
+    /// The state of the data.
+    pub lineage: Lineage,
+    /// True if the volume was stopped in good order: all mirrors are equal.
+    pub is_clean: bool,
+    /// Offset on the volume from which mirrors may differ, because they were never synchronised.
+    pub resync_from: Option<u64>,
+    /// The read policy, as the user wrote it.
+    pub policy: String,
+    /// The members, in the order of their indexes.
+    pub members: Vec<LabelledMember>,
+    /// True if the label has features that a writer must know and this program does not.
+    pub is_read_only: bool,
+}
+
+/// A label as one member has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberLabel {
+    /// UUID of the member.
+    pub member: Uuid,
+    /// The contents.
+    pub label: Label,
+}
+
+impl Lineage {
+    /// A lineage without a past.
+    pub fn new(id: DataId) -> Lineage {
+        Lineage { id, history: Vec::new() }
+    }
+
+    /// The lineage after a member left the set of those in sync.
+    pub fn successor(&self, id: DataId) -> Lineage {
+        let mut history = vec![self.id];
+        history.extend(self.history.iter().take(HISTORY - 1));
+        Lineage { id, history }
+    }
+}
+
+impl Label {
+    /// Encodes the label for a slot of a member.
+    ///
+    /// # Panics
+    /// If there are more members than fit, or a text is too long: `create` refuses both.
+    pub fn encode(&self, member: Uuid, offset: u64) -> Box<[u8]> {
+        assert!(self.members.len() <= LABELLED_MEMBERS_MAX, "{} members", self.members.len());
+        let mut page = Page::new();
+        page.put(72, &self.lineage.id.0.to_le_bytes());
+        for (index, id) in self.lineage.history.iter().take(HISTORY).enumerate() {
+            page.put(80 + 8 * index, &id.0.to_le_bytes());
+        }
+        let LabelledArray { profile, layout, stripe_width_max, .. } = self.array;
+        let profile = Profile::ALL.iter().position(|&other| other == profile);
+        let profile = profile.expect("the list has every profile");
+        page.put(144, &[u8::from(self.is_clean), profile as u8, self.members.len() as u8]);
+        page.put(148, &stripe_width_max.unwrap_or(0).to_le_bytes());
+        page.put(152, &layout.chunk_bytes().unwrap_or(0).to_le_bytes());
+        page.put(160, &self.array.block_bytes.to_le_bytes());
+        page.put(168, &self.resync_from.unwrap_or(u64::MAX).to_le_bytes());
+        page.put(176, &self.array.map_checksum.to_le_bytes());
+        page.put_text(NAME, &self.array.name, TEXT_ROOM);
+        page.put_text(LAYOUT, &layout.to_string(), TEXT_ROOM);
+        page.put_text(POLICY, &self.policy, POLICY_ROOM);
+        for (index, member) in self.members.iter().enumerate() {
+            member.encode(&mut page, MEMBERS + index * MEMBER_BYTES);
+        }
+        let header = BlockHeader {
+            volume: self.array.uuid,
+            member,
+            offset,
+            generation: self.generation,
+            is_read_only: self.is_read_only,
+        };
+        page.seal(BlockKind::Label, &header)
+    }
+
+    /// Decodes the label in a slot of a member.
+    ///
+    /// # Errors
+    /// If there is none, it is damaged, or of a newer format.
+    pub fn decode(bytes: &[u8], offset: u64) -> Result<MemberLabel, BlockError> {
+        let (page, header) = Page::open(bytes, BlockKind::Label, offset)?;
+        let ids = (0..=HISTORY).map(|index| DataId(page.u64(72 + 8 * index)));
+        let mut ids = ids.take_while(|&id| id != DataId(0));
+        let id = ids.next().ok_or(BlockError::Malformed("no data id"))?;
+        let lineage = Lineage { id, history: ids.collect() };
+        let count = usize::from(page.u8(146));
+        if !(1..=LABELLED_MEMBERS_MAX).contains(&count) {
+            return Err(BlockError::Malformed("an impossible number of members"));
+        }
+        let members = (0..count)
+            .map(|index| LabelledMember::decode(&page, MEMBERS + index * MEMBER_BYTES))
+            .collect::<Result<Vec<LabelledMember>, BlockError>>()?;
+        if !members.iter().any(|member| member.uuid == header.member) {
+            return Err(BlockError::Malformed("a member that is not in its own list"));
+        }
+        let label = Label {
+            array: decode_array(&page, header.volume)?,
+            generation: header.generation,
+            lineage,
+            is_clean: page.u8(144) == 1,
+            resync_from: Some(page.u64(168)).filter(|&offset| offset != u64::MAX),
+            policy: page.text(POLICY, POLICY_ROOM)?,
+            members,
+            is_read_only: header.is_read_only,
+        };
+        Ok(MemberLabel { member: header.member, label })
+    }
+
+    /// The row of a member.
+    pub fn row(&self, member: Uuid) -> Option<usize> {
+        self.members.iter().position(|row| row.uuid == member)
+    }
+
+    /// The descriptions of the members for a chunk map: devids and sizes.
+    pub fn map_configs(&self) -> Vec<MemberConfig> {
+        let config = |member: &LabelledMember| MemberConfig::new(member.devid, member.size_bytes);
+        self.members.iter().map(config).collect()
+    }
+}
+
+impl LabelledArray {
+    /// The chunk map over members of these devids and sizes.
+    ///
+    /// # Errors
+    /// If the profile does not fit the members.
+    pub fn chunk_map(&self, members: &[MemberConfig]) -> Result<ChunkMap, GeometryError> {
+        match self.layout {
+            ArrayLayout::BTRFS => {
+                let width = self.stripe_width_max.map(|width| width as usize);
+                ChunkMap::allocate(self.profile, width, members)
+            }
+            layout => ChunkMap::arrange(layout, members),
+        }
+    }
+}
+
+/// The checksum of a chunk map: of each chunk with the member, offset and rows of its stripes.
+pub fn map_checksum(map: &ChunkMap) -> u32 {
+    let mut bytes = Vec::new();
+    for chunk in map.chunks() {
+        bytes.extend(chunk.volume_offset.to_le_bytes());
+        bytes.extend(chunk.length.to_le_bytes());
+        for stripe in chunk.stripes {
+            bytes.extend(stripe.member.0.to_le_bytes());
+            bytes.extend(stripe.rows.to_le_bytes());
+            bytes.extend(stripe.offset.to_le_bytes());
+        }
+    }
+    crc32c(&bytes)
+}
+
+impl LabelledMember {
+    fn encode(&self, page: &mut Page, at: usize) {
+        let (state, recovered_bytes) = match self.state {
+            MemberState::InSync => (0, 0),
+            MemberState::Rebuilding { recovered_bytes } => (1, recovered_bytes),
+            MemberState::Failed => (2, 0),
+        };
+        let rotational = self.rotational.map_or(0, |rotational| 1 + u8::from(rotational));
+        page.put(at, &self.uuid.0);
+        page.put(at + 16, &self.devid.to_le_bytes());
+        page.put(at + 24, &self.size_bytes.to_le_bytes());
+        page.put(at + 32, &[state, u8::from(self.write_mostly), rotational]);
+        page.put(at + 36, &self.priority.to_le_bytes());
+        page.put(at + 40, &recovered_bytes.to_le_bytes());
+        let optimal = self.optimal_io_bytes.map_or(0, |bytes| bytes.saturating_add(1));
+        page.put(at + 48, &optimal.to_le_bytes());
+    }
+
+    fn decode(page: &Page, at: usize) -> Result<LabelledMember, BlockError> {
+        let state = match page.u8(at + 32) {
+            0 => MemberState::InSync,
+            1 => MemberState::Rebuilding { recovered_bytes: page.u64(at + 40) },
+            2 => MemberState::Failed,
+            _ => return Err(BlockError::Malformed("an impossible state of a member")),
+        };
+        Ok(LabelledMember {
+            uuid: Uuid(page.array(at)),
+            devid: page.u64(at + 16),
+            size_bytes: page.u64(at + 24),
+            state,
+            write_mostly: page.u8(at + 33) == 1,
+            rotational: match page.u8(at + 34) {
+                0 => None,
+                number => Some(number == 2),
+            },
+            optimal_io_bytes: page.u64(at + 48).checked_sub(1),
+            priority: page.u32(at + 36),
+        })
+    }
+}
+
+fn decode_array(page: &Page, uuid: Uuid) -> Result<LabelledArray, BlockError> {
+    let impossible = |_| BlockError::Malformed("an unknown layout");
+    let profile = Profile::ALL.get(usize::from(page.u8(145)));
+    let layout: ArrayLayout = page.text(LAYOUT, TEXT_ROOM)?.parse().map_err(impossible)?;
+    let layout = match page.u64(152) {
+        0 => layout,
+        chunk_bytes => layout.with_chunk(chunk_bytes).map_err(impossible)?,
+    };
+    let block_bytes = page.u64(160);
+    if !block_bytes.is_power_of_two() || !(512..=1 << 16).contains(&block_bytes) {
+        return Err(BlockError::Malformed("an impossible block size"));
+    }
+    Ok(LabelledArray {
+        uuid,
+        name: page.text(NAME, TEXT_ROOM)?,
+        profile: *profile.ok_or(BlockError::Malformed("an unknown profile"))?,
+        layout,
+        stripe_width_max: Some(page.u32(148)).filter(|&width| width > 0),
+        block_bytes,
+        map_checksum: page.u32(176),
+    })
+}

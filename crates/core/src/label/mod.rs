@@ -1,0 +1,39 @@
+//! Labels: what members record of their volume, and how a volume is assembled from them.
+//!
+//! Pure functions of bytes and of what was found; who reads and writes them is elsewhere.
+//!
+//! - `block`: the header and the checksum of every metadata block.
+//! - `contents`: the label.
+//! - `slots`: the two slots of a label on a member.
+//! - [`assembly`]: which members are in sync, and whether the volume may start.
+//!
+//! **Generations.** A label is written to every member that takes writes. A change is written
+//! twice, by two generations one after the other, each durable on all these members before the
+//! next step. What depends on the change waits for the second. So:
+//!
+//! - a member that is one generation behind another was overtaken by a crash, and missed nothing
+//!   that anything depended on;
+//! - a member that the newest label calls in sync is never two generations behind. One that is was
+//!   away and the others do not know: it is a copy from earlier, such as a restored snapshot;
+//! - after a change, both slots of a member have it.
+//!
+//! **Lineage.** Whenever a member leaves the set of members in sync, the update draws a new random
+//! data id, before the first write that the member missed is replied to. The label keeps the ids
+//! that came before. So a label whose id is in the history of another is older, and of two labels
+//! neither of which has the other's id in its history, each may have data that the other lacks.
+//!
+//! Clocks decide nothing.
+
+pub mod assembly;
+mod block;
+mod contents;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+pub use block::{BlockError, METADATA_BYTES, NotUuid, Uuid};
+pub use contents::{
+    DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember, Lineage,
+    MemberLabel, NAME_BYTES_MAX, POLICY_BYTES_MAX, map_checksum,
+};
+pub use slots::{NewestLabel, newest_label};

@@ -1,0 +1,158 @@
+//! The encoding of labels: golden bytes, round trips, and damage.
+
+use super::*;
+use crate::crc32c::crc32c;
+use crate::geometry::{ArrayLayout, Profile};
+use crate::member::MemberState;
+use proptest::prelude::*;
+
+/// A label that uses every field.
+fn label() -> Label {
+    let member = |number: u8, state| LabelledMember {
+        uuid: Uuid([number; 16]),
+        devid: number.into(),
+        size_bytes: 1 << 30,
+        state,
+        write_mostly: number == 2,
+        rotational: [None, Some(false), Some(true)][usize::from(number) % 3],
+        optimal_io_bytes: (number == 3).then_some(0),
+        priority: number.into(),
+    };
+    Label {
+        array: LabelledArray {
+            uuid: Uuid([0xab; 16]),
+            name: "pair".to_owned(),
+            profile: Profile::Raid10,
+            layout: "md-raid10-far:2".parse::<ArrayLayout>().unwrap().with_chunk(65536).unwrap(),
+            stripe_width_max: Some(4),
+            block_bytes: 4096,
+            map_checksum: 0x1234_5678,
+        },
+        generation: 7,
+        lineage: Lineage::new(DataId(11)).successor(DataId(12)).successor(DataId(13)),
+        is_clean: true,
+        resync_from: Some(1 << 40),
+        policy: "round-robin:256K".to_owned(),
+        members: vec![
+            member(1, MemberState::InSync),
+            member(2, MemberState::Failed),
+            member(3, MemberState::Rebuilding { recovered_bytes: 1 << 20 }),
+        ],
+        is_read_only: false,
+    }
+}
+
+#[test]
+fn the_encoding_never_changes() {
+    let bytes = label().encode(Uuid([2; 16]), LABEL_SLOTS[1]);
+    assert_eq!(bytes.len(), METADATA_BYTES);
+    let head: String = bytes[..88].iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(
+        head,
+        "6d697272\
+         62616c6c01000100000000000000000000000000abababababababababababababababab0202020202020202\
+         020202020202020200100100000000000700000000000000\
+         0d000000000000000c00000000000000"
+    );
+    assert_eq!(crc32c(&bytes[..METADATA_BYTES - 4]), 0x030a_2678);
+}
+
+#[test]
+fn a_history_forgets_the_oldest() {
+    let lineage = (2..20).fold(Lineage::new(DataId(1)), |old, id| old.successor(DataId(id)));
+    assert_eq!(lineage.id, DataId(19));
+    assert_eq!(lineage.history, (11..19).rev().map(DataId).collect::<Vec<DataId>>());
+    let label = Label { lineage: lineage.clone(), ..label() };
+    let bytes = label.encode(Uuid([1; 16]), LABEL_SLOTS[0]);
+    assert_eq!(Label::decode(&bytes, LABEL_SLOTS[0]).unwrap().label.lineage, lineage);
+}
+
+#[test]
+fn unknown_features_are_refused_or_make_it_read_only() {
+    let with = |offset: usize, value: u8| {
+        let mut bytes = label().encode(Uuid([1; 16]), LABEL_SLOTS[0]);
+        bytes[offset] = value;
+        let checksum = crc32c(&bytes[..METADATA_BYTES - 4]);
+        bytes[METADATA_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
+        Label::decode(&bytes, LABEL_SLOTS[0]).map(|found| found.label.is_read_only)
+    };
+    assert_eq!(with(12, 1), Ok(false), "compatible");
+    assert_eq!(with(16, 1), Ok(true), "only for writers");
+    assert_eq!(with(20, 1), Err(BlockError::Unsupported { format: 1, features: 1 }));
+    assert_eq!(with(10, 2), Err(BlockError::Unsupported { format: 2, features: 0 }));
+    assert_eq!(with(8, 9), Err(BlockError::Malformed("the contents of another kind of block")));
+}
+
+#[test]
+fn the_newest_slot_counts_and_damage_leaves_the_other() {
+    let at = |generation: u64, slot: usize| {
+        Label { generation, ..label() }.encode(Uuid([1; 16]), LABEL_SLOTS[slot])
+    };
+    let newest = |first: &[u8], second: &[u8]| {
+        newest_label([first, second]).map(|it| (it.found.label.generation, it.slot))
+    };
+    let blank = vec![0; METADATA_BYTES];
+    let mut torn = at(9, 0);
+    torn[512..].fill(0);
+    assert_eq!(newest(&at(7, 0), &at(8, 1)), Ok((8, 1)));
+    assert_eq!(newest(&at(9, 0), &at(8, 1)), Ok((9, 0)));
+    assert_eq!(newest(&torn, &at(8, 1)), Ok((8, 1)));
+    assert_eq!(newest(&at(7, 0), &blank), Ok((7, 0)));
+    assert_eq!(newest(&blank, &blank), Err(BlockError::Absent));
+    assert_eq!(newest(&blank, &torn), Err(BlockError::Damaged));
+    assert_eq!(newest(&at(7, 1), &blank), Err(BlockError::Misplaced { offset: LABEL_SLOTS[1] }));
+    let other = Label { policy: "pid".to_owned(), generation: 7, ..label() };
+    let other = other.encode(Uuid([1; 16]), LABEL_SLOTS[1]);
+    let differ = BlockError::Malformed("slots of one generation that differ");
+    assert_eq!(newest(&at(7, 0), &other), Err(differ));
+    let foreign = label().encode(Uuid([3; 16]), LABEL_SLOTS[1]);
+    let mixed = BlockError::Malformed("slots of two members");
+    assert_eq!(newest(&at(7, 0), &foreign), Err(mixed));
+}
+
+#[test]
+fn a_uuid_is_written_and_read() {
+    let uuid = Uuid(*b"\x12\x34\x56\x78\x9a\xbc\xde\xf0\x0f\xed\xcb\xa9\x87\x65\x43\x21");
+    assert_eq!(uuid.to_string(), "12345678-9abc-def0-0fed-cba987654321");
+    assert_eq!(uuid.to_string().parse(), Ok(uuid));
+    assert_eq!("12345678".parse::<Uuid>(), Err(NotUuid));
+}
+
+#[test]
+fn every_changed_byte_is_noticed() {
+    let bytes = label().encode(Uuid([1; 16]), LABEL_SLOTS[0]);
+    assert_eq!(Label::decode(&bytes, LABEL_SLOTS[0]).unwrap().label, label());
+    for offset in 0..METADATA_BYTES {
+        for flip in [1, 0x80, 0xff] {
+            let mut damaged = bytes.clone();
+            damaged[offset] ^= flip;
+            assert!(Label::decode(&damaged, LABEL_SLOTS[0]).is_err(), "{flip:x} at {offset}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_torn_block_is_noticed(sectors in 0..255u8, generation in 1..u64::MAX) {
+        let old = label().encode(Uuid([1; 16]), LABEL_SLOTS[0]);
+        let new = Label { generation, policy: "pid".to_owned(), ..label() };
+        let new = new.encode(Uuid([1; 16]), LABEL_SLOTS[0]);
+        let mut torn = old.clone();
+        for sector in (0..8).filter(|sector| sectors & 1 << sector != 0) {
+            let range = sector * 512..(sector + 1) * 512;
+            torn[range.clone()].copy_from_slice(&new[range]);
+        }
+        if torn != old && torn != new {
+            prop_assert_eq!(Label::decode(&torn, LABEL_SLOTS[0]), Err(BlockError::Damaged));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_decoded_without_a_panic(noise in prop::collection::vec(any::<u8>(), 4096)) {
+        let mut bytes = label().encode(Uuid([1; 16]), LABEL_SLOTS[0]);
+        bytes[72..METADATA_BYTES - 4].copy_from_slice(&noise[72..METADATA_BYTES - 4]);
+        let checksum = crc32c(&bytes[..METADATA_BYTES - 4]);
+        bytes[METADATA_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
+        let _ = Label::decode(&bytes, LABEL_SLOTS[0]);
+    }
+}

@@ -1,0 +1,223 @@
+//! The labels of a running volume: what the members' labels say, and the update under way.
+//!
+//! The volume owns the state of its members. This compares it with what the labels say, and makes
+//! the next label when they differ. An update has two steps, *announce* and *commit*: the same
+//! contents under two generations, each written to all members that take writes and flushed there
+//! (see [`crate::label`]). A member that cannot be written leaves the update: the volume fails it,
+//! which is the next change. If the volume cannot do without it, the update is stuck; the requests
+//! that wait for it fail, and the next one tries again with the same label.
+
+use super::keys::PieceKey;
+use super::member_states::MemberStates;
+use crate::label::{DataId, LABEL_SLOTS, Label, LabelledMember};
+use crate::member::{MemberIndex, MemberState};
+use crate::rng::Rng;
+
+/// The labels that a volume starts with.
+#[derive(Clone, Debug)]
+pub struct VolumeLabels {
+    /// The newest label. Its states may differ from those of the members, which count.
+    pub label: Label,
+    /// For each member, the slot of the newest label on it.
+    pub slots: Vec<usize>,
+    /// Members in sync whose label is one generation behind.
+    pub behind: Vec<MemberIndex>,
+    /// Seed of data ids: not to be used for another start.
+    pub seed: u64,
+}
+
+/// See the page of this module.
+pub(super) struct LabelWriter {
+    /// The last label that was committed.
+    committed: Label,
+    /// The generation of the newest label on any member.
+    generation: u64,
+    /// For each member, the slot of the newest label on it.
+    slots: Vec<usize>,
+    update: Option<Update>,
+    /// What the labels are to say when nothing is written.
+    pub(super) is_clean: bool,
+    pub(super) resync_from: Option<u64>,
+    rng: Rng,
+    /// Pieces that start once the labels are current.
+    pub(super) waiting: Vec<PieceKey>,
+    /// Pieces that end once the labels are current.
+    pub(super) held: Vec<PieceKey>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Announce,
+    Commit,
+}
+
+struct Update {
+    label: Label,
+    step: Step,
+    /// Members whose label of this step is not durable.
+    left: Vec<MemberIndex>,
+    in_flight: usize,
+}
+
+/// How an update goes on when none of its I/O is in flight.
+pub(super) enum UpdateStep {
+    /// Write the label to these members.
+    Write(Vec<MemberIndex>),
+    /// These members cannot be written.
+    Unwritable(Vec<MemberIndex>),
+    /// The label is committed.
+    Committed,
+}
+
+impl LabelWriter {
+    pub(super) fn new(labels: VolumeLabels) -> LabelWriter {
+        let VolumeLabels { label, slots, behind, seed } = labels;
+        // A member must not fall two generations behind, so the first update makes up for it.
+        let update = (!behind.is_empty()).then(|| Update {
+            label: label.clone(),
+            step: Step::Commit,
+            left: behind,
+            in_flight: 0,
+        });
+        LabelWriter {
+            generation: label.generation,
+            is_clean: label.is_clean,
+            resync_from: label.resync_from,
+            committed: label,
+            slots,
+            update,
+            rng: Rng::stream(seed, "data id"),
+            waiting: Vec::new(),
+            held: Vec::new(),
+        }
+    }
+
+    /// The last label that was committed.
+    pub(super) fn committed(&self) -> &Label {
+        &self.committed
+    }
+
+    /// Returns true if the labels say what is so.
+    pub(super) fn is_current(&self, states: &MemberStates) -> bool {
+        let mut rows = self.committed.members.iter().zip(states.members().iter());
+        self.update.is_none()
+            && self.committed.is_clean == self.is_clean
+            && self.committed.resync_from == self.resync_from
+            && rows.all(|(row, (_, member))| is_same_kind(row.state, member.state))
+    }
+
+    pub(super) fn has_io_in_flight(&self) -> bool {
+        self.update.as_ref().is_some_and(|update| update.in_flight > 0)
+    }
+
+    /// Starts an update, or the rest of one that was stuck; returns the members to write.
+    pub(super) fn start(&mut self, states: &MemberStates) -> Vec<MemberIndex> {
+        assert!(!self.has_io_in_flight(), "one update at a time");
+        if self.update.is_none() {
+            let label = self.next_label(states);
+            self.generation = label.generation;
+            let left = active(states);
+            self.update = Some(Update { label, step: Step::Announce, left, in_flight: 0 });
+        }
+        let update = self.update.as_mut().expect("an update is under way");
+        update.left.retain(|&member| !states.is_failed(member));
+        self.issue()
+    }
+
+    /// The bytes of the label for a member, and the offset of the slot.
+    pub(super) fn block(&self, member: MemberIndex) -> (Box<[u8]>, u64) {
+        let update = self.update.as_ref().expect("an update is under way");
+        let offset = LABEL_SLOTS[1 - self.slots[member.get()]];
+        (update.label.encode(update.label.members[member.get()].uuid, offset), offset)
+    }
+
+    /// The offset of the slot to write on a member.
+    pub(super) fn slot_offset(&self, member: MemberIndex) -> u64 {
+        LABEL_SLOTS[1 - self.slots[member.get()]]
+    }
+
+    /// Takes the end of the write and flush on a member.
+    pub(super) fn on_written(&mut self, member: MemberIndex, is_durable: bool) {
+        let update = self.update.as_mut().expect("an update is under way");
+        update.in_flight -= 1;
+        if is_durable {
+            update.left.retain(|&left| left != member);
+            self.slots[member.get()] = 1 - self.slots[member.get()];
+        }
+    }
+
+    /// What comes next, once no I/O of the update is in flight; `None` before.
+    pub(super) fn advance(&mut self, states: &MemberStates) -> Option<UpdateStep> {
+        let update = self.update.as_mut()?;
+        if update.in_flight > 0 {
+            return None;
+        }
+        update.left.retain(|&member| !states.is_failed(member));
+        if !update.left.is_empty() {
+            return Some(UpdateStep::Unwritable(update.left.clone()));
+        }
+        if update.step == Step::Announce {
+            update.step = Step::Commit;
+            update.label.generation += 1;
+            self.generation = update.label.generation;
+            // A member that joined meanwhile gets the next update.
+            let has_row = |&member: &MemberIndex| {
+                update.label.members[member.get()].state != MemberState::Failed
+            };
+            update.left = active(states).into_iter().filter(has_row).collect();
+            if !update.left.is_empty() {
+                return Some(UpdateStep::Write(self.issue()));
+            }
+        }
+        let update = self.update.take().expect("it was there before");
+        self.committed = update.label;
+        Some(UpdateStep::Committed)
+    }
+
+    fn issue(&mut self) -> Vec<MemberIndex> {
+        let update = self.update.as_mut().expect("an update is under way");
+        update.in_flight = update.left.len();
+        update.left.clone()
+    }
+
+    /// The label that says what is so.
+    fn next_label(&mut self, states: &MemberStates) -> Label {
+        let mut label = self.committed.clone();
+        label.generation = self.generation + 1;
+        label.is_clean = self.is_clean;
+        label.resync_from = self.resync_from;
+        let mut has_left = false;
+        for (row, (_, member)) in label.members.iter_mut().zip(states.members().iter()) {
+            has_left |= row.state == MemberState::InSync && member.state != MemberState::InSync;
+            row.state = recorded_state(row, member.state);
+        }
+        if has_left {
+            let id = DataId(self.rng.next_u64().max(1));
+            label.lineage = label.lineage.successor(id);
+        }
+        label
+    }
+}
+
+/// The state to record. Progress of a rebuild is not durable before a flush, so a label keeps the
+/// progress that it had.
+fn recorded_state(row: &LabelledMember, state: MemberState) -> MemberState {
+    match (row.state, state) {
+        (
+            MemberState::Rebuilding { recovered_bytes },
+            MemberState::Rebuilding { recovered_bytes: now },
+        ) => MemberState::Rebuilding { recovered_bytes: recovered_bytes.min(now) },
+        (_, MemberState::Rebuilding { .. }) => MemberState::Rebuilding { recovered_bytes: 0 },
+        (_, state) => state,
+    }
+}
+
+/// The members that take writes, and so have a label.
+fn active(states: &MemberStates) -> Vec<MemberIndex> {
+    let members = states.members().iter();
+    members.filter(|(_, it)| it.state != MemberState::Failed).map(|(index, _)| index).collect()
+}
+
+fn is_same_kind(one: MemberState, other: MemberState) -> bool {
+    std::mem::discriminant(&one) == std::mem::discriminant(&other)
+}

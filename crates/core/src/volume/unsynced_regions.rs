@@ -1,0 +1,95 @@
+//! Regions of the volume whose mirrors may differ: after a crash, or because they were never
+//! synchronised.
+//!
+//! Reads of an unsynced region go to one mirror, its *source*, so that a block reads the same until
+//! it is written. A resync copies the source to the other mirrors, and the region is synced.
+
+use std::ops::Range;
+
+/// Size of a region.
+pub const REGION_BYTES: u64 = 4 << 20;
+
+/// A set of regions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnsyncedRegions {
+    words: Vec<u64>,
+    count: u64,
+}
+
+impl UnsyncedRegions {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Number of regions.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(super) fn insert(&mut self, region: u64) {
+        let word = (region / 64) as usize;
+        if self.words.len() <= word {
+            self.words.resize(word + 1, 0);
+        }
+        self.count += u64::from(!self.contains(region));
+        self.words[word] |= 1 << (region % 64);
+    }
+
+    pub(super) fn remove(&mut self, region: u64) {
+        if self.contains(region) {
+            self.words[(region / 64) as usize] &= !(1 << (region % 64));
+            self.count -= 1;
+        }
+    }
+
+    fn contains(&self, region: u64) -> bool {
+        let word = self.words.get((region / 64) as usize).copied().unwrap_or(0);
+        word & 1 << (region % 64) != 0
+    }
+
+    /// Returns true if a region that overlaps the range is in the set.
+    pub(super) fn overlaps(&self, range: &Range<u64>) -> bool {
+        regions(range).any(|region| self.contains(region))
+    }
+
+    /// The first region at or behind `region`, or else the first of all.
+    pub(super) fn next(&self, region: u64) -> Option<u64> {
+        let all = || {
+            self.words.iter().zip(0..).flat_map(|(&word, index)| {
+                (0..64).filter(move |bit| word & 1 << bit != 0).map(move |bit| index * 64 + bit)
+            })
+        };
+        all().find(|&found| found >= region).or_else(|| all().next())
+    }
+}
+
+/// The regions that a range overlaps.
+pub(super) fn regions(range: &Range<u64>) -> Range<u64> {
+    range.start / REGION_BYTES..range.end.div_ceil(REGION_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_are_found_until_they_are_removed() {
+        let mut unsynced = UnsyncedRegions::default();
+        for region in [3, 64, 200, 200] {
+            unsynced.insert(region);
+        }
+        assert_eq!(unsynced.count(), 3);
+        assert!(unsynced.overlaps(&(3 * REGION_BYTES..3 * REGION_BYTES + 1)));
+        assert!(unsynced.overlaps(&(0..3 * REGION_BYTES + 1)));
+        assert!(!unsynced.overlaps(&(0..3 * REGION_BYTES)));
+        assert!(!unsynced.overlaps(&(4 * REGION_BYTES..64 * REGION_BYTES)));
+        assert_eq!(unsynced.next(4), Some(64));
+        assert_eq!(unsynced.next(201), Some(3), "it goes round");
+        for region in [3, 3, 64, 200] {
+            unsynced.remove(region);
+        }
+        assert!(unsynced.is_empty());
+        assert_eq!(unsynced.next(0), None);
+    }
+}
