@@ -21,6 +21,7 @@ fuzz_target!(|input: &[u8]| {
         size_bytes: SIZE_BYTES,
         block_bytes: 512,
         rotational: true,
+        is_read_only: false,
     }];
     let (taken, step) = Handshake::default().advance(input, &exports, &mut Vec::new());
     let Step::Agreed(agreed) = step else { return };

@@ -1,10 +1,13 @@
 //! Assembly: builds an executor from an array file, with emulated or real members.
 
 mod backing;
+mod create;
+mod labelled;
 mod open;
 
 use crate::clock::{Clock, Speed};
 use crate::driver::{BackendKind, Driver};
+use crate::examine::label_from;
 use crate::executor::{Executor, Target};
 use crate::export::Export;
 use crate::member::file::{Occupied, OpenError, OpenOptions};
@@ -15,6 +18,8 @@ use crate::nbd_protocol::uri::{NbdUri, UriError};
 use crate::reopen::OpenMember;
 pub use backing::BackingError;
 use backing::open_backing;
+pub use create::{CreateError, CreateOptions, Created, Trust, adopt, create};
+pub use labelled::{LabelledError, LabelledOptions, serve_labelled};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
@@ -68,6 +73,8 @@ pub struct EmulateOptions<'a> {
     pub shape: ExportMode,
     /// The policy of the volume, if there is one.
     pub policy: Box<dyn ReadPolicy>,
+    /// Its name.
+    pub policy_name: Option<String>,
     /// Where the data are kept.
     pub backing: Backing,
     /// Speed of the models' time.
@@ -84,6 +91,8 @@ pub struct ServeOptions<'a> {
     pub array: &'a ArraySpec,
     /// The policy of the volume.
     pub policy: Box<dyn ReadPolicy>,
+    /// Its name.
+    pub policy_name: String,
     /// How members are opened.
     pub options: OpenOptions,
     /// How long remote members may owe a reply.
@@ -104,6 +113,10 @@ pub struct Assembly {
     pub opener: Option<Arc<dyn OpenMember>>,
     /// Notes for the user, a line each.
     pub notes: Vec<String>,
+    /// Name of the volume or array.
+    pub name: String,
+    /// Name of the policy of the volume, if there is one.
+    pub policy: Option<String>,
 }
 
 /// Why an array cannot be assembled.
@@ -167,6 +180,18 @@ pub enum AssembleError {
          from the member DEVID, which overwrites their data"
     )]
     Differ(Difference),
+    /// The device of a labelled member was not found.
+    #[error(
+        "the device of the member with devid {0} was not found when the volume was started: \
+         connect it, and start the volume again"
+    )]
+    NotFound(u64),
+    /// A member has a label.
+    #[error(
+        "the members belong to the volume `{0}`, and their labels say which of them are in sync: \
+         serve it with the paths of the members in place of the array file"
+    )]
+    Labelled(String),
     /// There is no trusted member with this devid.
     #[error("--trust {0}: the array has no member with devid {0}")]
     NoSuchMember(u64),
@@ -183,7 +208,8 @@ pub enum AssembleError {
 /// # Errors
 /// If a member is real, or a backing file cannot be used.
 pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError> {
-    let EmulateOptions { array, shape, policy, backing, speed, seed, backend } = emulation;
+    let EmulateOptions { array, shape, policy, policy_name, backing, speed, seed, backend } =
+        emulation;
     let configs = array.member_configs()?;
     let mut notes = Vec::new();
     let mut plans = Vec::new();
@@ -211,7 +237,8 @@ pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError>
     let model_array = array.model_array(seed)?;
     let executor = Executor::new(driver, Clock::new(speed), plans, Some(model_array), volume)?;
     let exports = exports(array, shape, &executor, BLOCK_BYTES as u32);
-    Ok(Assembly { executor, exports, opener: None, notes })
+    let (name, policy) = (array.name.clone(), policy_name);
+    Ok(Assembly { executor, exports, opener: None, notes, name, policy })
 }
 
 /// Assembles an array of real members. Samples of the mirrors are compared, and a difference is an
@@ -220,12 +247,17 @@ pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError>
 /// # Errors
 /// If a member is modelled, missing or in use, or mirrors differ.
 pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
-    let ServeOptions { array, policy, options, peer_timeout, trusted, backend } = serving;
+    let ServeOptions { array, policy, policy_name, options, peer_timeout, trusted, backend } =
+        serving;
     let mut notes = Vec::new();
     let mut opened = Vec::new();
     let mut opener = MemberOpener::new(array, options, peer_timeout);
     for index in 0..array.members.len() {
-        opened.push(opener.open(MemberIndex(index as u16), &mut notes)?);
+        let (config, open) = opener.open(MemberIndex(index as u16), &mut notes)?;
+        if let Ok(found) = label_from(|offset, length| open.read(offset, length)) {
+            return Err(AssembleError::Labelled(found.found.label.array.name));
+        }
+        opened.push((config, open));
     }
     let configs: Vec<MemberConfig> = opened.iter().map(|(config, _)| config.clone()).collect();
     let map = array.allocate(&configs)?;
@@ -248,7 +280,14 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
     let clock = Clock::new(Speed::REAL);
     let executor = Executor::new(driver, clock, plans, None, Some(volume))?;
     let exports = exports(array, ExportMode::Volume, &executor, opener.block_bytes as u32);
-    Ok(Assembly { executor, exports, opener: Some(Arc::new(opener)), notes })
+    notes.push(
+        "the members have no labels, so nothing is recorded on them: after a crash mirrors may \
+         differ, and a member that failed may come back as if it were in sync; `mirrorball adopt` \
+         labels them"
+            .to_owned(),
+    );
+    let (name, policy) = (array.name.clone(), Some(policy_name));
+    Ok(Assembly { executor, exports, opener: Some(Arc::new(opener)), notes, name, policy })
 }
 
 fn volume(
@@ -280,6 +319,7 @@ fn exports(
         size_bytes: executor.size_bytes(target),
         block_bytes,
         rotational,
+        is_read_only: executor.volume().is_some_and(Volume::is_read_only),
     };
     let stem = Path::new(&array.file_name).file_stem().unwrap_or_default();
     match shape {

@@ -1,5 +1,8 @@
 //! Rebuild: copies stale members from their mirrors while the volume is in use.
 //!
+//! Regions whose mirrors may differ are resynced first: copied from the mirror that they are read
+//! from to the others, a region at a time.
+//!
 //! Every member in the state `Rebuilding` is copied, one after the other, in steps from its
 //! recovery offset to its end; then it is in sync. While client requests are in flight, the rebuild
 //! pauses after each step for as long as the step took, so it uses at most half of the disks' time.
@@ -21,6 +24,7 @@ use crate::reopen::{PathState, ReopenedMember, Reopener};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::{Member, MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
+use mirrorball_core::volume::REGION_BYTES;
 use std::path::PathBuf;
 
 /// Why a rebuild cannot start.
@@ -113,6 +117,8 @@ const STREAM: u64 = 1;
 /// The rebuilds of a volume.
 pub struct Rebuild {
     buffer: BufferKey,
+    /// Where the last resync ended.
+    resynced_to: u64,
     /// When the step in flight began, and its length.
     step_in_flight: Option<(Nanos, u64)>,
     /// Rate limit in bytes per second.
@@ -132,9 +138,10 @@ pub struct Rebuild {
 impl Rebuild {
     /// Rebuilds of all members in the state `Rebuilding`.
     pub fn new(executor: &mut Executor) -> Rebuild {
-        let buffer = executor.driver.buffers.acquire(STEP_BYTES as usize);
+        let buffer = executor.driver.buffers.acquire(REGION_BYTES as usize);
         Rebuild {
             buffer,
+            resynced_to: 0,
             step_in_flight: None,
             rate: None,
             next_step: Nanos::ZERO,
@@ -270,23 +277,45 @@ impl Rebuild {
             self.start(member, rate, executor);
         }
         self.install(executor);
-        let (member, from, until) = next(executor)?;
+        let (kind, from, until) = self.next(executor)?;
         let now = executor.driver.now();
         if now < self.next_step {
             return Some(self.next_step - now);
         }
-        let length = STEP_BYTES.min(until - from);
+        let length = match kind {
+            RequestKind::Resync => {
+                self.resynced_to = until;
+                until - from
+            }
+            _ => STEP_BYTES.min(until - from),
+        };
         self.step_in_flight = Some((now, length));
         executor.submit(IoRequest {
             token: Token::new(EventOwner::Rebuild, 0),
             target: Target::Volume,
-            kind: RequestKind::Rebuild(member),
+            kind,
             offset: from,
             length,
             buffer: Some(self.buffer),
             stream: STREAM,
         });
         None
+    }
+
+    /// What the next step copies, and the range that is left.
+    fn next(&self, executor: &Executor) -> Option<(RequestKind, u64, u64)> {
+        let volume = executor.volume().filter(|volume| !volume.is_read_only())?;
+        if let Some(range) = volume.next_unsynced(self.resynced_to) {
+            return Some((RequestKind::Resync, range.start, range.end));
+        }
+        let mut members = volume.members().iter();
+        members.find_map(|(index, member)| match member.state {
+            MemberState::Rebuilding { recovered_bytes } => {
+                let size_bytes = member.config.size_bytes;
+                Some((RequestKind::Rebuild(index), recovered_bytes, size_bytes))
+            }
+            MemberState::InSync | MemberState::Failed => None,
+        })
     }
 
     /// Handles the end of a step.
@@ -324,17 +353,6 @@ fn is_failed(member: MemberIndex, executor: &Executor) -> bool {
 fn is_needed(member: MemberIndex, executor: &Executor) -> bool {
     let members = executor.volume().expect("it is a member of one").members();
     members.iter().any(|(index, other)| index != member && other.state != MemberState::InSync)
-}
-
-/// The first member that is being rebuilt, and the range that is left.
-fn next(executor: &Executor) -> Option<(MemberIndex, u64, u64)> {
-    let members = executor.volume()?.members();
-    members.iter().find_map(|(index, member)| match member.state {
-        MemberState::Rebuilding { recovered_bytes } => {
-            Some((index, recovered_bytes, member.config.size_bytes))
-        }
-        MemberState::InSync | MemberState::Failed => None,
-    })
 }
 
 #[cfg(test)]

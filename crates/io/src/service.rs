@@ -6,13 +6,15 @@
 
 use crate::control::{Control, ServiceParts};
 use crate::driver::{Event, EventOwner, Handle, Token, Waker};
-use crate::executor::{Executor, IoReply};
+use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::export::fuse::Fuse;
 use crate::export::nbd::server::Server;
 use crate::export::ublk::Ublk;
 use crate::rebuild::Rebuild;
 use crate::reopen::{OpenMember, Reopener};
+use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::units::Nanos;
+use mirrorball_core::volume::Volume;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io;
 use std::num::NonZeroU64;
@@ -21,6 +23,8 @@ use std::time::Duration;
 
 /// Time that a service waits, once it is stopped, for clients that do not receive their replies.
 const STOP_TIMEOUT: Nanos = Nanos::from_secs(10);
+/// Time that the last flush of a volume may take.
+const FLUSH_TIMEOUT: Nanos = Nanos::from_secs(300);
 
 /// Stops a service from another thread or a signal handler.
 #[derive(Debug)]
@@ -42,6 +46,17 @@ pub enum ServiceState {
     Stopped,
 }
 
+/// How far the end of a volume with labels is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum VolumeEnd {
+    /// Clients may use it.
+    Open,
+    /// It is flushed.
+    Flushing,
+    /// The labels are written, or cannot be.
+    Recording,
+}
+
 /// A running volume, or running members, with everything that exports them.
 pub struct Service {
     executor: Executor,
@@ -53,6 +68,7 @@ pub struct Service {
     stop: Handle,
     /// When a service that is being stopped ends even if clients have not received their replies.
     deadline: Option<Nanos>,
+    volume_end: VolumeEnd,
     /// Events of a turn.
     events: Vec<Event>,
 }
@@ -79,6 +95,7 @@ impl Service {
             rebuild,
             stop,
             deadline: None,
+            volume_end: VolumeEnd::Open,
             events: Vec::new(),
         };
         Ok((service, Stopper(waker)))
@@ -109,7 +126,13 @@ impl Service {
     pub fn last_notes(&self) -> Vec<String> {
         let files = self.fuse.as_ref().and_then(Fuse::teardown_note);
         let devices = self.ublk.as_ref().map(Ublk::teardown_notes).unwrap_or_default();
-        files.into_iter().chain(devices).collect()
+        let label = self.executor.volume().and_then(Volume::label);
+        let unclean = label.filter(|label| !label.is_clean).map(|_| {
+            "the end of the volume could not be recorded: its mirrors are synchronised at the \
+             next start"
+                .to_owned()
+        });
+        files.into_iter().chain(devices).chain(unclean).collect()
     }
 
     /// The executor.
@@ -139,10 +162,10 @@ impl Service {
         let mut stop = None;
         if let Some(deadline) = self.deadline {
             let now = self.executor.driver.now();
-            if self.is_done() || now >= deadline {
+            if now >= deadline || self.is_done() && self.end_volume() {
                 return Ok(ServiceState::Stopped);
             }
-            stop = Some(deadline - now);
+            stop = Some(deadline.saturating_sub(now));
         }
         let timeout = [timer, stop, timeout].into_iter().flatten().min();
         let timeout = timeout.map(|timeout| Duration::from_nanos(timeout.0));
@@ -167,6 +190,42 @@ impl Service {
             && self.fuse.as_ref().is_none_or(Fuse::is_over)
             && self.ublk.as_ref().is_none_or(Ublk::is_over)
             && self.executor.is_idle()
+    }
+
+    /// Flushes a volume that clients do not use any more, and records in its labels that it was
+    /// stopped in good order. Returns true when that is done.
+    fn end_volume(&mut self) -> bool {
+        let executor = &mut self.executor;
+        let label = executor.volume().and_then(Volume::label);
+        let is_needed = label.is_some_and(|label| !label.is_clean);
+        match self.volume_end {
+            VolumeEnd::Open if is_needed => {
+                self.volume_end = VolumeEnd::Flushing;
+                self.deadline = Some(executor.driver.now() + FLUSH_TIMEOUT);
+                executor.submit(IoRequest {
+                    token: Token::new(EventOwner::Stop, 0),
+                    target: Target::Volume,
+                    kind: RequestKind::Flush,
+                    offset: 0,
+                    length: 0,
+                    buffer: None,
+                    stream: 0,
+                });
+                executor.turn();
+                false
+            }
+            VolumeEnd::Open => true,
+            VolumeEnd::Flushing => false,
+            VolumeEnd::Recording => executor.volume().is_none_or(Volume::is_recorded),
+        }
+    }
+
+    /// Records the end of the volume after its last flush.
+    fn on_last_flush(&mut self, result: Result<(), VolumeError>) {
+        self.volume_end = VolumeEnd::Recording;
+        if let (Ok(()), Some(volume)) = (result, self.executor.volume_mut()) {
+            volume.record_stop();
+        }
     }
 
     /// Does everything that needs no waiting; returns how long until the next timer of the rebuild
@@ -218,8 +277,8 @@ impl Service {
             | EventOwner::ControlSend
             | EventOwner::FuseCall
             | EventOwner::UblkCommand
-            | EventOwner::UblkTeardown
-            | EventOwner::Stop => unreachable!("sends no requests: {:?}", reply.token),
+            | EventOwner::UblkTeardown => unreachable!("sends no requests: {:?}", reply.token),
+            EventOwner::Stop => self.on_last_flush(reply.result),
         }
     }
 

@@ -147,6 +147,7 @@ impl Scenario {
             size_bytes: executor.size_bytes(Target::Volume),
             block_bytes: 512,
             rotational: false,
+            is_read_only: false,
         };
         let blocks = export.size_bytes / BLOCK_BYTES as u64 / CLIENTS;
         let server = Server::new(vec![export], vec![nbd], ConnectionsMax(16), &mut executor);

@@ -11,7 +11,7 @@
 //! Non-goals: to check which disk a marked file belongs to.
 
 use super::AssembleError;
-use crate::member::file::{Caching, Occupied, OpenError, OpenOptions, RealMember};
+use crate::member::file::{Caching, MemberAccess, Occupied, OpenError, OpenOptions, RealMember};
 use rustix::fs::{
     AtFlags, Mode, OFlags, SeekFrom, StatxFlags, XattrFlags, fgetxattr, fsetxattr, fstat,
     ftruncate, open, seek, statx,
@@ -82,7 +82,11 @@ pub(super) fn open_backing(
     } else if !path.is_file() {
         return Err(OpenError::WrongKind(path.to_owned()).into());
     }
-    let options = OpenOptions { caching: Caching::Buffered, occupied: Occupied::Refuse };
+    let options = OpenOptions {
+        access: MemberAccess::ReadWrite,
+        caching: Caching::Buffered,
+        occupied: Occupied::Refuse,
+    };
     let mut member = RealMember::open(path, options)?;
     // The file is locked from here on, so no other server fills or extends it after these checks.
     let size_bytes = fstat(&member.fd).map_err(system)?.st_size as u64;
@@ -230,7 +234,11 @@ mod tests {
         let folder = folder();
         let path = folder.path().join("disk.img");
         let file = image(&path, DISK_BYTES);
-        let options = OpenOptions { caching: Caching::Buffered, occupied: Occupied::Refuse };
+        let options = OpenOptions {
+            access: MemberAccess::ReadWrite,
+            caching: Caching::Buffered,
+            occupied: Occupied::Refuse,
+        };
         let other = RealMember::open(&path, options).unwrap();
         assert!(open_refusing(&path).unwrap_err().contains("in use by another server"));
         // The other server writes its data; after it the file is no backing file.

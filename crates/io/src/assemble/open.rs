@@ -1,16 +1,18 @@
 //! Opens the members that an array file names: files, devices, and remote exports.
 
 use super::AssembleError;
-use crate::driver::{FileId, read_aligned};
+use crate::driver::{FileId, read_aligned, write_aligned};
+use crate::examine::{DeviceError, label_from};
 use crate::member::Source;
 use crate::member::file::{Caching, OpenOptions, RealMember};
 use crate::member::remote::peer::Peer;
 use crate::nbd_protocol::uri::NbdUri;
 use crate::nbd_protocol::wire::transmission_flag;
 use crate::reopen::{OpenMember, PathState};
+use mirrorball_core::label::{Label, NewestLabel};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::units::Nanos;
-use mirrorball_disk::array_file::{ArraySpec, MemberSource, MemberSpec};
+use mirrorball_disk::array_file::{ArraySpec, DevicePart, MemberSource, MemberSpec};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +26,8 @@ pub(super) struct MemberOpener {
     peer_timeout: Nanos,
     /// The block size that clients of the volume were sent.
     pub(super) block_bytes: u64,
+    /// The label of the volume, if its members have labels.
+    pub(super) label: Option<Label>,
 }
 
 /// An open member.
@@ -59,6 +63,22 @@ impl Open {
         }
     }
 
+    /// Writes a range and makes it durable, blocking.
+    pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Open::Real(real) => Ok(write_aligned(&real.fd, real.begin_bytes + offset, bytes)?),
+            Open::Remote(peer) => peer.write(offset, bytes),
+        }
+    }
+
+    /// Size of the file, device or export.
+    pub(super) fn size_bytes(&self) -> u64 {
+        match self {
+            Open::Real(real) => real.size_bytes,
+            Open::Remote(peer) => peer.export.size_bytes,
+        }
+    }
+
     pub(super) fn source(self) -> Source {
         match self {
             Open::Real(real) => Source::Real(real.into()),
@@ -67,8 +87,9 @@ impl Open {
     }
 
     /// Its description for the volume. Properties in the array file take precedence.
-    fn config(&self, member: &MemberSpec) -> MemberConfig {
+    pub(super) fn config(&self, member: &MemberSpec) -> MemberConfig {
         let Traits { size_bytes, rotational, optimal_io_bytes, queue_depth } = self.traits();
+        let size_bytes = member.range.size_bytes.map_or(size_bytes, |size| size.min(size_bytes));
         let usual = MemberConfig::new(member.devid, size_bytes - size_bytes % self.block_bytes());
         MemberConfig {
             queue_depth: queue_depth.unwrap_or(usual.queue_depth),
@@ -111,6 +132,28 @@ impl MemberOpener {
             options,
             peer_timeout,
             block_bytes: 0,
+            label: None,
+        }
+    }
+
+    /// An opener of devices of no array.
+    pub(super) fn of_devices(options: OpenOptions, peer_timeout: Nanos) -> MemberOpener {
+        let (members, array_file) = (Vec::new(), String::new());
+        MemberOpener { members, array_file, options, peer_timeout, block_bytes: 0, label: None }
+    }
+
+    /// Opens a file, device or export whole.
+    pub(super) fn open_source(
+        &self,
+        source: &MemberSource,
+        notes: &mut Vec<String>,
+    ) -> Result<Open, AssembleError> {
+        match source {
+            MemberSource::Path(path) => {
+                Ok(Open::Real(self.open_path(0, DevicePart::default(), path, notes)?))
+            }
+            MemberSource::Uri(text) => self.open_uri(text),
+            MemberSource::Model(_) => unreachable!("a device has a path or a URI"),
         }
     }
 
@@ -122,16 +165,13 @@ impl MemberOpener {
     ) -> Result<(MemberConfig, Open), AssembleError> {
         let member = &self.members[member.get()];
         let open = match &member.source {
-            MemberSource::Path(path) => Open::Real(self.open_path(member, path, notes)?),
-            MemberSource::Uri(text) => {
-                let uri = NbdUri::parse(text)?;
-                match Peer::open(Arc::new(uri.clone())) {
-                    Ok(peer) => Open::Remote(Peer { timeout: self.peer_timeout, ..peer }),
-                    Err(error) => {
-                        return Err(AssembleError::Attach { uri: Box::new(uri), error });
-                    }
-                }
+            MemberSource::Path(path) if path.as_os_str().is_empty() => {
+                return Err(AssembleError::NotFound(member.devid));
             }
+            MemberSource::Path(path) => {
+                Open::Real(self.open_path(member.devid, member.range, path, notes)?)
+            }
+            MemberSource::Uri(text) => self.open_uri(text)?,
             MemberSource::Model(_) => {
                 return Err(AssembleError::WrongMember {
                     devid: member.devid,
@@ -167,6 +207,9 @@ impl MemberOpener {
                  bytes (stop the volume, and serve it again with --trust)"
             )));
         }
+        if let Some(label) = &self.label {
+            check_replacement(label, member, &open).map_err(unfit)?;
+        }
         if let Open::Real(real) = &mut open {
             // Bytes after that are not part of the volume, and may be truncated.
             real.size_bytes = size_bytes;
@@ -177,8 +220,8 @@ impl MemberOpener {
     /// The path of a local member.
     fn path(&self, member: MemberIndex) -> Option<PathBuf> {
         match &self.members[member.get()].source {
-            MemberSource::Path(path) => Some(self.resolve(path)),
-            MemberSource::Uri(_) | MemberSource::Model(_) => None,
+            MemberSource::Path(path) if !path.as_os_str().is_empty() => Some(self.resolve(path)),
+            MemberSource::Path(_) | MemberSource::Uri(_) | MemberSource::Model(_) => None,
         }
     }
 
@@ -189,16 +232,24 @@ impl MemberOpener {
         }
     }
 
+    fn open_uri(&self, text: &str) -> Result<Open, AssembleError> {
+        let uri = NbdUri::parse(text)?;
+        match Peer::open(Arc::new(uri.clone())) {
+            Ok(peer) => Ok(Open::Remote(Peer { timeout: self.peer_timeout, ..peer })),
+            Err(error) => Err(AssembleError::Attach { uri: Box::new(uri), error }),
+        }
+    }
+
     fn open_path(
         &self,
-        member: &MemberSpec,
+        devid: u64,
+        range: DevicePart,
         path: &Path,
         notes: &mut Vec<String>,
     ) -> Result<RealMember, AssembleError> {
         let path = self.resolve(path);
         let mut real = RealMember::open(&path, self.options)?;
-        if let Err(size_bytes) = real.restrict(member.range) {
-            let devid = member.devid;
+        if let Err(size_bytes) = real.restrict(range) {
             return Err(AssembleError::TooShort { devid, path, size_bytes });
         }
         if !real.direct && self.options.caching == Caching::Direct {
@@ -213,6 +264,23 @@ impl MemberOpener {
     /// Resolves a path relative to the folder of the array file.
     fn resolve(&self, path: &Path) -> PathBuf {
         Path::new(&self.array_file).with_file_name("").join(path)
+    }
+}
+
+/// Refuses a device that is a member of another volume, or another member of this one.
+fn check_replacement(label: &Label, member: MemberIndex, open: &Open) -> Result<(), String> {
+    match label_from(|offset, length| open.read(offset, length)) {
+        Ok(NewestLabel { found, .. }) if found.label.array.uuid != label.array.uuid => {
+            Err(format!("is a member of the volume `{}`", found.label.array.name))
+        }
+        Ok(NewestLabel { found, .. }) => match label.row(found.member) {
+            Some(row) if row != member.get() => {
+                Err(format!("is the member with devid {}", label.members[row].devid))
+            }
+            _ => Ok(()),
+        },
+        Err(DeviceError::Unreadable(error)) => Err(format!("cannot be read: {error}")),
+        Err(DeviceError::Label(_)) => Ok(()),
     }
 }
 

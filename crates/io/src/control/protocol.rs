@@ -109,6 +109,10 @@ pub enum VolumeHealth {
     /// All are.
     #[serde(rename = "in sync")]
     InSync,
+    /// All are, and some mirrors may differ: they are being synchronised, after a crash or for the
+    /// first time.
+    #[serde(rename = "resyncing")]
+    Resyncing,
     /// At least one is rebuilding or failed.
     #[serde(rename = "degraded")]
     Degraded,
@@ -131,6 +135,15 @@ pub struct ServiceStatus {
     /// Members that are being rebuilt.
     #[serde(default)]
     pub rebuilds: Vec<RebuildProgress>,
+    /// Bytes of the volume whose mirrors may differ.
+    #[serde(default)]
+    pub unsynced_bytes: u64,
+    /// True if the members have labels.
+    #[serde(default)]
+    pub labelled: bool,
+    /// True if the volume cannot be written.
+    #[serde(default)]
+    pub read_only: bool,
     /// Rate limit of rebuilds.
     pub rebuild_bytes_per_s: Option<u64>,
     /// Number of NBD clients that are connected.

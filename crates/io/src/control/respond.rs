@@ -14,6 +14,7 @@ use mirrorball_core::histogram::Histogram;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::slab::SlabKey;
+use mirrorball_core::volume::Volume;
 use serde::Serialize;
 
 /// Carries out the request in a line; `None` if its response follows later.
@@ -87,6 +88,8 @@ fn encode<T: Serialize>(result: Result<T, RequestError>) -> String {
 fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
     let ServiceParts { executor, server, rebuild } = parts;
     let mut states = executor.members().map(|(config, _)| state(executor, config));
+    let volume = executor.volume();
+    let unsynced_bytes = volume.map_or(0, Volume::unsynced_bytes);
     let exports = server.exports().iter().map(|export| ExportSummary {
         name: export.name.clone(),
         size_bytes: export.size_bytes,
@@ -100,11 +103,15 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
         policy: control.policy.clone(),
         profile: executor.volume().map(|volume| volume.map().profile().name().to_owned()),
         health: match states.all(|state| state == MemberState::InSync) {
-            true => VolumeHealth::InSync,
+            true if unsynced_bytes == 0 => VolumeHealth::InSync,
+            true => VolumeHealth::Resyncing,
             false => VolumeHealth::Degraded,
         },
         misplaced: misplaced(parts),
         rebuilds: rebuilds(executor),
+        unsynced_bytes,
+        labelled: volume.is_some_and(|volume| volume.label().is_some()),
+        read_only: volume.is_some_and(Volume::is_read_only),
         rebuild_bytes_per_s: rebuild.rate(),
         connections: server.connections(),
         exports: exports.collect(),

@@ -24,6 +24,7 @@ fn service(path: PathBuf, metrics: TcpListener) -> Service {
     let emulation = EmulateOptions {
         array: &array,
         shape: ExportMode::Volume,
+        policy_name: None,
         policy: Spec::parse("pid").unwrap().build(&[1, 2]).unwrap(),
         backing: Backing::Memory,
         speed: Speed::REAL,

@@ -95,6 +95,20 @@ impl FileId {
     }
 }
 
+/// Writes to a file from memory aligned to a page, outside of any driver, and makes it durable.
+///
+/// # Errors
+/// As `pwrite` and `fdatasync`; `NOSPC` if not all bytes are written.
+pub(crate) fn write_aligned(fd: impl AsFd, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+    let mut memory = Memory::new(bytes.len());
+    memory.slice_mut(HEAD_BYTES, bytes.len()).copy_from_slice(bytes);
+    let written = rustix::io::pwrite(&fd, memory.slice(HEAD_BYTES, bytes.len()), offset)?;
+    if written < bytes.len() {
+        return Err(Errno::NOSPC);
+    }
+    rustix::fs::fdatasync(fd)
+}
+
 /// Reads from a file into memory aligned to a page, outside of any driver; returns what there was.
 ///
 /// # Errors

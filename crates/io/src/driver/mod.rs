@@ -28,8 +28,8 @@ mod tests;
 mod token;
 mod waker;
 
-pub(crate) use endpoint::read_aligned;
 pub use endpoint::{BackendKind, Endpoint, FileId};
+pub(crate) use endpoint::{read_aligned, write_aligned};
 pub use operation::{Command, Event, Handle, Output};
 pub use token::{EventOwner, Token};
 pub use waker::Waker;

@@ -147,7 +147,7 @@ impl Executor {
             Origin::Volume(id) => {
                 let volume = self.volume.as_mut().expect("the volume asked for it");
                 let (_, outcome) = volume.complete(id, io.result, now);
-                let wanted = outcome.result.is_ok() && !outcome.superseded;
+                let wanted = io.op == Op::Read && outcome.result.is_ok() && !outcome.superseded;
                 match io.own_buffer {
                     None => {}
                     // Other member I/Os of the request may still write to its buffer.

@@ -31,9 +31,9 @@ use active_io::{ActiveIo, ActiveIoKey, IoRequestKey, Origin, RaceWinner};
 use member_slot::MemberSlot;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::{
-    IoError, MemberIo, Op, ReadRole, Request, RequestId, RequestKind, VolumeError,
+    IoError, MemberIo, Op, Purpose, ReadRole, Request, RequestId, RequestKind, VolumeError,
 };
-use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
+use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
@@ -157,7 +157,7 @@ impl Executor {
         for NewMember { config, source } in members {
             let modelled =
                 model_array.as_ref().is_some_and(|model_array| slots.len() < model_array.len());
-            let real = matches!(source, Source::Real(_) | Source::Remote(_));
+            let real = matches!(source, Source::Real(_) | Source::Remote(_) | Source::Absent);
             let index = MemberIndex(slots.len() as u16);
             assert!(real || modelled, "an emulated member has a model");
             let store = replace::store(index, source, &mut driver)?;
@@ -243,7 +243,7 @@ impl Executor {
             Target::Volume => {
                 let id = RequestId(key.slot().into());
                 let volume = self.volume.as_mut().expect("there is a volume");
-                let background = matches!(kind, RequestKind::Rebuild(_));
+                let background = matches!(kind, RequestKind::Rebuild(_) | RequestKind::Resync);
                 volume.submit(Request { id, kind, offset, length, stream, cpu: 0, background });
             }
             Target::Member(member) => self.submit_to_member(key, member, &request),
@@ -339,10 +339,8 @@ impl Executor {
 
     /// Marks a member as failed at once, so that the user sees it before the next I/O.
     fn fail(&mut self, member: MemberIndex) {
-        if let Some(volume) = &mut self.volume
-            && volume.members()[member].state != MemberState::Failed
-        {
-            volume.set_member_state(member, MemberState::Failed);
+        if let Some(volume) = &mut self.volume {
+            volume.lose_member(member);
         }
     }
 
@@ -353,7 +351,7 @@ impl Executor {
             RequestKind::Write => Op::Write,
             RequestKind::Flush => Op::Flush,
             RequestKind::Discard => Op::Discard,
-            RequestKind::Scrub | RequestKind::Rebuild(_) => {
+            RequestKind::Scrub | RequestKind::Rebuild(_) | RequestKind::Resync => {
                 return self.end_request(key, Err(VolumeError::NotRebuilding));
             }
         };
@@ -380,9 +378,17 @@ impl Executor {
 
     fn launch_for_volume(&mut self, io: &MemberIo) {
         let request = IoRequestKey::from_slot(io.request.0 as u32);
-        let within = self.offset_in_buffer(io);
+        let is_metadata = io.purpose == Purpose::Metadata;
+        let within = match io.op {
+            Op::Read | Op::Write if !is_metadata => self.offset_in_buffer(io),
+            _ => 0,
+        };
         let races = io.op == Op::Read && io.role != ReadRole::Only;
-        let own_buffer = races.then(|| self.driver.buffers.acquire(io.length as usize));
+        let own_buffer = match races {
+            true => Some(self.driver.buffers.acquire(io.length as usize)),
+            false if is_metadata && io.op == Op::Write => Some(self.metadata_buffer(io)),
+            false => None,
+        };
         self.launch(ActiveIo {
             origin: Origin::Volume(io.id),
             request,
@@ -399,6 +405,16 @@ impl Executor {
         });
     }
 
+    /// A buffer with the metadata that an I/O writes.
+    fn metadata_buffer(&mut self, io: &MemberIo) -> BufferKey {
+        let volume = self.volume.as_ref().expect("the volume asked for it");
+        let bytes = volume.metadata_bytes(io);
+        let buffer = self.driver.buffers.acquire(bytes.len());
+        let slice = Slice::data(buffer, 0, bytes.len());
+        self.driver.buffers.bytes_mut(slice).copy_from_slice(&bytes);
+        buffer
+    }
+
     /// Offset of the data of a member I/O in the data of its request.
     fn offset_in_buffer(&self, io: &MemberIo) -> usize {
         let request = self.requests.get(IoRequestKey::from_slot(io.request.0 as u32));
@@ -412,8 +428,7 @@ impl Executor {
             }
             _ => io.volume_offset,
         };
-        // A flush has no offset.
-        begin.saturating_sub(request.offset) as usize
+        (begin - request.offset) as usize
     }
 
     /// Cancels a read that is not needed any more, if the model has not started it. Operations of

@@ -74,6 +74,7 @@ pub(super) fn store(index: MemberIndex, source: Source, driver: &mut Driver) -> 
             Store::Real { handle: driver.adopt_endpoint(file)?, begin_bytes, least_bytes }
         }
         Source::Remote(peer) => Store::Remote(Box::new(Remote::new(index, peer, driver)?)),
+        Source::Absent => Store::Absent,
         Source::EmulatedFile(member) => Store::EmulatedFile(driver.adopt(member.fd)?),
         Source::EmulatedMemory => Store::EmulatedMemory(Default::default()),
         Source::EmulatedNothing => Store::EmulatedNothing,

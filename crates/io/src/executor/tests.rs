@@ -5,7 +5,7 @@ use crate::clock::Speed;
 use crate::driver::BackendKind;
 use crate::driver::FileId;
 use crate::driver::buffers::Slice;
-use crate::member::file::{Caching, Occupied, OpenOptions, RealMember};
+use crate::member::file::{Caching, MemberAccess, Occupied, OpenOptions, RealMember};
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::member::{MemberState, Members};
 use mirrorball_core::policies::Spec;
@@ -17,7 +17,11 @@ use tempfile::TempDir;
 /// A policy that reads both mirrors: each into a buffer of its own.
 const READ_ALL: &str = "crucible/read-all-first";
 const MEMBER_BYTES: u64 = 8 << 20;
-const OPTIONS: OpenOptions = OpenOptions { caching: Caching::Direct, occupied: Occupied::Refuse };
+const OPTIONS: OpenOptions = OpenOptions {
+    access: MemberAccess::ReadWrite,
+    caching: Caching::Direct,
+    occupied: Occupied::Refuse,
+};
 
 /// Two fast disks, mirrored, emulated with their data in memory.
 fn emulated(policy: &str) -> Executor {

@@ -27,6 +27,8 @@ pub struct Export {
     pub block_bytes: u32,
     /// True if clients should treat it as a rotating disk.
     pub rotational: bool,
+    /// True if it cannot be written.
+    pub is_read_only: bool,
 }
 
 /// When the effect of a write, discard or write-zeroes request must be durable.

@@ -33,9 +33,20 @@ pub enum Occupied {
     Allow,
 }
 
+/// What a member is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberAccess {
+    /// Reading and writing.
+    ReadWrite,
+    /// Reading only.
+    ReadOnly,
+}
+
 /// How to open a member.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenOptions {
+    /// Whether it is written.
+    pub access: MemberAccess,
     /// Use of the page cache.
     pub caching: Caching,
     /// What to do with a device in use.
@@ -110,8 +121,17 @@ pub enum OpenError {
     },
 }
 
+impl MemberAccess {
+    fn flags(self) -> OFlags {
+        match self {
+            MemberAccess::ReadWrite => OFlags::RDWR,
+            MemberAccess::ReadOnly => OFlags::RDONLY,
+        }
+    }
+}
+
 impl RealMember {
-    /// Opens the file or block device at `path` for reading and writing.
+    /// Opens the file or block device at `path`.
     ///
     /// # Errors
     /// If it does not exist, cannot be opened, or is a block device in use.
@@ -126,7 +146,8 @@ impl RealMember {
             FileType::BlockDevice => Some(kind.st_rdev),
             _ => return Err(OpenError::WrongKind(path.to_owned())),
         };
-        let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let access = options.access.flags();
+        let mut flags = access | OFlags::CLOEXEC;
         if device.is_some() && options.occupied == Occupied::Refuse {
             // Linux refuses an exclusive open of a block device that it uses in whole or in part.
             flags |= OFlags::EXCL;
@@ -147,7 +168,7 @@ impl RealMember {
             Some(_) => seek(&plain, SeekFrom::End(0)).map_err(system)?,
         };
         let direct = match options.caching {
-            Caching::Direct => open_direct(path, &plain),
+            Caching::Direct => open_direct(path, &plain, access),
             Caching::Buffered => None,
         };
         let attribute = |name| device.and_then(|device| attribute(device, name));
@@ -209,14 +230,12 @@ fn in_use_by_another(path: &Path) -> impl Fn(Errno) -> OpenError {
 }
 
 /// The same file with direct I/O, and its block size; `None` if direct I/O is not supported.
-fn open_direct(path: &Path, plain: &OwnedFd) -> Option<(OwnedFd, u64)> {
+fn open_direct(path: &Path, plain: &OwnedFd, access: OFlags) -> Option<(OwnedFd, u64)> {
     // The exclusive open belongs to `plain`, so the flag is set on it if possible.
     let flags = rustix::fs::fcntl_getfl(plain).ok()?;
     let fd = match rustix::fs::fcntl_setfl(plain, flags | OFlags::DIRECT) {
         Ok(()) => plain.try_clone().ok()?,
-        Err(_) => {
-            open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty()).ok()?
-        }
+        Err(_) => open(path, access | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty()).ok()?,
     };
     let unit = [512, 4096].into_iter().find(|&bytes| read_aligned(&fd, 0, bytes).is_ok());
     if unit.is_none() {
@@ -237,8 +256,11 @@ fn attribute(device: u64, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const OPTIONS: OpenOptions =
-        OpenOptions { caching: Caching::Direct, occupied: Occupied::Refuse };
+    const OPTIONS: OpenOptions = OpenOptions {
+        access: MemberAccess::ReadWrite,
+        caching: Caching::Direct,
+        occupied: Occupied::Refuse,
+    };
 
     #[test]
     fn a_file_is_opened_with_its_size() {

@@ -71,6 +71,8 @@ pub enum Source {
     Real(MemberFile),
     /// An export of another machine.
     Remote(Peer),
+    /// None: the member was not found.
+    Absent,
     /// An emulated disk with its data in this file.
     EmulatedFile(RealMember),
     /// An emulated disk with its data in memory.

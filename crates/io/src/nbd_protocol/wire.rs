@@ -166,6 +166,8 @@ pub mod status_flag {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum WireError {
+    /// The export is read-only.
+    NotPermitted = 1,
     /// The device failed.
     Io = 5,
     /// The request makes no sense.

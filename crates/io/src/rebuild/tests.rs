@@ -20,6 +20,7 @@ fn pair() -> Executor {
     let emulation = EmulateOptions {
         array: &array,
         shape: ExportMode::Volume,
+        policy_name: None,
         policy: Spec::parse("first").unwrap().build(&[1, 2]).unwrap(),
         backing: Backing::Memory,
         speed: Speed::REAL,

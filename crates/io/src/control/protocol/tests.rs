@@ -64,6 +64,9 @@ fn status_keeps_its_fields() {
         health: VolumeHealth::Degraded,
         misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
         rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
+        unsynced_bytes: 0,
+        labelled: false,
+        read_only: false,
         rebuild_bytes_per_s: None,
         connections: 3,
         exports: vec![ExportSummary {
@@ -78,6 +81,7 @@ fn status_keeps_its_fields() {
         "name": "pair", "policy": "pid", "profile": "raid1", "health": "degraded",
         "misplaced": [{ "devid": 1, "at_path": "nothing" }],
         "rebuilds": [{ "devid": 2, "recovered_bytes": 1, "total_bytes": 8 }],
+        "unsynced_bytes": 0, "labelled": false, "read_only": false,
         "rebuild_bytes_per_s": null, "connections": 3,
         "exports": [{ "name": "pair", "size_bytes": 512, "is": "volume" }],
         "backend": "io_uring", "uptime_s": 1.5,

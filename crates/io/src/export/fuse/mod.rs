@@ -209,6 +209,7 @@ impl Fuse {
         }
         let result = result.map_err(|error| match error {
             VolumeError::OutOfRange => Errno::EINVAL,
+            VolumeError::ReadOnly => Errno::EROFS,
             _ => Errno::EIO,
         });
         match (call.kind, result) {

@@ -19,6 +19,7 @@ fn abort_fails_pending_reads() {
     let assembly = emulate(EmulateOptions {
         array: &array,
         shape: ExportMode::Members,
+        policy_name: None,
         policy: Spec::parse("first").unwrap().build(&[1]).unwrap(),
         backing: Backing::Memory,
         speed: Speed::REAL,

@@ -270,6 +270,7 @@ fn take_string(data: &[u8]) -> Option<(&[u8], &[u8])> {
 fn transmission_flags(export: &Export) -> u16 {
     use transmission_flag::*;
     let rotational = if export.rotational { ROTATIONAL } else { 0 };
+    let read_only = if export.is_read_only { READ_ONLY } else { 0 };
     HAS_FLAGS
         | SEND_FLUSH
         | SEND_FUA
@@ -278,6 +279,7 @@ fn transmission_flags(export: &Export) -> u16 {
         | SEND_DF
         | CAN_MULTI_CONN
         | rotational
+        | read_only
 }
 
 /// Appends a reply to an option.

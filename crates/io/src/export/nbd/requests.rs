@@ -24,6 +24,7 @@ impl Server {
         }
         let result = ended.result.map_err(|error| match (error, pending.command.action) {
             (VolumeError::OutOfRange, _) => WireError::Invalid,
+            (VolumeError::ReadOnly, _) => WireError::NotPermitted,
             _ => WireError::Io,
         });
         self.reply_to(key, result, executor);

@@ -244,6 +244,7 @@ impl Ublk {
         }
         let result = ended.result.map_err(|error| match error {
             VolumeError::OutOfRange => Errno::INVAL,
+            VolumeError::ReadOnly => Errno::ROFS,
             _ => Errno::IO,
         });
         self.reply(place, tag, result, executor);

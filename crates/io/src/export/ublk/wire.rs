@@ -249,6 +249,7 @@ mod tests {
             size_bytes: 1 << 30,
             block_bytes: 512,
             rotational: true,
+            is_read_only: false,
         };
         let bytes = parameters(&export);
         assert_eq!(u32::from_ne_bytes(take(&bytes, 8)), 0b1110, "it rotates and has a cache");

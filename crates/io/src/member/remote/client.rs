@@ -154,6 +154,34 @@ pub fn read(stream: &mut (impl Read + Write), offset: u64, length: u32) -> io::R
     Ok(data)
 }
 
+/// Writes a range and flushes, blocking; for a connection that has no other requests.
+///
+/// # Errors
+/// If the connection breaks, or the server cannot write the range.
+pub fn write(
+    stream: &mut (impl Read + Write),
+    export: &RemoteExport,
+    offset: u64,
+    data: &[u8],
+) -> io::Result<()> {
+    let length = data.len() as u32;
+    let write = RawRequest { flags: 0, kind: request::WRITE, cookie: 0, offset, length };
+    let flush = RawRequest { kind: request::FLUSH, offset: 0, length: 0, ..write };
+    for (request, data) in [(write, data), (flush, &[])] {
+        if request.kind == request::FLUSH && !export.can(transmission_flag::SEND_FLUSH) {
+            continue;
+        }
+        stream.write_all(&request.bytes())?;
+        stream.write_all(data)?;
+        let mut head = [0; SIMPLE_REPLY_BYTES];
+        stream.read_exact(&mut head)?;
+        let Some(RawReply { error: 0, cookie: 0 }) = RawReply::parse(&head) else {
+            return Err(io::Error::new(ErrorKind::InvalidData, "the server failed to write"));
+        };
+    }
+    Ok(())
+}
+
 /// Description of an export, as received so far.
 #[derive(Default)]
 struct ExportInfo {

@@ -160,6 +160,7 @@ fn serve(mut socket: UnixStream, mood: &AtomicU8, data: &Mutex<Vec<u8>>) {
         size_bytes: SIZE_BYTES as u64,
         block_bytes: 512,
         rotational: true,
+        is_read_only: false,
     };
     let mood = || MOODS[usize::from(mood.load(Relaxed))];
     let (mut handshake, mut input, mut output) = (Handshake::default(), Vec::new(), Vec::new());

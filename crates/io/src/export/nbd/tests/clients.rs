@@ -95,6 +95,7 @@ fn service(
     let assembly = emulate(EmulateOptions {
         array: &array,
         shape: ExportMode::Members,
+        policy_name: None,
         policy: Spec::parse("first").unwrap().build(&[1]).unwrap(),
         backing: Backing::Memory,
         speed: Speed::parse("10x").unwrap(),
@@ -364,6 +365,7 @@ fn trim_of_a_striped_volume_is_split() {
     let assembly = emulate(EmulateOptions {
         array: &array,
         shape: ExportMode::Volume,
+        policy_name: None,
         policy: Spec::parse("first").unwrap().build(&[1, 2, 3, 4]).unwrap(),
         backing: Backing::Memory,
         speed: Speed::parse("10x").unwrap(),

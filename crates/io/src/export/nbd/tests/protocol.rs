@@ -22,6 +22,7 @@ fn exports() -> Vec<Export> {
         size_bytes: SIZE_BYTES,
         block_bytes,
         rotational: false,
+        is_read_only: false,
     };
     vec![export("first", 512), export("second", 4096)]
 }

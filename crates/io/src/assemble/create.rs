@@ -1,0 +1,331 @@
+//! Creating a volume: writes labels to the members of an array file.
+//!
+//! The metadata area of each member, from 4 KiB to 1 MiB, is zeroed first, so that no block of an
+//! earlier volume is left. Then each slot is written on all members, and flushed, before the next:
+//! a crash leaves either no volume or one that can be created again.
+
+use super::AssembleError;
+use super::open::{MemberOpener, Open};
+use crate::entropy::random_bytes;
+use crate::examine::label_from;
+use crate::member::file::OpenOptions;
+use crate::member::guard;
+use crate::mirror_check::Difference;
+use mirrorball_core::geometry::{ChunkMap, RESERVED_BYTES};
+use mirrorball_core::label::assembly::holds_all;
+use mirrorball_core::label::{
+    DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember, Lineage,
+    NAME_BYTES_MAX, POLICY_BYTES_MAX, Uuid, map_checksum,
+};
+use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
+use mirrorball_core::units::{BLOCK_BYTES, Nanos};
+use mirrorball_disk::array_file::{ArraySpec, MemberSource};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+use std::io;
+
+/// Bytes that are written at once.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// How to create a volume, or to label an array that has data.
+pub struct CreateOptions<'a> {
+    /// The array.
+    pub array: &'a ArraySpec,
+    /// Name of the volume.
+    pub name: String,
+    /// The read policy, as the user wrote it.
+    pub policy: String,
+    /// How devices are opened. [`Occupied::Allow`](crate::member::file::Occupied::Allow) gives up
+    /// what they hold.
+    pub options: OpenOptions,
+}
+
+/// Which data of an array without labels are valid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trust {
+    /// Those of the member with this devid; the others are rebuilt from it.
+    Member(u64),
+    /// Those of all members, if they are equal.
+    Equal,
+}
+
+/// A volume that was created.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Created {
+    /// Its label.
+    pub label: Label,
+    /// Size of the volume in bytes.
+    pub capacity_bytes: u64,
+    /// Notes for the user, a line each.
+    pub notes: Vec<String>,
+}
+
+/// Why a volume cannot be created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The array cannot be opened.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// A member holds data of another program.
+    #[error("`{device}` contains {what}: nothing was written (--occupied gives up what it holds)")]
+    Occupied {
+        /// The device.
+        device: String,
+        /// What it holds.
+        what: String,
+    },
+    /// The array file has something that labels cannot describe.
+    #[error("cannot label the array: {0}")]
+    Unfit(String),
+    /// There is no such member.
+    #[error("--trust {0}: the array has no member with devid {0}")]
+    NoSuchMember(u64),
+    /// The trusted member does not have all data.
+    #[error(
+        "--trust {0}: the member with devid {0} does not hold all data of the volume, so the \
+         others cannot be rebuilt from it (without --trust, all mirrors are compared)"
+    )]
+    NotWhole(u64),
+    /// Mirrors differ.
+    #[error(
+        "{0}: nothing was written; give --trust DEVID, the member with the valid data, from which \
+         the others are rebuilt"
+    )]
+    Differ(Difference),
+    /// A device cannot be read or written.
+    #[error("cannot write to `{device}`: {error}")]
+    Write {
+        /// The device.
+        device: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// The members of an array file, open.
+struct Candidates {
+    members: Vec<(MemberConfig, Open)>,
+    devices: Vec<String>,
+    map: ChunkMap,
+    block_bytes: u64,
+    notes: Vec<String>,
+}
+
+/// Creates a volume. What the members held is lost.
+///
+/// # Errors
+/// If the array cannot be labelled, a device is in use or holds data, or cannot be written.
+pub fn create(creation: &CreateOptions<'_>) -> Result<Created, CreateError> {
+    use crate::member::file::Occupied;
+    let candidates = open_candidates(creation)?;
+    for ((_, open), device) in candidates.members.iter().zip(&candidates.devices) {
+        let what = occupant(open);
+        match what {
+            Some(what) if creation.options.occupied == Occupied::Refuse => {
+                return Err(CreateError::Occupied { device: device.clone(), what });
+            }
+            Some(_) => wipe(open).map_err(|error| write_error(device, error))?,
+            None => {}
+        }
+    }
+    let is_empty = candidates.members.iter().all(|(_, open)| is_hole(open));
+    let resync_from = (candidates.map.copies() > 1 && !is_empty).then_some(0);
+    let states = vec![MemberState::InSync; candidates.members.len()];
+    write_labels(creation, candidates, &states, resync_from)
+}
+
+/// Labels an array that has data.
+///
+/// # Errors
+/// As [`create`], or if the mirrors differ and none is trusted.
+pub fn adopt(creation: &CreateOptions<'_>, trust: Trust) -> Result<Created, CreateError> {
+    let candidates = open_candidates(creation)?;
+    let Candidates { members, devices, map, .. } = &candidates;
+    for ((_, open), device) in members.iter().zip(devices) {
+        if let Ok(found) = label_from(|offset, length| open.read(offset, length)) {
+            let what = format!("a member of the volume `{}`", found.found.label.array.name);
+            return Err(CreateError::Occupied { device: device.clone(), what });
+        }
+    }
+    let mut states = vec![MemberState::InSync; members.len()];
+    match trust {
+        Trust::Member(devid) => {
+            let row = members.iter().position(|(config, _)| config.devid == devid);
+            let row = row.ok_or(CreateError::NoSuchMember(devid))?;
+            if !holds_all(map, |other, _| other == row) {
+                return Err(CreateError::NotWhole(devid));
+            }
+            states.fill(MemberState::Rebuilding { recovered_bytes: 0 });
+            states[row] = MemberState::InSync;
+        }
+        Trust::Equal => {
+            if let Some(difference) = compare(&candidates).map_err(AssembleError::from)? {
+                return Err(CreateError::Differ(difference));
+            }
+        }
+    }
+    write_labels(creation, candidates, &states, None)
+}
+
+fn open_candidates(creation: &CreateOptions<'_>) -> Result<Candidates, CreateError> {
+    let CreateOptions { array, name, policy, options } = creation;
+    let unfit = |what: String| Err(CreateError::Unfit(what));
+    if array.members.len() > LABELLED_MEMBERS_MAX {
+        let count = array.members.len();
+        return unfit(format!(
+            "it has {count} members, and a label {LABELLED_MEMBERS_MAX} at most"
+        ));
+    }
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(['/', '\n']) {
+        return unfit(format!("the name `{name}` is empty, too long, or has a slash in it"));
+    }
+    if policy.len() > POLICY_BYTES_MAX {
+        return unfit(format!("the policy is longer than {POLICY_BYTES_MAX} bytes"));
+    }
+    if let Some(member) = array.members.iter().find(|member| member.range.begin_bytes > 0) {
+        let devid = member.devid;
+        return unfit(format!(
+            "the member with devid {devid} has a `begin`; a labelled member begins where its \
+             device does (use a partition)"
+        ));
+    }
+    let mut notes = Vec::new();
+    let opener = MemberOpener::new(array, *options, Nanos::from_secs(30));
+    let members = (0..array.members.len())
+        .map(|index| opener.open(MemberIndex(index as u16), &mut notes))
+        .collect::<Result<Vec<(MemberConfig, Open)>, AssembleError>>()?;
+    let configs: Vec<MemberConfig> = members.iter().map(|(config, _)| config.clone()).collect();
+    let map = array.allocate(&configs).map_err(AssembleError::from)?;
+    let reserved = |index: usize| map.allocated(MemberIndex(index as u16)).start;
+    if (0..members.len()).any(|index| reserved(index) < RESERVED_BYTES) {
+        return unfit(format!("its layout {} leaves no space for labels", array.layout));
+    }
+    let block_bytes = members.iter().map(|(_, open)| open.block_bytes()).max();
+    let devices = array.members.iter().map(|member| match &member.source {
+        MemberSource::Path(path) => path.display().to_string(),
+        MemberSource::Uri(uri) => uri.clone(),
+        MemberSource::Model(_) => String::new(),
+    });
+    let devices = devices.collect();
+    let block_bytes = block_bytes.unwrap_or(BLOCK_BYTES);
+    Ok(Candidates { members, devices, map, block_bytes, notes })
+}
+
+/// What a device holds, if anything is known to be there.
+fn occupant(open: &Open) -> Option<String> {
+    let read = |offset, length| open.read(offset, length);
+    if let Ok(found) = label_from(read) {
+        return Some(format!("a member of the volume `{}`", found.found.label.array.name));
+    }
+    let signature = guard::contents_by(|offset, length| {
+        let start = offset - offset % 4096;
+        let bytes =
+            open.read(start, (offset - start + length as u64).next_multiple_of(4096) as u32);
+        let bytes = bytes.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let skip = (offset - start) as usize;
+        Ok(bytes.get(skip..skip + length).map(<[u8]>::to_vec).unwrap_or_default())
+    });
+    signature.ok().flatten().map(str::to_owned)
+}
+
+/// Zeroes the first and the last MiB, where other programs keep their metadata.
+fn wipe(open: &Open) -> io::Result<()> {
+    let zeroes = vec![0; STEP_BYTES as usize];
+    open.write(0, &zeroes)?;
+    let end = open.size_bytes() - open.size_bytes() % 4096;
+    open.write(end.saturating_sub(STEP_BYTES), &zeroes)
+}
+
+/// Returns true if a file has no data at all.
+fn is_hole(open: &Open) -> bool {
+    match open {
+        Open::Real(real) => {
+            real.is_file && matches!(seek(&real.fd, SeekFrom::Data(0)), Err(Errno::NXIO))
+        }
+        Open::Remote(_) => false,
+    }
+}
+
+/// Compares all mirrors; returns the first difference.
+fn compare(candidates: &Candidates) -> io::Result<Option<Difference>> {
+    let Candidates { members, map, .. } = candidates;
+    let mut volume_offset = 0;
+    while volume_offset < map.capacity_bytes() {
+        let length = STEP_BYTES.min(map.capacity_bytes() - volume_offset);
+        let mapped = map.map(volume_offset, length);
+        let mut first: Option<(u64, Vec<u8>)> = None;
+        for mirror in mapped.mirrors() {
+            let (config, open) = &members[mirror.member.get()];
+            let bytes = open.read(mirror.offset, mapped.length as u32)?;
+            match &first {
+                Some((devid, expected)) if *expected != bytes => {
+                    let devids = [*devid, config.devid];
+                    return Ok(Some(Difference { volume_offset, devids }));
+                }
+                Some(_) => {}
+                None => first = Some((config.devid, bytes)),
+            }
+        }
+        volume_offset += mapped.length;
+    }
+    Ok(None)
+}
+
+fn write_labels(
+    creation: &CreateOptions<'_>,
+    candidates: Candidates,
+    states: &[MemberState],
+    resync_from: Option<u64>,
+) -> Result<Created, CreateError> {
+    let Candidates { members, devices, map, block_bytes, notes } = candidates;
+    let array = creation.array;
+    let system = |error| CreateError::from(AssembleError::System(error));
+    let mut rows = Vec::new();
+    for (((config, _), spec), &state) in members.iter().zip(&array.members).zip(states) {
+        rows.push(LabelledMember {
+            uuid: Uuid(random_bytes().map_err(system)?),
+            devid: config.devid,
+            size_bytes: config.size_bytes,
+            state,
+            write_mostly: spec.write_mostly,
+            rotational: spec.rotational,
+            optimal_io_bytes: spec.optimal_io_bytes,
+            priority: spec.priority,
+        });
+    }
+    let id = u64::from_le_bytes(random_bytes().map_err(system)?).max(1);
+    let mut label = Label {
+        array: LabelledArray {
+            uuid: Uuid(random_bytes().map_err(system)?),
+            name: creation.name.clone(),
+            profile: map.profile(),
+            layout: array.layout,
+            stripe_width_max: array.stripe_width_max.map(|width| width as u32),
+            block_bytes,
+            map_checksum: map_checksum(&map),
+        },
+        generation: 1,
+        lineage: Lineage::new(DataId(id)),
+        is_clean: true,
+        resync_from,
+        policy: creation.policy.clone(),
+        members: rows,
+        is_read_only: false,
+    };
+    let area = vec![0; (RESERVED_BYTES - LABEL_SLOTS[0]) as usize];
+    for ((_, open), device) in members.iter().zip(&devices) {
+        open.write(LABEL_SLOTS[0], &area).map_err(|error| write_error(device, error))?;
+    }
+    for (generation, slot) in (1..).zip(LABEL_SLOTS) {
+        label.generation = generation;
+        for (((_, open), device), row) in members.iter().zip(&devices).zip(&label.members) {
+            let block = label.encode(row.uuid, slot);
+            open.write(slot, &block).map_err(|error| write_error(device, error))?;
+        }
+    }
+    Ok(Created { label, capacity_bytes: map.capacity_bytes(), notes })
+}
+
+fn write_error(device: &str, error: io::Error) -> CreateError {
+    CreateError::Write { device: device.to_owned(), error }
+}

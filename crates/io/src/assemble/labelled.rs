@@ -1,0 +1,458 @@
+//! Assembly by label: serves a volume from devices whose labels say what they are.
+
+use super::open::{MemberOpener, Open};
+use super::{AssembleError, Assembly, ExportMode, driver, exports};
+use crate::clock::{Clock, Speed};
+use crate::device_address::DeviceAddress;
+use crate::driver::BackendKind;
+use crate::entropy::random_bytes;
+use crate::examine::{
+    DeviceError, ExaminedDevice, ExaminedVolume, MapError, chunk_map, label_from, standing_text,
+    volumes,
+};
+use crate::executor::Executor;
+use crate::member::file::{MemberAccess, OpenOptions};
+use crate::member::{NewMember, Source};
+use mirrorball_core::geometry::ChunkMap;
+use mirrorball_core::label::assembly::{ArrayVerdict, LabelAssembly, MemberStanding, lineages};
+use mirrorball_core::label::{BlockError, Label, LabelledMember, MemberLabel, NewestLabel};
+use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
+use mirrorball_core::policies::Spec;
+use mirrorball_core::units::Nanos;
+use mirrorball_core::volume::{Volume, VolumeLabels};
+use mirrorball_disk::array_file::{ArraySpec, DevicePart, Host, MemberSource, MemberSpec, Used};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How to serve a volume whose members have labels.
+pub struct LabelledOptions {
+    /// The devices, of which some may belong to no volume if they were found by a scan.
+    pub devices: Vec<DeviceAddress>,
+    /// True if the devices were found by a scan: those that are not of the volume are left out.
+    pub is_scan: bool,
+    /// Name or UUID of the volume, if devices may be of several.
+    pub volume: Option<String>,
+    /// Devices whose data the user gives up.
+    pub discarded: Vec<DeviceAddress>,
+    /// True if the volume may start without members that were in sync.
+    pub degraded: bool,
+    /// How devices are opened. Without write access, nothing is written.
+    pub options: OpenOptions,
+    /// How long remote members may owe a reply.
+    pub peer_timeout: Nanos,
+    /// The policy, if not the one that the label names.
+    pub policy: Option<String>,
+    /// I/O backend; io_uring if available, else threads, if not given.
+    pub backend: Option<BackendKind>,
+}
+
+/// Why a labelled volume cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum LabelledError {
+    /// A device has no usable label.
+    #[error("`{device}` {error}{hint}")]
+    NoLabel {
+        /// The device.
+        device: String,
+        /// Why.
+        error: DeviceError,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// No device has a label.
+    #[error("no member of a volume was found (`mirrorball create` makes a volume)")]
+    Nothing,
+    /// The devices are of several volumes.
+    #[error("the devices belong to several volumes: {0}; choose one with --volume NAME")]
+    Several(String),
+    /// No device is of the volume.
+    #[error("no device belongs to the volume `{0}`")]
+    NoSuchVolume(String),
+    /// A device to discard is not among the devices.
+    #[error("--discard {0}: it is not among the devices of the volume")]
+    NotThere(String),
+    /// Only the user can decide about some devices.
+    #[error("cannot start `{name}`: {problems}")]
+    Doubtful {
+        /// The volume.
+        name: String,
+        /// A line for each device.
+        problems: String,
+    },
+    /// Members that were in sync are missing.
+    #[error(
+        "cannot start `{name}`: {missing}\n  help: connect the device, or start with --degraded \
+         (the missing member is rebuilt when it returns), or with --read-only"
+    )]
+    NeedsDegraded {
+        /// The volume.
+        name: String,
+        /// The members.
+        missing: String,
+    },
+    /// Some data are on none of the members in sync.
+    #[error(
+        "cannot start `{name}`: some of its data are on no member that is in sync; {missing}\n  \
+         help: connect more members"
+    )]
+    Incomplete {
+        /// The volume.
+        name: String,
+        /// The members.
+        missing: String,
+    },
+    /// The data cannot be found on the members.
+    #[error(transparent)]
+    Layout(#[from] MapError),
+    /// Only a newer version may write.
+    #[error(
+        "the volume `{0}` uses features that this version of mirrorball may only read: start it \
+         with --read-only"
+    )]
+    ReadOnlyFeatures(String),
+    /// A device is smaller than it was.
+    #[error(
+        "`{device}` has {size_bytes} bytes, but the member with devid {devid} had {needed_bytes}: \
+         it was truncated or is not the whole device"
+    )]
+    Shrunk {
+        /// The device.
+        device: String,
+        /// Its devid.
+        devid: u64,
+        /// Its size.
+        size_bytes: u64,
+        /// Its size when it became a member.
+        needed_bytes: u64,
+    },
+    /// The policy cannot be used.
+    #[error("{0}")]
+    Policy(String),
+    /// A device cannot be opened, or the system failed.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+}
+
+/// Serves a volume by the labels of its members.
+///
+/// # Errors
+/// If the labels do not agree, members are missing, or a device cannot be used.
+pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledError> {
+    let mut notes = Vec::new();
+    let (devices, opened) = open_devices(&serving, &mut notes)?;
+    let discarded = discarded(&serving, &devices)?;
+    let volume = choose(volumes(&devices, &discarded), &serving, &devices)?;
+    let name = volume.assembly.newest.array.name.clone();
+    check_verdict(&volume, &serving, &devices, &mut notes)?;
+    let map = chunk_map(&volume.assembly)?;
+    let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
+    let rows = rows(&volume, &devices, &mut opened)?;
+    let array = array_spec(&volume, &devices);
+    build(&serving, name, &volume.assembly, map, &array, rows, notes)
+}
+
+/// A member of the volume: its device, if it was found, and the slot of its label.
+struct Row {
+    open: Option<Open>,
+    slot: usize,
+    /// True if its label is one generation behind.
+    is_behind: bool,
+}
+
+/// Opens each device and reads its label.
+fn open_devices(
+    serving: &LabelledOptions,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<ExaminedDevice>, Vec<Open>), LabelledError> {
+    let (mut devices, mut opened) = (Vec::new(), Vec::new());
+    let opener = MemberOpener::of_devices(serving.options, serving.peer_timeout);
+    let addresses = match serving.is_scan {
+        // Devices of others are neither locked nor complained about.
+        true => {
+            let examined = crate::examine::examine(serving.devices.clone()).into_iter();
+            let found = examined.filter(|device| has_label(device) && is_wanted(device, serving));
+            found.map(|device| device.address).collect()
+        }
+        false => serving.devices.clone(),
+    };
+    for address in addresses {
+        let open = opener.open_source(&address.source(), notes)?;
+        let label = label_from(|offset, length| open.read(offset, length));
+        if let Err(error) = label {
+            let hint = match error {
+                DeviceError::Label(BlockError::Absent) => {
+                    ": it is no member of a volume (`mirrorball create` makes one; for an array \
+                     file, give its path ending in .toml)"
+                }
+                _ => "",
+            };
+            return Err(LabelledError::NoLabel { device: address.to_string(), error, hint });
+        }
+        devices.push(ExaminedDevice { address, label });
+        opened.push(open);
+    }
+    Ok((devices, opened))
+}
+
+fn has_label(device: &ExaminedDevice) -> bool {
+    device.label.is_ok()
+}
+
+fn is_wanted(device: &ExaminedDevice, serving: &LabelledOptions) -> bool {
+    let Ok(NewestLabel { found, .. }) = &device.label else { return false };
+    serving.volume.as_deref().is_none_or(|wanted| is_called(&found.label, wanted))
+}
+
+fn is_called(label: &Label, wanted: &str) -> bool {
+    label.array.name == wanted || wanted.parse() == Ok(label.array.uuid)
+}
+
+/// The indexes of the devices to discard.
+fn discarded(
+    serving: &LabelledOptions,
+    devices: &[ExaminedDevice],
+) -> Result<Vec<usize>, LabelledError> {
+    let index = |wanted: &DeviceAddress| {
+        let found = devices.iter().position(|device| device.address == *wanted);
+        found.ok_or_else(|| LabelledError::NotThere(wanted.to_string()))
+    };
+    serving.discarded.iter().map(index).collect()
+}
+
+/// The volume to serve.
+fn choose(
+    mut volumes: Vec<ExaminedVolume>,
+    serving: &LabelledOptions,
+    devices: &[ExaminedDevice],
+) -> Result<ExaminedVolume, LabelledError> {
+    if let Some(wanted) = &serving.volume {
+        volumes.retain(|volume| is_called(&volume.assembly.newest, wanted));
+        if volumes.is_empty() {
+            return Err(LabelledError::NoSuchVolume(wanted.clone()));
+        }
+    }
+    if volumes.len() > 1 {
+        let describe = |volume: &ExaminedVolume| {
+            let name = &volume.assembly.newest.array.name;
+            let devices: Vec<String> =
+                volume.devices.iter().map(|&index| devices[index].address.to_string()).collect();
+            format!("`{name}` ({}, on {})", volume.uuid, devices.join(" and "))
+        };
+        let list: Vec<String> = volumes.iter().map(describe).collect();
+        return Err(LabelledError::Several(list.join(", ")));
+    }
+    volumes.pop().ok_or(LabelledError::Nothing)
+}
+
+/// Refuses a volume that may not start, and adds what the user should know to `notes`.
+fn check_verdict(
+    volume: &ExaminedVolume,
+    serving: &LabelledOptions,
+    devices: &[ExaminedDevice],
+    notes: &mut Vec<String>,
+) -> Result<(), LabelledError> {
+    let newest = &volume.assembly.newest;
+    let name = newest.array.name.clone();
+    let is_read_only = serving.options.access == MemberAccess::ReadOnly;
+    if newest.is_read_only && !is_read_only {
+        return Err(LabelledError::ReadOnlyFeatures(name));
+    }
+    let missing = |rows: &[usize]| {
+        let names: Vec<String> = rows.iter().map(|&row| missing_text(volume, row)).collect();
+        names.join("; ")
+    };
+    match volume.verdict.clone()? {
+        ArrayVerdict::Start => {}
+        ArrayVerdict::NeedsDegraded { missing: rows } if serving.degraded || is_read_only => {
+            notes.push(format!("`{name}` starts without redundancy: {}", missing(&rows)));
+        }
+        ArrayVerdict::NeedsDegraded { missing: rows } => {
+            return Err(LabelledError::NeedsDegraded { name, missing: missing(&rows) });
+        }
+        ArrayVerdict::Incomplete { missing: rows } => {
+            return Err(LabelledError::Incomplete { name, missing: missing(&rows) });
+        }
+        ArrayVerdict::Doubtful => {
+            return Err(LabelledError::Doubtful { name, problems: problems(volume, devices) });
+        }
+    }
+    for (at, &index) in volume.devices.iter().enumerate() {
+        let standing = volume.assembly.standings[at];
+        if standing != MemberStanding::InSync {
+            let device = &devices[index].address;
+            notes.push(format!("`{device}`: {}", standing_text(standing)));
+        }
+    }
+    Ok(())
+}
+
+/// What is missing of a member.
+fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
+    let LabelledMember { devid, uuid, .. } = volume.assembly.newest.members[row];
+    match volume.assembly.members[row].found {
+        None => format!("the member with devid {devid} (UUID {uuid}) is missing"),
+        Some(_) => format!("the member with devid {devid} is not in sync"),
+    }
+}
+
+/// A line for each device that only the user can decide about.
+fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {
+    let mut text = String::from("its devices do not agree");
+    for (at, &index) in volume.devices.iter().enumerate() {
+        let (device, standing) = (&devices[index].address, volume.assembly.standings[at]);
+        text += &format!("\n  `{device}`: {}", standing_text(standing));
+    }
+    let labels = volume.devices.iter().map(|&index| &devices[index].label);
+    let labels: Vec<MemberLabel> = labels.flatten().map(|it| it.found.clone()).collect();
+    if volume.assembly.standings.contains(&MemberStanding::Diverged) {
+        let count = lineages(&labels).len();
+        text += &format!(
+            "\n  there are {count} versions of the data: members were used without each other"
+        );
+    }
+    text + "\n  help: disconnect a device that is not to be used, or give up its data with \
+            --discard DEVICE, which rebuilds it from the others"
+}
+
+/// The devices of the members, in the order of the label.
+fn rows(
+    volume: &ExaminedVolume,
+    devices: &[ExaminedDevice],
+    opened: &mut [Option<Open>],
+) -> Result<Vec<Row>, LabelledError> {
+    let newest = &volume.assembly.newest;
+    let mut rows = Vec::new();
+    for (member, row) in newest.members.iter().zip(&volume.assembly.members) {
+        let Some(at) = row.found else {
+            rows.push(Row { open: None, slot: 0, is_behind: false });
+            continue;
+        };
+        let index = volume.devices[at];
+        let mut open = opened[index].take().expect("a device is one member");
+        let LabelledMember { devid, size_bytes: needed_bytes, .. } = *member;
+        let (device, size_bytes) = (devices[index].address.to_string(), open.size_bytes());
+        if size_bytes < needed_bytes {
+            return Err(LabelledError::Shrunk { device, devid, size_bytes, needed_bytes });
+        }
+        if let Open::Real(real) = &mut open {
+            real.size_bytes = needed_bytes;
+        }
+        let Ok(label) = &devices[index].label else { continue };
+        let is_current = matches!(
+            volume.assembly.standings[at],
+            MemberStanding::InSync | MemberStanding::Rebuilding { .. }
+        );
+        let is_behind = is_current && label.found.label.generation < newest.generation;
+        rows.push(Row { open: Some(open), slot: label.slot, is_behind });
+    }
+    Ok(rows)
+}
+
+/// The array that the label describes.
+fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> ArraySpec {
+    let LabelAssembly { newest, members, .. } = &volume.assembly;
+    let member = |(row, found): (&LabelledMember, Option<usize>)| MemberSpec {
+        devid: row.devid,
+        source: match found {
+            Some(at) => devices[volume.devices[at]].address.source(),
+            None => MemberSource::Path(PathBuf::new()),
+        },
+        link: None,
+        faults: Vec::new(),
+        priority: row.priority,
+        write_mostly: row.write_mostly,
+        rotational: row.rotational,
+        optimal_io_bytes: row.optimal_io_bytes,
+        state: MemberState::InSync,
+        range: DevicePart { begin_bytes: 0, size_bytes: Some(row.size_bytes) },
+        partition: None,
+        device: None,
+        confidence: None,
+        line: 0,
+    };
+    let found = members.iter().map(|member| member.found);
+    ArraySpec {
+        name: newest.array.name.clone(),
+        file_name: newest.array.name.clone(),
+        profile: newest.array.profile,
+        layout: newest.array.layout,
+        stripe_width_max: newest.array.stripe_width_max.map(|width| width as usize),
+        used: Used::Bytes(0),
+        host: Host::default(),
+        source: None,
+        links: Vec::new(),
+        members: newest.members.iter().zip(found).map(member).collect(),
+    }
+}
+
+/// Builds the executor.
+fn build(
+    serving: &LabelledOptions,
+    name: String,
+    assembly: &LabelAssembly,
+    map: ChunkMap,
+    array: &ArraySpec,
+    rows: Vec<Row>,
+    mut notes: Vec<String>,
+) -> Result<Assembly, LabelledError> {
+    let newest = &assembly.newest;
+    let policy_name = serving.policy.clone().unwrap_or_else(|| newest.policy.clone());
+    let devids: Vec<u64> = newest.members.iter().map(|member| member.devid).collect();
+    let policy = Spec::parse(&policy_name).and_then(|spec| spec.build(&devids));
+    let policy = policy.map_err(|error| LabelledError::Policy(error.to_string()))?;
+    let configs: Vec<MemberConfig> = array
+        .members
+        .iter()
+        .zip(&rows)
+        .zip(&newest.members)
+        .zip(&assembly.members)
+        .map(|(((spec, row), labelled), assembled)| {
+            let usual = MemberConfig::new(spec.devid, labelled.size_bytes);
+            let found = row.open.as_ref().map(|open| open.config(spec));
+            MemberConfig {
+                size_bytes: labelled.size_bytes,
+                state: assembled.state,
+                ..found.unwrap_or(usual)
+            }
+        })
+        .collect();
+    let copies = map.copies();
+    let block_bytes = newest.array.block_bytes;
+    let volume = Volume::new(map, Members::new(configs.iter().cloned()), policy, 0);
+    let mut volume = volume.with_block_bytes(block_bytes);
+    let is_read_only = serving.options.access == MemberAccess::ReadOnly;
+    if is_read_only {
+        volume = volume.read_only();
+    } else {
+        let seed = u64::from_le_bytes(random_bytes().map_err(AssembleError::from)?);
+        let behind = rows.iter().enumerate().filter(|(_, row)| row.is_behind);
+        volume = volume.with_labels(VolumeLabels {
+            label: newest.clone(),
+            slots: rows.iter().map(|row| row.slot).collect(),
+            behind: behind.map(|(index, _)| MemberIndex(index as u16)).collect(),
+            seed,
+        });
+    }
+    if copies > 1 && !newest.is_clean {
+        volume.add_unsynced(0..volume.capacity_bytes());
+        notes.push(format!(
+            "`{name}` was not stopped in good order: its mirrors are synchronised while it is used"
+        ));
+    } else if let Some(from) = newest.resync_from {
+        volume.add_unsynced(from..volume.capacity_bytes());
+    }
+    let mut opener = MemberOpener::new(array, serving.options, serving.peer_timeout);
+    opener.block_bytes = block_bytes;
+    opener.label = Some(newest.clone());
+    let driver = driver(serving.backend, &mut notes).map_err(AssembleError::from)?;
+    let sources = rows.into_iter().map(|row| row.open.map_or(Source::Absent, Open::source));
+    let members = configs.into_iter().zip(sources);
+    let members = members.map(|(config, source)| NewMember { config, source }).collect();
+    let clock = Clock::new(Speed::REAL);
+    let executor = Executor::new(driver, clock, members, None, Some(volume));
+    let executor = executor.map_err(AssembleError::from)?;
+    let exports = exports(array, ExportMode::Volume, &executor, block_bytes as u32);
+    let opener = Some(Arc::new(opener) as _);
+    let policy = Some(policy_name);
+    Ok(Assembly { executor, exports, opener, notes, name, policy })
+}

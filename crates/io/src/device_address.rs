@@ -1,0 +1,63 @@
+//! Addresses of members: paths of files and block devices, and URIs of NBD exports.
+
+use crate::nbd_protocol::uri::{NbdUri, UriError};
+use mirrorball_disk::array_file::MemberSource;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where a member is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DeviceAddress {
+    /// A file or block device.
+    Path(PathBuf),
+    /// An export of another machine.
+    Uri(NbdUri, String),
+}
+
+impl DeviceAddress {
+    /// Reads a path, or a URI if the text has `://` in it.
+    ///
+    /// # Errors
+    /// If a URI is invalid.
+    pub fn parse(text: &str) -> Result<DeviceAddress, UriError> {
+        match text.contains("://") {
+            true => Ok(DeviceAddress::Uri(NbdUri::parse(text)?, text.to_owned())),
+            false => Ok(DeviceAddress::Path(PathBuf::from(text))),
+        }
+    }
+
+    /// The address as array files have it. A relative path is relative to the working directory.
+    pub(crate) fn source(&self) -> MemberSource {
+        match self {
+            DeviceAddress::Path(path) => MemberSource::Path(path.clone()),
+            DeviceAddress::Uri(_, text) => MemberSource::Uri(text.clone()),
+        }
+    }
+
+    /// The files and block devices of a folder, in the order of their names.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn in_folder(folder: &Path) -> std::io::Result<Vec<DeviceAddress>> {
+        use std::os::unix::fs::FileTypeExt;
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            let kind = std::fs::metadata(&path).map(|metadata| metadata.file_type());
+            if kind.is_ok_and(|kind| kind.is_file() || kind.is_block_device()) {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        Ok(paths.into_iter().map(DeviceAddress::Path).collect())
+    }
+}
+
+impl fmt::Display for DeviceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceAddress::Path(path) => write!(f, "{}", path.display()),
+            DeviceAddress::Uri(_, text) => f.write_str(text),
+        }
+    }
+}
