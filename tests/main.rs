@@ -15,6 +15,7 @@ mod explain;
 mod fio;
 mod fuse;
 mod import;
+mod labels;
 mod league;
 mod nbd;
 mod nbd_bad_clients;

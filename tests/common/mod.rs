@@ -2,6 +2,7 @@
 //! programs of other projects.
 
 pub(crate) mod external;
+pub(crate) mod nbd_client;
 pub(crate) mod samples;
 pub(crate) mod service;
 

@@ -4,7 +4,7 @@ use crate::ending::{Ending, Failure};
 use crate::{numbers, screen};
 use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
-use mirrorball_core::units::{Nanos, parse_bytes};
+use mirrorball_core::units::{Nanos, format_bytes, parse_bytes};
 use mirrorball_io::control::protocol::{
     self, AskError, ControlRequest, MemberReport, MemberStatsReport, Quantiles, ServiceStats,
     ServiceStatus, VolumeHealth,
@@ -162,11 +162,19 @@ fn sentence(text: &String) -> String {
 fn status(status: &ServiceStatus) -> String {
     let health = match status.health {
         VolumeHealth::InSync => "in sync",
+        VolumeHealth::Resyncing => "resyncing",
         VolumeHealth::Degraded => "degraded",
     };
     let mut text = format!("{}: {health}\n", status.name);
     if let (Some(profile), Some(policy)) = (&status.profile, &status.policy) {
         text += &format!("  profile {profile}, policy {policy}\n");
+    }
+    if status.unsynced_bytes > 0 {
+        let size = format_bytes(status.unsynced_bytes);
+        text += &format!("  mirrors may differ in {size}, which are being synchronised\n");
+    }
+    if status.read_only {
+        text += "  read-only\n";
     }
     for export in &status.exports {
         text += &format!("  export {}: {} bytes\n", export.name, export.size_bytes);
@@ -254,6 +262,9 @@ mod tests {
             health: VolumeHealth::Degraded,
             misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
             rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
+            unsynced_bytes: 4 << 20,
+            labelled: true,
+            read_only: true,
             rebuild_bytes_per_s: Some(50),
             connections: 1,
             exports: Vec::new(),
@@ -262,6 +273,7 @@ mod tests {
         });
         for part in [
             "pair: degraded\n  profile raid1, policy pid\n",
+            "mirrors may differ in 4 MiB, which are being synchronised\n  read-only\n",
             "devid 1: its file is no longer at its path, where nothing is",
             "rebuilding devid 2: 1 of 8 bytes (12.5 %), at most 50 bytes/s\n",
         ] {

@@ -104,6 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         array: &array,
         shape,
         policy: serving::policy(policy_name, &array)?,
+        policy_name: (shape == ExportMode::Volume).then(|| policy_name.to_owned()),
         backing,
         speed: args.speed,
         seed: args.seed,
@@ -113,8 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         error @ AssembleError::System(_) => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
-    let policy = (shape == ExportMode::Volume).then_some(policy_name);
-    let refused = serving::run(&array, assembly, &args.listen, policy)?;
+    let refused = serving::run(assembly, &args.listen)?;
     Ok(if args.check && refused > 0 { Ending::FoundFailure } else { Ending::Done })
 }
 

@@ -11,10 +11,13 @@ mod advise;
 mod check;
 mod compare;
 mod completions;
+mod create;
 mod ctl;
 mod detect;
+mod devices;
 mod emulate;
 mod ending;
+mod examine;
 mod explain;
 mod import;
 mod league;
@@ -62,6 +65,9 @@ enum Command {
     Models(models::Args),
     Check(check::Args),
     Emulate(emulate::Args),
+    Create(create::CreateArgs),
+    Adopt(create::AdoptArgs),
+    Examine(examine::Args),
     Serve(serve::Args),
     Ctl(ctl::Args),
     Top(top::Args),
@@ -83,6 +89,9 @@ fn main() -> ExitCode {
         Command::Models(args) => models::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Emulate(args) => emulate::run(&args),
+        Command::Create(args) => create::create(&args),
+        Command::Adopt(args) => create::adopt(&args),
+        Command::Examine(args) => examine::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Ctl(args) => ctl::run(&args),
         Command::Top(args) => top::run(&args),

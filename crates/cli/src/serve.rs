@@ -1,36 +1,73 @@
 //! `mirrorball serve`: a mirrored volume on real files and devices.
 
+use crate::devices;
 use crate::ending::{Ending, Failure};
 use crate::numbers;
+use crate::screen;
 use crate::serving::{self, ListenArgs};
+use anyhow::anyhow;
 use mirrorball_core::units::{Nanos, parse_duration};
-use mirrorball_io::assemble::{self, AssembleError, ServeOptions};
-use mirrorball_io::member::file::{Caching, Occupied, OpenOptions};
+use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
+use mirrorball_io::assemble::{
+    self, AssembleError, Assembly, LabelledError, LabelledOptions, ServeOptions,
+};
+use mirrorball_io::device_address::DeviceAddress;
+use mirrorball_io::examine::{ExaminedDevice, examine};
+use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_lab::experiment::inputs::load_array;
+use std::path::{Path, PathBuf};
 
 /// Serve a mirrored volume on real files and block devices
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The command writes no metadata to members: it leaves the first MiB of each \
-member unused and stores the data of the volume after it. When it starts, it compares samples of \
-all mirrors, and fails if they differ, unless --trust says which one is correct.
+    after_help = "A volume that `mirrorball create` or `mirrorball adopt` has labelled starts from \
+the paths of its members, in any order, or from a folder with them (--scan). It starts only if \
+every member that was in sync is there; --degraded starts it without.
 
-Example, where pair.toml has profile = \"raid1\" and two [[member]] entries with a path:
+An array file (a path that ends in .toml) whose members have no labels is served without recording \
+anything on them. When it starts, samples of all mirrors are compared, and it fails if they \
+differ, unless --trust says which one is correct.
+
+Examples:
+  mirrorball serve /dev/sdb /dev/sdc --export nbd:unix:/tmp/volume.sock
+  mirrorball serve --scan /dev --volume data --export ublk
   mirrorball serve pair.toml --policy latency-rr --export nbd:unix:/tmp/volume.sock"
 )]
 pub(crate) struct Args {
-    /// Array file whose members have a `path` or a `uri`
-    array: String,
+    /// Members of a labelled volume: files, block devices or NBD URIs; or an array file
+    #[arg(value_name = "DEVICE", required_unless_present = "scan")]
+    devices: Vec<String>,
 
     #[command(flatten)]
     listen: ListenArgs,
 
-    /// Read policy, as `mirrorball policies` lists it
-    #[arg(short, long, default_value = "mirrorball/auto")]
-    policy: String,
+    /// Find the members of a labelled volume in a folder, for example /dev
+    #[arg(long, value_name = "DIR", conflicts_with = "devices")]
+    scan: Option<PathBuf>,
 
-    /// devid of the member with the correct data, if the mirrors differ. Its data overwrite those
-    /// on the other mirrors
+    /// Name or UUID of the volume, if members of several are found
+    #[arg(long, value_name = "NAME")]
+    volume: Option<String>,
+
+    /// Start without members that were in sync. They are rebuilt when they return
+    #[arg(long)]
+    degraded: bool,
+
+    /// Serve the volume read-only, and write nothing to any member
+    #[arg(long)]
+    read_only: bool,
+
+    /// Give up the data of a member that does not agree with the others, and rebuild it from them
+    #[arg(long, value_name = "DEVICE")]
+    discard: Vec<String>,
+
+    /// Read policy, as `mirrorball policies` lists it [default: the one in the labels, or
+    /// mirrorball/auto]
+    #[arg(short, long)]
+    policy: Option<String>,
+
+    /// devid of the member with the correct data, if mirrors without labels differ. Its data
+    /// overwrite those on the other mirrors
     #[arg(long, value_name = "DEVID", value_parser = numbers::devid)]
     trust: Option<u64>,
 
@@ -49,26 +86,104 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let (_, array) = load_array(&args.array).map_err(Failure::WrongUse)?;
-    let options = OpenOptions {
-        caching: if args.buffered { Caching::Buffered } else { Caching::Direct },
-        occupied: if args.occupied { Occupied::Allow } else { Occupied::Refuse },
+    let assembly = match args.array_file() {
+        Some(name) => args.serve_array(name)?,
+        None => args.serve_devices()?,
     };
-    let serving = ServeOptions {
-        array: &array,
-        policy: serving::policy(&args.policy, &array)?,
-        options,
-        peer_timeout: args.peer_timeout,
-        trusted: args.trust,
-        backend: args.listen.backend.map(serving::Backend::kind),
-    };
-    let assembly = assemble::serve(serving).map_err(|error| match error {
-        error @ AssembleError::System(_) => Failure::Fault(error.into()),
-        error @ AssembleError::Differ(_) => Failure::Fault(error.into()),
-        error => Failure::WrongUse(error.into()),
-    })?;
-    serving::run(&array, assembly, &args.listen, Some(&args.policy))?;
+    serving::run(assembly, &args.listen)?;
     Ok(Ending::Done)
+}
+
+impl Args {
+    /// The array file, if one was given in place of devices.
+    fn array_file(&self) -> Option<&str> {
+        let [name] = &self.devices[..] else { return None };
+        let is_builtin = !Path::new(name).exists() && ArrayFile::builtin(name).is_ok();
+        (name.ends_with(".toml") || is_builtin).then_some(name)
+    }
+
+    fn options(&self) -> OpenOptions {
+        OpenOptions {
+            access: if self.read_only { MemberAccess::ReadOnly } else { MemberAccess::ReadWrite },
+            caching: if self.buffered { Caching::Buffered } else { Caching::Direct },
+            occupied: if self.occupied { Occupied::Allow } else { Occupied::Refuse },
+        }
+    }
+
+    fn serve_array(&self, name: &str) -> Result<Assembly, Failure> {
+        let (_, array) = load_array(name).map_err(Failure::WrongUse)?;
+        let policy_name = self.policy.as_deref().unwrap_or("mirrorball/auto").to_owned();
+        let serving = ServeOptions {
+            array: &array,
+            policy: serving::policy(&policy_name, &array)?,
+            policy_name,
+            options: self.options(),
+            peer_timeout: self.peer_timeout,
+            trusted: self.trust,
+            backend: self.listen.backend.map(serving::Backend::kind),
+        };
+        match assemble::serve(serving) {
+            Ok(_) if self.read_only || self.degraded || !self.discard.is_empty() => {
+                let text = "--read-only, --degraded and --discard need members with labels, which \
+                            `mirrorball adopt` writes";
+                Err(Failure::WrongUse(anyhow!(text)))
+            }
+            Err(AssembleError::Labelled(_)) => self.serve_members_of(&array),
+            Err(error @ (AssembleError::System(_) | AssembleError::Differ(_))) => {
+                Err(Failure::Fault(error.into()))
+            }
+            result => result.map_err(|error| Failure::WrongUse(error.into())),
+        }
+    }
+
+    /// Serves an array file whose members have labels: it says where they are, and their labels
+    /// say all else.
+    fn serve_members_of(&self, array: &ArraySpec) -> Result<Assembly, Failure> {
+        if let Some(devid) = self.trust {
+            let text = format!(
+                "--trust {devid}: the members have labels that say which of them are in sync; \
+                 give up the data of a member with --discard DEVICE"
+            );
+            return Err(Failure::WrongUse(anyhow!(text)));
+        }
+        let (labelled, others): (Vec<ExaminedDevice>, Vec<ExaminedDevice>) =
+            examine(devices::of_array(array)?).into_iter().partition(|it| it.label.is_ok());
+        for ExaminedDevice { address, label } in &others {
+            if let Err(error) = label {
+                screen::say(format_args!("note: `{address}` {error}; it is left out"));
+            }
+        }
+        self.serve_labelled(labelled.into_iter().map(|device| device.address).collect())
+    }
+
+    fn serve_devices(&self) -> Result<Assembly, Failure> {
+        let addresses = match &self.scan {
+            Some(folder) => devices::scan(folder)?,
+            None => devices::parse(&self.devices)?,
+        };
+        self.serve_labelled(addresses)
+    }
+
+    fn serve_labelled(&self, addresses: Vec<DeviceAddress>) -> Result<Assembly, Failure> {
+        let serving = LabelledOptions {
+            devices: addresses,
+            is_scan: self.scan.is_some(),
+            volume: self.volume.clone(),
+            discarded: devices::parse(&self.discard)?,
+            degraded: self.degraded,
+            options: self.options(),
+            peer_timeout: self.peer_timeout,
+            policy: self.policy.clone(),
+            backend: self.listen.backend.map(serving::Backend::kind),
+        };
+        assemble::serve_labelled(serving).map_err(|error| match error {
+            LabelledError::Assemble(AssembleError::System(error)) => Failure::Fault(error.into()),
+            error @ (LabelledError::Doubtful { .. }
+            | LabelledError::NeedsDegraded { .. }
+            | LabelledError::Incomplete { .. }) => Failure::Fault(error.into()),
+            error => Failure::WrongUse(error.into()),
+        })
+    }
 }
 
 /// Parses --peer-timeout, with a lower limit below which healthy peers would be disconnected.

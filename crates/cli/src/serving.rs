@@ -96,16 +96,10 @@ pub(crate) fn policy(name: &str, array: &ArraySpec) -> Result<Box<dyn ReadPolicy
     built.map_err(|error| Failure::WrongUse(anyhow!("{error}")))
 }
 
-/// Serves until a signal arrives. `policy` is the policy that the volume, if there is one, starts
-/// with. Returns the number of emulated members whose measured times are invalid, because their
-/// requests completed too late.
-pub(crate) fn run(
-    array: &ArraySpec,
-    assembly: Assembly,
-    listen: &ListenArgs,
-    policy: Option<&str>,
-) -> Result<usize, Failure> {
-    let Assembly { mut executor, exports, opener, notes } = assembly;
+/// Serves until a signal arrives. Returns the number of emulated members whose measured times are
+/// invalid, because their requests completed too late.
+pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Failure> {
+    let Assembly { mut executor, exports, opener, notes, name, policy } = assembly;
     let descriptors = raise_limits();
     let (addresses, folder, devices) = listen.addresses_by_kind()?;
     if devices {
@@ -113,7 +107,7 @@ pub(crate) fn run(
     }
     let mut socket_files = SocketFiles::default();
     let (listeners, acceptor) = listen.open(&addresses, &mut socket_files, &mut executor)?;
-    let control = listen.control(array, policy, &mut socket_files, &mut executor)?;
+    let control = listen.control(name, policy, &mut socket_files, &mut executor)?;
     print_notes(notes);
     let fuse = folder.map(|folder| mount(folder, &exports, &mut executor)).transpose()?;
     for address in &addresses {
@@ -248,8 +242,8 @@ impl ListenArgs {
     /// Listens at the control socket and the address of metrics.
     fn control(
         &self,
-        array: &ArraySpec,
-        policy: Option<&str>,
+        name: String,
+        policy: Option<String>,
         files: &mut SocketFiles,
         executor: &mut Executor,
     ) -> Result<Control, Failure> {
@@ -264,7 +258,7 @@ impl ListenArgs {
             let listener = listen_for_metrics(address, executor).map_err(Failure::Fault)?;
             endpoints.push(Endpoint { listener, protocol: Protocol::Http });
         }
-        Ok(Control::new(array.name.clone(), policy.map(str::to_owned), endpoints, executor))
+        Ok(Control::new(name, policy, endpoints, executor))
     }
 
     /// The addresses of NBD servers, the folder for FUSE files, and whether to add ublk devices.

@@ -173,8 +173,10 @@ fn title(status: &ServiceStatus) -> Vec<String> {
 }
 
 fn warning(status: &ServiceStatus) -> Vec<String> {
-    if status.health != VolumeHealth::Degraded {
-        return Vec::new();
+    match status.health {
+        VolumeHealth::InSync => return Vec::new(),
+        VolumeHealth::Resyncing => return vec!["resyncing".to_owned()],
+        VolumeHealth::Degraded => {}
     }
     let rebuilds = status.rebuilds.iter().map(|rebuild| {
         let share = rebuild.recovered_bytes as f64 / rebuild.total_bytes.max(1) as f64;
@@ -333,6 +335,9 @@ mod tests {
             health: VolumeHealth::Degraded,
             misplaced: Vec::new(),
             rebuilds: vec![RebuildProgress { devid: 3, recovered_bytes: 1, total_bytes: 8 }],
+            unsynced_bytes: 0,
+            labelled: false,
+            read_only: false,
             rebuild_bytes_per_s: None,
             connections: 2,
             exports: Vec::new(),

@@ -1,0 +1,138 @@
+//! `mirrorball create` and `mirrorball adopt`: write the labels of a volume.
+
+use crate::ending::{Ending, Failure};
+use crate::{numbers, screen, serving};
+use mirrorball_core::member::MemberState;
+use mirrorball_core::units::format_bytes;
+use mirrorball_io::assemble::{self, AssembleError, CreateError, CreateOptions, Created, Trust};
+use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
+use mirrorball_lab::experiment::inputs::load_array;
+
+/// Create a mirrored volume on files and block devices, whose contents are lost
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Writes a label to each member of the array file: the members of the volume, \
+their states, the layout and the read policy. `mirrorball serve` then needs the paths of the \
+members only. A member with data of another program is refused.
+
+Example, where pair.toml has profile = \"raid1\" and two [[member]] entries with a path:
+  mirrorball create pair.toml
+  mirrorball serve /dev/sdb /dev/sdc --export nbd:unix:/tmp/volume.sock"
+)]
+pub(crate) struct CreateArgs {
+    /// Array file whose members have a `path` or a `uri`
+    array: String,
+
+    /// Name of the volume [default: that of the array]
+    #[arg(long)]
+    name: Option<String>,
+
+    /// Read policy, as `mirrorball policies` lists it
+    #[arg(short, long, default_value = "mirrorball/auto")]
+    policy: String,
+
+    /// Give up what the members hold: filesystems, partition tables, members of other arrays
+    #[arg(long)]
+    occupied: bool,
+}
+
+/// Label an array that was served without labels, and keep its data
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Without --trust, all mirrors are compared whole, which takes as long as reading \
+the largest member, and labels are written only if they are equal. With --trust, the other members \
+are rebuilt when the volume is served.
+
+Example:
+  mirrorball adopt pair.toml --trust 1"
+)]
+pub(crate) struct AdoptArgs {
+    /// Array file that the array was served with
+    array: String,
+
+    /// devid of the member with the valid data. Its data overwrite those on the other mirrors
+    #[arg(long, value_name = "DEVID", value_parser = numbers::devid)]
+    trust: Option<u64>,
+
+    /// Name of the volume [default: that of the array]
+    #[arg(long)]
+    name: Option<String>,
+
+    /// Read policy, as `mirrorball policies` lists it
+    #[arg(short, long, default_value = "mirrorball/auto")]
+    policy: String,
+
+    /// Use block devices even if they seem to have a filesystem
+    #[arg(long)]
+    occupied: bool,
+}
+
+pub(crate) fn create(args: &CreateArgs) -> Result<Ending, Failure> {
+    let CreateArgs { array, name, policy, occupied } = args;
+    let created = with_options(array, name.as_deref(), policy, *occupied, |creation| {
+        assemble::create(creation)
+    })?;
+    report("created", &created)
+}
+
+pub(crate) fn adopt(args: &AdoptArgs) -> Result<Ending, Failure> {
+    let AdoptArgs { array, trust, name, policy, occupied } = args;
+    let trust = trust.map_or(Trust::Equal, Trust::Member);
+    let created = with_options(array, name.as_deref(), policy, *occupied, |creation| {
+        assemble::adopt(creation, trust)
+    })?;
+    report("adopted", &created)
+}
+
+fn with_options(
+    file: &str,
+    name: Option<&str>,
+    policy: &str,
+    occupied: bool,
+    make: impl FnOnce(&CreateOptions<'_>) -> Result<Created, CreateError>,
+) -> Result<Created, Failure> {
+    let (_, array) = load_array(file).map_err(Failure::WrongUse)?;
+    serving::policy(policy, &array)?;
+    let creation = CreateOptions {
+        array: &array,
+        name: name.unwrap_or(&array.name).to_owned(),
+        policy: policy.to_owned(),
+        options: OpenOptions {
+            access: MemberAccess::ReadWrite,
+            caching: Caching::Direct,
+            occupied: if occupied { Occupied::Allow } else { Occupied::Refuse },
+        },
+    };
+    make(&creation).map_err(|error| match error {
+        error @ (CreateError::Write { .. } | CreateError::Differ(_)) => {
+            Failure::Fault(error.into())
+        }
+        CreateError::Assemble(error @ AssembleError::System(_)) => Failure::Fault(error.into()),
+        error => Failure::WrongUse(error.into()),
+    })
+}
+
+fn report(what: &str, created: &Created) -> Result<Ending, Failure> {
+    for note in &created.notes {
+        screen::say(format_args!("note: {note}"));
+    }
+    let array = &created.label.array;
+    let members = &created.label.members;
+    let mut text = format!(
+        "{what} volume `{}`: {}, {} members, {}\n  UUID {}\n",
+        array.name,
+        array.profile,
+        members.len(),
+        format_bytes(created.capacity_bytes),
+        array.uuid,
+    );
+    for member in members.iter().filter(|member| member.state != MemberState::InSync) {
+        text += &format!("  devid {} is rebuilt when the volume is served\n", member.devid);
+    }
+    if created.label.resync_from.is_some() {
+        text += "  the mirrors are synchronised when the volume is served, which can be used \
+                 meanwhile\n";
+    }
+    screen::print(&text)?;
+    Ok(Ending::Done)
+}

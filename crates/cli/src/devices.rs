@@ -1,0 +1,33 @@
+//! Addresses of members on the command line.
+
+use crate::ending::Failure;
+use anyhow::{Context, anyhow};
+use mirrorball_disk::array_file::{ArraySpec, MemberSource};
+use mirrorball_io::device_address::DeviceAddress;
+use std::path::Path;
+
+/// Reads paths and URIs.
+pub(crate) fn parse(texts: &[String]) -> Result<Vec<DeviceAddress>, Failure> {
+    let parse = |text: &String| {
+        DeviceAddress::parse(text).map_err(|error| Failure::WrongUse(anyhow!("{error}")))
+    };
+    texts.iter().map(parse).collect()
+}
+
+/// The files and block devices of a folder.
+pub(crate) fn scan(folder: &Path) -> Result<Vec<DeviceAddress>, Failure> {
+    let found = DeviceAddress::in_folder(folder);
+    let found = found.with_context(|| format!("cannot scan `{}`", folder.display()));
+    found.map_err(Failure::WrongUse)
+}
+
+/// The members of an array file, whose paths are relative to its folder.
+pub(crate) fn of_array(array: &ArraySpec) -> Result<Vec<DeviceAddress>, Failure> {
+    let folder = Path::new(&array.file_name).with_file_name("");
+    let texts = array.members.iter().map(|member| match &member.source {
+        MemberSource::Path(path) => folder.join(path).display().to_string(),
+        MemberSource::Uri(uri) => uri.clone(),
+        MemberSource::Model(_) => String::new(),
+    });
+    parse(&texts.collect::<Vec<String>>())
+}

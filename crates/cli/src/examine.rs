@@ -1,0 +1,204 @@
+//! `mirrorball examine`: shows the labels of devices, and what they are worth together.
+
+use crate::devices;
+use crate::ending::{Ending, Failure};
+use crate::screen;
+use clap::ValueEnum;
+use mirrorball_core::label::assembly::ArrayVerdict;
+use mirrorball_core::label::{Label, LabelledMember};
+use mirrorball_core::member::MemberState;
+use mirrorball_core::units::format_bytes;
+use mirrorball_io::examine::{ExaminedDevice, ExaminedVolume, examine, standing_text, volumes};
+use serde::Serialize;
+
+/// Show the labels of devices, and whether the volume that they belong to may start
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Reads only, and takes no lock: devices may be in use. Exits with code 1 if a \
+device has no label or a volume cannot start as it is.
+
+Example:
+  mirrorball examine /dev/sdb /dev/sdc"
+)]
+pub(crate) struct Args {
+    /// Files, block devices or NBD URIs
+    #[arg(required = true, value_name = "DEVICE")]
+    devices: Vec<String>,
+
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Examination {
+    volumes: Vec<VolumeReport>,
+    /// Devices without a usable label.
+    others: Vec<OtherDevice>,
+}
+
+#[derive(Debug, Serialize)]
+struct VolumeReport {
+    name: String,
+    uuid: String,
+    profile: String,
+    layout: String,
+    policy: String,
+    clean: bool,
+    generation: u64,
+    data_id: String,
+    /// `start`, `needs-degraded`, `incomplete`, `doubtful` or `other-layout`.
+    verdict: &'static str,
+    members: Vec<MemberRow>,
+    devices: Vec<DeviceReport>,
+}
+
+/// A member, as the newest label describes it.
+#[derive(Debug, Serialize)]
+struct MemberRow {
+    devid: u64,
+    uuid: String,
+    size_bytes: u64,
+    state: &'static str,
+    /// The device that it starts from.
+    device: Option<String>,
+}
+
+/// A device, as its own label describes it.
+#[derive(Debug, Serialize)]
+struct DeviceReport {
+    device: String,
+    devid: Option<u64>,
+    generation: u64,
+    data_id: String,
+    standing: String,
+}
+
+#[derive(Debug, Serialize)]
+struct OtherDevice {
+    device: String,
+    error: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let devices = examine(devices::parse(&args.devices)?);
+    let found: Vec<VolumeReport> =
+        volumes(&devices, &[]).iter().map(|volume| volume_report(volume, &devices)).collect();
+    let other = |device: &ExaminedDevice| {
+        let error = device.label.as_ref().err()?;
+        Some(OtherDevice { device: device.address.to_string(), error: error.to_string() })
+    };
+    let others = devices.iter().filter_map(other).collect();
+    let examination = Examination { volumes: found, others };
+    screen::print(&match args.format {
+        Format::Text => text(&examination),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&examination);
+            json.map_err(|error| Failure::Fault(error.into()))? + "\n"
+        }
+    })?;
+    let may_start = examination.volumes.iter().all(|volume| volume.verdict == "start");
+    let is_well = may_start && examination.others.is_empty();
+    Ok(if is_well { Ending::Done } else { Ending::FoundFailure })
+}
+
+fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeReport {
+    let newest = &volume.assembly.newest;
+    let address = |at: usize| devices[volume.devices[at]].address.to_string();
+    let members = newest.members.iter().zip(&volume.assembly.members).map(|(row, member)| {
+        let LabelledMember { devid, uuid, size_bytes, state, .. } = row;
+        MemberRow {
+            devid: *devid,
+            uuid: uuid.to_string(),
+            size_bytes: *size_bytes,
+            state: state_name(*state),
+            device: member.found.map(address),
+        }
+    });
+    let reports =
+        volume.devices.iter().zip(&volume.assembly.standings).filter_map(|(&index, &standing)| {
+            let found = &devices[index].label.as_ref().ok()?.found;
+            Some(DeviceReport {
+                device: devices[index].address.to_string(),
+                devid: newest.row(found.member).map(|row| newest.members[row].devid),
+                generation: found.label.generation,
+                data_id: data_id(&found.label),
+                standing: standing_text(standing),
+            })
+        });
+    VolumeReport {
+        name: newest.array.name.clone(),
+        uuid: volume.uuid.to_string(),
+        profile: newest.array.profile.to_string(),
+        layout: newest.array.layout.to_string(),
+        policy: newest.policy.clone(),
+        clean: newest.is_clean,
+        generation: newest.generation,
+        data_id: data_id(newest),
+        verdict: match &volume.verdict {
+            Ok(ArrayVerdict::Start) => "start",
+            Ok(ArrayVerdict::NeedsDegraded { .. }) => "needs-degraded",
+            Ok(ArrayVerdict::Incomplete { .. }) => "incomplete",
+            Ok(ArrayVerdict::Doubtful) => "doubtful",
+            Err(_) => "other-layout",
+        },
+        members: members.collect(),
+        devices: reports.collect(),
+    }
+}
+
+fn data_id(label: &Label) -> String {
+    format!("{:016x}", label.lineage.id.0)
+}
+
+fn state_name(state: MemberState) -> &'static str {
+    match state {
+        MemberState::InSync => "in sync",
+        MemberState::Rebuilding { .. } => "being rebuilt",
+        MemberState::Failed => "failed",
+    }
+}
+
+fn text(examination: &Examination) -> String {
+    let mut text = String::new();
+    for volume in &examination.volumes {
+        let VolumeReport { name, uuid, profile, layout, policy, .. } = volume;
+        let clean = if volume.clean { "stopped in good order" } else { "not stopped" };
+        let verdict = match volume.verdict {
+            "start" => "it can start",
+            "needs-degraded" => "members are missing: it starts only with --degraded",
+            "incomplete" => "it cannot start: some data are on no member in sync",
+            "doubtful" => "it cannot start: its devices do not agree",
+            _ => "it cannot start: this version lays it out in another way",
+        };
+        text += &format!("volume `{name}`: {verdict}\n  UUID {uuid}\n");
+        text += &format!("  profile {profile}, layout {layout}, policy {policy}, {clean}\n");
+        text += &format!("  generation {}, data id {}\n", volume.generation, volume.data_id);
+        for member in &volume.members {
+            let device = member.device.as_deref().unwrap_or("missing");
+            let MemberRow { devid, size_bytes, state, .. } = member;
+            let size = format_bytes(*size_bytes);
+            text += &format!("  devid {devid}: {state}, {size}, {device}\n");
+        }
+        for device in &volume.devices {
+            let DeviceReport { device, generation, data_id, standing, .. } = device;
+            text += &format!(
+                "  `{device}`: {standing}; its label has generation {generation}, data id \
+                 {data_id}\n"
+            );
+        }
+    }
+    for OtherDevice { device, error } in &examination.others {
+        text += &format!("`{device}` {error}\n");
+    }
+    text
+}

@@ -1,0 +1,289 @@
+//! Labelled volumes: what survives a stop, a crash, a lost member, and a split brain.
+
+use crate::common::nbd_client::{NbdClient, NbdRequest};
+use crate::common::service::{Service, wait_until};
+use crate::common::{Folder, stderr, stdout};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+const SIZE_BYTES: u64 = 24 << 20;
+/// Where the data of the volume begin on a member.
+const DATA: usize = 1 << 20;
+const BLOCK: usize = 65536;
+
+/// A folder with empty images and an array file of them.
+fn place(count: usize) -> Folder {
+    let folder = Folder::new();
+    let profile = ["raid1", "raid1c3"][count - 2];
+    let mut text = format!("profile = \"{profile}\"\n");
+    for name in ["a.img", "b.img", "c.img"].into_iter().take(count) {
+        text += &format!("[[member]]\npath = \"{name}\"\n");
+        File::create(folder.path(name)).unwrap().set_len(SIZE_BYTES).unwrap();
+    }
+    fs::write(folder.path("pair.toml"), text).unwrap();
+    folder
+}
+
+fn created(count: usize) -> Folder {
+    let folder = place(count);
+    let output = folder.run(&["create", "pair.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("created volume `pair`"), "{}", stdout(&output));
+    folder
+}
+
+fn serve(folder: &Folder, devices: &[&str]) -> Service {
+    let places = ["--export", "nbd:unix:socket", "--control", "control"];
+    Service::start(folder, &[&["serve"], devices, &places].concat())
+}
+
+/// The error of a volume that must not start.
+fn refusal(folder: &Folder, devices: &[&str]) -> String {
+    let output = folder.run(&[&["serve"], devices, &["--export", "nbd:unix:socket"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    stderr(&output)
+}
+
+fn client(folder: &Folder) -> NbdClient {
+    NbdClient::connect(folder, "socket")
+}
+
+/// Reads a block often enough for every policy to have used each mirror.
+fn assert_reads(folder: &Folder, offset: u64, fill: u8) {
+    let mut client = client(folder);
+    for _ in 0..32 {
+        let bytes = client.read(offset, BLOCK);
+        assert!(bytes == [fill; BLOCK], "it begins with {:x?}", &bytes[..4]);
+    }
+}
+
+fn wait_until_in_sync(folder: &Folder) {
+    wait_until("the rebuild", || folder.ctl(&["status"]).contains("pair: in sync"));
+}
+
+fn data(folder: &Folder, name: &str) -> Vec<u8> {
+    fs::read(folder.path(name)).unwrap()[DATA..].to_vec()
+}
+
+fn has_line(service: &Service, part: &str) -> bool {
+    service.lines.iter().any(|line| line.contains(part))
+}
+
+#[test]
+fn a_volume_starts_from_its_members_in_any_order() {
+    let folder = created(2);
+    let service = serve(&folder, &["b.img", "a.img"]);
+    client(&folder).write(0, &[7; BLOCK]);
+    service.terminate();
+    for devices in [&["a.img", "b.img"][..], &["--scan", "."], &["pair.toml"]] {
+        let service = serve(&folder, devices);
+        assert!(!has_line(&service, "synchronised"), "{:?}", service.lines);
+        assert_reads(&folder, 0, 7);
+        assert!(folder.ctl(&["status"]).contains("pair: in sync"));
+        service.terminate();
+    }
+    assert!(data(&folder, "a.img") == data(&folder, "b.img"));
+}
+
+/// The member is remote, so that it keeps its old data while it is gone.
+#[test]
+fn a_failed_member_does_not_come_back_as_in_sync() {
+    let folder = place(2);
+    let uri = folder.nbd_uri("peer");
+    let text =
+        format!("profile = \"raid1\"\n[[member]]\npath = \"a.img\"\n[[member]]\nuri = \"{uri}\"\n");
+    fs::write(folder.path("pair.toml"), text).unwrap();
+    let single = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nsize = \"24MiB\"\n";
+    fs::write(folder.path("peer.toml"), single).unwrap();
+    fs::create_dir(folder.path("disks")).unwrap();
+    let emulate = ["emulate", "peer.toml", "--members", "--backing", "disks"];
+    let peer = || Service::start(&folder, &[&emulate[..], &["--export", "nbd:unix:peer"]].concat());
+    let first = peer();
+    let output = folder.run(&["create", "pair.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let round_robin = ["pair.toml", "--policy", "round-robin"];
+    let service = serve(&folder, &round_robin);
+    client(&folder).write(0, &[1; BLOCK]);
+    first.stop("-KILL");
+    client(&folder).write(0, &[2; BLOCK]);
+    client(&folder).flush();
+    service.terminate();
+    let second = peer();
+    let service = serve(&folder, &round_robin);
+    assert!(has_line(&service, "missed writes"), "{:?}", service.lines);
+    assert_reads(&folder, 0, 2);
+    wait_until_in_sync(&folder);
+    assert_reads(&folder, 0, 2);
+    service.terminate();
+    second.terminate();
+    let peer = fs::read(folder.path("disks/member-1.img")).unwrap();
+    assert!(peer[DATA..DATA + BLOCK] == [2; BLOCK]);
+}
+
+#[test]
+fn a_missing_member_needs_the_user_and_is_rebuilt_when_it_returns() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[1; BLOCK]);
+    service.terminate();
+    let error = refusal(&folder, &["a.img"]);
+    assert!(error.contains("devid 2") && error.contains("--degraded"), "{error}");
+    let service = serve(&folder, &["a.img", "--degraded"]);
+    assert!(folder.ctl(&["status"]).contains("pair: degraded"));
+    client(&folder).write(0, &[2; BLOCK]);
+    service.terminate();
+    // The one that went on starts alone from now on; the other does not.
+    serve(&folder, &["a.img"]).terminate();
+    refusal(&folder, &["b.img"]);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    assert!(has_line(&service, "missed writes"), "{:?}", service.lines);
+    assert_reads(&folder, 0, 2);
+    wait_until_in_sync(&folder);
+    service.terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "b.img"));
+    refusal(&folder, &["a.img"]);
+}
+
+#[test]
+fn a_start_without_a_write_changes_nothing() {
+    let folder = created(2);
+    let before = [data(&folder, "a.img"), fs::read(folder.path("a.img")).unwrap()];
+    let service = serve(&folder, &["a.img", "--degraded"]);
+    client(&folder).read(0, BLOCK);
+    service.terminate();
+    assert!(before == [data(&folder, "a.img"), fs::read(folder.path("a.img")).unwrap()]);
+    serve(&folder, &["a.img", "b.img"]).terminate();
+}
+
+#[test]
+fn halves_that_were_used_alone_do_not_start_together() {
+    let folder = created(2);
+    for (name, fill) in [("a.img", 1), ("b.img", 2)] {
+        let service = serve(&folder, &[name, "--degraded"]);
+        client(&folder).write(0, &[fill; BLOCK]);
+        service.terminate();
+    }
+    let error = refusal(&folder, &["a.img", "b.img"]);
+    assert!(error.contains("diverged") && error.contains("--discard"), "{error}");
+    let examined = folder.run(&["examine", "a.img", "b.img"]);
+    assert_eq!(examined.status.code(), Some(1));
+    let text = String::from_utf8(examined.stdout).unwrap();
+    assert!(text.contains("its devices do not agree"), "{text}");
+    let service = serve(&folder, &["a.img", "b.img", "--discard", "b.img"]);
+    assert_reads(&folder, 0, 1);
+    wait_until_in_sync(&folder);
+    service.terminate();
+    serve(&folder, &["a.img", "b.img"]).terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "b.img"));
+}
+
+#[test]
+fn a_copy_and_a_restored_snapshot_are_refused() {
+    let folder = created(2);
+    fs::copy(folder.path("b.img"), folder.path("copy.img")).unwrap();
+    let error = refusal(&folder, &["a.img", "b.img", "copy.img"]);
+    assert!(error.contains("another device is the same member"), "{error}");
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[1; BLOCK]);
+    service.terminate();
+    let error = refusal(&folder, &["a.img", "copy.img"]);
+    assert!(error.contains("older copy"), "{error}");
+}
+
+#[test]
+fn after_a_kill_the_mirrors_are_made_equal() {
+    let folder = created(3);
+    let service = serve(&folder, &["--scan", "."]);
+    client(&folder).write(8 << 20, &[1; BLOCK]);
+    assert_eq!(service.stop("-KILL"), None);
+    // What a write in flight leaves behind: each mirror has another version of the block.
+    for (name, fill) in [("a.img", 3), ("b.img", 4), ("c.img", 5)] {
+        let file = File::options().write(true).open(folder.path(name)).unwrap();
+        file.write_all_at(&[fill; BLOCK], (DATA + (8 << 20)) as u64).unwrap();
+    }
+    let service = serve(&folder, &["--scan", ".", "--policy", "round-robin"]);
+    assert!(has_line(&service, "not stopped in good order"), "{:?}", service.lines);
+    let first = client(&folder).read(8 << 20, BLOCK)[0];
+    assert!((3..6).contains(&first));
+    assert_reads(&folder, 8 << 20, first);
+    wait_until_in_sync(&folder);
+    assert_reads(&folder, 8 << 20, first);
+    service.terminate();
+    let all = ["a.img", "b.img", "c.img"].map(|name| data(&folder, name));
+    assert!(all[0] == all[1] && all[1] == all[2]);
+    let service = serve(&folder, &["--scan", "."]);
+    assert!(!has_line(&service, "not stopped"), "{:?}", service.lines);
+    service.terminate();
+}
+
+#[test]
+fn a_read_only_volume_writes_nothing() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[1; BLOCK]);
+    assert_eq!(service.stop("-KILL"), None);
+    let before = ["a.img", "b.img"].map(|name| fs::read(folder.path(name)).unwrap());
+    let service = serve(&folder, &["a.img", "b.img", "--read-only"]);
+    assert_reads(&folder, 0, 1);
+    let refused = client(&folder).request(NbdRequest::Write, 0, &[2; BLOCK], BLOCK);
+    assert_eq!(refused, Err(1), "EPERM");
+    client(&folder).flush();
+    assert!(folder.ctl(&["status"]).contains("read-only"));
+    service.terminate();
+    assert!(before == ["a.img", "b.img"].map(|name| fs::read(folder.path(name)).unwrap()));
+}
+
+#[test]
+fn create_refuses_what_holds_data() {
+    let folder = created(2);
+    folder.refuses(&["create", "pair.toml"], &["a member of the volume `pair`", "--occupied"]);
+    let folder = place(2);
+    let b = File::options().write(true).open(folder.path("b.img")).unwrap();
+    b.write_all_at(b"\x53\xef", 0x438).unwrap();
+    folder.refuses(&["create", "pair.toml"], &["`b.img` contains an ext2", "--occupied"]);
+    assert!(folder.run(&["create", "pair.toml", "--occupied"]).status.success());
+    assert_eq!(fs::read(folder.path("b.img")).unwrap()[0x438..0x43a], [0, 0], "wiped");
+    // The mirrors differ where nothing was written yet: they are synchronised.
+    let service = serve(&folder, &["a.img", "b.img"]);
+    wait_until_in_sync(&folder);
+    service.terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "b.img"));
+}
+
+#[test]
+fn adopt_keeps_the_data_of_an_array() {
+    let folder = place(2);
+    let service = serve(&folder, &["pair.toml"]);
+    assert!(has_line(&service, "nothing is recorded"), "{:?}", service.lines);
+    client(&folder).write(0, &[1; BLOCK]);
+    service.terminate();
+    let b = File::options().write(true).open(folder.path("b.img")).unwrap();
+    b.write_all_at(&[9; 512], DATA as u64 + (5 << 20)).unwrap();
+    let output = folder.run(&["adopt", "pair.toml"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--trust"), "{}", stderr(&output));
+    let output = folder.run(&["adopt", "pair.toml", "--trust", "1"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let service = serve(&folder, &["pair.toml"]);
+    assert_reads(&folder, 0, 1);
+    wait_until_in_sync(&folder);
+    service.terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "b.img"));
+    folder.refuses(&["adopt", "pair.toml"], &["a member of the volume `pair`"]);
+}
+
+#[test]
+fn examine_shows_labels_for_people_and_programs() {
+    let folder = created(2);
+    let output = folder.run(&["examine", "a.img", "b.img"]);
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}");
+    for part in ["volume `pair`: it can start", "devid 2: in sync, 24 MiB, b.img", "generation 2"] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+    let output = folder.run(&["examine", "a.img", "pair.toml", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["volumes"][0]["verdict"], "needs-degraded");
+    assert_eq!(json["others"][0]["device"], "pair.toml");
+}
