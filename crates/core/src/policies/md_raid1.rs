@@ -34,8 +34,9 @@ use crate::member::{Member, Members};
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
 use crate::units::Nanos;
 
-struct Raid1 {
-    streams: Streams,
+/// The policy, and that of the Linux versions before it.
+pub(super) struct Raid1 {
+    pub(super) streams: Streams,
 }
 
 /// Builds the policy; it takes no values.

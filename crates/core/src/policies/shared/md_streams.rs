@@ -3,7 +3,8 @@
 //!
 //! The policy passes the function that counts a queue.
 //!
-//! Source: `choose_best_rdev` in Linux `drivers/md/raid1.c`.
+//! Source: `choose_best_rdev` of Linux 6.9 and `read_balance` of Linux 4.10, in
+//! `drivers/md/raid1.c`.
 
 use super::slot_order::slot_order;
 use crate::member::{Member, MemberState, Members};
@@ -12,6 +13,7 @@ use crate::policy::{Mirror, MirrorScore, Read};
 /// The stream that each member serves.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
+    keeps_long_streams: bool,
     any_non_rotational: bool,
     streams: Vec<MemberStream>,
 }
@@ -34,6 +36,12 @@ impl MemberStream {
 }
 
 impl Streams {
+    /// As Linux 4.10 to 6.8 have it: a long stream stays on its disk too, whether or not another
+    /// one is idle. If several long streams end at a read, it goes to the last.
+    pub(crate) fn keeping_long_streams() -> Streams {
+        Streams { keeps_long_streams: true, ..Streams::default() }
+    }
+
     /// Adds new members, and checks whether any is non-rotational.
     pub(crate) fn update(&mut self, members: &Members) {
         self.streams.resize(members.len(), MemberStream::default());
@@ -90,7 +98,9 @@ impl Streams {
             let (continues, may_move, distance) = stream_of(mirror);
             let reason = match (continues, may_move) {
                 (true, false) => MirrorScore::new("stream", -2),
-                (true, true) if !any_idle => MirrorScore::new("stream", -1),
+                (true, true) if self.keeps_long_streams || !any_idle => {
+                    MirrorScore::new("stream", -1)
+                }
                 _ if self.any_non_rotational || any_idle => {
                     MirrorScore::new("queue", queue(mirror))
                 }
@@ -134,7 +144,7 @@ impl Streams {
             }
         }
         match sequential {
-            Some(place) if least_pending.0 > 0 => place,
+            Some(place) if self.keeps_long_streams || least_pending.0 > 0 => place,
             _ if self.any_non_rotational || least_pending.0 == 0 => least_pending.1,
             _ => nearest.1,
         }

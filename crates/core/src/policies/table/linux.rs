@@ -60,6 +60,21 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
         build: md_raid1_2010::build,
         source: include_str!("../md_raid1_2010.rs"),
     },
+    PolicyInfo {
+        name: "md/raid1-2016",
+        aliases: &[],
+        basis: Basis::Measurements,
+        summary: "as md/raid1, but a long stream stays on its SSD whatever else is idle",
+        parameters: &[],
+        origin: PolicyOrigin {
+            version: "4.10 to 6.8",
+            file: "drivers/md/raid1.c",
+            authors: "Shaohua Li, Neil Brown",
+            ..MD
+        },
+        build: md_raid1_2016::build,
+        source: include_str!("../md_raid1_2016.rs"),
+    },
 ];
 
 pub(super) const DRBD_ROWS: &[PolicyInfo] = &[

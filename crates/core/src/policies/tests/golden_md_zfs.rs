@@ -119,6 +119,36 @@ fn md_of_non_rotational_disks() {
 }
 
 #[test]
+fn md_before_6_9_keeps_long_runs_where_they_are() {
+    let solid = || {
+        members(3, |config| {
+            config.rotational = false;
+            config.optimal_io_bytes = 64 * KIB;
+        })
+    };
+    let step = 32 * KIB;
+    let at = |reads: u64| MIB + reads * step;
+    follow(
+        "md/raid1-2016",
+        solid(),
+        &[
+            read_long(at(0), step, 1, "all idle: the lowest slot"),
+            read_long(at(1), step, 1, "the run is 32 KiB, less than io_opt"),
+            read_long(at(2), step, 1, "the run is io_opt, and 2 is idle, but 1 keeps it"),
+            read_long(at(3), step, 1, "still"),
+            read_long(8 * MIB, step, 2, "no stream: the first with an empty queue"),
+            read_long(9 * MIB, step, 3, "the only one with an empty queue"),
+            Step::Eligible(&[2, 3]),
+            read_long(at(4), step, 2, "its disk cannot serve: one each, the lower slot"),
+            read_long(at(5), step, 2, "a run of 32 KiB there"),
+            read_long(at(6), step, 2, "a run of io_opt there"),
+            Step::Eligible(&[1, 2, 3]),
+            read_long(at(4), step, 1, "the first run ends here, and stays in spite of 4 to 1"),
+        ],
+    );
+}
+
+#[test]
 fn md_moves_a_long_run_between_idle_disks_unless_they_rotate() {
     let disks = |rotational| {
         members(2, move |config| {
