@@ -110,6 +110,16 @@ impl<K: SlabKey, V> Slab<K, V> {
         self.slots[key.slot() as usize].as_ref().expect("the value of this key was not removed")
     }
 
+    /// The values under two keys.
+    ///
+    /// # Panics
+    /// If the keys are equal, or a value was removed.
+    pub fn get_two_mut(&mut self, first: K, second: K) -> [&mut V; 2] {
+        let slots = [first.slot() as usize, second.slot() as usize];
+        let slots = self.slots.get_disjoint_mut(slots).expect("two keys of values");
+        slots.map(|slot| slot.as_mut().expect("the value of this key was not removed"))
+    }
+
     /// Each key with its value, in the order of keys.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         (0..)
@@ -151,6 +161,8 @@ mod tests {
         assert_eq!(slab.iter().map(|(_, value)| *value).collect::<String>(), "ac");
         assert_eq!((slab.insert("d"), slab.len()), (keys[1], 3));
         assert_eq!(*slab.get(keys[1]), "d");
+        let [first, second] = slab.get_two_mut(keys[2], keys[0]);
+        assert_eq!((*first, *second), ("c", "a"));
         let mut given = keys[0];
         *slab.insert_with(|key| {
             given = key;
