@@ -191,7 +191,7 @@ impl Control {
         if !self.make_room(listener, executor) {
             return executor.driver.close(socket);
         }
-        let buffer = executor.driver.buffers.acquire(LINE_BYTES);
+        let buffer = executor.driver.acquire(LINE_BYTES);
         let (phase, number) = (ClientPhase::Receiving, self.accepted);
         self.accepted += 1;
         let client = Client { socket, listener, phase, number, buffer: Some(buffer), received: 0 };
@@ -236,7 +236,7 @@ impl Control {
         let protocol = self.listeners[listener as usize].endpoint.protocol;
         let buffer = client.buffer.expect("a client that sends has a buffer");
         let driver = &mut parts.executor.driver;
-        let input = driver.buffers.bytes(Slice::data(buffer, 0, received));
+        let input = driver.bytes(Slice::data(buffer, 0, received));
         let end = match protocol {
             Protocol::JsonLines => input.iter().position(|&byte| byte == b'\n'),
             Protocol::Http => input.windows(4).position(|bytes| bytes == b"\r\n\r\n"),
@@ -253,7 +253,7 @@ impl Control {
             );
         };
         let input = String::from_utf8_lossy(&input[..end]).into_owned();
-        driver.buffers.release(buffer);
+        driver.release(buffer);
         client.buffer = None;
         client.phase = ClientPhase::Working;
         let text = match protocol {
@@ -278,9 +278,9 @@ impl Control {
 
     fn send(&mut self, key: ClientKey, text: &str, executor: &mut Executor) {
         let driver = &mut executor.driver;
-        let buffer = driver.buffers.acquire(text.len());
+        let buffer = driver.acquire(text.len());
         let slice = Slice::data(buffer, 0, text.len());
-        driver.buffers.bytes_mut(slice).copy_from_slice(text.as_bytes());
+        driver.bytes_mut(slice).copy_from_slice(text.as_bytes());
         let client = self.clients.get_mut(key);
         client.buffer = Some(buffer);
         client.phase = ClientPhase::Sending;
@@ -293,7 +293,7 @@ impl Control {
             executor.driver.close(client.socket);
         }
         if let Some(buffer) = client.buffer {
-            executor.driver.buffers.release(buffer);
+            executor.driver.release(buffer);
         }
     }
 }

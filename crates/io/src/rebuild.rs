@@ -138,7 +138,7 @@ pub struct Rebuild {
 impl Rebuild {
     /// Rebuilds of all members in the state `Rebuilding`.
     pub fn new(executor: &mut Executor) -> Rebuild {
-        let buffer = executor.driver.buffers.acquire(REGION_BYTES as usize);
+        let buffer = executor.driver.acquire(REGION_BYTES as usize);
         Rebuild {
             buffer,
             resynced_to: 0,

@@ -1,25 +1,28 @@
 //! Buffers: memory that the kernel reads and writes while operations are in flight.
 //!
-//! The driver owns a buffer, which never moves; other code has its key. Accessing a buffer that an
-//! operation in flight may write to panics, so a mistake cannot return torn data.
+//! The driver owns a buffer, which never moves; other code has its key, and reaches the bytes
+//! through methods of [`super::Driver`]. No reference to [`Buffers`] leaves the driver, so a buffer
+//! can be neither taken out nor exchanged. Accessing a buffer that an operation in flight may write
+//! to panics, so a mistake cannot return torn data; a buffer that an operation uses is not freed,
+//! also where a panic unwinds.
 //!
 //! The data of a buffer begins on a page, as O_DIRECT requires. [`HEAD_BYTES`] bytes before it are
 //! for the header of a reply, so that header and data are sent as one slice.
 //!
 //! Released buffers are kept by size and reused, so a steady state allocates nothing. Large ones
-//! are freed.
+//! are freed, and so are those that exceed [`KEPT_BYTES_PER_CLASS`]: the memory of many clients is
+//! given back when they have left.
 
+pub use super::memory::HEAD_BYTES;
+use super::memory::{Memory, PAGE_BYTES};
 use mirrorball_core::slab::Slab;
 
-/// Bytes before the data of a buffer, for the header of a reply.
-pub const HEAD_BYTES: usize = 64;
-
-/// Data begins on a multiple of this.
-const PAGE_BYTES: usize = 4096;
 /// Buffers up to this size are kept for reuse.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 /// Number of kept sizes: powers of two from a page on.
 const CLASSES: usize = 9;
+/// Bytes of each size that are kept: more than one client has in flight as a rule.
+const KEPT_BYTES_PER_CLASS: usize = 8 << 20;
 
 mirrorball_core::slab_key! {
     /// Names a buffer of the driver.
@@ -49,36 +52,6 @@ impl Slice {
     }
 }
 
-/// Memory whose data is aligned to a page.
-#[derive(Default)]
-pub(super) struct Memory {
-    bytes: Vec<u8>,
-    /// Where the head begins: [`HEAD_BYTES`] before a page.
-    skip: usize,
-    data_bytes: usize,
-}
-
-impl Memory {
-    pub(super) fn new(data_bytes: usize) -> Memory {
-        // The system maps zeroed memory of this size lazily, so a client that announces much data
-        // and sends none uses no memory.
-        let bytes = vec![0; data_bytes + HEAD_BYTES + PAGE_BYTES];
-        let data = (bytes.as_ptr() as usize + HEAD_BYTES).next_multiple_of(PAGE_BYTES);
-        let skip = data - HEAD_BYTES - bytes.as_ptr() as usize;
-        Memory { bytes, skip, data_bytes }
-    }
-
-    pub(super) fn slice(&self, start: usize, length: usize) -> &[u8] {
-        assert!(start + length <= HEAD_BYTES + self.data_bytes, "a slice lies within its buffer");
-        &self.bytes[self.skip + start..][..length]
-    }
-
-    pub(super) fn slice_mut(&mut self, start: usize, length: usize) -> &mut [u8] {
-        assert!(start + length <= HEAD_BYTES + self.data_bytes, "a slice lies within its buffer");
-        &mut self.bytes[self.skip + start..][..length]
-    }
-}
-
 /// How an operation in flight uses a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Use {
@@ -96,14 +69,14 @@ struct Buffer {
 
 /// All buffers of a driver.
 #[derive(Default)]
-pub struct Buffers {
+pub(super) struct Buffers {
     slab: Slab<BufferKey, Buffer>,
     free: [Vec<Memory>; CLASSES],
 }
 
 impl Buffers {
     /// Allocates a buffer of at least `data_bytes`. Its contents are arbitrary.
-    pub fn acquire(&mut self, data_bytes: usize) -> BufferKey {
+    pub(super) fn acquire(&mut self, data_bytes: usize) -> BufferKey {
         let memory = match class(data_bytes) {
             Some(class) => {
                 let spare = self.free[class].pop();
@@ -118,10 +91,14 @@ impl Buffers {
     ///
     /// # Panics
     /// If an operation in flight uses it.
-    pub fn release(&mut self, key: BufferKey) {
-        let buffer = self.slab.remove(key).expect("a buffer is released once");
+    pub(super) fn release(&mut self, key: BufferKey) {
+        let buffer = self.slab.get(key);
+        // Before it is removed: unwinding would free memory that the kernel uses.
         assert_eq!(buffer.sources + buffer.targets, 0, "a buffer in use is not released");
-        if let Some(class) = class(buffer.memory.data_bytes) {
+        let buffer = self.slab.remove(key).expect("a buffer is released once");
+        if let Some(class) = class(buffer.memory.data_bytes())
+            && self.free[class].len() < KEPT_BYTES_PER_CLASS / (PAGE_BYTES << class)
+        {
             self.free[class].push(buffer.memory);
         }
     }
@@ -131,7 +108,7 @@ impl Buffers {
     /// # Panics
     /// If an operation in flight may write to the buffer.
     #[inline]
-    pub fn bytes(&self, slice: Slice) -> &[u8] {
+    pub(super) fn bytes(&self, slice: Slice) -> &[u8] {
         let buffer = self.slab.get(slice.buffer);
         assert_eq!(buffer.targets, 0, "no access to a buffer that the kernel writes");
         buffer.memory.slice(slice.start, slice.length)
@@ -142,7 +119,7 @@ impl Buffers {
     /// # Panics
     /// If an operation in flight uses the buffer.
     #[inline]
-    pub fn bytes_mut(&mut self, slice: Slice) -> &mut [u8] {
+    pub(super) fn bytes_mut(&mut self, slice: Slice) -> &mut [u8] {
         let buffer = self.slab.get_mut(slice.buffer);
         assert_eq!(
             buffer.sources + buffer.targets,
@@ -157,7 +134,7 @@ impl Buffers {
     /// # Panics
     /// If the lengths or the buffers do not allow it: as [`Buffers::bytes`] and
     /// [`Buffers::bytes_mut`].
-    pub fn copy(&mut self, from: Slice, to: Slice) {
+    pub(super) fn copy(&mut self, from: Slice, to: Slice) {
         self.bytes_mut(to);
         self.deliver(from, to);
     }
@@ -167,12 +144,11 @@ impl Buffers {
     ///
     /// # Panics
     /// If it is the same buffer, or an operation in flight may write to the first.
-    pub(crate) fn deliver(&mut self, from: Slice, to: Slice) {
-        assert_ne!(from.buffer, to.buffer, "another buffer");
-        // Taken out for the time of the copy; what it points to stays where it is.
-        let mut target = std::mem::take(&mut self.slab.get_mut(to.buffer).memory);
-        target.slice_mut(to.start, to.length).copy_from_slice(self.bytes(from));
-        self.slab.get_mut(to.buffer).memory = target;
+    pub(super) fn deliver(&mut self, from: Slice, to: Slice) {
+        let [source, target] = self.slab.get_two_mut(from.buffer, to.buffer);
+        assert_eq!(source.targets, 0, "no access to a buffer that the kernel writes");
+        let target = target.memory.slice_mut(to.start, to.length);
+        target.copy_from_slice(source.memory.slice(from.start, from.length));
     }
 
     /// The first byte of a slice, for the kernel.
@@ -219,6 +195,7 @@ fn class(data_bytes: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
     fn data_is_aligned_and_memory_reused() {
@@ -233,6 +210,45 @@ mod tests {
             seen.push(buffers.free.iter().map(Vec::len).sum::<usize>());
         }
         assert_eq!(seen, [1, 1, 2, 3, 3], "the second reuses the first, the last is given back");
+    }
+
+    #[test]
+    fn memory_of_a_burst_is_given_back() {
+        let mut buffers = Buffers::default();
+        for bytes in [4096, 256 << 10, 1 << 20] {
+            let keys: Vec<BufferKey> =
+                (0..(128 << 20) / bytes).map(|_| buffers.acquire(bytes)).collect();
+            keys.into_iter().for_each(|key| buffers.release(key));
+            let kept = buffers.free.iter().flatten().map(Memory::data_bytes).sum::<usize>();
+            assert!(kept <= 3 * KEPT_BYTES_PER_CLASS, "{kept} bytes are kept");
+        }
+    }
+
+    /// The panic of `act`, which must not free the memory that the kernel uses.
+    fn panics_and_keeps(buffers: &mut Buffers, key: BufferKey, act: impl FnOnce(&mut Buffers)) {
+        let place = Slice::data(key, 0, 512);
+        let before = buffers.pointer(place);
+        let caught = catch_unwind(AssertUnwindSafe(|| act(buffers)));
+        assert!(caught.is_err());
+        assert_eq!(buffers.pointer(place), before, "the buffer is where it was");
+        assert_eq!(buffers.free.iter().flatten().count(), 0, "and not free");
+    }
+
+    #[test]
+    fn a_buffer_in_use_survives_misuse() {
+        let mut buffers = Buffers::default();
+        let [key, other] = [0; 2].map(|_| buffers.acquire(4096));
+        buffers.begin_use(key, Use::Target);
+        panics_and_keeps(&mut buffers, key, |buffers| buffers.release(key));
+        buffers.begin_use(other, Use::Target);
+        let [from, to] = [other, key].map(|buffer| Slice::data(buffer, 0, 512));
+        panics_and_keeps(&mut buffers, key, |buffers| buffers.deliver(from, to));
+        buffers.end_use(other, Use::Target);
+        for (start, length) in [(usize::MAX, 2), (4096, usize::MAX), (4095, 66)] {
+            let to = Slice { buffer: key, start, length };
+            panics_and_keeps(&mut buffers, key, |buffers| buffers.deliver(from, to));
+        }
+        buffers.deliver(from, to);
     }
 
     #[test]

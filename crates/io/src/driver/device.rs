@@ -3,10 +3,10 @@
 //! Commands that carry I/O go through the service's own ring ([`super::Driver`]). The commands here
 //! are rare and slow, and block the calling thread, which is not that of the service.
 //!
-//! Besides `ring.rs` the only file with `unsafe` code. A command passes the address of the caller's
-//! memory to the kernel; it is borrowed until the command ends, so a command with a timeout has no
-//! memory. Mapped memory is read by volatile reads of plain integers, because the kernel changes
-//! it.
+//! One of the three files with `unsafe` code. A command passes an address to the kernel: that of a
+//! copy of the caller's data, which is leaked if the end of the command is not known, so a command
+//! with a timeout has no memory. Mapped memory is read by volatile reads of plain integers, because
+//! the kernel changes it.
 
 #![allow(unsafe_code, reason = "addresses for the kernel, and memory from it; see the page above")]
 
@@ -54,10 +54,20 @@ impl ControlDevice {
     /// # Errors
     /// The error of the device.
     pub fn run(&mut self, command: &ControlCommand, data: &mut [u8]) -> io::Result<()> {
-        self.submit(command, data.as_mut_ptr() as u64);
+        let mut copy = Box::<[u8]>::from(&*data);
+        self.submit(command, copy.as_mut_ptr() as u64);
         loop {
-            if let Some(end) = self.wait(None)? {
-                return end;
+            match self.wait(None) {
+                Ok(None) => {}
+                Ok(Some(end)) => {
+                    data.copy_from_slice(&copy);
+                    return end;
+                }
+                Err(error) => {
+                    // The command may still be carried out.
+                    std::mem::forget(copy);
+                    return Err(error);
+                }
             }
         }
     }
@@ -82,8 +92,8 @@ impl ControlDevice {
         bytes[8..16].copy_from_slice(&address.to_ne_bytes());
         bytes[16..24].copy_from_slice(&command.number.to_ne_bytes());
         let entry = opcode::UringCmd80::new(Fd(self.fd.as_raw_fd()), command.code).cmd(bytes);
-        // SAFETY: the address is null, or of memory that the caller of `run` lends until the
-        // command ends, which `run` waits for; the descriptor is open for as long as the ring.
+        // SAFETY: the address is null, or of memory that `run` frees only after the end of the
+        // command; the descriptor is open for as long as the ring.
         let pushed = unsafe { self.ring.submission().push(&entry.build()) };
         pushed.expect("one command at a time finds room");
     }
@@ -136,7 +146,8 @@ impl SharedMemory {
     /// If they lie outside.
     #[inline]
     pub fn words<const N: usize>(&self, index: usize) -> [u64; N] {
-        assert!((index + N) * size_of::<u64>() <= self.bytes, "words lie within the memory");
+        let end = index.checked_add(N).and_then(|end| end.checked_mul(size_of::<u64>()));
+        assert!(end.is_some_and(|end| end <= self.bytes), "words lie within the memory");
         let first = self.address.cast::<u64>();
         // SAFETY: they are within the mapping, which begins on a page, and any bytes are a word.
         std::array::from_fn(|word| unsafe { first.add(index + word).read_volatile() })
@@ -147,5 +158,25 @@ impl Drop for SharedMemory {
     fn drop(&mut self) {
         // SAFETY: it was mapped with this length, and nothing refers to it any more.
         let _ = unsafe { munmap(self.address.as_ptr(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::panic::catch_unwind;
+
+    #[test]
+    fn words_lie_within_the_memory() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 4096]).unwrap();
+        let memory = SharedMemory::map(&file, 4096).unwrap();
+        let word = u64::from_ne_bytes([1; 8]);
+        assert_eq!(memory.words(510), [word; 2]);
+        for index in [511, usize::MAX, usize::MAX - 1, usize::MAX / 8, (usize::MAX / 8) + 1] {
+            let read = catch_unwind(|| memory.words::<2>(index));
+            assert!(read.is_err(), "{index}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Files and sockets before a driver owns them, and what its descriptors stand for.
 
-use super::buffers::{HEAD_BYTES, Memory};
+use super::memory::HEAD_BYTES;
+use super::memory::Memory;
 use super::sim::{ObjectId, SimulatedWorld};
 use rustix::fs::{Stat, stat};
 use rustix::io::Errno;

@@ -19,6 +19,8 @@ mod at_once;
 pub mod buffers;
 pub mod device;
 mod endpoint;
+mod memory;
+mod memory_access;
 mod operation;
 mod pool;
 mod ring;
@@ -30,7 +32,8 @@ mod waker;
 
 pub use endpoint::{BackendKind, Endpoint, FileId};
 pub(crate) use endpoint::{read_aligned, write_aligned};
-pub use operation::{Command, Event, Handle, Output};
+pub(crate) use operation::Command;
+pub use operation::{Event, Handle, Output};
 pub use token::{EventOwner, Token};
 pub use waker::Waker;
 
@@ -76,8 +79,8 @@ enum Backend {
 
 /// See the page of this module.
 pub struct Driver {
-    /// Memory for operations.
-    pub buffers: Buffers,
+    /// Memory for operations; reached by the methods of `memory_access.rs` only.
+    buffers: Buffers,
     descriptors: Slab<Handle, Descriptor>,
     operations: Slab<OperationKey, Operation>,
     backend: Backend,
@@ -288,8 +291,9 @@ impl Driver {
         self.start(token, file, OperationKind::Discard { offset, length });
     }
 
-    /// Sends a command to a device. Without io_uring it fails with `EOPNOTSUPP`.
-    pub fn command(&mut self, token: Token, device: Handle, command: Command) {
+    /// Sends a command to a device. Without io_uring it fails with `EOPNOTSUPP`. The device must
+    /// not use more memory than the slice of the command.
+    pub(crate) fn command(&mut self, token: Token, device: Handle, command: Command) {
         self.start(token, device, OperationKind::Command(command));
     }
 
@@ -466,8 +470,11 @@ impl Drop for Driver {
         while !self.operations.is_empty() {
             let waited = self.wait(Some(Duration::from_millis(100)), &mut done);
             if waited.is_err() || Instant::now() > deadline {
-                // The device does not respond: leak the memory that it may still write to.
+                // The device does not respond: leak the memory that it may still use.
                 std::mem::forget(std::mem::take(&mut self.buffers));
+                if let Backend::Ring(ring) = &mut self.backend {
+                    ring.leak_messages();
+                }
                 return;
             }
         }

@@ -36,13 +36,13 @@ pub enum Output {
 
 /// A device-specific command. The kernel gets 16 bytes: the head, and the address of the slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Command {
+pub(crate) struct Command {
     /// Command number.
-    pub code: u32,
+    pub(crate) code: u32,
     /// First 8 bytes of the command.
-    pub head: [u8; 8],
+    pub(crate) head: [u8; 8],
     /// Memory that the device may read and change until the command ends.
-    pub slice: Slice,
+    pub(crate) slice: Slice,
 }
 
 /// What an operation does. Slices shrink as parts of the operation complete.

@@ -5,7 +5,8 @@
 //! Operations on sockets run in that thread, once `poll` reports that they are ready. A [`Waker`]
 //! among the polled descriptors reports that a file operation ended.
 
-use super::buffers::{Buffers, HEAD_BYTES, Memory, Slice};
+use super::buffers::{Buffers, HEAD_BYTES, Slice};
+use super::memory::Memory;
 use super::{OperationKey, OperationKind, Waker, at_once};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FallocateFlags;

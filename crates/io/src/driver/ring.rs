@@ -1,4 +1,5 @@
-//! The io_uring backend; it and [`super::device`] are the only files with `unsafe` in them.
+//! The io_uring backend; it, [`super::device`] and `memory.rs` are the only files with `unsafe` in
+//! them.
 //!
 //! Three things need it. Queueing an entry hands the kernel pointers that must stay valid until the
 //! operation ends: they point into the driver's buffers, which neither move nor go away while an
@@ -152,6 +153,11 @@ impl Ring {
             OperationKind::Wake(_) => opcode::PollAdd::new(fd, libc::POLLIN as u32).build(),
         };
         self.queue(&entry.flags(flags).user_data(u64::from(key.slot())));
+    }
+
+    /// Leaks the headers of messages, which an operation that does not end may still use.
+    pub(super) fn leak_messages(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.messages));
     }
 
     /// Waits for an operation to end, at most for `timeout`, and appends all that ended.

@@ -39,10 +39,10 @@ fn what_is_written_is_read_back_and_holes_read_as_zeroes() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 20).unwrap();
         let file = driver.adopt(file.into()).unwrap();
-        let buffer = driver.buffers.acquire(8192);
+        let buffer = driver.acquire(8192);
         let (first, second) = (Slice::data(buffer, 0, 4096), Slice::data(buffer, 4096, 4096));
-        driver.buffers.bytes_mut(first).fill(7);
-        driver.buffers.bytes_mut(second).fill(9);
+        driver.bytes_mut(first).fill(7);
+        driver.bytes_mut(second).fill(9);
         driver.write(token(1), file, 0, first);
         driver.write(token(2), file, 65536, second);
         let both = [(1, Ok(Output::Bytes(4096))), (2, Ok(Output::Bytes(4096)))];
@@ -53,11 +53,11 @@ fn what_is_written_is_read_back_and_holes_read_as_zeroes() {
         driver.read(token(1), file, 65536, first);
         driver.read(token(2), file, 0, second);
         assert_eq!(wait_for(&mut driver, 2), both);
-        assert!(driver.buffers.bytes(first).iter().all(|&byte| byte == 9));
-        assert!(driver.buffers.bytes(second).iter().all(|&byte| byte == 0));
+        assert!(driver.bytes(first).iter().all(|&byte| byte == 9));
+        assert!(driver.bytes(second).iter().all(|&byte| byte == 0));
         driver.read(token(5), file, (1 << 20) - 512, first);
         assert_eq!(wait_for(&mut driver, 1), [(5, Ok(Output::Bytes(512)))], "the file ends there");
-        driver.buffers.release(buffer);
+        driver.release(buffer);
     }
 }
 
@@ -73,8 +73,8 @@ fn connections_carry_more_than_a_socket_holds_at_once() {
         let (1, Ok(Output::Connection(socket))) = ends[0] else { panic!("{ends:?}") };
 
         let bytes = 4 << 20;
-        let buffer = driver.buffers.acquire(bytes);
-        driver.buffers.bytes_mut(Slice::data(buffer, 0, bytes)).fill(5);
+        let buffer = driver.acquire(bytes);
+        driver.bytes_mut(Slice::data(buffer, 0, bytes)).fill(5);
         let half = bytes / 2;
         let halves = [Slice::data(buffer, 0, half), Slice::data(buffer, half, half)];
         driver.send(token(2), socket, &halves);
@@ -90,7 +90,7 @@ fn connections_carry_more_than_a_socket_holds_at_once() {
 
         driver.receive(token(3), socket, halves[0]);
         assert_eq!(wait_for(&mut driver, 1), [(3, Ok(Output::Bytes(6)))]);
-        assert_eq!(driver.buffers.bytes(Slice::data(buffer, 0, 6)), b"thanks");
+        assert_eq!(driver.bytes(Slice::data(buffer, 0, 6)), b"thanks");
         driver.receive(token(4), socket, halves[0]);
         drop(client);
         assert_eq!(wait_for(&mut driver, 1), [(4, Ok(Output::Bytes(0)))], "the client is gone");
@@ -102,7 +102,7 @@ fn closing_ends_what_waits_and_patience_ends() {
     for mut driver in drivers() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let socket = driver.adopt(ours.into()).unwrap();
-        let buffer = driver.buffers.acquire(4096);
+        let buffer = driver.acquire(4096);
         driver.receive(token(1), socket, Slice::data(buffer, 0, 4096));
         let mut done = Vec::new();
         driver.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
@@ -117,11 +117,11 @@ fn closing_ends_what_waits_and_patience_ends() {
 fn a_command_to_what_takes_none_is_refused() {
     for mut driver in drivers() {
         let file = driver.adopt(tempfile::tempfile().unwrap().into()).unwrap();
-        let buffer = driver.buffers.acquire(512);
+        let buffer = driver.acquire(512);
         let slice = Slice::data(buffer, 0, 512);
         driver.command(token(1), file, Command { code: 7, head: [0; 8], slice });
         assert_eq!(wait_for(&mut driver, 1), [(1, Err(Errno::OPNOTSUPP))]);
-        driver.buffers.release(buffer);
+        driver.release(buffer);
     }
 }
 
@@ -130,7 +130,7 @@ fn immediate_completions_do_not_starve_other_operations() {
     for mut driver in drivers() {
         let [(ours, theirs), (quiet, other)] = [(); 2].map(|()| UnixStream::pair().unwrap());
         let [busy, quiet] = [ours, quiet].map(|socket| driver.adopt(socket.into()).unwrap());
-        let [source, target] = [0, 0].map(|_| driver.buffers.acquire(64));
+        let [source, target] = [0, 0].map(|_| driver.acquire(64));
         driver.receive(token(2), quiet, Slice::data(target, 0, 64));
         (&other).write_all(b"hello").unwrap();
         let (mut done, mut waits) = (Vec::new(), 0);
@@ -157,9 +157,9 @@ fn a_read_goes_on_where_the_page_cache_ends() {
         let advice = rustix::fs::Advice::DontNeed;
         rustix::fs::fadvise(&file, 1 << 19, None, advice).unwrap();
         let handle = driver.adopt(file.into()).unwrap();
-        let buffer = driver.buffers.acquire(1 << 20);
+        let buffer = driver.acquire(1 << 20);
         driver.read(token(1), handle, 0, Slice::data(buffer, 0, 1 << 20));
         assert_eq!(wait_for(&mut driver, 1), [(1, Ok(Output::Bytes(1 << 20)))]);
-        assert!(driver.buffers.bytes(Slice::data(buffer, 0, 1 << 20)) == data);
+        assert!(driver.bytes(Slice::data(buffer, 0, 1 << 20)) == data);
     }
 }

@@ -93,10 +93,10 @@ impl Executor {
             }
             Store::EmulatedFile(handle) => Some(*handle),
             Store::EmulatedMemory(memory) => {
-                let (requests, buffers) = (&self.requests, &mut self.driver.buffers);
+                let (requests, driver) = (&self.requests, &mut self.driver);
                 match io.op {
-                    Op::Read => memory.read(io.offset, buffers.bytes_mut(place(requests, &io))),
-                    Op::Write => memory.write(io.offset, buffers.bytes(place(requests, &io))),
+                    Op::Read => memory.read(io.offset, driver.bytes_mut(place(requests, &io))),
+                    Op::Write => memory.write(io.offset, driver.bytes(place(requests, &io))),
                     Op::Discard => memory.discard(io.offset, io.length),
                     Op::Flush => {}
                 }
@@ -104,7 +104,7 @@ impl Executor {
             }
             Store::EmulatedNothing => {
                 if io.op == Op::Read {
-                    self.driver.buffers.bytes_mut(place(&self.requests, &io)).fill(0);
+                    self.driver.bytes_mut(place(&self.requests, &io)).fill(0);
                 }
                 None
             }
@@ -152,7 +152,7 @@ impl Executor {
                     None => {}
                     // Other member I/Os of the request may still write to its buffer.
                     Some(buffer) if wanted => self.race_winners.push(RaceWinner { buffer, io }),
-                    Some(buffer) => self.driver.buffers.release(buffer),
+                    Some(buffer) => self.driver.release(buffer),
                 }
             }
             Origin::Direct => {

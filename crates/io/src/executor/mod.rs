@@ -385,7 +385,7 @@ impl Executor {
         };
         let races = io.op == Op::Read && io.role != ReadRole::Only;
         let own_buffer = match races {
-            true => Some(self.driver.buffers.acquire(io.length as usize)),
+            true => Some(self.driver.acquire(io.length as usize)),
             false if is_metadata && io.op == Op::Write => Some(self.metadata_buffer(io)),
             false => None,
         };
@@ -469,7 +469,7 @@ impl Executor {
 
     /// Copies the winners of a request's races into its buffer.
     fn copy_race_winners(&mut self, key: IoRequestKey) {
-        let (buffers, requests) = (&mut self.driver.buffers, &self.requests);
+        let (driver, requests) = (&mut self.driver, &self.requests);
         self.race_winners.retain(|RaceWinner { buffer, io }| {
             if io.request != key {
                 return true;
@@ -477,8 +477,8 @@ impl Executor {
             let target = requests.get(key).buffer.expect("a read has a buffer");
             let length = io.length as usize;
             let from = Slice::data(*buffer, 0, length);
-            buffers.copy(from, Slice::data(target, io.within, length));
-            buffers.release(*buffer);
+            driver.copy(from, Slice::data(target, io.within, length));
+            driver.release(*buffer);
             false
         });
     }

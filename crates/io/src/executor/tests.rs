@@ -98,10 +98,10 @@ fn request(number: u32, kind: RequestKind, offset: u64, buffer: BufferKey) -> Io
 /// Writes a pattern to both ends of the volume, reads it back, and discards it.
 fn exercise(executor: &mut Executor) {
     let last = executor.size_bytes(Target::Volume) - 65536;
-    let buffers = [0, 1].map(|_| executor.driver.buffers.acquire(65536));
+    let buffers = [0, 1].map(|_| executor.driver.acquire(65536));
     let whole = |buffer| Slice::data(buffer, 0, 65536);
     for (fill, buffer) in (1..).zip(buffers) {
-        executor.driver.buffers.bytes_mut(whole(buffer)).fill(fill);
+        executor.driver.bytes_mut(whole(buffer)).fill(fill);
     }
     let both = |kind| [request(0, kind, 0, buffers[0]), request(1, kind, last, buffers[1])];
     assert_eq!(run(executor, &both(RequestKind::Write)), [Ok(()); 2]);
@@ -114,14 +114,14 @@ fn exercise(executor: &mut Executor) {
     for _ in 0..4 {
         assert_eq!(run(executor, &crossed), [Ok(()); 2]);
         for (fill, buffer) in (1..).zip([buffers[1], buffers[0]]) {
-            let bytes = executor.driver.buffers.bytes_mut(whole(buffer));
+            let bytes = executor.driver.bytes_mut(whole(buffer));
             assert!(bytes.iter().all(|&byte| byte == fill));
             bytes.fill(0xee);
         }
     }
     assert_eq!(run(executor, &both(RequestKind::Discard)), [Ok(()); 2]);
     assert_eq!(run(executor, &both(RequestKind::Read)), [Ok(()); 2]);
-    assert!(executor.driver.buffers.bytes(whole(buffers[0])).iter().all(|&byte| byte == 0));
+    assert!(executor.driver.bytes(whole(buffers[0])).iter().all(|&byte| byte == 0));
 }
 
 #[test]
@@ -153,8 +153,8 @@ fn a_volume_on_files_keeps_its_data_on_both() {
             continue;
         };
         exercise(&mut executor);
-        let buffer = executor.driver.buffers.acquire(65536);
-        executor.driver.buffers.bytes_mut(Slice::data(buffer, 0, 65536)).fill(0x5a);
+        let buffer = executor.driver.acquire(65536);
+        executor.driver.bytes_mut(Slice::data(buffer, 0, 65536)).fill(0x5a);
         assert_eq!(run(&mut executor, &[request(0, RequestKind::Write, 0, buffer)]), [Ok(())]);
         let images = [1, 2].map(|devid| std::fs::read(member(folder.path(), devid)).unwrap());
         assert!(images[0] == images[1], "the mirrors are alike");
@@ -170,10 +170,10 @@ fn a_member_that_is_cut_short_fails_and_the_volume_serves_on() {
     let file = File::options().write(true).open(member(folder.path(), 1)).unwrap();
     file.set_len(0).unwrap();
     // A write makes it longer again, and what was before it is zeroes now.
-    let first = executor.driver.buffers.acquire(65536);
+    let first = executor.driver.acquire(65536);
     let last = executor.size_bytes(Target::Volume) - 2 * 65536;
     assert_eq!(run(&mut executor, &[request(0, RequestKind::Write, last, first)]), [Ok(())]);
-    let buffers: Vec<BufferKey> = (0..4).map(|_| executor.driver.buffers.acquire(65536)).collect();
+    let buffers: Vec<BufferKey> = (0..4).map(|_| executor.driver.acquire(65536)).collect();
     let reads: Vec<IoRequest> =
         (0..4).map(|n| request(n, RequestKind::Read, 0, buffers[n as usize])).collect();
     assert_eq!(run(&mut executor, &reads), [Ok(()); 4]);
@@ -191,14 +191,14 @@ fn a_member_that_was_let_go_of_is_gone_until_it_is_opened_again() {
         assert_eq!(executor.file_id(index), FileId::at(&member(folder.path(), 1)));
         assert_eq!(executor.detach(index), Ok(()));
         assert_eq!(executor.file_id(index), None);
-        let buffer = executor.driver.buffers.acquire(65536);
+        let buffer = executor.driver.acquire(65536);
         let target = Target::Member(index);
         let write = IoRequest { target, ..request(0, RequestKind::Write, 4 << 20, buffer) };
         assert_eq!(run(&mut executor, &[write]), [Err(VolumeError::Unwritable)]);
         // Nothing of it is held any more: neither the lock nor the descriptor.
         let again = RealMember::open(&member(folder.path(), 1), OPTIONS).unwrap();
         executor.attach(index, Source::Real(again.into())).unwrap();
-        executor.driver.buffers.bytes_mut(Slice::data(buffer, 0, 65536)).fill(0x5a);
+        executor.driver.bytes_mut(Slice::data(buffer, 0, 65536)).fill(0x5a);
         assert_eq!(run(&mut executor, &[write]), [Ok(())]);
         let image = std::fs::read(member(folder.path(), 1)).unwrap();
         assert!(image[4 << 20..][..65536].iter().all(|&byte| byte == 0x5a));
@@ -213,7 +213,7 @@ fn a_cut_is_noticed_by_reads_alone() {
     let file = File::options().write(true).open(member(folder.path(), 1)).unwrap();
     let last = executor.size_bytes(Target::Volume) - 65536;
     file.set_len(MEMBER_BYTES - 65536).unwrap();
-    let buffer = executor.driver.buffers.acquire(65536);
+    let buffer = executor.driver.acquire(65536);
     assert_eq!(run(&mut executor, &[request(0, RequestKind::Read, last, buffer)]), [Ok(())]);
     let volume = executor.volume().unwrap();
     assert_eq!(volume.members()[MemberIndex(0)].state, MemberState::Failed);
@@ -226,7 +226,7 @@ fn a_discard_that_cannot_be_is_no_error_but_remembered() {
         let mut executor = real(folder.path(), BackendKind::Threads, "first").unwrap();
         exercise(&mut executor);
         assert!(executor.discards_zero(Target::Volume), "both files know holes");
-        let buffer = executor.driver.buffers.acquire(65536);
+        let buffer = executor.driver.acquire(65536);
         executor.submit(request(0, RequestKind::Discard, 0, buffer));
         let mut done = Vec::new();
         let end = loop {
@@ -247,7 +247,7 @@ fn a_discard_that_cannot_be_is_no_error_but_remembered() {
 #[test]
 fn a_member_alone_takes_requests_and_refuses_what_is_outside() {
     let mut executor = emulated("round-robin");
-    let buffer = executor.driver.buffers.acquire(65536);
+    let buffer = executor.driver.acquire(65536);
     let target = Target::Member(MemberIndex(1));
     let write =
         IoRequest { target, ..request(0, RequestKind::Write, MEMBER_BYTES - 65536, buffer) };
@@ -264,9 +264,9 @@ fn a_member_alone_takes_requests_and_refuses_what_is_outside() {
 fn a_member_is_rebuilt_strip_by_strip_from_its_mirrors() {
     let mut executor = array("raid10", 4, "round-robin");
     let bytes = executor.size_bytes(Target::Volume) as usize;
-    let [data, copy] = [0, 1].map(|_| executor.driver.buffers.acquire(bytes));
+    let [data, copy] = [0, 1].map(|_| executor.driver.acquire(bytes));
     let whole = |buffer| Slice::data(buffer, 0, bytes);
-    for (index, byte) in executor.driver.buffers.bytes_mut(whole(data)).iter_mut().enumerate() {
+    for (index, byte) in executor.driver.bytes_mut(whole(data)).iter_mut().enumerate() {
         *byte = (index >> 12) as u8 ^ (index >> 20) as u8;
     }
     let all = |kind, buffer| IoRequest { length: bytes as u64, ..request(0, kind, 0, buffer) };
@@ -281,10 +281,10 @@ fn a_member_is_rebuilt_strip_by_strip_from_its_mirrors() {
     // Whichever other member is gone: what it shared with the rebuilt one comes from there.
     for other in [0, 1, 3].map(MemberIndex) {
         executor.volume_mut().unwrap().set_member_state(other, MemberState::Failed);
-        executor.driver.buffers.bytes_mut(whole(copy)).fill(0xee);
+        executor.driver.bytes_mut(whole(copy)).fill(0xee);
         assert_eq!(run(&mut executor, &[all(RequestKind::Read, copy)]), [Ok(())]);
-        let buffers = &executor.driver.buffers;
-        assert!(buffers.bytes(whole(copy)) == buffers.bytes(whole(data)), "{other:?} is gone");
+        let driver = &executor.driver;
+        assert!(driver.bytes(whole(copy)) == driver.bytes(whole(data)), "{other:?} is gone");
         executor.volume_mut().unwrap().set_member_state(other, MemberState::InSync);
     }
 }

@@ -14,8 +14,8 @@ const DISCARD_BYTES: u64 = 64 << 20;
 
 /// Acquires a buffer of zeroes, as long as the longest [`zero_step`].
 pub(crate) fn zeroes(driver: &mut Driver) -> BufferKey {
-    let buffer = driver.buffers.acquire(ZERO_BYTES);
-    driver.buffers.bytes_mut(Slice::data(buffer, 0, ZERO_BYTES)).fill(0);
+    let buffer = driver.acquire(ZERO_BYTES);
+    driver.bytes_mut(Slice::data(buffer, 0, ZERO_BYTES)).fill(0);
     buffer
 }
 

@@ -169,7 +169,7 @@ impl Fuse {
                     let buffer = pending.buffer.expect("a write has a buffer");
                     let skip = (offset - pending.span.start) as usize;
                     let place = Slice::data(buffer, skip, data.len());
-                    executor.driver.buffers.bytes_mut(place).copy_from_slice(data);
+                    executor.driver.bytes_mut(place).copy_from_slice(data);
                 }
                 pending.stage = stage;
                 return self.submit(key, executor);
@@ -216,7 +216,7 @@ impl Fuse {
             (CallKind::Read { offset, length, reply }, Ok(())) => {
                 let buffer = buffer.expect("a read has a buffer");
                 let slice = Slice::data(buffer, (offset - span.start) as usize, length as usize);
-                reply.data(executor.driver.buffers.bytes(slice));
+                reply.data(executor.driver.bytes(slice));
             }
             (CallKind::Read { reply, .. }, Err(error)) => reply.error(error),
             (CallKind::Write { data, reply, .. }, result) => {
@@ -232,7 +232,7 @@ impl Fuse {
             }
         }
         if let Some(buffer) = buffer {
-            executor.driver.buffers.release(buffer);
+            executor.driver.release(buffer);
         }
         while self.blocked.front().is_some_and(|call| self.may_begin(call)) {
             let call = self.blocked.pop_front().expect("the queue is not empty");
@@ -290,14 +290,14 @@ impl Fuse {
         let patches = self.changes_parts(&call);
         self.changes += u32::from(call.changes());
         self.patching |= patches;
-        let buffers = &mut executor.driver.buffers;
+        let driver = &mut executor.driver;
         let bytes = (span.end - span.start) as usize;
         let buffer = match &call.kind {
-            CallKind::Read { .. } | CallKind::Write { .. } => Some(buffers.acquire(bytes)),
+            CallKind::Read { .. } | CallKind::Write { .. } => Some(driver.acquire(bytes)),
             CallKind::Flush { .. } | CallKind::Punch { .. } => None,
         };
         if let (CallKind::Write { data, .. }, Some(buffer), false) = (&call.kind, buffer, patches) {
-            buffers.bytes_mut(Slice::data(buffer, 0, bytes)).copy_from_slice(data);
+            driver.bytes_mut(Slice::data(buffer, 0, bytes)).copy_from_slice(data);
         }
         let discards_zero = executor.discards_zero(self.exports[call.file].target);
         let stage = match &call.kind {

@@ -67,7 +67,7 @@ impl Connection {
             stream,
             phase: Phase::Negotiating(Handshake::default()),
             expecting: Expecting::Header,
-            input: driver.buffers.acquire(INPUT_BYTES),
+            input: driver.acquire(INPUT_BYTES),
             begin: 0,
             end: 0,
             receiving: false,
@@ -81,7 +81,7 @@ impl Connection {
 
     /// The received bytes that are not parsed yet.
     pub(super) fn unread<'a>(&self, driver: &'a Driver) -> &'a [u8] {
-        driver.buffers.bytes(Slice::data(self.input, self.begin, self.end - self.begin))
+        driver.bytes(Slice::data(self.input, self.begin, self.end - self.begin))
     }
 
     pub(super) fn unread_bytes(&self) -> usize {
@@ -97,7 +97,7 @@ impl Connection {
 
     /// Moves received bytes to `target` until it is full.
     pub(super) fn take_into(&mut self, target: Slice, driver: &mut Driver) {
-        driver.buffers.copy(Slice::data(self.input, self.begin, target.length), target);
+        driver.copy(Slice::data(self.input, self.begin, target.length), target);
         self.take(target.length);
     }
 
@@ -112,7 +112,7 @@ impl Connection {
         }
         if self.begin > 0 {
             let whole = Slice::data(self.input, 0, self.end);
-            driver.buffers.bytes_mut(whole).copy_within(self.begin.., 0);
+            driver.bytes_mut(whole).copy_within(self.begin.., 0);
             (self.begin, self.end) = (0, self.end - self.begin);
         }
         let room = Slice::data(self.input, self.end, INPUT_BYTES - self.end);
@@ -132,9 +132,9 @@ impl Connection {
 
     /// Queues a copy of some bytes.
     pub(super) fn queue_copy(&mut self, bytes: &[u8], driver: &mut Driver) {
-        let buffer = driver.buffers.acquire(bytes.len());
+        let buffer = driver.acquire(bytes.len());
         let slice = Slice { buffer, start: HEAD_BYTES, length: bytes.len() };
-        driver.buffers.bytes_mut(slice).copy_from_slice(bytes);
+        driver.bytes_mut(slice).copy_from_slice(bytes);
         self.queue(slice);
     }
 
@@ -156,7 +156,7 @@ impl Connection {
     pub(super) fn on_sent(&mut self, driver: &mut Driver) {
         for slice in self.outgoing.drain(..self.sending) {
             self.outgoing_bytes -= slice.length;
-            driver.buffers.release(slice.buffer);
+            driver.release(slice.buffer);
         }
         self.sending = 0;
     }
@@ -165,7 +165,7 @@ impl Connection {
     pub(super) fn drop_queue(&mut self, driver: &mut Driver) {
         for slice in self.outgoing.drain(self.sending..) {
             self.outgoing_bytes -= slice.length;
-            driver.buffers.release(slice.buffer);
+            driver.release(slice.buffer);
         }
     }
 
@@ -193,6 +193,6 @@ impl Connection {
 
     /// Releases its memory.
     pub(super) fn free(self, driver: &mut Driver) {
-        driver.buffers.release(self.input);
+        driver.release(self.input);
     }
 }

@@ -45,7 +45,7 @@ impl Server {
             return self.begin_status(key, agreement, command, executor);
         }
         let has_data = matches!(command.action, Action::Read | Action::Write);
-        let buffer = has_data.then(|| driver.buffers.acquire(length));
+        let buffer = has_data.then(|| driver.acquire(length));
         connection.pending += 1;
         connection.pending_bytes += if has_data { length } else { 0 };
         let pending = self.pending.insert(PendingRequest::new(key, command, agreement, buffer));
@@ -105,16 +105,16 @@ impl Server {
         let driver = &mut executor.driver;
         if matches!(connection.phase, Phase::Closed) {
             if let Some(buffer) = buffer {
-                driver.buffers.release(buffer);
+                driver.release(buffer);
             }
             return self.remove_if_closed(connection_key);
         }
-        let buffer = buffer.unwrap_or_else(|| driver.buffers.acquire(0));
+        let buffer = buffer.unwrap_or_else(|| driver.acquire(0));
         let is_read = command.action == Action::Read;
         let mut put = |head: &[u8], data: u32| {
             let start = HEAD_BYTES - head.len();
             let place = Slice { buffer, start, length: head.len() };
-            driver.buffers.bytes_mut(place).copy_from_slice(head);
+            driver.bytes_mut(place).copy_from_slice(head);
             connection.queue(Slice { buffer, start, length: head.len() + data as usize });
         };
         match result {

@@ -404,7 +404,7 @@ impl Server {
         let pending = self.pending.remove(pending).expect("a write that waits for data is pending");
         connection.pending -= 1;
         connection.pending_bytes -= pending.command.length as usize;
-        executor.driver.buffers.release(pending.buffer.expect("a write has a buffer"));
+        executor.driver.release(pending.buffer.expect("a write has a buffer"));
     }
 
     /// Marks a closed connection for removal at the end of this pass. It is not removed at once,

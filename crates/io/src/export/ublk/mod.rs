@@ -174,7 +174,7 @@ impl Ublk {
             length: 0,
         };
         let slot = |_| {
-            let buffer = executor.driver.buffers.acquire(IO_BYTES as usize);
+            let buffer = executor.driver.acquire(IO_BYTES as usize);
             Slot { buffer, request: none, done: 0, flushing: false }
         };
         let slots: Vec<Slot> = (0..DEPTH).map(slot).collect();
@@ -204,7 +204,7 @@ impl Ublk {
         let device = &mut self.devices[place];
         let slot = &mut device.slots[usize::from(tag)];
         if done.result.is_err() {
-            executor.driver.buffers.release(slot.buffer);
+            executor.driver.release(slot.buffer);
             device.slots_open -= 1;
             if device.slots_open == 0 {
                 // The mapping keeps the device in use, too.

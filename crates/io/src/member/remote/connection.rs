@@ -160,8 +160,8 @@ impl PeerConnection {
         *self.pending.get_mut(key) = pending;
         let length = u32::try_from(length).expect("a chunk is no longer than 1 GiB");
         let raw = RawRequest { flags: 0, kind, cookie: pending.cookie, offset, length };
-        let head = driver.buffers.acquire(REQUEST_BYTES);
-        driver.buffers.bytes_mut(Slice::data(head, 0, REQUEST_BYTES)).copy_from_slice(&raw.bytes());
+        let head = driver.acquire(REQUEST_BYTES);
+        driver.bytes_mut(Slice::data(head, 0, REQUEST_BYTES)).copy_from_slice(&raw.bytes());
         let data = data.filter(|_| op == Op::Write);
         self.outgoing.push_back(Outgoing { head, data, key });
     }
@@ -189,7 +189,7 @@ impl PeerConnection {
     /// Handles the end of a send; `whole` is false if it failed.
     pub(super) fn on_sent(&mut self, whole: bool, driver: &mut Driver) {
         for Outgoing { head, key, .. } in self.outgoing.drain(..std::mem::take(&mut self.sending)) {
-            driver.buffers.release(head);
+            driver.release(head);
             // A server may reply to a read before the send of several requests ends.
             if whole && self.pending.find(key).is_some() {
                 self.pending.get_mut(key).sent = true;
@@ -209,8 +209,7 @@ impl PeerConnection {
         self.receiving = true;
         let slice = match self.expecting {
             Expecting::Head => {
-                let buffers = &mut driver.buffers;
-                let input = *self.input.get_or_insert_with(|| buffers.acquire(INPUT_BYTES));
+                let input = *self.input.get_or_insert_with(|| driver.acquire(INPUT_BYTES));
                 Slice::data(input, self.head_bytes, INPUT_BYTES - self.head_bytes)
             }
             Expecting::Data { rest, .. } => rest,
@@ -230,7 +229,7 @@ impl PeerConnection {
                 let whole = Slice::data(input, 0, self.head_bytes + bytes);
                 match self.parse_replies(whole, driver) {
                     Some(rest) => {
-                        driver.buffers.bytes_mut(whole).copy_within(whole.length - rest.., 0);
+                        driver.bytes_mut(whole).copy_within(whole.length - rest.., 0);
                         self.head_bytes = rest;
                     }
                     None => self.close(driver),
@@ -248,7 +247,7 @@ impl PeerConnection {
     /// Makes room for a new connection; returns the requests of the broken one.
     pub(super) fn clear(&mut self, driver: &mut Driver) -> Vec<PendingRequest> {
         for outgoing in self.outgoing.drain(..) {
-            driver.buffers.release(outgoing.head);
+            driver.release(outgoing.head);
         }
         (self.socket, self.closing) = (None, false);
         let keys: Vec<SentRequestKey> = self.pending.iter().map(|(key, _)| key).collect();
@@ -258,19 +257,19 @@ impl PeerConnection {
     /// Frees the memory of a connection that is not used again.
     pub(super) fn free(&mut self, driver: &mut Driver) {
         if let Some(input) = self.input.take() {
-            driver.buffers.release(input);
+            driver.release(input);
         }
     }
 
     /// Parses the replies in the input; returns the number of bytes of an incomplete header at its
     /// end, or `None` if the server violates the protocol.
     fn parse_replies(&mut self, mut input: Slice, driver: &mut Driver) -> Option<usize> {
-        while let Some(head) = driver.buffers.bytes(input).first_chunk() {
+        while let Some(head) = driver.bytes(input).first_chunk() {
             input = input.after(head.len());
             self.on_head(RawReply::parse(head)?)?;
             if let Expecting::Data { key, rest } = self.expecting {
                 let length = rest.length.min(input.length);
-                driver.buffers.deliver(Slice { length, ..input }, Slice { length, ..rest });
+                driver.deliver(Slice { length, ..input }, Slice { length, ..rest });
                 input = input.after(length);
                 self.on_data(key, rest.after(length));
             }

@@ -75,7 +75,7 @@ impl Pair {
         let peer = Peer::open(Arc::new(uri.clone())).unwrap();
         assert_eq!(peer.export.size_bytes, SIZE_BYTES as u64);
         let remote = Remote::new(MemberIndex(3), peer, &mut driver).unwrap();
-        let buffer = driver.buffers.acquire(65536);
+        let buffer = driver.acquire(65536);
         let mut pair = Pair {
             _folder: folder,
             mood,
@@ -142,11 +142,11 @@ impl Pair {
     }
 
     fn fill(&mut self, byte: u8) {
-        self.driver.buffers.bytes_mut(Slice::data(self.buffer, 0, 65536)).fill(byte);
+        self.driver.bytes_mut(Slice::data(self.buffer, 0, 65536)).fill(byte);
     }
 
     fn holds(&self, byte: u8) -> bool {
-        let bytes = self.driver.buffers.bytes(Slice::data(self.buffer, 0, 65536));
+        let bytes = self.driver.bytes(Slice::data(self.buffer, 0, 65536));
         bytes.iter().all(|&found| found == byte)
     }
 }
@@ -332,7 +332,7 @@ fn replies_come_in_any_order_glued_and_cut() {
         let handle = driver.adopt(ours.into()).unwrap();
         let mut connection = PeerConnection::default();
         connection.connect(handle, Token::new(EventOwner::RemoteReceive, 0), &mut driver);
-        let buffer = driver.buffers.acquire(3 * SHARE);
+        let buffer = driver.acquire(3 * SHARE);
         let place = |key: u32| Slice::data(buffer, key as usize * SHARE, lengths[key as usize]);
         for key in 0..3 {
             let (length, data) = (lengths[key as usize] as u64, Some(place(key)));
@@ -368,7 +368,7 @@ fn replies_come_in_any_order_glued_and_cut() {
         let keys: Vec<u32> = ended.iter().map(|(pending, _)| pending.key()).collect();
         assert_eq!(keys, [2, 0, 1], "cut at {cut}");
         for key in 0..3 {
-            let bytes = driver.buffers.bytes(place(key));
+            let bytes = driver.bytes(place(key));
             let right = |(index, &byte)| byte == (index % 251 + key as usize) as u8;
             assert!(bytes.iter().enumerate().all(right), "{key}, cut at {cut}");
         }

@@ -1,0 +1,59 @@
+//! Methods of the driver for the memory of its buffers.
+//!
+//! They are the only way to a buffer from outside of the driver.
+
+use super::Driver;
+use super::buffers::{BufferKey, Slice};
+
+impl Driver {
+    /// Allocates a buffer of at least `data_bytes`. Its contents are arbitrary.
+    #[inline]
+    pub fn acquire(&mut self, data_bytes: usize) -> BufferKey {
+        self.buffers.acquire(data_bytes)
+    }
+
+    /// Frees a buffer.
+    ///
+    /// # Panics
+    /// If an operation in flight uses it.
+    #[inline]
+    pub fn release(&mut self, key: BufferKey) {
+        self.buffers.release(key);
+    }
+
+    /// The bytes of a slice.
+    ///
+    /// # Panics
+    /// If an operation in flight may write to the buffer.
+    #[inline]
+    pub fn bytes(&self, slice: Slice) -> &[u8] {
+        self.buffers.bytes(slice)
+    }
+
+    /// The bytes of a slice, to be changed.
+    ///
+    /// # Panics
+    /// If an operation in flight uses the buffer.
+    #[inline]
+    pub fn bytes_mut(&mut self, slice: Slice) -> &mut [u8] {
+        self.buffers.bytes_mut(slice)
+    }
+
+    /// Copies the bytes of a slice to another buffer.
+    ///
+    /// # Panics
+    /// If the lengths or the buffers do not allow it: as [`Driver::bytes`] and
+    /// [`Driver::bytes_mut`].
+    pub fn copy(&mut self, from: Slice, to: Slice) {
+        self.buffers.copy(from, to);
+    }
+
+    /// Copies the bytes of a slice to another buffer, of which operations in flight may use other
+    /// parts.
+    ///
+    /// # Panics
+    /// If it is the same buffer, or an operation in flight may write to the first.
+    pub(crate) fn deliver(&mut self, from: Slice, to: Slice) {
+        self.buffers.deliver(from, to);
+    }
+}
