@@ -13,6 +13,7 @@
 //! and sizes bytes, as the names of the fields say.
 
 use mirrorball_core::member::MemberState;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,6 +21,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a service may take to answer. Opening a member on another machine is the slowest part
+/// of a request.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request to a running service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -337,6 +343,16 @@ pub enum AskError {
         /// What the system reported.
         error: io::Error,
     },
+    /// The service did not answer in time.
+    #[error(
+        "no answer from control socket `{}` within {} s: the service is stopped or its machine \
+         too busy. It may still carry out the request; try `ctl status` later",
+        path.display(), ANSWER_TIMEOUT.as_secs()
+    )]
+    Silent {
+        /// The control socket.
+        path: PathBuf,
+    },
     /// Something else than a control socket is at the path.
     #[error(
         "`{}` is {what}, not a control socket: give the path that `serve` or `emulate` has as \
@@ -379,8 +395,10 @@ pub fn ask<T: DeserializeOwned>(path: &Path, request: &ControlRequest) -> Result
         Ok(kind) if !kind.is_socket() => return Err(not_control("a file")),
         _ => {}
     }
-    let text = exchange(path, &line)
-        .map_err(|error| AskError::Connection { path: path.to_owned(), error })?;
+    let text = exchange(path, &line, ANSWER_TIMEOUT).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => AskError::Silent { path: path.to_owned() },
+        _ => AskError::Connection { path: path.to_owned(), error },
+    })?;
     if text.starts_with("NBDMAGIC") {
         return Err(not_control("the socket of an NBD export"));
     }
@@ -391,9 +409,10 @@ pub fn ask<T: DeserializeOwned>(path: &Path, request: &ControlRequest) -> Result
     }
 }
 
-/// Sends a line and returns the line that comes back.
-pub(super) fn exchange(path: &Path, line: &str) -> io::Result<String> {
-    let mut socket = UnixStream::connect(path)?;
+/// Sends a line and returns the line that comes back. Each step fails with `WouldBlock` if the
+/// service does nothing for `timeout`.
+pub(super) fn exchange(path: &Path, line: &str, timeout: Duration) -> io::Result<String> {
+    let mut socket = connect(path, timeout)?;
     socket.write_all(format!("{line}\n").as_bytes())?;
     let mut bytes = Vec::new();
     socket.read_to_end(&mut bytes)?;
@@ -404,6 +423,18 @@ pub(super) fn exchange(path: &Path, line: &str) -> io::Result<String> {
         ));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Connects. A service that is stopped accepts no connection, so this may take a while, too.
+fn connect(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    for direction in [sockopt::Timeout::Send, sockopt::Timeout::Recv] {
+        sockopt::set_socket_timeout(&socket, direction, Some(timeout))?;
+    }
+    rustix::net::connect(&socket, &address)?;
+    Ok(socket.into())
 }
 
 #[cfg(test)]

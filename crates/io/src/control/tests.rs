@@ -208,7 +208,8 @@ fn bad_requests_are_refused_and_change_nothing() {
         (r#"{"request":"reboot"}"#, "unknown variant `reboot`, expected one of `status`"),
         (r#"{"request":"rebuild","devid":"two"}"#, "invalid type"),
     ] {
-        let response: Value = serde_json::from_str(&exchange(&path, line).unwrap()).unwrap();
+        let response: Value =
+            serde_json::from_str(&exchange(&path, line, Duration::from_secs(10)).unwrap()).unwrap();
         assert_eq!(response["kind"], "malformed", "{line}");
         let error = response["error"].as_str().unwrap();
         assert!(error.contains(part), "{line}: {error}");

@@ -139,3 +139,21 @@ fn stats_keep_their_fields() {
     let counter = json!({ "devid": null, "name": "blocks", "value": -1 });
     assert_eq!(json["policy_counters"], json!([counter]));
 }
+
+#[test]
+fn silent_service_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    // It accepts no connection: the first ones wait in its backlog, later ones not even there.
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 1).unwrap();
+    let ask = || exchange(&path, "{}", Duration::from_millis(20)).unwrap_err().kind();
+    let mut kept = Vec::new();
+    for _ in 0..4 {
+        kept.push(connect(&path, Duration::from_millis(20)));
+        assert_eq!(ask(), io::ErrorKind::WouldBlock);
+    }
+    assert!(kept.last().unwrap().is_err(), "its backlog is full");
+    let message = AskError::Silent { path }.to_string();
+    assert!(message.contains("within 30 s"), "{message}");
+}

@@ -244,8 +244,16 @@ impl Fuse {
     /// until that is done.
     pub fn stop(&mut self) {
         if let Some(mount) = self.mount.take() {
+            let folder = mount.folder().to_owned();
+            let failed = move |error| {
+                let folder = folder.display();
+                Some(format!(
+                    "cannot start a thread to unmount `{folder}`: {error}. If it is still \
+                     mounted, run `fusermount3 -u -z {folder}`"
+                ))
+            };
             let teardown = || mount.unmount_and_detach();
-            self.teardown = Some(BackgroundTeardown::start(teardown, self.waker.clone()));
+            self.teardown = Some(BackgroundTeardown::start(teardown, self.waker.clone(), failed));
         }
     }
 

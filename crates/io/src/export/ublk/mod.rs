@@ -259,7 +259,13 @@ impl Ublk {
         let stopping = Arc::clone(&self.stopping);
         let numbers: Vec<u32> = self.devices.iter().map(|device| device.number).collect();
         let teardown = move || remove_devices(&numbers, &stopping);
-        self.teardown = Some(BackgroundTeardown::start(teardown, self.waker.clone()));
+        let failed = |error| {
+            vec![format!(
+                "cannot start a thread to remove the ublk devices: {error}. The kernel removes \
+                 them when this process ends"
+            )]
+        };
+        self.teardown = Some(BackgroundTeardown::start(teardown, self.waker.clone(), failed));
     }
 
     /// Returns true when the devices are removed and every request is answered.
