@@ -136,19 +136,11 @@ pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Fail
         service.with_opener(opener).map_err(system_failure)?.with_fuse(fuse).with_ublk(ublk);
     let stopper = Arc::new(stopper);
     stop_at_signals(Arc::clone(&stopper)).map_err(system_failure)?;
-    // The kernel reads from a block device while it is created, so the service must be running.
-    let (opened, result) = std::thread::scope(|scope| {
-        let opening = scope.spawn(|| {
-            let opened = print_files(&files, listen.loops).and_then(|()| open_devices(&starters));
-            match &opened {
-                Ok(()) => screen::say("ready"),
-                Err(_) => stopper.stop(),
-            }
-            opened
-        });
-        let result = service.run().context("the service failed");
-        (opening.join().expect("opening does not panic"), result)
-    });
+    let open = || {
+        print_files(&files, listen.loops)?;
+        open_devices(&starters)
+    };
+    let (opened, result) = run_and_open(&mut service, &stopper, open);
     print_notes(service.last_notes());
     let refused = lateness::refused(service.executor());
     for (devid, Lateness { p99, bound }) in &refused {
@@ -162,6 +154,32 @@ pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Fail
     result.map_err(Failure::Fault)?;
     opened?;
     Ok(refused.len())
+}
+
+/// Runs a service until it ends, and opens its exports meanwhile: the kernel reads from a block
+/// device while it is created. Returns the results of both.
+fn run_and_open(
+    service: &mut Service,
+    stopper: &Stopper,
+    open: impl Fn() -> Result<(), Failure> + Sync,
+) -> (Result<(), Failure>, anyhow::Result<()>) {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("opening".to_owned());
+        let opening = thread.spawn_scoped(scope, || {
+            let opened = open();
+            match &opened {
+                Ok(()) => screen::say("ready"),
+                Err(_) => stopper.stop(),
+            }
+            opened
+        });
+        let opening = match opening {
+            Ok(opening) => opening,
+            Err(error) => return (Err(no_thread(error)), Ok(())),
+        };
+        let result = service.run().context("the service failed");
+        (opening.join().expect("opening does not panic"), result)
+    })
 }
 
 /// Unix sockets that this process created. Dropped, also where the service fails to start, their
@@ -287,6 +305,11 @@ fn print_notes(notes: impl IntoIterator<Item = String>) {
     for note in notes {
         screen::say(format_args!("note: {note}"));
     }
+}
+
+fn no_thread(error: io::Error) -> Failure {
+    let text = "cannot start a thread to open the exports";
+    Failure::Fault(anyhow!("{text}: {error}; raise the limit of processes (`ulimit -u`)"))
 }
 
 fn system_failure(error: io::Error) -> Failure {
