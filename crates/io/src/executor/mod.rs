@@ -409,9 +409,9 @@ impl Executor {
     fn metadata_buffer(&mut self, io: &MemberIo) -> BufferKey {
         let volume = self.volume.as_ref().expect("the volume asked for it");
         let bytes = volume.metadata_bytes(io);
-        let buffer = self.driver.buffers.acquire(bytes.len());
+        let buffer = self.driver.acquire(bytes.len());
         let slice = Slice::data(buffer, 0, bytes.len());
-        self.driver.buffers.bytes_mut(slice).copy_from_slice(&bytes);
+        self.driver.bytes_mut(slice).copy_from_slice(&bytes);
         buffer
     }
 
