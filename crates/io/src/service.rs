@@ -248,7 +248,7 @@ impl Service {
         }
         self.server.flush(&mut self.executor);
         let executor = &mut self.executor;
-        let server = self.server.listen_again(executor);
+        let server = self.server.on_time(executor);
         let control = self.control.as_mut().and_then(|control| control.listen_again(executor));
         [rebuild, server, control].into_iter().flatten().min()
     }
@@ -270,6 +270,7 @@ impl Service {
             | EventOwner::NbdAccept
             | EventOwner::NbdReceive
             | EventOwner::NbdSend
+            | EventOwner::NbdHangup
             | EventOwner::NbdExternal
             | EventOwner::NbdBlockStatus
             | EventOwner::ControlAccept
@@ -294,6 +295,7 @@ impl Service {
             EventOwner::NbdAccept
             | EventOwner::NbdReceive
             | EventOwner::NbdSend
+            | EventOwner::NbdHangup
             | EventOwner::NbdExternal
             | EventOwner::NbdBlockStatus => self.server.on_event(event, executor),
             EventOwner::ControlAccept | EventOwner::ControlReceive | EventOwner::ControlSend => {

@@ -22,6 +22,7 @@ mod endpoint;
 mod memory;
 mod memory_access;
 mod operation;
+mod peer;
 mod pool;
 mod ring;
 pub mod sim;
@@ -34,6 +35,7 @@ pub use endpoint::{BackendKind, Endpoint, FileId};
 pub(crate) use endpoint::{read_aligned, write_aligned};
 pub(crate) use operation::Command;
 pub use operation::{Event, Handle, Output};
+pub(crate) use peer::PeerPlace;
 pub use token::{EventOwner, Token};
 pub use waker::Waker;
 
@@ -260,6 +262,12 @@ impl Driver {
         self.start(token, socket, OperationKind::Receive(slice));
     }
 
+    /// Waits for the end of a connection, whatever was not received. The output is
+    /// [`Output::HungUp`], or zero bytes if the peer has ended its half only.
+    pub(crate) fn watch_hangup(&mut self, token: Token, socket: Handle) {
+        self.start(token, socket, OperationKind::Hangup);
+    }
+
     /// Sends all bytes of these slices, in order.
     ///
     /// # Panics
@@ -392,7 +400,7 @@ impl Driver {
         let operation = self.operations.get_mut(key);
         if let Ok(moved) = result
             && moved > 0
-            && !matches!(operation.kind, OperationKind::Accept | OperationKind::Wake(_))
+            && operation.kind.moves_bytes()
         {
             operation.moved += moved;
             if operation.kind.advance(moved) {
@@ -410,7 +418,8 @@ impl Driver {
         let Operation { token, handle, kind, moved } =
             self.operations.remove(key).expect("an operation ends once");
         kind.each_use(&mut self.buffers, Buffers::end_use);
-        let accepts = matches!(kind, OperationKind::Accept);
+        let (accepts, watches) =
+            (matches!(kind, OperationKind::Accept), matches!(kind, OperationKind::Hangup));
         if let OperationKind::Send(mut list) = kind {
             list.clear();
             self.spare_lists.push(list);
@@ -422,6 +431,7 @@ impl Driver {
         }
         let result = match result {
             Ok(number) if accepts => self.adopt_accepted(number),
+            Ok(flags) if watches && operation::is_hangup(flags) => Ok(Output::HungUp),
             Ok(_) => Ok(Output::Bytes(moved)),
             Err(errno) => Err(errno),
         };

@@ -2,6 +2,7 @@
 
 use super::buffers::{BufferKey, Buffers, Slice, Use};
 use super::{Token, Waker};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 mirrorball_core::slab_key! {
@@ -32,6 +33,8 @@ pub enum Output {
     Connection(Handle),
     /// A waker was set.
     Woken,
+    /// Both halves of a connection have ended.
+    HungUp,
 }
 
 /// A device-specific command. The kernel gets 16 bytes: the head, and the address of the slice.
@@ -65,6 +68,8 @@ pub(super) enum OperationKind {
         length: u64,
     },
     Command(Command),
+    /// Waits until the connection ends.
+    Hangup,
     /// Waits until the waker is set; never ends, except by closing.
     Wake(Waker),
 }
@@ -97,8 +102,15 @@ impl OperationKind {
             OperationKind::Accept
             | OperationKind::Sync
             | OperationKind::Discard { .. }
+            | OperationKind::Hangup
             | OperationKind::Wake(_) => {}
         }
+    }
+
+    /// True if the result of the operation is a number of bytes.
+    #[inline]
+    pub(super) fn moves_bytes(&self) -> bool {
+        !matches!(self, OperationKind::Accept | OperationKind::Hangup | OperationKind::Wake(_))
     }
 
     /// Removes the first `moved` bytes. Returns true if bytes are left and the operation should
@@ -125,7 +137,13 @@ impl OperationKind {
             | OperationKind::Sync
             | OperationKind::Discard { .. }
             | OperationKind::Command(_)
+            | OperationKind::Hangup
             | OperationKind::Wake(_) => false,
         }
     }
+}
+
+/// True if these flags of `poll` mean that both halves of a connection have ended.
+pub(super) fn is_hangup(flags: usize) -> bool {
+    PollFlags::from_bits_retain(flags as u16).intersects(PollFlags::HUP | PollFlags::ERR)
 }

@@ -74,6 +74,7 @@ enum SocketTask {
     Accept,
     Receive(Slice),
     Send(Vec<Slice>),
+    Hangup,
     /// The eventfd of a waker; the driver reads it.
     Wake,
 }
@@ -116,6 +117,9 @@ impl Pool {
             OperationKind::Send(list) => {
                 let task = SocketTask::Send(list.clone());
                 return self.pending.push(Pending { key, fd, task });
+            }
+            OperationKind::Hangup => {
+                return self.pending.push(Pending { key, fd, task: SocketTask::Hangup });
             }
             OperationKind::Wake(_) => {
                 return self.pending.push(Pending { key, fd, task: SocketTask::Wake });
@@ -209,6 +213,8 @@ impl Pending {
         let direction = match self.task {
             SocketTask::Accept | SocketTask::Receive(_) | SocketTask::Wake => PollFlags::IN,
             SocketTask::Send(_) => PollFlags::OUT,
+            // `poll` adds the end of the connection to what is polled for.
+            SocketTask::Hangup => PollFlags::empty(),
         };
         PollFd::new(&self.fd, direction)
     }
@@ -224,6 +230,7 @@ impl Pending {
                 Ok(rustix::net::recv(&self.fd, target, RecvFlags::empty())?.0)
             }
             SocketTask::Send(list) => at_once::send(&self.fd, list, buffers),
+            SocketTask::Hangup => Ok(PollFlags::HUP.bits().into()),
             SocketTask::Wake => Ok(0),
         }
     }

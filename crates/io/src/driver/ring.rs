@@ -150,6 +150,8 @@ impl Ring {
                 bytes[8..].copy_from_slice(&address.to_ne_bytes());
                 opcode::UringCmd16::new(fd, *code).cmd(bytes).build()
             }
+            // The kernel adds the end of the connection to what is polled for.
+            OperationKind::Hangup => opcode::PollAdd::new(fd, 0).build(),
             OperationKind::Wake(_) => opcode::PollAdd::new(fd, libc::POLLIN as u32).build(),
         };
         self.queue(&entry.flags(flags).user_data(u64::from(key.slot())));

@@ -23,6 +23,8 @@ pub enum EventOwner {
     NbdReceive,
     /// NBD server: replies sent to a client.
     NbdSend,
+    /// NBD server: the end of a connection that is not received from.
+    NbdHangup,
     /// NBD server: a request to the executor.
     NbdRequest,
     /// NBD server: a connection that was accepted outside of the server.

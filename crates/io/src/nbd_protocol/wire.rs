@@ -30,7 +30,7 @@ pub const DATA_BYTES_MAX: u32 = 32 << 20;
 pub const OPTION_REPLY_BYTES_MAX: u32 = 64 << 10;
 /// The longest option that a client may send; the longest sensible one is an export's name of 4096
 /// bytes and a handful of contexts.
-pub const OPTION_BYTES_MAX: u32 = 16 << 10;
+pub const OPTION_BYTES_MAX: u32 = 12 << 10;
 
 /// Handshake flags of both sides: fixed newstyle, and no 124 zeroes.
 pub const FIXED_NEWSTYLE: u16 = 1;

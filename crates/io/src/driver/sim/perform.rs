@@ -3,6 +3,7 @@
 use super::{FileFault, Object, ObjectId, SOCKET_BYTES, SimOperation, World};
 use crate::driver::buffers::Buffers;
 use crate::driver::operation::OperationKind;
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 impl World {
@@ -99,6 +100,10 @@ impl World {
                     *byte = received;
                 }
                 Some(Ok(length))
+            }
+            OperationKind::Hangup => {
+                let has_ended = self.socket(id).is_closed || peer_is_closed;
+                has_ended.then_some(Ok(PollFlags::HUP.bits().into()))
             }
             OperationKind::Send(slices) => {
                 if self.socket(id).is_closed || peer_is_closed {

@@ -5,6 +5,10 @@ use crate::nbd_protocol::wire::{DATA_BYTES_MAX, RawRequest, WireError, request};
 
 /// Limit of extents in the reply to a block status request.
 const EXTENTS_MAX: usize = 1024;
+/// The memory of a reply without data: the smallest buffer.
+pub(super) const REPLY_BYTES: usize = 4096;
+/// The memory of the longest reply to a block status request.
+const STATUS_BYTES: usize = 16 << 10;
 
 /// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +42,17 @@ pub struct NbdCommand {
     pub length: u32,
     /// Limit of extents in the reply to a block status request.
     pub extents_max: usize,
+}
+
+impl NbdCommand {
+    /// The memory that the request and its reply need.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self.action {
+            Action::Read | Action::Write => (self.length as usize).max(REPLY_BYTES),
+            Action::BlockStatus => STATUS_BYTES,
+            Action::Flush | Action::Trim | Action::WriteZeroes => REPLY_BYTES,
+        }
+    }
 }
 
 /// The result of validating a request.

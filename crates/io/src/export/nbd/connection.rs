@@ -1,16 +1,22 @@
 //! One connection: received bytes that are not parsed yet, and replies to send.
 //!
-//! Bytes are received into one buffer. If the data of a write are incomplete there, the rest is
-//! received directly into the buffer of the request. Replies are queued and sent in batches.
+//! Bytes are received into one buffer ([`super::input`]). If the data of a write are incomplete
+//! there, the rest is received directly into the buffer of the request. Replies are queued and sent
+//! in batches.
 
 use super::handshake::{Agreement, Handshake};
+use super::input::Input;
 use super::keys::ClientRequestKey;
-use crate::driver::buffers::{BufferKey, HEAD_BYTES, Slice};
-use crate::driver::{Driver, Handle, SLICES_MAX, Token};
+use super::memory_budget::{Held, MemoryBudget, Reservation};
+use super::queues::Progress;
+use crate::driver::buffers::{HEAD_BYTES, Slice};
+use crate::driver::{Driver, Handle, PeerPlace, SLICES_MAX, Token};
 use std::collections::VecDeque;
+use std::ops::Range;
 
-/// Size of the receive buffer: a queue of small writes.
-pub(super) const INPUT_BYTES: usize = 256 << 10;
+/// Limit of the bytes of one send, so that a client that takes its replies slowly makes progress
+/// that is seen.
+const SEND_BYTES_MAX: usize = 4 << 20;
 
 /// Limit of requests of one connection that are in flight or whose replies are not sent.
 const REQUESTS_MAX: usize = 256;
@@ -43,21 +49,61 @@ pub(super) struct Connection {
     pub(super) socket: Handle,
     /// Its identity for policies.
     pub(super) stream: u64,
+    /// Where the client is.
+    pub(super) place: PeerPlace,
     pub(super) phase: Phase,
     pub(super) expecting: Expecting,
-    input: BufferKey,
-    /// The part of the input that is not parsed yet.
-    begin: usize,
-    end: usize,
+    pub(super) input: Input,
     pub(super) receiving: bool,
+    /// What is known of the end of the connection.
+    pub(super) hangup: Hangup,
     /// Replies to send, each in a buffer of its own, which is released when it is sent.
-    outgoing: VecDeque<Slice>,
+    outgoing: VecDeque<Reply>,
     outgoing_bytes: usize,
-    /// Number of replies at the front whose send is in flight.
-    sending: usize,
+    /// The send in flight.
+    sending: Sending,
     /// Number of requests in flight, and their bytes.
     pub(super) pending: usize,
     pub(super) pending_bytes: usize,
+    /// Long requests that wait for their next step.
+    pub(super) long: VecDeque<ClientRequestKey>,
+    /// Memory that the requests and replies hold.
+    pub(super) held: Held,
+    /// True if the next request has to wait for memory.
+    pub(super) waits_for_memory: bool,
+    /// Counts the ends of transfers.
+    pub(super) progress: u64,
+    /// The progress when it was last checked.
+    pub(super) checked: Progress,
+    /// Number of the server's last event of this client.
+    pub(super) active_at: u64,
+}
+
+/// A reply to send, and the memory that it holds.
+struct Reply {
+    slice: Slice,
+    reservation: Reservation,
+}
+
+/// The send in flight.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    Nothing,
+    /// A number of replies at the front.
+    Replies(usize),
+    /// A part of the first reply.
+    Part(usize),
+}
+
+/// What is known of the end of a connection while nothing is received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Hangup {
+    /// It is not watched.
+    Unwatched,
+    /// An operation that ends with the connection is in flight.
+    Watched,
+    /// The client has ended its half of the connection.
+    HalfClosed,
 }
 
 impl Connection {
@@ -65,107 +111,126 @@ impl Connection {
         Connection {
             socket,
             stream,
+            place: PeerPlace::Unknown,
             phase: Phase::Negotiating(Handshake::default()),
             expecting: Expecting::Header,
-            input: driver.acquire(INPUT_BYTES),
-            begin: 0,
-            end: 0,
+            input: Input::new(driver),
             receiving: false,
+            hangup: Hangup::Unwatched,
             outgoing: VecDeque::new(),
             outgoing_bytes: 0,
-            sending: 0,
+            sending: Sending::Nothing,
             pending: 0,
             pending_bytes: 0,
+            long: VecDeque::new(),
+            held: Held::default(),
+            waits_for_memory: false,
+            progress: 0,
+            checked: Progress::default(),
+            active_at: stream,
         }
-    }
-
-    /// The received bytes that are not parsed yet.
-    pub(super) fn unread<'a>(&self, driver: &'a Driver) -> &'a [u8] {
-        driver.bytes(Slice::data(self.input, self.begin, self.end - self.begin))
     }
 
     pub(super) fn unread_bytes(&self) -> usize {
-        self.end - self.begin
-    }
-
-    pub(super) fn take(&mut self, bytes: usize) {
-        self.begin += bytes;
-        if self.begin == self.end {
-            (self.begin, self.end) = (0, 0);
-        }
-    }
-
-    /// Moves received bytes to `target` until it is full.
-    pub(super) fn take_into(&mut self, target: Slice, driver: &mut Driver) {
-        driver.copy(Slice::data(self.input, self.begin, target.length), target);
-        self.take(target.length);
+        self.input.unread_bytes()
     }
 
     /// Starts a receive, unless one is in flight.
-    pub(super) fn receive(&mut self, token: Token, driver: &mut Driver) {
+    pub(super) fn receive(&mut self, token: Token, driver: &mut Driver, memory: &mut MemoryBudget) {
         if self.receiving {
             return;
         }
         self.receiving = true;
-        if let Expecting::Data { slice, .. } = self.expecting {
-            return driver.receive(token, self.socket, slice);
-        }
-        if self.begin > 0 {
-            let whole = Slice::data(self.input, 0, self.end);
-            driver.bytes_mut(whole).copy_within(self.begin.., 0);
-            (self.begin, self.end) = (0, self.end - self.begin);
-        }
-        let room = Slice::data(self.input, self.end, INPUT_BYTES - self.end);
-        driver.receive(token, self.socket, room);
+        let slice = match self.expecting {
+            Expecting::Data { slice, .. } => slice,
+            Expecting::Header | Expecting::Discard { .. } => self.input.free_space(driver, memory),
+        };
+        driver.receive(token, self.socket, slice);
     }
 
-    /// Records that bytes were received.
-    pub(super) fn on_input(&mut self, bytes: usize) {
-        self.end += bytes;
+    /// Watches for the end of the connection while nothing is received from it.
+    pub(super) fn watch_hangup(&mut self, token: Token, driver: &mut Driver) {
+        if self.hangup == Hangup::Unwatched && !self.receiving && self.pending > 0 {
+            self.hangup = Hangup::Watched;
+            driver.watch_hangup(token, self.socket);
+        }
     }
 
     /// Queues bytes of a buffer, which is released when they are sent.
-    pub(super) fn queue(&mut self, slice: Slice) {
+    pub(super) fn queue(&mut self, slice: Slice, reservation: Reservation) {
         self.outgoing_bytes += slice.length;
-        self.outgoing.push_back(slice);
+        self.outgoing.push_back(Reply { slice, reservation });
     }
 
     /// Queues a copy of some bytes.
-    pub(super) fn queue_copy(&mut self, bytes: &[u8], driver: &mut Driver) {
+    pub(super) fn queue_copy(
+        &mut self,
+        bytes: &[u8],
+        reservation: Reservation,
+        driver: &mut Driver,
+    ) {
         let buffer = driver.acquire(bytes.len());
         let slice = Slice { buffer, start: HEAD_BYTES, length: bytes.len() };
         driver.bytes_mut(slice).copy_from_slice(bytes);
-        self.queue(slice);
+        self.queue(slice, reservation);
     }
 
     /// Sends queued replies, unless a send is in flight.
     pub(super) fn send(&mut self, token: Token, driver: &mut Driver) {
-        if self.sending > 0 || self.outgoing.is_empty() {
-            return;
+        let (Sending::Nothing, Some(first)) = (self.sending, self.outgoing.front()) else { return };
+        let first = first.slice;
+        if first.length > SEND_BYTES_MAX {
+            self.sending = Sending::Part(SEND_BYTES_MAX);
+            return driver.send(token, self.socket, &[Slice { length: SEND_BYTES_MAX, ..first }]);
         }
-        self.sending = self.outgoing.len().min(SLICES_MAX);
-        let first = self.outgoing[0];
         let mut slices = [first; SLICES_MAX];
-        for (slice, outgoing) in slices.iter_mut().zip(&self.outgoing) {
-            *slice = *outgoing;
+        let (mut count, mut bytes) = (0, 0);
+        for (slice, reply) in slices.iter_mut().zip(&self.outgoing) {
+            bytes += reply.slice.length;
+            if bytes > SEND_BYTES_MAX {
+                break;
+            }
+            *slice = reply.slice;
+            count += 1;
         }
-        driver.send(token, self.socket, &slices[..self.sending]);
+        self.sending = Sending::Replies(count);
+        driver.send(token, self.socket, &slices[..count]);
     }
 
     /// Releases the replies whose send ended.
-    pub(super) fn on_sent(&mut self, driver: &mut Driver) {
-        for slice in self.outgoing.drain(..self.sending) {
-            self.outgoing_bytes -= slice.length;
-            driver.release(slice.buffer);
+    pub(super) fn on_sent(&mut self, driver: &mut Driver, memory: &mut MemoryBudget) {
+        self.progress += 1;
+        match std::mem::replace(&mut self.sending, Sending::Nothing) {
+            Sending::Part(bytes) => {
+                self.outgoing_bytes -= bytes;
+                let first = self.outgoing.front_mut().expect("a reply that is sent is queued");
+                first.slice = first.slice.after(bytes);
+            }
+            Sending::Replies(count) => self.release_replies(0..count, driver, memory),
+            Sending::Nothing => {}
         }
-        self.sending = 0;
     }
 
     /// Drops queued replies whose send has not begun.
-    pub(super) fn drop_queue(&mut self, driver: &mut Driver) {
-        for slice in self.outgoing.drain(self.sending..) {
+    pub(super) fn drop_queue(&mut self, driver: &mut Driver, memory: &mut MemoryBudget) {
+        let begun = match self.sending {
+            Sending::Nothing => 0,
+            Sending::Replies(count) => count,
+            Sending::Part(_) => 1,
+        };
+        self.release_replies(begun..self.outgoing.len(), driver, memory);
+    }
+
+    fn release_replies(
+        &mut self,
+        range: Range<usize>,
+        driver: &mut Driver,
+        memory: &mut MemoryBudget,
+    ) {
+        for Reply { slice, reservation } in self.outgoing.drain(range) {
             self.outgoing_bytes -= slice.length;
             driver.release(slice.buffer);
+            memory.release(&mut self.held, reservation);
         }
     }
 
@@ -185,14 +250,19 @@ impl Connection {
         self.pending == unfinished && self.outgoing.is_empty()
     }
 
+    /// Returns true if the client has to take replies or to send data.
+    pub(super) fn waits_for_client(&self) -> bool {
+        self.sending != Sending::Nothing || matches!(self.expecting, Expecting::Data { .. })
+    }
+
     /// Returns true if it is closed and no operation of it is in flight.
     pub(super) fn is_over(&self) -> bool {
         let quiet = !self.receiving && self.outgoing.is_empty() && self.pending == 0;
-        matches!(self.phase, Phase::Closed) && quiet
+        matches!(self.phase, Phase::Closed) && quiet && self.hangup != Hangup::Watched
     }
 
     /// Releases its memory.
-    pub(super) fn free(self, driver: &mut Driver) {
-        driver.release(self.input);
+    pub(super) fn free(self, driver: &mut Driver, memory: &mut MemoryBudget) {
+        self.input.free(driver, memory);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::server::{ExternalConnections, Server};
 use super::tls::acceptor::AcceptedConnections;
-use crate::driver::{EventOwner, Token};
+use crate::driver::{EventOwner, PeerPlace, Token};
 use crate::executor::Executor;
 use std::io;
 
@@ -25,11 +25,11 @@ impl Server {
     /// Serves the connections that were accepted since the last call.
     pub(super) fn on_external_connections(&mut self, executor: &mut Executor) {
         while let Some(external) = &self.external_connections
-            && let Ok(socket) = external.receiver.try_recv()
+            && let Ok((socket, address)) = external.receiver.try_recv()
         {
             // Without a free descriptor the connection is closed, as at a listener.
             if let Ok(socket) = executor.driver.adopt(socket.into()) {
-                self.on_connection(socket, executor);
+                self.on_connection(socket, PeerPlace::machine(address), executor);
             }
         }
     }

@@ -19,7 +19,7 @@ pub const ALLOCATION_ID: u32 = 1;
 /// Bytes of an option before its data.
 const OPTION_HEADER_BYTES: usize = 16;
 /// Replies of this size are sent before more options are parsed.
-const OUTPUT_BYTES_MAX: usize = 64 << 10;
+const OUTPUT_BYTES_MAX: usize = 4 << 10;
 /// The preferred block size that is reported to clients: most page sizes.
 const BLOCK_BYTES_PREFERRED: u32 = 4096;
 

@@ -6,10 +6,14 @@
 use super::command::{Action, NbdCommand};
 use super::handshake::Agreement;
 use super::keys::ConnectionKey;
+use super::memory_budget::Reservation;
 use crate::driver::buffers::BufferKey;
 use crate::executor::Target;
 use crate::export::Durability;
 use crate::export::chunked_ops::{discard_step, zero_step};
+
+/// Limit of write-zeroes and discards that need no turn.
+const SHORT_BYTES_MAX: u32 = 64 << 10;
 
 /// A client's request in flight.
 pub(super) struct PendingRequest {
@@ -19,6 +23,8 @@ pub(super) struct PendingRequest {
     pub(super) agreement: Agreement,
     /// Its data.
     pub(super) buffer: Option<BufferKey>,
+    /// The memory that it holds.
+    pub(super) reservation: Reservation,
     /// Number of its bytes that are done.
     pub(super) done: u64,
     /// True if only the flush is left.
@@ -31,8 +37,16 @@ impl PendingRequest {
         command: NbdCommand,
         agreement: Agreement,
         buffer: Option<BufferKey>,
+        reservation: Reservation,
     ) -> PendingRequest {
-        PendingRequest { connection, command, agreement, buffer, done: 0, flushing: false }
+        let (done, flushing) = (0, false);
+        PendingRequest { connection, command, agreement, buffer, reservation, done, flushing }
+    }
+
+    /// Returns true if it is carried out in steps, in turn with those of other clients.
+    pub(super) fn is_long(&self) -> bool {
+        matches!(self.command.action, Action::WriteZeroes | Action::Trim)
+            && self.command.length > SHORT_BYTES_MAX
     }
 
     /// Number of bytes of the next I/O request.

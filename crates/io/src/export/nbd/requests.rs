@@ -4,6 +4,7 @@ use super::command::{Action, NbdCommand};
 use super::connection::{Expecting, Phase};
 use super::handshake::Agreement;
 use super::keys::{ClientRequestKey, ConnectionKey};
+use super::memory_budget::Reservation;
 use super::pending_request::PendingRequest;
 use super::server::Server;
 use crate::driver::buffers::{HEAD_BYTES, Slice};
@@ -19,10 +20,21 @@ impl Server {
         let key = ClientRequestKey::from_slot(ended.token.key());
         let pending = self.pending.get_mut(key);
         let target = self.exports[pending.agreement.export].target;
-        if ended.result.is_ok() && pending.advance(target) {
-            return self.submit(key, executor);
+        let has_more = ended.result.is_ok() && pending.advance(target);
+        let (is_long, action, connection) =
+            (pending.is_long(), pending.command.action, pending.connection);
+        // The request of a client that has left ends after its step.
+        let is_closed = matches!(self.connections.get(connection).phase, Phase::Closed);
+        let has_more = has_more && !(is_long && is_closed);
+        if is_long {
+            self.end_step(key, has_more, executor);
+        } else if has_more {
+            self.submit(key, executor);
         }
-        let result = ended.result.map_err(|error| match (error, pending.command.action) {
+        if has_more {
+            return;
+        }
+        let result = ended.result.map_err(|error| match (error, action) {
             (VolumeError::OutOfRange, _) => WireError::Invalid,
             (VolumeError::ReadOnly, _) => WireError::NotPermitted,
             _ => WireError::Io,
@@ -36,29 +48,35 @@ impl Server {
         key: ConnectionKey,
         agreement: Agreement,
         command: NbdCommand,
+        reservation: Reservation,
         executor: &mut Executor,
     ) {
         let connection = self.connections.get_mut(key);
         let driver = &mut executor.driver;
         let length = command.length as usize;
         if command.action == Action::BlockStatus {
-            return self.begin_status(key, agreement, command, executor);
+            return self.begin_status(key, agreement, command, reservation, executor);
         }
         let has_data = matches!(command.action, Action::Read | Action::Write);
         let buffer = has_data.then(|| driver.acquire(length));
         connection.pending += 1;
         connection.pending_bytes += if has_data { length } else { 0 };
-        let pending = self.pending.insert(PendingRequest::new(key, command, agreement, buffer));
+        let request = PendingRequest::new(key, command, agreement, buffer, reservation);
+        let is_long = request.is_long();
+        let pending = self.pending.insert(request);
         if let (Action::Write, Some(buffer)) = (command.action, buffer) {
             let here = connection.unread_bytes().min(length);
             let data = Slice::data(buffer, 0, length);
-            connection.take_into(Slice { length: here, ..data }, driver);
+            connection.input.take_into(Slice { length: here, ..data }, driver);
             if here < length {
                 connection.expecting = Expecting::Data { pending, slice: data.after(here) };
                 return;
             }
         }
-        self.submit(pending, executor);
+        match is_long {
+            true => self.begin_long(pending, executor),
+            false => self.submit(pending, executor),
+        }
     }
 
     /// Submits the next I/O request of a request to the executor.
@@ -94,8 +112,14 @@ impl Server {
         result: Result<(), WireError>,
         executor: &mut Executor,
     ) {
-        let PendingRequest { connection: connection_key, command, agreement, buffer, .. } =
-            self.pending.remove(key).expect("a request ends once");
+        let PendingRequest {
+            connection: connection_key,
+            command,
+            agreement,
+            buffer,
+            reservation,
+            ..
+        } = self.pending.remove(key).expect("a request ends once");
         let connection = self.connections.get_mut(connection_key);
         let was_full = connection.is_full();
         connection.pending -= 1;
@@ -107,15 +131,17 @@ impl Server {
             if let Some(buffer) = buffer {
                 driver.release(buffer);
             }
+            self.memory.release(&mut connection.held, reservation);
             return self.remove_if_closed(connection_key);
         }
         let buffer = buffer.unwrap_or_else(|| driver.acquire(0));
         let is_read = command.action == Action::Read;
-        let mut put = |head: &[u8], data: u32| {
+        let put = |head: &[u8], data: u32| {
             let start = HEAD_BYTES - head.len();
             let place = Slice { buffer, start, length: head.len() };
             driver.bytes_mut(place).copy_from_slice(head);
-            connection.queue(Slice { buffer, start, length: head.len() + data as usize });
+            let length = head.len() + data as usize;
+            connection.queue(Slice { buffer, start, length }, reservation);
         };
         match result {
             Ok(()) if is_read && agreement.structured => {

@@ -5,30 +5,36 @@
 //! a flush. All replies of one pass of the service loop are sent together.
 //!
 //! Clients are isolated from each other: each has its own buffers and a limit of requests and bytes
-//! in flight, and a protocol error closes only the connection it arrived on. An idle client costs a
-//! descriptor and memory that is not touched. At the limit of connections, the oldest one that has
-//! not finished its handshake is closed.
+//! in flight, all together have a memory budget ([`super::memory_budget`]), and a protocol error
+//! closes only the connection it arrived on. An idle client costs a descriptor and 16 KiB.
 //!
-//! The handlers of [`Server`] are in four files: connections here, requests in `requests.rs`, block
-//! status in `status_request.rs`, connections of another thread in `external_connections.rs`. The
-//! other three use this one, and it uses none of them.
+//! The handlers of [`Server`] are in several files: connections here, requests in `requests.rs`,
+//! block status in `status_request.rs`, long requests in `long_requests.rs`, clients that wait for
+//! memory in `memory_queue.rs`, connections that are closed for others in `reclaim.rs`, and
+//! connections of another thread in `external_connections.rs`. The others use this one, and it uses
+//! none of them.
 
-use super::command::{Validated, validate};
-use super::connection::{Connection, Expecting, Phase};
+use super::command::{REPLY_BYTES, Validated, validate};
+use super::connection::{Connection, Expecting, Hangup, Phase};
 use super::handshake::{Agreement, Step, greeting};
+use super::input;
 use super::keys::{ClientRequestKey, ConnectionKey};
+pub use super::memory_budget::MemoryMax;
+use super::memory_budget::{MemoryBudget, Reservation};
 use super::pending_request::PendingRequest;
+use super::queues::{HandshakeDeadlines, LongRequests, MemoryQueue};
 use crate::accept_backoff::AcceptBackoff;
 use crate::block_status::StatusExtent;
 use crate::blocking_worker::BlockingWorker;
 use crate::driver::buffers::BufferKey;
-use crate::driver::{Event, EventOwner, Handle, Output, Token};
+use crate::driver::{Event, EventOwner, Handle, Output, PeerPlace, Token};
 use crate::executor::Executor;
 use crate::export::Export;
 use crate::export::chunked_ops::zeroes;
 use crate::nbd_protocol::wire::{REQUEST_BYTES, RawRequest, error_chunk, request, simple_reply};
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
+use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Receiver;
 
@@ -47,6 +53,10 @@ pub struct Server {
     pub(super) external_connections: Option<ExternalConnections>,
     pub(super) connections: Slab<ConnectionKey, Connection>,
     connections_max: usize,
+    pub(super) memory: MemoryBudget,
+    pub(super) memory_queue: MemoryQueue,
+    pub(super) long: LongRequests,
+    pub(super) handshakes: HandshakeDeadlines,
     pub(super) pending: Slab<ClientRequestKey, PendingRequest>,
     /// Finds extents for block status; started by the first such request.
     pub(super) status_worker: Option<StatusWorker>,
@@ -56,6 +66,8 @@ pub struct Server {
     /// Connections to remove at the end of this pass.
     over: Vec<ConnectionKey>,
     next_stream: u64,
+    /// Number of events of clients so far.
+    events: u64,
     /// Delays the next `accept()` after a failed one.
     backoff: AcceptBackoff,
     stopping: bool,
@@ -63,7 +75,7 @@ pub struct Server {
 
 /// The server's end of the queue of connections that another thread accepted.
 pub(super) struct ExternalConnections {
-    pub(super) receiver: Receiver<UnixStream>,
+    pub(super) receiver: Receiver<(UnixStream, IpAddr)>,
     pub(super) waker: Handle,
 }
 
@@ -95,17 +107,27 @@ impl Server {
             external_connections: None,
             connections: Slab::default(),
             connections_max: connections_max.0,
+            memory: MemoryBudget::new(MemoryMax::default(), input::LARGE_BYTES),
+            memory_queue: MemoryQueue::default(),
+            long: LongRequests::default(),
+            handshakes: HandshakeDeadlines::default(),
             pending: Slab::default(),
             status_worker: None,
             zeroes: zeroes(&mut executor.driver),
             dirty: Vec::new(),
             over: Vec::new(),
             next_stream: FIRST_STREAM,
+            events: FIRST_STREAM,
             backoff: AcceptBackoff::default(),
             stopping: false,
         };
         server.accept(executor);
         server
+    }
+
+    /// Limits the memory of requests and replies; to be called before the first client connects.
+    pub fn with_memory(self, memory_max: MemoryMax) -> Server {
+        Server { memory: MemoryBudget::new(memory_max, input::LARGE_BYTES), ..self }
     }
 
     /// The exports.
@@ -124,7 +146,7 @@ impl Server {
         match (done.token.owner(), done.result) {
             (EventOwner::NbdAccept, Ok(Output::Connection(socket))) => {
                 self.listeners[slot as usize].accepting = false;
-                self.on_connection(socket, executor);
+                self.on_connection(socket, executor.driver.peer_place(socket), executor);
                 self.accept(executor);
             }
             (EventOwner::NbdAccept, _) => {
@@ -136,7 +158,7 @@ impl Server {
             (EventOwner::NbdBlockStatus, _) => self.on_block_status(executor),
             (EventOwner::NbdReceive, result) => {
                 let key = ConnectionKey::from_slot(slot);
-                self.connections.get_mut(key).receiving = false;
+                self.note_event(key).receiving = false;
                 match result {
                     Ok(Output::Bytes(bytes)) if bytes > 0 => self.on_received(key, bytes, executor),
                     // The client has shut down its sending side, and may wait for replies.
@@ -146,18 +168,42 @@ impl Server {
             }
             (EventOwner::NbdSend, result) => {
                 let key = ConnectionKey::from_slot(slot);
-                self.connections.get_mut(key).on_sent(&mut executor.driver);
+                self.note_event(key);
+                let connection = self.connections.get_mut(key);
+                connection.on_sent(&mut executor.driver, &mut self.memory);
+                if matches!(connection.phase, Phase::Closed) {
+                    // The rest of a reply that was being sent.
+                    connection.drop_queue(&mut executor.driver, &mut self.memory);
+                }
                 match result {
                     Ok(_) => self.go_on(key, executor),
                     Err(_) => self.close(key, executor),
+                }
+            }
+            (EventOwner::NbdHangup, result) => {
+                let key = ConnectionKey::from_slot(slot);
+                let connection = self.connections.get_mut(key);
+                let has_left = !matches!(result, Ok(Output::Bytes(_)));
+                connection.hangup = if has_left { Hangup::Unwatched } else { Hangup::HalfClosed };
+                if has_left {
+                    self.close(key, executor);
                 }
             }
             (owner, _) => unreachable!("not an event of the server: {owner:?}"),
         }
     }
 
+    /// Counts an event of a client.
+    fn note_event(&mut self, key: ConnectionKey) -> &mut Connection {
+        self.events += 1;
+        let connection = self.connections.get_mut(key);
+        connection.active_at = self.events;
+        connection
+    }
+
     /// Sends the replies of this pass. Called once at its end.
     pub fn flush(&mut self, executor: &mut Executor) {
+        self.serve_queues(executor);
         while let Some(key) = self.dirty.pop() {
             self.connections
                 .get_mut(key)
@@ -168,14 +214,22 @@ impl Server {
         }
         for key in std::mem::take(&mut self.over) {
             let connection = self.connections.remove(key).expect("a connection is removed once");
-            connection.free(&mut executor.driver);
+            connection.free(&mut executor.driver, &mut self.memory);
         }
         // A connection below the limit may be accepted now.
         self.accept(executor);
     }
 
-    /// Accepts again where that failed, once the backoff is over; returns the time left of it.
-    pub fn listen_again(&mut self, executor: &mut Executor) -> Option<Nanos> {
+    /// Does what is due: closes connections that take too long, and accepts again where that
+    /// failed. Returns how long until something is due.
+    pub fn on_time(&mut self, executor: &mut Executor) -> Option<Nanos> {
+        let handshakes = self.check_handshakes(executor);
+        let stalled = self.check_stalled(executor);
+        let listeners = self.listen_again(executor);
+        [handshakes, stalled, listeners].into_iter().flatten().min()
+    }
+
+    fn listen_again(&mut self, executor: &mut Executor) -> Option<Nanos> {
         if !self.backoff.is_running() {
             return None;
         }
@@ -225,30 +279,31 @@ impl Server {
         }
     }
 
-    pub(super) fn on_connection(&mut self, socket: Handle, executor: &mut Executor) {
-        let driver = &mut executor.driver;
-        if self.stopping {
-            return driver.close(socket);
-        }
-        if self.connections.len() >= self.connections_max {
-            let idle = |connection: &Connection| matches!(connection.phase, Phase::Negotiating(_));
-            let oldest = self.connections.iter().filter(|(_, connection)| idle(connection));
-            match oldest.min_by_key(|(_, connection)| connection.stream).map(|(key, _)| key) {
-                Some(key) => self.close(key, executor),
-                None => return driver.close(socket),
-            }
+    pub(super) fn on_connection(
+        &mut self,
+        socket: Handle,
+        place: PeerPlace,
+        executor: &mut Executor,
+    ) {
+        let is_full = self.connections.len() >= self.connections_max;
+        if self.stopping || is_full && !self.make_room(place, executor) {
+            return executor.driver.close(socket);
         }
         let driver = &mut executor.driver;
         let mut connection = Connection::new(socket, self.next_stream, driver);
         self.next_stream += 1;
-        connection.queue_copy(&greeting(), driver);
+        connection.place = place;
+        connection.queue_copy(&greeting(), Reservation::NONE, driver);
+        let now = driver.now();
         let key = self.connections.insert(connection);
+        self.start_handshake(key, now);
         self.dirty.push(key);
         self.go_on(key, executor);
     }
 
     fn on_received(&mut self, key: ConnectionKey, bytes: usize, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
+        connection.progress += 1;
         match &mut connection.expecting {
             Expecting::Data { pending, slice } => {
                 *slice = slice.after(bytes);
@@ -258,7 +313,7 @@ impl Server {
                     self.submit(pending, executor);
                 }
             }
-            Expecting::Header | Expecting::Discard { .. } => connection.on_input(bytes),
+            Expecting::Header | Expecting::Discard { .. } => connection.input.on_received(bytes),
         }
         self.go_on(key, executor);
     }
@@ -270,14 +325,20 @@ impl Server {
         if connection.has_outgoing() {
             self.dirty.push(key);
         }
+        let driver = &mut executor.driver;
         match connection.phase {
-            Phase::Negotiating(_) | Phase::Serving(_) if connection.is_full() => {}
+            Phase::Negotiating(_) if connection.has_outgoing() => {}
+            Phase::Serving(_) if connection.is_full() || connection.waits_for_memory => {
+                connection.watch_hangup(Token::new(EventOwner::NbdHangup, key.slot()), driver);
+            }
             Phase::Negotiating(_) | Phase::Serving(_) => {
-                connection
-                    .receive(Token::new(EventOwner::NbdReceive, key.slot()), &mut executor.driver);
+                let token = Token::new(EventOwner::NbdReceive, key.slot());
+                connection.receive(token, driver, &mut self.memory);
             }
             Phase::Draining if connection.is_answered() => self.close(key, executor),
-            Phase::Draining => {}
+            Phase::Draining => {
+                connection.watch_hangup(Token::new(EventOwner::NbdHangup, key.slot()), driver);
+            }
             Phase::Closed => {
                 // These are data of a write that will not be carried out.
                 self.drop_unfinished(key, executor);
@@ -295,7 +356,7 @@ impl Server {
         }
         if let Expecting::Discard { bytes } = connection.expecting {
             let taken = bytes.min(connection.unread_bytes());
-            connection.take(taken);
+            connection.input.take(taken);
             connection.expecting = match bytes - taken {
                 0 => Expecting::Header,
                 bytes => Expecting::Discard { bytes },
@@ -303,7 +364,8 @@ impl Server {
             return true;
         }
         match &mut connection.phase {
-            Phase::Negotiating(_) => !connection.is_full() && self.negotiate(key, executor),
+            // Replies are taken before more options are parsed.
+            Phase::Negotiating(_) => !connection.has_outgoing() && self.negotiate(key, executor),
             Phase::Serving(agreement) => {
                 let agreement = *agreement;
                 !connection.is_full() && self.take_request(key, agreement, executor)
@@ -317,11 +379,11 @@ impl Server {
         let Phase::Negotiating(handshake) = &mut connection.phase else { return false };
         let mut handshake = std::mem::take(handshake);
         let mut output = Vec::new();
-        let input = connection.unread(&executor.driver);
+        let input = connection.input.unread(&executor.driver);
         let (taken, step) = handshake.advance(input, &self.exports, &mut output);
-        connection.take(taken);
+        connection.input.take(taken);
         if !output.is_empty() {
-            connection.queue_copy(&output, &mut executor.driver);
+            connection.queue_copy(&output, Reservation::NONE, &mut executor.driver);
         }
         connection.phase = match step {
             Step::More => Phase::Negotiating(handshake),
@@ -338,28 +400,35 @@ impl Server {
         executor: &mut Executor,
     ) -> bool {
         let connection = self.connections.get_mut(key);
-        let Some(header) = connection.unread(&executor.driver).first_chunk::<REQUEST_BYTES>()
-        else {
-            return false;
-        };
+        let unread = connection.input.unread(&executor.driver);
+        let Some(header) = unread.first_chunk::<REQUEST_BYTES>() else { return false };
         let raw = RawRequest::parse(header);
-        connection.take(REQUEST_BYTES);
         let verdict = raw.map_or(Validated::ProtocolError, |raw| {
             validate(&raw, &self.exports[agreement.export], agreement.status)
         });
+        let memory_bytes = match &verdict {
+            Validated::Accept(command) => command.memory_bytes(),
+            Validated::Reject { .. } => REPLY_BYTES,
+            Validated::Disconnect | Validated::ProtocolError => 0,
+        };
+        let Some(reservation) = self.reserve(key, memory_bytes) else { return false };
+        let connection = self.connections.get_mut(key);
+        connection.input.take(REQUEST_BYTES);
         match verdict {
-            Validated::Accept(command) => self.begin(key, agreement, command, executor),
+            Validated::Accept(command) => {
+                self.begin(key, agreement, command, reservation, executor);
+            }
             Validated::Reject { error, data_bytes } => {
                 if data_bytes > 0 {
                     connection.expecting = Expecting::Discard { bytes: data_bytes as usize };
                 }
                 let raw = raw.expect("a rejected request was parsed");
-                let is_read = raw.kind == request::READ;
-                if agreement.structured && is_read {
-                    connection.queue_copy(&error_chunk(raw.cookie, error), &mut executor.driver);
+                let driver = &mut executor.driver;
+                if agreement.structured && raw.kind == request::READ {
+                    connection.queue_copy(&error_chunk(raw.cookie, error), reservation, driver);
                 } else {
                     let reply = simple_reply(error as u32, raw.cookie);
-                    connection.queue_copy(&reply, &mut executor.driver);
+                    connection.queue_copy(&reply, reservation, driver);
                 }
             }
             Validated::Disconnect => self.drain(key, executor),
@@ -372,21 +441,26 @@ impl Server {
     fn drain(&mut self, key: ConnectionKey, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
         connection.phase = Phase::Draining;
+        self.leave_queues(key);
         // A write whose data are incomplete is not carried out.
         self.drop_unfinished(key, executor);
         let connection = self.connections.get_mut(key);
         if connection.is_answered() {
-            self.close(key, executor);
+            return self.close(key, executor);
         }
+        let token = Token::new(EventOwner::NbdHangup, key.slot());
+        connection.watch_hangup(token, &mut executor.driver);
     }
 
     /// Closes a connection: nothing more is sent, and its requests in flight get no reply.
-    fn close(&mut self, key: ConnectionKey, executor: &mut Executor) {
+    pub(super) fn close(&mut self, key: ConnectionKey, executor: &mut Executor) {
         let connection = self.connections.get_mut(key);
         if !matches!(connection.phase, Phase::Closed) {
             connection.phase = Phase::Closed;
             executor.driver.close(connection.socket);
-            connection.drop_queue(&mut executor.driver);
+            connection.drop_queue(&mut executor.driver, &mut self.memory);
+            self.leave_queues(key);
+            self.drop_long(key);
         }
         self.drop_unfinished(key, executor);
         self.remove_if_closed(key);
@@ -405,6 +479,7 @@ impl Server {
         connection.pending -= 1;
         connection.pending_bytes -= pending.command.length as usize;
         executor.driver.release(pending.buffer.expect("a write has a buffer"));
+        self.memory.release(&mut connection.held, pending.reservation);
     }
 
     /// Marks a closed connection for removal at the end of this pass. It is not removed at once,

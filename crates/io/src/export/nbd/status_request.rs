@@ -8,6 +8,7 @@ use super::command::NbdCommand;
 use super::connection::Phase;
 use super::handshake::{ALLOCATION_ID, Agreement};
 use super::keys::{ClientRequestKey, ConnectionKey};
+use super::memory_budget::Reservation;
 use super::pending_request::PendingRequest;
 use super::server::{Server, StatusWorker};
 use crate::block_status::{ExtentKind, StatusExtent, StatusLimits, find_extents};
@@ -24,6 +25,7 @@ impl Server {
         key: ConnectionKey,
         agreement: Agreement,
         command: NbdCommand,
+        reservation: Reservation,
         executor: &mut Executor,
     ) {
         let export = &self.exports[agreement.export];
@@ -33,12 +35,13 @@ impl Server {
         let segments = match executor.status_query(export.target, offset, length.into()) {
             StatusQuery::Memory(segments) => {
                 let chunk = chunk(&command, &find_extents(&segments, limits));
-                return connection.queue_copy(&chunk, &mut executor.driver);
+                return connection.queue_copy(&chunk, reservation, &mut executor.driver);
             }
             StatusQuery::Files(segments) => segments,
         };
         connection.pending += 1;
-        let pending = self.pending.insert(PendingRequest::new(key, command, agreement, None));
+        let request = PendingRequest::new(key, command, agreement, None, reservation);
+        let pending = self.pending.insert(request);
         let find = move || (pending, find_extents(&segments, limits));
         let begun = self.status_worker(executor).and_then(|status_worker| status_worker.run(find));
         if begun.is_err() {
@@ -73,15 +76,16 @@ impl Server {
         extents: &[StatusExtent],
         executor: &mut Executor,
     ) {
-        let PendingRequest { connection: key, command, .. } =
+        let PendingRequest { connection: key, command, reservation, .. } =
             self.pending.remove(pending).expect("a request ends once");
         let connection = self.connections.get_mut(key);
         let was_full = connection.is_full();
         connection.pending -= 1;
         if matches!(connection.phase, Phase::Closed) {
+            self.memory.release(&mut connection.held, reservation);
             return self.remove_if_closed(key);
         }
-        connection.queue_copy(&chunk(&command, extents), &mut executor.driver);
+        connection.queue_copy(&chunk(&command, extents), reservation, &mut executor.driver);
         self.dirty.push(key);
         if was_full {
             self.go_on(key, executor);

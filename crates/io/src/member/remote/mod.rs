@@ -328,6 +328,6 @@ pub(crate) fn member_of(token: Token) -> MemberIndex {
 fn received(result: Result<Output, Errno>) -> usize {
     match result {
         Ok(Output::Bytes(bytes)) => bytes,
-        Ok(Output::Connection(_) | Output::Woken) | Err(_) => 0,
+        Ok(Output::Connection(_) | Output::Woken | Output::HungUp) | Err(_) => 0,
     }
 }

@@ -5,7 +5,7 @@ use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
 use crate::clock::Speed;
 use crate::control::protocol::{ControlRequest, MemberReport, ServiceStatus, ask};
 use crate::control::{Control, Endpoint, Protocol};
-use crate::driver::BackendKind;
+use crate::driver::{BackendKind, PeerPlace};
 use crate::export::nbd::handshake::greeting;
 use crate::export::nbd::server::{ConnectionsMax, Server};
 use crate::nbd_protocol::wire::{
@@ -376,7 +376,7 @@ fn trim_of_a_striped_volume_is_split() {
     let mut server = Server::new(exports, Vec::new(), ConnectionsMax(1), &mut executor);
     let (ours, mut socket) = UnixStream::pair().unwrap();
     let ours = executor.driver.adopt(ours.into()).unwrap();
-    server.on_connection(ours, &mut executor);
+    server.on_connection(ours, PeerPlace::Unknown, &mut executor);
     socket.write_all(&[0, 0, 0, 3]).unwrap();
     put_option(&mut socket, option::EXPORT_NAME, b"");
     let length = u32::MAX - 511;

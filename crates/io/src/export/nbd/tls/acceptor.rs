@@ -13,7 +13,7 @@ use rustix::net::{Shutdown, shutdown, sockopt};
 use rustls::{Connection, ServerConnection};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -37,8 +37,8 @@ pub struct Acceptor {
 /// Connections that passed the handshake, as plain sockets.
 #[derive(Debug)]
 pub struct AcceptedConnections {
-    /// The connections.
-    pub(in crate::export::nbd) receiver: Receiver<UnixStream>,
+    /// The connections, and the addresses of their clients.
+    pub(in crate::export::nbd) receiver: Receiver<(UnixStream, IpAddr)>,
     /// Woken after each.
     pub(in crate::export::nbd) waker: Waker,
 }
@@ -46,7 +46,7 @@ pub struct AcceptedConnections {
 #[derive(Debug)]
 struct Shared {
     tls: ServerTls,
-    sender: Sender<UnixStream>,
+    sender: Sender<(UnixStream, IpAddr)>,
     waker: Waker,
     pending_handshakes: Mutex<PendingHandshakes>,
     /// Number of threads with a connection.
@@ -178,7 +178,8 @@ fn serve(
 ) -> io::Result<()> {
     let (ours, mut theirs) = UnixStream::pair()?;
     let gone = |_| io::Error::from(ErrorKind::BrokenPipe);
-    shared.sender.send(ours).map_err(gone)?;
+    let address = socket.peer_addr()?.ip();
+    shared.sender.send((ours, address)).map_err(gone)?;
     shared.waker.wake();
     // The server sends its greeting, which this thread has already exchanged with the client.
     theirs.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;

@@ -207,7 +207,7 @@ fn only_certificates_of_the_authority_are_accepted() {
     let folder = ours.path().to_owned();
     let client = std::thread::spawn(move || attach_to(socket, &folder));
     // It is accepted, and then disconnected by the test, which acts as the server.
-    let arrived = accepted.receiver.recv().unwrap();
+    let (arrived, _) = accepted.receiver.recv().unwrap();
     (&arrived).write_all(&greeting()).unwrap();
     let mut received_bytes = [0; 4 + 16];
     (&arrived).read_exact(&mut received_bytes).unwrap();
@@ -238,7 +238,7 @@ fn silent_connections_do_not_block_clients() {
     (&first).read_to_end(&mut Vec::new()).unwrap();
     let (socket, path) = (connect(), folder.path().to_owned());
     let client = std::thread::spawn(move || attach_to(socket, &path));
-    let arrived = accepted.receiver.recv().unwrap();
+    let (arrived, _) = accepted.receiver.recv().unwrap();
     drop(arrived);
     assert!(client.join().unwrap().is_err());
     acceptor.close(Duration::from_secs(10));
