@@ -2,7 +2,7 @@
 //! clients are served as before.
 
 use crate::common::Folder;
-use crate::common::service::Service;
+use crate::common::service::{Service, wait_until};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -12,6 +12,7 @@ use std::time::Duration;
 const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
 const READ: u16 = 0;
 const WRITE: u16 = 1;
+const WRITE_ZEROES: u16 = 6;
 const COOKIE: u64 = 0x0123_4567_89ab_cdef;
 
 /// A mirrored volume with a valid client, which reads what it wrote again and again.
@@ -195,6 +196,57 @@ fn service_recovers_when_out_of_descriptors() {
     assert!(answers(asking, b"status\n"), "it is answered");
     drop(kept);
     place.stop();
+}
+
+/// A value in kB of the status of a process.
+fn memory_kb(process: u32, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_start_matches(':').trim_end_matches("kB").trim().parse().unwrap()
+}
+
+/// Seven clients that request much and never take a reply; a hundred that do so later.
+#[test]
+fn memory_of_all_clients_is_bounded_and_given_back() {
+    let mut place = Place::new();
+    let process = place.server.id();
+    for count in [7, 100] {
+        let greedy: Vec<UnixStream> = (0..count).map(|_| place.client()).collect();
+        for mut client in &greedy {
+            client.write_all(&request(READ, 0, 32 << 20).repeat(4)).unwrap();
+        }
+        for _ in 0..100 {
+            place.is_well();
+        }
+        let most = memory_kb(process, "VmHWM");
+        assert!(most < 300 << 10, "{most} kB at most, with a limit of 256 MB");
+        drop(greedy);
+        wait_until("memory", || memory_kb(process, "VmRSS") < 150 << 10);
+    }
+    place.stop();
+}
+
+/// A client queues a terabyte of zeroes and leaves, in the middle of its requests.
+#[test]
+fn zeroes_of_a_client_that_left_are_not_written() {
+    let folder = Folder::new();
+    let disk = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nsize = \"8TiB\"\n";
+    std::fs::write(folder.path("disk.toml"), disk).unwrap();
+    let emulate = ["emulate", "disk.toml", "--backing", "none", "--export", "nbd:unix:socket"];
+    let server = Service::start(&folder, &[&emulate[..], &["--control", "control"]].concat());
+    let mut place = Place { folder, server, good: None };
+    for _ in 0..3 {
+        let mut client = place.client();
+        let zeroes = request(WRITE_ZEROES, 0, 1 << 31);
+        client.write_all(&zeroes.repeat(2000)).unwrap();
+        let mut good = place.client();
+        good.write_all(&request(READ, 0, 4096)).unwrap();
+        good.read_exact(&mut [0; 16 + 4096]).unwrap();
+    }
+    let is_alone = || place.status(&["--format", "json"]).contains("\"connections\": 0");
+    wait_until("the end of the requests", is_alone);
+    place.good = None;
+    place.server.terminate();
 }
 
 #[test]

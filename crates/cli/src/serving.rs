@@ -10,6 +10,7 @@ use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::ReadPolicy;
+use mirrorball_core::units::parse_bytes;
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_io::address::{AddressError, BoundSocket, ExportAddress, ListenAddress, Transport};
 use mirrorball_io::assemble::Assembly;
@@ -19,7 +20,7 @@ use mirrorball_io::executor::Executor;
 use mirrorball_io::export::Export;
 use mirrorball_io::export::fuse::Fuse;
 use mirrorball_io::export::fuse::mount::{MountError, attach};
-use mirrorball_io::export::nbd::server::{ConnectionsMax, Server};
+use mirrorball_io::export::nbd::server::{ConnectionsMax, MemoryMax, Server};
 use mirrorball_io::export::nbd::tls::acceptor::{AcceptedConnections, Acceptor};
 use mirrorball_io::export::ublk::{DeviceStarter, Ublk, UblkError};
 use mirrorball_io::lateness::{self, Lateness};
@@ -66,6 +67,11 @@ pub(crate) struct ListenArgs {
     /// Address to serve Prometheus metrics at: PORT (this machine only) or ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
     metrics: Option<SocketAddr>,
+
+    /// Memory for the requests and replies of all NBD clients together, for example 512M; at least
+    /// 64M
+    #[arg(long, value_name = "BYTES", default_value = "256M", value_parser = memory_max)]
+    memory: MemoryMax,
 
     /// I/O backend [default: uring if available, else threads]
     #[arg(long, value_enum)]
@@ -121,8 +127,9 @@ pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Fail
     let starters = ublk.as_ref().map(Ublk::starters).unwrap_or_default();
     // The other half is for members, listeners and the control socket.
     let connections_max = (descriptors / 2 / listen.descriptors_per_client()).clamp(16, 4096);
-    let mut server =
-        Server::new(exports, listeners, ConnectionsMax(connections_max), &mut executor);
+    let connections_max = ConnectionsMax(connections_max);
+    let server = Server::new(exports, listeners, connections_max, &mut executor);
+    let mut server = server.with_memory(listen.memory);
     let acceptor = match acceptor {
         Some((acceptor, accepted)) => {
             server = server.with_accepted(accepted, &mut executor).map_err(system_failure)?;
@@ -298,6 +305,17 @@ impl ListenArgs {
             0 | 1 => Ok((addresses, folders.pop(), devices == 1)),
             _ => wrong("--export fuse:DIR may be given once"),
         }
+    }
+}
+
+/// Parses --memory.
+fn memory_max(text: &str) -> Result<MemoryMax, String> {
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    match MemoryMax(usize::try_from(bytes).unwrap_or(usize::MAX)) {
+        MemoryMax(bytes) if bytes < MemoryMax::LEAST.0 => {
+            Err("must be at least 64M, room for the largest request".to_owned())
+        }
+        memory_max => Ok(memory_max),
     }
 }
 
