@@ -17,7 +17,7 @@ use std::path::Path;
 
 /// What is said of a target without an array.
 const WHAT_IS_FOUND: &str = "detect finds btrfs on several devices, md raid1 and raid10, LVM RAID, \
-                             dm mirrors and multipath, ZFS mirrors, and NVMe multipath";
+                             device-mapper mirrors and multipath, ZFS mirrors, and NVMe multipath";
 
 /// Every array of the machine, each with the error if it cannot be described. Those that keep no
 /// copies are left out.
@@ -47,9 +47,13 @@ pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, D
     let path = absolute(sysroot, target)?;
     if let Some(device) = device_of(sysroot, &path) {
         return match Btrfs::find(sysroot, &path) {
-            Some(btrfs) => of_btrfs(sysroot, &btrfs, Vec::new()),
-            None => below(sysroot, &device, Vec::new()),
+            Some(btrfs) => of_btrfs(sysroot, target, &btrfs, Vec::new()),
+            None => below(sysroot, target, &device, Vec::new()),
         };
+    }
+    if sysroot.is_live() && std::fs::metadata(&path).is_ok_and(|it| it.file_type().is_char_device())
+    {
+        return Err(unknown(format!("{target} is a character device, not a block device")));
     }
     let all = mounts(sysroot);
     let Some(mount) = mount_of(&all, &path) else {
@@ -60,7 +64,7 @@ pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, D
     };
     match mount.kind.as_str() {
         "btrfs" => match Btrfs::find(sysroot, &mount.source) {
-            Some(btrfs) => of_btrfs(sysroot, &btrfs, Vec::new()),
+            Some(btrfs) => of_btrfs(sysroot, target, &btrfs, Vec::new()),
             None => Err(unknown(format!(
                 "{path} is on btrfs {}, which /sys/fs/btrfs does not list",
                 mount.source
@@ -78,7 +82,7 @@ pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, D
             match device {
                 Some(device) => {
                     let layer = StackLayer::plain(mount.point.clone(), kind);
-                    below(sysroot, &device, vec![layer])
+                    below(sysroot, target, &device, vec![layer])
                 }
                 None => Err(unknown(format!(
                     "{path} is on {kind} ({}), which is on no block device",
@@ -135,7 +139,7 @@ fn device_of(sysroot: &Sysroot, path: &str) -> Option<BlockDevice> {
 /// The array that is called `name`.
 fn by_name(sysroot: &Sysroot, name: &str) -> Option<Result<DetectedArray, DetectError>> {
     if let Some(btrfs) = Btrfs::find(sysroot, name) {
-        return Some(of_btrfs(sysroot, &btrfs, Vec::new()));
+        return Some(of_btrfs(sysroot, name, &btrfs, Vec::new()));
     }
     if name.starts_with("nvme-subsys") {
         return all(sysroot)
@@ -145,7 +149,7 @@ fn by_name(sysroot: &Sysroot, name: &str) -> Option<Result<DetectedArray, Detect
     let device = BlockDevice::by_path(sysroot, &format!("/dev/{name}"))
         .or_else(|| mapper_devices(sysroot).find(|device| device.mapper(sysroot).0 == name));
     match device {
-        Some(device) => Some(below(sysroot, &device, Vec::new())),
+        Some(device) => Some(below(sysroot, name, &device, Vec::new())),
         None => pool(sysroot, name),
     }
 }
@@ -160,13 +164,14 @@ fn pool(sysroot: &Sysroot, name: &str) -> Option<Result<DetectedArray, DetectErr
 /// A btrfs, or what is below it if it has one device.
 fn of_btrfs(
     sysroot: &Sysroot,
+    target: &str,
     btrfs: &Btrfs<'_>,
     mut stack: Vec<StackLayer>,
 ) -> Result<DetectedArray, DetectError> {
     match btrfs.only_device() {
         Some(device) => {
             stack.push(btrfs.layer());
-            below(sysroot, &device, stack)
+            below(sysroot, target, &device, stack)
         }
         None => btrfs.array(),
     }
@@ -183,9 +188,11 @@ fn mirrored(sysroot: &Sysroot, device: &BlockDevice) -> Option<Result<DetectedAr
     NvmePaths::at(sysroot, device).map(|nvme| nvme.array())
 }
 
-/// The first mirrored layer from a device downwards. `stack` has the layers above it.
+/// The first mirrored layer from a device downwards. `stack` has the layers between `target` and
+/// the device.
 fn below(
     sysroot: &Sysroot,
+    target: &str,
     device: &BlockDevice,
     mut stack: Vec<StackLayer>,
 ) -> Result<DetectedArray, DetectError> {
@@ -216,7 +223,11 @@ fn below(
     }
     let names: Vec<String> =
         stack.iter().map(|layer| format!("{} ({})", layer.name, layer.kind)).collect();
-    Err(no_mirror(format!("{} is the whole stack", names.join(" on ")), WHAT_IS_FOUND))
+    Err(unknown(format!(
+        "no mirrored storage below {target}: it is {}{}, which is one device",
+        if stack[0].name == target { "" } else { "on " },
+        names.join(" on ")
+    )))
 }
 
 /// The error for a layer over several devices that is no mirror itself, naming arrays below it.

@@ -104,7 +104,8 @@ fn what_is_no_array_is_named() {
     let root = Sysroot::recorded(&sysroots().join("md-raid1-hdd-ssd"));
     let error = detect_at(&root, "/dev/sda").unwrap_err();
     let DetectError::NoArray(error) = error else { panic!("{error:?}") };
-    assert_eq!(error.message, "no mirror: /dev/sda (disk) is the whole stack");
+    let message = "no mirrored storage below /dev/sda: it is /dev/sda (disk), which is one device";
+    assert_eq!(error.message, message);
 }
 
 /// Copies a tree, symbolic links as links, and returns its files.
