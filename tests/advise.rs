@@ -151,6 +151,15 @@ fn advice_needs_an_array_and_its_system() {
     .unwrap();
     folder.refuses(&["advise", "a.toml"], &["which storage system", "--system"]);
     folder.refuses(&["advise", "a.toml", "--system", "mdd"], &["unknown system `mdd`", "`md`"]);
+    folder.refuses(&["advise", "a.toml", "--system", ""], &["the name of the system is missing"]);
+    folder
+        .refuses(&["advise", "a.toml", "--system", "md:"], &["the version after `md:` is missing"]);
+    folder.refuses(&["advise", "a.toml", "--system", "md:2"], &["for Linux 2", "from 6.9"]);
+    folder.refuses(&["advise", "--sysroot", "."], &["has no folder `sys`"]);
+    std::fs::create_dir(folder.path("sys")).unwrap();
+    folder.refuses(&["advise", "--sysroot", "."], &[". has no array that can be read"]);
+    std::fs::write(folder.path("x.txt"), "").unwrap();
+    folder.refuses(&["advise", "x.txt"], &["x.txt", "give it a name that ends in .toml"]);
     folder.refuses(&["advise", "/nonexistent/path"], &["/nonexistent/path"]);
     let output = folder.run(&["advise", "a.toml", "--system", "md", "-d", "200ms", "-n", "2"]);
     let text = stdout(&output);
@@ -158,6 +167,15 @@ fn advice_needs_an_array_and_its_system() {
     assert!(stderr(&output).contains("cells: 0 reused"), "{}", stderr(&output));
     let more = folder.run(&["advise", "a.toml", "--system", "md", "-d", "200ms", "-n", "3"]);
     assert!(stdout(&more).contains("You have"), "another number of repeats is another folder");
+}
+
+#[test]
+fn a_raid10_of_md_is_advised_by_the_rule_of_raid10() {
+    let short = ["rand-4k-qd1", "-d", "50ms", "-n", "2", "-p", "first"];
+    let advise = ["advise", "eight-hdd-raid10", "--system", "md:99"];
+    let output = Folder::new().run(&[&advise[..], &short].concat());
+    assert!(entry(&stdout(&output), "You have").contains("md/raid10"));
+    assert!(stderr(&output).contains("note: Linux 99 is newer than"), "{}", stderr(&output));
 }
 
 #[test]

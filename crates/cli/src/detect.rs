@@ -6,7 +6,7 @@ use crate::screen;
 use anyhow::{Context, anyhow};
 use mirrorball_host::detect::{DetectError, DetectedArray, Sysroot, detect_all, detect_at};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Find an array of this machine and write an array file
 ///
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if let Some(path) = &args.output {
         output_file::check(path, Existing::from_force(args.force)).map_err(Failure::WrongUse)?;
     }
-    let sysroot = sysroot(args)?;
+    let sysroot = sysroot(args.sysroot.as_deref())?;
     let (arrays, ending) = match &args.path {
         Some(path) => (vec![detect_at(&sysroot, path).map_err(failure)?], Ending::Done),
         None => every_array(&sysroot)?,
@@ -74,8 +74,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(ending)
 }
 
-fn sysroot(args: &Args) -> Result<Sysroot, Failure> {
-    let Some(folder) = &args.sysroot else { return Ok(Sysroot::live()) };
+/// This machine, or the recorded copy of one.
+pub(crate) fn sysroot(folder: Option<&Path>) -> Result<Sysroot, Failure> {
+    let Some(folder) = folder else { return Ok(Sysroot::live()) };
     if folder.join("sys").is_dir() {
         return Ok(Sysroot::recorded(folder));
     }

@@ -63,6 +63,9 @@ struct Group {
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let entries = args.name.as_deref().map(find).transpose()?;
+    if let Some(system) = &args.system {
+        system.print_note();
+    }
     let text = match (args.format, entries) {
         (Format::Text, None) => listing(screen::width_columns(), args.system.as_ref()),
         (Format::Text, Some(entries)) => each(&entries, page),

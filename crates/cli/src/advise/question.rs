@@ -40,7 +40,7 @@ impl Question {
     pub(super) fn new(args: &Args, target: &Target, jobs: &[String]) -> Result<Question, Failure> {
         let array = load_array(&target.array).map_err(Failure::WrongUse)?.1;
         let chosen = chosen_system(args, &array).map_err(Failure::WrongUse)?;
-        let name = target::without_flags(target.array.clone(), &array, chosen.system);
+        let name = target::without_flags(target.array.clone(), &array, &chosen);
         Question::about(args, &name.map_err(Failure::WrongUse)?, &chosen, jobs)
     }
 
@@ -96,9 +96,8 @@ fn chosen_system(args: &Args, array: &ArraySpec) -> Result<ChosenSystem> {
             "the array file does not say which storage system the array is of\n  help: {help}"
         ));
     };
-    let version = source.version.as_ref().map_or_else(String::new, |version| format!(":{version}"));
-    let text = format!("{}{version}", source.system);
-    text.parse().map_err(|error: String| anyhow!("the array's storage system: {error}"))
+    ChosenSystem::found(&source.system, source.version.as_deref())
+        .context("the array's storage system")
 }
 
 fn plan(

@@ -1,15 +1,15 @@
 //! The array that advice is asked for: an array file, or what is detected on this machine.
 
 use super::Args;
+use crate::compare::system::ChosenSystem;
 use crate::ending::Failure;
 use crate::output_file::{self, Existing};
 use crate::screen;
 use anyhow::{Context, Result, anyhow};
 use mirrorball_disk::array_file::{ArrayEdit, ArrayFile, ArraySpec};
-use mirrorball_host::detect::{DetectedArray, Sysroot, detect_all, detect_at};
+use mirrorball_host::detect::{DetectError, DetectedArray, Sysroot, detect_all, detect_at};
 use mirrorball_lab::evaluation::advice::policy_in_force;
 use mirrorball_lab::experiment::inputs::{builtin_job_names, load_array};
-use mirrorball_lab::experiment::systems::System;
 use std::path::{Path, PathBuf};
 
 /// Folder for what was detected and for the results.
@@ -43,10 +43,10 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
             return Ok(Target { array: name.clone(), condition: None });
         }
     }
-    let sysroot = args.sysroot.as_deref().map_or_else(Sysroot::live, Sysroot::recorded);
+    let sysroot = crate::detect::sysroot(args.sysroot.as_deref())?;
     let mut detected = match array {
-        Some(path) => detect_at(&sysroot, path).map_err(crate::detect::failure)?,
-        None => only_array(&sysroot)?,
+        Some(path) => detect_at(&sysroot, path).map_err(|error| not_detected(path, error))?,
+        None => only_array(args, &sysroot)?,
     };
     for note in &detected.notes {
         screen::say(format_args!("note: {note}"));
@@ -72,16 +72,31 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
     Ok(Target { array, condition })
 }
 
-fn only_array(sysroot: &Sysroot) -> Result<DetectedArray, Failure> {
+/// The failure to find an array at a path, which may be that of an array file.
+fn not_detected(path: &str, error: DetectError) -> Failure {
+    match error {
+        DetectError::NoArray(diagnostic) if Path::new(path).is_file() => {
+            let help = "if it is an array file, give it a name that ends in .toml";
+            Failure::WrongUse(diagnostic.with_help(help).into())
+        }
+        error => crate::detect::failure(error),
+    }
+}
+
+fn only_array(args: &Args, sysroot: &Sysroot) -> Result<DetectedArray, Failure> {
     let found: Vec<_> = detect_all(sysroot).into_iter().filter_map(Result::ok).collect();
     let names: Vec<&str> = found.iter().map(|array| array.name.as_str()).collect();
+    let place = match &args.sysroot {
+        None => "this machine".to_owned(),
+        Some(folder) => folder.display().to_string(),
+    };
     let message = match &names[..] {
         [_] => return Ok(found.into_iter().next().expect("there is one")),
-        [] => "found no array that can be read on this machine\n  help: give the path of one, or \
-               an array file"
-            .to_owned(),
+        [] => format!(
+            "{place} has no array that can be read\n  help: give the path of one, or an array file"
+        ),
         names => format!(
-            "this machine has {} arrays: {}\n  help: name one, as in `mirrorball advise {}`",
+            "{place} has {} arrays: {}\n  help: name one, as in `mirrorball advise {}`",
             names.len(),
             names.join(", "),
             names[0]
@@ -111,12 +126,18 @@ pub(super) fn save(name: &str, text: &str) -> Result<PathBuf> {
 
 /// The array with the members' flags as a part of the policy in force: as it is, or a changed copy
 /// of its file.
-pub(super) fn without_flags(array: String, spec: &ArraySpec, system: &System) -> Result<String> {
+pub(super) fn without_flags(
+    array: String,
+    spec: &ArraySpec,
+    chosen: &ChosenSystem,
+) -> Result<String> {
     if !spec.members.iter().any(|member| member.write_mostly) {
         return Ok(array);
     }
     let mut edit = ArrayEdit::new(&read(&array)?);
-    edit.set_in_force(system.name, &policy_in_force(spec, system));
+    let system = chosen.system.serving(spec);
+    let settings = system.settings(spec, chosen.version.as_ref());
+    edit.set_in_force(system.name, &policy_in_force(spec, system, &settings));
     let path = save(&spec.name, &edit.text())?;
     screen::say(format_args!(
         "write-mostly is compared as a setting: the array without it is in {}",

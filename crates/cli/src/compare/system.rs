@@ -1,5 +1,6 @@
 //! `compare --system`: the policies that a storage system offers, and what to do on it.
 
+use crate::screen;
 use anyhow::{Result, bail};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{Spec, parse_list};
@@ -30,15 +31,50 @@ impl FromStr for ChosenSystem {
 
     fn from_str(text: &str) -> Result<ChosenSystem, String> {
         let (name, version) = match text.split_once(':') {
-            Some((name, version)) => (name, Some(version.parse()?)),
+            Some((name, "")) => {
+                return Err(format!(
+                    "the version after `{text}` is missing\n  help: write for example \
+                     {name}:6.12, or {name} for the newest version"
+                ));
+            }
+            Some((name, version)) => (name, Some(version)),
             None => (text, None),
         };
-        let system = systems::find(name).map_err(|error: Diagnostic| error.to_string())?;
+        let message = |error: Diagnostic| error.to_string();
+        let system = systems::find(name).map_err(message)?;
+        let version = version.map(str::parse).transpose()?;
+        if let Some(version) = &version {
+            system.check_version(version).map_err(message)?;
+        }
         Ok(ChosenSystem { system, version, text: text.to_owned() })
     }
 }
 
 impl ChosenSystem {
+    /// The system that an array was found with. If no policy of its version is known, the newest
+    /// version counts.
+    pub(crate) fn found(name: &str, version: Option<&str>) -> Result<ChosenSystem> {
+        let system = systems::find(name)?;
+        let version = version.and_then(|version| version.parse().ok());
+        let version = version.filter(|version| match system.check_version(version) {
+            Ok(()) => true,
+            Err(error) => {
+                let what = error.message;
+                screen::say(format_args!("note: {what}; the newest version is assumed"));
+                false
+            }
+        });
+        Ok(ChosenSystem { system, version, text: name.to_owned() })
+    }
+
+    /// Says if the version is newer than what is known.
+    pub(crate) fn print_note(&self) {
+        let version = self.version.as_ref();
+        if let Some(note) = version.and_then(|version| self.system.note_if_newer(version)) {
+            screen::say(format_args!("note: {note}"));
+        }
+    }
+
     /// As it was written.
     pub(super) fn as_written(&self) -> &str {
         &self.text
@@ -56,8 +92,11 @@ impl ChosenSystem {
                 member.devid
             );
         }
-        let settings = self.system.settings(array, self.version.as_ref());
-        Ok(Offered { system: self.system, settings, now: policy_in_force(array, self.system) })
+        self.print_note();
+        let system = self.system.serving(array);
+        let settings = system.settings(array, self.version.as_ref());
+        let now = policy_in_force(array, system, &settings);
+        Ok(Offered { system, settings, now })
     }
 }
 

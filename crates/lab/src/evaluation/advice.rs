@@ -64,7 +64,8 @@ impl Advice {
         now: &str,
         array: &ArraySpec,
     ) -> Advice {
-        let in_force = InForce { spec: now, written: previous(array, system, now) };
+        let is_default = now == system.default_spec(settings);
+        let in_force = InForce { spec: now, written: previous(array, now, is_default), is_default };
         let best_of = |specs: &[&str]| best(study, specs, now);
         let candidate = |(spec, factor): (String, Option<f64>)| {
             let setting = settings.iter().find(|setting| setting.spec == spec);
@@ -104,11 +105,20 @@ impl Advice {
     }
 }
 
-/// The policy in force: what the array says, else the default of the system.
+/// The policy in force: what the array says, else the default of the system, which offers
+/// `settings`.
 ///
-/// Members that the array marks as write-mostly are part of it.
-pub fn policy_in_force(array: &ArraySpec, system: &System) -> String {
-    let mut spec = stated_policy(array, system).unwrap_or_else(|| system.default_spec());
+/// Members that the array marks as write-mostly are part of it. An array says `md/raid1` of the
+/// rule of its release, whichever that is.
+pub fn policy_in_force(array: &ArraySpec, system: &System, settings: &[Setting]) -> String {
+    let default = system.default_spec(settings);
+    let mut spec = match stated_policy(array, system) {
+        None => default,
+        Some(stated) => match stated.strip_prefix(&system.default) {
+            Some(rest) if rest.is_empty() || rest.starts_with('+') => default + rest,
+            _ => stated,
+        },
+    };
     for member in array.members.iter().filter(|member| member.write_mostly) {
         let modifier = format!("+write-mostly:{}", member.devid);
         if !spec.contains(&modifier) {
@@ -131,9 +141,9 @@ pub fn stated_policy(array: &ArraySpec, system: &System) -> Option<String> {
 }
 
 /// What a system would have to be given to restore what is in force.
-fn previous<'a>(array: &'a ArraySpec, system: &System, now: &'a str) -> Option<&'a str> {
+fn previous<'a>(array: &'a ArraySpec, now: &'a str, is_default: bool) -> Option<&'a str> {
     let written = array.source.as_ref().and_then(|source| source.policy.as_deref());
-    written.or_else(|| (now == system.default_spec()).then(|| now.split('/').nth(1))?)
+    written.or_else(|| is_default.then(|| now.split('/').nth(1))?)
 }
 
 /// What it takes to have a setting of the array's own system; none if nothing.

@@ -10,6 +10,7 @@
 //! reading from some of several equal members only makes them slower.
 
 mod commands;
+mod release;
 mod setting;
 mod version;
 
@@ -20,7 +21,9 @@ pub use version::Version;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{self, Spec};
 use mirrorball_core::suggest::closest_name;
+use mirrorball_disk::array_file::ArraySpec;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// The files of the systems, by name.
@@ -59,6 +62,11 @@ pub struct System {
     pub default: String,
     /// The layouts of arrays that it has, as in array files.
     pub layouts: Vec<String>,
+    /// The newest version whose sources were read.
+    pub newest_read: Option<Version>,
+    /// The system whose rule serves the arrays of a profile, where it is another one.
+    #[serde(default)]
+    pub instead: BTreeMap<String, String>,
     /// Command that restores the default, for a system whose settings add up. It runs before the
     /// command of another setting. Other systems have one setting, which a new one replaces.
     pub reset: Option<String>,
@@ -148,7 +156,11 @@ pub fn find(name: &str) -> Result<&'static System, Diagnostic> {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the systems are {}", names().collect::<Vec<&str>>().join(", ")),
         };
-        Diagnostic::new(format!("unknown system `{name}`")).with_help(help)
+        let what = match name {
+            "" => "the name of the system is missing".to_owned(),
+            name => format!("unknown system `{name}`"),
+        };
+        Diagnostic::new(what).with_help(help)
     })
 }
 
@@ -188,6 +200,11 @@ impl Offer {
         format!("{title}{versions}{patch}{requires}")
     }
 
+    /// True if it is one policy for all members, without a value.
+    fn is_rule(&self) -> bool {
+        self.modifier.is_none() && !self.policy.contains(['*', '{'])
+    }
+
     /// True if a release of this version has it; of any version, if none is given.
     pub fn is_in(&self, version: Option<&Version>) -> bool {
         let fits = |version: &Version| {
@@ -200,12 +217,29 @@ impl Offer {
 }
 
 impl System {
-    /// The spec of the policy in force if nothing was set.
+    /// The spec of the policy in force if nothing was set, where the system offers `settings`: the
+    /// default, or the first rule of a release or a profile that does not have it.
     ///
     /// # Panics
     /// If the system's file names a policy that is not in the table; a test holds that it does not.
-    pub fn default_spec(&self) -> String {
-        Spec::parse(&self.default).expect("a system's default is a policy").to_string()
+    pub fn default_spec(&self, settings: &[Setting]) -> String {
+        let default = Spec::parse(&self.default).expect("a system's default is a policy");
+        let default = default.to_string();
+        let mut rules = settings.iter().filter(|setting| setting.offer.is_rule());
+        if settings.iter().any(|setting| setting.spec == default) {
+            return default;
+        }
+        rules.next().map_or(default, |setting| setting.spec.clone())
+    }
+
+    /// The system whose rule serves `array`: this one, unless it has another for arrays of that
+    /// profile, as md has for RAID10.
+    ///
+    /// # Panics
+    /// If the system's file names a system that does not exist; a test holds that it does not.
+    pub fn serving(&'static self, array: &ArraySpec) -> &'static System {
+        let other = self.instead.get(array.profile.name());
+        other.map_or(self, |name| find(name).expect("the files name systems that exist"))
     }
 
     /// The names of all policies that the offers hold.

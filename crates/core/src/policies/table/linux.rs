@@ -67,7 +67,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
         summary: "as md/raid1, but a long stream stays on its SSD whatever else is idle",
         parameters: &[],
         origin: PolicyOrigin {
-            version: "4.10 to 6.8",
+            version: "4.10 to 6.8.1",
             file: "drivers/md/raid1.c",
             authors: "Shaohua Li, Neil Brown",
             ..MD

@@ -19,7 +19,7 @@ fn array(system: &str, policy: &str) -> ArraySpec {
 fn advice(system: &str, policy: &str, rates: &[(&str, u64)]) -> Advice {
     let (system, array) = (find(system).unwrap(), array(system, policy));
     let settings = system.settings(&array, None);
-    let now = policy_in_force(&array, system);
+    let now = policy_in_force(&array, system, &settings);
     let mut specs: Vec<&str> = settings.iter().map(|setting| setting.spec.as_str()).collect();
     for (spec, _) in rates {
         if !specs.contains(spec) {
@@ -80,8 +80,12 @@ fn a_gain_of_two_percent_is_not_worth_a_change() {
 
 #[test]
 fn what_is_in_force_is_read_from_the_array() {
-    let in_force =
-        |system: &str, policy: &str| policy_in_force(&array(system, policy), find(system).unwrap());
+    let force = |array: &ArraySpec, system: &str, version: Option<&str>| {
+        let system = find(system).unwrap();
+        let version = version.map(|version| version.parse().unwrap());
+        policy_in_force(array, system, &system.settings(array, version.as_ref()))
+    };
+    let in_force = |system: &str, policy: &str| force(&array(system, policy), system, None);
     assert_eq!(in_force("btrfs", "round-robin:65536"), "btrfs/round-robin:64K");
     assert_eq!(in_force("nvme", "queue-depth"), "nvme/queue-depth");
     assert_eq!(in_force("md", "md/raid1+write-mostly:1"), "md/raid1+write-mostly:1");
@@ -90,8 +94,11 @@ fn what_is_in_force_is_read_from_the_array() {
     assert_eq!(stated_policy(&array("md", "something else"), md), None);
     let mut tuned = array("zfs", "zfs mirror");
     tuned.source.as_mut().unwrap().in_force = Some("zfs/mirror:100".to_owned());
-    assert_eq!(policy_in_force(&tuned, find("zfs").unwrap()), "zfs/mirror:100");
+    assert_eq!(force(&tuned, "zfs", None), "zfs/mirror:100");
     let mut flagged = array("md", "md raid1");
     flagged.members[0].write_mostly = true;
-    assert_eq!(policy_in_force(&flagged, md), "md/raid1+write-mostly:1");
+    assert_eq!(force(&flagged, "md", None), "md/raid1+write-mostly:1");
+    assert_eq!(force(&flagged, "md", Some("6.1")), "md/raid1-2016+write-mostly:1");
+    flagged.source.as_mut().unwrap().in_force = Some("md/raid1+write-mostly:2".to_owned());
+    assert_eq!(force(&flagged, "md", Some("6.8")), "md/raid1-2016+write-mostly:2+write-mostly:1");
 }

@@ -32,6 +32,8 @@ pub struct InForce<'a> {
     pub spec: &'a str,
     /// As the system writes it, if that is known.
     pub written: Option<&'a str>,
+    /// Whether it is what is in force if nothing was set.
+    pub is_default: bool,
 }
 
 impl Setting {
@@ -45,7 +47,7 @@ impl Setting {
         let of_setting: Vec<&MemberSpec> =
             self.members.iter().map(|&member| &array.members[member]).collect();
         let own = |template: &Option<String>| filled(template, &words, &of_setting);
-        let adds_up = now.spec != system.default_spec() && now.spec != self.spec;
+        let adds_up = !now.is_default && now.spec != self.spec;
         let marked: Vec<&MemberSpec> =
             array.members.iter().filter(|member| is_marked(now.spec, member.devid)).collect();
         let of_system = |template: &Option<String>| match adds_up {

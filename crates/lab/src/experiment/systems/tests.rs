@@ -46,7 +46,7 @@ fn every_offer_expands_to_policies_of_the_table() {
                 settings.into_iter().map(|setting| setting.spec)
             })
             .collect();
-        assert!(expanded.contains(&system.default_spec()), "{}", system.name);
+        assert!(expanded.contains(&system.default_spec(&[])), "{}", system.name);
     }
 }
 
@@ -87,7 +87,67 @@ fn commands(system: &str, array: &ArraySpec, now: &str, setting: &str) -> Comman
     let system = find(system).unwrap();
     let settings = system.settings(array, None);
     let setting = settings.iter().find(|it| it.spec == setting).expect(setting);
-    setting.commands(system, array, InForce { spec: now, written: Some("pid") })
+    setting.commands(
+        system,
+        array,
+        InForce { spec: now, written: Some("pid"), is_default: now == system.default_spec(&[]) },
+    )
+}
+
+#[test]
+fn a_version_without_a_known_policy_is_refused_and_a_newer_one_is_noted() {
+    let check = |system: &str, version: &str| {
+        find(system).unwrap().check_version(&version.parse().unwrap()).map_err(|it| it.to_string())
+    };
+    assert_eq!(
+        check("md", "2").unwrap_err(),
+        "no read policy of Linux md, RAID1 is known for Linux 2\n  help: known are the versions \
+         2.6.36 to 3.5, 4.10 to 6.8.1, and from 6.8.2 on; without `:2` the newest counts"
+    );
+    for (system, version) in [("md", "6.12.9"), ("md", "3.0"), ("btrfs", "5.4"), ("zfs", "0.5")] {
+        assert_eq!(check(system, version), Ok(()), "{system} {version}");
+    }
+    let note = |version: &str| find("btrfs").unwrap().note_if_newer(&version.parse().unwrap());
+    assert!(note("99").unwrap().contains("Linux 99 is newer than Linux 7.2"));
+    assert_eq!([note("7.2"), note("7.2.13"), note("7"), note("6.12")], [const { None }; 4]);
+}
+
+#[test]
+fn an_array_of_another_profile_is_served_by_the_system_for_it() {
+    let raid10 = array(
+        "name = \"t\"\nprofile = \"raid10\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 4\n",
+    );
+    let serving = |system: &str, array: &ArraySpec| find(system).unwrap().serving(array).name;
+    assert_eq!(serving("md", &raid10), "md-raid10");
+    assert_eq!(serving("md-raid10", &hdd_and_ssd()), "md");
+    assert_eq!(serving("md", &hdd_and_ssd()), "md");
+    assert_eq!(serving("btrfs", &raid10), "btrfs");
+    for system in all() {
+        for other in system.instead.values() {
+            assert!(find(other).is_ok(), "{}: {other}", system.name);
+        }
+    }
+}
+
+#[test]
+fn the_default_is_the_rule_of_the_release_and_the_profile() {
+    let default = |system: &str, array: &ArraySpec, version: Option<&str>| {
+        let system = find(system).unwrap();
+        let version = version.map(|version| version.parse().unwrap());
+        system.default_spec(&system.settings(array, version.as_ref()))
+    };
+    let raid10 = array(
+        "name = \"t\"\nprofile = \"raid10\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 4\n",
+    );
+    for system in ["md", "lvm"] {
+        assert_eq!(default(system, &hdd_and_ssd(), None), "md/raid1");
+        assert_eq!(default(system, &hdd_and_ssd(), Some("6.8.2")), "md/raid1");
+        assert_eq!(default(system, &hdd_and_ssd(), Some("6.1.192")), "md/raid1-2016");
+    }
+    assert_eq!(default("lvm", &raid10, Some("6.1")), "md/raid10");
+    let old = specs("md", &hdd_and_ssd(), Some("6.1"));
+    assert_eq!(old[1], "md/raid1-2016+write-mostly:1");
+    assert_eq!(old.len(), 3);
 }
 
 #[test]
@@ -194,4 +254,5 @@ fn unknown_systems_are_refused_with_a_suggestion() {
     let error = find("btrf").unwrap_err().to_string();
     assert!(error.contains("unknown system `btrf`") && error.contains("`btrfs`"), "{error}");
     assert!(find("ext4").unwrap_err().to_string().contains("md-raid10"));
+    assert!(find("").unwrap_err().to_string().starts_with("the name of the system is missing"));
 }

@@ -23,7 +23,7 @@ impl FromStr for Version {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let numbers = text[..end].trim_end_matches('.').split('.');
         let numbers: Result<Vec<u32>, _> = numbers.map(str::parse).collect();
-        numbers.map(Version).map_err(|_| format!("`{text}` is no version such as 6.12"))
+        numbers.map(Version).map_err(|_| format!("`{text}` is not a version such as 6.12"))
     }
 }
 
