@@ -183,6 +183,10 @@ impl Model for Delay {
         let free_at = self.servers.first_due().expect("there is a server");
         now.max(free_at).saturating_add(self.parameters.holding_time(&io))
     }
+
+    fn boxed_clone(&self) -> Box<dyn Model> {
+        Box::new(self.clone())
+    }
 }
 
 fn one_server() -> u32 {

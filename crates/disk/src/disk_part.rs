@@ -9,6 +9,7 @@ use mirrorball_core::io::Op;
 use mirrorball_core::units::Nanos;
 
 /// A disk of which only the bytes from `begin_bytes` on are used.
+#[derive(Clone)]
 pub(crate) struct DiskPart {
     disk: Box<dyn Model>,
     begin_bytes: u64,
@@ -49,6 +50,10 @@ impl Model for DiskPart {
 
     fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos {
         self.disk.completion_if_submitted(now, self.on_disk(io))
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Model> {
+        Box::new(self.clone())
     }
 }
 

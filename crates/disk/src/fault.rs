@@ -86,6 +86,7 @@ pub enum Fault {
 }
 
 /// A disk with faults.
+#[derive(Clone)]
 pub struct Faulty {
     inner: Box<dyn Model>,
     clock: DiskClock,
@@ -111,6 +112,7 @@ mirrorball_core::slab_key! {
     struct FaultyIoKey;
 }
 
+#[derive(Clone, Copy)]
 struct FaultyIo {
     io: DiskIo,
     sequence: u64,
@@ -313,6 +315,10 @@ impl Model for Faulty {
         // What completes at the instant of death has just made it.
         let dies_first = self.deaths.iter().any(|death| now < death.from && death.from < end);
         if dies_first { Nanos::MAX } else { end }
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Model> {
+        Box::new(self.clone())
     }
 }
 

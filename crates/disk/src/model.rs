@@ -77,6 +77,15 @@ pub trait Model: Send {
     /// [`Nanos::MAX`] if the disk is dead or dies first: so soon an end is worth nothing. Only the
     /// oracle asks; it sees the model's future draws of chance.
     fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos;
+
+    /// A copy in the same state, with the same draws of chance to come. Only the fair oracle asks.
+    fn boxed_clone(&self) -> Box<dyn Model>;
+}
+
+impl Clone for Box<dyn Model> {
+    fn clone(&self) -> Box<dyn Model> {
+        self.boxed_clone()
+    }
 }
 
 /// The parameters of one kind of model: plain data that builds it.

@@ -12,10 +12,12 @@
 //! Non-goals: which member to use (`mirrorball_core`), and data.
 
 mod link_path;
+mod look_ahead;
 
 use crate::link::Link;
 use crate::model::{Completion, DiskIo, Model};
 use link_path::LinkPath;
+pub use look_ahead::Impact;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::units::Nanos;
 
@@ -37,6 +39,7 @@ pub struct ModelArray {
     completions: Vec<Completion>,
 }
 
+#[derive(Clone)]
 struct ModelSlot {
     model: Box<dyn Model>,
     path: Option<Box<LinkPath>>,

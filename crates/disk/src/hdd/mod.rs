@@ -420,4 +420,8 @@ impl Model for Hdd {
     fn completion_if_submitted(&self, now: Nanos, io: DiskIo) -> Nanos {
         foresee(self, now, io)
     }
+
+    fn boxed_clone(&self) -> Box<dyn Model> {
+        Box::new(self.clone())
+    }
 }

@@ -16,7 +16,7 @@ mirrorball_core::slab_key! {
 }
 
 /// One member's end of a link.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct LinkPath {
     /// Which link of the bank.
     pub(super) link: usize,

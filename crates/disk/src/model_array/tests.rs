@@ -329,3 +329,41 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_impact_is_the_own_end_and_the_time_that_the_member_is_busy_for_longer() {
+    let mut model_array = model_array(vec![(delay(3, 1), None), (delay(3, 2), None)], vec![]);
+    for member in [0, 1] {
+        (0..3).for_each(|tag| {
+            model_array.submit(Nanos::ZERO, MemberIndex(member), io(tag, Op::Read, 4096));
+        });
+    }
+    let impact = |member| {
+        model_array.impact_if_submitted(Nanos(500), MemberIndex(member), io(9, Op::Read, 4096))
+    };
+    assert_eq!(impact(0), Impact { completion: Nanos(12_000), added: Nanos(3000) });
+    // Two servers, three reads: the second round has a server to spare.
+    assert_eq!(impact(1), Impact { completion: Nanos(6000), added: Nanos::ZERO });
+    assert_eq!(drain(&mut model_array).len(), 6, "copies ran, not the members");
+}
+
+#[test]
+fn an_impact_ends_when_the_completion_is_foreseen() {
+    for profile in crate::profile::ModelProfile::builtins() {
+        let mut model_array = model_array(vec![(profile.build(3), None)], vec![]);
+        for tag in 0..20 {
+            let op = if tag % 4 == 0 { Op::Write } else { Op::Read };
+            model_array.submit(Nanos::ZERO, MemberIndex(0), io(tag * 977 % 64, op, 4096));
+        }
+        for tag in [100, 500, 1000] {
+            let (member, io) = (MemberIndex(0), io(tag, Op::Read, 65_536));
+            let impact = model_array.impact_if_submitted(Nanos::ZERO, member, io);
+            let foreseen = model_array.completion_if_submitted(Nanos::ZERO, member, io);
+            assert_eq!(impact.completion, foreseen, "{}", profile.name);
+        }
+    }
+    let dead = Faulty::new(delay(3, 1), &[Fault::Dead { during: FaultWindow::ALWAYS }], 1);
+    let model_array = model_array(vec![(Box::new(dead), None)], vec![]);
+    let impact = model_array.impact_if_submitted(Nanos(5), MemberIndex(0), io(1, Op::Read, 4096));
+    assert_eq!(impact.completion, Nanos::MAX);
+}

@@ -279,4 +279,8 @@ impl Model for Ssd {
             None => foresee(self, now, io),
         }
     }
+
+    fn boxed_clone(&self) -> Box<dyn Model> {
+        Box::new(self.clone())
+    }
 }
