@@ -16,7 +16,7 @@ use crate::error::SimError;
 use crate::explain::{DecisionTrace, Explanation, TraceWindow};
 use crate::host_overhead::HostOverhead;
 use crate::job::{JobFile, Section};
-use crate::oracle::CompletionForecast;
+use crate::policy_under_test::Forecast;
 use crate::progress::SectionProgress;
 use crate::record::{Recorder, RunRecord};
 use mirrorball_core::io::{IoError, IoId, MemberIo, Request, RequestId, RequestKind};
@@ -130,7 +130,7 @@ struct Engine {
     completions: Vec<(MemberIndex, Completion)>,
     sections: Vec<SectionProgress>,
     recorder: Recorder,
-    forecast: Option<CompletionForecast>,
+    forecast: Option<Forecast>,
     checkers: Option<Checkers>,
     trace: Option<DecisionTrace>,
 }
@@ -146,7 +146,7 @@ impl Engine {
     fn new(
         run: &Simulation<'_>,
         policy: Box<dyn ReadPolicy>,
-        forecast: Option<CompletionForecast>,
+        forecast: Option<Forecast>,
     ) -> Result<Engine, SimError> {
         let members = Members::new(run.array.member_configs()?);
         let sections = run.sections()?;

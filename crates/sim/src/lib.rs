@@ -12,6 +12,7 @@ mod client_slot;
 pub mod engine;
 mod error;
 pub mod explain;
+mod fair_oracle;
 mod host_overhead;
 pub mod job;
 mod job_client;

@@ -1,10 +1,14 @@
 //! The policy of a run: one of the policy table, the oracle or the canary.
 
 use crate::canary::Canary;
+use crate::fair_oracle::{FairOracle, ImpactForecast};
 use crate::oracle::{CompletionForecast, Oracle};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::ReadPolicy;
+use mirrorball_core::units::Nanos;
+use mirrorball_core::volume::Volume;
+use mirrorball_disk::model_array::ModelArray;
 
 /// The policy that chooses mirrors in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,8 +17,29 @@ pub enum PolicyUnderTest<'a> {
     Policy(&'a str),
     /// The greedy oracle, which asks the models of the disks.
     Oracle,
+    /// The oracle that is fair to every stream.
+    FairOracle,
     /// The policy that breaks the rules on purpose.
     Canary,
+}
+
+/// What an oracle is shown before each choice.
+pub(crate) enum Forecast {
+    /// For the greedy oracle.
+    Completions(CompletionForecast),
+    /// For the fair oracle.
+    Impacts(ImpactForecast),
+}
+
+impl Forecast {
+    /// Stores the models' answers for the next choice, if there is one.
+    #[inline]
+    pub(crate) fn update(&self, volume: &mut Volume, model_array: &ModelArray, now: Nanos) {
+        match self {
+            Forecast::Completions(forecast) => forecast.update(volume, model_array, now),
+            Forecast::Impacts(forecast) => forecast.update(volume, model_array, now),
+        }
+    }
 }
 
 impl PolicyUnderTest<'_> {
@@ -23,12 +48,16 @@ impl PolicyUnderTest<'_> {
     pub(crate) fn build(
         self,
         devids: &[u64],
-    ) -> Result<(Box<dyn ReadPolicy>, Option<CompletionForecast>), Diagnostic> {
+    ) -> Result<(Box<dyn ReadPolicy>, Option<Forecast>), Diagnostic> {
         Ok(match self {
             PolicyUnderTest::Policy(text) => (Spec::parse(text)?.build(devids)?, None),
             PolicyUnderTest::Oracle => {
                 let forecast = CompletionForecast::default();
-                (Box::new(Oracle::new(forecast.clone())), Some(forecast))
+                (Box::new(Oracle::new(forecast.clone())), Some(Forecast::Completions(forecast)))
+            }
+            PolicyUnderTest::FairOracle => {
+                let forecast = ImpactForecast::default();
+                (Box::new(FairOracle::new(forecast.clone())), Some(Forecast::Impacts(forecast)))
             }
             PolicyUnderTest::Canary => (Box::new(Canary::default()), None),
         })

@@ -132,6 +132,29 @@ fn the_oracle_finds_the_earliest_completion() {
     assert_near(iops(&record.expect("it runs")), 500.0 + 1000.0 / 6.0, 0.01);
 }
 
+/// A stream of 16 beside a lone reader: the greedy oracle halves the queue, so that each read of
+/// the lone one waits for eight others. The fair one leaves it a member.
+#[test]
+fn the_fair_oracle_leaves_a_lone_reader_a_mirror() {
+    let array = delays("raid1", &["1ms", "1ms"]);
+    let jobs = jobs("rw=randread\niodepth=16\n[lone]\nrw=randread\niodepth=1");
+    let rates = |policy| {
+        let checks = Checks::On;
+        let simulation =
+            Simulation { array: &array, job: &jobs, policy, seed: 1, duration: None, checks };
+        let record = run(&simulation).expect("it runs");
+        let seconds = record.measured.as_secs_f64();
+        let rate = |section: &SectionResult| section.read.latency.count() as f64 / seconds;
+        [rate(&record.sections[0]), rate(&record.sections[1])]
+    };
+    let [deep, lone] = rates(PolicyUnderTest::Oracle);
+    assert_near(deep, 2000.0 * 16.0 / 17.0, 0.02);
+    assert_near(lone, 2000.0 / 17.0, 0.1);
+    // At best each has a member to itself, for a product of a million.
+    let [deep, lone] = rates(PolicyUnderTest::FairOracle);
+    assert!(lone > 450.0 && deep * lone > 700_000.0, "{deep} and {lone}");
+}
+
 #[test]
 #[should_panic(expected = "the policy chose mirror 2 of 2")]
 fn the_canary_does_not_get_away() {
