@@ -4,6 +4,8 @@
 //! it after a change: `UPDATE_SCHEMA=1 cargo test -p mirrorball-lab schema`.
 
 use crate::evaluation::recipe::compare::Repetition;
+use crate::evaluation::sample::record::PairingRecord;
+use crate::evaluation::sample::standings::SampleStandings;
 use crate::experiment::plan::Plan;
 use crate::experiment::record::CellRecord;
 use crate::experiment::study::Study;
@@ -26,6 +28,10 @@ enum Document {
     Findings(Box<Findings<'static>>),
     /// What `recipe --format json` prints, one per recipe.
     Repetitions(Vec<Repetition>),
+    /// A file of a pairing in the results folder of `league --sample`.
+    Pairing(Box<PairingRecord>),
+    /// What `league --sample --format json` prints.
+    Sample(Box<SampleStandings>),
 }
 
 /// The schema as text.

@@ -12,7 +12,7 @@
 mod summary;
 
 use crate::experiment::inputs::Inputs;
-use crate::experiment::record::{ORACLE, PROGRAM_VERSION};
+use crate::experiment::record::{FAIR_ORACLE, ORACLE, PROGRAM_VERSION};
 use anyhow::{Result, anyhow, bail};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::policy::{MirrorScore, ScoreTerm};
@@ -31,7 +31,7 @@ pub const READS_MAX: usize = 10_000;
 /// The choices to explain.
 #[derive(Clone, Copy, Debug)]
 pub struct ExplainRequest<'a> {
-    /// A policy string, or [`ORACLE`].
+    /// A policy string, [`ORACLE`] or [`FAIR_ORACLE`].
     pub policy: &'a str,
     /// Seed of the run.
     pub seed: u64,
@@ -154,6 +154,7 @@ pub fn explain(inputs: &Inputs, request: &ExplainRequest<'_>) -> Result<Explaine
     };
     let policy = match request.policy {
         ORACLE => PolicyUnderTest::Oracle,
+        FAIR_ORACLE => PolicyUnderTest::FairOracle,
         policy => PolicyUnderTest::Policy(policy),
     };
     let (until, reads) = match request.limit {

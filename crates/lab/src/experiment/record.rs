@@ -33,6 +33,9 @@ pub const SCHEMA_VERSION: u32 = 2;
 /// Name under which the oracle's cells are saved and shown.
 pub const ORACLE: &str = "oracle";
 
+/// Name of the oracle that is fair to every stream.
+pub const FAIR_ORACLE: &str = "oracle-fair";
+
 /// One cell: an array, a job, a policy and a seed, and what came of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]

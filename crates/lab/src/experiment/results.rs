@@ -9,7 +9,7 @@
 //! [`load`] reads what is saved into [`ResultSet`]s, which reports are made of.
 
 mod derive;
-mod digest;
+pub(crate) mod digest;
 mod read;
 mod set;
 

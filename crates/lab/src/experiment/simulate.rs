@@ -12,7 +12,7 @@ pub(crate) use declared::Declared;
 use crate::experiment::executor::CellExecutor;
 use crate::experiment::inputs::Inputs;
 use crate::experiment::plan::Cell;
-use crate::experiment::record::{Measurement, ORACLE};
+use crate::experiment::record::{FAIR_ORACLE, Measurement, ORACLE};
 use anyhow::{Context, Result};
 use mirrorball_core::units::Nanos;
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
@@ -31,6 +31,7 @@ impl CellExecutor for SimExecutor<'_> {
     fn run(&self, cell: &Cell<'_>) -> Result<Measurement> {
         let policy_under_test = match cell.policy {
             ORACLE => PolicyUnderTest::Oracle,
+            FAIR_ORACLE => PolicyUnderTest::FairOracle,
             policy => PolicyUnderTest::Policy(policy),
         };
         let run = Simulation {

@@ -13,7 +13,7 @@ const AFTER: &str = "\",";
 
 /// What the digest says of a saved cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Integrity {
+pub(crate) enum Integrity {
     /// The text is the one that was saved.
     Intact,
     /// The text was changed.
@@ -26,14 +26,14 @@ pub(super) enum Integrity {
 ///
 /// # Panics
 /// If the text is no object, or an empty one.
-pub(super) fn seal(text: &str) -> String {
+pub(crate) fn seal(text: &str) -> String {
     let fields = text.strip_prefix('{').expect("a record is an object");
     assert!(!fields.starts_with('}'), "a record has fields");
     format!("{BEFORE}{}{AFTER}{fields}", stable_hash([fields]))
 }
 
 /// Checks the digest of a text.
-pub(super) fn check(text: &str) -> Integrity {
+pub(crate) fn check(text: &str) -> Integrity {
     let sealed = text.strip_prefix(BEFORE).and_then(|rest| rest.split_once(AFTER));
     match sealed {
         None => Integrity::Unknown,

@@ -134,6 +134,12 @@ impl Scoring {
     }
 }
 
+/// The figure of a section in the default score, the higher the better; zero if no request that
+/// counts succeeded.
+pub fn section_score(section: &SectionSummary) -> f64 {
+    Factor::of_section(section, section.fsync.ios > 0).score(section)
+}
+
 impl Factor {
     /// The factor of a section in the default score.
     fn of_section(section: &SectionSummary, has_flushes: bool) -> Factor {

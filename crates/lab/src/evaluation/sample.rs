@@ -1,0 +1,275 @@
+//! The random league: policies compared on arrays and jobs drawn at random.
+//!
+//! A *pairing* is one drawn array and one drawn job. Pairing K of a seed is the same in a sample of
+//! any size, so a larger sample contains a smaller one. `array`, `disk` and `job` draw, `sizing`
+//! sets rates and lengths by a few runs, every pairing runs under all policies and the oracles,
+//! [`record`] saves the outcome of each pairing, and [`standings`] makes one table of them.
+//!
+//! Each thread takes the next pairing that is not done, so that figures do not depend on the number
+//! of threads. A pairing that was interrupted keeps the policies that were done.
+
+mod array;
+mod bootstrap;
+pub mod class;
+pub mod csv;
+mod disk;
+mod draw;
+mod job;
+pub mod page;
+pub mod record;
+mod sizing;
+pub mod standings;
+pub mod text;
+
+use crate::experiment::build::BuildIdentity;
+use crate::experiment::executor::CellExecutor;
+use crate::experiment::hash::stable_hash;
+use crate::experiment::inputs::Inputs;
+use crate::experiment::plan::{Choices, Plan};
+use crate::experiment::record::{FAIR_ORACLE, ORACLE};
+use crate::experiment::simulate::SimExecutor;
+use crate::experiment::study::CellSummary;
+use anyhow::{Context, Result};
+use array::DrawnArray;
+use class::Classes;
+use job::DrawnJob;
+use rayon::ThreadPoolBuilder;
+use record::{EntryRecord, Folder, PairingRecord};
+use sizing::Bounds;
+use standings::SampleStandings;
+use std::num::NonZeroUsize;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Largest number of pairings of a sample.
+pub const SIZE_MAX: u32 = 100_000;
+
+/// The policies that are shown for reference, and take no part in the ranking.
+pub const REFERENCES: [&str; 2] = [ORACLE, FAIR_ORACLE];
+
+/// The options of a random league.
+#[derive(Clone, Debug)]
+pub struct SampleRequest {
+    /// Number of pairings.
+    pub size: u32,
+    /// Seed of all draws.
+    pub seed: u64,
+    /// Canonical strings of the policies to be judged.
+    pub subjects: Vec<String>,
+    /// Canonical strings of those they are judged against.
+    pub rivals: Vec<String>,
+    /// Whether runs are short.
+    pub quick: bool,
+    /// Whether saved results of rivals and references count if another build made them.
+    pub keeps_rivals: bool,
+    /// The command that repeats it.
+    pub command: String,
+}
+
+/// How to run a sample.
+pub struct SampleOptions<'a> {
+    /// Number of threads; none for one per CPU.
+    pub threads: Option<NonZeroUsize>,
+    /// Once set, running cells are given up and no further one is started.
+    pub stop: &'a AtomicBool,
+    /// Called after each pairing has been prepared, with the number of cells that are saved
+    /// already.
+    pub on_saved: &'a (dyn Fn(usize) + Sync),
+    /// Called after each cell that was run.
+    pub on_cell: &'a (dyn Fn() + Sync),
+}
+
+/// How a random league ended.
+#[derive(Debug)]
+pub enum SampleOutcome {
+    /// Every pairing is done.
+    Complete(Box<SampleStandings>),
+    /// It was interrupted.
+    Interrupted {
+        /// Number of pairings that are done.
+        done: usize,
+    },
+}
+
+/// A drawn pairing as files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairingFiles {
+    /// Name of both files, without their endings.
+    pub name: String,
+    /// The array file.
+    pub array: String,
+    /// The job file.
+    pub job: String,
+    /// Seed of its cells.
+    pub seed: u64,
+}
+
+/// What a pairing is, without its files.
+#[derive(Clone, Debug)]
+pub struct PairingSummary {
+    /// Its number, from one.
+    pub number: u32,
+    /// What its array is.
+    pub array: Classes,
+    /// What its job is.
+    pub job: Classes,
+}
+
+/// A pairing, ready to run.
+struct Prepared {
+    inputs: Inputs,
+    plan: Plan,
+    array: Classes,
+    job: Classes,
+}
+
+impl SampleRequest {
+    /// How many cells a pairing has, the references' among them.
+    pub fn cells_per_pairing(&self) -> usize {
+        self.contenders().len()
+    }
+
+    /// Subjects, rivals and references.
+    fn contenders(&self) -> Vec<String> {
+        let rivals = self.rivals.iter().filter(|rival| !self.subjects.contains(rival));
+        let references = REFERENCES.map(str::to_owned);
+        self.subjects.iter().chain(rivals).cloned().chain(references).collect()
+    }
+
+    /// The contenders but the oracle, which every plan adds.
+    fn planned(&self) -> Vec<String> {
+        self.contenders().into_iter().filter(|policy| policy != ORACLE).collect()
+    }
+
+    fn bounds(&self) -> Bounds {
+        if self.quick { Bounds::SHORT } else { Bounds::FULL }
+    }
+}
+
+/// What the pairings of a seed are.
+pub fn list(seed: u64, size: u32) -> Vec<PairingSummary> {
+    let summary = |number| {
+        let (array, job) = drawn(seed, number);
+        PairingSummary { number, array: array.classes, job: job.classes }
+    };
+    (1..=size).map(summary).collect()
+}
+
+/// A pairing of a request as files.
+///
+/// # Errors
+/// If it cannot be sized, which is a defect of the draws.
+pub fn files(request: &SampleRequest, number: u32) -> Result<PairingFiles> {
+    let prepared = prepare(request, number)?;
+    Ok(PairingFiles {
+        name: pairing_name(request.seed, number),
+        array: prepared.plan.array.text.clone(),
+        job: prepared.plan.jobs[0].text.clone(),
+        seed: prepared.plan.seeds[0],
+    })
+}
+
+/// Runs the pairings that `folder` does not hold yet.
+///
+/// # Errors
+/// The first failure in the order of the pairings: of a cell, or to save one.
+pub fn run(
+    request: &SampleRequest,
+    folder: &Folder,
+    options: &SampleOptions<'_>,
+) -> Result<SampleOutcome> {
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let slots: Vec<OnceLock<Result<PairingRecord>>> =
+        (0..request.size).map(|_| OnceLock::new()).collect();
+    let work = || {
+        while !options.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(slot) = slots.get(index) else { break };
+            let outcome = run_pairing(request, index as u32 + 1, folder, options);
+            if options.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+            slot.set(outcome).expect("an index is handed out once");
+        }
+    };
+    let threads = options.threads.map_or(0, NonZeroUsize::get).min(slots.len());
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.context("cannot start threads")?.broadcast(|_| work());
+    let outcomes = slots.into_iter().filter_map(OnceLock::into_inner);
+    let done: Vec<PairingRecord> = outcomes.collect::<Result<_>>()?;
+    if done.len() < request.size as usize {
+        return Ok(SampleOutcome::Interrupted { done: done.len() });
+    }
+    Ok(SampleOutcome::Complete(Box::new(SampleStandings::new(request, &done))))
+}
+
+fn drawn(seed: u64, number: u32) -> (DrawnArray, DrawnJob) {
+    let array = DrawnArray::new(seed, number);
+    let job = DrawnJob::new(seed, number, &array);
+    (array, job)
+}
+
+fn pairing_name(seed: u64, number: u32) -> String {
+    format!("sample-{seed}-{number}")
+}
+
+fn prepare(request: &SampleRequest, number: u32) -> Result<Prepared> {
+    let name = pairing_name(request.seed, number);
+    let (array, job) = drawn(request.seed, number);
+    let inputs = sizing::sized(&array, &job, &name, &request.bounds())
+        .with_context(|| format!("cannot size pairing {number} of the sample"))?;
+    let choices = Choices {
+        policies: request.planned(),
+        repeats: 1,
+        seed: cell_seed(request.seed, number),
+        duration_ns: None,
+    };
+    let (source, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
+    let build = BuildIdentity::current()?;
+    let plan = Plan::new(build, source, sources, choices, request.command.clone());
+    Ok(Prepared { inputs, plan, array: array.classes, job: job.classes })
+}
+
+/// The seed of a pairing's cells: the last digits of a hash, for the last bytes that go into FNV-1a
+/// hardly reach the first ones.
+fn cell_seed(seed: u64, number: u32) -> u64 {
+    let hash = stable_hash(["sample", &*number.to_string(), &*seed.to_string()]);
+    u64::from_str_radix(&hash[hash.len() - 8..], 16).expect("eight hexadecimal digits")
+}
+
+fn run_pairing(
+    request: &SampleRequest,
+    number: u32,
+    folder: &Folder,
+    options: &SampleOptions<'_>,
+) -> Result<PairingRecord> {
+    let Prepared { inputs, plan, array, job } = prepare(request, number)?;
+    let mut record = folder.load_or_new(number, &plan, array, job);
+    let is_usable = |entry: &EntryRecord| {
+        let is_subject = request.subjects.contains(&entry.policy);
+        entry.build == plan.build || (request.keeps_rivals && !is_subject)
+    };
+    record.entries.retain(is_usable);
+    let is_saved = |record: &PairingRecord, policy: &str| record.entry(policy).is_some();
+    let cells = plan.cells();
+    let missing: Vec<_> = cells.iter().filter(|cell| !is_saved(&record, cell.policy)).collect();
+    (options.on_saved)(cells.len() - missing.len());
+    let executor = SimExecutor { inputs: &inputs, stop: options.stop };
+    let result = missing.iter().try_for_each(|cell| {
+        let measured = cell.record(executor.run(cell)?);
+        let summary = CellSummary::new(&measured).expect("a fresh record is whole");
+        record.entries.push(EntryRecord::new(&plan.build, &summary));
+        (options.on_cell)();
+        Ok(())
+    });
+    if !missing.is_empty() {
+        // Also after Ctrl-C, which ends a cell with an error.
+        folder.save(&record)?;
+    }
+    result.map(|()| record)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! The saved outcome of a pairing: what each policy achieved in each section.
+//!
+//! A results folder has `sample.json`, which says what the folder is for, and one file per pairing.
+//! A file belongs to the texts of its array and job: if those change, it counts as missing. Each
+//! policy's outcome names the build that made it, so another build runs the policy again.
+
+use super::class::Classes;
+use crate::experiment::build::BuildIdentity;
+use crate::experiment::hash::stable_hash;
+use crate::experiment::plan::Plan;
+use crate::experiment::record::SCHEMA_VERSION;
+use crate::experiment::results::digest::{self, Integrity};
+use crate::experiment::results::write_whole;
+use crate::experiment::study::score::section_score;
+use crate::experiment::study::{CellSummary, SectionSummary};
+use anyhow::{Context, Result, bail};
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// The file that marks a results folder.
+const MARK: &str = "sample.json";
+
+/// A results folder of a random league.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+/// The outcome of one pairing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct PairingRecord {
+    /// Hash of the texts of the array and the job, and of the seed of the cells.
+    pub key: String,
+    /// Number of the pairing in its sample, from one.
+    pub number: u32,
+    /// What its array is.
+    pub array: Classes,
+    /// What its job is.
+    pub job: Classes,
+    /// One for each policy that was run.
+    pub entries: Vec<EntryRecord>,
+}
+
+/// The outcome of one pairing under one policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct EntryRecord {
+    /// Canonical string of the policy, or the name of an oracle.
+    pub policy: String,
+    /// Build of the program that ran it.
+    pub build: BuildIdentity,
+    /// One for each section of the job.
+    pub sections: Vec<SectionFigures>,
+    /// Member reads whose data was not needed, because another mirror had answered.
+    pub extra_reads: u64,
+}
+
+/// One section under one policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct SectionFigures {
+    /// Its name.
+    pub name: String,
+    /// Its part of the score, the higher the better: requests per second, or 1/mean latency if the
+    /// job sets the rate.
+    pub score: f64,
+    /// Requests per second.
+    pub iops: f64,
+    /// Reads that succeeded.
+    pub reads: u64,
+    /// 99th percentile of the latency of reads, in microseconds.
+    pub p99_us: f64,
+    /// 99.9th percentile of the latency of reads, in microseconds.
+    pub p99_9_us: f64,
+}
+
+impl Folder {
+    /// Creates a results folder, or opens one.
+    ///
+    /// # Errors
+    /// If the folder holds something else, or cannot be written.
+    pub fn open(path: &Path) -> Result<Folder> {
+        let shown = path.display();
+        let mark = path.join(MARK);
+        if !mark.exists() {
+            let is_empty = match fs::read_dir(path) {
+                Ok(mut entries) => entries.next().is_none(),
+                Err(error) if error.kind() == ErrorKind::NotFound => true,
+                Err(error) => bail!("cannot read folder {shown}: {error}"),
+            };
+            if !is_empty {
+                let help = "choose another folder with -o";
+                bail!("{shown} is not empty and holds no results of a sample\n  help: {help}");
+            }
+            fs::create_dir_all(path).with_context(|| format!("cannot create folder {shown}"))?;
+            let text = format!("{{\"schema_version\": {SCHEMA_VERSION}}}\n");
+            write_whole(&mark, text.as_bytes())?;
+        }
+        Ok(Folder { path: path.to_owned() })
+    }
+
+    /// The saved record of a pairing, if it is of the same array and job; else a record without
+    /// entries.
+    pub(super) fn load_or_new(
+        &self,
+        number: u32,
+        plan: &Plan,
+        array: Classes,
+        job: Classes,
+    ) -> PairingRecord {
+        let key = key(plan);
+        let saved = self.load(number).filter(|record| record.key == key);
+        saved.unwrap_or(PairingRecord { key, number, array, job, entries: Vec::new() })
+    }
+
+    fn load(&self, number: u32) -> Option<PairingRecord> {
+        let text = fs::read_to_string(self.file(number)).ok()?;
+        let is_intact = digest::check(&text) == Integrity::Intact;
+        is_intact.then(|| serde_json::from_str(&text).ok()).flatten()
+    }
+
+    /// Saves the record of a pairing.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn save(&self, record: &PairingRecord) -> Result<()> {
+        let text = serde_json::to_string(record).expect("a record is plain data");
+        write_whole(&self.file(record.number), digest::seal(&text).as_bytes())
+    }
+
+    fn file(&self, number: u32) -> PathBuf {
+        self.path.join(format!("pairing-{number:05}.json"))
+    }
+}
+
+/// Hash of all that decides the outcome, apart from policy and build.
+fn key(plan: &Plan) -> String {
+    let (array, job) = (&plan.array, &plan.jobs[0]);
+    let (schema, seed) = (SCHEMA_VERSION.to_string(), plan.seeds[0].to_string());
+    stable_hash([&*schema, &array.text, &array.fingerprint, &job.text, &job.fingerprint, &seed])
+}
+
+impl PairingRecord {
+    /// The outcome under a policy, if it was run.
+    pub fn entry(&self, policy: &str) -> Option<&EntryRecord> {
+        self.entries.iter().find(|entry| entry.policy == policy)
+    }
+}
+
+impl EntryRecord {
+    /// The outcome of a cell.
+    pub(super) fn new(build: &BuildIdentity, cell: &CellSummary) -> EntryRecord {
+        let judged = cell.sections.iter().filter(|section| !section.is_background);
+        EntryRecord {
+            policy: cell.policy.clone(),
+            build: build.clone(),
+            sections: judged.map(SectionFigures::new).collect(),
+            extra_reads: cell.extra_reads,
+        }
+    }
+}
+
+impl SectionFigures {
+    fn new(section: &SectionSummary) -> SectionFigures {
+        let microseconds = |ns: u64| ns as f64 / 1e3;
+        let percentiles = &section.read.percentiles;
+        SectionFigures {
+            name: section.name.clone(),
+            score: section_score(section),
+            iops: section.read.iops + section.write.iops + section.trim.iops,
+            reads: section.read.ios,
+            p99_us: microseconds(percentiles.p99_ns),
+            p99_9_us: microseconds(percentiles.p99_9_ns),
+        }
+    }
+}

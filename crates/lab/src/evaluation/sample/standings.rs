@@ -1,0 +1,400 @@
+//! From saved outcomes to standings: every policy against the best rival of each pairing.
+//!
+//! - The *score* of a policy in a pairing is the geometric mean over the sections of the job, as in
+//!   [`crate::experiment::study::score`].
+//! - Its *ratio* is its score over that of the best rival. A ratio under [`RATIO_MIN`] counts as
+//!   that in geometric means, since a section without a single request has a score of zero.
+//! - A section is *starved* if it gets less than [`STARVED`] of what it gets under the best rival:
+//!   the rival with the best score, hence a balanced one.
+//! - A *tie* is a ratio near one; there the tails of the sections are compared, where both have
+//!   reads enough to know them.
+
+use super::bootstrap::{Bounded, bounded, exponential_mean, fifth_percentile, quantile};
+use super::class::{Class, Classes};
+use super::record::{EntryRecord, PairingRecord, SectionFigures};
+use super::{REFERENCES, SampleRequest};
+use crate::evaluation::league::standings::{LEAST, TAIL_MOST, WIN};
+use crate::experiment::study::statistics::geometric_mean;
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Least ratio that counts in a geometric mean.
+pub const RATIO_MIN: f64 = 0.01;
+/// Part of what a section gets under the best rival below which it is starved.
+pub const STARVED: f64 = 0.5;
+/// Reads from which on a 99th and a 99.9th percentile is compared.
+const READS_FOR_P99: u64 = 500;
+const READS_FOR_P99_9: u64 = 5_000;
+
+/// The result of a random league.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct SampleStandings {
+    /// The command that repeats it.
+    pub command: String,
+    /// Seed of all draws.
+    pub seed: u64,
+    /// Whether runs were short.
+    pub quick: bool,
+    /// The policies that are judged.
+    pub subjects: Vec<String>,
+    /// How many rivals they are judged against.
+    pub rivals: usize,
+    /// Every policy, the highest geometric mean first; the references among them.
+    pub rows: Vec<SampleRow>,
+    /// Every pairing, by number.
+    pub pairings: Vec<SamplePairing>,
+}
+
+/// One policy over all pairings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct SampleRow {
+    /// The policy.
+    pub policy: String,
+    /// Geometric mean of its ratios.
+    pub geometric_mean: Bounded,
+    /// Median of its ratios.
+    pub median: f64,
+    /// 5th percentile of its ratios.
+    pub fifth_percentile: Bounded,
+    /// Its least ratio.
+    pub worst: f64,
+    /// The number of the pairing of that.
+    pub worst_number: u32,
+    /// Pairings in which its ratio is at least that of a win.
+    pub wins: usize,
+    /// Pairings in which it starves a section.
+    pub starved: usize,
+    /// Geometric mean of its scores over those of each reference.
+    pub of_reference: Vec<f64>,
+}
+
+/// One pairing, under every policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct SamplePairing {
+    /// Its number.
+    pub number: u32,
+    /// What its array is.
+    pub array: Classes,
+    /// What its job is.
+    pub job: Classes,
+    /// The rival with the highest score.
+    pub best: String,
+    /// The subjects, the rivals and the references.
+    pub entries: Vec<SampleEntry>,
+}
+
+/// One policy in one pairing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct SampleEntry {
+    /// The policy.
+    pub policy: String,
+    /// Its score.
+    pub score: f64,
+    /// Its score over that of the best rival.
+    pub ratio: f64,
+    /// The least part of a section's score over that under the best rival.
+    pub least_section: f64,
+    /// The section of that.
+    pub least_section_name: String,
+    /// Greatest 99th percentile of a section over that under the best rival, where both have reads
+    /// enough.
+    pub p99_ratio: Option<f64>,
+    /// The same for the 99.9th percentile.
+    pub p99_9_ratio: Option<f64>,
+}
+
+/// The first subject in the pairings of one class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassRow {
+    /// The class.
+    pub class: Class,
+    /// Number of its pairings.
+    pub pairings: usize,
+    /// Geometric mean of the ratios.
+    pub geometric_mean: Bounded,
+    /// 5th percentile of the ratios.
+    pub fifth_percentile: f64,
+    /// Least ratio.
+    pub worst: f64,
+    /// Number of the pairing of that.
+    pub worst_number: u32,
+    /// Pairings in which a section is starved.
+    pub starved: usize,
+    /// The rival with the highest geometric mean in these pairings.
+    pub best_rival: String,
+    /// That geometric mean.
+    pub best_rival_mean: f64,
+}
+
+/// Tails of a subject where it ties with the best rival.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tails {
+    /// Ties.
+    pub ties: usize,
+    /// Ties in which the 99th percentile is known, and those in which it is too long.
+    pub p99: (usize, usize),
+    /// The same for the 99.9th percentile.
+    pub p99_9: (usize, usize),
+}
+
+impl SampleStandings {
+    /// The standings of a sample from the outcomes of its pairings.
+    pub(super) fn new(request: &SampleRequest, records: &[PairingRecord]) -> SampleStandings {
+        let pairings: Vec<SamplePairing> =
+            records.iter().map(|record| SamplePairing::new(request, record)).collect();
+        let row = |index| SampleRow::new(index, &pairings);
+        let mut rows: Vec<SampleRow> = (0..pairings[0].entries.len()).map(row).collect();
+        rows.sort_by(|left, right| {
+            right.geometric_mean.value.total_cmp(&left.geometric_mean.value)
+        });
+        SampleStandings {
+            command: request.command.clone(),
+            seed: request.seed,
+            quick: request.quick,
+            subjects: request.subjects.clone(),
+            rivals: request.rivals.len(),
+            rows,
+            pairings,
+        }
+    }
+
+    /// The row of a policy.
+    ///
+    /// # Panics
+    /// If it takes no part.
+    pub fn row(&self, policy: &str) -> &SampleRow {
+        self.rows.iter().find(|row| row.policy == policy).expect("every policy has a row")
+    }
+
+    /// The rival with the highest geometric mean.
+    pub fn best_rival(&self) -> &SampleRow {
+        let is_rival = |row: &&SampleRow| self.is_rival(&row.policy);
+        self.rows.iter().find(is_rival).expect("a league has a rival")
+    }
+
+    fn is_rival(&self, policy: &str) -> bool {
+        !is_reference(policy) && !self.subjects.iter().any(|subject| subject == policy)
+    }
+
+    /// The score of one policy over that of another, geometric mean over all pairings.
+    pub fn compared(&self, policy: &str, other: &str) -> Bounded {
+        let logarithm = |pairing: &SamplePairing| {
+            logarithm(pairing.entry(policy).ratio) - logarithm(pairing.entry(other).ratio)
+        };
+        bounded(&self.pairings.iter().map(logarithm).collect::<Vec<f64>>(), exponential_mean)
+    }
+
+    /// Tails of a subject.
+    pub fn tails(&self, subject: &str) -> Tails {
+        let mut tails = Tails::default();
+        for pairing in &self.pairings {
+            let entry = pairing.entry(subject);
+            if !(LEAST..=1.0 / LEAST).contains(&entry.ratio) {
+                continue;
+            }
+            tails.ties += 1;
+            for (count, ratio) in
+                [(&mut tails.p99, entry.p99_ratio), (&mut tails.p99_9, entry.p99_9_ratio)]
+            {
+                count.0 += usize::from(ratio.is_some());
+                count.1 += usize::from(ratio.is_some_and(|ratio| ratio > TAIL_MOST));
+            }
+        }
+        tails
+    }
+
+    /// The pairings, those first where the first subject has the least ratio.
+    pub fn worst_first(&self) -> Vec<&SamplePairing> {
+        let mut pairings: Vec<&SamplePairing> = self.pairings.iter().collect();
+        let ratio = |pairing: &SamplePairing| pairing.entry(&self.subjects[0]).ratio;
+        pairings.sort_by(|left, right| ratio(left).total_cmp(&ratio(right)));
+        pairings
+    }
+
+    /// The first subject by class of array (`of` gives the classes of an array), or of job.
+    pub fn by_class(&self, of: fn(&SamplePairing) -> &Classes) -> Vec<ClassRow> {
+        let mut by_class: BTreeMap<&Class, Vec<&SamplePairing>> = BTreeMap::new();
+        let mut dimensions: Vec<&str> = Vec::new();
+        for pairing in &self.pairings {
+            for class in &of(pairing).0 {
+                by_class.entry(class).or_default().push(pairing);
+                if !dimensions.contains(&&*class.dimension) {
+                    dimensions.push(&class.dimension);
+                }
+            }
+        }
+        let place = |row: &ClassRow| dimensions.iter().position(|it| *it == row.class.dimension);
+        let mut rows: Vec<ClassRow> = by_class
+            .into_iter()
+            .map(|(class, pairings)| self.class_row(class, &pairings))
+            .collect();
+        rows.sort_by_key(place);
+        rows
+    }
+
+    fn class_row(&self, class: &Class, pairings: &[&SamplePairing]) -> ClassRow {
+        let subject = &self.subjects[0];
+        let ratios = |policy: &str| -> Vec<f64> {
+            pairings.iter().map(|pairing| pairing.entry(policy).ratio).collect()
+        };
+        let own = ratios(subject);
+        let logarithms: Vec<f64> = own.iter().copied().map(logarithm).collect();
+        let worst = pairings
+            .iter()
+            .min_by(|left, right| left.entry(subject).ratio.total_cmp(&right.entry(subject).ratio))
+            .expect("a class has a pairing");
+        let mean = |row: &SampleRow| {
+            let logarithms: Vec<f64> = ratios(&row.policy).into_iter().map(logarithm).collect();
+            (exponential_mean(&logarithms), row.policy.clone())
+        };
+        let rivals = self.rows.iter().filter(|row| self.is_rival(&row.policy)).map(mean);
+        let best = rivals.max_by(|left, right| left.0.total_cmp(&right.0));
+        let (best_rival_mean, best_rival) = best.expect("a league has a rival");
+        let is_starved = |pairing: &&&SamplePairing| pairing.entry(subject).is_starved();
+        ClassRow {
+            class: class.clone(),
+            pairings: pairings.len(),
+            geometric_mean: bounded(&logarithms, exponential_mean),
+            fifth_percentile: fifth_percentile(&own),
+            worst: worst.entry(subject).ratio,
+            worst_number: worst.number,
+            starved: pairings.iter().filter(is_starved).count(),
+            best_rival,
+            best_rival_mean,
+        }
+    }
+}
+
+/// True for an oracle.
+pub(super) fn is_reference(policy: &str) -> bool {
+    REFERENCES.contains(&policy)
+}
+
+/// The logarithm of a ratio, which is bounded below.
+fn logarithm(ratio: f64) -> f64 {
+    ratio.max(RATIO_MIN).ln()
+}
+
+impl SampleRow {
+    /// Of the policy with this place in every pairing.
+    fn new(index: usize, pairings: &[SamplePairing]) -> SampleRow {
+        let entries = || pairings.iter().map(|pairing| &pairing.entries[index]);
+        let mut ratios: Vec<f64> = entries().map(|entry| entry.ratio).collect();
+        let logarithms: Vec<f64> = ratios.iter().copied().map(logarithm).collect();
+        let worst =
+            (0..ratios.len()).min_by(|&left, &right| ratios[left].total_cmp(&ratios[right]));
+        let worst = worst.expect("a sample has a pairing");
+        let of_reference = |reference: &&str| {
+            let of = |pairing: &SamplePairing| {
+                logarithm(pairing.entries[index].ratio) - logarithm(pairing.entry(reference).ratio)
+            };
+            exponential_mean(&pairings.iter().map(of).collect::<Vec<f64>>())
+        };
+        let (worst_number, worst_ratio) = (pairings[worst].number, ratios[worst]);
+        let fifth_percentile = bounded(&ratios, fifth_percentile);
+        ratios.sort_by(f64::total_cmp);
+        SampleRow {
+            policy: pairings[0].entries[index].policy.clone(),
+            geometric_mean: bounded(&logarithms, exponential_mean),
+            median: quantile(&ratios, 0.5),
+            fifth_percentile,
+            worst: worst_ratio,
+            worst_number,
+            wins: ratios.iter().filter(|ratio| **ratio >= WIN).count(),
+            starved: entries().filter(|entry| entry.is_starved()).count(),
+            of_reference: REFERENCES.iter().map(of_reference).collect(),
+        }
+    }
+}
+
+impl SamplePairing {
+    fn new(request: &SampleRequest, record: &PairingRecord) -> SamplePairing {
+        let contenders = request.contenders();
+        let entry = |policy: &String| record.entry(policy).expect("the pairing is done");
+        let entries: Vec<&EntryRecord> = contenders.iter().map(entry).collect();
+        // A section that made no request under any policy does not tell policies apart.
+        let is_alive = |place: &usize| {
+            let has_score = |entry: &&&EntryRecord| entry.sections[*place].score > 0.0;
+            entries.iter().filter(has_score).any(|entry| !is_reference(&entry.policy))
+        };
+        let judged: Vec<usize> = (0..entries[0].sections.len()).filter(is_alive).collect();
+        let score = |entry: &EntryRecord| match &judged[..] {
+            [] => 0.0,
+            judged => geometric_mean(
+                &judged.iter().map(|&place| entry.sections[place].score).collect::<Vec<f64>>(),
+            ),
+        };
+        let best = request
+            .rivals
+            .iter()
+            .map(entry)
+            // `max_by` takes the last of equals; the first in the list is wanted.
+            .rev()
+            .max_by(|left, right| score(left).total_cmp(&score(right)))
+            .expect("a league has a rival");
+        let best_score = score(best);
+        let compared = |entry: &&EntryRecord| {
+            SampleEntry::new(entry, best, &judged, [score(entry), best_score])
+        };
+        SamplePairing {
+            number: record.number,
+            array: record.array.clone(),
+            job: record.job.clone(),
+            best: best.policy.clone(),
+            entries: entries.iter().map(compared).collect(),
+        }
+    }
+
+    /// What a policy achieved.
+    ///
+    /// # Panics
+    /// If it takes no part.
+    pub fn entry(&self, policy: &str) -> &SampleEntry {
+        let found = self.entries.iter().find(|entry| entry.policy == policy);
+        found.expect("a policy that takes part is in every pairing")
+    }
+}
+
+impl SampleEntry {
+    fn new(
+        own: &EntryRecord,
+        best: &EntryRecord,
+        judged: &[usize],
+        [score, best_score]: [f64; 2],
+    ) -> SampleEntry {
+        let pairs = || judged.iter().map(|&place| (&own.sections[place], &best.sections[place]));
+        let least = pairs()
+            .map(|(own, best)| (ratio(own.score, best.score), own.name.clone()))
+            .min_by(|left, right| left.0.total_cmp(&right.0));
+        let (least_section, least_section_name) = least.unwrap_or((1.0, String::new()));
+        let tail = |reads: u64, of: fn(&SectionFigures) -> f64| {
+            let known = pairs().filter(|(own, best)| own.reads.min(best.reads) >= reads);
+            known.map(|(own, best)| ratio(of(own), of(best))).reduce(f64::max)
+        };
+        SampleEntry {
+            policy: own.policy.clone(),
+            score,
+            ratio: ratio(score, best_score),
+            least_section,
+            least_section_name,
+            p99_ratio: tail(READS_FOR_P99, |section| section.p99_us),
+            p99_9_ratio: tail(READS_FOR_P99_9, |section| section.p99_9_us),
+        }
+    }
+
+    /// True if a section gets less than half of what it gets under the best rival.
+    pub fn is_starved(&self) -> bool {
+        self.least_section < STARVED
+    }
+}
+
+/// `of / to`; 1 if `to` is zero, so that neither policy is ahead.
+fn ratio(of: f64, to: f64) -> f64 {
+    if to > 0.0 { of / to } else { 1.0 }
+}
