@@ -12,7 +12,7 @@ use mirrorball_core::policies::Spec;
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_lab::experiment::explain::{ExplainRequest, READS_MAX, TraceLimit, explain};
 use mirrorball_lab::experiment::inputs::Inputs;
-use mirrorball_lab::experiment::record::ORACLE;
+use mirrorball_lab::experiment::record::{FAIR_ORACLE, ORACLE};
 use mirrorball_lab::report::explain::FORMATS;
 use mirrorball_lab::report::html::decisions;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Job: a fio job file or the name of a built-in job
     job: String,
 
-    /// Policy to explain, or `oracle` for the reference itself
+    /// Policy to explain, or `oracle` or `oracle-fair` for a reference itself
     #[arg(short, long, default_value = "mirrorball/auto")]
     policy: String,
 
@@ -110,8 +110,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 
 /// The policy in its canonical form.
 fn policy(args: &Args, inputs: &Inputs) -> Result<String> {
-    if args.policy == ORACLE {
-        return Ok(ORACLE.to_owned());
+    if [ORACLE, FAIR_ORACLE].contains(&&*args.policy) {
+        return Ok(args.policy.clone());
     }
     let spec = Spec::parse(&args.policy).map_err(|error| anyhow!("--policy: {error}"))?;
     let devids: Vec<u64> = inputs.array.members.iter().map(|member| member.devid).collect();

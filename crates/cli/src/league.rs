@@ -1,5 +1,7 @@
 //! `mirrorball league`: compares a policy with all others over a matrix of arrays and jobs.
 
+mod sample;
+
 use crate::compare::quoted;
 use crate::ending::{Ending, Failure, INTERRUPTED};
 use crate::numbers::{self, THREADS, whole_number};
@@ -34,12 +36,18 @@ const PAGE: &str = "league.html";
 /// names puts each pairing into one of two halves: the design half, for the development of
 /// policies, and the held-out half, which shows whether a policy was tuned to the design half. Only
 /// the design half is run, unless --final is given.
+///
+/// With --sample, arrays and jobs are drawn at random instead, so that no policy can be tuned to
+/// them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   mirrorball league --quick
   mirrorball league --quick --subject research/sed,zfs/mirror
   mirrorball league --quick --arrays 'equal-*' --jobs 'seq-*' --all --report
-  mirrorball league --final --repeats 3 --format markdown")]
+  mirrorball league --final --repeats 3 --format markdown
+  mirrorball league --sample 100
+  mirrorball league --sample 100 --list
+  mirrorball league --sample 100 --pairing 37")]
 pub(crate) struct Args {
     /// Policies to evaluate, separated by commas
     #[arg(short, long, value_name = "LIST", default_value = DEFAULT_SUBJECT)]
@@ -85,12 +93,15 @@ pub(crate) struct Args {
     all: bool,
 
     /// Also write an HTML page with heat maps of all pairings, `league.html` in the current folder
-    #[arg(long)]
+    #[arg(long, group = "writes")]
     report: bool,
 
-    /// Replace the page if it exists
-    #[arg(long, requires = "report")]
+    /// Replace the page, or the files of --pairing, if they exist
+    #[arg(long, requires = "writes")]
     force: bool,
+
+    #[command(flatten)]
+    sample: sample::SampleArgs,
 
     /// Output format
     #[arg(short, long, value_enum, default_value = "table")]
@@ -115,6 +126,9 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    if let Some(size) = args.sample.size {
+        return sample::run(args, size);
+    }
     let asked = asked(args).map_err(Failure::WrongUse)?;
     let existing = Existing::from_force(args.force);
     if args.report {
@@ -137,23 +151,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 
 fn asked(args: &Args) -> Result<LeagueRequest> {
     let matrix = Matrix::builtin().only(args.arrays.as_deref(), args.jobs.as_deref())?;
-    let subjects = listed("--subject", &args.subject)?;
-    let subjects = match &subjects[..] {
-        [subject] if args.ablation => variants(subject)?,
-        _ if args.ablation => bail!("--ablation needs exactly one --subject policy"),
-        _ => subjects,
-    };
-    let rivals = match &args.policy {
-        Some(list) => listed("--policy", list)?,
-        None if args.quick => QUICK_RIVALS.map(str::to_owned).to_vec(),
-        None => all_rivals(),
-    };
-    let rivals: Vec<String> =
-        rivals.into_iter().filter(|rival| !subjects.contains(rival)).collect();
-    ensure!(
-        !rivals.is_empty(),
-        "no rival is left, because all are --subject policies; give others with --policy"
-    );
+    let Policies { subjects, rivals } = Policies::new(args)?;
     let asked = LeagueRequest {
         matrix,
         subjects,
@@ -169,6 +167,35 @@ fn asked(args: &Args) -> Result<LeagueRequest> {
         "none of these pairings is in the design half; --final runs both halves"
     );
     Ok(asked)
+}
+
+/// Canonical strings of the policies of a league.
+struct Policies {
+    subjects: Vec<String>,
+    rivals: Vec<String>,
+}
+
+impl Policies {
+    fn new(args: &Args) -> Result<Policies> {
+        let subjects = listed("--subject", &args.subject)?;
+        let subjects = match &subjects[..] {
+            [subject] if args.ablation => variants(subject)?,
+            _ if args.ablation => bail!("--ablation needs exactly one --subject policy"),
+            _ => subjects,
+        };
+        let rivals = match &args.policy {
+            Some(list) => listed("--policy", list)?,
+            None if args.quick => QUICK_RIVALS.map(str::to_owned).to_vec(),
+            None => all_rivals(),
+        };
+        let rivals: Vec<String> =
+            rivals.into_iter().filter(|rival| !subjects.contains(rival)).collect();
+        ensure!(
+            !rivals.is_empty(),
+            "no rival is left, because all are --subject policies; give others with --policy"
+        );
+        Ok(Policies { subjects, rivals })
+    }
 }
 
 /// The command as it was given, apart from the program's path.

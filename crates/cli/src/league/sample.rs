@@ -1,0 +1,183 @@
+//! `mirrorball league --sample`: the league on arrays and jobs that are drawn at random.
+
+use super::{Args, Format, PAGE, Policies, command};
+use crate::compare::quoted;
+use crate::ending::{Ending, Failure, INTERRUPTED};
+use crate::numbers::whole_number;
+use crate::output_file::{self, Existing};
+use crate::screen;
+use anyhow::{Context, Result, anyhow};
+use indicatif::{ProgressBar, ProgressStyle};
+use mirrorball_lab::evaluation::league::text::Detail;
+use mirrorball_lab::evaluation::sample::record::Folder;
+use mirrorball_lab::evaluation::sample::standings::SampleStandings;
+use mirrorball_lab::evaluation::sample::{
+    self, PairingFiles, SIZE_MAX, SampleOptions, SampleOutcome, SampleRequest, csv, page, text,
+};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Seed of the design sample. A judged sample gets another one.
+const DESIGN_SEED: u64 = 1;
+
+/// The options of a random league.
+#[derive(Debug, clap::Args)]
+pub(super) struct SampleArgs {
+    /// Number of pairings of an array and a job to draw at random, in place of the built-in ones.
+    /// The results are saved; run the same command again to continue after Ctrl-C. --seed 1 (the
+    /// default) is for the development of policies; judge them on another seed
+    #[arg(long = "sample", value_name = "N", value_parser = whole_number(1..=SIZE_MAX),
+          conflicts_with_all = ["is_final", "arrays", "jobs", "repeats"])]
+    pub(super) size: Option<u32>,
+
+    /// List what is drawn, and run nothing
+    #[arg(long, requires = "size", conflicts_with_all = ["report", "pairing"])]
+    list: bool,
+
+    /// Write the array and the job of this pairing as files in the current folder, and run nothing
+    #[arg(long, value_name = "K", requires = "size", group = "writes",
+          value_parser = whole_number(1..=SIZE_MAX))]
+    pairing: Option<u32>,
+
+    /// Folder for the results of a sample [default: mirrorball-results/sample-SEED]
+    #[arg(short, long, value_name = "FOLDER", requires = "size")]
+    output: Option<PathBuf>,
+
+    /// Use saved results of rivals and oracles also if another build of the program made them, to
+    /// judge each change of a policy quickly
+    #[arg(long, requires = "size")]
+    keep_rivals: bool,
+}
+
+pub(super) fn run(args: &Args, size: u32) -> Result<Ending, Failure> {
+    let request = request(args, size).map_err(Failure::WrongUse)?;
+    let existing = Existing::from_force(args.force);
+    if args.sample.list {
+        let pairings = sample::list(request.seed, size);
+        screen::print(&text::listed(&pairings, screen::style()))?;
+        return Ok(Ending::Done);
+    }
+    if let Some(number) = args.sample.pairing {
+        return write_pairing(args, &request, number, existing);
+    }
+    if args.report {
+        output_file::check(Path::new(PAGE), existing).map_err(Failure::WrongUse)?;
+    }
+    let path = folder(args, &request);
+    let folder = Folder::open(&path).map_err(Failure::WrongUse)?;
+    match play(args, &request, &folder).map_err(Failure::Fault)? {
+        SampleOutcome::Interrupted { done } => {
+            let shown = path.display();
+            screen::say(format_args!(
+                "interrupted: {done} of {size} pairings are saved in {shown}"
+            ));
+            screen::say("  run the same command again to continue");
+            Ok(Ending::Interrupted)
+        }
+        SampleOutcome::Complete(standings) => {
+            screen::print(&rendered(args, &standings))?;
+            screen::say(format_args!("results are in {}", path.display()));
+            if args.report {
+                output_file::write(Path::new(PAGE), &page::render(&standings), existing)
+                    .map_err(Failure::Fault)?;
+                screen::say(format_args!("the report is in {PAGE}"));
+            }
+            Ok(Ending::Done)
+        }
+    }
+}
+
+fn request(args: &Args, size: u32) -> Result<SampleRequest> {
+    let Policies { subjects, rivals } = Policies::new(args)?;
+    if let Some(number) = args.sample.pairing.filter(|number| *number > size) {
+        return Err(anyhow!("--pairing {number}: the sample has {size} pairings"));
+    }
+    Ok(SampleRequest {
+        size,
+        seed: args.seed.unwrap_or(DESIGN_SEED),
+        subjects,
+        rivals,
+        quick: args.quick,
+        keeps_rivals: args.sample.keep_rivals,
+        command: command(),
+    })
+}
+
+/// Short and full runs are different cells, so they have folders of their own.
+fn folder(args: &Args, request: &SampleRequest) -> PathBuf {
+    let length = if request.quick { "-quick" } else { "" };
+    let name = format!("mirrorball-results/sample-{}{length}", request.seed);
+    args.sample.output.clone().unwrap_or_else(|| PathBuf::from(name))
+}
+
+/// Writes the files of a pairing, and prints the command that runs its cells.
+fn write_pairing(
+    args: &Args,
+    request: &SampleRequest,
+    number: u32,
+    existing: Existing,
+) -> Result<Ending, Failure> {
+    let PairingFiles { name, array, job, seed } =
+        sample::files(request, number).map_err(Failure::Fault)?;
+    let (array_file, job_file) = (format!("{name}.toml"), format!("{name}.fio"));
+    for file in [&array_file, &job_file] {
+        output_file::check(Path::new(file), existing).map_err(Failure::WrongUse)?;
+    }
+    for (file, text) in [(&array_file, &array), (&job_file, &job)] {
+        output_file::write(Path::new(file), text, existing).map_err(Failure::Fault)?;
+    }
+    let mut words = format!("mirrorball compare {array_file} {job_file} --repeats 1 --seed {seed}");
+    if args.policy.is_some() || args.quick {
+        let policies: Vec<&str> =
+            request.subjects.iter().chain(&request.rivals).map(String::as_str).collect();
+        words += &format!(" --policy {}", quoted(&policies.join(",")));
+    }
+    screen::say(format_args!("wrote {array_file} and {job_file}; run the pairing with"));
+    screen::print(&format!("{words}\n"))?;
+    Ok(Ending::Done)
+}
+
+fn play(args: &Args, request: &SampleRequest, folder: &Folder) -> Result<SampleOutcome> {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    ctrlc::set_handler(|| {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED.into());
+        }
+        screen::say("\nsaving what is done; press Ctrl-C again to stop at once");
+    })
+    .context("cannot listen for Ctrl-C")?;
+    let cells = u64::from(request.size) * request.cells_per_pairing() as u64;
+    let bar = ProgressBar::new(cells);
+    let template = "{bar:40} {pos}/{len} cells, {eta} to go {msg}";
+    bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+    let on_saved = |cells: usize| {
+        if cells > 0 {
+            bar.set_message("(some are reused)");
+            bar.inc(cells as u64);
+            // The rate is that of cells which are run.
+            bar.reset_eta();
+        }
+    };
+    let options = SampleOptions {
+        threads: args.threads,
+        stop: &STOP,
+        on_saved: &on_saved,
+        on_cell: &|| bar.inc(1),
+    };
+    let outcome = sample::run(request, folder, &options);
+    bar.finish_and_clear();
+    outcome
+}
+
+fn rendered(args: &Args, standings: &SampleStandings) -> String {
+    let detail = if args.all { Detail::All } else { Detail::Screen };
+    match args.format {
+        Format::Table => text::text(standings, detail, screen::style()),
+        Format::Markdown => text::markdown(standings, detail),
+        Format::Csv => csv::render(standings),
+        Format::Json => {
+            let text = serde_json::to_string_pretty(standings).expect("standings are plain data");
+            text + "\n"
+        }
+    }
+}

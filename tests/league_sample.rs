@@ -1,0 +1,99 @@
+//! `mirrorball league --sample`, whole: a small sample, continued, taken apart and run again.
+
+use crate::common::{Folder, stderr, stdout};
+use std::fs;
+
+/// Three short pairings under two rivals: seconds.
+const SAMPLE: [&str; 9] = [
+    "league",
+    "--sample",
+    "3",
+    "--quick",
+    "--policy",
+    "btrfs/pid,zfs/mirror",
+    "--subject",
+    "research/sed",
+    "--seed=5",
+];
+
+fn sample(folder: &Folder, more: &[&str]) -> String {
+    stdout(&folder.run(&[&SAMPLE[..], more].concat()))
+}
+
+#[test]
+fn a_sample_is_judged_saved_and_continued() {
+    let folder = Folder::new();
+    let first = sample(&folder, &["--report"]);
+    for part in ["3 pairings, 2 rivals, seed 5", "research/sed by class of array", "starves"] {
+        assert!(first.contains(part), "no `{part}` in\n{first}");
+    }
+    let page = fs::read_to_string(folder.path("league.html")).unwrap();
+    assert!(page.contains("Ratio of research/sed in every pairing"), "{page}");
+    let file = folder.path("mirrorball-results/sample-5-quick/pairing-00002.json");
+    let written = fs::metadata(&file).unwrap().modified().unwrap();
+    assert_eq!(sample(&folder, &[]), first);
+    assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), written, "it was run again");
+    folder.refuses(&[&SAMPLE[..], &["--report"]].concat(), &["league.html already exists"]);
+    let notes = ["-o", "."];
+    folder.refuses(&[&SAMPLE[..], &notes].concat(), &["holds no results of a sample", "-o"]);
+}
+
+/// The score of a policy in a pairing, from the lines of the CSV.
+fn score(csv: &str, number: &str, policy: &str) -> f64 {
+    let mut fields = csv.lines().map(|line| line.rsplit(',').collect::<Vec<&str>>());
+    let head = csv.lines().next().unwrap();
+    let from_end = |name: &str| head.rsplit(',').position(|column| column == name).unwrap();
+    let (policy_at, score_at) = (from_end("policy"), from_end("score"));
+    let is_it = |fields: &Vec<&str>| fields.last() == Some(&number) && fields[policy_at] == policy;
+    fields.find(is_it).unwrap()[score_at].parse().unwrap()
+}
+
+#[test]
+fn neither_threads_nor_the_size_of_the_sample_show_in_a_figure() {
+    let (one, two) = (Folder::new(), Folder::new());
+    let csv = sample(&one, &["--format", "csv", "--threads", "1"]);
+    assert_eq!(csv, sample(&two, &["--format", "csv", "--threads", "2"]));
+    assert!(score(&csv, "2", "zfs/mirror") > 0.0);
+    let mut smaller = SAMPLE;
+    smaller[2] = "2";
+    let smaller = stdout(&two.run(&[&smaller[..], &["--format", "csv"]].concat()));
+    assert!(csv.starts_with(&smaller), "{smaller}");
+}
+
+/// A pairing is two ordinary files and a command, which gives the figures of the sample.
+#[test]
+fn a_pairing_runs_again_by_its_files() {
+    let folder = Folder::new();
+    let csv = sample(&folder, &["--format", "csv"]);
+    let command = sample(&folder, &["--pairing", "1"]);
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    assert_eq!(&words[..3], ["compare", "sample-5-1.toml", "sample-5-1.fio"]);
+    stdout(&folder.run(&["check", "sample-5-1.toml", "sample-5-1.fio"]));
+    let json = stdout(&folder.run(&[&words[..], &["--format", "json"]].concat()));
+    let findings: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let cells = findings["cells"].as_array().unwrap();
+    for policy in ["research/sed", "zfs/mirror", "oracle"] {
+        let cell = cells.iter().find(|cell| cell["policy"] == policy).unwrap();
+        let compared = cell["score"].as_f64().unwrap();
+        let sampled = score(&csv, "1", policy);
+        assert!((compared - sampled).abs() < 1e-3, "{policy}: {compared} and {sampled}");
+    }
+    let again = [&SAMPLE[..], &["--pairing", "1"]].concat();
+    folder.refuses(&again, &["sample-5-1.toml already exists", "--force"]);
+    stdout(&folder.run(&[&again[..], &["--force"]].concat()));
+}
+
+#[test]
+fn a_sample_can_be_listed_and_wrong_use_is_refused() {
+    let folder = Folder::new();
+    let listed = stdout(&folder.run(&["league", "--sample", "40", "--list"]));
+    assert_eq!(listed.lines().count(), 41, "{listed}");
+    assert!(listed.contains("HDDs") && listed.contains("streams"), "{listed}");
+    folder.refuses(&["league", "--sample", "3", "--pairing", "4"], &["the sample has 3 pairings"]);
+    folder.refuses(&["league", "--sample", "0"], &["a whole number from 1 to 100000"]);
+    for wrong in [&["--sample", "3", "--final"][..], &["--list"], &["--keep-rivals"], &["--force"]]
+    {
+        let output = folder.run(&[&["league"], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
+    }
+}
