@@ -22,6 +22,8 @@
 
 use super::block::Uuid;
 use super::contents::{DataId, Label, MemberLabel};
+use super::dirty_record::DirtyRecord;
+use super::slots::NewestLabel;
 use crate::geometry::ChunkMap;
 use crate::member::MemberState;
 
@@ -56,6 +58,15 @@ pub struct LabelAssembly {
     pub standings: Vec<MemberStanding>,
     /// For each member of the newest label, the device to use and the state to start in.
     pub members: Vec<AssembledMember>,
+}
+
+/// What a device holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundMember {
+    /// Its label.
+    pub newest: NewestLabel,
+    /// The newest record of its dirty log.
+    pub record: Option<DirtyRecord>,
 }
 
 /// A member of an assembled volume.

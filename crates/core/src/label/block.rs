@@ -39,6 +39,8 @@ pub struct Uuid(pub [u8; 16]);
 pub(super) enum BlockKind {
     /// A label.
     Label = 1,
+    /// A record of the dirty log.
+    DirtyRecord = 2,
 }
 
 /// The header of a metadata block.

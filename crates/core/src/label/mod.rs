@@ -4,6 +4,7 @@
 //!
 //! - `block`: the header and the checksum of every metadata block.
 //! - `contents`: the label.
+//! - `dirty_record`: the records of the dirty log.
 //! - `slots`: the two slots of a label on a member.
 //! - [`assembly`]: which members are in sync, and whether the volume may start.
 //!
@@ -27,6 +28,7 @@
 pub mod assembly;
 mod block;
 mod contents;
+mod dirty_record;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -35,5 +37,8 @@ pub use block::{BlockError, METADATA_BYTES, NotUuid, Uuid};
 pub use contents::{
     DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember, Lineage,
     MemberLabel, NAME_BYTES_MAX, POLICY_BYTES_MAX, map_checksum,
+};
+pub use dirty_record::{
+    DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DIRTY_REGIONS_MAX, DirtyRecord, newest_record,
 };
 pub use slots::{NewestLabel, newest_label};

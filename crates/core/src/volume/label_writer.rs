@@ -9,9 +9,12 @@
 
 use super::keys::PieceKey;
 use super::member_states::MemberStates;
-use crate::label::{DataId, LABEL_SLOTS, Label, LabelledMember};
+use super::unsynced_regions::REGION_BYTES;
+use crate::label::assembly::{AssembledMember, FoundMember, LabelAssembly, MemberStanding};
+use crate::label::{DataId, DirtyRecord, LABEL_SLOTS, Label, LabelledMember};
 use crate::member::{MemberIndex, MemberState};
 use crate::rng::Rng;
+use std::collections::BTreeSet;
 
 /// The labels that a volume starts with.
 #[derive(Clone, Debug)]
@@ -22,13 +25,78 @@ pub struct VolumeLabels {
     pub slots: Vec<usize>,
     /// Members in sync whose label is one generation behind.
     pub behind: Vec<MemberIndex>,
+    /// The sequence number of the newest record of the dirty log on any member.
+    pub sequence: u64,
+    /// Regions whose mirrors may differ: those of the newest records, after a crash.
+    pub unsynced: Vec<u32>,
     /// Seed of data ids: not to be used for another start.
     pub seed: u64,
 }
 
+impl VolumeLabels {
+    /// The metadata of an assembled volume at its start. `found` has what each device holds, in the
+    /// order in which the assembly has them.
+    pub fn of(
+        assembly: &LabelAssembly,
+        found: &[FoundMember],
+        capacity_bytes: u64,
+        seed: u64,
+    ) -> VolumeLabels {
+        let newest = &assembly.newest;
+        let device = |row: &AssembledMember| row.found.map(|index| &found[index]);
+        let is_behind = |row: &&(MemberIndex, AssembledMember)| {
+            let (_, AssembledMember { found: Some(index), .. }) = row else { return false };
+            let standing = assembly.standings[*index];
+            let is_current =
+                matches!(standing, MemberStanding::InSync | MemberStanding::Rebuilding { .. });
+            is_current && found[*index].newest.found.label.generation < newest.generation
+        };
+        let rows = (0..).map(MemberIndex).zip(assembly.members.iter().copied());
+        let rows: Vec<(MemberIndex, AssembledMember)> = rows.collect();
+        let records = found.iter().filter_map(|device| device.record.as_ref());
+        VolumeLabels {
+            label: newest.clone(),
+            slots: assembly
+                .members
+                .iter()
+                .map(|row| device(row).map_or(0, |it| it.newest.slot))
+                .collect(),
+            behind: rows.iter().filter(is_behind).map(|(member, _)| *member).collect(),
+            sequence: records.map(|record| record.sequence).max().unwrap_or(0),
+            unsynced: unsynced_regions(assembly, found, capacity_bytes),
+            seed,
+        }
+    }
+}
+
+/// The regions in which mirrors may differ after a crash: those of the newest record of each member
+/// that has current data. Without any record, all.
+fn unsynced_regions(
+    assembly: &LabelAssembly,
+    found: &[FoundMember],
+    capacity_bytes: u64,
+) -> Vec<u32> {
+    if assembly.newest.is_clean {
+        return Vec::new();
+    }
+    let has_data = |row: &&AssembledMember| match row.state {
+        MemberState::InSync => true,
+        MemberState::Rebuilding { recovered_bytes } => recovered_bytes > 0,
+        MemberState::Failed => false,
+    };
+    let devices = assembly.members.iter().filter(has_data).filter_map(|row| row.found);
+    let records = devices.filter_map(|index| found[index].record.as_ref());
+    let records: Vec<&DirtyRecord> = records.collect();
+    if records.is_empty() {
+        return (0..capacity_bytes.div_ceil(REGION_BYTES) as u32).collect();
+    }
+    let regions = records.iter().flat_map(|record| record.regions.iter().copied());
+    regions.collect::<BTreeSet<u32>>().into_iter().collect()
+}
+
 /// See the page of this module.
 pub(super) struct LabelWriter {
-    /// The last label that was committed.
+    /// The last label that was committed or outdated: it is the newest that any member has.
     committed: Label,
     /// The generation of the newest label on any member.
     generation: u64,
@@ -65,13 +133,13 @@ pub(super) enum UpdateStep {
     Write(Vec<MemberIndex>),
     /// These members cannot be written.
     Unwritable(Vec<MemberIndex>),
-    /// The label is committed.
+    /// The label is committed, or outdated.
     Committed,
 }
 
 impl LabelWriter {
     pub(super) fn new(labels: VolumeLabels) -> LabelWriter {
-        let VolumeLabels { label, slots, behind, seed } = labels;
+        let VolumeLabels { label, slots, behind, seed, .. } = labels;
         // A member must not fall two generations behind, so the first update makes up for it.
         let update = (!behind.is_empty()).then(|| Update {
             label: label.clone(),
@@ -116,7 +184,7 @@ impl LabelWriter {
         if self.update.is_none() {
             let label = self.next_label(states);
             self.generation = label.generation;
-            let left = active(states);
+            let left = states.active().collect();
             self.update = Some(Update { label, step: Step::Announce, left, in_flight: 0 });
         }
         let update = self.update.as_mut().expect("an update is under way");
@@ -124,11 +192,10 @@ impl LabelWriter {
         self.issue()
     }
 
-    /// The bytes of the label for a member, and the offset of the slot.
-    pub(super) fn block(&self, member: MemberIndex) -> (Box<[u8]>, u64) {
+    /// The bytes of the label for a member.
+    pub(super) fn block(&self, member: MemberIndex) -> Box<[u8]> {
         let update = self.update.as_ref().expect("an update is under way");
-        let offset = LABEL_SLOTS[1 - self.slots[member.get()]];
-        (update.label.encode(update.label.members[member.get()].uuid, offset), offset)
+        update.label.encode(update.label.members[member.get()].uuid, self.slot_offset(member))
     }
 
     /// The offset of the slot to write on a member.
@@ -156,7 +223,13 @@ impl LabelWriter {
         if !update.left.is_empty() {
             return Some(UpdateStep::Unwritable(update.left.clone()));
         }
-        if update.step == Step::Announce {
+        // A label that calls a member in use which failed meanwhile must not be written again: that
+        // member would seem to be an old copy. The next update says what is so.
+        let rows = update.label.members.iter().zip(states.members().iter());
+        let is_outdated = rows.into_iter().any(|(row, (_, member))| {
+            row.state != MemberState::Failed && member.state == MemberState::Failed
+        });
+        if update.step == Step::Announce && !is_outdated {
             update.step = Step::Commit;
             update.label.generation += 1;
             self.generation = update.label.generation;
@@ -164,7 +237,7 @@ impl LabelWriter {
             let has_row = |&member: &MemberIndex| {
                 update.label.members[member.get()].state != MemberState::Failed
             };
-            update.left = active(states).into_iter().filter(has_row).collect();
+            update.left = states.active().filter(has_row).collect();
             if !update.left.is_empty() {
                 return Some(UpdateStep::Write(self.issue()));
             }
@@ -210,12 +283,6 @@ fn recorded_state(row: &LabelledMember, state: MemberState) -> MemberState {
         (_, MemberState::Rebuilding { .. }) => MemberState::Rebuilding { recovered_bytes: 0 },
         (_, state) => state,
     }
-}
-
-/// The members that take writes, and so have a label.
-fn active(states: &MemberStates) -> Vec<MemberIndex> {
-    let members = states.members().iter();
-    members.filter(|(_, it)| it.state != MemberState::Failed).map(|(index, _)| index).collect()
 }
 
 fn is_same_kind(one: MemberState, other: MemberState) -> bool {

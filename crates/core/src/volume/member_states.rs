@@ -60,6 +60,12 @@ impl MemberStates {
         self.backoffs[member.get()].until().is_some()
     }
 
+    /// The members that take writes, and so have metadata that is kept up to date.
+    pub(super) fn active(&self) -> impl Iterator<Item = MemberIndex> {
+        let members = self.members.iter();
+        members.filter(|(_, it)| it.state != MemberState::Failed).map(|(index, _)| index)
+    }
+
     pub(super) fn is_failed(&self, member: MemberIndex) -> bool {
         self.members[member].state == MemberState::Failed
     }

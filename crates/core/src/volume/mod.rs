@@ -27,19 +27,23 @@
 //! **Second reads.** A policy may have a piece read from several mirrors; the first good answer
 //! counts (see `race`). A retry and a rebuild read once.
 //!
-//! **Labels.** A volume with labels keeps them up to date by member I/O of its own (see
-//! `durability`). **Unsynced regions** are read from one mirror until they are resynced.
+//! **Labels and dirty log.** A volume with labels keeps them and the log up to date by member I/O
+//! of its own (see `durability`). **Unsynced regions** are read from one mirror until they are
+//! resynced.
 //!
 //! **Rebuilding.** The stale part of a member being rebuilt is never read but is written like any
 //! other, so its recovery offset is the whole state of a rebuild.
 
 mod backoff;
 mod choice;
+mod dirty_log;
 mod durability;
 mod eligibility;
 mod held_ranges;
 mod keys;
+mod label_updates;
 mod label_writer;
+mod log_updates;
 mod member_states;
 mod piece;
 mod pieces;
@@ -65,6 +69,8 @@ use crate::policy::{Counter, Ctx, MirrorScore, Read, ReadPolicy};
 use crate::rng::Rng;
 use crate::slab::{Slab, SlabKey};
 use crate::units::{BLOCK_BYTES, Nanos};
+use dirty_log::DirtyLog;
+use durability::MetadataJob;
 use keys::{IoKey, PieceKey, RequestKey};
 use label_writer::LabelWriter;
 use member_states::MemberStates;
@@ -98,6 +104,8 @@ pub struct Volume {
     races: Races,
     replies: VecDeque<Reply>,
     labels: Option<Box<LabelWriter>>,
+    /// With labels, the log of regions that may have writes in flight.
+    log: Option<Box<DirtyLog>>,
     unsynced: UnsyncedRegions,
     is_read_only: bool,
     /// True once a flush failed on a member that the volume cannot do without. Each later flush
@@ -129,6 +137,8 @@ struct InFlightIo {
     superseded: bool,
     /// The policy that was notified of its submission.
     policy_number: u32,
+    /// Of metadata: what it is for.
+    job: Option<MetadataJob>,
 }
 
 /// Work to do when the executor polls for I/O.
@@ -142,8 +152,8 @@ enum Work {
     Issue(TargetIo),
     /// Read this target as well, if the race is still under way.
     SecondRead { race: RaceId, target: PlanTarget },
-    /// Write or flush the label of a member.
-    Metadata { member: MemberIndex, op: Op },
+    /// Write the metadata of a member, or flush it.
+    Metadata { member: MemberIndex, op: Op, job: MetadataJob },
 }
 
 /// An I/O to one target of a piece.
@@ -193,6 +203,7 @@ impl Volume {
             races: Races::default(),
             replies: VecDeque::new(),
             labels: None,
+            log: None,
             unsynced: UnsyncedRegions::default(),
             is_read_only: false,
             has_lost_writes: false,
@@ -289,7 +300,9 @@ impl Volume {
                 Work::Issue(io) => return Some(self.issue(io, now)),
                 Work::Decide(piece) => self.decide(piece, now),
                 Work::SecondRead { race, target } => self.issue_second_read(race, target, now),
-                Work::Metadata { member, op } => Some(self.issue_metadata(member, op, now)),
+                Work::Metadata { member, op, job } => {
+                    Some(self.issue_metadata(member, op, job, now))
+                }
                 Work::Start(piece) => {
                     self.start_granted(piece);
                     None
@@ -311,7 +324,7 @@ impl Volume {
         result: Result<(), IoError>,
         now: Nanos,
     ) -> (MemberIo, Outcome) {
-        let InFlightIo { io, piece, target, superseded, policy_number } =
+        let InFlightIo { io, piece, target, superseded, policy_number, job } =
             self.in_flight.remove(IoKey::of(id)).expect("a member I/O completes once");
         assert_eq!(io.id, id, "a member I/O completes once");
         assert!(io.submitted_at <= now, "an I/O of {} ends at {now}", io.submitted_at);
@@ -332,8 +345,8 @@ impl Volume {
         if self.races.has_queued_reads() {
             self.advance_queued_reads(&io);
         }
-        if io.purpose == Purpose::Metadata {
-            self.on_metadata_io(&io, result);
+        if let Some(job) = job {
+            self.on_metadata_io(job, &io, result, now);
         } else if !superseded {
             self.on_target_io(piece, target, &io, result);
         }
@@ -349,15 +362,20 @@ impl Volume {
     /// When [`Volume::on_timeout`] is due, if nothing happens before.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        match (self.states.next_backoff_end(), self.races.next_timer()) {
+        let timeout = match (self.states.next_backoff_end(), self.races.next_timer()) {
             (Some(backoff), Some(second_read)) => Some(backoff.min(second_read)),
             (backoff, second_read) => backoff.or(second_read),
+        };
+        match self.log.as_ref().and_then(|log| log.next_tick()) {
+            Some(tick) => Some(timeout.map_or(tick, |timeout| timeout.min(tick))),
+            None => timeout,
         }
     }
 
-    /// Does what is due at `now`: back-offs end, second reads start.
+    /// Does what is due at `now`: back-offs end, second reads start, idle regions leave the log.
     pub fn on_timeout(&mut self, now: Nanos) {
         self.queue_due_second_reads(now);
+        self.tick_log(now);
         if self.states.end_backoffs(now) {
             self.notify_members_change();
         }
@@ -420,7 +438,7 @@ impl Volume {
                 submitted_at: now,
             };
             let policy_number = self.policy_number;
-            InFlightIo { io, piece: key, target, superseded: false, policy_number }
+            InFlightIo { io, piece: key, target, superseded: false, policy_number, job: None }
         });
         let io = in_flight.io;
         self.account_submission(&io, now);

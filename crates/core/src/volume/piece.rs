@@ -26,6 +26,8 @@ pub(super) struct Piece {
     pub(super) is_rewriting: bool,
     /// True if the piece holds the lock of its range.
     pub(super) has_lock: bool,
+    /// True if it is counted as a write in the dirty log.
+    pub(super) is_logged: bool,
     /// The race that its reads belong to.
     pub(super) race: Option<RaceKey>,
 }
@@ -42,6 +44,7 @@ impl Piece {
             spoiled: TargetSet::default(),
             is_rewriting: false,
             has_lock: false,
+            is_logged: false,
             race: None,
         }
     }

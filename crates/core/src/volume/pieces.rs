@@ -120,7 +120,7 @@ impl Volume {
     /// Queues the first I/O of a piece.
     #[inline]
     pub(super) fn issue_first(&mut self, key: PieceKey) {
-        if self.labels.is_some() && self.waits_for_labels(key) {
+        if self.labels.is_some() && self.must_wait(key) {
             return;
         }
         let piece = self.pieces.get(key);
@@ -259,7 +259,13 @@ impl Volume {
             }
         }
         if !succeeded {
-            self.pieces.get_mut(key).good = TargetSet::default();
+            let piece = self.pieces.get_mut(key);
+            piece.good = TargetSet::default();
+            let range = piece.plan.range();
+            if self.labels.is_some() {
+                // Some mirrors may have it.
+                self.add_unsynced(range);
+            }
         }
         self.finish(key);
     }
@@ -314,12 +320,16 @@ impl Volume {
         assert_eq!(piece.pending, 0, "a piece ends when none of its I/O is in flight");
         let (request, result) = (piece.request, piece.result());
         let lock = piece.has_lock.then(|| piece.plan.range());
+        let logged = piece.is_logged.then(|| piece.plan.range());
         self.pieces.remove(key);
         self.end_piece_of(request, result);
         if let Some(range) = lock {
             for granted in self.locks.release(range) {
                 self.work.push_back(Work::Start(granted));
             }
+        }
+        if let Some(range) = logged {
+            self.on_logged_write_end(&range);
         }
     }
 

@@ -5,6 +5,7 @@ mod failures;
 mod history;
 mod layouts;
 mod locks;
+mod power_cuts;
 mod races;
 
 use super::*;

@@ -1,0 +1,125 @@
+//! The dirty log: which regions of the volume may have writes in flight.
+//!
+//! A record is one metadata block with the whole set of active regions, so it needs no replay: of
+//! the records of a member the one with the highest generation counts. Records go to the slots of a
+//! ring in turn, so a torn record leaves the one before it, which has every region that was written
+//! to by then.
+//!
+//! The body, little-endian: the number of regions (4 bytes at 72), and their numbers (4 bytes each,
+//! ascending, from 76 on).
+
+use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, Uuid};
+
+/// Offset of the first record on a member.
+pub const DIRTY_LOG_OFFSET: u64 = 128 << 10;
+
+/// Number of records on a member.
+const DIRTY_LOG_SLOTS: u64 = 16;
+
+/// Bytes of all records.
+pub const DIRTY_LOG_BYTES: u32 = DIRTY_LOG_SLOTS as u32 * METADATA_BYTES as u32;
+
+/// Limit of the number of regions in a record.
+pub const DIRTY_REGIONS_MAX: usize = 1000;
+
+const REGIONS: usize = 76;
+const _: () = assert!(REGIONS + 4 * DIRTY_REGIONS_MAX <= METADATA_BYTES - 4);
+
+/// A record of the dirty log.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DirtyRecord {
+    /// Grows by one with each record.
+    pub sequence: u64,
+    /// The active regions, ascending.
+    pub regions: Vec<u32>,
+}
+
+impl DirtyRecord {
+    /// The offset of the record on a member.
+    pub fn offset(&self) -> u64 {
+        DIRTY_LOG_OFFSET + self.sequence % DIRTY_LOG_SLOTS * METADATA_BYTES as u64
+    }
+
+    /// Encodes the record for a member.
+    ///
+    /// # Panics
+    /// If there are more regions than fit.
+    pub fn encode(&self, volume: Uuid, member: Uuid) -> Box<[u8]> {
+        assert!(self.regions.len() <= DIRTY_REGIONS_MAX, "{} regions", self.regions.len());
+        let mut page = Page::new();
+        page.put(72, &(self.regions.len() as u32).to_le_bytes());
+        for (index, region) in self.regions.iter().enumerate() {
+            page.put(REGIONS + 4 * index, &region.to_le_bytes());
+        }
+        let (offset, generation) = (self.offset(), self.sequence);
+        let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
+        page.seal(BlockKind::DirtyRecord, &header)
+    }
+
+    fn decode(
+        bytes: &[u8],
+        offset: u64,
+        volume: Uuid,
+        member: Uuid,
+    ) -> Result<DirtyRecord, BlockError> {
+        let (page, header) = Page::open(bytes, BlockKind::DirtyRecord, offset)?;
+        let count = page.u32(72) as usize;
+        if header.volume != volume || header.member != member || count > DIRTY_REGIONS_MAX {
+            return Err(BlockError::Malformed("the log of another member"));
+        }
+        let regions = (0..count).map(|index| page.u32(REGIONS + 4 * index)).collect();
+        Ok(DirtyRecord { sequence: header.generation, regions })
+    }
+}
+
+/// The newest record of a member, from the bytes of its log; `None` if there is none.
+pub fn newest_record(log: &[u8], volume: Uuid, member: Uuid) -> Option<DirtyRecord> {
+    let slots = log.chunks_exact(METADATA_BYTES).zip(0..);
+    let records = slots.filter_map(|(bytes, slot)| {
+        let offset = DIRTY_LOG_OFFSET + slot * METADATA_BYTES as u64;
+        DirtyRecord::decode(bytes, offset, volume, member).ok()
+    });
+    records.max_by_key(|record| record.sequence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VOLUME: Uuid = Uuid([1; 16]);
+    const MEMBER: Uuid = Uuid([2; 16]);
+
+    /// A log after these records.
+    fn log(records: impl IntoIterator<Item = DirtyRecord>) -> Vec<u8> {
+        let mut log = vec![0; DIRTY_LOG_BYTES as usize];
+        for record in records {
+            let at = (record.offset() - DIRTY_LOG_OFFSET) as usize;
+            log[at..at + METADATA_BYTES].copy_from_slice(&record.encode(VOLUME, MEMBER));
+        }
+        log
+    }
+
+    fn record(sequence: u64) -> DirtyRecord {
+        DirtyRecord { sequence, regions: vec![sequence as u32, 1 << 31] }
+    }
+
+    #[test]
+    fn the_newest_record_counts_and_a_torn_one_leaves_the_one_before() {
+        assert_eq!(newest_record(&log([]), VOLUME, MEMBER), None);
+        let mut log = log((1..40).map(record));
+        assert_eq!(newest_record(&log, VOLUME, MEMBER), Some(record(39)));
+        let torn = (record(39).offset() - DIRTY_LOG_OFFSET) as usize;
+        log[torn + 80] ^= 1;
+        assert_eq!(newest_record(&log, VOLUME, MEMBER), Some(record(38)));
+        assert_eq!(newest_record(&log, VOLUME, Uuid([3; 16])), None, "of another member");
+    }
+
+    #[test]
+    fn a_full_record_fits_and_its_encoding_never_changes() {
+        let regions = (0..DIRTY_REGIONS_MAX as u32).collect();
+        let full = DirtyRecord { sequence: 5, regions };
+        assert_eq!(newest_record(&log([full.clone()]), VOLUME, MEMBER), Some(full.clone()));
+        let bytes = full.encode(VOLUME, MEMBER);
+        assert_eq!(crate::crc32c::crc32c(&bytes[..METADATA_BYTES - 4]), 0x91f8_a8da);
+    }
+}

@@ -1,0 +1,259 @@
+//! The dirty log of a running volume: the active regions, and the record under way.
+//!
+//! A region is *active* from before its first write until some time after its last, when the
+//! members were flushed. A write starts only if a record with its regions is durable on every
+//! member that takes writes. So after a crash mirrors differ at most in the regions of the newest
+//! records.
+//!
+//! Writes that wait for a record leave together: while a record is under way, those that arrive are
+//! collected for the next. Regions leave lazily: those without a write for [`IDLE_PERIOD`] are
+//! dropped after a flush of all members, in a record that nothing waits for. A full set is emptied
+//! the same way at once. A region whose mirrors are not yet synchronised stays.
+//!
+//! When a member starts to take writes, the next record goes to it before any write does.
+
+use super::keys::PieceKey;
+use crate::label::{DIRTY_REGIONS_MAX, DirtyRecord};
+use crate::member::MemberIndex;
+use crate::units::Nanos;
+use std::collections::BTreeMap;
+
+/// A region leaves after one to two of these without a write.
+pub(super) const IDLE_PERIOD: Nanos = Nanos::from_millis(2500);
+
+/// An active region.
+#[derive(Clone, Copy, Debug, Default)]
+struct ActiveRegion {
+    /// Writes in flight.
+    in_flight: u32,
+    /// True if it was written to since the last tick.
+    is_used: bool,
+    /// True if it leaves when the flush under way has succeeded.
+    is_leaving: bool,
+    /// True if its mirrors may differ from before.
+    is_unsynced: bool,
+}
+
+/// What the log does with the members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Resting,
+    /// A record is written.
+    Recording,
+    /// The members are flushed, so that regions may leave.
+    Flushing,
+}
+
+/// See the page of this module.
+pub(super) struct DirtyLog {
+    regions: BTreeMap<u32, ActiveRegion>,
+    /// The newest record, which may be under way.
+    record: DirtyRecord,
+    /// The regions of the last record that is durable. The record under way goes to another slot,
+    /// so a region that is in both stays covered.
+    durable: Vec<u32>,
+    /// Members on which that record is durable.
+    durable_on: Vec<MemberIndex>,
+    phase: Phase,
+    /// Members that the phase still waits for.
+    left: Vec<MemberIndex>,
+    /// Members where it has succeeded.
+    done: Vec<MemberIndex>,
+    in_flight: usize,
+    next_tick: Option<Nanos>,
+    /// Pieces that start once a record has their regions.
+    pub(super) waiting: Vec<PieceKey>,
+}
+
+/// What follows when no I/O of the log is in flight.
+pub(super) enum LogStep {
+    /// A record is durable: pieces may start.
+    Recorded,
+    /// The members were flushed.
+    Flushed,
+    /// These members cannot be written or flushed.
+    Unwritable {
+        /// The members.
+        members: Vec<MemberIndex>,
+        /// True if they were flushed.
+        was_flush: bool,
+    },
+}
+
+impl DirtyLog {
+    /// A log whose last record had this sequence number. `unsynced` are regions that stay until
+    /// they are synchronised.
+    pub(super) fn new(sequence: u64, unsynced: impl IntoIterator<Item = u32>) -> DirtyLog {
+        let region = ActiveRegion { is_unsynced: true, ..ActiveRegion::default() };
+        DirtyLog {
+            regions: unsynced.into_iter().map(|number| (number, region)).collect(),
+            record: DirtyRecord { sequence, regions: Vec::new() },
+            durable: Vec::new(),
+            durable_on: Vec::new(),
+            phase: Phase::Resting,
+            left: Vec::new(),
+            done: Vec::new(),
+            in_flight: 0,
+            next_tick: None,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Number of active regions.
+    pub(super) fn active(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// Returns true if a record with these regions is durable on all of `members`.
+    pub(super) fn covers(
+        &self,
+        mut regions: impl Iterator<Item = u32>,
+        mut members: impl Iterator<Item = MemberIndex>,
+    ) -> bool {
+        let is_recorded = |region: u32| {
+            self.durable.binary_search(&region).is_ok() && self.regions.contains_key(&region)
+        };
+        members.all(|member| self.durable_on.contains(&member)) && regions.all(is_recorded)
+    }
+
+    /// Counts a write that starts.
+    pub(super) fn begin_write(&mut self, regions: impl IntoIterator<Item = u32>) {
+        for number in regions {
+            let region = self.regions.get_mut(&number).expect("a write starts in active regions");
+            region.in_flight += 1;
+            region.is_used = true;
+            region.is_leaving = false;
+        }
+    }
+
+    /// Counts a write that ended.
+    pub(super) fn end_write(&mut self, regions: impl IntoIterator<Item = u32>) {
+        for number in regions {
+            let region = self.regions.get_mut(&number).expect("it stays while it is written to");
+            region.in_flight -= 1;
+        }
+    }
+
+    /// Marks a region whose mirrors may differ, and stays so until [`DirtyLog::on_synced`].
+    pub(super) fn keep(&mut self, number: u32) {
+        if let Some(region) = self.regions.get_mut(&number) {
+            region.is_unsynced = true;
+        }
+    }
+
+    /// Takes the end of the resync of a region, which is to be flushed like a write.
+    pub(super) fn on_synced(&mut self, number: u32) {
+        if let Some(region) = self.regions.get_mut(&number) {
+            region.is_unsynced = false;
+            region.is_used = true;
+            region.is_leaving = false;
+        }
+    }
+
+    /// Returns true if nothing of the log is under way.
+    pub(super) fn is_resting(&self) -> bool {
+        self.phase == Phase::Resting
+    }
+
+    /// Returns true if regions are to leave, to make space for `wanted`.
+    pub(super) fn is_full_for(&self, wanted: &[u32]) -> bool {
+        let more = wanted.iter().filter(|number| !self.regions.contains_key(number)).count();
+        self.regions.len() + more > DIRTY_REGIONS_MAX
+    }
+
+    /// Returns true if no region fits.
+    pub(super) fn is_full(&self) -> bool {
+        self.regions.len() >= DIRTY_REGIONS_MAX
+    }
+
+    /// Adds regions to the set as far as they fit, and begins a record on `members`.
+    pub(super) fn start_record(&mut self, wanted: &[u32], members: Vec<MemberIndex>) {
+        assert!(self.is_resting(), "one record at a time");
+        for &number in wanted {
+            if self.regions.len() < DIRTY_REGIONS_MAX {
+                self.regions
+                    .entry(number)
+                    .or_insert(ActiveRegion { is_used: true, ..ActiveRegion::default() });
+            }
+        }
+        let regions = self.regions.keys().copied().collect();
+        self.record = DirtyRecord { sequence: self.record.sequence + 1, regions };
+        self.begin(Phase::Recording, members);
+    }
+
+    /// Begins a flush of `members`, after which idle regions leave. Returns false if none is idle:
+    /// with `at_once`, those without a write in flight are.
+    pub(super) fn start_flush(&mut self, members: Vec<MemberIndex>, at_once: bool) -> bool {
+        assert!(self.is_resting(), "one flush at a time");
+        let mut has_idle = false;
+        for region in self.regions.values_mut() {
+            let is_busy = region.in_flight > 0 || region.is_unsynced;
+            region.is_leaving = !is_busy && (at_once || !region.is_used);
+            region.is_used = false;
+            has_idle |= region.is_leaving;
+        }
+        if has_idle {
+            self.begin(Phase::Flushing, members);
+        }
+        has_idle
+    }
+
+    fn begin(&mut self, phase: Phase, members: Vec<MemberIndex>) {
+        self.phase = phase;
+        self.in_flight = members.len();
+        self.left = members;
+    }
+
+    /// The newest record.
+    pub(super) fn record(&self) -> &DirtyRecord {
+        &self.record
+    }
+
+    /// Takes the end of the log's I/O on a member; returns what follows if it was the last.
+    pub(super) fn on_io(&mut self, member: MemberIndex, is_durable: bool) -> Option<LogStep> {
+        self.in_flight -= 1;
+        if is_durable {
+            self.left.retain(|&left| left != member);
+            self.done.push(member);
+        }
+        if self.in_flight > 0 {
+            return None;
+        }
+        let phase = std::mem::replace(&mut self.phase, Phase::Resting);
+        let done = std::mem::take(&mut self.done);
+        let members = std::mem::take(&mut self.left);
+        let was_flush = phase == Phase::Flushing;
+        if !members.is_empty() {
+            // Members that have the newer record are covered by it, the others by the one before.
+            return Some(LogStep::Unwritable { members, was_flush });
+        }
+        if was_flush {
+            self.regions.retain(|_, region| !region.is_leaving);
+            return Some(LogStep::Flushed);
+        }
+        (self.durable, self.durable_on) = (self.record.regions.clone(), done);
+        Some(LogStep::Recorded)
+    }
+
+    /// When idle regions are looked for; `None` if there is no active region.
+    pub(super) fn next_tick(&self) -> Option<Nanos> {
+        self.next_tick
+    }
+
+    /// Sets the next tick if there is none.
+    pub(super) fn arm(&mut self, now: Nanos) {
+        if self.next_tick.is_none() && !self.regions.is_empty() {
+            self.next_tick = Some(now + IDLE_PERIOD);
+        }
+    }
+
+    /// Returns true if a tick is due, and sets the next.
+    pub(super) fn is_due(&mut self, now: Nanos) -> bool {
+        let is_due = self.next_tick.is_some_and(|at| at <= now);
+        if is_due {
+            self.next_tick = None;
+            self.arm(now);
+        }
+        is_due
+    }
+}

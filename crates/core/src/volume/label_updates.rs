@@ -1,0 +1,195 @@
+//! Updates of the labels: the member I/O that they take, and what follows from its ends.
+
+use super::durability::MetadataJob;
+use super::keys::{IoKey, PieceKey};
+use super::label_writer::UpdateStep;
+use super::target::{PlanTarget, TargetSet};
+use super::unsynced_regions::REGION_BYTES;
+use super::{InFlightIo, Volume, Work};
+use crate::io::{IoError, IoId, MemberIo, Op, Purpose, ReadRole, RequestId};
+use crate::label::METADATA_BYTES;
+use crate::member::{MemberIndex, MemberState};
+use crate::slab::SlabKey;
+use crate::units::Nanos;
+
+impl Volume {
+    /// Records that the volume was stopped in good order. The volume must be idle, and flushed
+    /// since the last write. Ends when [`Volume::is_recorded`].
+    ///
+    /// # Panics
+    /// If it is not idle.
+    pub fn record_stop(&mut self) {
+        assert!(self.is_idle(), "a volume stops when it is idle");
+        let resync_from = self.unsynced.next(0).map(|region| region * REGION_BYTES);
+        let Some(labels) = &mut self.labels else { return };
+        if !labels.committed().is_clean && !self.has_lost_writes && !self.is_read_only {
+            (labels.is_clean, labels.resync_from) = (true, resync_from);
+            self.update_labels();
+        }
+    }
+
+    /// Returns true if no update of the labels is under way.
+    pub fn is_recorded(&self) -> bool {
+        self.labels.as_deref().is_none_or(|labels| !labels.has_io_in_flight())
+    }
+
+    /// The bytes to write for a member I/O of [`Purpose::Metadata`].
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn metadata_bytes(&self, io: &MemberIo) -> Box<[u8]> {
+        assert!(io.purpose == Purpose::Metadata && io.op == Op::Write, "{io:?}");
+        let labels = self.labels.as_ref().expect("it has labels");
+        let in_flight = self.in_flight.get(IoKey::of(io.id));
+        match in_flight.job.expect("it is metadata") {
+            MetadataJob::Label => labels.block(io.member),
+            MetadataJob::Log => {
+                let log = self.log.as_ref().expect("a volume with labels has a log");
+                let label = labels.committed();
+                log.record().encode(label.array.uuid, label.members[io.member.get()].uuid)
+            }
+        }
+    }
+
+    /// Starts an update of the labels if they are not current, unless one is under way.
+    pub(super) fn update_labels(&mut self) {
+        let Some(labels) = &mut self.labels else { return };
+        if labels.has_io_in_flight() || labels.is_current(&self.states) {
+            return;
+        }
+        assert!(!self.is_read_only, "a read-only volume writes nothing");
+        let members = labels.start(&self.states);
+        self.queue_metadata(members, Op::Write, MetadataJob::Label);
+        // With no member left to write, the update is over at once.
+        self.advance_labels();
+    }
+
+    /// Records that a rebuild ended.
+    pub(super) fn update_labels_after_rebuild(&mut self, member: MemberIndex) {
+        if self.members()[member].state == MemberState::InSync {
+            self.update_labels();
+        }
+    }
+
+    /// Takes the success of a flush of all members that began when `was_synced`.
+    pub(super) fn on_flushed(&mut self, was_synced: bool) {
+        let Some(labels) = &mut self.labels else { return };
+        if was_synced && labels.resync_from.is_some() {
+            labels.resync_from = None;
+            self.update_labels();
+        }
+    }
+
+    pub(super) fn queue_metadata(&mut self, members: Vec<MemberIndex>, op: Op, job: MetadataJob) {
+        let work = members.into_iter().map(|member| Work::Metadata { member, op, job });
+        self.work.extend(work);
+    }
+
+    /// Hands out a member I/O of metadata.
+    pub(super) fn issue_metadata(
+        &mut self,
+        member: MemberIndex,
+        op: Op,
+        job: MetadataJob,
+        now: Nanos,
+    ) -> MemberIo {
+        let labels = self.labels.as_ref().expect("it has labels");
+        let log = self.log.as_ref().expect("a volume with labels has a log");
+        let (offset, length) = match (op, job) {
+            (Op::Write, MetadataJob::Label) => (labels.slot_offset(member), METADATA_BYTES as u64),
+            (Op::Write, MetadataJob::Log) => (log.record().offset(), METADATA_BYTES as u64),
+            _ => (0, 0),
+        };
+        self.ios_issued = self.ios_issued.wrapping_add(1);
+        let count = u64::from(self.ios_issued) << 32;
+        let policy_number = self.policy_number;
+        let in_flight = self.in_flight.insert_with(|slot| InFlightIo {
+            io: MemberIo {
+                id: IoId(count | u64::from(slot.slot())),
+                request: RequestId(u64::MAX),
+                member,
+                op,
+                purpose: Purpose::Metadata,
+                offset,
+                length,
+                volume_offset: 0,
+                stream: 0,
+                background: true,
+                role: ReadRole::Only,
+                submitted_at: now,
+            },
+            piece: PieceKey::from_slot(u32::MAX),
+            target: PlanTarget::FIRST,
+            superseded: false,
+            policy_number,
+            job: Some(job),
+        });
+        let io = in_flight.io;
+        self.account_submission(&io, now);
+        io
+    }
+
+    /// Takes the end of a member I/O of metadata. A write is flushed before it counts.
+    pub(super) fn on_metadata_io(
+        &mut self,
+        job: MetadataJob,
+        io: &MemberIo,
+        result: Result<(), IoError>,
+        now: Nanos,
+    ) {
+        if io.op == Op::Write && result.is_ok() {
+            return self.queue_metadata(vec![io.member], Op::Flush, job);
+        }
+        match job {
+            MetadataJob::Label => {
+                let labels = self.labels.as_mut().expect("it has labels");
+                labels.on_written(io.member, result.is_ok());
+                self.advance_labels();
+            }
+            MetadataJob::Log => self.on_log_io(io.member, result.is_ok(), now),
+        }
+    }
+
+    /// Continues an update of which no I/O is in flight.
+    fn advance_labels(&mut self) {
+        let labels = self.labels.as_mut().expect("it has labels");
+        match labels.advance(&self.states) {
+            None => {}
+            Some(UpdateStep::Write(members)) => {
+                self.queue_metadata(members, Op::Write, MetadataJob::Label);
+            }
+            Some(UpdateStep::Committed) if labels.is_current(&self.states) => self.release(),
+            Some(UpdateStep::Committed) => self.update_labels(),
+            Some(UpdateStep::Unwritable(members)) => {
+                members.iter().for_each(|&member| self.lose_member(member));
+                match members.iter().all(|&member| self.states.is_failed(member)) {
+                    true => self.advance_labels(),
+                    false => self.fail_waiting(),
+                }
+            }
+        }
+    }
+
+    /// Starts and ends the pieces that waited for the labels.
+    fn release(&mut self) {
+        let labels = self.labels.as_mut().expect("it has labels");
+        let waiting = std::mem::take(&mut labels.waiting);
+        let held = std::mem::take(&mut labels.held);
+        held.into_iter().for_each(|key| self.finish(key));
+        waiting.into_iter().for_each(|key| self.issue_first(key));
+    }
+
+    /// Fails the pieces that waited for labels which cannot be written.
+    fn fail_waiting(&mut self) {
+        let labels = self.labels.as_mut().expect("it has labels");
+        let waiting = std::mem::take(&mut labels.waiting);
+        let held = std::mem::take(&mut labels.held);
+        held.into_iter().chain(waiting).for_each(|key| self.fail_piece(key));
+    }
+
+    /// Ends a piece without success.
+    pub(super) fn fail_piece(&mut self, key: PieceKey) {
+        self.pieces.get_mut(key).good = TargetSet::default();
+        self.end_piece(key);
+    }
+}

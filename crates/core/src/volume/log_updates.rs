@@ -1,0 +1,98 @@
+//! Updates of the dirty log: when records are written and regions leave.
+
+use super::Volume;
+use super::dirty_log::LogStep;
+use super::durability::{MetadataJob, region_numbers};
+use crate::io::Op;
+use crate::io::RequestKind;
+use crate::member::MemberIndex;
+use crate::units::Nanos;
+use std::ops::Range;
+
+impl Volume {
+    /// Starts a record with the regions of the writes that wait for one, unless the log is busy. A
+    /// full set is emptied first.
+    pub(super) fn start_record(&mut self) {
+        let Some(log) = &mut self.log else { return };
+        if !log.is_resting() || log.waiting.is_empty() {
+            return;
+        }
+        let pieces = log.waiting.iter().map(|&key| self.pieces.get(key));
+        let writes =
+            pieces.filter(|piece| matches!(piece.kind, RequestKind::Write | RequestKind::Discard));
+        let mut wanted: Vec<u32> =
+            writes.flat_map(|piece| region_numbers(&piece.plan.range())).collect();
+        wanted.dedup();
+        let members: Vec<MemberIndex> = self.states.active().collect();
+        if log.is_full_for(&wanted) {
+            if log.start_flush(members.clone(), true) {
+                return self.queue_metadata(members, Op::Flush, MetadataJob::Log);
+            }
+            if log.is_full() {
+                // Every region is being written to. The end of a write comes back here.
+                return;
+            }
+        }
+        self.write_record(&wanted);
+    }
+
+    fn write_record(&mut self, wanted: &[u32]) {
+        let members: Vec<MemberIndex> = self.states.active().collect();
+        let Some(log) = &mut self.log else { return };
+        if members.is_empty() {
+            let waiting = std::mem::take(&mut log.waiting);
+            return waiting.into_iter().for_each(|key| self.fail_piece(key));
+        }
+        log.start_record(wanted, members.clone());
+        self.queue_metadata(members, Op::Write, MetadataJob::Log);
+    }
+
+    /// Lets regions leave that have been idle for a while.
+    pub(super) fn tick_log(&mut self, now: Nanos) {
+        let members: Vec<MemberIndex> = self.states.active().collect();
+        let Some(log) = &mut self.log else { return };
+        if log.is_due(now) && log.is_resting() && log.start_flush(members.clone(), false) {
+            self.queue_metadata(members, Op::Flush, MetadataJob::Log);
+        }
+    }
+
+    /// Takes the end of the log's I/O on a member.
+    pub(super) fn on_log_io(&mut self, member: MemberIndex, is_durable: bool, now: Nanos) {
+        let log = self.log.as_mut().expect("a volume with labels has a log");
+        log.arm(now);
+        match log.on_io(member, is_durable) {
+            None => {}
+            Some(LogStep::Recorded) => {
+                let waiting = std::mem::take(&mut log.waiting);
+                waiting.into_iter().for_each(|key| self.issue_first(key));
+            }
+            Some(LogStep::Flushed) if log.waiting.is_empty() => self.write_record(&[]),
+            Some(LogStep::Flushed) => self.start_record(),
+            Some(LogStep::Unwritable { members, was_flush }) => {
+                members.iter().for_each(|&member| self.lose_member(member));
+                if members.iter().all(|&member| self.states.is_failed(member)) {
+                    return self.retry_log();
+                }
+                self.has_lost_writes |= was_flush;
+                let log = self.log.as_mut().expect("it was there before");
+                let waiting = std::mem::take(&mut log.waiting);
+                waiting.into_iter().for_each(|key| self.fail_piece(key));
+            }
+        }
+    }
+
+    /// Starts the pieces that wait for the log again: members failed, so they wait for the labels
+    /// first.
+    fn retry_log(&mut self) {
+        let log = self.log.as_mut().expect("a volume with labels has a log");
+        let waiting = std::mem::take(&mut log.waiting);
+        waiting.into_iter().for_each(|key| self.issue_first(key));
+    }
+
+    /// Takes the end of a write that was counted in the log.
+    pub(super) fn on_logged_write_end(&mut self, range: &Range<u64>) {
+        let Some(log) = &mut self.log else { return };
+        log.end_write(region_numbers(range));
+        self.start_record();
+    }
+}
