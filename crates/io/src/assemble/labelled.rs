@@ -14,12 +14,17 @@ use crate::executor::Executor;
 use crate::member::file::{MemberAccess, OpenOptions};
 use crate::member::{NewMember, Source};
 use mirrorball_core::geometry::ChunkMap;
-use mirrorball_core::label::assembly::{ArrayVerdict, LabelAssembly, MemberStanding, lineages};
-use mirrorball_core::label::{BlockError, Label, LabelledMember, MemberLabel, NewestLabel};
-use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
+use mirrorball_core::label::assembly::{
+    ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding, lineages,
+};
+use mirrorball_core::label::{
+    BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, Label, LabelledMember, MemberLabel, NewestLabel,
+    newest_record,
+};
+use mirrorball_core::member::{MemberConfig, MemberState, Members};
 use mirrorball_core::policies::Spec;
-use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::{Volume, VolumeLabels};
+use mirrorball_core::units::{Nanos, format_bytes};
+use mirrorball_core::volume::{REGION_BYTES, Volume, VolumeLabels};
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, Host, MemberSource, MemberSpec, Used};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -146,17 +151,10 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     check_verdict(&volume, &serving, &devices, &mut notes)?;
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
+    let found = found_members(&volume, &devices, &opened)?;
     let rows = rows(&volume, &devices, &mut opened)?;
     let array = array_spec(&volume, &devices);
-    build(&serving, name, &volume.assembly, map, &array, rows, notes)
-}
-
-/// A member of the volume: its device, if it was found, and the slot of its label.
-struct Row {
-    open: Option<Open>,
-    slot: usize,
-    /// True if its label is one generation behind.
-    is_behind: bool,
+    build(&serving, (name, &volume.assembly, map, found), &array, rows, notes)
 }
 
 /// Opens each device and reads its label.
@@ -177,6 +175,10 @@ fn open_devices(
     };
     for address in addresses {
         let open = opener.open_source(&address.source(), notes)?;
+        if serving.options.access == MemberAccess::ReadWrite {
+            // The label may be in a volatile cache, where an update must not rely on it.
+            open.flush().map_err(AssembleError::from)?;
+        }
         let label = label_from(|offset, length| open.read(offset, length));
         if let Err(error) = label {
             let hint = match error {
@@ -314,17 +316,33 @@ fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {
             --discard DEVICE, which rebuilds it from the others"
 }
 
+/// What the devices of the volume hold.
+fn found_members(
+    volume: &ExaminedVolume,
+    devices: &[ExaminedDevice],
+    opened: &[Option<Open>],
+) -> Result<Vec<FoundMember>, LabelledError> {
+    let mut found = Vec::new();
+    for &index in &volume.devices {
+        let (Ok(newest), Some(open)) = (&devices[index].label, &opened[index]) else { continue };
+        let log = open.read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES).map_err(AssembleError::from)?;
+        let record = newest_record(&log, volume.uuid, newest.found.member);
+        found.push(FoundMember { newest: newest.clone(), record });
+    }
+    Ok(found)
+}
+
 /// The devices of the members, in the order of the label.
 fn rows(
     volume: &ExaminedVolume,
     devices: &[ExaminedDevice],
     opened: &mut [Option<Open>],
-) -> Result<Vec<Row>, LabelledError> {
+) -> Result<Vec<Option<Open>>, LabelledError> {
     let newest = &volume.assembly.newest;
     let mut rows = Vec::new();
     for (member, row) in newest.members.iter().zip(&volume.assembly.members) {
         let Some(at) = row.found else {
-            rows.push(Row { open: None, slot: 0, is_behind: false });
+            rows.push(None);
             continue;
         };
         let index = volume.devices[at];
@@ -337,13 +355,7 @@ fn rows(
         if let Open::Real(real) = &mut open {
             real.size_bytes = needed_bytes;
         }
-        let Ok(label) = &devices[index].label else { continue };
-        let is_current = matches!(
-            volume.assembly.standings[at],
-            MemberStanding::InSync | MemberStanding::Rebuilding { .. }
-        );
-        let is_behind = is_current && label.found.label.generation < newest.generation;
-        rows.push(Row { open: Some(open), slot: label.slot, is_behind });
+        rows.push(Some(open));
     }
     Ok(rows)
 }
@@ -385,14 +397,13 @@ fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> ArraySpec 
     }
 }
 
-/// Builds the executor.
+/// Builds the executor of a volume: its name, what its labels say, its map and what its devices
+/// hold.
 fn build(
     serving: &LabelledOptions,
-    name: String,
-    assembly: &LabelAssembly,
-    map: ChunkMap,
+    (name, assembly, map, found): (String, &LabelAssembly, ChunkMap, Vec<FoundMember>),
     array: &ArraySpec,
-    rows: Vec<Row>,
+    rows: Vec<Option<Open>>,
     mut notes: Vec<String>,
 ) -> Result<Assembly, LabelledError> {
     let newest = &assembly.newest;
@@ -400,52 +411,30 @@ fn build(
     let devids: Vec<u64> = newest.members.iter().map(|member| member.devid).collect();
     let policy = Spec::parse(&policy_name).and_then(|spec| spec.build(&devids));
     let policy = policy.map_err(|error| LabelledError::Policy(error.to_string()))?;
-    let configs: Vec<MemberConfig> = array
-        .members
-        .iter()
-        .zip(&rows)
-        .zip(&newest.members)
-        .zip(&assembly.members)
-        .map(|(((spec, row), labelled), assembled)| {
-            let usual = MemberConfig::new(spec.devid, labelled.size_bytes);
-            let found = row.open.as_ref().map(|open| open.config(spec));
-            MemberConfig {
-                size_bytes: labelled.size_bytes,
-                state: assembled.state,
-                ..found.unwrap_or(usual)
-            }
-        })
-        .collect();
-    let copies = map.copies();
+    let configs = configs(assembly, array, &rows);
     let block_bytes = newest.array.block_bytes;
+    let capacity_bytes = map.capacity_bytes();
+    let is_mirrored = map.copies() > 1;
     let volume = Volume::new(map, Members::new(configs.iter().cloned()), policy, 0);
     let mut volume = volume.with_block_bytes(block_bytes);
-    let is_read_only = serving.options.access == MemberAccess::ReadOnly;
-    if is_read_only {
-        volume = volume.read_only();
-    } else {
-        let seed = u64::from_le_bytes(random_bytes().map_err(AssembleError::from)?);
-        let behind = rows.iter().enumerate().filter(|(_, row)| row.is_behind);
-        volume = volume.with_labels(VolumeLabels {
-            label: newest.clone(),
-            slots: rows.iter().map(|row| row.slot).collect(),
-            behind: behind.map(|(index, _)| MemberIndex(index as u16)).collect(),
-            seed,
-        });
-    }
-    if copies > 1 && !newest.is_clean {
-        volume.add_unsynced(0..volume.capacity_bytes());
+    let seed = u64::from_le_bytes(random_bytes().map_err(AssembleError::from)?);
+    let labels = VolumeLabels::of(assembly, &found, capacity_bytes, seed);
+    if is_mirrored && !newest.is_clean {
+        let size = format_bytes(labels.unsynced.len() as u64 * REGION_BYTES);
         notes.push(format!(
-            "`{name}` was not stopped in good order: its mirrors are synchronised while it is used"
+            "`{name}` was not stopped in good order: mirrors may differ in {size}, which are \
+             synchronised while it is used"
         ));
-    } else if let Some(from) = newest.resync_from {
-        volume.add_unsynced(from..volume.capacity_bytes());
+    }
+    volume = volume.with_labels(labels);
+    if serving.options.access == MemberAccess::ReadOnly {
+        volume = volume.read_only();
     }
     let mut opener = MemberOpener::new(array, serving.options, serving.peer_timeout);
     opener.block_bytes = block_bytes;
     opener.label = Some(newest.clone());
     let driver = driver(serving.backend, &mut notes).map_err(AssembleError::from)?;
-    let sources = rows.into_iter().map(|row| row.open.map_or(Source::Absent, Open::source));
+    let sources = rows.into_iter().map(|row| row.map_or(Source::Absent, Open::source));
     let members = configs.into_iter().zip(sources);
     let members = members.map(|(config, source)| NewMember { config, source }).collect();
     let clock = Clock::new(Speed::REAL);
@@ -455,4 +444,24 @@ fn build(
     let opener = Some(Arc::new(opener) as _);
     let policy = Some(policy_name);
     Ok(Assembly { executor, exports, opener, notes, name, policy })
+}
+
+/// The descriptions of the members for the volume.
+fn configs(
+    assembly: &LabelAssembly,
+    array: &ArraySpec,
+    rows: &[Option<Open>],
+) -> Vec<MemberConfig> {
+    let members = assembly.newest.members.iter().zip(&assembly.members);
+    let members = members.zip(array.members.iter().zip(rows));
+    let config = |((labelled, assembled), (spec, row)): (
+        (&LabelledMember, &AssembledMember),
+        (&MemberSpec, &Option<Open>),
+    )| {
+        let usual = MemberConfig::new(spec.devid, labelled.size_bytes);
+        let found = row.as_ref().map(|open| open.config(spec));
+        let (size_bytes, state) = (labelled.size_bytes, assembled.state);
+        MemberConfig { size_bytes, state, ..found.unwrap_or(usual) }
+    };
+    members.map(config).collect()
 }

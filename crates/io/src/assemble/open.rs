@@ -13,6 +13,7 @@ use mirrorball_core::label::{Label, NewestLabel};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, MemberSource, MemberSpec};
+use rustix::fs::fdatasync;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,6 +69,14 @@ impl Open {
         match self {
             Open::Real(real) => Ok(write_aligned(&real.fd, real.begin_bytes + offset, bytes)?),
             Open::Remote(peer) => peer.write(offset, bytes),
+        }
+    }
+
+    /// Makes earlier writes durable, blocking.
+    pub(super) fn flush(&self) -> io::Result<()> {
+        match self {
+            Open::Real(real) => Ok(fdatasync(&real.fd)?),
+            Open::Remote(peer) => peer.flush(),
         }
     }
 

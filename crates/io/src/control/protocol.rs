@@ -144,6 +144,9 @@ pub struct ServiceStatus {
     /// Bytes of the volume whose mirrors may differ.
     #[serde(default)]
     pub unsynced_bytes: u64,
+    /// Bytes of the volume that a crash now would have synchronised.
+    #[serde(default)]
+    pub active_bytes: u64,
     /// True if the members have labels.
     #[serde(default)]
     pub labelled: bool,

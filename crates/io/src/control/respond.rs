@@ -14,7 +14,7 @@ use mirrorball_core::histogram::Histogram;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::slab::SlabKey;
-use mirrorball_core::volume::Volume;
+use mirrorball_core::volume::{REGION_BYTES, Volume};
 use serde::Serialize;
 
 /// Carries out the request in a line; `None` if its response follows later.
@@ -110,6 +110,7 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
         misplaced: misplaced(parts),
         rebuilds: rebuilds(executor),
         unsynced_bytes,
+        active_bytes: volume.map_or(0, |it| it.active_regions() as u64 * REGION_BYTES),
         labelled: volume.is_some_and(|volume| volume.label().is_some()),
         read_only: volume.is_some_and(Volume::is_read_only),
         rebuild_bytes_per_s: rebuild.rate(),

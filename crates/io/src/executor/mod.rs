@@ -21,6 +21,7 @@ mod precise_sleep;
 mod replace;
 #[cfg(test)]
 mod tests;
+mod volume_io;
 
 use crate::clock::Clock;
 use crate::driver::buffers::{BufferKey, Slice};
@@ -30,9 +31,7 @@ use crate::member::{NewMember, Source, Store, io_error};
 use active_io::{ActiveIo, ActiveIoKey, IoRequestKey, Origin, RaceWinner};
 use member_slot::MemberSlot;
 use mirrorball_core::histogram::Histogram;
-use mirrorball_core::io::{
-    IoError, MemberIo, Op, Purpose, ReadRole, Request, RequestId, RequestKind, VolumeError,
-};
+use mirrorball_core::io::{IoError, MemberIo, Op, Request, RequestId, RequestKind, VolumeError};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
@@ -242,6 +241,9 @@ impl Executor {
         match request.target {
             Target::Volume => {
                 let id = RequestId(key.slot().into());
+                if kind == RequestKind::Discard && !self.may_discard() {
+                    return self.end_request(key, Ok(()));
+                }
                 let volume = self.volume.as_mut().expect("there is a volume");
                 let background = matches!(kind, RequestKind::Rebuild(_) | RequestKind::Resync);
                 volume.submit(Request { id, kind, offset, length, stream, cpu: 0, background });
@@ -304,13 +306,15 @@ impl Executor {
             return self.on_remote_event(done);
         }
         let key = ActiveIoKey::from_slot(done.token.key());
-        let io = self.active.get(key);
+        let io = *self.active.get(key);
         let slot = &mut self.slots[io.member.get()];
         let is_whole = slot.has_full_length(self.now, &self.driver);
         let result = match done.result {
             // A discard is a hint, and this filesystem or device does not support it.
             Err(Errno::OPNOTSUPP) if io.op == Op::Discard => {
                 slot.discards = false;
+                // Other members discarded it, so the mirrors differ.
+                self.mark_unsynced(&io);
                 Ok(())
             }
             Err(errno) => Err(io_error(errno)),
@@ -374,61 +378,6 @@ impl Executor {
             parts_left: 0,
             result: Ok(()),
         });
-    }
-
-    fn launch_for_volume(&mut self, io: &MemberIo) {
-        let request = IoRequestKey::from_slot(io.request.0 as u32);
-        let is_metadata = io.purpose == Purpose::Metadata;
-        let within = match io.op {
-            Op::Read | Op::Write if !is_metadata => self.offset_in_buffer(io),
-            _ => 0,
-        };
-        let races = io.op == Op::Read && io.role != ReadRole::Only;
-        let own_buffer = match races {
-            true => Some(self.driver.acquire(io.length as usize)),
-            false if is_metadata && io.op == Op::Write => Some(self.metadata_buffer(io)),
-            false => None,
-        };
-        self.launch(ActiveIo {
-            origin: Origin::Volume(io.id),
-            request,
-            member: io.member,
-            op: io.op,
-            offset: io.offset,
-            length: io.length,
-            within,
-            own_buffer,
-            submitted_at: self.now,
-            due: None,
-            parts_left: 0,
-            result: Ok(()),
-        });
-    }
-
-    /// A buffer with the metadata that an I/O writes.
-    fn metadata_buffer(&mut self, io: &MemberIo) -> BufferKey {
-        let volume = self.volume.as_ref().expect("the volume asked for it");
-        let bytes = volume.metadata_bytes(io);
-        let buffer = self.driver.acquire(bytes.len());
-        let slice = Slice::data(buffer, 0, bytes.len());
-        self.driver.bytes_mut(slice).copy_from_slice(&bytes);
-        buffer
-    }
-
-    /// Offset of the data of a member I/O in the data of its request.
-    fn offset_in_buffer(&self, io: &MemberIo) -> usize {
-        let request = self.requests.get(IoRequestKey::from_slot(io.request.0 as u32));
-        let begin = match request.kind {
-            // The offset of a rebuild request is an offset of the member.
-            RequestKind::Rebuild(member) => {
-                let map = self.volume.as_ref().expect("the volume asked for it").map();
-                let extent = map.map(io.volume_offset, io.length);
-                let target = extent.mirrors().iter().find(|mirror| mirror.member == member);
-                target.expect("a rebuild touches only what its member holds").offset
-            }
-            _ => io.volume_offset,
-        };
-        (begin - request.offset) as usize
     }
 
     /// Cancels a read that is not needed any more, if the model has not started it. Operations of

@@ -166,20 +166,31 @@ pub fn write(
 ) -> io::Result<()> {
     let length = data.len() as u32;
     let write = RawRequest { flags: 0, kind: request::WRITE, cookie: 0, offset, length };
-    let flush = RawRequest { kind: request::FLUSH, offset: 0, length: 0, ..write };
-    for (request, data) in [(write, data), (flush, &[])] {
-        if request.kind == request::FLUSH && !export.can(transmission_flag::SEND_FLUSH) {
-            continue;
-        }
-        stream.write_all(&request.bytes())?;
-        stream.write_all(data)?;
-        let mut head = [0; SIMPLE_REPLY_BYTES];
-        stream.read_exact(&mut head)?;
-        let Some(RawReply { error: 0, cookie: 0 }) = RawReply::parse(&head) else {
-            return Err(io::Error::new(ErrorKind::InvalidData, "the server failed to write"));
-        };
+    send(stream, &write, data)?;
+    flush(stream, export)
+}
+
+/// Flushes, blocking; for a connection that has no other requests.
+///
+/// # Errors
+/// If the connection breaks, or the server cannot flush.
+pub fn flush(stream: &mut (impl Read + Write), export: &RemoteExport) -> io::Result<()> {
+    if !export.can(transmission_flag::SEND_FLUSH) {
+        return Ok(());
     }
-    Ok(())
+    let flush = RawRequest { flags: 0, kind: request::FLUSH, cookie: 0, offset: 0, length: 0 };
+    send(stream, &flush, &[])
+}
+
+fn send(stream: &mut (impl Read + Write), request: &RawRequest, data: &[u8]) -> io::Result<()> {
+    stream.write_all(&request.bytes())?;
+    stream.write_all(data)?;
+    let mut head = [0; SIMPLE_REPLY_BYTES];
+    stream.read_exact(&mut head)?;
+    match RawReply::parse(&head) {
+        Some(RawReply { error: 0, cookie: 0 }) => Ok(()),
+        _ => Err(io::Error::new(ErrorKind::InvalidData, "the server failed to write")),
+    }
 }
 
 /// Description of an export, as received so far.

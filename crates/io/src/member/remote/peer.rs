@@ -4,7 +4,7 @@
 //! An attempt may block for seconds, so a `BlockingWorker` makes it. After a failure the member
 //! waits before the next attempt, twice as long each time (`Backoff`).
 
-use super::client::{ClientError, RemoteExport, attach, read, write};
+use super::client::{ClientError, RemoteExport, attach, flush, read, write};
 use super::tls;
 use crate::blocking_worker::BlockingWorker;
 use crate::driver::{Driver, Endpoint, Token};
@@ -108,6 +108,14 @@ impl Peer {
     /// If the connection breaks, or the server cannot read the range.
     pub fn read(&self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
         read(&mut File::from(self.socket.try_clone_fd()?), offset, length)
+    }
+
+    /// Makes earlier writes durable, blocking, before the driver owns the connection.
+    ///
+    /// # Errors
+    /// If the connection breaks, or the server cannot flush.
+    pub fn flush(&self) -> io::Result<()> {
+        flush(&mut File::from(self.socket.try_clone_fd()?), &self.export)
     }
 
     /// Writes a range and makes it durable, blocking, before the driver owns the connection.

@@ -1,0 +1,79 @@
+//! Member I/O of the volume: its buffers, and what the mirrors do differently.
+
+use super::active_io::{ActiveIo, IoRequestKey, Origin};
+use super::{Executor, Target};
+use crate::driver::buffers::{BufferKey, Slice};
+use mirrorball_core::io::{MemberIo, Op, Purpose, ReadRole, RequestKind};
+use mirrorball_core::slab::SlabKey;
+
+impl Executor {
+    /// Returns true if a discard leaves the mirrors of the volume equal.
+    pub(super) fn may_discard(&self) -> bool {
+        let copies = self.volume.as_ref().map_or(1, |volume| volume.map().copies());
+        copies == 1 || self.discards_zero(Target::Volume)
+    }
+
+    /// Takes a range of a member that may differ from its mirrors.
+    pub(super) fn mark_unsynced(&mut self, io: &ActiveIo) {
+        if let Some(volume) = &mut self.volume
+            && let Some(held) = volume.map().locate(io.member, io.offset)
+        {
+            volume.add_unsynced(held.volume_offset..held.volume_offset + io.length);
+        }
+    }
+
+    pub(super) fn launch_for_volume(&mut self, io: &MemberIo) {
+        let request = IoRequestKey::from_slot(io.request.0 as u32);
+        let is_metadata = io.purpose == Purpose::Metadata;
+        let within = match io.op {
+            Op::Read | Op::Write if !is_metadata => self.offset_in_buffer(io),
+            _ => 0,
+        };
+        let races = io.op == Op::Read && io.role != ReadRole::Only;
+        let own_buffer = match races {
+            true => Some(self.driver.acquire(io.length as usize)),
+            false if is_metadata && io.op == Op::Write => Some(self.metadata_buffer(io)),
+            false => None,
+        };
+        self.launch(ActiveIo {
+            origin: Origin::Volume(io.id),
+            request,
+            member: io.member,
+            op: io.op,
+            offset: io.offset,
+            length: io.length,
+            within,
+            own_buffer,
+            submitted_at: self.now,
+            due: None,
+            parts_left: 0,
+            result: Ok(()),
+        });
+    }
+
+    /// A buffer with the metadata that an I/O writes.
+    pub(super) fn metadata_buffer(&mut self, io: &MemberIo) -> BufferKey {
+        let volume = self.volume.as_ref().expect("the volume asked for it");
+        let bytes = volume.metadata_bytes(io);
+        let buffer = self.driver.acquire(bytes.len());
+        let slice = Slice::data(buffer, 0, bytes.len());
+        self.driver.bytes_mut(slice).copy_from_slice(&bytes);
+        buffer
+    }
+
+    /// Offset of the data of a member I/O in the data of its request.
+    pub(super) fn offset_in_buffer(&self, io: &MemberIo) -> usize {
+        let request = self.requests.get(IoRequestKey::from_slot(io.request.0 as u32));
+        let begin = match request.kind {
+            // The offset of a rebuild request is an offset of the member.
+            RequestKind::Rebuild(member) => {
+                let map = self.volume.as_ref().expect("the volume asked for it").map();
+                let extent = map.map(io.volume_offset, io.length);
+                let target = extent.mirrors().iter().find(|mirror| mirror.member == member);
+                target.expect("a rebuild touches only what its member holds").offset
+            }
+            _ => io.volume_offset,
+        };
+        (begin - request.offset) as usize
+    }
+}
