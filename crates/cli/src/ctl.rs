@@ -173,6 +173,10 @@ fn status(status: &ServiceStatus) -> String {
         let size = format_bytes(status.unsynced_bytes);
         text += &format!("  mirrors may differ in {size}, which are being synchronised\n");
     }
+    if status.active_bytes > 0 {
+        let size = format_bytes(status.active_bytes);
+        text += &format!("  a crash now would have {size} synchronised\n");
+    }
     if status.read_only {
         text += "  read-only\n";
     }
@@ -263,6 +267,7 @@ mod tests {
             misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
             rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
             unsynced_bytes: 4 << 20,
+            active_bytes: 8 << 20,
             labelled: true,
             read_only: true,
             rebuild_bytes_per_s: Some(50),
@@ -273,7 +278,8 @@ mod tests {
         });
         for part in [
             "pair: degraded\n  profile raid1, policy pid\n",
-            "mirrors may differ in 4 MiB, which are being synchronised\n  read-only\n",
+            "mirrors may differ in 4 MiB, which are being synchronised\n",
+            "a crash now would have 8 MiB synchronised\n  read-only\n",
             "devid 1: its file is no longer at its path, where nothing is",
             "rebuilding devid 2: 1 of 8 bytes (12.5 %), at most 50 bytes/s\n",
         ] {

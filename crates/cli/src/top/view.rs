@@ -336,6 +336,7 @@ mod tests {
             misplaced: Vec::new(),
             rebuilds: vec![RebuildProgress { devid: 3, recovered_bytes: 1, total_bytes: 8 }],
             unsynced_bytes: 0,
+            active_bytes: 0,
             labelled: false,
             read_only: false,
             rebuild_bytes_per_s: None,
