@@ -22,6 +22,8 @@ pub(super) struct Piece {
     /// Targets whose medium failed. They are rewritten, and a smaller piece may be readable. A
     /// target behind a transport that failed keeps its data.
     pub(super) spoiled: TargetSet,
+    /// True if a race answered the piece, whatever comes of reading it again.
+    pub(super) has_answer: bool,
     /// True if the piece was read and now rewrites other targets.
     pub(super) is_rewriting: bool,
     /// True if the piece holds the lock of its range.
@@ -42,6 +44,7 @@ impl Piece {
             good: TargetSet::default(),
             failed: TargetSet::default(),
             spoiled: TargetSet::default(),
+            has_answer: false,
             is_rewriting: false,
             has_lock: false,
             is_logged: false,
@@ -72,7 +75,7 @@ impl Piece {
     /// The result of the piece once none of its I/O is pending.
     pub(super) fn result(&self) -> Result<(), VolumeError> {
         match self.kind {
-            _ if !self.good.is_empty() => Ok(()),
+            _ if !self.good.is_empty() || self.has_answer => Ok(()),
             RequestKind::Read
             | RequestKind::Scrub
             | RequestKind::Rebuild(_)

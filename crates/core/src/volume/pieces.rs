@@ -218,7 +218,8 @@ impl Volume {
             // In a race one read answered and another failed. The answer may be older than a write
             // that ended meanwhile: what is to be rewritten is read again under the lock.
             RequestKind::Read if needs_rewrite && !piece.has_lock => {
-                self.pieces.get_mut(key).good = TargetSet::default();
+                let piece = self.pieces.get_mut(key);
+                (piece.good, piece.has_answer) = (TargetSet::default(), true);
                 self.retry(key);
             }
             RequestKind::Scrub if !was_read => self.give_up(key),
@@ -274,7 +275,7 @@ impl Volume {
     /// seldom coincide.
     pub(super) fn give_up(&mut self, key: PieceKey) {
         let piece = *self.pieces.get(key);
-        let may_help = !piece.spoiled.is_empty() && piece.good.is_empty();
+        let may_help = !piece.spoiled.is_empty() && piece.good.is_empty() && !piece.has_answer;
         let halves = if may_help { piece.plan.halves() } else { None };
         let Some(halves) = halves else {
             return self.finish(key);

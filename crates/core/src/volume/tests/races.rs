@@ -170,6 +170,26 @@ fn everything_is_read_and_nothing_cancelled_if_all_is_chosen() {
     assert!(world.volume.is_idle());
 }
 
+/// The medium of one mirror fails, and the other, which has answered, fails when it is read again.
+#[test]
+fn an_answer_counts_though_the_repair_fails() {
+    for good in [0, 1] {
+        let mut world = World::new(Profile::Raid1, 2, Box::new(Everything));
+        world.write(1, 0, 4096, 7);
+        world.settle();
+        world.reply();
+        let reads = ask(&mut world, 2);
+        world.bad.push((reads[1 - good].member.0, reads[1 - good].offset / BLOCK));
+        world.complete(reads[1 - good]);
+        world.complete(reads[good]);
+        assert_eq!(world.reply(), None, "it is read again, to repair the other");
+        world.bad.push((reads[good].member.0, reads[good].offset / BLOCK));
+        world.settle();
+        answered(&mut world, 2);
+        assert!(world.volume.is_idle());
+    }
+}
+
 #[test]
 fn a_tie_on_an_idle_member_reads_once() {
     let mut world = world(TIE);
