@@ -3,6 +3,7 @@
 //! A port without an address listens on the loopback interface only, because anyone who can connect
 //! can read and write.
 
+use crate::driver::FileId;
 use crate::export::Export;
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -136,6 +137,24 @@ pub struct BoundSocket {
     pub socket: OwnedFd,
     /// A note for the user.
     pub note: Option<String>,
+    /// The file of a unix socket.
+    pub file: Option<SocketFile>,
+}
+
+/// The file of a unix socket that this process made.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    id: Option<FileId>,
+}
+
+impl SocketFile {
+    /// Removes the file, unless another one is at its path now.
+    pub fn remove(&self) {
+        if self.id.is_some() && FileId::at(&self.path) == self.id {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl ListenAddress {
@@ -165,7 +184,7 @@ impl ListenAddress {
             ListenAddress::Unix(path) => bind_unix(path, "--export", system),
             ListenAddress::Tcp(address) => {
                 let socket: OwnedFd = TcpListener::bind(address).map_err(system)?.into();
-                Ok(BoundSocket { socket, note: None })
+                Ok(BoundSocket { socket, note: None, file: None })
             }
         }
     }
@@ -196,13 +215,6 @@ impl ListenAddress {
                 Transport::Plain => format!("nbd://{address}/{name}"),
                 Transport::Tls => format!("nbds://{address}/{name}?tls-certificates=DIR"),
             },
-        }
-    }
-
-    /// Removes the file of a unix socket.
-    pub fn remove_socket(&self) {
-        if let ListenAddress::Unix(path) = self {
-            let _ = std::fs::remove_file(path);
         }
     }
 }
@@ -267,7 +279,8 @@ fn bind_unix(
         }
     }
     let socket = UnixListener::bind(path).map_err(system)?.into();
-    Ok(BoundSocket { socket, note })
+    let file = SocketFile { path: path.to_owned(), id: FileId::at(path) };
+    Ok(BoundSocket { socket, note, file: Some(file) })
 }
 
 /// Returns true if a server listens at a unix socket. The kernel closes the sockets of a killed
@@ -361,5 +374,21 @@ mod tests {
         std::fs::write(&path, "precious").unwrap();
         assert!(matches!(address.bind(), Err(AddressError::NotASocket { .. })));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn only_the_file_of_the_own_socket_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let address = ListenAddress::Unix(path.clone());
+        let first = address.bind().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "precious").unwrap();
+        first.file.unwrap().remove();
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+        std::fs::remove_file(&path).unwrap();
+        let second = address.bind().unwrap();
+        second.file.unwrap().remove();
+        assert!(!path.exists());
     }
 }
