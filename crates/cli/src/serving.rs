@@ -12,7 +12,9 @@ use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::units::parse_bytes;
 use mirrorball_disk::array_file::ArraySpec;
-use mirrorball_io::address::{AddressError, BoundSocket, ExportAddress, ListenAddress, Transport};
+use mirrorball_io::address::{
+    AddressError, BoundSocket, ExportAddress, ListenAddress, SocketFile, Transport,
+};
 use mirrorball_io::assemble::Assembly;
 use mirrorball_io::control::{Control, Endpoint, Protocol};
 use mirrorball_io::driver::{BackendKind, Handle};
@@ -192,13 +194,14 @@ fn run_and_open(
 /// Unix sockets that this process created. Dropped, also where the service fails to start, their
 /// files are removed.
 #[derive(Default)]
-struct SocketFiles(Vec<ListenAddress>);
+struct SocketFiles {
+    addresses: Vec<ListenAddress>,
+    files: Vec<SocketFile>,
+}
 
 impl Drop for SocketFiles {
     fn drop(&mut self) {
-        for address in &self.0 {
-            address.remove_socket();
-        }
+        self.files.iter().for_each(SocketFile::remove);
     }
 }
 
@@ -403,16 +406,17 @@ fn bind(
     files: &mut SocketFiles,
     bind: impl Fn(&ListenAddress) -> Result<BoundSocket, AddressError>,
 ) -> Result<OwnedFd, Failure> {
-    if files.0.contains(address) {
+    if files.addresses.contains(address) {
         return Err(Failure::WrongUse(AddressError::Repeated(address.clone()).into()));
     }
-    let BoundSocket { socket, note } = bind(address).map_err(|error| match error {
+    let BoundSocket { socket, note, file } = bind(address).map_err(|error| match error {
         error @ (AddressError::Export { .. } | AddressError::Control { .. }) => {
             Failure::Fault(error.into())
         }
         error => Failure::WrongUse(error.into()),
     })?;
-    files.0.push(address.clone());
+    files.addresses.push(address.clone());
+    files.files.extend(file);
     print_notes(note);
     Ok(socket)
 }
