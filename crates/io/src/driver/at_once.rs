@@ -26,6 +26,21 @@ pub(super) fn read(fd: &OwnedFd, offset: u64, target: &mut [u8]) -> Result<usize
     rustix::io::preadv2(fd, target, offset, ReadWriteFlags::NOWAIT)
 }
 
+/// The result of a read, or `None` if the backend has to do it: the bytes are not cached, or there
+/// is an error for the backend to find and report. `is_cached` becomes false where the system call
+/// is missing, forbidden, or not supported by the filesystem.
+#[inline]
+pub(super) fn read_result(
+    result: Result<usize, Errno>,
+    is_cached: &mut bool,
+) -> Option<Result<usize, Errno>> {
+    if let Err(errno) = result {
+        *is_cached = matches!(errno, Errno::AGAIN | Errno::INTR | Errno::IO);
+        return None;
+    }
+    Some(result)
+}
+
 /// Sends as many bytes of these slices as fit the socket's buffer.
 ///
 /// # Errors
@@ -38,4 +53,25 @@ pub(super) fn send(fd: &OwnedFd, list: &[Slice], buffers: &Buffers) -> Result<us
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     let mut control = SendAncillaryBuffer::default();
     rustix::net::sendmsg(fd, &slices[..list.len()], &mut control, flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_system_call_leaves_reads_to_the_backend() {
+        for (errno, may_try_again) in [
+            (Errno::NOSYS, false),
+            (Errno::PERM, false),
+            (Errno::OPNOTSUPP, false),
+            (Errno::AGAIN, true),
+            (Errno::IO, true),
+        ] {
+            let mut is_cached = true;
+            assert_eq!(read_result(Err(errno), &mut is_cached), None, "{errno}");
+            assert_eq!(is_cached, may_try_again, "{errno}");
+        }
+        assert_eq!(read_result(Ok(5), &mut true), Some(Ok(5)));
+    }
 }

@@ -1,7 +1,8 @@
 //! The data of an emulated member in memory.
 //!
 //! Memory is allocated in pieces of 64 KiB at their first write, so a disk of many terabytes takes
-//! only what was written. Ranges that were never written, or were discarded, read as zeroes.
+//! only what was written. Ranges that were never written, were discarded, or were written with
+//! zeroes read as zeroes.
 
 use crate::block_status::{ExtentKind, ExtentSource, StatusExtent};
 use std::collections::HashMap;
@@ -36,6 +37,11 @@ impl MemoryStore {
     /// Writes from `offset` on.
     pub fn write(&mut self, offset: u64, source: &[u8]) {
         for (piece, within, part) in parts(offset, source.len()) {
+            if is_zero(&source[part.clone()]) {
+                // Zeroes need no memory.
+                self.discard_within(piece, offset, source.len() as u64);
+                continue;
+            }
             let bytes = self.pieces.entry(piece);
             let bytes = bytes.or_insert_with(|| vec![0; PIECE_BYTES].into_boxed_slice());
             bytes[within].copy_from_slice(&source[part]);
@@ -90,6 +96,11 @@ impl ExtentSource for MemorySource<'_> {
     fn extent_at(&self, skip: u64, length: u64) -> StatusExtent {
         self.store.extent_at(self.offset + skip, length)
     }
+}
+
+/// Returns true if all bytes are zero. Data that are not zero seldom begin with a page of zeroes.
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().take(16).all(|&byte| byte == 0) && bytes.iter().all(|&byte| byte == 0)
 }
 
 /// The pieces that a range touches: which, what of it, and what of the range.
@@ -151,5 +162,18 @@ mod tests {
         let mut read = [0; 10];
         store.read(0, &mut read);
         assert_eq!(read, [7; 10]);
+    }
+
+    #[test]
+    fn zeroes_take_no_memory() {
+        let mut store = MemoryStore::default();
+        store.write(0, &[0; 1 << 20]);
+        assert_eq!(store.pieces.len(), 0);
+        store.write(100, &[7; 1 << 20]);
+        store.write(4096, &[0; 1 << 20]);
+        assert_eq!(store.pieces.len(), 2, "the first and the last piece hold data");
+        let mut read = [9; 8192];
+        store.read(0, &mut read);
+        assert!(read[100..4096] == [7; 3996] && read[4096..] == [0; 4096]);
     }
 }
