@@ -151,6 +151,12 @@ impl Buffers {
         target.copy_from_slice(source.memory.slice(from.start, from.length));
     }
 
+    /// Number of buffers.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.slab.len()
+    }
+
     /// The first byte of a slice, for the kernel.
     #[inline]
     pub(super) fn pointer(&self, slice: Slice) -> *const u8 {

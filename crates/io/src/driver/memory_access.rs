@@ -12,6 +12,12 @@ impl Driver {
         self.buffers.acquire(data_bytes)
     }
 
+    /// Number of buffers that are not released.
+    #[cfg(test)]
+    pub(crate) fn buffers_held(&self) -> usize {
+        self.buffers.held()
+    }
+
     /// Frees a buffer.
     ///
     /// # Panics

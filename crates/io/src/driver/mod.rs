@@ -31,7 +31,7 @@ mod tests;
 mod token;
 mod waker;
 
-pub use endpoint::{BackendKind, Endpoint, FileId};
+pub use endpoint::{BackendKind, Endpoint, FileId, FileSize};
 pub(crate) use endpoint::{read_aligned, write_aligned};
 pub(crate) use operation::Command;
 pub use operation::{Event, Handle, Output};
@@ -194,17 +194,28 @@ impl Driver {
         handle
     }
 
-    /// The length of a file.
+    /// The size of a file.
     ///
     /// # Errors
     /// As `fstat`.
-    pub fn size_bytes(&self, file: Handle) -> Result<u64, Errno> {
+    pub fn file_size(&self, file: Handle) -> Result<FileSize, Errno> {
         match (&self.descriptors.get(file).resource, &self.backend) {
-            (Resource::Fd(fd), _) => Ok(rustix::fs::fstat(fd)?.st_size as u64),
+            (Resource::Fd(fd), _) => Ok(FileSize::of(&rustix::fs::fstat(fd)?)),
             (Resource::Simulated(object), Backend::Simulated(simulation)) => {
-                Ok(simulation.size_bytes(*object))
+                Ok(simulation.file_size(*object))
             }
             (Resource::Simulated(_), _) => Err(Errno::BADF),
+        }
+    }
+
+    /// True if the filesystem of a file frees no space of what is only written, as ext4, XFS and
+    /// tmpfs do and those that compress do not.
+    pub(crate) fn keeps_allocated(&self, file: Handle) -> bool {
+        const EXT4_XFS_TMPFS: [i64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
+        match &self.descriptors.get(file).resource {
+            Resource::Fd(fd) => rustix::fs::fstatfs(fd)
+                .is_ok_and(|filesystem| EXT4_XFS_TMPFS.contains(&filesystem.f_type)),
+            Resource::Simulated(_) => true,
         }
     }
 
@@ -359,16 +370,13 @@ impl Driver {
         let result = match kind {
             OperationKind::Send(list) => at_once::send(fd, list, &self.buffers),
             OperationKind::Read { offset, slice } if descriptor.cached => {
-                at_once::read(fd, *offset, self.buffers.target(*slice))
+                let result = at_once::read(fd, *offset, self.buffers.target(*slice));
+                return at_once::read_result(result, &mut descriptor.cached);
             }
             _ => return None,
         };
         match result {
             Err(Errno::AGAIN | Errno::INTR) => None,
-            Err(Errno::OPNOTSUPP) => {
-                descriptor.cached = false;
-                None
-            }
             result => Some(result),
         }
     }

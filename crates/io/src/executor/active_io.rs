@@ -8,7 +8,7 @@
 use super::member_slot::MemberSlot;
 use super::{Executor, IoRequest, MemberStats, Target};
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{EventOwner, Handle, Token};
+use crate::driver::{Driver, EventOwner, Handle, Token};
 use crate::member::Store;
 use crate::member::remote::RemoteRequest;
 use mirrorball_core::io::{IoError, IoId, Op, VolumeError};
@@ -16,6 +16,9 @@ use mirrorball_core::member::MemberIndex;
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::model::DiskIo;
+
+/// Bytes of zeroes that one I/O writes.
+const ZEROING_BYTES: usize = 1 << 20;
 
 mirrorball_core::slab_key! {
     /// Names a request of the executor.
@@ -55,6 +58,10 @@ pub(super) struct ActiveIo {
     /// When it ended by the model.
     pub(super) due: Option<Nanos>,
     pub(super) parts_left: u8,
+    /// The attachment of the member when it was started.
+    pub(super) attachment: u32,
+    /// Number of bytes written with zeroes, for a discard that its member does not support.
+    pub(super) zeroed: Option<u64>,
     pub(super) result: Result<(), IoError>,
 }
 
@@ -70,8 +77,8 @@ impl Executor {
     pub(super) fn launch(&mut self, io: ActiveIo) {
         let key = self.active.insert(io);
         let slot = &mut self.slots[io.member.get()];
-        slot.stats.in_flight += 1;
-        slot.changes_in_flight += u32::from(io.op != Op::Read);
+        slot.begin(io.op);
+        self.active.get_mut(key).attachment = slot.attachment;
         let handle = match &mut slot.store {
             Store::Real { handle, begin_bytes, .. } => {
                 let (handle, offset) = (*handle, *begin_bytes + io.offset);
@@ -132,10 +139,15 @@ impl Executor {
         if io.parts_left > 0 {
             return;
         }
-        let io = self.active.remove(key).expect("a member I/O ends once");
+        let mut io = self.active.remove(key).expect("a member I/O ends once");
         let now = self.now;
         let slot = &mut self.slots[io.member.get()];
-        slot.changes_in_flight -= u32::from(io.op != Op::Read);
+        if io.attachment != slot.attachment && io.result.is_err() {
+            // It failed on storage that was replaced meanwhile. The new storage is being rebuilt
+            // from its beginning, which covers what this I/O wrote.
+            io.result = if io.op == Op::Read { Err(IoError::Cancelled) } else { Ok(()) };
+        }
+        slot.end(io.op);
         slot.discards &= io.op != Op::Discard || io.result.is_ok();
         count(&mut slot.stats, &io, now);
         if let Some(due) = io.due {
@@ -177,6 +189,40 @@ impl Executor {
         }
     }
 
+    /// Writes zeroes where a member does not discard and others did, so that mirrors stay equal;
+    /// `done` bytes are written. Ends the I/O with its last bytes.
+    pub(super) fn zero_instead(&mut self, key: ActiveIoKey, done: u64) {
+        let io = self.active.get_mut(key);
+        if done >= io.length {
+            return self.end_part(key, Ok(()));
+        }
+        io.zeroed = Some(done);
+        let (length, offset, member) = (zeroing_step(io, done), io.offset + done, io.member);
+        let buffer = *io.own_buffer.get_or_insert_with(|| zeroes(&mut self.driver));
+        let Store::Real { handle, begin_bytes, .. } = self.slots[member.get()].store else {
+            return self.end_part(key, Err(IoError::Gone));
+        };
+        let token = Token::new(EventOwner::MemberFile, key.slot());
+        let zeroes = Slice::data(buffer, 0, length as usize);
+        self.driver.write(token, handle, begin_bytes + offset, zeroes);
+    }
+
+    /// Copies the winners of a request's races into its buffer.
+    pub(super) fn copy_race_winners(&mut self, key: IoRequestKey) {
+        let (driver, requests) = (&mut self.driver, &self.requests);
+        self.race_winners.retain(|RaceWinner { buffer, io }| {
+            if io.request != key {
+                return true;
+            }
+            let target = requests.get(key).buffer.expect("a read has a buffer");
+            let length = io.length as usize;
+            let from = Slice::data(*buffer, 0, length);
+            driver.copy(from, Slice::data(target, io.within, length));
+            driver.release(*buffer);
+            false
+        });
+    }
+
     /// Ends the I/Os of remote members that have replies.
     pub(super) fn end_remote(&mut self) {
         while let Some((key, result)) = self.remote_ended.pop() {
@@ -198,6 +244,18 @@ impl Executor {
             Op::Discard => self.driver.discard(token, file, io.offset, io.length),
         }
     }
+}
+
+/// A buffer of zeroes for [`zeroing_step`].
+fn zeroes(driver: &mut Driver) -> BufferKey {
+    let buffer = driver.acquire(ZEROING_BYTES);
+    driver.bytes_mut(Slice::data(buffer, 0, ZEROING_BYTES)).fill(0);
+    buffer
+}
+
+/// Number of bytes to zero next after `done`, for a discard that its member does not support.
+pub(super) fn zeroing_step(io: &ActiveIo, done: u64) -> u64 {
+    (io.length - done).min(ZEROING_BYTES as u64)
 }
 
 /// The memory that a member I/O reads from or writes to.

@@ -1,13 +1,21 @@
 //! A member of an executor, and the check that its file was not truncated.
+//!
+//! A file that is shorter than it was has lost data. So has one that was cut and made as long as it
+//! was: less than half of the bytes are allocated for it that were, although nothing was discarded.
+//! Filesystems that compress allocate less for zeroes that are written, so this is looked at on
+//! others only.
 
 use super::MemberStats;
 use crate::driver::Driver;
 use crate::member::Store;
+use mirrorball_core::io::Op;
 use mirrorball_core::member::MemberConfig;
 use mirrorball_core::units::Nanos;
 
 /// Interval at which reads check the length of the file.
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(1);
+/// A file with fewer allocated bytes is too small to tell that it was cut.
+const ALLOCATED_BYTES_MIN: u64 = 1 << 20;
 
 /// A member with its storage and statistics.
 pub(super) struct MemberSlot {
@@ -16,6 +24,12 @@ pub(super) struct MemberSlot {
     pub(super) stats: MemberStats,
     /// Number of I/Os in flight that are not reads.
     pub(super) changes_in_flight: u32,
+    /// Number of discards in flight.
+    discards_in_flight: u32,
+    /// The bytes that were allocated at most since the last discard.
+    allocated_bytes_max: u64,
+    /// How often its storage was replaced.
+    pub(super) attachment: u32,
     /// True until a discard fails or is not supported.
     pub(super) discards: bool,
     /// When the file was last found to have its full length.
@@ -24,8 +38,41 @@ pub(super) struct MemberSlot {
 
 impl MemberSlot {
     pub(super) fn new(config: MemberConfig, store: Store) -> MemberSlot {
-        let stats = MemberStats::default();
-        MemberSlot { config, store, stats, changes_in_flight: 0, discards: true, checked_at: None }
+        MemberSlot {
+            config,
+            store,
+            stats: MemberStats::default(),
+            changes_in_flight: 0,
+            discards_in_flight: 0,
+            allocated_bytes_max: 0,
+            attachment: 0,
+            discards: true,
+            checked_at: None,
+        }
+    }
+
+    /// Counts the start of an I/O.
+    #[inline]
+    pub(super) fn begin(&mut self, op: Op) {
+        self.stats.in_flight += 1;
+        self.changes_in_flight += u32::from(op != Op::Read);
+        self.discards_in_flight += u32::from(op == Op::Discard);
+    }
+
+    /// Counts the end of an I/O that changed something, or could have.
+    #[inline]
+    pub(super) fn end(&mut self, op: Op) {
+        self.changes_in_flight -= u32::from(op != Op::Read);
+        if op == Op::Discard {
+            self.discards_in_flight -= 1;
+            self.allocated_bytes_max = 0;
+        }
+    }
+
+    /// Forgets what is known of the storage, because it was replaced.
+    pub(super) fn on_replaced(&mut self) {
+        self.attachment = self.attachment.wrapping_add(1);
+        (self.checked_at, self.allocated_bytes_max, self.discards) = (None, 0, true);
     }
 
     /// Returns false if the file is shorter than it was. I/Os that end at the same time share one
@@ -36,20 +83,37 @@ impl MemberSlot {
         self.checked_at.is_some_and(|at| now - at <= age_max) || self.check_length(now, driver)
     }
 
-    /// True if discarded ranges are known to read as zeroes, which they are not on other machines.
+    /// True if discarded ranges are known to read as zeroes.
     pub(super) fn discards_zero(&self) -> bool {
-        self.discards && !matches!(self.store, Store::Remote(_))
+        self.discards
+            && match &self.store {
+                Store::Remote(remote) => remote.discards_zero(),
+                _ => true,
+            }
     }
 
-    /// Compares the length of the file with the length that it must have.
+    /// Compares the size of the file with what it must be.
     pub(super) fn check_length(&mut self, now: Nanos, driver: &Driver) -> bool {
-        let has_full_length = match self.store {
-            Store::Real { handle, least_bytes: Some(least_bytes), .. } => {
-                driver.size_bytes(handle).is_ok_and(|bytes| bytes >= least_bytes)
+        let is_whole = match self.store {
+            Store::Real { handle, least_bytes: Some(least_bytes), keeps_allocated, .. } => {
+                driver.file_size(handle).is_ok_and(|size| {
+                    size.size_bytes >= least_bytes
+                        && !(keeps_allocated && self.has_lost(size.allocated_bytes))
+                })
             }
             _ => true,
         };
-        self.checked_at = has_full_length.then_some(now);
-        has_full_length
+        self.checked_at = is_whole.then_some(now);
+        is_whole
+    }
+
+    /// Returns true if the file has lost most of the bytes that were allocated for it.
+    fn has_lost(&mut self, allocated_bytes: u64) -> bool {
+        if self.discards_in_flight > 0 {
+            return false;
+        }
+        let most = self.allocated_bytes_max;
+        self.allocated_bytes_max = most.max(allocated_bytes);
+        most >= ALLOCATED_BYTES_MIN && allocated_bytes < most / 2
     }
 }

@@ -16,6 +16,8 @@
 
 mod active_io;
 pub(crate) mod block_status;
+#[cfg(test)]
+mod fault_tests;
 mod member_slot;
 mod precise_sleep;
 mod replace;
@@ -24,11 +26,11 @@ mod tests;
 mod volume_io;
 
 use crate::clock::Clock;
-use crate::driver::buffers::{BufferKey, Slice};
+use crate::driver::buffers::BufferKey;
 use crate::driver::{Driver, Event, EventOwner, Output, Token};
 use crate::member::remote::{self, RemoteReply};
 use crate::member::{NewMember, Source, Store, io_error};
-use active_io::{ActiveIo, ActiveIoKey, IoRequestKey, Origin, RaceWinner};
+use active_io::{ActiveIo, ActiveIoKey, IoRequestKey, Origin, RaceWinner, zeroing_step};
 use member_slot::MemberSlot;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::{IoError, MemberIo, Op, Request, RequestId, RequestKind, VolumeError};
@@ -309,21 +311,35 @@ impl Executor {
         let io = *self.active.get(key);
         let slot = &mut self.slots[io.member.get()];
         let is_whole = slot.has_full_length(self.now, &self.driver);
-        let result = match done.result {
+        let result = match (done.result, io.zeroed) {
             // A discard is a hint, and this filesystem or device does not support it.
-            Err(Errno::OPNOTSUPP) if io.op == Op::Discard => {
+            (Err(Errno::OPNOTSUPP), None) if io.op == Op::Discard => {
                 slot.discards = false;
-                // Other members discarded it, so the mirrors differ.
-                self.mark_unsynced(&io);
-                Ok(())
+                match io.origin {
+                    Origin::Volume(_) => return self.zero_instead(key, 0),
+                    Origin::Direct => Ok(()),
+                }
             }
-            Err(errno) => Err(io_error(errno)),
-            Ok(_) if !is_whole => Err(IoError::Gone),
+            (Err(errno), zeroed) => {
+                if zeroed.is_some() {
+                    // Other members discarded it, so the mirrors differ.
+                    self.mark_unsynced(&io);
+                }
+                Err(io_error(errno))
+            }
+            (Ok(_), _) if !is_whole => Err(IoError::Gone),
+            (Ok(Output::Bytes(bytes)), Some(zeroed)) => {
+                let whole = zeroing_step(&io, zeroed);
+                match bytes as u64 == whole {
+                    true => return self.zero_instead(key, zeroed + whole),
+                    false => Err(IoError::Gone),
+                }
+            }
             // The file was truncated.
-            Ok(Output::Bytes(bytes)) if moves(io.op) && (bytes as u64) < io.length => {
+            (Ok(Output::Bytes(bytes)), None) if moves(io.op) && (bytes as u64) < io.length => {
                 Err(IoError::Gone)
             }
-            Ok(_) => Ok(()),
+            (Ok(_), _) => Ok(()),
         };
         self.end_part(key, result);
     }
@@ -376,6 +392,8 @@ impl Executor {
             submitted_at: self.now,
             due: None,
             parts_left: 0,
+            attachment: 0,
+            zeroed: None,
             result: Ok(()),
         });
     }
@@ -414,22 +432,6 @@ impl Executor {
         }
         let request = self.requests.remove(key).expect("a request ends once");
         self.ended.push_back(IoReply { token: request.token, result });
-    }
-
-    /// Copies the winners of a request's races into its buffer.
-    fn copy_race_winners(&mut self, key: IoRequestKey) {
-        let (driver, requests) = (&mut self.driver, &self.requests);
-        self.race_winners.retain(|RaceWinner { buffer, io }| {
-            if io.request != key {
-                return true;
-            }
-            let target = requests.get(key).buffer.expect("a read has a buffer");
-            let length = io.length as usize;
-            let from = Slice::data(*buffer, 0, length);
-            driver.copy(from, Slice::data(target, io.within, length));
-            driver.release(*buffer);
-            false
-        });
     }
 }
 

@@ -43,6 +43,7 @@ impl Executor {
     /// If the driver cannot adopt it.
     pub fn attach(&mut self, member: MemberIndex, source: Source) -> io::Result<()> {
         let slot = &mut self.slots[member.get()];
+        slot.on_replaced();
         match (&mut slot.store, source) {
             (Store::Remote(remote), Source::Remote(peer)) => {
                 remote.detach(&mut self.driver);
@@ -71,7 +72,9 @@ impl Executor {
 pub(super) fn store(index: MemberIndex, source: Source, driver: &mut Driver) -> io::Result<Store> {
     Ok(match source {
         Source::Real(MemberFile { file, begin_bytes, least_bytes }) => {
-            Store::Real { handle: driver.adopt_endpoint(file)?, begin_bytes, least_bytes }
+            let handle = driver.adopt_endpoint(file)?;
+            let keeps_allocated = driver.keeps_allocated(handle);
+            Store::Real { handle, begin_bytes, least_bytes, keeps_allocated }
         }
         Source::Remote(peer) => Store::Remote(Box::new(Remote::new(index, peer, driver)?)),
         Source::Absent => Store::Absent,

@@ -47,6 +47,8 @@ impl Executor {
             submitted_at: self.now,
             due: None,
             parts_left: 0,
+            attachment: 0,
+            zeroed: None,
             result: Ok(()),
         });
     }

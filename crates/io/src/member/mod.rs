@@ -32,6 +32,8 @@ pub enum Store {
         /// For a file, its length: a truncated file has lost data, even if a later write extends it
         /// again.
         least_bytes: Option<u64>,
+        /// True if its filesystem frees no space of a file that is only written.
+        keeps_allocated: bool,
     },
     /// An export of another machine.
     Remote(Box<Remote>),

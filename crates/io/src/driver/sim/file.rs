@@ -1,5 +1,6 @@
 //! Simulated files: contents in memory, faults, and loss of unsynced writes.
 
+use crate::driver::FileSize;
 use mirrorball_core::rng::Rng;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -19,11 +20,13 @@ pub enum FileFault {
     FailsReads(u64),
     /// Operations do not end until the fault is removed.
     Hangs,
+    /// Discards fail with `EOPNOTSUPP`.
+    RefusesDiscards,
 }
 
 /// A file in memory.
 pub(super) struct SimFile {
-    pub(super) size_bytes: u64,
+    size_bytes: u64,
     pub(super) fault: FileFault,
     contents: Pieces,
     /// The contents after the last sync.
@@ -51,6 +54,18 @@ impl SimFile {
             durable: Pieces::default(),
             unsynced: Vec::new(),
         }
+    }
+
+    /// Its length, and the bytes that are allocated for it.
+    pub(super) fn size(&self) -> FileSize {
+        let allocated_bytes = self.contents.0.len() as u64 * PIECE_BYTES;
+        FileSize { size_bytes: self.size_bytes, allocated_bytes }
+    }
+
+    /// Loses all contents.
+    #[cfg(test)]
+    pub(super) fn clear(&mut self) {
+        *self = SimFile { fault: self.fault, ..SimFile::new(self.size_bytes) };
     }
 
     /// Reads up to the end of the file; returns the number of bytes.

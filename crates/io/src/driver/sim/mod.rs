@@ -22,7 +22,7 @@ mod perform;
 
 use super::buffers::Buffers;
 use super::operation::{OperationKey, OperationKind};
-use super::{Endpoint, Waker};
+use super::{Endpoint, FileSize, Waker};
 pub use file::FileFault;
 use file::SimFile;
 use mirrorball_core::rng::Rng;
@@ -267,9 +267,15 @@ impl SimulatedWorld {
         at
     }
 
-    /// Length of a file.
-    pub(super) fn size_bytes(&self, file: ObjectId) -> u64 {
-        self.world().file(file).size_bytes
+    /// Size of a file.
+    pub(super) fn file_size(&self, file: ObjectId) -> FileSize {
+        self.world().file(file).size()
+    }
+
+    /// Cuts a file to nothing and makes it as long as it was, as another program might.
+    #[cfg(test)]
+    pub(crate) fn clear_file(&self, file: ObjectId) {
+        self.world().file(file).clear();
     }
 
     /// Takes in an operation.

@@ -45,7 +45,10 @@ impl World {
             FileFault::FailsReads(count) if is_read && self.one_in(count) => {
                 return Some(Err(Errno::IO));
             }
-            FileFault::FailsReads(_) | FileFault::None => {}
+            FileFault::RefusesDiscards if matches!(kind, OperationKind::Discard { .. }) => {
+                return Some(Err(Errno::OPNOTSUPP));
+            }
+            FileFault::FailsReads(_) | FileFault::RefusesDiscards | FileFault::None => {}
         }
         // Devices transfer whole sectors.
         let part =

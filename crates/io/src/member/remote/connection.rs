@@ -72,6 +72,8 @@ pub(super) struct PeerConnection {
     /// Number of those that are being sent.
     sending: usize,
     ended: Vec<(PendingRequest, Result<(), IoError>)>,
+    /// False for the connection of an attachment that is over.
+    is_attached: bool,
 }
 
 impl PendingRequest {
@@ -114,6 +116,7 @@ impl Default for PeerConnection {
             outgoing: VecDeque::new(),
             sending: 0,
             ended: Vec::new(),
+            is_attached: false,
         }
     }
 }
@@ -254,9 +257,29 @@ impl PeerConnection {
         keys.into_iter().filter_map(|key| self.pending.remove(key)).collect()
     }
 
-    /// Frees the memory of a connection that is not used again.
-    pub(super) fn free(&mut self, driver: &mut Driver) {
-        if let Some(input) = self.input.take() {
+    pub(super) fn is_attached(&self) -> bool {
+        self.is_attached
+    }
+
+    pub(super) fn set_attached(&mut self, is_attached: bool) {
+        self.is_attached = is_attached;
+    }
+
+    /// True if the place can be used for another connection.
+    pub(super) fn is_free(&self) -> bool {
+        !self.is_attached && self.is_down() && self.input.is_none()
+    }
+
+    /// True if there is no connection, and no operation of the driver is left.
+    fn is_down(&self) -> bool {
+        self.socket.is_none() && !self.receiving && self.sending == 0
+    }
+
+    /// Frees the memory of a connection that is down.
+    pub(super) fn free_if_down(&mut self, driver: &mut Driver) {
+        if self.is_down()
+            && let Some(input) = self.input.take()
+        {
             driver.release(input);
         }
     }

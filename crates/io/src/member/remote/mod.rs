@@ -13,8 +13,12 @@
 //! one, and could complete it after a newer write.
 //!
 //! **Attaching again.** Before a rebuild every connection is closed and the export is attached to
-//! again: the server at its address may be another one. Connection numbers are not reused, so that
-//! an event of an old connection cannot be mistaken for one of a new connection.
+//! again: the server at its address may be another one. The number of a connection is reused only
+//! when no operation of it is left, so that an event of an old connection cannot be mistaken for
+//! one of a new connection.
+//!
+//! **Discards** are sent as write-zeroes, where the server has that: the range then reads as zeroes
+//! on every mirror, which a trim does not promise.
 //!
 //! **Timeouts.** TCP notices a machine that is gone within [`peer::SILENCE_MAX`]. If a connected
 //! server owes a reply for longer than the timeout, all connections are closed, as if they had
@@ -76,10 +80,8 @@ struct Reconnect {
 pub struct Remote {
     member: MemberIndex,
     export: RemoteExport,
-    /// Connections of this attachment, after those of earlier ones.
+    /// Connections of this attachment, and old ones.
     connections: Vec<PeerConnection>,
-    /// Index of the first connection of this attachment.
-    first: usize,
     /// Opens connections; `None` while detached.
     connector: Option<Connector>,
     reconnects: Vec<Reconnect>,
@@ -105,7 +107,6 @@ impl Remote {
             member,
             export: peer.export,
             connections: Vec::new(),
-            first: 0,
             connector: None,
             reconnects: Vec::new(),
             written: 0,
@@ -132,23 +133,48 @@ impl Remote {
             true => CONNECTIONS,
             false => 1,
         };
-        self.first = self.connections.len();
-        self.connections.extend((0..count).map(|_| PeerConnection::default()));
-        let token = self.token(EventOwner::RemoteReceive, self.first);
-        self.connections[self.first].connect(handle, token, driver);
+        let indices = self.places(count);
+        let first = indices[0];
+        let token = self.token(EventOwner::RemoteReceive, first);
+        self.connections[first].connect(handle, token, driver);
         (self.export, self.timeout, self.is_lost) = (export, timeout, false);
         (self.written, self.flushed) = (0, 0);
         self.connector = Some(connector);
-        for index in self.first + 1..self.connections.len() {
+        for &index in &indices[1..] {
             self.connect(index, Backoff::default(), driver.now());
         }
         Ok(())
     }
 
+    /// Takes places for the connections of an attachment: those of old connections that are over,
+    /// then new ones.
+    fn places(&mut self, count: usize) -> Vec<usize> {
+        let is_free = |index: &usize| self.connections[*index].is_free();
+        let mut places: Vec<usize> =
+            (0..self.connections.len()).filter(is_free).take(count).collect();
+        while places.len() < count {
+            places.push(self.connections.len());
+            self.connections.push(PeerConnection::default());
+        }
+        for &index in &places {
+            self.connections[index].set_attached(true);
+        }
+        places
+    }
+
+    /// True if a discarded range reads as zeroes.
+    pub(crate) fn discards_zero(&self) -> bool {
+        self.export.can(transmission_flag::SEND_WRITE_ZEROES)
+    }
+
     /// Closes every connection, and opens no more.
     pub fn detach(&mut self, driver: &mut Driver) {
-        self.connections.iter_mut().for_each(|connection| connection.close(driver));
-        self.first = self.connections.len();
+        for connection in &mut self.connections {
+            connection.set_attached(false);
+            connection.close(driver);
+            // One that was down has no operation that would end.
+            connection.free_if_down(driver);
+        }
         self.reconnects.clear();
         if let Some(connector) = self.connector.take() {
             connector.close(driver);
@@ -179,6 +205,7 @@ impl Remote {
             Op::Read => (request::READ, 0),
             Op::Write => (request::WRITE, 0),
             Op::Flush => (request::FLUSH, transmission_flag::SEND_FLUSH),
+            Op::Discard if self.discards_zero() => (request::WRITE_ZEROES, 0),
             Op::Discard => (request::TRIM, transmission_flag::SEND_TRIM),
         };
         // A server without flush has no volatile cache, and a trim is only a hint.
@@ -273,10 +300,10 @@ impl Remote {
 
     /// Fails the requests of a broken connection, once no operation of it is in flight.
     fn on_broken(&mut self, index: usize, driver: &mut Driver, replies: &mut Vec<RemoteReply>) {
-        if index < self.first {
+        if !self.connections[index].is_attached() {
             // It had no requests when the member was detached.
             self.connections[index].clear(driver);
-            return self.connections[index].free(driver);
+            return self.connections[index].free_if_down(driver);
         }
         self.is_lost |= self.flushed < self.written;
         let error = if self.is_lost { IoError::Gone } else { IoError::Transport };
@@ -314,7 +341,7 @@ impl Remote {
     }
 
     fn token(&self, owner: EventOwner, index: usize) -> Token {
-        let index = u16::try_from(index).expect("fewer than 65,536 connections in the life of it");
+        let index = u16::try_from(index).expect("few connections are open at once");
         Token::new(owner, u32::from(self.member.0) << 16 | u32::from(index))
     }
 }

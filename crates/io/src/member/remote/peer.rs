@@ -10,12 +10,12 @@ use crate::blocking_worker::BlockingWorker;
 use crate::driver::{Driver, Endpoint, Token};
 use crate::nbd_protocol::uri::{NbdUri, Place};
 use mirrorball_core::units::Nanos;
-use rustix::net::sockopt;
+use rustix::net::{Shutdown, sockopt};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,9 +85,7 @@ impl ConnectPeer for NbdUri {
             }
         };
         // From here on replies may take as long as disks do.
-        for timeout in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
-            sockopt::set_socket_timeout(&socket, timeout, None).map_err(io::Error::from)?;
-        }
+        set_timeouts(&socket, None)?;
         Ok((Endpoint::Fd(socket), export))
     }
 }
@@ -107,7 +105,7 @@ impl Peer {
     /// # Errors
     /// If the connection breaks, or the server cannot read the range.
     pub fn read(&self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
-        read(&mut File::from(self.socket.try_clone_fd()?), offset, length)
+        self.blocking(|socket| read(socket, offset, length))
     }
 
     /// Makes earlier writes durable, blocking, before the driver owns the connection.
@@ -123,7 +121,24 @@ impl Peer {
     /// # Errors
     /// If the connection breaks, or the server cannot write the range.
     pub fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        write(&mut File::from(self.socket.try_clone_fd()?), &self.export, offset, data)
+        self.blocking(|socket| write(socket, &self.export, offset, data))
+    }
+
+    /// Performs a blocking operation on the connection, which is given up if the server is silent
+    /// for longer than it may owe a reply.
+    fn blocking<T>(&self, act: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
+        let mut socket = File::from(self.socket.try_clone_fd()?);
+        let timeout = Duration::from_nanos(self.timeout.0.max(1_000_000));
+        set_timeouts(&socket, Some(timeout))?;
+        let result = act(&mut socket);
+        if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+            // A reply that comes later would be taken for that of the next request.
+            let _ = rustix::net::shutdown(&socket, Shutdown::Both);
+            let text = format!("the server has not replied for {} (--peer-timeout)", self.timeout);
+            return Err(io::Error::new(ErrorKind::TimedOut, text));
+        }
+        set_timeouts(&socket, None)?;
+        result
     }
 }
 
@@ -180,10 +195,15 @@ fn connect(uri: &NbdUri) -> io::Result<(File, bool)> {
         Place::Unix(path) => (OwnedFd::from(UnixStream::connect(path)?), false),
         Place::Tcp(host, port) => (connect_tcp(host, *port)?.into(), true),
     };
-    for timeout in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
-        sockopt::set_socket_timeout(&socket, timeout, Some(HANDSHAKE_TIMEOUT))?;
-    }
+    set_timeouts(&socket, Some(HANDSHAKE_TIMEOUT))?;
     Ok((socket.into(), is_tcp))
+}
+
+fn set_timeouts(socket: impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
+    for direction in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
+        sockopt::set_socket_timeout(&socket, direction, timeout)?;
+    }
+    Ok(())
 }
 
 fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {

@@ -323,6 +323,41 @@ fn a_peer_that_may_have_forgotten_writes_is_gone_until_it_is_attached_anew() {
 }
 
 #[test]
+fn attaching_again_leaves_nothing_behind() {
+    let mut pair = Pair::new();
+    let held = pair.driver.buffers_held();
+    for round in 0..20 {
+        // Connections that are up, and some that are down, when it is detached.
+        assert_eq!(pair.run(Op::Read, 9), [Ok(()); 9]);
+        if round % 2 == 0 {
+            pair.set(Mood::Gone);
+            assert_eq!(pair.run(Op::Read, 9), [Err(IoError::Transport); 9]);
+            pair.set(Mood::Well);
+        }
+        pair.remote.detach(&mut pair.driver);
+        let peer = Peer::open(Arc::new(pair.uri.clone())).unwrap();
+        pair.remote.attach(peer, &mut pair.driver).unwrap();
+        pair.wait_for_connections();
+        assert!(pair.remote.connections.len() <= 2 * CONNECTIONS, "round {round}");
+        assert!(pair.driver.buffers_held() <= held + CONNECTIONS, "round {round}");
+    }
+}
+
+#[test]
+fn a_silent_peer_does_not_hang_the_start() {
+    let mut pair = Pair::new();
+    let mut peer = Peer::open(Arc::new(pair.uri.clone())).unwrap();
+    peer.timeout = Nanos::from_millis(20);
+    assert_eq!(peer.read(0, 4096).unwrap(), [0; 4096]);
+    pair.set(Mood::Silent);
+    let error = peer.read(0, 4096).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    assert!(error.to_string().contains("--peer-timeout"), "{error}");
+    pair.set(Mood::Well);
+    assert!(peer.read(0, 4096).is_err(), "the late reply is not taken for this one");
+}
+
+#[test]
 fn replies_come_in_any_order_glued_and_cut() {
     const SHARE: usize = 30_000;
     let lengths = [4096, SHARE, 512];

@@ -1,0 +1,153 @@
+//! Volumes in a simulated world whose members do what they should not.
+
+use super::*;
+use crate::clock::Speed;
+use crate::driver::buffers::Slice;
+use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
+use crate::member::MemberFile;
+use mirrorball_core::geometry::{ChunkMap, Profile};
+use mirrorball_core::member::{MemberState, Members};
+use mirrorball_core::policies::Spec;
+
+const MEMBER_BYTES: u64 = 16 << 20;
+const LENGTH: usize = 4 << 20;
+
+/// A mirrored volume of two files, and a buffer of [`LENGTH`].
+struct Place {
+    world: SimulatedWorld,
+    files: [ObjectId; 2],
+    executor: Executor,
+    buffer: BufferKey,
+}
+
+impl Place {
+    fn new() -> Place {
+        let world = SimulatedWorld::new(SimOptions { partial_every: 3, ..Default::default() });
+        let files = [0; 2].map(|_| world.add_file(MEMBER_BYTES));
+        let configs = [1, 2].map(|devid| MemberConfig::new(devid, MEMBER_BYTES));
+        let members = files.iter().zip(&configs).map(|(file, config)| NewMember {
+            config: config.clone(),
+            source: source(&world, *file),
+        });
+        let map = ChunkMap::allocate(Profile::Raid1, None, &configs).unwrap();
+        let policy = Spec::parse("round-robin").unwrap().build(&[1, 2]).unwrap();
+        let volume = Volume::new(map, Members::new(configs.to_vec()), policy, 1);
+        let (driver, clock) = (Driver::simulated(&world), Clock::new(Speed::REAL));
+        let members = members.collect();
+        let mut executor = Executor::new(driver, clock, members, None, Some(volume)).unwrap();
+        let buffer = executor.driver.acquire(LENGTH);
+        executor.driver.bytes_mut(Slice::data(buffer, 0, LENGTH)).fill(7);
+        Place { world, files, executor, buffer }
+    }
+
+    fn start(&mut self, kind: RequestKind) {
+        self.executor.submit(IoRequest {
+            token: Token::new(EventOwner::NbdRequest, 1),
+            target: Target::Volume,
+            kind,
+            offset: 0,
+            length: if kind == RequestKind::Flush { 0 } else { LENGTH as u64 },
+            buffer: Some(self.buffer),
+            stream: 1,
+        });
+    }
+
+    /// Lets everything that was started end; returns the results.
+    fn settle(&mut self) -> Vec<Result<(), VolumeError>> {
+        let (mut results, mut done) = (Vec::new(), Vec::new());
+        loop {
+            self.executor.turn();
+            results.extend(std::iter::from_fn(|| self.executor.poll_reply()).map(|it| it.result));
+            if self.executor.is_idle() {
+                return results;
+            }
+            self.executor.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
+            done.drain(..).for_each(|done| self.executor.on_event(&done));
+        }
+    }
+
+    fn run(&mut self, kind: RequestKind) -> Result<(), VolumeError> {
+        self.start(kind);
+        self.settle()[..].try_into().map(|[result]: [_; 1]| result).unwrap()
+    }
+
+    /// The bytes of the volume on each member.
+    fn contents(&self) -> [Vec<u8>; 2] {
+        self.files.map(|file| self.world.read_file(file, 1 << 20, LENGTH))
+    }
+
+    fn states(&self) -> [MemberState; 2] {
+        let members = self.executor.volume().unwrap().members();
+        [0, 1].map(|index| members[MemberIndex(index)].state)
+    }
+}
+
+fn source(world: &SimulatedWorld, file: ObjectId) -> Source {
+    let file = world.endpoint(file);
+    Source::Real(MemberFile { file, begin_bytes: 0, least_bytes: Some(MEMBER_BYTES) })
+}
+
+#[test]
+fn mirrors_stay_equal_if_one_refuses_discards() {
+    let mut place = Place::new();
+    place.world.set_fault(place.files[1], FileFault::RefusesDiscards);
+    assert_eq!(place.run(RequestKind::Write), Ok(()));
+    assert_eq!(place.contents(), [vec![7; LENGTH], vec![7; LENGTH]]);
+    assert_eq!(place.run(RequestKind::Discard), Ok(()));
+    assert!(place.contents() == [vec![0; LENGTH], vec![0; LENGTH]], "zeroes in place of a hole");
+    assert_eq!(place.run(RequestKind::Write), Ok(()));
+    assert_eq!(place.run(RequestKind::Discard), Ok(()));
+    let [first, second] = place.contents();
+    assert!(first == second && first == [7; LENGTH], "a discard is a hint: no mirror takes it");
+    assert_eq!(place.states(), [MemberState::InSync; 2]);
+    assert_eq!(place.executor.driver.buffers_held(), 1);
+}
+
+#[test]
+fn a_file_that_was_cut_and_grew_again_fails_its_member() {
+    let mut place = Place::new();
+    assert_eq!(place.run(RequestKind::Write), Ok(()));
+    assert_eq!(place.run(RequestKind::Flush), Ok(()));
+    place.world.clear_file(place.files[0]);
+    for _ in 0..4 {
+        place.executor.driver.bytes_mut(Slice::data(place.buffer, 0, LENGTH)).fill(1);
+        assert_eq!(place.run(RequestKind::Read), Ok(()));
+        let read = place.executor.driver.bytes(Slice::data(place.buffer, 0, LENGTH));
+        assert!(read.iter().all(|&byte| byte == 7), "no zeroes are read");
+    }
+    assert_eq!(place.states(), [MemberState::Failed, MemberState::InSync]);
+}
+
+#[test]
+fn discards_do_not_look_like_a_file_that_was_cut() {
+    let mut place = Place::new();
+    for _ in 0..3 {
+        assert_eq!(place.run(RequestKind::Write), Ok(()));
+        assert_eq!(place.run(RequestKind::Read), Ok(()));
+        place.start(RequestKind::Discard);
+        place.start(RequestKind::Read);
+        assert_eq!(place.settle(), [Ok(()); 2]);
+        assert_eq!(place.run(RequestKind::Read), Ok(()));
+    }
+    assert_eq!(place.states(), [MemberState::InSync; 2]);
+}
+
+#[test]
+fn old_storage_that_fails_does_not_fail_the_new_one() {
+    for kind in [RequestKind::Write, RequestKind::Read, RequestKind::Flush] {
+        let mut place = Place::new();
+        assert_eq!(place.run(RequestKind::Write), Ok(()));
+        let member = MemberIndex(0);
+        place.world.set_fault(place.files[0], FileFault::Hangs);
+        place.start(kind);
+        place.start(kind);
+        place.executor.turn();
+        let new = place.world.add_file(MEMBER_BYTES);
+        place.executor.attach(member, source(&place.world, new)).unwrap();
+        let rebuilding = MemberState::Rebuilding { recovered_bytes: 0 };
+        place.executor.volume_mut().unwrap().set_member_state(member, rebuilding);
+        place.world.set_fault(place.files[0], FileFault::Fails(Errno::NODEV));
+        assert_eq!(place.settle(), [Ok(()); 2]);
+        assert_eq!(place.states(), [rebuilding, MemberState::InSync], "{kind:?}");
+    }
+}
