@@ -41,10 +41,40 @@ pub struct TextPosition {
     pub column: usize,
 }
 
+/// Types in messages of serde, and what to call them.
+const TYPE_NAMES: [(&str, &str); 4] = [
+    ("u64", "a whole number"),
+    ("u32", "a whole number below 2^32"),
+    ("usize", "a whole number"),
+    ("f64", "a number"),
+];
+
 impl Diagnostic {
     /// An error without a place.
     pub fn new(message: impl Into<String>) -> Diagnostic {
         Diagnostic { file: None, line: None, column: None, message: message.into(), help: None }
+    }
+
+    /// An error from a message of serde, in the words of array files. For an unknown field, serde
+    /// puts the name that was written and then all known names between backticks.
+    pub fn of_serde(message: &str) -> Diagnostic {
+        let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+        match names.split_first() {
+            Some((word, known)) if message.starts_with("unknown field") => {
+                let error = Diagnostic::new(format!("unknown key `{word}`"));
+                error.with_suggestion(word, known, "the known keys are")
+            }
+            Some((key, _)) if message.starts_with("missing field") => {
+                Diagnostic::new(format!("the key `{key}` is missing"))
+                    .with_help(format!("add a line {key} = …"))
+            }
+            _ => {
+                let message = message.trim_end().replace('\n', ", ");
+                Diagnostic::new(TYPE_NAMES.iter().fold(message, |message, (name, words)| {
+                    message.replace(&format!("expected {name}"), &format!("expected {words}"))
+                }))
+            }
+        }
     }
 
     /// Names the file.
@@ -189,6 +219,18 @@ mod tests {
         let help = |word| Diagnostic::new("x").with_suggestion(word, &names, "use one of").help;
         assert_eq!(help("slwo").as_deref(), Some("did you mean `slow`?"));
         assert_eq!(help("colour").as_deref(), Some("use one of slow, stall"));
+    }
+
+    #[test]
+    fn messages_of_serde_speak_of_keys() {
+        let shown = |message| Diagnostic::of_serde(message).to_string();
+        assert_eq!(
+            shown("unknown field `nmae`, expected one of `name`, `title`"),
+            "unknown key `nmae`\n  help: did you mean `name`?"
+        );
+        let missing = "the key `title` is missing\n  help: add a line title = …";
+        assert_eq!(shown("missing field `title`"), missing);
+        assert_eq!(shown("expected u64\nat x"), "expected a whole number, at x");
     }
 
     #[test]

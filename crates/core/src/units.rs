@@ -25,6 +25,8 @@ pub const GIB: u64 = 1 << 30;
 pub const TIB: u64 = 1 << 40;
 /// One pebibyte in bytes.
 pub const PIB: u64 = 1 << 50;
+/// One exbibyte in bytes.
+const EIB: u64 = 1 << 60;
 
 /// An instant or a duration, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -153,20 +155,78 @@ impl fmt::Debug for Nanos {
 
 /// A text that is not a size, duration or rate; the message says what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnitError(String);
+pub struct UnitError {
+    /// The text; empty if there was none.
+    text: String,
+    /// What is wrong, after a name of the text; a sentence of its own if there was none.
+    problem: String,
+}
+
+impl UnitError {
+    /// The message for a place that already names the text, such as an error of an argument.
+    pub fn without_text(&self) -> String {
+        if self.text.is_empty() { self.problem.clone() } else { format!("it {}", self.problem) }
+    }
+}
 
 impl fmt::Display for UnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self.text.as_str() {
+            "" => f.write_str(&self.problem),
+            text => write!(f, "`{text}` {}", self.problem),
+        }
     }
 }
 
 impl std::error::Error for UnitError {}
 
-const DURATION_UNITS: [(&str, f64); 6] =
-    [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
+/// What can be written for a quantity, for errors.
+struct Quantity {
+    name: &'static str,
+    /// What it is without bounds, in the comparative: a duration is too `long`.
+    excess: &'static str,
+    examples: &'static str,
+    units: &'static [(&'static str, f64)],
+    units_help: &'static str,
+    /// The bound, in the largest unit.
+    bound: &'static str,
+}
 
-const SIZE_UNITS: [(&str, f64); 18] = [
+/// Values below this keep the sum of two inside a `u64`.
+const VALUE_BOUND: f64 = (1_u64 << 63) as f64;
+
+const DURATION: Quantity = Quantity {
+    name: "duration",
+    excess: "long",
+    examples: "15us, 1.5ms, 10s or 2m",
+    units: &DURATION_UNITS,
+    units_help: "the units are ns, us, ms, s, m, h and d",
+    bound: "106751d",
+};
+
+const SIZE: Quantity = Quantity {
+    name: "size",
+    excess: "large",
+    examples: "4096, 256K, 50GiB or 2TB",
+    units: &SIZE_UNITS,
+    units_help: SIZE_UNITS_HELP,
+    bound: "8E",
+};
+
+const RATE: Quantity =
+    Quantity { name: "rate", examples: "190MB/s or 1.2GB/s", bound: "8E/s", ..SIZE };
+
+const DURATION_UNITS: [(&str, f64); 7] = [
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("m", 60e9),
+    ("h", 3600e9),
+    ("d", 86_400e9),
+];
+
+const SIZE_UNITS: [(&str, f64); 21] = [
     ("", 1.0),
     ("B", 1.0),
     ("K", KIB as f64),
@@ -174,27 +234,34 @@ const SIZE_UNITS: [(&str, f64); 18] = [
     ("G", GIB as f64),
     ("T", TIB as f64),
     ("P", PIB as f64),
+    ("E", EIB as f64),
     ("KiB", KIB as f64),
     ("MiB", MIB as f64),
     ("GiB", GIB as f64),
     ("TiB", TIB as f64),
     ("PiB", PIB as f64),
+    ("EiB", EIB as f64),
     ("kB", 1e3),
     ("KB", 1e3),
     ("MB", 1e6),
     ("GB", 1e9),
     ("TB", 1e12),
     ("PB", 1e15),
+    ("EB", 1e18),
 ];
 
 /// The units of sizes and rates, for errors.
-const SIZE_UNITS_HELP: &str = "(K to P and KiB to PiB are powers of 1024, KB to PB powers of 1000)";
+const SIZE_UNITS_HELP: &str =
+    "K, M, G, T, P, E and KiB … EiB are powers of 1024, KB … EB powers of 1000";
 
 /// Formats a number of bytes in the largest unit of which it has at least one: `512 bytes`,
 /// `64 KiB`, `1.5 GiB`. One decimal, or none if the number is a multiple of the unit.
 pub fn format_bytes(bytes: u64) -> String {
     const UNITS: [(u64, &str); 5] =
         [(PIB, "PiB"), (TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")];
+    if bytes == 1 {
+        return "1 byte".to_owned();
+    }
     let unit = UNITS.into_iter().find(|&(unit, _)| bytes >= unit);
     let (unit, name) = unit.unwrap_or((1, "bytes"));
     if bytes.is_multiple_of(unit) {
@@ -209,17 +276,13 @@ pub fn format_bytes(bytes: u64) -> String {
 /// # Errors
 /// If the number or the unit is missing or unknown, or the value is too large for a [`Nanos`].
 pub fn parse_duration(text: &str) -> Result<Nanos, UnitError> {
-    let expected =
-        "a duration such as 15us, 1.5ms, 10s or 2m (the units are ns, us, ms, s, m and h)";
     let text = text.trim();
     if text.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0) {
-        let message = format!(
-            "the duration `{text}` has no unit: write for example {text}s (the units are ns, us, \
-             ms, s, m and h)"
-        );
-        return Err(UnitError(message));
+        let units = DURATION.units_help;
+        let problem = format!("has no unit: write for example {text}s ({units})");
+        return Err(UnitError { text: text.to_owned(), problem });
     }
-    parse_scaled(text, &DURATION_UNITS, expected).map(Nanos)
+    parse_scaled(text, text, &DURATION).map(Nanos)
 }
 
 /// Reads a size in bytes such as `4096`, `256K`, `50GiB` or `2TB`.
@@ -227,11 +290,7 @@ pub fn parse_duration(text: &str) -> Result<Nanos, UnitError> {
 /// # Errors
 /// If the number or the unit is missing or unknown, or the value is too large.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
-    parse_scaled(
-        text,
-        &SIZE_UNITS,
-        &format!("a size such as 4096, 256K, 50GiB or 2TB {SIZE_UNITS_HELP}"),
-    )
+    parse_scaled(text, text, &SIZE)
 }
 
 /// Reads a rate in bytes per second such as `1.2GB/s` or `190MB/s`.
@@ -239,25 +298,49 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
 /// # Errors
 /// If `/s` is missing, or the text before it is not a size.
 pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
-    let expected = &format!("a rate such as 190MB/s or 1.2GB/s {SIZE_UNITS_HELP}");
-    let size = text.trim().strip_suffix("/s").ok_or_else(|| unit_error(text, expected))?;
-    parse_scaled(size, &SIZE_UNITS, expected)
+    let size = text.trim().strip_suffix("/s").ok_or_else(|| malformed(text, &RATE))?;
+    parse_scaled(text, size, &RATE)
 }
 
-fn parse_scaled(text: &str, units: &[(&str, f64)], expected: &str) -> Result<u64, UnitError> {
-    let text = text.trim();
-    let split = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = (&text[..split], text[split..].trim_start());
-    let scale = units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| scale);
-    match (digits.parse::<f64>(), scale) {
-        // 2^63 keeps sums of two parsed values inside a u64.
-        (Ok(value), Some(scale)) if value * scale < 9.2e18 => Ok((value * scale).round() as u64),
-        _ => Err(unit_error(text, expected)),
+/// Reads `number`, the part of `text` that holds a number and a unit.
+fn parse_scaled(text: &str, number: &str, quantity: &Quantity) -> Result<u64, UnitError> {
+    let number = number.trim();
+    let split = number.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(number.len());
+    let (digits, unit) = (&number[..split], number[split..].trim_start());
+    let Ok(value) = digits.parse::<f64>() else { return Err(malformed(text, quantity)) };
+    let mut units = quantity.units.iter();
+    let Some((_, scale)) = units.find(|(name, _)| *name == unit) else {
+        return Err(unknown_unit(text, number, unit, quantity));
+    };
+    if value * scale < VALUE_BOUND {
+        return Ok((value * scale).round() as u64);
+    }
+    let Quantity { excess, bound, .. } = quantity;
+    let problem = format!("is too {excess}: it must be less than {bound}");
+    Err(UnitError { text: text.trim().to_owned(), problem })
+}
+
+/// The error for a number with an unknown unit; names one that differs in case only.
+fn unknown_unit(text: &str, number: &str, unit: &str, quantity: &Quantity) -> UnitError {
+    let mut units = quantity.units.iter().map(|(name, _)| *name);
+    match units.find(|name| name.eq_ignore_ascii_case(unit)) {
+        Some(meant) => {
+            let written = text.trim().replacen(number, &number.replace(unit, meant), 1);
+            let problem = format!("has an unknown unit: write {written} ({})", quantity.units_help);
+            UnitError { text: text.trim().to_owned(), problem }
+        }
+        None => malformed(text, quantity),
     }
 }
 
-fn unit_error(text: &str, expected: &str) -> UnitError {
-    UnitError(format!("`{text}` is not {expected}"))
+fn malformed(text: &str, quantity: &Quantity) -> UnitError {
+    let Quantity { name, examples, units_help, .. } = quantity;
+    let text = text.trim();
+    let problem = match text {
+        "" => format!("the {name} is missing: write for example {examples}"),
+        _ => format!("is not a {name} such as {examples} ({units_help})"),
+    };
+    UnitError { text: text.to_owned(), problem }
 }
 
 #[cfg(test)]
@@ -292,26 +375,60 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused_with_an_example() {
-        for text in ["", "K", "1.2.3K", "-4K", "4Q", "99999999999T", "nan"] {
+        for text in ["K", "1.2.3K", "-4K", "4Q", "nan"] {
             let error = parse_bytes(text).unwrap_err().to_string();
-            assert!(error.contains("such as") && error.contains("KB to PB"), "{error}");
+            assert!(error.contains("is not a size such as"), "{error}");
+            assert!(error.contains("KB … EB powers of 1000"), "{error}");
         }
         let message = |text| parse_duration(text).unwrap_err().to_string();
         for text in ["10", " 10 "] {
-            let expected = "the duration `10` has no unit: write for example 10s (the units are \
-                            ns, us, ms, s, m and h)";
+            let expected = "`10` has no unit: write for example 10s (the units are ns, us, ms, s, \
+                            m, h and d)";
             assert_eq!(message(text), expected);
         }
-        for text in ["", "s", "10x", "-1", "inf", "nan"] {
+        for text in ["s", "10x", "-1", "inf", "nan"] {
             assert!(message(text).contains("is not a duration such as 15us"), "{text}");
         }
+        assert_eq!(
+            message(" "),
+            "the duration is missing: write for example 15us, 1.5ms, 10s or 2m"
+        );
+        assert!(parse_bytes("").unwrap_err().without_text().starts_with("the size is missing"));
+        assert!(parse_bytes("4Q").unwrap_err().without_text().starts_with("it is not a size"));
         assert!(parse_rate("15MB").is_err());
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_with_the_bound() {
+        let day = parse_duration("1d").unwrap();
+        assert_eq!(day, Nanos::from_secs(86_400));
+        assert!(parse_duration("106751d").is_ok() && parse_bytes("7.99E").is_ok());
+        let message = parse_duration("99999999999h").unwrap_err().to_string();
+        assert_eq!(message, "`99999999999h` is too long: it must be less than 106751d");
+        for text in ["8EiB", "99999999999T", "99999999999999999999999"] {
+            let message = parse_bytes(text).unwrap_err().to_string();
+            assert_eq!(message, format!("`{text}` is too large: it must be less than 8E"));
+        }
+        let message = parse_rate("99E/s").unwrap_err().to_string();
+        assert_eq!(message, "`99E/s` is too large: it must be less than 8E/s");
+    }
+
+    #[test]
+    fn unit_in_the_wrong_case_is_answered_with_the_right_one() {
+        for (text, meant) in [("10g", "10G"), ("5 gib", "5 GiB"), ("1mB", "1MB")] {
+            let message = parse_bytes(text).unwrap_err().to_string();
+            let start = format!("`{text}` has an unknown unit: write {meant} (K, M,");
+            assert!(message.starts_with(&start), "{message}");
+        }
+        let message = parse_rate("15mb/s").unwrap_err().to_string();
+        assert!(message.contains("write 15MB/s ("), "{message}");
     }
 
     #[test]
     fn bytes_are_formatted_in_the_largest_unit() {
         for (bytes, text) in [
             (0, "0 bytes"),
+            (1, "1 byte"),
             (512, "512 bytes"),
             (4096, "4 KiB"),
             (MIB + MIB / 2, "1.5 MiB"),

@@ -19,7 +19,10 @@
 //!
 //! Source: `__btrfs_alloc_chunk` and its helpers, Linux 6.18 `fs/btrfs/volumes.c`.
 
-use super::{ARRAY_BYTES_MAX, GeometryError, Profile, ProfileRules, RESERVED_BYTES, STRIP_BYTES};
+use super::{
+    ARRAY_BYTES_MAX, GeometryError, MEMBER_BYTES_MIN, Profile, ProfileRules, RESERVED_BYTES,
+    STRIP_BYTES,
+};
 use crate::member::{MemberConfig, MemberIndex};
 use crate::units::{GIB, MIB};
 use std::cmp::{Ordering, Reverse};
@@ -183,9 +186,9 @@ fn check(profile: Profile, members: &[MemberConfig]) -> Result<u64, GeometryErro
     if members.len() < profile.rules().members_min {
         return Err(GeometryError::TooFewMembers { profile, members: members.len() });
     }
-    let small = |config: &&MemberConfig| config.size_bytes < RESERVED_BYTES + STRIP_BYTES;
+    let small = |config: &&MemberConfig| config.size_bytes < MEMBER_BYTES_MIN;
     if let Some(&MemberConfig { devid, size_bytes, .. }) = members.iter().find(small) {
-        let needed = RESERVED_BYTES + STRIP_BYTES;
+        let needed = MEMBER_BYTES_MIN;
         return Err(GeometryError::MemberTooSmall { devid, size_bytes, needed });
     }
     let total_bytes =

@@ -1,6 +1,7 @@
 //! The errors of allocating an array: each names the cause and what to do.
 
 use super::{ARRAY_BYTES_MAX, ArrayLayout, MAX_COPIES, Profile};
+use crate::diagnostic::Diagnostic;
 use crate::units::format_bytes;
 use std::fmt;
 
@@ -62,51 +63,79 @@ pub enum GeometryError {
     },
 }
 
-impl fmt::Display for GeometryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl GeometryError {
+    /// The error with what to do.
+    pub fn diagnostic(&self) -> Diagnostic {
+        let (message, help) = self.message_and_help();
+        Diagnostic::new(message).with_help(help)
+    }
+
+    fn message_and_help(&self) -> (String, String) {
         match self {
             GeometryError::TooFewMembers { profile, members } => {
-                let needed = profile.rules().members_min;
-                write!(f, "profile {profile} needs at least {needed} {}", noun(needed))?;
-                write!(f, ", but the array has {members}")?;
-                match Profile::fitting(*members) {
-                    Some(fitting) => write!(f, "; add members, or use profile {fitting}"),
-                    None => write!(f, "; add members"),
-                }
+                let needed = members_text(profile.rules().members_min);
+                let message = format!(
+                    "profile {profile} needs at least {needed}, but the array has {members}"
+                );
+                let help = match Profile::fitting(*members) {
+                    Some(fitting) => format!("add members, or use profile {fitting}"),
+                    None => "add members".to_owned(),
+                };
+                (message, help)
             }
             GeometryError::MemberTooSmall { devid, size_bytes, needed } => {
-                write!(f, "the member with devid {devid} has {}", format_bytes(*size_bytes))?;
-                write!(f, ", but a member needs at least {}; check its size", format_bytes(*needed))
+                let (size, needed) = (format_bytes(*size_bytes), format_bytes(*needed));
+                let message = format!(
+                    "the member with devid {devid} has {size}, but a member needs at least {needed}"
+                );
+                (message, "check its size".to_owned())
             }
             GeometryError::TooFewForLayout { layout, needed, members } => {
-                write!(f, "layout {layout} needs at least {needed} {}", noun(*needed))?;
-                write!(f, ", but the array has {members}; add members")
+                let needed = members_text(*needed);
+                let message =
+                    format!("layout {layout} needs at least {needed}, but the array has {members}");
+                (message, "add members".to_owned())
             }
             GeometryError::PartialGroup { layout, members, copies } => {
-                write!(f, "layout {layout} makes groups of {copies} members, but the array has")?;
-                write!(f, " {members}; add or remove members")
+                let message = format!(
+                    "layout {layout} makes groups of {copies} members, but the array has {members}"
+                );
+                (message, "add or remove members".to_owned())
             }
             GeometryError::TooManyCopies { layout, copies } => {
-                write!(f, "layout {layout} keeps a copy on each of the {copies} members, but a")?;
-                write!(f, " read chooses among at most {MAX_COPIES} copies; use fewer members")
+                let message = format!(
+                    "layout {layout} keeps a copy on each of the {copies} members, but a read \
+                     chooses among at most {MAX_COPIES} copies"
+                );
+                (message, "use fewer members".to_owned())
             }
             GeometryError::ArrayTooLarge { total_bytes } => {
                 let (total, most) = (format_bytes(*total_bytes), format_bytes(ARRAY_BYTES_MAX));
-                write!(f, "the members have {total} together, but an array can have at most")?;
-                write!(f, " {most}; check the units of their sizes")
+                let message = format!(
+                    "the members have {total} together, but an array can have at most {most}"
+                );
+                (message, "check the units of their sizes".to_owned())
             }
             GeometryError::StripeWidthTooSmall { profile, stripe_width_max } => {
-                let needed = profile.rules().members_min;
-                write!(f, "stripe_width_max is {stripe_width_max}, but a chunk of profile")?;
-                write!(f, " {profile} spans at least {needed} {}; raise it", noun(needed))?;
-                write!(f, " or remove it")
+                let needed = members_text(profile.rules().members_min);
+                let message = format!(
+                    "stripe_width_max is {stripe_width_max}, but a chunk of profile {profile} \
+                     spans at least {needed}"
+                );
+                (message, "raise it or remove it".to_owned())
             }
         }
     }
 }
 
+impl fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.diagnostic().fmt(f)
+    }
+}
+
 impl std::error::Error for GeometryError {}
 
-fn noun(count: usize) -> &'static str {
-    if count == 1 { "member" } else { "members" }
+fn members_text(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "member" } else { "members" })
 }

@@ -299,7 +299,7 @@ fn unknown(name: &str) -> LayoutError {
 
 impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.message, self.help)
+        write!(f, "{}\n  help: {}", self.message, self.help)
     }
 }
 
@@ -335,7 +335,7 @@ mod tests {
         let odd = far.with_chunk(96 * KIB).unwrap_err().to_string();
         assert_eq!(
             odd,
-            "a chunk of 98304 bytes is not possible in md raid10; give a power of two from 4096 \
+            "a chunk of 98304 bytes is not possible in md raid10\n  help: give a power of two from 4096 \
              on, such as 64K or 512K"
         );
         far.with_chunk(2048).unwrap_err();
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(mirror.chunk_bytes(), None);
         assert_eq!(
             mirror.with_chunk(64 * KIB).unwrap_err().to_string(),
-            "layout md-raid1 has no chunk size to choose; leave `chunk` out; it is for layouts of \
+            "layout md-raid1 has no chunk size to choose\n  help: leave `chunk` out; it is for layouts of \
              md raid10"
         );
     }

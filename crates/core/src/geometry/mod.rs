@@ -47,6 +47,9 @@ pub const STRIP_BYTES: u64 = 64 * KIB;
 /// Bytes at the start of each member that btrfs never allocates (`BTRFS_DEVICE_RANGE_RESERVED`).
 pub const RESERVED_BYTES: u64 = MIB;
 
+/// The least size of a member of btrfs: a strip behind the reserved bytes.
+pub const MEMBER_BYTES_MIN: u64 = RESERVED_BYTES + STRIP_BYTES;
+
 /// The largest number of copies of any profile or layout. It bounds what every read carries: md
 /// and gmirror allow more copies, and arrays that have them are refused.
 pub const MAX_COPIES: usize = 4;

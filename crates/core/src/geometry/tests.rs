@@ -192,34 +192,34 @@ fn refusals_say_what_is_wrong_and_what_to_do() {
             Profile::Raid1c3,
             None,
             vec![GIB; 2],
-            "profile raid1c3 needs at least 3 members, but the array has 2; add members, or use \
+            "profile raid1c3 needs at least 3 members, but the array has 2\n  help: add members, or use \
              profile raid1",
         ),
         (
             Profile::Raid0,
             None,
             vec![],
-            "profile raid0 needs at least 1 member, but the array has 0; add members",
+            "profile raid0 needs at least 1 member, but the array has 0\n  help: add members",
         ),
         (
             Profile::Raid1,
             None,
             vec![GIB, MIB],
-            "the member with devid 2 has 1 MiB, but a member needs at least 1.1 MiB; check its \
+            "the member with devid 2 has 1 MiB, but a member needs at least 1.1 MiB\n  help: check its \
              size",
         ),
         (
             Profile::Raid1,
             None,
             vec![u64::MAX, GIB],
-            "the members have 16384.0 PiB together, but an array can have at most 4 PiB; check the \
+            "the members have 16384.0 PiB together, but an array can have at most 4 PiB\n  help: check the \
              units of their sizes",
         ),
         (
             Profile::Raid10,
             Some(1),
             vec![GIB; 4],
-            "stripe_width_max is 1, but a chunk of profile raid10 spans at least 2 members; raise \
+            "stripe_width_max is 1, but a chunk of profile raid10 spans at least 2 members\n  help: raise \
              it or remove it",
         ),
     ] {

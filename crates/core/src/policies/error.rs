@@ -36,11 +36,25 @@ pub(super) fn unknown_policy(name: &str) -> Diagnostic {
         )
         .with_help("`compare` adds it to every table; `explain --policy oracle` explains it");
     }
-    if name == "all" || name.ends_with("/*") {
-        return Diagnostic::new(format!(
-            "`{name}` means several policies, but only one is allowed here"
-        ))
-        .with_help("name one policy; `mirrorball policies` lists all of them");
+    let family = name.strip_suffix("/*");
+    if name == "all" || family.is_some_and(|family| families().contains(&family)) {
+        let message = format!("`{name}` means several policies, but only one is allowed here");
+        return Diagnostic::new(message).with_help(match family {
+            Some(family) => policies_of(family),
+            None => "name one policy; `mirrorball policies` lists all of them".to_owned(),
+        });
+    }
+    if families().contains(&name) {
+        return Diagnostic::new(format!("`{name}` is a family of policies, not one policy"))
+            .with_help(format!("in a list, `{name}/*` means all of them; {}", policies_of(name)));
+    }
+    if name.contains('*') {
+        let families = families();
+        let meant = name.split(['/', '*']).next().unwrap_or_default();
+        let example = closest_name(meant, families.iter().copied()).unwrap_or("btrfs");
+        return Diagnostic::new(format!("no policy matches `{name}`")).with_help(format!(
+            "the only patterns are FAMILY/*, such as `{example}/*`, and `all`"
+        ));
     }
     let unknown = Diagnostic::new(format!("unknown policy `{name}`"));
     let meant = similar_names(name);
@@ -51,6 +65,12 @@ pub(super) fn unknown_policy(name: &str) -> Diagnostic {
         ));
     }
     unknown.with_help(format!("did you mean {}?", alternatives(&meant)))
+}
+
+/// The policies of a family, for help.
+fn policies_of(family: &str) -> String {
+    let names = all().filter(|info| info.family() == family).map(|info| info.name);
+    format!("the policies of {family} are {}", names.collect::<Vec<&str>>().join(", "))
 }
 
 /// No family has this name.
@@ -105,6 +125,16 @@ pub(super) fn unknown_modifier(name: &str) -> Diagnostic {
 pub(super) fn contradiction(one: &str, other: &str) -> Diagnostic {
     Diagnostic::new(format!("`{one}` and `{other}` contradict each other"))
         .with_help("leave one of them out")
+}
+
+/// A modifier that may be given once is given twice, with these values.
+pub(super) fn given_twice(one: &str, other: &str) -> Diagnostic {
+    let message = if one == other {
+        format!("`{one}` is given twice")
+    } else {
+        format!("`{one}` and `{other}` are the same modifier, which may be given once")
+    };
+    Diagnostic::new(message).with_help("remove one of them")
 }
 
 /// The array has no member with this devid.

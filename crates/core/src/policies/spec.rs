@@ -135,7 +135,10 @@ impl Spec {
                 let is_same = one.info.name == other.info.name;
                 let is_repeated = is_same && (!one.info.repeatable || one.values == other.values);
                 let is_excluded = one.info.excludes.contains(&other.info.name);
-                if is_repeated || is_excluded || !is_same && one.has_devid_of(other) {
+                if is_repeated {
+                    return Err(error::given_twice(&other.to_string(), &one.to_string()));
+                }
+                if is_excluded || !is_same && one.has_devid_of(other) {
                     return contradiction(&other.to_string());
                 }
             }

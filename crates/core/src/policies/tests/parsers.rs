@@ -190,7 +190,6 @@ fn an_unknown_name_is_refused_with_the_similar_names() {
         ("PID", "did you mean `pid`?"),
         ("Auto", "did you mean `auto`?"),
         ("BTRFS/Round-Robin", "did you mean `btrfs/round-robin`?"),
-        ("btrfs", "did you mean `btrfs/*`?"),
         ("NVMe", "did you mean `nvme/*`?"),
         ("ALL", "did you mean `all`?"),
     ] {
@@ -200,12 +199,20 @@ fn an_unknown_name_is_refused_with_the_similar_names() {
     assert_eq!(message, "unknown policy family `gmiror/*`");
     assert_eq!(help, "did you mean `gmirror/*`?");
     assert_eq!(refusal("BTRFS/*").1, "did you mean `btrfs/*`?");
-    for several in ["all", "btrfs/*"] {
-        let message = Spec::parse(several).unwrap_err().message;
-        assert_eq!(
-            message,
-            format!("`{several}` means several policies, but only one is allowed here")
-        );
+    for (several, help) in [("all", "name one policy"), ("md/*", "the policies of md are md/raid1")]
+    {
+        let error = Spec::parse(several).unwrap_err();
+        let message = format!("`{several}` means several policies, but only one is allowed here");
+        assert_eq!(error.message, message);
+        assert!(error.help.unwrap().starts_with(help));
+    }
+    let (message, help) = refusal("btrfs");
+    assert_eq!(message, "`btrfs` is a family of policies, not one policy");
+    assert!(help.contains("`btrfs/*` means all of them; the policies of btrfs are btrfs/pid,"));
+    for (pattern, example) in [("btrfs/x*", "btrfs"), ("p*", "btrfs"), ("zfs*", "zfs")] {
+        let (message, help) = refusal(pattern);
+        assert_eq!(message, format!("no policy matches `{pattern}`"));
+        assert!(help.contains(&format!("such as `{example}/*`")), "{help}");
     }
     for info in all() {
         let (_, part) = info.name.split_once('/').unwrap();
@@ -309,12 +316,13 @@ fn errors_in_modifiers_say_what_is_wrong_and_what_to_write() {
         ),
         ("pid+tied:1h", "bad value `1h` for `after` of +tied", "expected a time from 0s to 10s"),
         ("pid+hedge+tied", "`+hedge` and `+tied` contradict each other", leave_out),
-        ("pid+hedge+hedge:90", "`+hedge` and `+hedge:90%` contradict each other", leave_out),
+        ("pid+hedge+hedge", "`+hedge` is given twice", "remove one of them"),
+        ("pid+hedge+hedge:90", "`+hedge` and `+hedge:90%` are the same modifier", "remove one"),
         ("pid+autosit+fail-slow", "`+autosit` and `+fail-slow` contradict", leave_out),
         (
             "pid+prefer-member:1+prefer-member:2",
-            "`+prefer-member:1` and `+prefer-member:2` contradict",
-            leave_out,
+            "`+prefer-member:1` and `+prefer-member:2` are the same modifier",
+            "remove one of them",
         ),
         (
             "pid+prefer-member:1+write-mostly:1",
@@ -323,8 +331,8 @@ fn errors_in_modifiers_say_what_is_wrong_and_what_to_write() {
         ),
         (
             "pid+write-mostly:1+write-mostly:1",
-            "`+write-mostly:1` and `+write-mostly:1` contradict",
-            leave_out,
+            "`+write-mostly:1` is given twice",
+            "remove one of them",
         ),
         ("read-all-first+hedge", "`crucible/read-all-first` and `+hedge` contradict", leave_out),
         ("all+hedge+tied", "`+hedge` and `+tied` contradict", leave_out),
