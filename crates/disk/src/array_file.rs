@@ -74,6 +74,7 @@ use crate::link::LinkParameters;
 use members::read_members;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{ArrayLayout, GeometryError, LayoutError, Profile, UnknownProfile};
+use mirrorball_core::member::MemberState;
 use mirrorball_core::units::{Nanos, parse_bytes, parse_duration, parse_rate};
 use reader::{Located, TomlSection, TomlSource};
 use source::read_array_source;
@@ -173,7 +174,10 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
     let host = read_host(root)?;
     let source = read_array_source(root)?;
     let members = read_members(root, &links)?;
-    layout.check_members(members.len()).map_err(|error| root.error_at("layout", error))?;
+    layout.check_members(members.len()).map_err(|error| {
+        let Diagnostic { message, help, .. } = error.diagnostic();
+        Diagnostic { help, ..root.error_at("layout", message) }
+    })?;
     let profile = match (layout.profile(members.len()), written_profile) {
         (Some(implied), Some(written)) if implied != written => {
             return Err(contradicting_profile(root, layout, members.len(), implied));
@@ -255,7 +259,8 @@ fn read_host(root: &TomlSection<'_>) -> Result<Host, Diagnostic> {
     host.allow_only(&["overhead", "read_ahead_kb", "cpus"])?;
     let cpus = host.integer("cpus")?.unwrap_or(default.cpus);
     if cpus == 0 {
-        return Err(host.error_at("cpus", "`cpus` is 0, so no request could be issued"));
+        let error = host.error_at("cpus", "`cpus` is 0, so no request could be issued");
+        return Err(error.with_help("give 1 or more"));
     }
     Ok(Host {
         overhead: read_host_overhead(&host)?.unwrap_or(default.overhead),
@@ -294,11 +299,12 @@ fn read_links(root: &TomlSection<'_>) -> Result<Vec<LinkParameters>, Diagnostic>
     for section in root.tables("link", "[[link]]")? {
         section.allow_only(&["name", "read", "write", "latency", "jitter"])?;
         let Some(name) = section.printable_text("name")? else {
-            return Err(section.error("the link has no `name` for members to refer to"));
+            let error = section.error("the link has no `name` for members to refer to");
+            return Err(error.with_help("add for example name = \"hba0\""));
         };
         if links.iter().any(|link| link.name == name.value) {
             let message = format!("there are two links `{}`", name.value);
-            return Err(section.source.error(name.start, message));
+            return Err(section.source.error(name.start, message).with_help("rename one of them"));
         }
         let rate = |key| match section.quantity(key, parse_rate)? {
             Some(0) => {
@@ -337,33 +343,44 @@ fn check_geometry(root: &TomlSection<'_>, spec: &ArraySpec) -> Result<(), Diagno
     let members = spec.members.len();
     if spec.layout == ArrayLayout::BTRFS && members < spec.profile.rules().members_min {
         let error = GeometryError::TooFewMembers { profile: spec.profile, members };
-        return Err(root.error_at("profile", error));
+        return Err(geometry_error(root, spec, &error));
+    }
+    if spec.members.iter().all(|member| member.state == MemberState::Failed) {
+        let error = root.error("every member is `failed`, so no request can be served");
+        return Err(error.with_help("remove `failed` from a member"));
     }
     let Ok(configs) = spec.member_configs() else { return Ok(()) };
-    let map = spec.allocate(&configs).map_err(|error| match error {
+    let map = spec.allocate(&configs).map_err(|error| geometry_error(root, spec, &error))?;
+    let capacity_bytes = map.capacity_bytes();
+    if spec.used_bytes(capacity_bytes) >= capacity_bytes {
+        let message = "`used` is as large as the volume, so no space is left for jobs";
+        return Err(root.error_at("used", message).with_help("give less, such as used = \"60%\""));
+    }
+    Ok(())
+}
+
+/// An error of the geometry, at the key or the member that it is about.
+fn geometry_error(root: &TomlSection<'_>, spec: &ArraySpec, error: &GeometryError) -> Diagnostic {
+    let Diagnostic { message, help, .. } = error.diagnostic();
+    let placed = match error {
         GeometryError::MemberTooSmall { devid, .. } => {
-            let culprit = spec.members.iter().find(|member| member.devid == devid);
+            let culprit = spec.members.iter().find(|member| member.devid == *devid);
             match culprit {
-                Some(member) => root.error(error).at_line(member.line),
-                None => root.error(error),
+                Some(member) => root.error(message).at_line(member.line),
+                None => root.error(message),
             }
         }
-        GeometryError::StripeWidthTooSmall { .. } => root.error_at("stripe_width_max", error),
-        GeometryError::TooFewMembers { .. } => root.error_at("profile", error),
+        GeometryError::StripeWidthTooSmall { .. } => root.error_at("stripe_width_max", message),
+        GeometryError::TooFewMembers { .. } => root.error_at("profile", message),
         GeometryError::ArrayTooLarge { .. } if spec.layout == ArrayLayout::BTRFS => {
-            root.error_at("profile", error)
+            root.error_at("profile", message)
         }
         GeometryError::ArrayTooLarge { .. }
         | GeometryError::TooFewForLayout { .. }
         | GeometryError::PartialGroup { .. }
-        | GeometryError::TooManyCopies { .. } => root.error_at("layout", error),
-    })?;
-    let capacity_bytes = map.capacity_bytes();
-    if spec.used_bytes(capacity_bytes) >= capacity_bytes {
-        let message = "`used` is as large as the volume, so no space is left for jobs";
-        return Err(root.error_at("used", message));
-    }
-    Ok(())
+        | GeometryError::TooManyCopies { .. } => root.error_at("layout", message),
+    };
+    Diagnostic { help, ..placed }
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl DelayParameters {
 }
 
 impl ModelParameters for DelayParameters {
-    fn check(&self, _capacity_bytes: u64) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         if self.servers == 0 {
             return Err("`servers` is 0, but a disk needs at least one".to_owned());
         }

@@ -8,6 +8,7 @@
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::units::Nanos;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// One I/O to one disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,11 +91,16 @@ impl Clone for Box<dyn Model> {
 
 /// The parameters of one kind of model: plain data that builds it.
 pub trait ModelParameters: fmt::Debug + Send + Sync {
-    /// Whether a disk of `capacity_bytes` can be built from these.
+    /// Whether a disk can be built from these, of a size within [`ModelParameters::capacities`].
     ///
     /// # Errors
     /// What is wrong, naming the parameter between backticks.
-    fn check(&self, capacity_bytes: u64) -> Result<(), String>;
+    fn check(&self) -> Result<(), String>;
+
+    /// Sizes in bytes that a disk of these parameters can have.
+    fn capacities(&self) -> RangeInclusive<u64> {
+        1..=u64::MAX
+    }
 
     /// Number of commands that the disk accepts at once, as it reports it to the kernel; the rest
     /// wait in the host.
@@ -107,7 +113,7 @@ pub trait ModelParameters: fmt::Debug + Send + Sync {
     /// Builds the model. Equal seeds build equal models.
     ///
     /// # Panics
-    /// If [`ModelParameters::check`] would refuse.
+    /// If [`ModelParameters::check`] would refuse, or the size is out of range.
     fn build(&self, capacity_bytes: u64, seed: u64) -> Box<dyn Model>;
 }
 

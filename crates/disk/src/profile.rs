@@ -36,11 +36,13 @@ mod kinds;
 
 use crate::figure::{Expectation, LatencyDistribution};
 use crate::model::{Model, ModelParameters};
-use file::{explain, from_toml, position_of, position_of_key};
+use file::{from_toml, position_of, position_of_key, wrong_value};
 use kinds::{KINDS, KindOnly};
 use mirrorball_core::diagnostic::{Diagnostic, Escaped};
-use std::ops::Range;
+use mirrorball_core::units::format_bytes;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
+use toml::Value;
 
 #[cfg(test)]
 mod tests;
@@ -141,7 +143,11 @@ impl ModelProfile {
                 return Err(Diagnostic::new(message).in_file(origin));
             }
         }
-        parameters.check(file.capacity).map_err(|message| {
+        let checked = parameters.check().and_then(|()| {
+            check_capacity(parameters.as_ref(), file.capacity)
+                .map_err(|problem| format!("`capacity` {problem}"))
+        });
+        checked.map_err(|message| {
             let position = position_of_key(text, &message);
             let error = Diagnostic::new(message).in_file(origin);
             match position {
@@ -175,7 +181,7 @@ impl ModelProfile {
     }
 
     /// Replaces some parameters, as `set` in an array file does. Removes the published figures,
-    /// because they describe the original.
+    /// because they describe the original. Does not check the capacity.
     ///
     /// # Errors
     /// If a parameter is unknown or its value does not fit.
@@ -184,15 +190,49 @@ impl ModelProfile {
             return Ok(self);
         }
         let origin = format!("set for model `{}`", self.name);
-        self.table.extend(overrides);
         let kind = KINDS.iter().find(|kind| kind.name == self.kind).expect("it was read by a kind");
-        self.parameters = (kind.from_table)(self.table.clone())
-            .map_err(|error| explain(error.message()).in_file(&origin))?;
-        let checked = self.parameters.check(self.capacity_bytes);
+        let read = |overrides: toml::Table| {
+            let mut table = self.table.clone();
+            table.extend(overrides);
+            (kind.from_table)(table.clone()).map(|parameters| (table, parameters))
+        };
+        let read_all = read(overrides.clone()).map_err(|error| {
+            // Errors of a table have no position: the first override that fails alone is to blame.
+            let fails =
+                |pair: &(String, Value)| read(toml::Table::from_iter([pair.clone()])).is_err();
+            match overrides.into_iter().find(fails) {
+                Some((key, value)) => wrong_value(&key, &value, error.message()).in_file(&origin),
+                None => Diagnostic::of_serde(error.message()).in_file(&origin),
+            }
+        });
+        (self.table, self.parameters) = read_all?;
+        let checked = self.parameters.check();
         checked.map_err(|message| Diagnostic::new(message).in_file(&origin))?;
         self.expectations.clear();
         self.distributions.clear();
         Ok(self)
+    }
+
+    /// The same with another capacity, which is not checked, and without the published figures.
+    #[must_use]
+    pub fn with_capacity(mut self, capacity_bytes: u64) -> ModelProfile {
+        self.capacity_bytes = capacity_bytes;
+        self.expectations.clear();
+        self.distributions.clear();
+        self
+    }
+
+    /// Checks that a disk of this model can have its capacity.
+    ///
+    /// # Errors
+    /// What is wrong, to follow the name of the capacity: `is 1 byte, but …`.
+    pub fn check_capacity(&self) -> Result<(), String> {
+        check_capacity(self.parameters.as_ref(), self.capacity_bytes)
+    }
+
+    /// Sizes in bytes that a disk of this model can have.
+    pub fn capacities(&self) -> RangeInclusive<u64> {
+        self.parameters.capacities()
     }
 
     /// The parameters, as the profile wrote them.
@@ -238,4 +278,19 @@ impl ModelProfile {
     pub fn build(&self, seed: u64) -> Box<dyn Model> {
         self.parameters.build(self.capacity_bytes, seed)
     }
+}
+
+/// Says what is wrong with a size of a disk of these parameters, to follow its name.
+fn check_capacity(parameters: &dyn ModelParameters, bytes: u64) -> Result<(), String> {
+    let range = parameters.capacities();
+    if range.contains(&bytes) {
+        return Ok(());
+    }
+    let size = format_bytes(bytes);
+    Err(match bytes < *range.start() {
+        true => format!("is {size}, but the model needs at least {}", format_bytes(*range.start())),
+        false => {
+            format!("is {size}, but the model can have at most {}", format_bytes(*range.end()))
+        }
+    })
 }

@@ -29,8 +29,16 @@ const WHOLE: &[(&str, &str)] = &[
         "1: the array has no [[member]] (for example [[member]] and, below it, model = \
          \"hdd-5k4\")",
     ),
-    ("profile = \"raid1\"\nmember = 3", "2: `member` must be a list of tables, not `3`"),
-    ("profile = \"raid1\"\nmember = [3]", "2: `member` must be a list of tables, not integers"),
+    (
+        "profile = \"raid1\"\nmember = 3",
+        "2: `member` must be a list of tables, not `3` (write [[member]] on a line of its own, and \
+         below it the keys of one member)",
+    ),
+    (
+        "profile = \"raid1\"\nmember = [3]",
+        "2: `member` must be a list of tables, not integers (write [[member]] on a line of its \
+         own, and below it the keys of one member)",
+    ),
     (
         "profile = \"single\"\n\n[[member]]\ncount = 2",
         "3: the member has no `model`, `path` or `uri` (`model` is a path ending in \
@@ -42,9 +50,8 @@ const WHOLE: &[(&str, &str)] = &[
     ),
     (
         "profile = \"single\"\n[[member]]\nmodel = \"hdd-5k4\"\nsize = \"100K\"",
-        "4: `size` of `hdd-5k4`: `capacity` is 100 KiB, but a modelled hard disk needs at least 1 \
-         MiB, \
-         about one track",
+        "4: `size` of a member of model `hdd-5k4` is 100 KiB, but the model needs at least 1 MiB \
+         (write for example size = \"500G\")",
     ),
     (
         "profile = \"single\"\n[[member]]\nmodel = \"floppy\"",
@@ -73,18 +80,18 @@ const WHOLE: &[(&str, &str)] = &[
     ),
     (
         "profile = \"raid1c3\"\n[[member]]\nmodel = \"delay\"\ncount = 2",
-        "1: profile raid1c3 needs at least 3 members, but the array has 2; add members, or use \
-         profile raid1",
+        "1: profile raid1c3 needs at least 3 members, but the array has 2 (add members, or use \
+         profile raid1)",
     ),
     (
         "profile = \"raid1c3\"\n[[member]]\npath = \"/dev/sdb\"",
-        "1: profile raid1c3 needs at least 3 members, but the array has 1; add members, or use \
-         profile single",
+        "1: profile raid1c3 needs at least 3 members, but the array has 1 (add members, or use \
+         profile single)",
     ),
     (
         "stripe_width_max = 1\nprofile = \"raid10\"\n[[member]]\nmodel = \"delay\"\ncount = 4",
-        "1: stripe_width_max is 1, but a chunk of profile raid10 spans at least 2 members; \
-         raise it or remove it",
+        "1: stripe_width_max is 1, but a chunk of profile raid10 spans at least 2 members (raise \
+         it or remove it)",
     ),
 ];
 
@@ -113,17 +120,21 @@ const TOP: &[(&str, &str)] = &[
     (r#"used = "100%""#, "1: `used`: a share is at least 0% and less than 100%"),
     (r#"used = "lots""#, "1: `used`: `lots` is not a share such as 60%, or a size such as 500GB"),
     (r#"used = "lots%""#, "1: `used`: `lots%` is not a share such as 60%, or a size such as 500GB"),
-    (r#"used = "900TB""#, "1: `used` is as large as the volume, so no space is left for jobs"),
+    (
+        r#"used = "900TB""#,
+        "1: `used` is as large as the volume, so no space is left for jobs (give less, \
+         such as used = \"60%\")",
+    ),
     ("host = 3", "1: `host` must be a table, not `3`"),
     (
         r#"host = { overhead = "15" }"#,
-        "1: `overhead`: the duration `15` has no unit: write for example 15s (the units are ns, \
-         us, ms, s, m and h)",
+        "1: `overhead`: `15` has no unit: write for example 15s (the units are ns, \
+         us, ms, s, m, h and d)",
     ),
     (
         "host = { overhead = 15 }",
-        "1: `overhead`: the duration `15` has no unit: write for example 15s (the units are ns, \
-         us, ms, s, m and h)",
+        "1: `overhead`: `15` has no unit: write for example 15s (the units are ns, \
+         us, ms, s, m, h and d)",
     ),
     (
         r#"host = { overhead = { jitter = "10%" } }"#,
@@ -142,14 +153,20 @@ const TOP: &[(&str, &str)] = &[
         r#"host = { overhead = { mean = "15us", jiter = "1%" } }"#,
         "1: unknown key `jiter` in `overhead` (did you mean `jitter`?)",
     ),
-    ("host = { cpus = 0 }", "1: `cpus` is 0, so no request could be issued"),
+    ("host = { cpus = 0 }", "1: `cpus` is 0, so no request could be issued (give 1 or more)"),
     ("host = { cpu = 1 }", "1: unknown key `cpu` in [host] (did you mean `cpus`?)"),
-    (r#"link = [{ read = "1GB/s" }]"#, "1: the link has no `name` for members to refer to"),
-    (r#"link = [{ name = "a" }, { name = "a" }]"#, "1: there are two links `a`"),
+    (
+        r#"link = [{ read = "1GB/s" }]"#,
+        "1: the link has no `name` for members to refer to (add for example name = \"hba0\")",
+    ),
+    (
+        r#"link = [{ name = "a" }, { name = "a" }]"#,
+        "1: there are two links `a` (rename one of them)",
+    ),
     (
         r#"link = [{ name = "a", read = "1GB" }]"#,
-        "1: `read`: `1GB` is not a rate such as 190MB/s or 1.2GB/s (K to P and KiB to PiB are \
-         powers of 1024, KB to PB powers of 1000)",
+        "1: `read`: `1GB` is not a rate such as 190MB/s or 1.2GB/s (K, M, G, T, P, E and KiB … EiB are \
+         powers of 1024, KB … EB powers of 1000)",
     ),
     (
         r#"link = [{ name = "a", write = "0MB/s" }]"#,
@@ -164,7 +181,7 @@ const TOP: &[(&str, &str)] = &[
 
 /// Lines of the only member, a delay, and what is said of them.
 const MEMBER: &[(&str, &str)] = &[
-    (r#"path = "/dev/sdb""#, "4: `path` contradicts `model`; remove one of them"),
+    (r#"path = "/dev/sdb""#, "4: `path` contradicts `model` (remove one of them)"),
     (r#"sise = "1TB""#, "4: unknown key `sise` in [[member]] (did you mean `size`?)"),
     (
         "rpm = 4200",
@@ -174,13 +191,26 @@ const MEMBER: &[(&str, &str)] = &[
     ),
     (
         r#"size = "1QB""#,
-        "4: `size`: `1QB` is not a size such as 4096, 256K, 50GiB or 2TB (K to P and KiB to PiB \
-         are powers of 1024, KB to PB powers of 1000)",
+        "4: `size`: `1QB` is not a size such as 4096, 256K, 50GiB or 2TB (K, M, G, T, P, E and KiB … EiB \
+         are powers of 1024, KB … EB powers of 1000)",
     ),
     (
         r#"size = "4K""#,
-        "2: the member with devid 1 has 4 KiB, but a member needs at least 1.1 MiB; check \
-         its size",
+        "2: the member with devid 1 has 4 KiB, but a member needs at least 1.1 MiB (check \
+         its size)",
+    ),
+    (
+        "devid = 0",
+        "4: `devid` is 0, but members are numbered from 1 (remove `devid` to number the members \
+         automatically)",
+    ),
+    (
+        "failed = true",
+        "1: every member is `failed`, so no request can be served (remove `failed` from a member)",
+    ),
+    (
+        r#"set = { service = 5 }"#,
+        "4: `set` of `delay`: `service` must be a duration such as \"1.4ms\", not `5`",
     ),
     ("count = 0", "4: `count` is 0 (remove the member)"),
     ("count = 1.5", "4: `count` must be a whole number from 0 to 65535, not `1.5`"),
@@ -204,7 +234,10 @@ const MEMBER: &[(&str, &str)] = &[
         "4: `rebuilding` is larger than the member, which has 1 TiB (`rebuilding` is the \
          size recovered so far)",
     ),
-    ("rebuilding = \"1GB\"\nfailed = true", "4: a failed member cannot be `rebuilding`"),
+    (
+        "rebuilding = \"1GB\"\nfailed = true",
+        "4: a failed member cannot be `rebuilding` (remove one of them)",
+    ),
     (r#"failed = "yes""#, r#"4: `failed` must be true or false, not `"yes"`"#),
     (
         r#"set = { servcie = "1ms" }"#,
@@ -212,8 +245,8 @@ const MEMBER: &[(&str, &str)] = &[
     ),
     (
         r#"set = { service = "1" }"#,
-        "4: `set` of `delay`: the duration `1` has no unit: write for example 1s (the units are \
-         ns, us, ms, s, m and h)",
+        "4: `set` of `delay`: `service`: `1` has no unit: write for example 1s (the units are \
+         ns, us, ms, s, m, h and d)",
     ),
     ("set = { servers = 0 }", "4: `set` of `delay`: `servers` is 0, but a disk needs at least one"),
     ("set = 3", "4: `set` must be a table, not `3`"),
@@ -221,10 +254,14 @@ const MEMBER: &[(&str, &str)] = &[
     ("priority = 256", "4: `priority` must be a whole number from 0 to 255, not `256`"),
     (
         r#"size = "8000TB""#,
-        "1: the members have 7.1 PiB together, but an array can have at most 4 PiB; check the \
-         units of their sizes",
+        "1: the members have 7.1 PiB together, but an array can have at most 4 PiB (check the \
+         units of their sizes)",
     ),
-    ("fault = { slow = 2 }", "4: `fault` must be a list of tables, not `{ slow = 2 }`"),
+    (
+        "fault = { slow = 2 }",
+        "4: `fault` must be a list of tables, not `{ slow = 2 }` (write for example fault = [{ slow = \
+     4.0, from = \"10s\" }])",
+    ),
 ];
 
 /// The only fault of a delay, and what is said of it.
@@ -240,10 +277,10 @@ const FAULT: &[(&str, &str)] = &[
         r#"slow = 2, at = "1s""#,
         "4: unknown key `at` in a fault (the known ones are slow, from, until)",
     ),
-    (r#"slow = 2, stall = "1s""#, "4: `stall` contradicts `slow`; remove one of them"),
+    (r#"slow = 2, stall = "1s""#, "4: `stall` contradicts `slow` (remove one of them)"),
     (
         r#"slow = 2, from = "3s", until = "2s""#,
-        "4: the fault ends at 2.00s, before it begins at 3.00s",
+        "4: the fault ends at 2.00s, before it begins at 3.00s (give a later `until`)",
     ),
     (
         r#"stall = "2s""#,
@@ -252,10 +289,14 @@ const FAULT: &[(&str, &str)] = &[
     ),
     (
         r#"stall = 2, at = "1s""#,
-        "4: `stall`: the duration `2` has no unit: write for example 2s (the units are ns, us, \
-         ms, s, m and h)",
+        "4: `stall`: `2` has no unit: write for example 2s (the units are ns, us, \
+         ms, s, m, h and d)",
     ),
-    ("error_rate = 1.5", "4: `error_rate` is 1.5, but must be a probability from 0 to 1"),
+    (
+        "error_rate = 1.5",
+        "4: `error_rate` is 1.5, but must be a probability from 0 to 1 (0.01 fails one \
+         request in a hundred)",
+    ),
     (
         r#"bad = { offset = "1GiB" }"#,
         "4: `bad` needs `offset` and `length` (for example { bad = { offset = \"1GiB\", length \
@@ -263,7 +304,7 @@ const FAULT: &[(&str, &str)] = &[
     ),
     (
         r#"bad = { offset = "2TiB", length = "64K" }"#,
-        "4: the bad range ends after the end of the member, which has 1 TiB",
+        "4: the bad range ends after the end of the member, which has 1 TiB (reduce `offset` or `length`)",
     ),
     (
         r#"bad = { ofset = "2TiB", length = "64K" }"#,
@@ -334,12 +375,13 @@ const LAYOUT: &[(&str, &str)] = &[
     ),
     (
         "layout = \"zfs-mirror:3\"",
-        "1: layout zfs-mirror:3 makes groups of 3 members, but the array has 4; add or remove \
-         members",
+        "1: layout zfs-mirror:3 makes groups of 3 members, but the array has 4 (add or remove \
+         members)",
     ),
     (
         "layout = \"md-raid10-far:2\"\nchunk = \"1GiB\"",
-        "3: the member with devid 1 has 1 GiB, but a member needs at least 2.1 GiB; check its size",
+        "3: the member with devid 1 has 1 GiB, but a member needs at least 2.1 GiB (check its \
+         size)",
     ),
 ];
 

@@ -40,7 +40,7 @@ pub(super) fn read_faults(
                 "the bad range ends after the end of the member, which has {}",
                 format_bytes(size_bytes)
             );
-            return Err(entry.error_at("bad", message));
+            return Err(entry.error_at("bad", message).with_help("reduce `offset` or `length`"));
         }
         faults.push(fault);
     }
@@ -83,7 +83,8 @@ fn read_errors(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
     let rate = entry.number("error_rate")?.unwrap_or_default();
     if !(0.0..=1.0).contains(&rate) {
         let message = format!("`error_rate` is {rate}, but must be a probability from 0 to 1");
-        return Err(entry.error_at("error_rate", message));
+        let help = "0.01 fails one request in a hundred";
+        return Err(entry.error_at("error_rate", message).with_help(help));
     }
     Ok(Fault::Errors { rate, during: read_window(entry)? })
 }
@@ -116,7 +117,7 @@ fn read_window(entry: &TomlSection<'_>) -> Result<FaultWindow, Diagnostic> {
     let until = entry.quantity("until", parse_duration)?.unwrap_or(FaultWindow::ALWAYS.until);
     if until <= from {
         let message = format!("the fault ends at {until}, before it begins at {from}");
-        return Err(entry.error_at("until", message));
+        return Err(entry.error_at("until", message).with_help("give a later `until`"));
     }
     Ok(FaultWindow { from, until })
 }

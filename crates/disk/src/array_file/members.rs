@@ -85,6 +85,10 @@ fn read_member(
     allow_only_known(section)?;
     let source = read_source(section)?;
     let devid = section.integer("devid")?.unwrap_or(next_devid);
+    if devid == 0 {
+        let error = section.error_at("devid", "`devid` is 0, but members are numbered from 1");
+        return Err(error.with_help("remove `devid` to number the members automatically"));
+    }
     let (partition, size_bytes) = match &source {
         MemberSource::Model(profile) => {
             let partition = read_partition(section, profile.capacity_bytes)?;
@@ -183,19 +187,20 @@ fn read_model(section: &TomlSection<'_>, model: Located<&str>) -> Result<ModelPr
             unknown.with_suggestion(model.value, &known, listing)
         })?,
     };
-    let mut overrides = section.plain_table("set")?;
-    if let Some(size_bytes) = section.quantity("size", parse_bytes)? {
-        profile.capacity_bytes = size_bytes;
-        // Overriding a parameter with itself has the size checked against the parameters.
-        if overrides.is_empty() {
-            overrides = profile.parameter_table().clone();
-        }
-    }
-    let place = if section.has("set") { "set" } else { "size" };
-    profile.with_overrides(overrides).map_err(|Diagnostic { message, help, .. }| {
-        let error = section.error_at(place, format!("`{place}` of `{}`: {message}", model.value));
+    let set = section.plain_table("set")?;
+    profile = profile.with_overrides(set).map_err(|Diagnostic { message, help, .. }| {
+        let error = section.error_at("set", format!("`set` of `{}`: {message}", model.value));
         Diagnostic { help, ..error }
-    })
+    })?;
+    if let Some(size_bytes) = section.quantity("size", parse_bytes)? {
+        profile = profile.with_capacity(size_bytes);
+    }
+    profile.check_capacity().map_err(|problem| {
+        let whose = if section.has("size") { "`size`" } else { "the size" };
+        let message = format!("{whose} of a member of model `{}` {problem}", model.value);
+        section.error_at("size", message).with_help("write for example size = \"500G\"")
+    })?;
+    Ok(profile)
 }
 
 /// A name with a directory or the extension of a profile is a file.
@@ -237,7 +242,8 @@ fn read_state(section: &TomlSection<'_>, size_bytes: u64) -> Result<MemberState,
     let failed = section.flag("failed")?.unwrap_or(false);
     match section.quantity("rebuilding", parse_bytes)? {
         Some(_) if failed => {
-            Err(section.error_at("rebuilding", "a failed member cannot be `rebuilding`"))
+            let error = section.error_at("rebuilding", "a failed member cannot be `rebuilding`");
+            Err(error.with_help("remove one of them"))
         }
         Some(recovered_bytes) if recovered_bytes > size_bytes => {
             let message = format!(

@@ -101,8 +101,8 @@ impl<'a> TomlSection<'a> {
         present.sort_by_key(|key| self.start_of(key));
         match present[..] {
             [first, second, ..] => {
-                let message = format!("`{second}` contradicts `{first}`; remove one of them");
-                Err(self.error_at(second, message))
+                let error = self.error_at(second, format!("`{second}` contradicts `{first}`"));
+                Err(error.with_help("remove one of them"))
             }
             _ => Ok(present.first().copied()),
         }
@@ -211,13 +211,21 @@ impl<'a> TomlSection<'a> {
         key: &str,
         name: &'static str,
     ) -> Result<Vec<TomlSection<'a>>, Diagnostic> {
-        let list = self.read(key, "a list of tables", |value| value.as_array())?;
+        let help = || match name.starts_with("[[") {
+            true => {
+                format!("write {name} on a line of its own, and below it the keys of one {key}")
+            }
+            false => format!("write for example {key} = [{{ slow = 4.0, from = \"10s\" }}]"),
+        };
+        let list = self.read(key, "a list of tables", |value| value.as_array());
+        let list = list.map_err(|error| error.with_help(help()))?;
         let Some(list) = list else { return Ok(Vec::new()) };
         let section = |item: &'a Spanned<DeValue<'a>>| {
             let start = item.span().start;
             let table = item.get_ref().as_table().ok_or_else(|| {
                 let found = item.get_ref().type_str();
-                self.source.error(start, format!("`{key}` must be a list of tables, not {found}s"))
+                let message = format!("`{key}` must be a list of tables, not {found}s");
+                self.source.error(start, message).with_help(help())
             })?;
             Ok(TomlSection { source: self.source, table, start, name })
         };

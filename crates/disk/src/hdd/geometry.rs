@@ -122,9 +122,10 @@ impl Geometry {
         }
     }
 
-    /// How many tracks a disk of this capacity would have.
-    pub(super) fn tracks_needed(parameters: &HddParameters, capacity_bytes: u64) -> u64 {
-        capacity_bytes / track_bytes(parameters, parameters.zones - 1).max(1)
+    /// The largest capacity that needs no more tracks than the model can number, 2^32 - 1.
+    pub(super) fn capacity_max(parameters: &HddParameters) -> u64 {
+        let track_bytes = track_bytes(parameters, parameters.zones - 1).max(1);
+        track_bytes.saturating_mul(1 << 32) - 1
     }
 
     /// Cylinders of the whole disk.

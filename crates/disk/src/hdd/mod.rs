@@ -40,10 +40,11 @@ use mechanism::{AccessCandidate, AccessTarget, Head, HeadAccess, Mechanics};
 use media_cache::MediaCache;
 use mirrorball_core::io::Op;
 use mirrorball_core::rng::Rng;
-use mirrorball_core::units::{MIB, Nanos, format_bytes};
+use mirrorball_core::units::{MIB, Nanos};
 use read_cache::{CacheLookup, ReadCache};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use write_cache::{DirtyWrite, HddWriteCache};
 
@@ -152,7 +153,8 @@ impl Hdd {
     /// # Panics
     /// If the parameters make no disk (see [`HddParameters`]).
     pub fn new(parameters: &HddParameters, capacity_bytes: u64, seed: u64) -> Hdd {
-        parameters.check(capacity_bytes).expect("parameters are checked before a disk is built");
+        parameters.check().expect("parameters are checked before a disk is built");
+        assert!(parameters.capacities().contains(&capacity_bytes), "so is its size");
         let mut rng = Rng::stream(seed, "hdd");
         let mechanics = Mechanics::new(parameters, capacity_bytes, rng.next_u64());
         Hdd {
@@ -337,24 +339,15 @@ impl Hdd {
 }
 
 impl ModelParameters for HddParameters {
-    fn check(&self, capacity_bytes: u64) -> Result<(), String> {
-        if let Some((_, message)) = self.conditions().iter().find(|(holds, _)| !holds) {
-            return Err((*message).to_owned());
+    fn check(&self) -> Result<(), String> {
+        match self.conditions().iter().find(|(holds, _)| !holds) {
+            Some((_, message)) => Err((*message).to_owned()),
+            None => Ok(()),
         }
-        if Geometry::tracks_needed(self, capacity_bytes) > u64::from(u32::MAX) {
-            return Err(
-                "`capacity` needs more than 2^32 tracks, the limit of the model: reduce it"
-                    .to_owned(),
-            );
-        }
-        if capacity_bytes < CAPACITY_MIN {
-            return Err(format!(
-                "`capacity` is {}, but a modelled hard disk needs at least {}, about one track",
-                format_bytes(capacity_bytes),
-                format_bytes(CAPACITY_MIN)
-            ));
-        }
-        Ok(())
+    }
+
+    fn capacities(&self) -> RangeInclusive<u64> {
+        CAPACITY_MIN..=Geometry::capacity_max(self)
     }
 
     fn queue_depth(&self) -> u32 {

@@ -6,6 +6,7 @@ use crate::workload::ModelWorkload;
 use mirrorball_core::diagnostic::{Diagnostic, TextPosition};
 use serde::Deserialize;
 use std::ops::Range;
+use toml::Value;
 
 /// A whole profile, with parameters of type `P`.
 #[derive(Deserialize)]
@@ -125,24 +126,24 @@ fn find<T>(
 
 /// Converts an error of the TOML reader.
 pub(super) fn from_toml(text: &str, origin: &str, error: &toml::de::Error) -> Diagnostic {
-    let diagnostic = explain(error.message()).in_file(origin);
+    let diagnostic = Diagnostic::of_serde(error.message()).in_file(origin);
     match error.span() {
         Some(span) => diagnostic.at(position_of(text, &span)),
         None => diagnostic,
     }
 }
 
-/// Converts a message of serde. For an unknown field, serde puts the name that was written and then
-/// all known names between backticks.
-pub(super) fn explain(message: &str) -> Diagnostic {
-    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    match names.split_first() {
-        Some((word, known)) if message.starts_with("unknown field") => {
-            let error = Diagnostic::new(format!("unknown key `{word}`"));
-            error.with_suggestion(word, known, "the known keys are")
-        }
-        _ => Diagnostic::new(message.trim_end().replace('\n', ", ")),
+/// The error for the value of a key, from a message of serde.
+pub(super) fn wrong_value(key: &str, value: &Value, message: &str) -> Diagnostic {
+    let error = Diagnostic::of_serde(message);
+    if error.message.starts_with("unknown key") {
+        return error;
     }
+    let expected = error.message.split_once(", expected ").map(|(_, expected)| expected);
+    Diagnostic::new(match expected {
+        Some(expected) => format!("`{key}` must be {expected}, not `{value}`"),
+        None => format!("`{key}`: {}", error.message),
+    })
 }
 
 /// The position of the first byte of `span`.

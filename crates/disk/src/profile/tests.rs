@@ -77,8 +77,8 @@ fn a_profile_is_read() {
 /// What is changed in the profile, where the message has to point, and what it has to say.
 const MISTAKES: [(&str, &str, usize, &str); 17] = [
     ("rpm = 6000", "rmp = 6000", 8, "unknown key `rmp`\n  help: did you mean `rpm`?"),
-    ("rpm = 6000", "", 7, "missing field `rpm`"),
-    ("rpm = 6000", "rpm = \"fast\"", 8, "invalid type: string \"fast\", expected u64"),
+    ("rpm = 6000", "", 7, "the key `rpm` is missing"),
+    ("rpm = 6000", "rpm = \"fast\"", 8, "invalid type: string \"fast\", expected a whole number"),
     ("rpm = 6000", "rpm = 0", 8, "`rpm` must lie between 60 and 100000"),
     ("\"1ms\"", "\"1\"", 13, "has no unit: write for example 1s"),
     ("\"1ms\"", "1", 13, "expected a duration such as \"1.4ms\""),
@@ -165,7 +165,7 @@ fn a_wrong_override_is_refused() {
     assert_eq!(unknown, "set for model `hdd-5k4`: unknown key `rmp`\n  help: did you mean `rpm`?");
     for (text, message) in [
         ("rpm = 1", "`rpm` must lie between"),
-        ("rpm = \"4200\"", "invalid type"),
+        ("rpm = \"4200\"", "`rpm` must be a whole number, not `\"4200\"`"),
         ("seek_points = [[1.0, \"20ms\"]]", "either `seek_average` or `seek_points`"),
         ("read_ahead = \"10MiB\"", "does not fit into a segment"),
         ("recovery_probability = 1.5", "between 0 and 1"),

@@ -213,7 +213,7 @@ impl Ssd {
 
 impl ModelParameters for SsdParameters {
     /// The timing does not depend on the capacity.
-    fn check(&self, _capacity_bytes: u64) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         match self.fault() {
             Some(rule) => Err(rule.to_owned()),
             None => Ok(()),
