@@ -30,6 +30,21 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "rename the section",
     ),
     ("[a]\nio_depth=4", 2, "unknown option `io_depth`", "did you mean `iodepth`?"),
+    ("hello\n[a]", 1, "unknown option `hello`", "fio 3.33 has no option of this name"),
+    (
+        "[a]\nrw randread",
+        2,
+        "unknown option `rw randread`",
+        "write `=` between the option and its value: rw=randread",
+    ),
+    ("[a]\niodepth=abc", 2, "iodepth: `abc` is not a whole number", "write 1 to 65536"),
+    ("[a]\nfsync=-1", 2, "fsync: `-1` is not a whole number", "write 0 or more"),
+    (
+        "[a]\nrandom_distribution=zipf:abc",
+        2,
+        "random_distribution: in the values of zipf, `abc` is not a number from 0 to 100",
+        "write for example zipf:1.2",
+    ),
     ("[a]\nzebra=4", 2, "unknown option `zebra`", "fio 3.33 has no option of this name"),
     (
         "[a]\n\nrw= read",
@@ -57,7 +72,7 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "[a]\nbs=4q",
         2,
         "bs: `4q` is not a size or number",
-        "write a whole number with k, m, g, t or p, such as 4096, 4k or 50g",
+        "write a whole number, with or without k, m, g, t or p, such as 4096, 4k or 50g",
     ),
     (
         "[a]\nsize=1.5g",
@@ -197,9 +212,8 @@ const BAD: &[(&str, usize, &str, &str)] = &[
     (
         "# mirrorball: background=scrub rate=100MB",
         1,
-        "`100MB` is not a rate such as 190MB/s or 1.2GB/s (K to P and KiB to PiB are powers of \
-         1024, \
-         KB to PB powers of 1000)",
+        "`100MB` is not a rate such as 190MB/s or 1.2GB/s (K, M, G, T, P, E and KiB … EiB are \
+         powers of 1024, KB … EB powers of 1000)",
         "write for example `; mirrorball: background=defrag rate=100MB/s`",
     ),
     (
@@ -297,6 +311,8 @@ fn bad_input_is_refused_with_line_and_help() {
         let given = (error.line, error.message.as_str(), error.help.as_deref());
         assert_eq!(given, (Some(line), message, Some(help)), "{text}");
     }
+    let other = JobFile::parse("hello\n", "x.txt", &JobContext::empty()).unwrap_err();
+    assert!(other.help.unwrap().ends_with("; the names of fio job files end in .fio"));
     let shown = parse("[a]\nio_depth=4").unwrap_err().to_string();
     assert_eq!(shown, "test.fio:2: unknown option `io_depth`\n  help: did you mean `iodepth`?");
 }

@@ -228,7 +228,7 @@ impl<'a> Reader<'a> {
                 Content::Include(path) => self.include(path, file, number, depth)?,
                 Content::Option(Line { name, value }) => {
                     let Some(section) = &mut self.section else {
-                        return Err(fail(outside_section(name)));
+                        return Err(fail(outside_section(name, file)));
                     };
                     let (name, value) = (name.to_owned(), value.map(str::to_owned));
                     let file = file.to_owned();
@@ -265,7 +265,7 @@ impl<'a> Reader<'a> {
     ) -> Result<(), Diagnostic> {
         let fail = |fault: Diagnostic| fault.in_file(from).at_line(line);
         if self.section.is_none() {
-            return Err(fail(outside_section("include")));
+            return Err(fail(above_first_section("include")));
         }
         if depth == INCLUDE_DEPTH_MAX {
             return Err(fail(job_error(
@@ -433,7 +433,19 @@ fn section_in_include() -> Diagnostic {
     )
 }
 
-fn outside_section(option: &str) -> Diagnostic {
+/// The error for a line above the first section, which may be any text if the file is no job file.
+fn outside_section(option: &str, file: &str) -> Diagnostic {
+    match options::find(option) {
+        Ok(_) => above_first_section(option),
+        Err(unknown) if file.ends_with(".fio") => unknown,
+        Err(unknown) => {
+            let help = unknown.help.as_ref().map(|help| format!("{help}; ")).unwrap_or_default();
+            unknown.with_help(format!("{help}the names of fio job files end in .fio"))
+        }
+    }
+}
+
+fn above_first_section(option: &str) -> Diagnostic {
     job_error(
         format!("the option `{option}` is above the first section"),
         "add a line such as [global] above it",

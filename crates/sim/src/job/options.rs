@@ -42,10 +42,21 @@ pub(super) fn find(name: &str) -> Result<&'static Row, Diagnostic> {
         let known = ROWS.iter().flat_map(|row| row.names).copied();
         let help = match closest_name(name, known) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => "fio 3.33 has no option of this name".to_owned(),
+            None => match spaced(name) {
+                Some((option, value)) => {
+                    format!("write `=` between the option and its value: {option}={value}")
+                }
+                None => "fio 3.33 has no option of this name".to_owned(),
+            },
         };
         job_error(format!("unknown option `{name}`"), help)
     })
+}
+
+/// The option and the value of a line with a space between them.
+fn spaced(line: &str) -> Option<(&str, &str)> {
+    let (option, value) = line.split_once(char::is_whitespace)?;
+    ROWS.iter().any(|row| row.names.contains(&option)).then(|| (option, value.trim()))
 }
 
 const MAX: u64 = u32::MAX as u64;

@@ -263,7 +263,7 @@ pub(super) fn distribution(draft: &mut Draft, text: &str) -> Result<(), Diagnost
     draft.job.distribution = match name {
         "random" => Distribution::Uniform,
         "zipf" => {
-            let (theta, center) = curve(parameters, ZIPF_THETA, [0.0, 100.0])?;
+            let (theta, center) = curve(text, "zipf:1.2", ZIPF_THETA, [0.0, 100.0])?;
             if theta == 0.0 || theta == 1.0 {
                 let message = format!("zipf cannot have a theta of {theta}");
                 return Err(job_error(
@@ -274,7 +274,7 @@ pub(super) fn distribution(draft: &mut Draft, text: &str) -> Result<(), Diagnost
             Distribution::Zipf { theta, center }
         }
         "pareto" => {
-            let (h, center) = curve(parameters, PARETO_H, [0.0, 1.0])?;
+            let (h, center) = curve(text, "pareto:0.2", PARETO_H, [0.0, 1.0])?;
             if h == 0.0 || h == 1.0 {
                 let message = format!("pareto cannot have a power of {h}");
                 return Err(job_error(message, "write a power between 0 and 1, as in pareto:0.2"));
@@ -282,7 +282,7 @@ pub(super) fn distribution(draft: &mut Draft, text: &str) -> Result<(), Diagnost
             Distribution::Pareto { h, center }
         }
         "normal" | "gauss" => {
-            let (deviation, center) = curve(parameters, 0.0, [0.0, 100.0])?;
+            let (deviation, center) = curve(text, "normal:10", 0.0, [0.0, 100.0])?;
             Distribution::Normal { deviation, center }
         }
         "zoned" => Distribution::Zoned(zones(parameters)?),
@@ -295,14 +295,24 @@ pub(super) fn distribution(draft: &mut Draft, text: &str) -> Result<(), Diagnost
     Ok(())
 }
 
-/// `parameter[:center]`.
-fn curve(text: &str, default: f64, range: [f64; 2]) -> Result<(f64, Option<f64>), Diagnostic> {
-    let (parameter, center) = text.split_once(':').unwrap_or((text, ""));
+/// `name:parameter[:center]`, of which the name alone is necessary.
+fn curve(
+    text: &str,
+    example: &str,
+    default: f64,
+    range: [f64; 2],
+) -> Result<(f64, Option<f64>), Diagnostic> {
+    let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+    let (parameter, center) = parameters.split_once(':').unwrap_or((parameters, ""));
+    let of_curve = |fault: Diagnostic| {
+        let message = format!("in the values of {name}, {}", fault.message);
+        Diagnostic::new(message).with_help(format!("write for example {example}"))
+    };
     let parameter = Some(parameter).filter(|parameter| !parameter.is_empty());
     let center = Some(center).filter(|center| !center.is_empty());
     Ok((
-        parameter.map_or(Ok(default), |parameter| value::real(parameter, range))?,
-        center.map(|center| value::real(center, [0.0, 1.0])).transpose()?,
+        parameter.map_or(Ok(default), |it| value::real(it, range)).map_err(of_curve)?,
+        center.map(|center| value::real(center, [0.0, 1.0])).transpose().map_err(of_curve)?,
     ))
 }
 

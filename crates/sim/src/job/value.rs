@@ -15,8 +15,11 @@ use mirrorball_core::units::{Nanos, SECTOR_BYTES};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct KbBase(pub(super) u64);
 
-const SIZE_HINT: &str = "write a whole number with k, m, g, t or p, such as 4096, 4k or 50g";
+const SIZE_HINT: &str =
+    "write a whole number, with or without k, m, g, t or p, such as 4096, 4k or 50g";
 const TIME_HINT: &str = "write a whole number with us, ms, s, m, h or d, such as 30 or 500ms";
+/// An upper bound from here on is no bound that a user would reach.
+const MAX_WITHOUT_BOUND: u64 = u32::MAX as u64;
 const PREFIXES: [char; 5] = ['k', 'm', 'g', 't', 'p'];
 const TIME_UNITS: [(&str, u64); 9] = [
     ("us", 1_000),
@@ -85,7 +88,13 @@ pub(super) fn integer(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
 /// A number of at least `least` and at most `most`.
 pub(super) fn integer_within(text: &str, base: KbBase, range: [u64; 2]) -> Result<u64, Diagnostic> {
     let [least, most] = range;
-    let value = integer(text, base)?;
+    let value = parse_integer(text, base).ok_or_else(|| {
+        let help = match most {
+            ..MAX_WITHOUT_BOUND => format!("write {least} to {most}"),
+            MAX_WITHOUT_BOUND.. => format!("write {least} or more"),
+        };
+        job_error(format!("`{text}` is not a whole number"), help)
+    })?;
     if value < least {
         return Err(job_error(format!("`{text}` is too small"), format!("write {least} or more")));
     }
