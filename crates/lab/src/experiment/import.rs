@@ -8,7 +8,9 @@
 pub mod fio;
 
 use crate::experiment::record::CellRecord;
-use crate::experiment::results::{CELLS_FOLDER, PLAN_FILE, saved_cells, write_whole};
+use crate::experiment::results::{
+    CELLS_FOLDER, PLAN_FILE, folder_problem, saved_cells, write_whole,
+};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +51,10 @@ pub fn check_folder(folder: &Path, about: &ImportLabels) -> Result<()> {
     let mut entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).with_context(|| format!("cannot read folder {shown}")),
+        Err(error) => {
+            let problem = folder_problem(&error);
+            bail!("cannot use {shown} as results folder: {problem}\n  help: {hint}");
+        }
     };
     if entries.next().is_some() && !folder.join(CELLS_FOLDER).is_dir() {
         bail!("{shown} is not empty and is not a results folder\n  help: {hint}");

@@ -2,15 +2,16 @@
 //!
 //! Each is named by a path or by the name of one that is compiled in, so that the program runs from
 //! any folder. A file that exists wins over a built-in of the same name. Everything that can be
-//! told wrong before a run is told here: what the readers refuse, real members, jobs larger than
+//! found wrong before a run is found here: what the readers refuse, real members, jobs larger than
 //! the volume, two jobs of one name.
 
 mod find;
 
 use crate::experiment::hash::stable_hash;
 use crate::experiment::plan::InputText;
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, bail};
 use find::InputKind;
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::engine;
 use mirrorball_sim::job::{JobContext, JobFile, Note};
@@ -74,7 +75,8 @@ impl Inputs {
     /// If one cannot be read or understood, or they do not fit each other; the message has the
     /// file, the line and a hint.
     pub fn load(array_name: &str, jobs: &[String]) -> Result<Inputs> {
-        let (array_source, array) = load_array(array_name)?;
+        let loaded = load_array(array_name);
+        let (array_source, array) = loaded.map_err(|error| swapped(array_name, jobs, error))?;
         let mut inputs = Inputs {
             array,
             array_source,
@@ -86,7 +88,8 @@ impl Inputs {
             let (source, job) = load_job(name)?;
             check_fit(array_name, &inputs.array, &job)?;
             if inputs.job_sources.iter().any(|other| other.name == source.name) {
-                bail!("two jobs have the name `{}`: rename one of the files", source.name);
+                let error = Diagnostic::new(format!("two jobs have the name `{}`", source.name));
+                return Err(error.with_help("rename one of the files").into());
             }
             if Path::new(name).exists() {
                 inputs.note(&job.notes);
@@ -127,17 +130,30 @@ pub fn builtin_job_names() -> impl Iterator<Item = &'static str> {
     BUILTIN_JOBS.iter().map(|(name, _)| *name)
 }
 
+/// Adds to the error for an array that is a job what to write.
+fn swapped(name: &str, jobs: &[String], error: Error) -> Error {
+    if !is_job(name) {
+        return error;
+    }
+    let is_array = |name: &&String| load_array(name).is_ok();
+    let array = jobs.iter().find(is_array).map_or(ArrayFile::DEFAULT, String::as_str);
+    let help = format!("the array comes first: {array} {name}");
+    Diagnostic::new(error.to_string()).with_help(help).into()
+}
+
+/// True for a name of a job that is not one of an array.
+fn is_job(name: &str) -> bool {
+    let has_job = name.ends_with(".fio") || builtin_job(name).is_some();
+    has_job && ArrayFile::builtin(name).is_err()
+}
+
 /// Loads an array by path or built-in name. Its members may be real.
 ///
 /// # Errors
 /// If it cannot be read or understood.
 pub fn load_array(name: &str) -> Result<(InputText, ArraySpec)> {
-    let is_job = name.ends_with(".fio") || builtin_job(name).is_some();
-    if is_job && ArrayFile::builtin(name).is_err() {
-        bail!(
-            "`{name}` is a job, but the array comes first (as in `mirrorball compare {} {name}`)",
-            ArrayFile::DEFAULT
-        );
+    if is_job(name) {
+        bail!("`{name}` is a job, but an array is expected here");
     }
     let file = match ArrayFile::builtin(name) {
         Ok(file) if !Path::new(name).exists() => file,
@@ -161,7 +177,8 @@ pub(crate) fn fingerprint(spec: &ArraySpec) -> String {
 pub fn load_job(name: &str) -> Result<(InputText, JobFile)> {
     let is_array = name.ends_with(".toml") || ArrayFile::builtin(name).is_ok();
     if is_array && builtin_job(name).is_none() {
-        bail!("`{name}` is an array, but a job is expected (one array comes first, then jobs)");
+        let error = Diagnostic::new(format!("`{name}` is an array, but a job is expected here"));
+        return Err(error.with_help("one array comes first, then jobs").into());
     }
     let (text, file_name) = match builtin_job(name) {
         Some((name, text)) if !Path::new(name).exists() => {
@@ -224,8 +241,28 @@ mod tests {
         let message = |result: Result<(InputText, JobFile)>| result.unwrap_err().to_string();
         assert!(message(load_job("rand-4k-q1")).contains("did you mean `rand-4k-qd1`?"));
         assert!(message(load_job("zebra")).contains("the built-in jobs are rand-4k-qd1"));
-        let swapped = load_array("rand-4k-qd1").unwrap_err().to_string();
-        assert!(swapped.contains("the array comes first"), "{swapped}");
+        let swapped = Inputs::load("rand-4k-qd1", &["two-ssd-raid1".to_owned()]).unwrap_err();
+        assert_eq!(
+            swapped.to_string(),
+            "`rand-4k-qd1` is a job, but an array is expected here\n  help: the array comes \
+             first: two-ssd-raid1 rand-4k-qd1"
+        );
+    }
+
+    #[test]
+    fn folders_and_files_without_text_are_named_as_they_are() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let message = |path: &str| load_array(path).unwrap_err().to_string();
+        let path = folder.path().to_str().unwrap();
+        assert_eq!(
+            message(path),
+            format!("{path} is a folder, not an array file\n  help: array files end in .toml")
+        );
+        let path = folder.path().join("bin.toml");
+        fs::write(&path, [0xff, 0xfe]).unwrap();
+        let path = path.to_str().unwrap();
+        let expected = format!("{path} is not a text file: it has bytes that are not UTF-8");
+        assert_eq!(message(path), expected);
     }
 
     #[test]

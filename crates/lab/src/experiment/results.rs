@@ -19,11 +19,11 @@ pub use set::{Loaded, ResultSet, Skipped, load};
 use crate::experiment::plan::{Cell, Plan};
 use crate::experiment::record::{CellRecord, SCHEMA_VERSION};
 use crate::temporary_file::TemporaryFile;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use digest::Integrity;
 use serde::Serialize;
 use std::fs;
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 pub(crate) const PLAN_FILE: &str = "plan.json";
@@ -40,9 +40,8 @@ impl Results {
     /// same plan. Writes nothing.
     ///
     /// # Errors
-    /// If it holds another plan or something else; the message says what differs and what to do.
+    /// If it holds another plan or something else; the message says what differs.
     pub fn check(folder: &Path, plan: &Plan) -> Result<()> {
-        let hint = "choose another folder with -o";
         let shown = folder.display();
         let plan_path = folder.join(PLAN_FILE);
         if !plan_path.exists() {
@@ -50,11 +49,11 @@ impl Results {
                 Ok(mut entries) => entries.next().is_none(),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
                 Err(error) => {
-                    bail!("cannot read folder {shown}: {error}\n  help: {hint}");
+                    bail!("cannot use {shown} as results folder: {}", folder_problem(&error));
                 }
             };
             if !is_empty {
-                bail!("{shown} is not empty and is not a results folder\n  help: {hint}");
+                bail!("{shown} is not empty and is not a results folder");
             }
             return Ok(());
         }
@@ -62,12 +61,12 @@ impl Results {
             .with_context(|| format!("cannot read {}", plan_path.display()))?;
         let Ok(found) = serde_json::from_str::<Plan>(&text) else {
             let plan = plan_path.display();
-            bail!("{plan} is not a plan that this version can read\n  help: {hint}");
+            bail!("{plan} is not a plan that this version can read");
         };
         let differences = plan.differences(&found);
         if !differences.is_empty() {
             let listed = differences.join("\n  ");
-            bail!("{shown} holds results of a different comparison\n  {listed}\n  help: {hint}");
+            bail!("{shown} holds results of a different comparison\n  {listed}");
         }
         Ok(())
     }
@@ -79,8 +78,10 @@ impl Results {
     pub fn open(folder: &Path, plan: &Plan) -> Result<Results> {
         Results::check(folder, plan)?;
         let cells = folder.join(CELLS_FOLDER);
-        fs::create_dir_all(&cells)
-            .with_context(|| format!("cannot create folder {}", cells.display()))?;
+        fs::create_dir_all(&cells).map_err(|error| {
+            let shown = folder.display();
+            anyhow!("cannot create the results folder {shown}: {}", folder_problem(&error))
+        })?;
         let plan_path = folder.join(PLAN_FILE);
         if !plan_path.exists() {
             let mut text = serde_json::to_vec_pretty(plan).expect("a plan is plain data");
@@ -117,6 +118,16 @@ impl Results {
 
     fn cell_path(&self, cell: &Cell<'_>) -> PathBuf {
         self.folder.join(CELLS_FOLDER).join(cell.file_name())
+    }
+}
+
+/// Why a folder cannot be used, in words.
+pub(crate) fn folder_problem(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            "it is a file, or below one, but a folder is needed".to_owned()
+        }
+        _ => error.to_string(),
     }
 }
 

@@ -207,7 +207,7 @@ struct SourceText<'a> {
 
 impl SourceText<'_> {
     fn toml(&self, error: &toml::de::Error) -> Diagnostic {
-        let diagnostic = Diagnostic::new(error.message()).in_file(self.path);
+        let diagnostic = Diagnostic::of_serde(error.message()).in_file(self.path);
         match error.span() {
             Some(span) => diagnostic.at(TextPosition::of_byte(self.text, span.start)),
             None => diagnostic,

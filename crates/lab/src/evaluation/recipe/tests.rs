@@ -82,7 +82,7 @@ fn what_is_wrong_is_named() {
         ),
         ("job = \"job.fio\"", "job = \"two.fio\"\nsection = \"smal\"", "small, large"),
         ("title = \"e\"", "title = 7", "recipe.toml:7:9: "),
-        ("[\"b\"]", "[\"b\"]\ncolour = 1", "recipe.toml:4:1: unknown field `colour`"),
+        ("[\"b\"]", "[\"b\"]\ncolour = 1", "recipe.toml:4:1: unknown key `colour`"),
         ("share_1 = [0, 50]", "process = \"both\"", "`process` must be \"even\" or \"odd\""),
         (
             "share_1 = [0, 50]",

@@ -31,13 +31,23 @@ impl InputKind {
     /// # Errors
     /// If it cannot be read; the message suggests a similar name if the file does not exist.
     pub(super) fn read(&self, path: &str) -> Result<String> {
+        let kind = self.name;
         read_text(path).map_err(|error| {
+            if error.kind() == ErrorKind::IsADirectory {
+                let article = if kind.starts_with('a') { "an" } else { "a" };
+                let error =
+                    Diagnostic::new(format!("{path} is a folder, not {article} {kind} file"));
+                return error.with_help(format!("{kind} files end in {}", self.ending)).into();
+            }
+            if error.kind() == ErrorKind::InvalidData {
+                let what = "is not a text file: it has bytes that are not UTF-8";
+                return Diagnostic::new(format!("{path} {what}")).into();
+            }
             let guess = match error.kind() {
                 ErrorKind::NotFound => self.nearest(path),
                 _ => None,
             };
-            let failed =
-                Diagnostic::new(format!("{path}: cannot read the {} file: {error}", self.name));
+            let failed = Diagnostic::new(format!("{path}: cannot read the {kind} file: {error}"));
             match guess {
                 Some(guess) => failed.with_help(format!("did you mean `{guess}`?")).into(),
                 None => failed.into(),

@@ -51,7 +51,7 @@ fn diagnosed(bytes: &[u8], error: &serde_json::Error) -> String {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
         // fio writes its notes before its JSON.
         let is_fio = bytes.windows(FIO_MARK.len()).any(|window| window == FIO_MARK.as_bytes());
-        return if is_fio { OF_FIO.to_owned() } else { format!("is not JSON: {error}") };
+        return if is_fio { OF_FIO.to_owned() } else { OF_NO_PROGRAM.to_owned() };
     };
     let has = |key: &str| value.get(key).is_some();
     if has("fio version") {
@@ -77,6 +77,8 @@ fn diagnosed(bytes: &[u8], error: &serde_json::Error) -> String {
 
 const FIO_MARK: &str = "\"fio version\"";
 const OF_FIO: &str = "is output of fio (`mirrorball import fio FILE -o DIR` converts it)";
+const OF_NO_PROGRAM: &str = "is not a result of mirrorball: it is not JSON\n  help: give a results \
+                             folder, or files from its `cells` folder";
 
 fn other_version(version: u64) -> String {
     let advice = if version > u64::from(SCHEMA_VERSION) {

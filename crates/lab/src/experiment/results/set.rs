@@ -88,7 +88,7 @@ struct Found {
 impl Loaded {
     fn add(&mut self, label: String, path: &Path, found: Found, criteria: &Criteria) {
         let nothing_wrong = found.skipped.is_empty();
-        match into_set(label, found, criteria) {
+        match into_set(label, path, found, criteria) {
             Ok(set) => self.sets.push(set),
             Err((reason, skipped)) => {
                 // Where files were refused they say why there is nothing.
@@ -190,17 +190,35 @@ impl Found {
     }
 }
 
+/// The reason to refuse a folder without cells: results may be in folders below it.
+fn holds_nothing(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let below = entries.map(|entry| entry.path()).filter(|path| path.join(CELLS_FOLDER).is_dir());
+    let mut below: Vec<PathBuf> = below.collect();
+    below.sort();
+    match &below[..] {
+        [] => "holds no saved results\n  help: give a folder written by `compare` or `import`, or \
+               files from its `cells` folder"
+            .to_owned(),
+        [first, ..] => format!(
+            "holds no saved results itself, but {} of its folders do\n  help: give one of them, \
+             such as {}",
+            below.len(),
+            first.display()
+        ),
+    }
+}
+
 /// The set, or why there is none and which files are to blame.
 fn into_set(
     label: String,
+    path: &Path,
     found: Found,
     criteria: &Criteria,
 ) -> Result<ResultSet, (String, Vec<Skipped>)> {
     let Found { plan, cells, mut skipped } = found;
     if cells.is_empty() {
-        let help =
-            "give a folder written by `compare` or `import`, or files from its `cells` folder";
-        return Err((format!("holds no saved results\n  help: {help}"), skipped));
+        return Err((holds_nothing(path), skipped));
     }
     let mut plan = plan.unwrap_or_else(|| derive::plan(&cells));
     let mut kept = Vec::new();

@@ -276,6 +276,14 @@ impl Term {
         let text = text.trim();
         // A section's name may hold dots and colons itself, so both are looked for from the end.
         let weighted = text.rsplit_once(':').map(|(name, weight)| (name, weight.parse::<f64>()));
+        if let Some((before, _)) = text.rsplit_once(':')
+            && let Some((figure, Ok(_))) =
+                before.rsplit_once(':').map(|(figure, weight)| (figure, weight.parse::<f64>()))
+            && FIGURES.iter().any(|(name, _)| figure.ends_with(name))
+        {
+            let error = Diagnostic::new(format!("`{text}` has two weights"));
+            return Err(error.with_help(format!("write {before}")).into());
+        }
         let (name, weight) = match weighted {
             None => (text, 1.0),
             Some((name, Ok(weight))) if WEIGHTS.contains(&weight) => (name, weight),
@@ -285,6 +293,15 @@ impl Term {
                 WEIGHTS.end()
             ),
         };
+        if name.is_empty() {
+            let error = Diagnostic::new(match text {
+                "" => "the list of figures has an empty item".to_owned(),
+                text => format!("the figure before `{text}` is missing"),
+            });
+            return Err(error
+                .with_help("write for example p99:2, or small.p99 of a section")
+                .into());
+        }
         let found = FIGURES.iter().rev().find_map(|&(figure_name, figure)| {
             let rest = name.strip_suffix(figure_name)?;
             if rest.is_empty() {
@@ -316,6 +333,15 @@ fn unknown_figure(name: &str) -> Diagnostic {
     let names = FIGURES.map(|(name, _)| name);
     let last = name.rsplit('.').next().unwrap_or(name);
     let unknown = Diagnostic::new(format!("`{last}` is not the name of a figure"));
+    let is_percentile = |word: &str| {
+        word.strip_prefix('p')
+            .is_some_and(|digits| digits.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    if is_percentile(last) {
+        let percentiles = names.into_iter().filter(|name| is_percentile(name));
+        let listed = percentiles.collect::<Vec<&str>>().join(", ");
+        return unknown.with_help(format!("the percentiles are {listed}"));
+    }
     unknown.with_help(match closest_name(last, names.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!(
@@ -418,11 +444,19 @@ mod tests {
     fn what_is_mistyped_is_answered_with_the_nearest() {
         let message = |text: &str| Goal::parse(text).unwrap_err().to_string();
         assert!(
-            message("small.p9")
-                .contains("`p9` is not the name of a figure\n  help: did you mean `p90`?"),
+            message("small.men")
+                .contains("is not the name of a figure\n  help: did you mean `mean`?"),
             "{}",
-            message("small.p9")
+            message("small.men")
         );
+        for text in ["p97", "rand.p98", "small.p9"] {
+            let message = message(text);
+            let help = "the percentiles are p50, p90, p95, p99, p99.9, p99.99";
+            assert!(message.ends_with(help), "{message}");
+        }
+        assert_eq!(message("iops:2:3"), "`iops:2:3` has two weights\n  help: write iops:2");
+        assert!(message(":2").starts_with("the figure before `:2` is missing\n  help: "));
+        assert!(message("p99,,iops").starts_with("the list of figures has an empty item"));
         assert!(message("small").contains("the figures are iops, mib"), "{}", message("small"));
         for weight in ["x", "0", "-1", "1e308", "1e-7", "inf", "nan"] {
             let message = message(&format!("small.p99:{weight}"));
@@ -433,7 +467,6 @@ mod tests {
             let (message, rest) = (message(text), &text[1..]);
             assert!(message.contains(&format!("write SECTION{text}, or {rest}")), "{message}");
         }
-        assert!(message("").contains("SECTION.FIGURE"));
     }
 
     #[test]

@@ -136,12 +136,12 @@ impl Document {
             }
         }
         let Some(error) = failure else {
-            bail!("contains no JSON (run fio with --output-format=json+)");
+            bail!("contains no JSON\n  help: run fio with --output-format=json+");
         };
         match error.classify() {
             Category::Eof => bail!("is cut off: its JSON ends too early"),
             Category::Data if error.to_string().contains("fio version") => {
-                bail!("is JSON, but not output of fio")
+                bail!("is JSON, but not output of fio: it has no `fio version`")
             }
             _ => bail!("is not output of fio that this program can read: {error}"),
         }
@@ -152,12 +152,14 @@ impl Document {
         let digits = version.trim_start_matches(|c: char| !c.is_ascii_digit());
         let major: Option<u32> = digits.split('.').next().and_then(|major| major.parse().ok());
         if major.is_some_and(|major| major < 3) {
-            bail!("was written by {version}, whose histogram has other bins (use fio 3 or newer)");
+            bail!(
+                "was written by {version}, whose histogram has other bins\n  help: use fio 3 or newer"
+            );
         }
         // A client adds up all servers in one more entry.
         document.jobs.retain(|job| job.jobname != "All clients");
         if document.jobs.is_empty() {
-            bail!("contains no job");
+            bail!("is output of fio without a job");
         }
         Ok(document)
     }

@@ -119,8 +119,8 @@ impl Section {
         });
         if !is_split {
             bail!(
-                "job `{name}` has one figure for reads and writes together (run fio without \
-                 unified_rw_reporting)"
+                "job `{name}` has one figure for reads and writes together\n  help: run fio \
+                 without unified_rw_reporting"
             );
         }
         // With `continue_on_error` fio counts errors.
@@ -149,6 +149,11 @@ impl Section {
             name: clones[0].jobname.clone(),
             ..SectionRecord::default()
         };
+        let counted = [&record.read, &record.write, &record.trim, &record.flush];
+        let ios: u64 = counted.into_iter().flatten().map(|direction| direction.ios).sum();
+        if ios == 0 && clones.iter().all(|job| job.total_err == 0) {
+            bail!("job `{name}` has no finished requests, so there is nothing to import");
+        }
         // fio does not say which kind of requests failed.
         let first = record.read.as_mut().or(record.write.as_mut()).or(record.trim.as_mut());
         if let Some(first) = first {

@@ -227,10 +227,14 @@ fn logs_of_every_request_become_intervals() {
 #[test]
 fn what_is_no_output_of_fio_is_told_apart() {
     let cases = [
-        ("", "contains no JSON (run fio with --output-format=json+)"),
+        ("", "contains no JSON\n  help: run fio with --output-format=json+"),
         ("job: (g=0): rw=read\n  read: IOPS=94\n", "contains no JSON"),
         ("{\"results\": []}", "is JSON, but not output of fio"),
-        ("{\"fio version\": \"fio-3.33\"}", "contains no job"),
+        (
+            "{\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\"}]}",
+            "job `a` has no finished requests, so there is nothing to import",
+        ),
+        ("{\"fio version\": \"fio-3.33\"}", "is output of fio without a job"),
         ("{\"fio version\": \"fio-2.16\", \"jobs\": []}", "was written by fio-2.16"),
         (&GROUPS[..GROUPS.len() / 2], "is cut off"),
         (&PLAIN[..PLAIN.len() / 2], "is cut off"),

@@ -95,7 +95,10 @@ fn what_is_no_cell_is_named_with_what_it_is() {
         ("fio: note\n{\"fio version\" : \"fio-3.33\"}", "is output of fio (`mirrorball import fio"),
         ("{\"fio version\" : \"fio-3.33\"}", "is output of fio"),
         ("{\"results\":[]}", "is not a result of mirrorball"),
-        ("IOPS: 94\n", "is not JSON"),
+        (
+            "IOPS: 94\n",
+            "is not a result of mirrorball: it is not JSON\n  help: give a results folder",
+        ),
     ];
     for (text, reason) in cases {
         let reasons = reasons_after(write(text));
@@ -202,6 +205,9 @@ fn what_holds_nothing_is_refused_and_the_rest_is_reported() {
     assert_eq!(reasons[1].0, absent);
     assert!(reasons[1].1.starts_with("cannot be read: No such file"), "{}", reasons[1].1);
     assert_eq!(reasons.len(), 2);
+    fs::create_dir_all(empty.path().join("run/cells")).unwrap();
+    let reason = load(&[empty.path().to_owned()], &criteria()).refused.remove(0).reason;
+    assert!(reason.starts_with("holds no saved results itself, but 1 of its folders do\n"));
     let oracle_only = saved(&usual_plan(), |cell| cell.policy == ORACLE);
     let loaded = load(&[oracle_only.path().to_owned()], &criteria());
     assert_eq!(loaded.refused[0].reason, "holds results of the oracle only");
@@ -231,7 +237,7 @@ fn of_mask(plan: &Plan, mask: &[bool]) -> Option<ResultSet> {
     let cell = |(cell, _): (Cell<'_>, &bool)| (PathBuf::from(cell.file_name()), made_up(&cell));
     let cells = present.map(cell).collect();
     let found = Found { plan: Some(plan.clone()), cells, skipped: Vec::new() };
-    into_set("set".to_owned(), found, &criteria()).ok()
+    into_set("set".to_owned(), Path::new("set"), found, &criteria()).ok()
 }
 
 /// Two places of a saved cell are overwritten with bytes that matter in JSON.
@@ -274,7 +280,7 @@ proptest! {
                 cells: vec![(PathBuf::from("cell.json"), record)],
                 ..Found::default()
             };
-            let _ = into_set("set".to_owned(), found, &criteria());
+            let _ = into_set("set".to_owned(), Path::new("set"), found, &criteria());
         }
     }
 }
