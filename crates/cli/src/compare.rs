@@ -144,18 +144,17 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Some(folder) => folder.clone(),
         None => folder::default_folder(&plan, is_default(args)),
     };
-    Results::check(&folder, &plan).map_err(Failure::WrongUse)?;
+    let other_folder = |error: anyhow::Error| {
+        Failure::WrongUse(anyhow!("{error:#}\n  help: choose another folder with -o"))
+    };
+    Results::check(&folder, &plan).map_err(other_folder)?;
     for note in &inputs.notes {
         screen::say(format_args!(
             "note: {}:{}: `{}`: {}",
             note.file, note.line, note.option, note.reason
         ));
     }
-    let results = Results::open(&folder, &plan)
-        .with_context(|| {
-            format!("cannot write results into {}; choose another folder with -o", folder.display())
-        })
-        .map_err(Failure::WrongUse)?;
+    let results = Results::open(&folder, &plan).map_err(other_folder)?;
     let ending =
         progress::run_cells(args.threads, &plan, &inputs, &results).map_err(Failure::Fault)?;
     let shown = folder.display();
