@@ -335,16 +335,16 @@ mod tests {
         let odd = far.with_chunk(96 * KIB).unwrap_err().to_string();
         assert_eq!(
             odd,
-            "a chunk of 98304 bytes is not possible in md raid10\n  help: give a power of two from 4096 \
-             on, such as 64K or 512K"
+            "a chunk of 98304 bytes is not possible in md raid10\n  help: give a power of two \
+             from 4096 on, such as 64K or 512K"
         );
         far.with_chunk(2048).unwrap_err();
         let mirror = parse("md-raid1").unwrap();
         assert_eq!(mirror.chunk_bytes(), None);
         assert_eq!(
             mirror.with_chunk(64 * KIB).unwrap_err().to_string(),
-            "layout md-raid1 has no chunk size to choose\n  help: leave `chunk` out; it is for layouts of \
-             md raid10"
+            "layout md-raid1 has no chunk size to choose\n  help: leave `chunk` out; it is for \
+             layouts of md raid10"
         );
     }
 

@@ -229,24 +229,26 @@ fn refusals_say_what_the_layout_needs() {
         (
             "md-raid10-near:3",
             vec![GIB; 2],
-            "layout md-raid10-near:3 needs at least 3 members, but the array has 2\n  help: add members",
+            "layout md-raid10-near:3 needs at least 3 members, but the array has 2\n  help: add \
+             members",
         ),
         (
             "zfs-mirror:2",
             vec![GIB; 5],
-            "layout zfs-mirror:2 makes groups of 2 members, but the array has 5\n  help: add or remove \
-             members",
+            "layout zfs-mirror:2 makes groups of 2 members, but the array has 5\n  help: add or \
+             remove members",
         ),
         (
             "md-raid10-far:2",
             vec![GIB, 2 * MIB],
-            "the member with devid 2 has 2 MiB, but a member needs at least 3 MiB\n  help: check its size",
+            "the member with devid 2 has 2 MiB, but a member needs at least 3 MiB\n  help: check \
+             its size",
         ),
         (
             "md-raid1",
             vec![ARRAY_BYTES_MAX; 2],
-            "the members have 8 PiB together, but an array can have at most 4 PiB\n  help: check the units \
-             of their sizes",
+            "the members have 8 PiB together, but an array can have at most 4 PiB\n  help: check \
+             the units of their sizes",
         ),
     ] {
         assert_eq!(arrange(text, &sizes).unwrap_err().to_string(), message);

@@ -192,8 +192,8 @@ fn refusals_say_what_is_wrong_and_what_to_do() {
             Profile::Raid1c3,
             None,
             vec![GIB; 2],
-            "profile raid1c3 needs at least 3 members, but the array has 2\n  help: add members, or use \
-             profile raid1",
+            "profile raid1c3 needs at least 3 members, but the array has 2\n  help: add members, \
+             or use profile raid1",
         ),
         (
             Profile::Raid0,
@@ -205,22 +205,22 @@ fn refusals_say_what_is_wrong_and_what_to_do() {
             Profile::Raid1,
             None,
             vec![GIB, MIB],
-            "the member with devid 2 has 1 MiB, but a member needs at least 1.1 MiB\n  help: check its \
-             size",
+            "the member with devid 2 has 1 MiB, but a member needs at least 1.1 MiB\n  help: \
+             check its size",
         ),
         (
             Profile::Raid1,
             None,
             vec![u64::MAX, GIB],
-            "the members have 16384.0 PiB together, but an array can have at most 4 PiB\n  help: check the \
-             units of their sizes",
+            "the members have 16384.0 PiB together, but an array can have at most 4 PiB\n  help: \
+             check the units of their sizes",
         ),
         (
             Profile::Raid10,
             Some(1),
             vec![GIB; 4],
-            "stripe_width_max is 1, but a chunk of profile raid10 spans at least 2 members\n  help: raise \
-             it or remove it",
+            "stripe_width_max is 1, but a chunk of profile raid10 spans at least 2 members\n  \
+             help: raise it or remove it",
         ),
     ] {
         let error = ChunkMap::allocate(profile, width, &members(&sizes)).unwrap_err();
