@@ -165,8 +165,8 @@ const TOP: &[(&str, &str)] = &[
     ),
     (
         r#"link = [{ name = "a", read = "1GB" }]"#,
-        "1: `read`: `1GB` is not a rate such as 190MB/s or 1.2GB/s (K, M, G, T, P, E and KiB … EiB are \
-         powers of 1024, KB … EB powers of 1000)",
+        "1: `read`: `1GB` is not a rate such as 190MB/s or 1.2GB/s (K, M, G, T, P, E and KiB … \
+         EiB are powers of 1024, KB … EB powers of 1000)",
     ),
     (
         r#"link = [{ name = "a", write = "0MB/s" }]"#,
@@ -191,8 +191,8 @@ const MEMBER: &[(&str, &str)] = &[
     ),
     (
         r#"size = "1QB""#,
-        "4: `size`: `1QB` is not a size such as 4096, 256K, 50GiB or 2TB (K, M, G, T, P, E and KiB … EiB \
-         are powers of 1024, KB … EB powers of 1000)",
+        "4: `size`: `1QB` is not a size such as 4096, 256K, 50GiB or 2TB (K, M, G, T, P, E and \
+         KiB … EiB are powers of 1024, KB … EB powers of 1000)",
     ),
     (
         r#"size = "4K""#,
@@ -259,8 +259,8 @@ const MEMBER: &[(&str, &str)] = &[
     ),
     (
         "fault = { slow = 2 }",
-        "4: `fault` must be a list of tables, not `{ slow = 2 }` (write for example fault = [{ slow = \
-     4.0, from = \"10s\" }])",
+        "4: `fault` must be a list of tables, not `{ slow = 2 }` (write for example fault = [{ \
+         slow = 4.0, from = \"10s\" }])",
     ),
 ];
 
@@ -304,7 +304,8 @@ const FAULT: &[(&str, &str)] = &[
     ),
     (
         r#"bad = { offset = "2TiB", length = "64K" }"#,
-        "4: the bad range ends after the end of the member, which has 1 TiB (reduce `offset` or `length`)",
+        "4: the bad range ends after the end of the member, which has 1 TiB (reduce `offset` or \
+         `length`)",
     ),
     (
         r#"bad = { ofset = "2TiB", length = "64K" }"#,
