@@ -125,7 +125,7 @@ impl Results {
 pub(crate) fn folder_problem(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-            "it is a file, or below one, but a folder is needed".to_owned()
+            "it, or a part of its path, is a file".to_owned()
         }
         _ => error.to_string(),
     }

@@ -31,7 +31,7 @@ pub use goal::{Figure, Goal, Term};
 pub use matrix::{Matrix, MatrixRow};
 pub use score::Scoring;
 pub use standing::{Spread, Standing};
-pub use summary::{CellSummary, Figures, IoKind, MemberShare, SectionSummary};
+pub use summary::{CellSummary, Figures, IoKind, MemberShare, SectionSummary, distinct_names};
 pub use verdict::{Gain, Preference, Verdict};
 
 use crate::experiment::plan::{InputText, Plan};

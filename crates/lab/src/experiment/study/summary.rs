@@ -176,7 +176,7 @@ impl CellSummary {
 
 /// The names of sections as they are shown: fio allows several of one name, which are numbered from
 /// the second on.
-pub(super) fn distinct_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub fn distinct_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut distinct: Vec<String> = Vec::new();
     for name in names {
         let mut candidate = name.to_owned();

@@ -153,7 +153,8 @@ impl Document {
         let major: Option<u32> = digits.split('.').next().and_then(|major| major.parse().ok());
         if major.is_some_and(|major| major < 3) {
             bail!(
-                "was written by {version}, whose histogram has other bins\n  help: use fio 3 or newer"
+                "was written by {version}, whose histogram has other bins\n  help: use fio 3 or \
+                 newer"
             );
         }
         // A client adds up all servers in one more entry.
