@@ -34,10 +34,12 @@ impl ExportAddress {
         if text == "ublk" {
             return Ok(ExportAddress::Ublk);
         }
-        match text.strip_prefix("fuse:") {
-            Some("") => Err(AddressError::malformed(text, "the folder after `fuse:` is missing")),
-            Some(folder) => Ok(ExportAddress::Fuse(folder.into())),
-            None => ListenAddress::parse(text).map(ExportAddress::Nbd),
+        let wrong = |what: &str, help| Err(AddressError::Malformed { what: what.to_owned(), help });
+        match text.split_once(':').unwrap_or((text, "")) {
+            ("ublk", _) => wrong("ublk takes no value", "write ublk"),
+            ("fuse", "") => wrong("the folder is missing", "write fuse:DIR"),
+            ("fuse", folder) => Ok(ExportAddress::Fuse(folder.into())),
+            _ => ListenAddress::parse(text).map(ExportAddress::Nbd),
         }
     }
 }
@@ -60,23 +62,46 @@ pub enum Transport {
     Tls,
 }
 
+/// What can be written for each kind of address.
+const ALL_ADDRESSES: &str = "write nbd:unix:PATH, nbd:tcp:PORT (this machine only), \
+                             nbd:tcp:ADDRESS:PORT, fuse:DIR or ublk";
+const NBD_ADDRESSES: &str =
+    "write nbd:unix:PATH, nbd:tcp:PORT (this machine only) or nbd:tcp:ADDRESS:PORT";
+const TCP_ADDRESSES: &str = "write nbd:tcp:PORT (this machine only) or nbd:tcp:ADDRESS:PORT";
+
+/// Most bytes of the path of a Unix socket: one less than `sun_path` in the kernel's un.h.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// A path that is too long for a Unix socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the path has {bytes} bytes, but that of a Unix socket may have {SOCKET_PATH_BYTES_MAX}")]
+pub struct PathTooLong {
+    bytes: usize,
+}
+
 /// Why an address cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
     /// It is malformed.
-    #[error(
-        "`{text}` is not an export address: {what}; write nbd:unix:PATH, nbd:tcp:PORT (this \
-         machine only), nbd:tcp:ADDRESS:PORT, fuse:DIR or ublk"
-    )]
+    #[error("{what}\n  help: {help}")]
     Malformed {
-        /// The address.
-        text: String,
         /// What is wrong with it.
-        what: &'static str,
+        what: String,
+        /// What to write.
+        help: &'static str,
+    },
+    /// The path is longer than that of a socket may be.
+    #[error("{error}\n  help: give {option} a shorter path")]
+    TooLong {
+        /// Its length.
+        error: PathTooLong,
+        /// The option with the path.
+        option: &'static str,
     },
     /// Another server listens there.
     #[error(
-        "another server listens on `{}`: stop it, or give {option} another path", path.display()
+        "another server listens on `{}`\n  help: stop it, or give {option} another path",
+        path.display()
     )]
     Taken {
         /// The path of the socket.
@@ -86,7 +111,8 @@ pub enum AddressError {
     },
     /// The path is not a socket.
     #[error(
-        "`{}` exists and is not a socket: remove it, or give {option} another path", path.display()
+        "`{}` exists and is not a socket\n  help: remove it, or give {option} another path",
+        path.display()
     )]
     NotASocket {
         /// The path.
@@ -96,8 +122,8 @@ pub enum AddressError {
     },
     /// The options of one command name the address twice.
     #[error(
-        "the command names the address {0} twice: --control and each --export need an address of \
-         their own"
+        "the command names the address {0} twice\n  help: give --control and each --export an \
+         address of its own"
     )]
     Repeated(ListenAddress),
     /// The system refused to listen for clients of an export.
@@ -121,11 +147,10 @@ pub enum AddressError {
 /// What to do about an error of the system.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
-        ErrorKind::NotFound => "; create its folder first",
-        ErrorKind::AddrInUse => "; stop the server that uses it, or give another port",
-        ErrorKind::AddrNotAvailable => "; give an address of this machine",
-        ErrorKind::PermissionDenied => "; give a path or port that you may use",
-        ErrorKind::InvalidInput => "; give a shorter path",
+        ErrorKind::NotFound => "\n  help: create its folder first",
+        ErrorKind::AddrInUse => "\n  help: stop the server that uses it, or give another port",
+        ErrorKind::AddrNotAvailable => "\n  help: give an address of this machine",
+        ErrorKind::PermissionDenied => "\n  help: give a path or port that you may use",
         _ => "",
     }
 }
@@ -163,14 +188,23 @@ impl ListenAddress {
     /// # Errors
     /// If it is malformed.
     pub fn parse(text: &str) -> Result<ListenAddress, AddressError> {
-        let malformed = |what| AddressError::malformed(text, what);
-        let rest = text.strip_prefix("nbd:");
-        let rest = rest.ok_or_else(|| malformed("it does not start with nbd:, fuse: or ublk"))?;
-        match rest.split_once(':') {
-            Some(("unix", "")) => Err(malformed("the path after `nbd:unix:` is missing")),
+        let malformed = |what: &str, help| AddressError::Malformed { what: what.to_owned(), help };
+        let Some(rest) = text.strip_prefix("nbd").filter(|it| it.is_empty() || it.starts_with(':'))
+        else {
+            let what = match text {
+                "" => "the address is missing",
+                _ => "it does not start with nbd:, fuse: or ublk",
+            };
+            return Err(malformed(what, ALL_ADDRESSES));
+        };
+        match rest.trim_start_matches(':').split_once(':') {
+            Some(("unix", "")) => Err(malformed("the path is missing", "write nbd:unix:PATH")),
             Some(("unix", path)) => Ok(ListenAddress::Unix(path.into())),
-            Some(("tcp", place)) => parse_tcp(place).map(ListenAddress::Tcp).map_err(malformed),
-            _ => Err(malformed("`nbd:` must be followed by unix: or tcp:")),
+            Some(("tcp", place)) => {
+                let parsed = parse_socket_address(place);
+                parsed.map(ListenAddress::Tcp).map_err(|what| malformed(&what, TCP_ADDRESSES))
+            }
+            _ => Err(malformed("`nbd:` must be followed by unix: or tcp:", NBD_ADDRESSES)),
         }
     }
 
@@ -228,14 +262,22 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-impl AddressError {
-    fn malformed(text: &str, what: &'static str) -> AddressError {
-        AddressError::Malformed { text: text.to_owned(), what }
+impl PathTooLong {
+    /// Checks the length of the path of a socket.
+    ///
+    /// # Errors
+    /// If it is too long.
+    pub fn check(path: &Path) -> Result<(), PathTooLong> {
+        let bytes = path.as_os_str().len();
+        if bytes <= SOCKET_PATH_BYTES_MAX { Ok(()) } else { Err(PathTooLong { bytes }) }
     }
 }
 
-/// Parses `PORT` or `ADDRESS:PORT`; on failure returns what is wrong.
-fn parse_tcp(text: &str) -> Result<SocketAddr, &'static str> {
+/// Parses `PORT`, which is on this machine only, or `ADDRESS:PORT`.
+///
+/// # Errors
+/// What is wrong with the text, which the message does not repeat.
+pub fn parse_socket_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
@@ -243,13 +285,16 @@ fn parse_tcp(text: &str) -> Result<SocketAddr, &'static str> {
         Some((address, port)) => (Some(address), port),
         None => (None, text),
     };
+    let is_number = !port.is_empty() && port.chars().all(|digit| digit.is_ascii_digit());
     match (address, port.parse::<u16>()) {
         (None, Ok(port)) => Ok((IpAddr::V4(Ipv4Addr::LOCALHOST), port).into()),
-        (_, Err(_)) => Err("the port must be a number from 0 to 65535"),
-        (Some(_), Ok(_)) => Err(
-            "the address must be an IP address of this machine, such as 192.0.2.1 or [::1], not \
-             a host name",
-        ),
+        (_, Err(_)) if is_number => Err(format!("the port {port} is above 65535")),
+        (_, Err(_)) if port.is_empty() => Err("the port is missing".to_owned()),
+        (_, Err(_)) => Err(format!("the port `{port}` is not a number")),
+        (Some(address), Ok(_)) => Err(format!(
+            "`{address}` is not an IP address of this machine, such as 127.0.0.1, 192.0.2.1 or \
+             [::1]"
+        )),
     }
 }
 
@@ -260,6 +305,7 @@ fn bind_unix(
     option: &'static str,
     system: impl Fn(io::Error) -> AddressError,
 ) -> Result<BoundSocket, AddressError> {
+    PathTooLong::check(path).map_err(|error| AddressError::TooLong { error, option })?;
     let mut note = None;
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -318,13 +364,16 @@ mod tests {
             );
         }
         for text in ["", "unix:/a", "nbd:unix:", "nbd:tcp:", "nbd:tcp:host", "nbd:ucp:1"] {
-            assert!(read(text).unwrap_err().to_string().contains("nbd:unix:PATH"), "{text}");
+            let message = read(text).unwrap_err().to_string();
+            assert!(message.contains("help: write nbd:"), "{text}: {message}");
         }
         for (text, what) in [
-            ("nbd:tcp:65536", "the port must be a number from 0 to 65535"),
-            ("nbd:tcp:[::1]:x", "the port must be a number from 0 to 65535"),
-            ("nbd:tcp:localhost:1", "must be an IP address of this machine"),
-            ("nbd:unix:", "the path after `nbd:unix:` is missing"),
+            ("nbd:tcp:65536", "the port 65536 is above 65535"),
+            ("nbd:tcp:[::1]:x", "the port `x` is not a number"),
+            ("nbd:tcp:localhost:1", "`localhost` is not an IP address of this machine"),
+            ("nbd:unix:", "the path is missing"),
+            ("nbd", "must be followed by unix: or tcp:"),
+            ("", "the address is missing"),
             ("nbd:ucp:1", "must be followed by unix: or tcp:"),
             ("tcp:1", "does not start with nbd:"),
         ] {
@@ -338,11 +387,12 @@ mod tests {
         assert_eq!(ExportAddress::parse("fuse:/a:b").unwrap(), ExportAddress::Fuse("/a:b".into()));
         let tcp = ListenAddress::parse("nbd:tcp:1").unwrap();
         assert_eq!(ExportAddress::parse("nbd:tcp:1").unwrap(), ExportAddress::Nbd(tcp));
-        for text in ["fuse:", "fuse", "ublk:/a"] {
-            assert!(
-                ExportAddress::parse(text).unwrap_err().to_string().contains("fuse:DIR"),
-                "{text}"
-            );
+        for (text, message) in [
+            ("fuse:", "the folder is missing\n  help: write fuse:DIR"),
+            ("fuse", "the folder is missing\n  help: write fuse:DIR"),
+            ("ublk:/a", "ublk takes no value\n  help: write ublk"),
+        ] {
+            assert_eq!(ExportAddress::parse(text).unwrap_err().to_string(), message);
         }
     }
 
@@ -358,6 +408,16 @@ mod tests {
         std::fs::write(&path, "precious").unwrap();
         let message = ListenAddress::bind_control(&path).unwrap_err().to_string();
         assert!(message.ends_with("give --control another path"), "{message}");
+    }
+
+    #[test]
+    fn paths_that_are_too_long_are_refused_with_their_length() {
+        let longest = PathBuf::from("x".repeat(SOCKET_PATH_BYTES_MAX));
+        assert_eq!(PathTooLong::check(&longest), Ok(()));
+        let message = ListenAddress::bind_control(&longest.join("y")).unwrap_err().to_string();
+        let expected = "the path has 109 bytes, but that of a Unix socket may have 107\n  help: \
+                        give --control a shorter path";
+        assert_eq!(message, expected);
     }
 
     #[test]

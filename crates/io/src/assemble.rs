@@ -129,7 +129,7 @@ pub enum AssembleError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// A member is of the wrong kind.
-    #[error("cannot serve the member with devid {devid}: it is {what}; {hint}")]
+    #[error("cannot serve the member with devid {devid}: it is {what}\n  help: {hint}")]
     WrongMember {
         /// The devid of the member.
         devid: u64,
@@ -141,7 +141,7 @@ pub enum AssembleError {
     /// The file ends before the member does.
     #[error(
         "`{}` has {size_bytes} bytes, but the `begin` and `size` of the member with devid {devid} \
-         need more: reduce them, or enlarge the file", path.display()
+         need more\n  help: reduce them, or enlarge the file", path.display()
     )]
     TooShort {
         /// The devid of the member.
@@ -155,7 +155,10 @@ pub enum AssembleError {
     #[error(transparent)]
     Uri(#[from] UriError),
     /// A remote member cannot be attached to.
-    #[error("cannot attach to the remote member `{uri}`: {error}")]
+    #[error(
+        "cannot attach to the remote member `{uri}`: {error}\n  help: check \
+         that an NBD server with this export listens there"
+    )]
     Attach {
         /// Its URI.
         uri: Box<NbdUri>,
@@ -175,9 +178,8 @@ pub enum AssembleError {
     Geometry(#[from] mirrorball_core::geometry::GeometryError),
     /// Mirrors hold different data.
     #[error(
-        "{0}, so at least one of them is out of date; use --trust DEVID to rebuild all other \
-         members \
-         from the member DEVID, which overwrites their data"
+        "{0}, so at least one of them is out of date\n  help: use --trust DEVID to rebuild all \
+         other members from the member DEVID, which overwrites their data"
     )]
     Differ(Difference),
     /// The device of a labelled member was not found.
@@ -193,7 +195,10 @@ pub enum AssembleError {
     )]
     Labelled(String),
     /// There is no trusted member with this devid.
-    #[error("--trust {0}: the array has no member with devid {0}")]
+    #[error(
+        "--trust {0}: the array has no member with devid {0}\n  help: `mirrorball check` lists the \
+         members of the array"
+    )]
     NoSuchMember(u64),
     /// A backing file cannot be used.
     #[error(transparent)]

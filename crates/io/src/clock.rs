@@ -19,10 +19,16 @@ impl Speed {
     /// # Errors
     /// If it is no number from 0.001 to 1000; the text says so.
     pub fn parse(text: &str) -> Result<Speed, String> {
-        let number = text.trim().strip_suffix('x').unwrap_or(text).parse::<f64>();
+        let text = text.trim();
+        let number = text.strip_suffix('x').unwrap_or(text).parse::<f64>();
         match number.map(|factor| (factor * 1000.0).round()) {
             Ok(milli) if (1.0..=1e6).contains(&milli) => Ok(Speed(milli as u64)),
-            _ => Err(format!("`{text}` is not a speed such as 10x, 2.5x or 0.5x")),
+            Ok(milli) if milli > 1e6 => {
+                Err("it is too high: the highest speed is 1000x".to_owned())
+            }
+            Ok(milli) if milli < 1.0 => Err("it is too low: the lowest speed is 0.001x".to_owned()),
+            _ if text.is_empty() => Err("the speed is missing: write for example 10x".to_owned()),
+            _ => Err("it is not a speed such as 10x, 2.5x or 0.5x".to_owned()),
         }
     }
 }
@@ -69,8 +75,16 @@ mod tests {
         let texts = ["10x", "2.5", "0.001x", "1x"];
         let speeds = texts.map(|text| Speed::parse(text).unwrap());
         assert_eq!(speeds, [Speed(10_000), Speed(2500), Speed(1), Speed::REAL]);
-        for text in ["", "x", "fast", "0", "-1x", "nan", "1e9x"] {
-            assert!(Speed::parse(text).unwrap_err().contains("such as 10x"), "{text}");
+        for (text, message) in [
+            ("", "the speed is missing"),
+            ("x", "it is not a speed such as 10x"),
+            ("fast", "it is not a speed such as 10x"),
+            ("nan", "it is not a speed such as 10x"),
+            ("0", "it is too low: the lowest speed is 0.001x"),
+            ("-1x", "it is too low"),
+            ("1e9x", "it is too high: the highest speed is 1000x"),
+        ] {
+            assert!(Speed::parse(text).unwrap_err().starts_with(message), "{text}");
         }
     }
 

@@ -40,7 +40,7 @@ mirrorball_core::slab_key! {
 pub struct Control {
     /// Name of the array.
     name: String,
-    /// Name of the policy, as the user wrote it; `None` without a volume.
+    /// Canonical string of the policy; `None` without a volume.
     policy: Option<String>,
     listeners: Vec<Listener>,
     clients: Slab<ClientKey, Client>,

@@ -34,7 +34,7 @@ pub enum RebuildError {
     #[error("cannot rebuild: the members are served as separate disks, without a volume")]
     NoVolume,
     /// No member has this devid.
-    #[error("the volume has no member with devid {0}; `ctl members` lists the members")]
+    #[error("the volume has no member with devid {0}\n  help: `ctl members` lists the members")]
     NoSuchMember(u64),
     /// The member is in sync.
     #[error("the member with devid {0} is in sync: there is nothing to rebuild")]
@@ -47,8 +47,8 @@ pub enum RebuildError {
     NoCopy,
     /// Every other member has failed, too.
     #[error(
-        "no other member is in sync: there is nothing to rebuild from (stop the volume, and serve \
-         it with --trust DEVID, the member with the valid data)"
+        "no other member is in sync: there is nothing to rebuild from\n  help: stop the volume, \
+         and serve it with --trust DEVID, the member with the valid data"
     )]
     NoSource,
     /// It cannot be opened.
@@ -65,8 +65,8 @@ pub enum RebuildError {
     /// It works, but its file was removed.
     #[error(
         "the file `{}` of the member with devid {devid} was removed, and there is nothing at its \
-         path: the data are lost when the service ends (create a file of the same size there, and \
-         repeat the command)", path.display()
+         path: the data are lost when the service ends\n  help: create a file of the same size \
+         there, and repeat the command", path.display()
     )]
     Nameless {
         /// The member.
@@ -77,9 +77,8 @@ pub enum RebuildError {
     /// It works, its file was replaced, and it may have the only copy of some data.
     #[error(
         "the member with devid {0} uses a file that was replaced at its path, and may have the \
-         only \
-         copy of some data: it is not rebuilt while another member is not in sync (rebuild that \
-         member first)"
+         only copy of some data: it is not rebuilt while another member is not in sync\n  help: \
+         rebuild that member first"
     )]
     Needed(u64),
 }

@@ -27,7 +27,7 @@ const MARK: &str = "user.mirrorball.backing";
 #[derive(Debug, thiserror::Error)]
 pub enum BackingError {
     /// The system refused.
-    #[error("cannot use `{}` as backing file: {error}", path.display())]
+    #[error("cannot use `{}` as backing file: {error}{}", path.display(), hint(*error))]
     System {
         /// The file.
         path: PathBuf,
@@ -37,7 +37,8 @@ pub enum BackingError {
     /// It has another size than the disk.
     #[error(
         "cannot use `{}` as backing file: it has {size_bytes} bytes, but the disk has \
-         {disk_bytes}; give another path, or --occupied to use this file anyway", path.display()
+         {disk_bytes}\n  help: give another path, or --occupied to use this file anyway",
+        path.display()
     )]
     WrongSize {
         /// The file.
@@ -49,8 +50,8 @@ pub enum BackingError {
     },
     /// It is a symbolic link to a file that does not exist.
     #[error(
-        "cannot use `{}` as backing file: it is a symbolic link to a file that does not exist; \
-         remove the link, or give the path of the file", path.display()
+        "cannot use `{}` as backing file: it is a symbolic link to a file that does not \
+         exist\n  help: remove the link, or give the path of the file", path.display()
     )]
     DanglingLink {
         /// The link.
@@ -59,13 +60,24 @@ pub enum BackingError {
     /// It holds data of another program.
     #[error(
         "cannot use `{}` as backing file: it holds data that `emulate` did not write, and clients \
-         could overwrite them; give another path, or --occupied to use this file anyway",
+         could overwrite them\n  help: give another path, or --occupied to use this file anyway",
         path.display()
     )]
     HoldsData {
         /// The file.
         path: PathBuf,
     },
+}
+
+/// What to do about an error of the system.
+fn hint(error: Errno) -> &'static str {
+    match error {
+        Errno::NOENT => "\n  help: its folder does not exist; create it first",
+        Errno::NOTDIR => "\n  help: a part of its path is a file; give another path",
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => "\n  help: give a path that you may write to",
+        Errno::NOSPC | Errno::FBIG => "\n  help: give a path on a larger filesystem",
+        _ => "",
+    }
 }
 
 /// Opens the backing file of a disk of `disk_bytes`, and creates it if it is missing.

@@ -12,6 +12,7 @@
 //! Both sides ignore fields that they do not know, so fields may be added. Times are nanoseconds
 //! and sizes bytes, as the names of the fields say.
 
+use crate::address::PathTooLong;
 use mirrorball_core::member::MemberState;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use serde::de::DeserializeOwned;
@@ -337,7 +338,8 @@ pub struct PolicyCounter {
 pub enum AskError {
     /// There is no connection, or it broke.
     #[error(
-        "cannot connect to control socket `{}`: {error}. Is `serve` or `emulate` running?",
+        "cannot connect to control socket `{}`: {error}\n  help: give the path that a running \
+         `serve` or `emulate` has as --control",
         path.display()
     )]
     Connection {
@@ -349,17 +351,20 @@ pub enum AskError {
     /// The service did not answer in time.
     #[error(
         "no answer from control socket `{}` within {} s: the service is stopped or its machine \
-         too busy. It may still carry out the request; try `ctl status` later",
+         too busy, and may still carry out the request\n  help: try `ctl status` later",
         path.display(), ANSWER_TIMEOUT.as_secs()
     )]
     Silent {
         /// The control socket.
         path: PathBuf,
     },
+    /// The path is longer than that of a socket may be.
+    #[error("{0}\n  help: give the path that `serve` or `emulate` has as --control")]
+    TooLong(PathTooLong),
     /// Something else than a control socket is at the path.
     #[error(
-        "`{}` is {what}, not a control socket: give the path that `serve` or `emulate` has as \
-         --control",
+        "`{}` is {what}, not a control socket\n  help: give the path that `serve` or `emulate` has \
+         as --control",
         path.display()
     )]
     NotControl {
@@ -370,8 +375,9 @@ pub enum AskError {
     },
     /// The response is not one of this protocol.
     #[error(
-        "the response of `{}` is not one of a control socket of this version: {error}; give the \
-         path that `serve` or `emulate` has as --control, and use the same version of mirrorball",
+        "the response of `{}` is not one of a control socket of this version: {error}\n  help: \
+         give the path that `serve` or `emulate` has as --control, and use the same version of \
+         mirrorball",
         path.display()
     )]
     Malformed {
@@ -392,6 +398,7 @@ pub enum AskError {
 pub fn ask<T: DeserializeOwned>(path: &Path, request: &ControlRequest) -> Result<T, AskError> {
     let malformed = |error| AskError::Malformed { path: path.to_owned(), error };
     let line = serde_json::to_string(request).map_err(malformed)?;
+    PathTooLong::check(path).map_err(AskError::TooLong)?;
     let not_control = |what| AskError::NotControl { path: path.to_owned(), what };
     match std::fs::metadata(path).map(|metadata| metadata.file_type()) {
         Ok(kind) if kind.is_dir() => return Err(not_control("a folder")),

@@ -128,12 +128,14 @@ fn set_policy(
 ) -> Result<String, RequestError> {
     let volume = executor.volume_mut().ok_or_else(no_volume)?;
     let devids: Vec<u64> = volume.members().iter().map(|(_, member)| member.config.devid).collect();
-    let built = Spec::parse(&name).and_then(|spec| spec.build(&devids));
-    let policy = built.map_err(|error| RequestError {
+    let parsed = Spec::parse(&name);
+    let built = parsed.and_then(|spec| spec.build(&devids).map(|policy| (spec, policy)));
+    let (spec, policy) = built.map_err(|error| RequestError {
         error: error.to_string(),
         kind: RequestErrorKind::Policy,
     })?;
     volume.set_policy(policy);
+    let name = spec.to_string();
     control.policy = Some(name.clone());
     Ok(name)
 }

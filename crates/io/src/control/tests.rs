@@ -181,8 +181,8 @@ fn requests_are_answered() {
     let stats: ServiceStats = answer(&path, ControlRequest::Stats { reset: true });
     assert_eq!(stats.members[0].read_wait.count, 0);
     let name: String = answer(&path, set_policy("round-robin:256K"));
-    assert_eq!(name, "round-robin:256K");
-    assert_eq!(answer::<String>(&path, ControlRequest::Policy), "round-robin:256K");
+    assert_eq!(name, "btrfs/round-robin:256K", "the canonical name, as in tables");
+    assert_eq!(answer::<String>(&path, ControlRequest::Policy), name);
 }
 
 #[test]
@@ -257,5 +257,5 @@ fn a_missing_service_is_named() {
     let path = folder.path().join("none");
     let error = ask::<String>(&path, &ControlRequest::Policy).unwrap_err().to_string();
     assert!(error.starts_with("cannot connect to control socket `"), "{error}");
-    assert!(error.ends_with("Is `serve` or `emulate` running?"), "{error}");
+    assert!(error.contains("help: give the path that a running `serve`"), "{error}");
 }

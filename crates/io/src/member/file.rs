@@ -89,8 +89,8 @@ pub enum OpenError {
     },
     /// There is no such file.
     #[error(
-        "cannot open `{}`: No such file (a member must be an existing file or device; \
-         `truncate -s SIZE FILE` creates an empty file)", .0.display()
+        "cannot open `{}`: No such file\n  help: a member must be an existing file or \
+         device; `truncate -s SIZE FILE` creates an empty file", .0.display()
     )]
     Missing(PathBuf),
     /// It is neither a file nor a block device.
@@ -98,20 +98,20 @@ pub enum OpenError {
     WrongKind(PathBuf),
     /// The kernel uses the device, for example as a mounted filesystem.
     #[error(
-        "`{}` is in use: it or a part of it is mounted, used as swap, or part of another device \
-         (unmount it first)", .0.display()
+        "`{}` is in use: it or a part of it is mounted, used as swap, or part of another device\n  \
+         help: unmount it first", .0.display()
     )]
     InUse(PathBuf),
     /// Another server has locked it.
     #[error(
-        "`{}` is in use by another server, or by another member of this array (each member needs a \
-         file of its own)", .0.display()
+        "`{}` is in use by another server, or by another member of this array\n  help: give each \
+         member a file of its own", .0.display()
     )]
     Served(PathBuf),
     /// The device contains a known signature.
     #[error(
-        "`{}` contains {what}, which would be overwritten (wipe it with `wipefs`, or use \
-         --occupied to overwrite it)", path.display()
+        "`{}` contains {what}, which would be overwritten\n  help: wipe it with `wipefs`, or \
+         use --occupied to overwrite it", path.display()
     )]
     Holds {
         /// The device.

@@ -33,7 +33,7 @@ pub enum Place {
 /// A text that is no such URI.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is not the URI of an NBD export: {what}; write nbd://HOST/EXPORT, \
+    "`{text}` is not the URI of an NBD export: {what}\n  help: write nbd://HOST/EXPORT, \
          nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH or \
          nbds://HOST:PORT/EXPORT?tls-certificates=DIR"
 )]

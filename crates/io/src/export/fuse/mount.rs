@@ -31,10 +31,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// Another server is mounted there.
-    #[error("another server is mounted on `{}`: stop it, or give another folder", .0.display())]
+    #[error(
+        "another server is mounted on `{}`\n  help: stop it, or give another folder", .0.display()
+    )]
     Taken(PathBuf),
     /// Another filesystem is mounted there.
-    #[error("`{}` is in use, mounted as {kind}: give another folder", folder.display())]
+    #[error("`{}` is in use, mounted as {kind}\n  help: give another folder", folder.display())]
     OtherMount {
         /// The folder.
         folder: PathBuf,
@@ -43,7 +45,8 @@ pub enum MountError {
     },
     /// The folder is not empty.
     #[error(
-        "`{}` is not empty, and mounting would hide its contents: give another folder", .0.display()
+        "`{}` is not empty, and mounting would hide its contents\n  help: give another folder",
+        .0.display()
     )]
     NotEmpty(PathBuf),
     /// The system refused.
@@ -79,8 +82,13 @@ impl Mount {
     pub(super) fn new(folder: &Path, files: Files) -> Result<(Mount, Vec<String>), MountError> {
         let system = |error: io::Error| {
             let hint = match error.kind() {
-                _ if !Path::new("/dev/fuse").exists() => " (this kernel has no /dev/fuse)",
-                ErrorKind::PermissionDenied => " (run as root, or install fusermount3)",
+                _ if !Path::new("/dev/fuse").exists() => {
+                    "\n  help: load the module `fuse`; this kernel has no /dev/fuse"
+                }
+                ErrorKind::PermissionDenied => "\n  help: run as root, or install fusermount3",
+                ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                    "\n  help: fuse:DIR needs a folder, but there is a file"
+                }
                 _ => "",
             };
             MountError::System { folder: folder.to_owned(), error, hint }

@@ -33,14 +33,14 @@ const REMOVE_TIMEOUT: Duration = Duration::from_secs(1);
 pub enum UblkError {
     /// The program was built without the feature.
     #[error(
-        "this program was built without ublk: build it with the feature `ublk`, or use --export \
-         fuse:DIR --loop"
+        "this program was built without ublk\n  help: build it with the feature `ublk`, or use \
+         --export fuse:DIR --loop"
     )]
     NotBuilt,
     /// The kernel has no driver.
     #[error(
-        "this kernel has no ublk driver: {CONTROL} is missing. Load it with `modprobe ublk_drv` \
-         (Linux 6.4 and later, CONFIG_BLK_DEV_UBLK), or use --export fuse:DIR --loop"
+        "this kernel has no ublk driver: {CONTROL} is missing\n  help: load it with `modprobe \
+         ublk_drv` (Linux 6.4 and later, CONFIG_BLK_DEV_UBLK), or use --export fuse:DIR --loop"
     )]
     NoDriver,
     /// The I/O backend does not support ublk commands.
