@@ -83,6 +83,10 @@ fn what_makes_no_sense_is_refused() {
     refuses(&["-p", "zfs/miror"], &["--policy", "did you mean `zfs/mirror`?"]);
     refuses(&["-p", "devid:9"], &["--policy", "9"]);
     refuses(&["--reads", "0"], &["--reads", "a whole number from 1 to 10000"]);
+    refuses(&["--for", "0s"], &["--for", "must be greater than zero, for example 500ms"]);
+    refuses(&["--report", "no/such.html"], &["no/such.html: its folder does not exist"]);
+    refuses(&["--report", "-"], &["the page cannot be written to standard output"]);
+    refuses(&["--force"], &["--force has no effect without an output file", "--report FILE"]);
     refuses(&["--at", "1m"], &["the job ended after 10.0", "--duration"]);
     folder.refuses(&["explain", "pair.toml", "no-such-job"], &["no-such-job"]);
     let array = ARRAY.replace("raid1", "raid0");

@@ -103,7 +103,7 @@ fn logs_go_with_one_file() {
     assert!(cell.unwrap().contains("\"latency_over_time\":\"requests\""));
     place.refuses(
         &[&result, &path("clones.json"), "--log", &log, "-o", "live"],
-        &["exactly one RESULT.json"],
+        &["--log belongs to one RESULT.json, but there are 2"],
     );
     place.refuses(&[&result, "--log", &result, "-o", "live"], &["single.json", "NAME_bw.1.log"]);
     place.refuses(&[&result, "--log", "absent.log", "-o", "live"], &["absent.log", "No such file"]);

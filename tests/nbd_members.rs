@@ -192,5 +192,5 @@ fn unusable_peers_are_refused() {
     fs::write(folder.path("pair.toml"), array).unwrap();
     folder.refuses(&serve, &["`nbd:/replica` is not the URI", "nbd://HOST/EXPORT"]);
     let metrics = [&serve[..], &["--metrics", "localhost"]].concat();
-    folder.refuses(&metrics, &["`localhost` is not an address"]);
+    folder.refuses(&metrics, &["the port `localhost` is not a number", "write PORT"]);
 }

@@ -47,6 +47,17 @@ fn every_family_is_listed_with_its_policies_then_the_modifiers() {
 }
 
 #[test]
+fn a_family_is_listed_alone() {
+    for name in ["btrfs", "btrfs/*"] {
+        let listing = stdout(&[name]);
+        assert!(listing.starts_with("btrfs (Linux btrfs)\n"), "{name}: {listing}");
+        assert!(listing.contains("  btrfs/round-robin") && !listing.contains("\nzfs ("), "{name}");
+    }
+    assert_eq!(stdout(&["all"]), stdout(&[]));
+    assert!(stdout(&["md"]).starts_with("md/raid1"), "an alias is one policy");
+}
+
+#[test]
 fn the_listing_fits_the_terminal_and_is_complete() {
     let whole = stdout(&[]);
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();

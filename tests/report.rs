@@ -123,6 +123,17 @@ fn a_page_that_cannot_be_written_leaves_the_folder_as_it_was() {
 }
 
 #[test]
+fn a_hyphen_is_standard_output_and_force_needs_a_file() {
+    let place = Place::new();
+    let output = place.run(&["report", "out", "-o", "-", "-f", "csv"]);
+    assert!(stdout(&output).starts_with("array,job"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("the report is in") && !place.path("-").exists());
+    let none = "--force has no effect without an output file\n  help: give -o FILE";
+    place.refuses(&["report", "out", "-f", "table", "--force"], &[none]);
+    place.refuses(&["report", "out", "-o", "-", "--force"], &[none]);
+}
+
+#[test]
 fn a_device_and_the_target_of_a_link_are_written() {
     let place = Place::new();
     let printed = place.run(&["report", "out", "-o", "/dev/stdout", "--force", "-f", "csv"]);

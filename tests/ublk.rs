@@ -21,7 +21,7 @@ fn missing_driver_is_reported() {
     assert!(help.contains("--members --export ublk"), "{help}");
     let emulate = ["emulate", "ssd-sata-consumer", "--export", "ublk", "--export"];
     folder.refuses(&[&emulate[..], &["ublk"]].concat(), &["ublk", "once"]);
-    folder.refuses(&[&emulate[..], &["ublk:0"]].concat(), &["or ublk"]);
+    folder.refuses(&[&emulate[..], &["ublk:0"]].concat(), &["ublk takes no value", "write ublk"]);
     if Path::new("/dev/ublk-control").exists() {
         return;
     }

@@ -8,7 +8,6 @@
 mod question;
 mod target;
 
-use crate::compare;
 use crate::compare::system::ChosenSystem;
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
@@ -80,21 +79,23 @@ pub(crate) struct Args {
     policy: String,
 
     /// Number of repeats of each job under each policy, from 2 to 1000, each with another seed
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 3,
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 3, allow_hyphen_values = true,
           value_parser = whole_number(2u32..=1000))]
     repeats: u32,
 
     /// Seed of the first repeat. The second repeat uses this number plus 1, and so on
-    #[arg(short, long, default_value_t = 1, value_parser = numbers::seed)]
+    #[arg(short, long, default_value_t = 1, allow_hyphen_values = true,
+          value_parser = numbers::seed)]
     seed: u64,
 
     /// Simulated time of every job with its unit, for example 500ms, 10s or 2m
     #[arg(short, long, value_name = "TIME", default_value = "3s",
-          value_parser = compare::positive_duration)]
+          allow_hyphen_values = true, value_parser = numbers::positive_duration)]
     duration: Nanos,
 
     /// Number of threads, from 1 to 1024; results do not depend on it [default: one per CPU]
-    #[arg(short, long, value_name = "N", value_parser = whole_number(THREADS))]
+    #[arg(short, long, value_name = "N", allow_hyphen_values = true,
+          value_parser = whole_number(THREADS))]
     threads: Option<NonZeroUsize>,
 
     /// Read a recorded copy of the files of a machine in DIR instead of this machine

@@ -81,7 +81,19 @@ impl FileKind {
             _ if builtin_job_names().any(|name| name == file) => return Ok(FileKind::Job),
             _ => {}
         }
-        let error = Diagnostic::new(format!("cannot check `{file}`: not an array and not a job"));
+        if Path::new(file).is_dir() {
+            let error = Diagnostic::new(format!("cannot check {file}: it is a folder"));
+            return Err(error.with_help(format!("give files, for example {file}/*.toml")));
+        }
+        if Path::new(file).exists() {
+            let what = "its name ends neither in .toml, as of an array, nor in .fio, as of a job";
+            let error = Diagnostic::new(format!("cannot check {file}: {what}"));
+            return Err(error.with_help("rename it"));
+        }
+        let error = Diagnostic::new(format!(
+            "cannot check `{file}`: there is no such file, and no built-in array or job of that \
+             name"
+        ));
         let names: Vec<&str> = ArrayFile::builtin_names().chain(builtin_job_names()).collect();
         let listing = "arrays end in .toml and jobs in .fio; the built-in ones are";
         Err(error.with_suggestion(file, &names, listing))

@@ -10,13 +10,13 @@ pub(crate) mod system;
 
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
-use crate::ranking::RankingArgs;
+use crate::ranking::{RankingArgs, sections_of_job};
 use crate::report;
 use crate::screen;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mirrorball_core::policies::parse_list;
-use mirrorball_core::units::{Nanos, parse_duration};
+use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_lab::evaluation::advice::text;
 use mirrorball_lab::experiment::build::BuildIdentity;
@@ -63,23 +63,26 @@ pub(crate) struct Args {
     /// say what to do: btrfs, md:6.12, zfs, …
     ///
     /// The answer names what the system has now, the best that it offers with the commands to set,
-    /// check and undo it, and the best policy known.
+    /// check and undo it, and the best policy known. Systems: btrfs, md (RAID1; for an array of
+    /// profile raid10 its RAID10), lvm, dm, zfs, gmirror, drbd, nvme, serve, bcachefs, graid, spdk,
+    /// raidframe, crucible, solaris, vxvm.
     #[arg(long, value_name = "SYSTEM[:VERSION]")]
     system: Option<ChosenSystem>,
 
     /// Number of repeats of each job under each policy, from 1 to 1000, each with another seed
     #[arg(short = 'n', long, value_name = "N", default_value_t = REPEATS,
-          value_parser = whole_number(1u32..=1000))]
+          allow_hyphen_values = true, value_parser = whole_number(1u32..=1000))]
     repeats: u32,
 
     /// Seed of the first repeat. The second repeat uses this number plus 1, and so on
-    #[arg(short, long, default_value_t = SEED, value_parser = numbers::seed)]
+    #[arg(short, long, default_value_t = SEED, allow_hyphen_values = true,
+          value_parser = numbers::seed)]
     seed: u64,
 
     /// Simulated time of every job with its unit, for example 500ms, 10s or 2m [default: the
     /// `runtime` in the job]
     #[arg(short, long, value_name = "TIME", allow_hyphen_values = true,
-          value_parser = positive_duration)]
+          value_parser = numbers::positive_duration)]
     duration: Option<Nanos>,
 
     /// Output format
@@ -96,7 +99,8 @@ pub(crate) struct Args {
     report: bool,
 
     /// Number of threads, from 1 to 1024; results do not depend on it [default: one per CPU]
-    #[arg(short, long, value_name = "N", value_parser = whole_number(THREADS))]
+    #[arg(short, long, value_name = "N", allow_hyphen_values = true,
+          value_parser = whole_number(THREADS))]
     threads: Option<NonZeroUsize>,
 }
 
@@ -115,7 +119,7 @@ every cell again. `plan.json` in the results folder holds the command and all in
 Examples:
   mirrorball compare
   mirrorball compare two-ssd-raid1 rand-4k-qd32 --policy 'pid,kakra/*' --format markdown
-  mirrorball compare my-array.toml my-job.fio --repeats 5 --duration 30s -o results",
+  mirrorball compare my-array.toml my-job.fio --repeats 20 --duration 30s -o results",
         arrays.join(", "),
         jobs.join(", ")
     )
@@ -123,14 +127,6 @@ Examples:
 
 fn format_names() -> PossibleValuesParser {
     FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.summary)).into()
-}
-
-pub(crate) fn positive_duration(text: &str) -> Result<Nanos> {
-    let duration = parse_duration(text)?;
-    if duration == Nanos::ZERO {
-        return Err(anyhow!("must be greater than zero, for example 10s"));
-    }
-    Ok(duration)
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
@@ -190,7 +186,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 /// The sections of each job, by the name of the job.
 fn ranked_sections(inputs: &Inputs) -> Vec<(String, Vec<RankedSection>)> {
     let jobs = inputs.job_sources.iter().zip(&inputs.jobs);
-    jobs.map(|(source, job)| (source.name.clone(), RankedSection::of_job(job))).collect()
+    jobs.map(|(source, job)| (source.name.clone(), sections_of_job(job))).collect()
 }
 
 /// Returns true if the plan differs from the default one at most in its array and jobs.

@@ -4,7 +4,7 @@ use crate::ending::{Ending, Failure};
 use crate::{numbers, screen};
 use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
-use mirrorball_core::units::{Nanos, format_bytes, parse_bytes};
+use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_io::control::protocol::{
     self, AskError, ControlRequest, MemberReport, MemberStatsReport, Quantiles, ServiceStats,
     ServiceStatus, VolumeHealth,
@@ -77,12 +77,13 @@ enum MemberAction {
     /// The member's path is reopened, so that a replaced file or device is used.
     #[command(override_usage = "mirrorball ctl --control <PATH> members rebuild [OPTIONS] <DEVID>")]
     Rebuild {
-        /// devid of the member
-        #[arg(value_parser = numbers::devid)]
+        /// devid of the member: its number in the array file, from 1
+        #[arg(allow_hyphen_values = true, value_parser = numbers::devid)]
         devid: u64,
         /// Rate limit in bytes per second, for example 50M [default: no limit]. Run the command
         /// again to change it
-        #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+        #[arg(long, value_name = "BYTES", allow_hyphen_values = true,
+              value_parser = numbers::rate_limit)]
         rate: Option<u64>,
     },
 }
@@ -97,7 +98,8 @@ enum Format {
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let control = args.control.as_deref().ok_or_else(|| {
-        let text = "missing --control PATH: the path given to `emulate` or `serve`";
+        let text = "missing --control PATH\n  help: give the path that `emulate` or `serve` has as \
+                    --control";
         Failure::WrongUse(anyhow!("{text}"))
     })?;
     let format = args.format;
@@ -114,6 +116,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Action::Stats { check, reset } => {
             let stats: ServiceStats = ask(control, &ControlRequest::Stats { reset: *reset })?;
             print(format, &stats, |stats| stats.members.iter().map(member_stats).collect())?;
+            if *check && stats.members.iter().all(|member| member.lateness.is_none()) {
+                screen::say("note: no member is emulated, so there is no lateness to check");
+            } else if *check && stats.members.iter().all(|member| requests(member) == 0) {
+                screen::say("note: no requests yet, so there is no lateness to check");
+            }
             let mut lateness = stats.members.iter().filter_map(|member| member.lateness.as_ref());
             if *check && lateness.any(|lateness| !lateness.within_bound) {
                 return Ok(Ending::FoundFailure);
@@ -123,8 +130,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             print(format, &ask(control, &ControlRequest::Policy)?, sentence)?;
         }
         Action::Policy { name: Some(name) } => {
+            let before: String = ask(control, &ControlRequest::Policy)?;
             let request = ControlRequest::SetPolicy { name: name.clone() };
-            print(format, &ask(control, &request)?, sentence)?;
+            let changed = |now: &String| format!("policy changed from {before} to {now}\n");
+            print(format, &ask(control, &request)?, changed)?;
         }
     }
     Ok(Ending::Done)
@@ -181,7 +190,7 @@ fn status(status: &ServiceStatus) -> String {
         text += "  read-only\n";
     }
     for export in &status.exports {
-        text += &format!("  export {}: {} bytes\n", export.name, export.size_bytes);
+        text += &format!("  export {}: {}\n", export.name, exact_size(export.size_bytes));
     }
     for member in &status.misplaced {
         let (devid, at_path) = (member.devid, &member.at_path);
@@ -203,6 +212,19 @@ fn status(status: &ServiceStatus) -> String {
     text + &format!("  {} connections, I/O backend {}\n", status.connections, status.backend)
 }
 
+/// A size in the unit that fits, and in bytes.
+pub(crate) fn exact_size(bytes: u64) -> String {
+    match format_bytes(bytes) {
+        shown if shown.ends_with(" bytes") => shown,
+        shown => format!("{shown} ({bytes} bytes)"),
+    }
+}
+
+/// Number of reads and writes whose times were measured.
+fn requests(stats: &MemberStatsReport) -> u64 {
+    stats.read_wait.count + stats.write_wait.count
+}
+
 fn member(member: &MemberReport) -> String {
     let progress = member.recovered_bytes.map(|recovered| {
         format!(" ({:.0} %)", 100.0 * recovered as f64 / member.size_bytes.max(1) as f64)
@@ -219,6 +241,9 @@ fn member(member: &MemberReport) -> String {
 
 fn member_stats(stats: &MemberStatsReport) -> String {
     let mut text = member(&stats.member);
+    if requests(stats) == 0 {
+        text += "  no reads or writes measured yet\n";
+    }
     let mut add = |what, times: &Quantiles| {
         if times.count > 0 {
             text += &format!(
@@ -247,8 +272,8 @@ fn member_stats(stats: &MemberStatsReport) -> String {
 pub(crate) fn refusal(p99: Nanos, bound: Nanos) -> String {
     format!(
         "measured times are invalid: lateness p99 {p99} is above the limit of {bound}, so the load \
-         of this machine distorts them; run the server with `chrt -f 10`, or on a machine with \
-         less other load"
+         of this machine distorts them\n  help: run the server with `chrt -f 10`, or on a machine \
+         with less other load"
     )
 }
 

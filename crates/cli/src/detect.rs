@@ -34,7 +34,7 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 
     /// Replace FILE if it exists
-    #[arg(short, long, requires = "output")]
+    #[arg(long)]
     force: bool,
 
     /// Print everything that was read as JSON
@@ -47,8 +47,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let existing = Existing::from_force(args.force, args.output.as_deref(), "-o FILE")?;
     if let Some(path) = &args.output {
-        output_file::check(path, Existing::from_force(args.force)).map_err(Failure::WrongUse)?;
+        output_file::check(path, existing).map_err(Failure::WrongUse)?;
     }
     let sysroot = sysroot(args.sysroot.as_deref())?;
     let (arrays, ending) = match &args.path {
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     match arrays.as_slice() {
         _ if args.json => screen::print(&json_text(&arrays)?)?,
-        [array] => write(args, array)?,
+        [array] => write(args, existing, array)?,
         several if args.output.is_some() => {
             let names: Vec<&str> = several.iter().map(|array| array.name.as_str()).collect();
             let error = anyhow!(
@@ -122,13 +123,14 @@ pub(crate) fn failure(error: DetectError) -> Failure {
 }
 
 /// Writes the array file, and says on stderr what is unusual.
-fn write(args: &Args, array: &DetectedArray) -> Result<(), Failure> {
+fn write(args: &Args, existing: Existing, array: &DetectedArray) -> Result<(), Failure> {
     if let Some(condition) = array.condition.text() {
         screen::say(format_args!("warning: {} is not idle and complete: {condition}", array.name));
     }
     let text = array.array_file();
-    let Some(path) = &args.output else { return screen::print(&text) };
-    output_file::write(path, &text, Existing::from_force(args.force)).map_err(Failure::Fault)?;
+    let path = args.output.as_deref().filter(|path| !output_file::is_stdout(path));
+    let Some(path) = path else { return screen::print(&text) };
+    output_file::write(path, &text, existing).map_err(Failure::Fault)?;
     screen::print(&format!("wrote {}: {}\n", path.display(), summary(array)))
 }
 

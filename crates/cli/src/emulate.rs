@@ -1,12 +1,13 @@
 //! `mirrorball emulate`: disks of a model, served as block devices.
 
 use crate::ending::{Ending, Failure};
-use crate::numbers;
 use crate::serving::{self, ListenArgs};
-use anyhow::anyhow;
+use crate::{folders, numbers};
+use anyhow::{anyhow, bail};
 use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::geometry::{ARRAY_BYTES_MAX, MEMBER_BYTES_MIN};
 use mirrorball_core::suggest::closest_name;
-use mirrorball_core::units::parse_bytes;
+use mirrorball_core::units::format_bytes;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_io::assemble::{self, AssembleError, Backing, EmulateOptions, ExportMode};
@@ -34,9 +35,9 @@ pub(crate) struct Args {
     #[arg(value_name = "MODEL|ARRAY")]
     what: String,
 
-    /// Size of the disk in bytes, for example 500G or 2TB; for a model only [default: the size in
+    /// Size of the disk in bytes, for example 500GiB or 2TB; for a model only [default: the size in
     /// the model]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true, value_parser = numbers::size)]
     size: Option<u64>,
 
     #[command(flatten)]
@@ -61,8 +62,8 @@ pub(crate) struct Args {
     #[arg(long)]
     occupied: bool,
 
-    /// Time scale: 10x makes the disks ten times as fast
-    #[arg(long, default_value = "1x", value_parser = Speed::parse)]
+    /// Time scale, from 0.001x to 1000x: 10x makes the disks ten times as fast
+    #[arg(long, default_value = "1x", allow_hyphen_values = true, value_parser = Speed::parse)]
     speed: Speed,
 
     /// Exit with code 1 if the measured times of a disk are invalid, because its requests completed
@@ -71,7 +72,8 @@ pub(crate) struct Args {
     check: bool,
 
     /// Seed of the random numbers of the models
-    #[arg(short, long, default_value_t = 1, value_parser = numbers::seed)]
+    #[arg(short, long, default_value_t = 1, allow_hyphen_values = true,
+          value_parser = numbers::seed)]
     seed: u64,
 }
 
@@ -92,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         false => load_array(&args.what).map_err(Failure::WrongUse)?.1,
     };
     args.check(is_model)?;
-    let policy_name = args.policy.as_deref().unwrap_or(POLICY);
+    let (policy_name, policy) = serving::policy(args.policy.as_deref().unwrap_or(POLICY), &array)?;
     let shape = if args.members || is_model { ExportMode::Members } else { ExportMode::Volume };
     let backing = match args.backing.as_str() {
         "memory" => Backing::Memory,
@@ -103,8 +105,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let emulation = EmulateOptions {
         array: &array,
         shape,
-        policy: serving::policy(policy_name, &array)?,
-        policy_name: (shape == ExportMode::Volume).then(|| policy_name.to_owned()),
+        policy,
+        policy_name: (shape == ExportMode::Volume).then_some(policy_name),
         backing,
         speed: args.speed,
         seed: args.seed,
@@ -168,22 +170,39 @@ fn unknown(what: &str) -> Failure {
 
 /// An array of one disk of a built-in model.
 fn one_disk(model: &str, size_bytes: Option<u64>) -> Result<ArraySpec, Failure> {
+    if let Some(bytes) = size_bytes {
+        check_size(model, bytes).map_err(Failure::WrongUse)?;
+    }
     let size = size_bytes.map(|bytes| format!("size = \"{bytes}\"\n")).unwrap_or_default();
     let text = format!("profile = \"single\"\n[[member]]\nmodel = \"{model}\"\n{size}");
-    let file = ArrayFile::parse(&text, model).map_err(|error| match size_bytes {
-        // The user wrote no array, so its lines and keys mean nothing to them.
-        Some(bytes) => {
-            let reason = error.message.rsplit(": ").next().unwrap_or_default();
-            let reason = reason.replace("`capacity`", "the size");
-            anyhow!("--size: the model `{model}` cannot have {bytes} bytes: {reason}")
-        }
-        None => error.into(),
-    });
-    Ok(file.map_err(Failure::WrongUse)?.spec)
+    let file = ArrayFile::parse(&text, model).map_err(|error| Failure::WrongUse(error.into()));
+    Ok(file?.spec)
+}
+
+/// Checks the size of a disk of a model. The user wrote no array, so errors of one would mean
+/// nothing to them.
+fn check_size(model: &str, bytes: u64) -> anyhow::Result<()> {
+    let capacities = ModelProfile::builtin(model)?.capacities();
+    let least = MEMBER_BYTES_MIN.max(*capacities.start());
+    let most = ARRAY_BYTES_MAX.min(*capacities.end());
+    let shown = format_bytes(bytes);
+    if bytes < least {
+        let needed = format_bytes(least);
+        bail!(
+            "--size: {shown} is too small for an emulated disk\n  help: give at least {least} \
+             bytes ({needed})"
+        );
+    }
+    if bytes > most {
+        let most = format_bytes(most);
+        bail!("--size: {shown} is too large for the model `{model}`\n  help: give at most {most}");
+    }
+    Ok(())
 }
 
 fn folder(path: &str) -> Result<PathBuf, Failure> {
-    let made = std::fs::create_dir_all(path);
-    made.map_err(|error| Failure::WrongUse(anyhow!("cannot create folder `{path}`: {error}")))?;
+    folders::create(Path::new(path)).map_err(|error| {
+        Failure::WrongUse(error.context("--backing, which is a folder for an array"))
+    })?;
     Ok(path.into())
 }

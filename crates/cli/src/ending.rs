@@ -46,6 +46,12 @@ impl Failure {
         }
     }
 
+    pub(crate) fn into_cause(self) -> anyhow::Error {
+        match self {
+            Failure::WrongUse(cause) | Failure::Fault(cause) => cause,
+        }
+    }
+
     pub(crate) fn cause(&self) -> &anyhow::Error {
         match self {
             Failure::WrongUse(cause) | Failure::Fault(cause) => cause,

@@ -9,7 +9,7 @@ use crate::screen;
 use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mirrorball_core::policies::Spec;
-use mirrorball_core::units::{Nanos, parse_duration};
+use mirrorball_core::units::Nanos;
 use mirrorball_lab::experiment::explain::{ExplainRequest, READS_MAX, TraceLimit, explain};
 use mirrorball_lab::experiment::inputs::Inputs;
 use mirrorball_lab::experiment::record::{FAIR_ORACLE, ORACLE};
@@ -41,25 +41,28 @@ pub(crate) struct Args {
     policy: String,
 
     /// Start of the window in simulated time with its unit, for example 500ms, 10s or 2m
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", allow_hyphen_values = true,
+          value_parser = numbers::duration)]
     at: Nanos,
 
     /// Number of reads to explain, from 1 to 10000
-    #[arg(long, value_name = "N", default_value_t = 20,
+    #[arg(long, value_name = "N", default_value_t = 20, allow_hyphen_values = true,
           value_parser = whole_number(1..=READS_MAX as u32))]
     reads: u32,
 
     /// Length of the window with its unit, for example 500ms, instead of a number of reads
     #[arg(long = "for", value_name = "TIME", conflicts_with = "reads",
-          value_parser = parse_duration)]
+          allow_hyphen_values = true, value_parser = numbers::positive_duration)]
     time: Option<Nanos>,
 
     /// Seed of the run. With the seed of a repeat of `compare`, explains that repeat
-    #[arg(short, long, default_value_t = 1, value_parser = numbers::seed)]
+    #[arg(short, long, default_value_t = 1, allow_hyphen_values = true,
+          value_parser = numbers::seed)]
     seed: u64,
 
     /// Simulated time of the job with its unit, for example 10s [default: the `runtime` in the job]
-    #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true,
+          value_parser = numbers::positive_duration)]
     duration: Option<Nanos>,
 
     /// Output format
@@ -71,7 +74,7 @@ pub(crate) struct Args {
     report: Option<PathBuf>,
 
     /// Replace the page if it exists
-    #[arg(long, requires = "report")]
+    #[arg(long)]
     force: bool,
 }
 
@@ -80,8 +83,12 @@ fn format_names() -> PossibleValuesParser {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let existing = Existing::from_force(args.force);
+    let existing = Existing::from_force(args.force, args.report.as_deref(), "--report FILE")?;
     if let Some(path) = &args.report {
+        if output_file::is_stdout(path) {
+            let error = "the page cannot be written to standard output, which has the table";
+            return Err(Failure::WrongUse(anyhow!("{error}\n  help: give --report a file name")));
+        }
         output_file::check(path, existing).map_err(Failure::WrongUse)?;
     }
     let inputs = Inputs::load(&args.array, std::slice::from_ref(&args.job));

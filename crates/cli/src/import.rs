@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// Import results of other programs
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  mirrorball import fio result.json -o live --policy pid --array my-array.toml")]
 pub(crate) struct Args {
     #[command(subcommand)]
     from: From,
@@ -47,12 +49,14 @@ struct FioArgs {
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
 
-    /// Policy that served the reads: a built-in policy or any name. `fio` stands for unknown
-    #[arg(short, long, default_value = "fio")]
+    /// Policy that served the reads: a built-in policy or any name [default: fio, which means: not
+    /// known]
+    #[arg(short, long, default_value = "fio", hide_default_value = true)]
     policy: String,
 
-    /// Array that was read: an array file, a built-in array or any name. `fio` stands for unknown
-    #[arg(short, long, default_value = "fio")]
+    /// Array that was read: an array file, a built-in array or any name [default: fio, which means:
+    /// not known]
+    #[arg(short, long, default_value = "fio", hide_default_value = true)]
     array: String,
 
     /// Name of the job [default: the job names in the output of fio]
@@ -96,7 +100,11 @@ fn about(args: &FioArgs) -> Result<ImportLabels> {
 
 fn fio_records(args: &FioArgs, about: &ImportLabels) -> Result<Vec<CellRecord>> {
     if args.files.len() > 1 && !args.logs.is_empty() {
-        bail!("--log needs exactly one RESULT.json: the one that the logs belong to");
+        bail!(
+            "--log belongs to one RESULT.json, but there are {}\n  help: import each with its own \
+             logs",
+            args.files.len()
+        );
     }
     let logs = args.logs.iter().map(|path| log(path)).collect::<Result<Vec<Log>>>()?;
     let mut records = Vec::new();
@@ -132,8 +140,8 @@ fn array(name: &str) -> Result<(String, String)> {
 fn policy(name: &str) -> Result<String> {
     if name.is_empty() || name == ORACLE {
         bail!(
-            "--policy: `{name}` cannot be the name of a policy: give the policy that served \
-             the reads"
+            "--policy: `{name}` cannot be the name of a policy\n  help: give the policy that \
+             served the reads"
         );
     }
     Ok(Spec::parse(name).map_or(name.to_owned(), |spec| spec.to_string()))

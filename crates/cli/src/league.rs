@@ -53,8 +53,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "LIST", default_value = DEFAULT_SUBJECT)]
     subject: String,
 
-    /// Evaluate the --subject policy, and further the same policy without each of its components in
-    /// turn
+    /// Also evaluate the --subject policy with one component left out at a time
     #[arg(long)]
     ablation: bool,
 
@@ -80,11 +79,11 @@ pub(crate) struct Args {
 
     /// Number of repeats of each pairing under each policy, from 1 to 100, each with another seed
     #[arg(short = 'n', long, alias = "seeds", value_name = "N", default_value_t = 1,
-          value_parser = whole_number(1u32..=100))]
+          allow_hyphen_values = true, value_parser = whole_number(1u32..=100))]
     repeats: u32,
 
     /// Number from which all seeds are derived [default: 1, or 1001 with --final]
-    #[arg(long, value_parser = numbers::seed)]
+    #[arg(long, allow_hyphen_values = true, value_parser = numbers::seed)]
     seed: Option<u64>,
 
     /// Show all rivals and all pairings in tables and pages, not only the best rivals and the worst
@@ -93,11 +92,11 @@ pub(crate) struct Args {
     all: bool,
 
     /// Also write an HTML page with heat maps of all pairings, `league.html` in the current folder
-    #[arg(long, group = "writes")]
+    #[arg(long)]
     report: bool,
 
     /// Replace the page, or the files of --pairing, if they exist
-    #[arg(long, requires = "writes")]
+    #[arg(long)]
     force: bool,
 
     #[command(flatten)]
@@ -108,7 +107,8 @@ pub(crate) struct Args {
     format: Format,
 
     /// Number of threads, from 1 to 1024; results do not depend on it [default: one per CPU]
-    #[arg(short, long, value_name = "N", value_parser = whole_number(THREADS))]
+    #[arg(short, long, value_name = "N", allow_hyphen_values = true,
+          value_parser = whole_number(THREADS))]
     threads: Option<NonZeroUsize>,
 }
 
@@ -130,7 +130,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         return sample::run(args, size);
     }
     let asked = asked(args).map_err(Failure::WrongUse)?;
-    let existing = Existing::from_force(args.force);
+    let output = args.report.then_some(Path::new(PAGE));
+    let existing = Existing::from_force(args.force, output, "--report")?;
     if args.report {
         // Before minutes of work rather than after.
         output_file::check(Path::new(PAGE), existing).map_err(Failure::WrongUse)?;
@@ -164,7 +165,7 @@ fn asked(args: &Args) -> Result<LeagueRequest> {
     };
     ensure!(
         asked.cell_count() > 0,
-        "none of these pairings is in the design half; --final runs both halves"
+        "none of these pairings is in the design half\n  help: --final runs both halves"
     );
     Ok(asked)
 }
@@ -192,7 +193,8 @@ impl Policies {
             rivals.into_iter().filter(|rival| !subjects.contains(rival)).collect();
         ensure!(
             !rivals.is_empty(),
-            "no rival is left, because all are --subject policies; give others with --policy"
+            "no rival is left, because all are --subject policies\n  help: give others with \
+             --policy"
         );
         Ok(Policies { subjects, rivals })
     }

@@ -9,6 +9,7 @@
 
 mod advise;
 mod check;
+mod command_line;
 mod compare;
 mod completions;
 mod create;
@@ -19,6 +20,7 @@ mod emulate;
 mod ending;
 mod examine;
 mod explain;
+mod folders;
 mod import;
 mod league;
 mod man;
@@ -76,7 +78,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let result = match command_line::parse::<Cli>().command {
         Command::Advise(args) => advise::run(&args),
         Command::Detect(args) => detect::run(&args),
         Command::Compare(args) => compare::run(&args),

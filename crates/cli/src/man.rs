@@ -1,7 +1,7 @@
 //! `mirrorball man`: the manual pages.
 
 use crate::ending::{Ending, Failure};
-use crate::{Cli, screen};
+use crate::{Cli, folders, screen};
 use anyhow::Context;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
   mirrorball man | man -l -
   mirrorball man -o ~/.local/share/man/man1")]
 pub(crate) struct Args {
-    /// Write a page for each command into this folder; existing pages are overwritten
+    /// Write a page for each command into this folder, which is created if it is missing; existing
+    /// pages are overwritten
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
@@ -23,8 +24,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     match &args.output {
         None => screen::print(&String::from_utf8_lossy(&page(&command).map_err(Failure::Fault)?))?,
         Some(folder) => {
-            let context = || format!("cannot create the folder {}", folder.display());
-            std::fs::create_dir_all(folder).with_context(context).map_err(Failure::Fault)?;
+            folders::create(folder).map_err(Failure::WrongUse)?;
             write_pages(&command, folder).map_err(Failure::Fault)?;
         }
     }

@@ -1,5 +1,8 @@
-//! Parsers of whole numbers on the command line, whose errors say what is expected.
+//! Parsers of numbers and quantities on the command line, whose errors say what is expected.
+//!
+//! clap puts the value itself into the message, so the errors do not.
 
+use mirrorball_core::units::{Nanos, UnitError, parse_bytes, parse_duration};
 use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
@@ -35,6 +38,32 @@ pub(crate) fn devid(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Parses a duration.
+pub(crate) fn duration(text: &str) -> Result<Nanos, String> {
+    parse_duration(text).map_err(|error| error.without_text())
+}
+
+/// Parses a duration that is not zero.
+pub(crate) fn positive_duration(text: &str) -> Result<Nanos, String> {
+    match duration(text)? {
+        Nanos::ZERO => Err("must be greater than zero, for example 500ms".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// Parses a size in bytes.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|error: UnitError| error.without_text())
+}
+
+/// Parses a rate limit in bytes per second.
+pub(crate) fn rate_limit(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        0 => Err("must be greater than zero; leave the option out for no limit".to_owned()),
+        rate => Ok(rate),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +79,19 @@ mod tests {
         assert!(whole_number(THREADS)("0").unwrap_err().contains("from 1 to 1024"));
         assert_eq!((seed("0"), devid("3")), (Ok(0), Ok(3)));
         assert!(seed("abc").is_err() && devid("0").is_err() && devid("x").is_err());
+    }
+
+    #[test]
+    fn quantities_are_refused_without_the_text_that_clap_names() {
+        assert_eq!(positive_duration("1s"), Ok(Nanos::from_secs(1)));
+        for (error, message) in [
+            (duration("10").unwrap_err(), "it has no unit: write for example 10s"),
+            (positive_duration("0s").unwrap_err(), "must be greater than zero, for example 500ms"),
+            (size("").map(Nanos).unwrap_err(), "the size is missing"),
+            (size("99E").map(Nanos).unwrap_err(), "it is too large"),
+            (rate_limit("0").map(Nanos).unwrap_err(), "must be greater than zero; leave the"),
+        ] {
+            assert!(error.starts_with(message), "{error}");
+        }
     }
 }

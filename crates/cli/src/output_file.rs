@@ -4,7 +4,9 @@
 //! last. A full file system or a crash leaves the old file as it was. Devices and pipes, such as
 //! `/dev/stdout`, cannot be replaced by a file; they are written directly.
 
-use anyhow::{Context, Result, anyhow};
+use crate::ending::Failure;
+use crate::screen;
+use anyhow::{Context, Result, anyhow, bail};
 use mirrorball_lab::temporary_file::{TemporaryFile, folder_of};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -20,27 +22,64 @@ pub(crate) enum Existing {
 }
 
 impl Existing {
-    /// The choice of an option `--force`.
-    pub(crate) fn from_force(is_forced: bool) -> Existing {
-        if is_forced { Existing::Replace } else { Existing::Keep }
+    /// The choice of an option `--force`, which needs an option that names an output file.
+    ///
+    /// # Errors
+    /// If it is given without `output`; `options` are the ones that would give it.
+    pub(crate) fn from_force(
+        is_forced: bool,
+        output: Option<&Path>,
+        options: &str,
+    ) -> Result<Existing, Failure> {
+        match (is_forced, output) {
+            (false, _) => Ok(Existing::Keep),
+            (true, Some(path)) if !is_stdout(path) => Ok(Existing::Replace),
+            (true, _) => Err(Failure::WrongUse(anyhow!(
+                "--force has no effect without an output file\n  help: give {options}"
+            ))),
+        }
     }
 }
 
-/// Fails if the file exists and must be kept. Called before long work, whose output could not be
-/// written.
-///
-/// # Errors
-/// If the file exists and `existing` says to keep it.
-pub(crate) fn check(path: &Path, existing: Existing) -> Result<()> {
-    let is_taken = existing == Existing::Keep && path.symlink_metadata().is_ok();
-    if is_taken { Err(exists(path)) } else { Ok(()) }
+/// Returns true for `-`, which stands for standard output.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
-/// Writes a file.
+/// Fails if the file exists and must be kept, or its folder does not exist. Called before long
+/// work, whose output could not be written.
+///
+/// # Errors
+/// If the file cannot be written for one of these reasons.
+pub(crate) fn check(path: &Path, existing: Existing) -> Result<()> {
+    if is_stdout(path) {
+        return Ok(());
+    }
+    let shown = path.display();
+    if path.is_dir() {
+        bail!("cannot write {shown}: it is a folder\n  help: give the name of a file in it");
+    }
+    if existing == Existing::Keep && path.symlink_metadata().is_ok() {
+        return Err(exists(path));
+    }
+    match folder_of(path) {
+        folder if folder.is_dir() => Ok(()),
+        folder if folder.exists() => {
+            let folder = folder.display();
+            bail!("cannot write {shown}: {folder} is not a folder\n  help: give another path")
+        }
+        _ => bail!("cannot write {shown}: its folder does not exist\n  help: create it first"),
+    }
+}
+
+/// Writes a file, or to standard output if the path is `-`.
 ///
 /// # Errors
 /// If the file exists and must be kept, or cannot be written; an existing file is then unchanged.
 pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<()> {
+    if is_stdout(path) {
+        return screen::print(text).map_err(Failure::into_cause);
+    }
     match write_bytes(path, text.as_bytes(), existing) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path)),
         other => other.with_context(|| format!("cannot write {}", path.display())),

@@ -22,7 +22,8 @@ use mirrorball_lab::report::wrapped;
   mirrorball policies btrfs/round-robin
   mirrorball policies +hedge")]
 pub(crate) struct Args {
-    /// Policy or modifier whose page is shown: a name or an alias; a modifier begins with `+`
+    /// Policy or modifier whose page is shown: a name or an alias; a modifier begins with `+`. A
+    /// family, such as btrfs, lists its policies
     name: Option<String>,
 
     /// List only what a storage system offers, of its newest version or of this one
@@ -62,18 +63,45 @@ struct Group {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    if let Some(family) = args.name.as_deref().and_then(family) {
+        let text = match args.format {
+            Format::Text => listing(screen::width_columns(), &groups_named(family)),
+            Format::Markdown => chapter(&groups_named(family)),
+        };
+        screen::print(&text)?;
+        return Ok(Ending::Done);
+    }
     let entries = args.name.as_deref().map(find).transpose()?;
     if let Some(system) = &args.system {
         system.print_note();
     }
     let text = match (args.format, entries) {
-        (Format::Text, None) => listing(screen::width_columns(), args.system.as_ref()),
+        (Format::Text, None) => listing(screen::width_columns(), &groups_of(args.system.as_ref())),
         (Format::Text, Some(entries)) => each(&entries, page),
-        (Format::Markdown, None) => chapter(),
+        (Format::Markdown, None) => chapter(&groups()),
         (Format::Markdown, Some(entries)) => each(&entries, section),
     };
     screen::print(&text)?;
     Ok(Ending::Done)
+}
+
+/// The family that a name such as `btrfs` or `btrfs/*` means; `all` means every one. A name that a
+/// policy has too, such as `md`, means the policy.
+fn family(name: &str) -> Option<&str> {
+    let family = name.strip_suffix("/*").unwrap_or(name);
+    let is_family = FAMILIES.iter().any(|policies| policies[0].family() == family);
+    let is_policy = Spec::parse(name).is_ok();
+    (name == "all" || is_family && !is_policy).then_some(family)
+}
+
+/// The group of a family, or all groups.
+fn groups_named(family: &str) -> Vec<Group> {
+    let of_family = FAMILIES.iter().zip(groups());
+    let named = of_family.filter(|(policies, _)| policies[0].family() == family);
+    match family {
+        "all" => groups(),
+        _ => named.map(|(_, group)| group).collect(),
+    }
 }
 
 /// Finds the policy with this name and its modifiers, or only the modifiers if there is no policy.
@@ -127,8 +155,7 @@ fn groups_of(system: Option<&ChosenSystem>) -> Vec<Group> {
 
 /// Lists each name with its parameters, aliases and summary, by family. Lines are wrapped if the
 /// width is known.
-fn listing(width_columns: Option<usize>, system: Option<&ChosenSystem>) -> String {
-    let groups = groups_of(system);
+fn listing(width_columns: Option<usize>, groups: &[Group]) -> String {
     let usages = groups.iter().flat_map(|group| &group.entries).map(|entry| entry.usage.len());
     // An entry with many parameters may be wider than the first column.
     let most = width_columns.map_or(36, |columns| (columns / 3).min(36));
@@ -138,7 +165,7 @@ fn listing(width_columns: Option<usize>, system: Option<&ChosenSystem>) -> Strin
         None => text.to_owned(),
     };
     let mut text = String::new();
-    for group in &groups {
+    for group in groups {
         text += &format!("{}\n", wrap(&group.heading, 2));
         for Entry { usage, aliases, summary, .. } in &group.entries {
             let about = match aliases {
@@ -209,13 +236,13 @@ fn availability(policy: &'static str) -> Vec<(String, String)> {
 }
 
 /// The chapter: a table per family, then a section per entry.
-fn chapter() -> String {
+fn chapter(groups: &[Group]) -> String {
     let mut text =
         "# Every policy and modifier\n\nMade by `mirrorball policies --format markdown` \
                     from the sources; do not edit.\n[policies.md](policies.md) explains how to \
                     name and combine them.\n"
             .to_owned();
-    for group in groups() {
+    for group in groups {
         text += &format!("\n## {}\n\n| name | aliases | rule |\n|---|---|---|\n", group.heading);
         for entry in &group.entries {
             let aliases: Vec<String> = entry.aliases.iter().map(|it| format!("`{it}`")).collect();

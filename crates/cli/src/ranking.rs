@@ -4,7 +4,8 @@ use anyhow::{Result, anyhow};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::Spec;
 use mirrorball_lab::experiment::study::goal::RankedSection;
-use mirrorball_lab::experiment::study::{Criteria, Goal};
+use mirrorball_lab::experiment::study::{Criteria, Goal, IoKind, distinct_names};
+use mirrorball_sim::job::{Direction, JobFile, Section};
 
 /// The default reference policy: the rule that btrfs uses by default.
 const BASELINE: &str = "btrfs/pid";
@@ -32,6 +33,31 @@ fn goal(text: &str) -> Result<Goal> {
         return Err(anyhow!("expected a list of figures, for example small.p99:2,large.mib"));
     }
     Goal::parse(text)
+}
+
+/// The sections of a job file, as far as a goal can name them.
+pub(crate) fn sections_of_job(job: &JobFile) -> Vec<RankedSection> {
+    let names = distinct_names(job.sections.iter().map(|section| section.name.as_str()));
+    let sections = names.into_iter().zip(&job.sections);
+    let ranked = sections.map(|(name, section)| RankedSection {
+        name,
+        kinds: kinds_of(section),
+        is_background: !section.counts,
+    });
+    ranked.collect()
+}
+
+fn kinds_of(section: &Section) -> Vec<IoKind> {
+    let kind = |direction: &Direction| match direction {
+        Direction::Read => IoKind::Read,
+        Direction::Write => IoKind::Write,
+        Direction::Trim => IoKind::Trim,
+    };
+    let mut kinds: Vec<IoKind> = section.mix.directions().iter().map(kind).collect();
+    if section.fsync > 0 || section.fdatasync > 0 || section.final_flush {
+        kinds.push(IoKind::Fsync);
+    }
+    kinds
 }
 
 impl RankingArgs {

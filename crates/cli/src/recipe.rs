@@ -62,7 +62,8 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let existing = Existing::from_force(args.force);
+    let output = args.output.as_deref().or(args.report.then_some(Path::new(PAGE)));
+    let existing = Existing::from_force(args.force, output, "--report or -o FILE")?;
     let names: Vec<&str> = match args.all {
         true => builtin_names().collect(),
         false => args.names.iter().map(String::as_str).collect(),
@@ -131,7 +132,7 @@ fn check_listing(args: &Args) -> Result<()> {
         Format::Text => return Ok(()),
         Format::Json | Format::Markdown => "--format",
     };
-    Err(anyhow!("{option} has no effect without a recipe: give names of recipes, or --all"))
+    Err(anyhow!("{option} has no effect without a recipe\n  help: give names of recipes, or --all"))
 }
 
 /// Fails before minutes of work if an output file exists.

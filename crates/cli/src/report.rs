@@ -43,7 +43,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_parser = form_names())]
     format: Option<String>,
 
-    /// Output file [default: report.html for html, else standard output]
+    /// Output file, or `-` for standard output [default: report.html for html, else standard
+    /// output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Form::Html => Some(args.output.clone().unwrap_or(PathBuf::from(PAGE_FILE))),
         Form::Text(_) => args.output.clone(),
     };
-    let existing = Existing::from_force(args.force);
+    let existing = Existing::from_force(args.force, output.as_deref(), "-o FILE")?;
     let Loaded { sets, refused } = results::load(&args.paths, &args.ranking.criteria());
     if sets.is_empty() {
         let lines: Vec<String> = refused.iter().map(shown).collect();
@@ -103,7 +104,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Some(path) => {
             let text = render(&form, &sets, Style::FILE);
             output_file::write(path, &text, existing).map_err(Failure::Fault)?;
-            screen::say(format_args!("the report is in {}", path.display()));
+            if !output_file::is_stdout(path) {
+                screen::say(format_args!("the report is in {}", path.display()));
+            }
         }
     }
     Ok(if skipped.is_empty() { Ending::Done } else { Ending::FoundFailure })

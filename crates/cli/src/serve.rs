@@ -6,7 +6,7 @@ use crate::numbers;
 use crate::screen;
 use crate::serving::{self, ListenArgs};
 use anyhow::anyhow;
-use mirrorball_core::units::{Nanos, parse_duration};
+use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_io::assemble::{
     self, AssembleError, Assembly, LabelledError, LabelledOptions, ServeOptions,
@@ -26,7 +26,13 @@ every member that was in sync is there; --degraded starts it without.
 
 An array file (a path that ends in .toml) whose members have no labels is served without recording \
 anything on them. When it starts, samples of all mirrors are compared, and it fails if they \
-differ, unless --trust says which one is correct.
+differ, unless --trust says which one is correct. Such a file, pair.toml, is for example
+  profile = \"raid1\"
+  [[member]]
+  path = \"/srv/one.img\"
+  [[member]]
+  path = \"/srv/two.img\"
+with members made by `truncate -s 10G /srv/one.img /srv/two.img`.
 
 Examples:
   mirrorball serve /dev/sdb /dev/sdc --export nbd:unix:/tmp/volume.sock
@@ -67,13 +73,15 @@ pub(crate) struct Args {
     policy: Option<String>,
 
     /// devid of the member with the correct data, if mirrors without labels differ. Its data
-    /// overwrite those on the other mirrors
-    #[arg(long, value_name = "DEVID", value_parser = numbers::devid)]
+    /// overwrite those on the other mirrors. The devid is the number of the member in the array
+    /// file, from 1
+    #[arg(long, value_name = "DEVID", allow_hyphen_values = true, value_parser = numbers::devid)]
     trust: Option<u64>,
 
     /// Disconnect a remote member that has not answered a request for this time with its unit, for
     /// example 500ms or 30s; at least 10ms
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = peer_timeout)]
+    #[arg(long, value_name = "TIME", default_value = "30s", allow_hyphen_values = true,
+          value_parser = peer_timeout)]
     peer_timeout: Nanos,
 
     /// Use block devices even if they are mounted or have a filesystem
@@ -112,10 +120,11 @@ impl Args {
 
     fn serve_array(&self, name: &str) -> Result<Assembly, Failure> {
         let (_, array) = load_array(name).map_err(Failure::WrongUse)?;
-        let policy_name = self.policy.as_deref().unwrap_or("mirrorball/auto").to_owned();
+        let policy_name = self.policy.as_deref().unwrap_or("mirrorball/auto");
+        let (policy_name, policy) = serving::policy(policy_name, &array)?;
         let serving = ServeOptions {
             array: &array,
-            policy: serving::policy(&policy_name, &array)?,
+            policy,
             policy_name,
             options: self.options(),
             peer_timeout: self.peer_timeout,
@@ -188,9 +197,8 @@ impl Args {
 
 /// Parses --peer-timeout, with a lower limit below which healthy peers would be disconnected.
 fn peer_timeout(text: &str) -> Result<Nanos, String> {
-    match parse_duration(text) {
-        Ok(time) if time >= Nanos::from_millis(10) => Ok(time),
-        Ok(_) => Err("must be at least 10ms".to_owned()),
-        Err(error) => Err(error.to_string()),
+    match numbers::duration(text)? {
+        time if time >= Nanos::from_millis(10) => Ok(time),
+        _ => Err("must be at least 10ms".to_owned()),
     }
 }

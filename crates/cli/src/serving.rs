@@ -5,15 +5,15 @@
 
 use crate::ctl::refusal;
 use crate::ending::{Failure, INTERRUPTED};
-use crate::screen;
+use crate::{numbers, screen};
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::ReadPolicy;
-use mirrorball_core::units::parse_bytes;
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_io::address::{
     AddressError, BoundSocket, ExportAddress, ListenAddress, SocketFile, Transport,
+    parse_socket_address,
 };
 use mirrorball_io::assemble::Assembly;
 use mirrorball_io::control::{Control, Endpoint, Protocol};
@@ -29,7 +29,7 @@ use mirrorball_io::lateness::{self, Lateness};
 use mirrorball_io::service::{Service, Stopper, raise_limits};
 use mirrorball_io::tls::ServerTls;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +43,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListenArgs {
     /// Export address: nbd:unix:PATH, nbd:tcp:PORT (this machine only), nbd:tcp:ADDRESS:PORT,
-    /// fuse:DIR (a file in a folder) or ublk (a block device). May be given several times
+    /// fuse:DIR (a file in the folder DIR, which is created if it is missing) or ublk (a block
+    /// device). May be given several times
     #[arg(short, long = "export", value_name = "ADDRESS", required = true,
           value_parser = ExportAddress::parse)]
     exports: Vec<ExportAddress>,
@@ -66,7 +67,8 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 
-    /// Address to serve Prometheus metrics at: PORT (this machine only) or ADDRESS:PORT
+    /// Address to serve Prometheus metrics at: PORT (this machine only) or ADDRESS:PORT. Anyone who
+    /// can reach it can read them
     #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
     metrics: Option<SocketAddr>,
 
@@ -97,11 +99,15 @@ impl Backend {
     }
 }
 
-/// Builds the policy called `name` for an array.
-pub(crate) fn policy(name: &str, array: &ArraySpec) -> Result<Box<dyn ReadPolicy>, Failure> {
+/// Builds the policy called `name` for an array; returns its canonical string, too.
+pub(crate) fn policy(
+    name: &str,
+    array: &ArraySpec,
+) -> Result<(String, Box<dyn ReadPolicy>), Failure> {
     let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
-    let built = Spec::parse(name).and_then(|spec| spec.build(&devids));
-    built.map_err(|error| Failure::WrongUse(anyhow!("{error}")))
+    let build = |spec: Spec| spec.build(&devids).map(|policy| (spec.to_string(), policy));
+    let built = Spec::parse(name).and_then(build);
+    built.map_err(|error| Failure::WrongUse(anyhow!("--policy: {error}")))
 }
 
 /// Serves until a signal arrives. Returns the number of emulated members whose measured times are
@@ -237,7 +243,7 @@ impl ListenArgs {
         if let Some(folder) = &self.tls_certificates {
             if !addresses.iter().any(|address| matches!(address, ListenAddress::Tcp(_))) {
                 return wrong(
-                    "--tls-certificates has no effect without a TCP export: give --export \
+                    "--tls-certificates has no effect without a TCP export\n  help: give --export \
                      nbd:tcp:ADDRESS:PORT"
                         .to_owned(),
                 );
@@ -246,12 +252,20 @@ impl ListenArgs {
             return Ok(Some(tls));
         }
         let Some(open) = addresses.iter().find(|address| address.accepts_remote()) else {
+            if self.without_tls {
+                return wrong(
+                    "--without-tls has no effect: no export can be reached from other machines\n  \
+                     help: leave it out, or give --export nbd:tcp:ADDRESS:PORT"
+                        .to_owned(),
+                );
+            }
             return Ok(None);
         };
         if !self.without_tls {
             return wrong(format!(
                 "other machines can reach {open}, and without TLS anyone who does can read and \
-                 write the volume: give --tls-certificates DIR, or --without-tls to allow it"
+                 write the volume\n  help: give --tls-certificates DIR, or --without-tls to allow \
+                 it"
             ));
         }
         print_notes([format!("anyone who can reach {open} can read and write: it has no TLS")]);
@@ -303,7 +317,9 @@ impl ListenArgs {
         }
         let wrong = |text| Err(Failure::WrongUse(anyhow!("{text}")));
         match folders.len() {
-            0 if self.loops => wrong("--loop needs files to attach: give --export fuse:DIR"),
+            0 if self.loops => {
+                wrong("--loop has no effect without files\n  help: give --export fuse:DIR")
+            }
             _ if devices > 1 => wrong("--export ublk may be given once"),
             0 | 1 => Ok((addresses, folders.pop(), devices == 1)),
             _ => wrong("--export fuse:DIR may be given once"),
@@ -313,7 +329,7 @@ impl ListenArgs {
 
 /// Parses --memory.
 fn memory_max(text: &str) -> Result<MemoryMax, String> {
-    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    let bytes = numbers::size(text)?;
     match MemoryMax(usize::try_from(bytes).unwrap_or(usize::MAX)) {
         MemoryMax(bytes) if bytes < MemoryMax::LEAST.0 => {
             Err("must be at least 64M, room for the largest request".to_owned())
@@ -423,17 +439,14 @@ fn bind(
 
 /// Listens for HTTP clients that fetch metrics, and prints the address.
 fn listen_for_metrics(address: SocketAddr, executor: &mut Executor) -> anyhow::Result<Handle> {
-    let socket = TcpListener::bind(address).with_context(|| {
-        format!("cannot listen on {address} for --metrics (choose another port)")
-    })?;
+    let socket = TcpListener::bind(address)
+        .with_context(|| format!("cannot listen on {address} for --metrics"))?;
     screen::say(format_args!("metrics: http://{}/metrics", socket.local_addr()?));
     Ok(executor.driver.adopt(socket.into())?)
 }
 
 /// Parses the address of metrics.
 fn metrics_address(text: &str) -> Result<SocketAddr, String> {
-    let port = text.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    port.or_else(|_| text.parse()).map_err(|_| {
-        format!("`{text}` is not an address: write PORT (this machine only) or ADDRESS:PORT")
-    })
+    parse_socket_address(text)
+        .map_err(|error| format!("{error}\n  help: write PORT (this machine only) or ADDRESS:PORT"))
 }

@@ -31,7 +31,8 @@ pub(crate) struct Args {
     control: PathBuf,
 
     /// Seconds between updates, from 0.1 to 3600
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, allow_hyphen_values = true,
+          value_parser = interval)]
     every: f64,
 }
 
@@ -44,7 +45,7 @@ struct Sample {
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if !stdout().is_terminal() || !stdin().is_terminal() {
-        let text = "`top` needs a terminal; `mirrorball ctl stats` prints the same figures";
+        let text = "`top` needs a terminal\n  help: `mirrorball ctl stats` prints the same figures";
         return Err(Failure::WrongUse(anyhow!("{text}")));
     }
     // Before the screen is switched, so that an error at the start is seen where others are.
@@ -108,7 +109,7 @@ fn sample(control: &Path) -> Result<Sample, Failure> {
 fn interval(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err(format!("`{text}` is not a number of seconds from 0.1 to 3600")),
+        _ => Err("expected a number of seconds from 0.1 to 3600".to_owned()),
     }
 }
 

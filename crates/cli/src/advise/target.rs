@@ -116,7 +116,7 @@ pub(super) fn save(name: &str, text: &str) -> Result<PathBuf> {
             Ok(existing) if existing == text => return Ok(path),
             Ok(_) => {}
             Err(_) => {
-                output_file::write(&path, text, Existing::from_force(false))?;
+                output_file::write(&path, text, Existing::Keep)?;
                 return Ok(path);
             }
         }

@@ -26,7 +26,8 @@ pub(super) struct SampleArgs {
     /// Number of pairings of an array and a job to draw at random, in place of the built-in ones.
     /// The results are saved; run the same command again to continue after Ctrl-C. --seed 1 (the
     /// default) is for the development of policies; judge them on another seed
-    #[arg(long = "sample", value_name = "N", value_parser = whole_number(1..=SIZE_MAX),
+    #[arg(long = "sample", value_name = "N", allow_hyphen_values = true,
+          value_parser = whole_number(1..=SIZE_MAX),
           conflicts_with_all = ["is_final", "arrays", "jobs", "repeats"])]
     pub(super) size: Option<u32>,
 
@@ -35,7 +36,7 @@ pub(super) struct SampleArgs {
     list: bool,
 
     /// Write the array and the job of this pairing as files in the current folder, and run nothing
-    #[arg(long, value_name = "K", requires = "size", group = "writes",
+    #[arg(long, value_name = "K", requires = "size", allow_hyphen_values = true,
           value_parser = whole_number(1..=SIZE_MAX))]
     pairing: Option<u32>,
 
@@ -51,7 +52,9 @@ pub(super) struct SampleArgs {
 
 pub(super) fn run(args: &Args, size: u32) -> Result<Ending, Failure> {
     let request = request(args, size).map_err(Failure::WrongUse)?;
-    let existing = Existing::from_force(args.force);
+    let writes = args.report || args.sample.pairing.is_some();
+    let output = writes.then_some(Path::new(PAGE));
+    let existing = Existing::from_force(args.force, output, "--report or --pairing")?;
     if args.sample.list {
         let pairings = sample::list(request.seed, size);
         screen::print(&text::listed(&pairings, screen::style()))?;
