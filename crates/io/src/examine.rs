@@ -145,7 +145,7 @@ fn read_label(address: &DeviceAddress) -> Result<NewestLabel, DeviceError> {
             label_from(|offset, length| Ok(read_aligned(&file, offset, length as usize)?))
         }
         DeviceAddress::Uri(uri, _) => {
-            let peer = Peer::open(Arc::new(uri.clone()));
+            let peer = Peer::open_unlocked(Arc::new(uri.clone()));
             let peer = peer.map_err(|error| unreadable(error.to_string()))?;
             label_from(|offset, length| peer.read(offset, length))
         }

@@ -151,3 +151,57 @@ fn old_storage_that_fails_does_not_fail_the_new_one() {
         assert_eq!(place.states(), [rebuilding, MemberState::InSync], "{kind:?}");
     }
 }
+
+impl Place {
+    /// Lets so many requests end.
+    fn until(&mut self, count: usize) {
+        let (mut ended, mut done) = (0, Vec::new());
+        for _ in 0..1000 {
+            self.executor.turn();
+            ended += std::iter::from_fn(|| self.executor.poll_reply()).count();
+            if ended == count {
+                return;
+            }
+            self.executor.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
+            done.drain(..).for_each(|done| self.executor.on_event(&done));
+        }
+        panic!("{ended} of {count} requests ended");
+    }
+
+    fn fill(&mut self, byte: u8) {
+        self.executor.driver.bytes_mut(Slice::data(self.buffer, 0, LENGTH)).fill(byte);
+    }
+}
+
+/// A part of a block is changed by a read and a write, while another client writes to the block.
+#[test]
+fn a_range_that_is_held_loses_no_change_of_others() {
+    let mut place = Place::new();
+    assert_eq!(place.run(RequestKind::Write), Ok(()));
+    let block = place.executor.driver.acquire(4096);
+    let data = Slice::data(block, 0, 4096);
+    let request = |kind| IoRequest {
+        token: Token::new(EventOwner::FuseRequest, 2),
+        target: Target::Volume,
+        kind,
+        offset: 8192,
+        length: 4096,
+        buffer: Some(block),
+        stream: 2,
+    };
+    place.fill(8);
+    place.start(RequestKind::Write);
+    place.executor.read_and_hold(request(RequestKind::Read));
+    place.until(2);
+    assert!(place.executor.driver.bytes(data) == [8; 4096], "after the write in flight");
+    place.fill(9);
+    place.start(RequestKind::Write);
+    place.executor.driver.bytes_mut(Slice::data(block, 0, 100)).fill(1);
+    place.executor.change_held(request(RequestKind::Write));
+    place.until(1);
+    let changed = [vec![8; 8192], vec![1; 100], vec![8; LENGTH - 8292]].concat();
+    assert!(place.contents() == [changed.clone(), changed], "the other write waits");
+    place.executor.end_hold();
+    assert_eq!(place.settle(), [Ok(())]);
+    assert!(place.contents() == [vec![9; LENGTH], vec![9; LENGTH]]);
+}

@@ -20,6 +20,7 @@ pub(crate) mod block_status;
 mod fault_tests;
 mod member_slot;
 mod precise_sleep;
+mod range_hold;
 mod replace;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ use mirrorball_core::volume::Volume;
 use mirrorball_disk::model::Completion;
 use mirrorball_disk::model_array::ModelArray;
 use precise_sleep::PreciseSleep;
+use range_hold::RangeHold;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
@@ -132,6 +134,8 @@ pub struct Executor {
     /// First good reads of races whose requests have not ended.
     race_winners: Vec<RaceWinner>,
     ended: VecDeque<IoReply>,
+    /// The range that is changed in two steps.
+    hold: Option<RangeHold>,
     completions: Vec<(MemberIndex, Completion)>,
     precise_sleep: PreciseSleep,
     /// Replies of remote members that were not handled yet.
@@ -176,6 +180,7 @@ impl Executor {
             active: Slab::default(),
             race_winners: Vec::new(),
             ended: VecDeque::new(),
+            hold: None,
             completions: Vec::new(),
             precise_sleep: PreciseSleep::default(),
             remote_ended: Vec::new(),
@@ -232,12 +237,19 @@ impl Executor {
 
     /// True if no request and no member I/O is in flight.
     pub fn is_idle(&self) -> bool {
-        self.requests.is_empty() && self.active.is_empty()
+        self.requests.is_empty() && self.active.is_empty() && self.hold.is_none()
     }
 
     /// Starts a request. Its reply comes from [`Executor::poll_reply`] after a later
     /// [`Executor::turn`]; its buffer must not be used until then.
     pub fn submit(&mut self, request: IoRequest) {
+        if self.hold.is_none() || !self.delay_for_hold(&request) {
+            self.submit_now(request);
+        }
+    }
+
+    /// Starts a request, also in a range that is held.
+    fn submit_now(&mut self, request: IoRequest) {
         let key = self.requests.insert(request);
         let IoRequest { kind, offset, length, stream, .. } = request;
         match request.target {
@@ -432,6 +444,9 @@ impl Executor {
         }
         let request = self.requests.remove(key).expect("a request ends once");
         self.ended.push_back(IoReply { token: request.token, result });
+        if self.hold.is_some() {
+            self.start_held();
+        }
     }
 }
 

@@ -205,7 +205,9 @@ impl Fuse {
             self.pending.remove(key).expect("a call ends once");
         if call.changes() {
             self.changes -= 1;
-            self.patching = false;
+            if std::mem::take(&mut self.patching) {
+                executor.end_hold();
+            }
         }
         let result = result.map_err(|error| match error {
             VolumeError::OutOfRange => Errno::EINVAL,
@@ -332,15 +334,14 @@ impl Fuse {
             (_, Stage::Zero) => (span.start + punched, step(pending, target), Some(self.zeroes)),
             _ => (span.start + punched, step(pending, target), *buffer),
         };
-        executor.submit(IoRequest {
-            token: Token::new(EventOwner::FuseRequest, key.slot()),
-            target,
-            kind,
-            offset,
-            length,
-            buffer,
-            stream: call.stream,
-        });
+        let (token, stream) = (Token::new(EventOwner::FuseRequest, key.slot()), call.stream);
+        let request = IoRequest { token, target, kind, offset, length, buffer, stream };
+        match stage {
+            // Clients of other exports may write to the blocks meanwhile.
+            Stage::Fill => executor.read_and_hold(request),
+            Stage::Do if self.patching && call.changes() => executor.change_held(request),
+            _ => executor.submit(request),
+        }
     }
 }
 

@@ -56,6 +56,9 @@ pub enum ClientError {
     /// The server refuses the export.
     #[error("the server refuses the export{}", server_message(.0))]
     Refused(String),
+    /// Another service of this machine uses the export.
+    #[error("it is in use by another server on this machine (stop that server)")]
+    InUse,
     /// The export cannot be used as a member.
     #[error("the export cannot be a member: {0}")]
     Unfit(&'static str),

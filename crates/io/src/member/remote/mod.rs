@@ -26,6 +26,7 @@
 
 pub mod client;
 mod connection;
+pub mod lock;
 pub mod peer;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ use crate::driver::{Driver, Event, EventOwner, Output, Token};
 use crate::nbd_protocol::wire::{request, transmission_flag};
 use client::RemoteExport;
 use connection::{PeerConnection, PendingRequest};
+use lock::PeerLock;
 use mirrorball_core::io::{IoError, Op};
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::units::Nanos;
@@ -93,6 +95,8 @@ pub struct Remote {
     is_lost: bool,
     /// How long the server may owe a reply.
     timeout: Nanos,
+    /// Keeps other services of this machine from the export.
+    _lock: Option<PeerLock>,
     /// When pending requests are checked next.
     next_check: Nanos,
 }
@@ -113,6 +117,7 @@ impl Remote {
             flushed: 0,
             is_lost: false,
             timeout: peer.timeout,
+            _lock: None,
             next_check: Nanos::ZERO,
         };
         remote.attach(peer, driver)?;
@@ -125,7 +130,8 @@ impl Remote {
     /// # Errors
     /// If the process is out of file descriptors.
     pub fn attach(&mut self, peer: Peer, driver: &mut Driver) -> io::Result<()> {
-        let Peer { connect, socket, export, timeout } = peer;
+        let Peer { connect, socket, export, timeout, lock } = peer;
+        self._lock = lock;
         let token = self.token(EventOwner::RemoteConnect, self.connections.len());
         let connector = Connector::new(token, connect, export.size_bytes, driver)?;
         let handle = driver.adopt_endpoint(socket)?;

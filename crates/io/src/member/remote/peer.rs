@@ -5,11 +5,13 @@
 //! waits before the next attempt, twice as long each time (`Backoff`).
 
 use super::client::{ClientError, RemoteExport, attach, flush, read, write};
+use super::lock::PeerLock;
 use super::tls;
 use crate::blocking_worker::BlockingWorker;
 use crate::driver::{Driver, Endpoint, Token};
 use crate::nbd_protocol::uri::{NbdUri, Place};
 use mirrorball_core::units::Nanos;
+use rustix::io::Errno;
 use rustix::net::{Shutdown, sockopt};
 use std::fmt;
 use std::fs::File;
@@ -42,6 +44,8 @@ pub struct Peer {
     pub export: RemoteExport,
     /// How long the server may owe a reply.
     pub timeout: Nanos,
+    /// Keeps other services of this machine from the export.
+    pub lock: Option<PeerLock>,
 }
 
 /// Connects to a remote export. May block, so it runs in a `BlockingWorker`.
@@ -51,6 +55,14 @@ pub trait ConnectPeer: fmt::Debug + Send + Sync {
     /// # Errors
     /// If the server does not answer in time, or its export cannot be a member.
     fn connect(&self) -> Result<(Endpoint, RemoteExport), ClientError>;
+
+    /// Locks the export against other services of this machine, where that is possible.
+    ///
+    /// # Errors
+    /// If another service has locked it.
+    fn lock(&self) -> Result<Option<PeerLock>, ClientError> {
+        Ok(None)
+    }
 }
 
 /// The result of an attempt to connect.
@@ -72,6 +84,13 @@ pub(super) struct Connector {
 }
 
 impl ConnectPeer for NbdUri {
+    fn lock(&self) -> Result<Option<PeerLock>, ClientError> {
+        PeerLock::take(self).map(Some).map_err(|error| match error {
+            Errno::ADDRINUSE => ClientError::InUse,
+            error => ClientError::System(error.into()),
+        })
+    }
+
     fn connect(&self) -> Result<(Endpoint, RemoteExport), ClientError> {
         let (mut file, is_tcp) = connect(self)?;
         if is_tcp {
@@ -96,8 +115,17 @@ impl Peer {
     /// # Errors
     /// If the server does not answer in time, or its export cannot be a member.
     pub fn open(connect: Arc<dyn ConnectPeer>) -> Result<Peer, ClientError> {
+        let lock = connect.lock()?;
+        Ok(Peer { lock, ..Peer::open_unlocked(connect)? })
+    }
+
+    /// Connects to an export that another service may use, to read from it.
+    ///
+    /// # Errors
+    /// If the server does not answer in time, or its export cannot be a member.
+    pub fn open_unlocked(connect: Arc<dyn ConnectPeer>) -> Result<Peer, ClientError> {
         let (socket, export) = connect.connect()?;
-        Ok(Peer { connect, socket, export, timeout: REPLY_TIMEOUT })
+        Ok(Peer { connect, socket, export, timeout: REPLY_TIMEOUT, lock: None })
     }
 
     /// Reads a range, blocking, before the driver owns the connection.
