@@ -197,9 +197,10 @@ impl Client for Rebuild {
 }
 
 impl Scrub {
-    /// Scrubs a volume of `volume_bytes`.
-    pub(crate) fn new(volume_bytes: u64, rate_limit: RateLimit) -> Scrub {
-        Scrub { volume_bytes, next: 0, rate_limit, in_flight: 0 }
+    /// Scrubs a volume of `volume_bytes`, from this many percent of it on.
+    pub(crate) fn new(volume_bytes: u64, from_percent: u8, rate_limit: RateLimit) -> Scrub {
+        let first = volume_bytes / 100 * u64::from(from_percent);
+        Scrub { volume_bytes, next: first - first % SCRUB_BYTES, rate_limit, in_flight: 0 }
     }
 }
 
@@ -280,7 +281,7 @@ mod tests {
     #[test]
     fn rate_limit_is_kept() {
         let rate = 10 * 1024 * KIB;
-        let mut scrub = Scrub::new(1 << 40, RateLimit::new(Some(rate)));
+        let mut scrub = Scrub::new(1 << 40, 0, RateLimit::new(Some(rate)));
         let (mut now, mut bytes) = (Nanos::ZERO, 0);
         while now < Nanos::from_secs(10) {
             match scrub.next_action(now) {
@@ -293,6 +294,18 @@ mod tests {
             }
         }
         assert!(bytes.abs_diff(10 * rate) <= SCRUB_BYTES, "{bytes}");
+    }
+
+    #[test]
+    fn a_scrub_begins_where_it_should_and_wraps_around() {
+        let volume_bytes = 1000 * SCRUB_BYTES;
+        let mut scrub = Scrub::new(volume_bytes, 99, RateLimit::new(None));
+        let offsets: Vec<u64> = (0..6)
+            .flat_map(|_| drive(&mut scrub, Nanos::ZERO))
+            .map(|request| request.offset / SCRUB_BYTES)
+            .collect();
+        assert_eq!(offsets[..3], [990, 991, 992]);
+        assert_eq!(offsets[9..12], [999, 0, 1]);
     }
 
     #[test]

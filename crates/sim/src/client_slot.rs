@@ -117,7 +117,10 @@ impl<'a> ClientFactory<'a> {
     fn worker(&self, work: &Background) -> Result<Box<dyn Client>, Diagnostic> {
         let rate_limit = RateLimit::new(work.rate_bytes_per_s);
         Ok(match work.kind {
-            BackgroundKind::Scrub => Box::new(Scrub::new(self.volume.capacity_bytes(), rate_limit)),
+            BackgroundKind::Scrub => {
+                let share = work.from_percent.unwrap_or(0);
+                Box::new(Scrub::new(self.volume.capacity_bytes(), share, rate_limit))
+            }
             BackgroundKind::Defrag => {
                 let (source, target) = self.defrag_ranges();
                 if target.length < GIB || source.length < GIB {

@@ -207,7 +207,7 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "; mirrorball: background=defrag speed=1MB/s\n[a]",
         1,
         "unknown word `speed` in a `mirrorball:` comment",
-        "known are background, rate, devid, counts",
+        "known are background, rate, devid, from, counts",
     ),
     (
         "# mirrorball: background=scrub rate=100MB",
@@ -227,6 +227,18 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         1,
         "`devid` is allowed only with `background=rebuild`",
         "remove it",
+    ),
+    (
+        "; mirrorball: background=rebuild from=50%",
+        1,
+        "`from` is allowed only with `background=scrub`",
+        "remove it",
+    ),
+    (
+        "; mirrorball: background=scrub from=100%",
+        1,
+        "`from=100%` is no part of the volume",
+        "write for example from=50%",
     ),
     (
         "[a]\nbs=4k ; mirrorball: background=scrub",

@@ -40,6 +40,9 @@ pub struct Background {
     pub rate_bytes_per_s: Option<u64>,
     /// The member to rebuild, or `None` for the last one. Only a rebuild has it.
     pub devid: Option<u64>,
+    /// Where it begins, in percent of the volume; at the start if `None`. Only a scrub has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_percent: Option<u8>,
     /// The line of the pragma, from one.
     #[serde(skip)]
     pub line: usize,
@@ -50,18 +53,20 @@ const KINDS: [(&str, BackgroundKind); 3] = [
     ("rebuild", BackgroundKind::Rebuild),
     ("scrub", BackgroundKind::Scrub),
 ];
-pub(super) const WORDS: [&str; 4] = ["background", "rate", "devid", "counts"];
+pub(super) const WORDS: [&str; 5] = ["background", "rate", "devid", "from", "counts"];
 const EXAMPLE: &str = "write for example `; mirrorball: background=defrag rate=100MB/s`";
 
 /// Reads the words of a pragma.
 pub(super) fn parse(words: &str, line: usize) -> Result<Pragma, Diagnostic> {
     let (mut kind, mut rate_bytes_per_s, mut devid, mut counts) = (None, None, None, None);
+    let mut from_percent = None;
     for word in words.replace(" =", "=").replace("= ", "=").split_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let repeated = match key {
             "background" => kind.replace(parse_kind(value)?).is_some(),
             "rate" => rate_bytes_per_s.replace(parse_rate_of(value)?).is_some(),
             "devid" => devid.replace(parse_devid(value)?).is_some(),
+            "from" => from_percent.replace(parse_from(value)?).is_some(),
             "counts" => counts.replace(parse_counts(value)?).is_some(),
             _ => return Err(unknown("word", key, &WORDS)),
         };
@@ -70,8 +75,8 @@ pub(super) fn parse(words: &str, line: usize) -> Result<Pragma, Diagnostic> {
         }
     }
     if let Some(counts) = counts {
-        let others = [kind.is_some(), rate_bytes_per_s.is_some(), devid.is_some()];
-        if others.contains(&true) {
+        let others = [rate_bytes_per_s.is_some(), devid.is_some(), from_percent.is_some()];
+        if kind.is_some() || others.contains(&true) {
             let help = "write `; mirrorball: counts=no` on its own line";
             return Err(job_error("`counts` cannot be combined with other words", help));
         }
@@ -82,7 +87,17 @@ pub(super) fn parse(words: &str, line: usize) -> Result<Pragma, Diagnostic> {
     if devid.is_some() && kind != BackgroundKind::Rebuild {
         return Err(job_error("`devid` is allowed only with `background=rebuild`", "remove it"));
     }
-    Ok(Pragma::Background(Background { kind, rate_bytes_per_s, devid, line }))
+    if from_percent.is_some() && kind != BackgroundKind::Scrub {
+        return Err(job_error("`from` is allowed only with `background=scrub`", "remove it"));
+    }
+    Ok(Pragma::Background(Background { kind, rate_bytes_per_s, devid, from_percent, line }))
+}
+
+fn parse_from(value: &str) -> Result<u8, Diagnostic> {
+    let percent = value.strip_suffix('%').and_then(|number| number.parse().ok());
+    percent.filter(|percent| *percent < 100).ok_or_else(|| {
+        job_error(format!("`from={value}` is no part of the volume"), "write for example from=50%")
+    })
 }
 
 fn parse_counts(value: &str) -> Result<bool, Diagnostic> {

@@ -149,6 +149,7 @@ fsync=8
         kind: BackgroundKind::Scrub,
         rate_bytes_per_s: Some(100_000_000),
         devid: None,
+        from_percent: None,
         line: 18,
     };
     assert_eq!(file.background, [scrub]);
