@@ -71,8 +71,10 @@ pub struct ModelProfile {
 }
 
 /// The built-in profiles, in the order of listings.
-const BUILTINS: [(&str, &str); 19] = [
+const BUILTINS: [(&str, &str); 22] = [
     ("hdd-15k", include_str!("profiles/hdd-15k.toml")),
+    ("hdd-10k", include_str!("profiles/hdd-10k.toml")),
+    ("hdd-7k2-18tb", include_str!("profiles/hdd-7k2-18tb.toml")),
     ("hdd-7k2-ent", include_str!("profiles/hdd-7k2-ent.toml")),
     ("hdd-7k2-14tb", include_str!("profiles/hdd-7k2-14tb.toml")),
     ("hdd-7k2-4tb", include_str!("profiles/hdd-7k2-4tb.toml")),
@@ -90,6 +92,7 @@ const BUILTINS: [(&str, &str); 19] = [
     ("nvme-tlc-ent", include_str!("profiles/nvme-tlc-ent.toml")),
     ("nvme-tlc-real", include_str!("profiles/nvme-tlc-real.toml")),
     ("sd-a1", include_str!("profiles/sd-a1.toml")),
+    ("usb-stick", include_str!("profiles/usb-stick.toml")),
     ("delay", include_str!("profiles/delay.toml")),
 ];
 

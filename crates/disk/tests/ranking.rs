@@ -22,8 +22,10 @@ const COLUMNS: [(&str, &str, bool); 5] = [
 
 const RANDOM_READS: &[&[&str]] = &[
     &["hdd-5k4", "hdd-5k4-4tb", "hdd-smr"],
-    &["hdd-7k2-desktop", "hdd-7k2-4tb", "hdd-7k2-14tb", "hdd-7k2-ent"],
+    &["hdd-7k2-desktop", "hdd-7k2-4tb", "hdd-7k2-14tb", "hdd-7k2-18tb", "hdd-7k2-ent"],
+    &["hdd-10k"],
     &["hdd-15k"],
+    &["usb-stick"],
     &["sd-a1"],
     &["ssd-sata-consumer", "ssd-sata-plp", "ssd-sata-qlc", "ssd-sata-dramless"],
     &["nvme-gen3"],
@@ -32,7 +34,9 @@ const RANDOM_READS: &[&[&str]] = &[
 
 const RANDOM_WRITES: &[&[&str]] = &[
     &["hdd-5k4", "hdd-5k4-4tb"],
-    &["hdd-7k2-desktop", "hdd-7k2-4tb", "hdd-7k2-ent"],
+    &["hdd-7k2-desktop", "hdd-7k2-4tb", "hdd-7k2-18tb", "hdd-7k2-ent"],
+    &["hdd-10k"],
+    &["hdd-15k"],
     &["sd-a1"],
     &["ssd-sata-consumer", "ssd-sata-plp"],
     &["nvme-gen3"],
@@ -42,8 +46,10 @@ const RANDOM_WRITES: &[&[&str]] = &[
 const SEQUENTIAL_READS: &[&[&str]] = &[
     &["sd-a1"],
     &["hdd-5k4"],
+    &["hdd-10k", "usb-stick"],
     &["hdd-5k4-4tb"],
     &["hdd-7k2-desktop", "hdd-7k2-4tb", "hdd-7k2-14tb", "hdd-7k2-ent"],
+    &["hdd-7k2-18tb"],
     &["ssd-sata-consumer", "ssd-sata-plp", "ssd-sata-qlc", "ssd-sata-dramless"],
     &["nvme-gen3", "nvme-tlc-real"],
     &["nvme-gen4", "nvme-tlc-ent"],
