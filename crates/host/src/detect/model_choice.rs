@@ -31,6 +31,7 @@ struct ModelTable {
 #[serde(deny_unknown_fields)]
 struct KnownModel {
     profile: String,
+    confidence: Option<String>,
     prefixes: Vec<String>,
 }
 
@@ -65,9 +66,11 @@ pub(super) fn choose_model(disk: Option<&DetectedDisk>) -> ModelChoice {
         // SCSI cuts names after 16 characters: the disk may be another one of the table.
         let is_cut = |it: &KnownModel| it.prefixes.iter().any(|prefix| prefix.starts_with(model));
         let is_ambiguous = TABLE.known.iter().any(|it| it.profile != known.profile && is_cut(it));
-        let (confidence, or_other) = match is_ambiguous {
-            true => (ModelConfidence::ClassDefault, ", which several models share"),
-            false => (ModelConfidence::KnownModel, ""),
+        let is_of_kind = known.confidence.as_deref() == Some(ModelConfidence::ClassDefault.name());
+        let (confidence, or_other) = match (is_ambiguous, is_of_kind) {
+            (true, _) => (ModelConfidence::ClassDefault, ", which several models share"),
+            (false, true) => (ModelConfidence::ClassDefault, ", which names the kind of disk"),
+            (false, false) => (ModelConfidence::KnownModel, ""),
         };
         let reason = format!("model name {model}{or_other}");
         return ModelChoice { profile: known.profile.clone(), confidence, reason };
@@ -196,6 +199,14 @@ mod tests {
             let choice = choose_model(Some(&disk));
             assert_eq!((choice.profile.as_str(), choice.confidence.name()), (profile, confidence));
         }
+        // The kernel takes many sticks for rotational disks.
+        let stick = choose_model(Some(&disk(DiskBus::Usb, true, Some("DataTraveler 3.0"), 0)));
+        assert_eq!(stick.profile, "usb-stick");
+        assert_eq!(stick.confidence, ModelConfidence::ClassDefault);
+        let large = choose_model(Some(&disk(DiskBus::Sata, true, Some("NoName"), 20)));
+        assert_eq!(large.profile, "hdd-7k2-18tb");
+        let server = DetectedDisk { rpm: Some(10_500), ..disk(DiskBus::Sata, true, None, 2) };
+        assert_eq!(choose_model(Some(&server)).profile, "hdd-10k");
         let slow = DetectedDisk { rpm: Some(5400), ..disk(DiskBus::Sata, true, None, 4) };
         assert_eq!(choose_model(Some(&slow)).profile, "hdd-5k4-4tb");
         let fast = DetectedDisk { rpm: Some(7200), ..disk(DiskBus::Sata, true, None, 4) };
