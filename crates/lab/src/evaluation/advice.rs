@@ -5,7 +5,10 @@
 //! installations of the system have, such as a kernel option, is named beside the best of what all
 //! have, if it is better.
 
+pub mod answer;
 mod confidence;
+pub mod maintenance;
+pub mod page;
 pub mod text;
 
 use crate::experiment::study::Study;
@@ -14,12 +17,13 @@ use crate::experiment::systems::{
 };
 use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::ArraySpec;
+use serde::Serialize;
 
 /// An advantage below this factor is not worth a change.
 const WORTHWHILE: f64 = 1.02;
 
 /// What to do with an array.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
     /// The system, in words.
     pub system: String,
@@ -38,7 +42,7 @@ pub struct Advice {
 }
 
 /// A policy that would be better than what is in force.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AdvisedPolicy {
     /// Canonical policy string.
     pub spec: String,
@@ -102,6 +106,26 @@ impl Advice {
         let (system, now) = (system.title.clone(), now.to_owned());
         let confidence = confidence::statement(array);
         Advice { system, now, now_is_assumed, offered, conditional, known, confidence }
+    }
+}
+
+impl Advice {
+    /// The policies that it names, none twice; what is in force first.
+    pub fn policies(&self) -> Vec<String> {
+        let mut specs = vec![self.now.clone()];
+        for (_, candidate) in self.candidates() {
+            if !specs.contains(&candidate.spec) {
+                specs.push(candidate.spec.clone());
+            }
+        }
+        specs
+    }
+
+    /// The policies that would be better, with the names of their columns.
+    fn candidates(&self) -> impl Iterator<Item = (&'static str, &AdvisedPolicy)> {
+        let all =
+            [("offered", &self.offered), ("with more", &self.conditional), ("known", &self.known)];
+        all.into_iter().filter_map(|(name, candidate)| Some((name, candidate.as_ref()?)))
     }
 }
 

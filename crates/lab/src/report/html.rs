@@ -44,13 +44,21 @@ use series_styles::SeriesStyles;
 /// # Panics
 /// If there is none.
 pub fn render(parts: &[ResultSet]) -> String {
+    render_with(Markup::default(), parts)
+}
+
+/// The same with something in front.
+///
+/// # Panics
+/// If there is no set of results.
+pub(crate) fn render_with(lead: Markup, parts: &[ResultSet]) -> String {
     assert!(!parts.is_empty(), "a report about nothing");
     let styles = SeriesStyles::new(parts);
     let jobs = gather::jobs(parts, &styles);
     let studies: Vec<(&str, &Study)> =
         parts.iter().map(|set| (set.label.as_str(), &set.study)).collect();
     let comparison = Comparison::new(&studies);
-    layout::page(&View { parts, styles, jobs, comparison })
+    layout::page(&View { parts, styles, jobs, comparison }, &lead)
 }
 
 /// Everything that a figure may draw on.

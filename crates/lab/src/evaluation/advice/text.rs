@@ -1,7 +1,10 @@
-//! Advice as text: three entries, each with its commands, and how far to trust them.
+//! Advice as text: three entries, each with its commands, how far to trust them, and the figures.
 
+use super::answer::{AnsweredMember, ArrayAnswer, WhatIf};
+use super::maintenance::{Maintenance, WorkTime};
 use super::{Advice, AdvisedPolicy};
-use crate::report::wrapped;
+use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, wrapped};
+use mirrorball_core::units::Nanos;
 
 /// Width of the entries' names.
 const NAME_WIDTH: usize = 14;
@@ -9,18 +12,67 @@ const NAME_WIDTH: usize = 14;
 /// What follows a policy that is not known to be in force.
 const ASSUMED: &str = ", the default: the array file does not say what is in force";
 
+/// The whole answer about one array, without its members.
+pub fn array(answer: &ArrayAnswer, style: Style) -> String {
+    let mut text =
+        format!("{}\n{}", render(&answer.advice, style.width_columns), jobs(answer, style));
+    if let Some(maintenance) = &answer.maintenance {
+        text += &format!("\n{}", times(maintenance, &answer.advice, style));
+    }
+    text
+}
+
+/// The members, with how sure their models are.
+pub fn members(answer: &ArrayAnswer, width: usize) -> String {
+    let mut text = format!("{}\n", answer.name);
+    let mut add = |line: String| {
+        text += &format!("  {}\n", wrapped(&line, width - 4).replace('\n', "\n    "));
+    };
+    if let Some(condition) = &answer.condition {
+        add(format!("its state: {condition}; {}", what_is_advised(&answer.members)));
+    }
+    for member in &answer.members {
+        let device =
+            member.device.as_ref().map_or_else(String::new, |device| format!(", {device}"));
+        let devid = member.devid;
+        let confidence = member.confidence.unwrap_or("as the array file says");
+        add(match member.is_in_service {
+            true => format!("devid {devid}{device}: simulated as {} ({confidence})", member.model),
+            false => format!("devid {devid}{device}: missing, not read"),
+        });
+    }
+    text
+}
+
+/// Which array the advice is for, if the real one is not as it should be.
+fn what_is_advised(members: &[AnsweredMember]) -> String {
+    let missing = members.iter().filter(|member| !member.is_in_service);
+    let devids: Vec<String> = missing.map(|member| member.devid.to_string()).collect();
+    match &devids[..] {
+        [] => "the advice is for the array when it is whole and idle".to_owned(),
+        devids => format!(
+            "the disk of devid {} is not known, so the advice is for the array without it",
+            devids.join(", ")
+        ),
+    }
+}
+
 /// The advice for a terminal of `width` characters. Commands are never broken.
 pub fn render(advice: &Advice, width: usize) -> String {
     let assumed = if advice.now_is_assumed { ASSUMED } else { "" };
-    let mut text = entry("You have", &format!("{}{assumed}", advice.now), width);
-    match &advice.offered {
-        None => text += &entry("Best offered", "not known: no request succeeded", width),
+    entry("You have", &format!("{}{assumed}", advice.now), width) + &choices(advice, width)
+}
+
+/// The entries after what is in force.
+fn choices(advice: &Advice, width: usize) -> String {
+    let mut text = match &advice.offered {
+        None => entry("Best offered", "not known: no request succeeded", width),
         Some(offered) if offered.spec == advice.now => {
             let same = format!("nothing better than {} in {}", advice.now, advice.system);
-            text += &entry("Best offered", &same, width);
+            entry("Best offered", &same, width)
         }
-        Some(offered) => text += &candidate("Best offered", offered, width),
-    }
+        Some(offered) => candidate("Best offered", offered, width),
+    };
     if let Some(conditional) = &advice.conditional {
         text += &candidate("With more", conditional, width);
     }
@@ -63,4 +115,150 @@ fn entry(name: &str, text: &str, width: usize) -> String {
     let indent = format!("\n{}", " ".repeat(NAME_WIDTH));
     let lines = wrapped(text, width.saturating_sub(NAME_WIDTH).max(20)).replace('\n', &indent);
     format!("{name:<NAME_WIDTH$}{lines}\n")
+}
+
+/// The columns of policies: name and policy.
+fn columns(advice: &Advice) -> Vec<(&'static str, &str)> {
+    let better = advice.candidates().filter(|(_, candidate)| candidate.spec != advice.now);
+    let better = better.map(|(name, candidate)| (name, candidate.spec.as_str()));
+    [("now", advice.now.as_str())].into_iter().chain(better).collect()
+}
+
+/// A table with a row for each name, and its texts.
+fn table(first: &str, names: &[&str], rows: Vec<(String, Vec<String>)>, style: Style) -> String {
+    let mut columns = vec![Column::left(first)];
+    let column = |name: &&str| {
+        let column = Column::right(*name);
+        // What is not at hand is left out first where there is no space.
+        match *name {
+            "known" => column.droppable(2),
+            "with more" => column.droppable(1),
+            _ => column,
+        }
+    };
+    columns.extend(names.iter().map(column));
+    let row = |(name, texts): (String, Vec<String>)| GridRow {
+        texts: [vec![name], texts].concat(),
+        emphasis: Emphasis::None,
+    };
+    draw(&Grid { columns, rows: rows.into_iter().map(row).collect() }, style)
+}
+
+/// What each candidate reaches under each job, as a factor of what is in force.
+fn jobs(answer: &ArrayAnswer, style: Style) -> String {
+    let columns = columns(&answer.advice);
+    let rows = answer.jobs.iter().map(|job| {
+        let factor = |(_, spec): &(&str, &str)| {
+            let figure = job.policies.iter().find(|it| it.policy == *spec);
+            let relative = figure.and_then(|figure| figure.relative);
+            relative.map_or("-".to_owned(), |relative| format!("{relative:.2}"))
+        };
+        (job.job.clone(), columns.iter().map(factor).collect())
+    });
+    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let table = table("job", &names, rows.collect(), style);
+    format!("Speed relative to what you have\n{table}{}", spread(answer, style.width_columns))
+}
+
+/// The widest interval over the repeats.
+fn spread(answer: &ArrayAnswer, width: usize) -> String {
+    let columns = columns(&answer.advice);
+    let figures = answer.jobs.iter().flat_map(|job| {
+        let named = job.policies.iter().filter_map(|figure| {
+            let (name, _) = columns.iter().find(|(_, spec)| *spec == figure.policy)?;
+            Some((figure.spread?, *name, job.job.as_str()))
+        });
+        named.collect::<Vec<_>>()
+    });
+    let Some((spread, name, job)) = figures.max_by(|a, b| a.0.total_cmp(&b.0)) else {
+        return String::new();
+    };
+    let text = format!(
+        "Spread over the repeats (95 % intervals): at most ±{:.0} %, of `{job}`, {name}",
+        (spread * 100.0).ceil()
+    );
+    wrapped(&text, width) + "\n"
+}
+
+/// Scrub, rebuild and flushes.
+fn times(maintenance: &Maintenance, advice: &Advice, style: Style) -> String {
+    let shown = columns(advice);
+    let places: Vec<Option<usize>> = shown
+        .iter()
+        .map(|(_, spec)| maintenance.policies.iter().position(|policy| policy == spec))
+        .collect();
+    let texts = |text: &dyn Fn(usize) -> String| -> Vec<String> {
+        places.iter().map(|place| place.map_or("-".to_owned(), text)).collect()
+    };
+    let heading = |name: &str| (name.to_owned(), vec![String::new(); shown.len()]);
+    let mut rows: Vec<(String, Vec<String>)> = Vec::new();
+    let mut above = "";
+    for work in &maintenance.work {
+        if work.work != above {
+            rows.push(heading(&work.work));
+            above = &work.work;
+        }
+        let time = |place: usize| hours(&work.times[place], style.width_columns);
+        rows.push((format!("  {}", work.load), texts(&time)));
+    }
+    let flush = |nanos: u64| Nanos(nanos).to_string();
+    rows.push(heading("flush"));
+    rows.push(("  median".to_owned(), texts(&|at| flush(maintenance.flushes[at].p50_ns))));
+    rows.push(("  99 % within".to_owned(), texts(&|at| flush(maintenance.flushes[at].p99_ns))));
+    let names: Vec<&str> = shown.iter().map(|(name, _)| *name).collect();
+    let window = Nanos(maintenance.window_ns);
+    let note = format!(
+        "Extrapolated to all data from {window} of simulation at three places of the volume, \
+         without a rate limit; flushes of a writer beside a reader (fsync-writer)"
+    );
+    let table = table("", &names, rows, style);
+    format!(
+        "Time of a scrub, a rebuild and a flush\n{table}{}\n",
+        wrapped(&note, style.width_columns)
+    )
+}
+
+fn hours(time: &WorkTime, width: usize) -> String {
+    let Some(hours) = time.hours else { return "never".to_owned() };
+    let length = match hours {
+        hours if hours < 1.0 => format!("{:.0} min", hours * 60.0),
+        hours if hours < 10.0 => format!("{hours:.1} h"),
+        hours => format!("{hours:.0} h"),
+    };
+    match width {
+        0..80 => length,
+        _ => format!("{length} ({:.0} MB/s)", time.bytes_per_s / 1e6),
+    }
+}
+
+/// The array after a change, beside the array as it is.
+pub fn what_if(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String {
+    let width = style.width_columns;
+    let after = &what_if.array;
+    let mut text = format!("What if: {}\n", what_if.changes.join(", "));
+    text += &members(after, width);
+    text += "\n";
+    text += &entry("It would have", &after.advice.now, width);
+    text += &choices(&after.advice, width);
+    let number = |value: f64| match value {
+        value if value < 100.0 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
+    };
+    let rows = what_if.jobs.iter().map(|job| {
+        let gain = job.gain.map_or("-".to_owned(), |gain| format!("{gain:.2}"));
+        (job.job.clone(), vec![number(job.before), number(job.after), gain])
+    });
+    let unit = what_if.jobs.first().map_or("requests/s", |job| job.unit);
+    let title = format!(
+        "The best setting of each, in {unit}: {} now, {} then",
+        before.best_setting(),
+        after.best_setting()
+    );
+    let table = table("job", &["now", "then", "gain"], rows.collect(), style);
+    text += &format!("\n{}\n{table}", wrapped(&title, width));
+    let gain = match what_if.gain {
+        Some(gain) => format!("the change makes it {gain:.2} times as fast (geometric mean)"),
+        None => "not known: one of the arrays completed nothing in some job".to_owned(),
+    };
+    text + &entry("Gain", &gain, width)
 }

@@ -11,8 +11,8 @@ use maud::{Markup, PreEscaped, html};
 
 const SCRIPT: &str = include_str!("report.js");
 
-/// The whole page.
-pub(super) fn page(view: &View<'_>) -> String {
+/// The whole page, with `lead` in front of its figures.
+pub(super) fn page(view: &View<'_>, lead: &Markup) -> String {
     let overlays: Vec<Vec<Overlay>> = view.jobs.iter().map(|job| overlays(view, job)).collect();
     let rest = |policy: usize| {
         let lines = overlays.iter().flatten().map(|chart| chart.rest(view, policy).into_string());
@@ -21,6 +21,7 @@ pub(super) fn page(view: &View<'_>) -> String {
     let body = html! {
         (head(view))
         main {
+            (lead)
             (summary(view))
             @for (job, charts) in view.jobs.iter().zip(&overlays) {
                 (job_section(view, job, charts))

@@ -1,0 +1,182 @@
+//! The whole answer about an array: its members, the advice, and the figures that it rests on.
+//!
+//! Plain data, printed as JSON. [`WhatIf`] is the same for the array after a change of hardware,
+//! with the best setting of each beside each other.
+
+use super::Advice;
+use super::maintenance::Maintenance;
+use crate::experiment::study::{JobStudy, Study, Yardstick};
+use mirrorball_disk::array_file::{ArraySpec, MemberSource, ModelConfidence};
+use serde::Serialize;
+
+/// The answer, and the one after a change of hardware.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// The array as it is.
+    pub array: ArrayAnswer,
+    /// The array after a change.
+    pub what_if: Option<WhatIf>,
+}
+
+/// The answer about one array.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArrayAnswer {
+    /// Its name.
+    pub name: String,
+    /// Its file, or the name of a built-in array.
+    pub file: String,
+    /// What is unusual about its state.
+    pub condition: Option<String>,
+    /// Its members.
+    pub members: Vec<AnsweredMember>,
+    /// What to do.
+    pub advice: Advice,
+    /// What each policy that the advice names reaches.
+    pub jobs: Vec<JobAnswer>,
+    /// Scrub, rebuild and flushes under these policies.
+    pub maintenance: Option<Maintenance>,
+    /// The folder of the results.
+    pub results: String,
+}
+
+/// A member.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AnsweredMember {
+    /// Its number.
+    pub devid: u64,
+    /// Its device on the machine.
+    pub device: Option<String>,
+    /// The model that stands for it.
+    pub model: String,
+    /// How well the model is known to fit.
+    pub confidence: Option<&'static str>,
+    /// False for a member that is missing.
+    pub is_in_service: bool,
+}
+
+/// One job under each policy that the advice names.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JobAnswer {
+    /// Name of the job.
+    pub job: String,
+    /// The unit of its values.
+    pub unit: &'static str,
+    /// What is in force first.
+    pub policies: Vec<JobFigure>,
+}
+
+/// One policy under one job.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JobFigure {
+    /// Canonical policy string.
+    pub policy: String,
+    /// Mean over the repeats.
+    pub value: f64,
+    /// Half of the 95 % interval over the repeats, as a fraction of the value.
+    pub spread: Option<f64>,
+    /// The value as a factor of what is in force; none if that completed nothing.
+    pub relative: Option<f64>,
+}
+
+/// The array after a change of hardware.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WhatIf {
+    /// The changes, as they were asked for.
+    pub changes: Vec<String>,
+    /// The changed array.
+    pub array: ArrayAnswer,
+    /// The best setting of each array under each job.
+    pub jobs: Vec<WhatIfJob>,
+    /// Geometric mean of the gains; none if some job has none.
+    pub gain: Option<f64>,
+}
+
+/// One job on both arrays, each with its best setting.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WhatIfJob {
+    /// Name of the job.
+    pub job: String,
+    /// The unit of the values.
+    pub unit: &'static str,
+    /// With the array as it is.
+    pub before: f64,
+    /// With the changed array.
+    pub after: f64,
+    /// `after` as a factor of `before`; none if that is zero.
+    pub gain: Option<f64>,
+}
+
+impl ArrayAnswer {
+    /// The answer about `array`, without times of maintenance.
+    pub fn new(array: &ArraySpec, study: &Study, advice: Advice) -> ArrayAnswer {
+        let specs = advice.policies();
+        let jobs = study.jobs.iter().map(|job| JobAnswer::new(job, &specs)).collect();
+        let member = |member: &mirrorball_disk::array_file::MemberSpec| AnsweredMember {
+            devid: member.devid,
+            device: member.device.clone(),
+            model: match &member.source {
+                MemberSource::Model(profile) => profile.name.clone(),
+                MemberSource::Path(_) | MemberSource::Uri(_) => "a real disk".to_owned(),
+            },
+            confidence: member.confidence.map(ModelConfidence::name),
+            is_in_service: member.is_in_service(),
+        };
+        ArrayAnswer {
+            name: array.name.clone(),
+            file: array.file_name.clone(),
+            condition: None,
+            members: array.members.iter().map(member).collect(),
+            advice,
+            jobs,
+            maintenance: None,
+            results: String::new(),
+        }
+    }
+
+    /// The best setting that the system has in every installation, else what is in force.
+    pub fn best_setting(&self) -> &str {
+        let offered = self.advice.offered.as_ref();
+        offered.map_or(self.advice.now.as_str(), |offered| offered.spec.as_str())
+    }
+
+    fn best_value(&self, job: &str) -> Option<(&JobAnswer, f64)> {
+        let job = self.jobs.iter().find(|it| it.job == job)?;
+        let best = job.policies.iter().find(|it| it.policy == self.best_setting())?;
+        Some((job, best.value))
+    }
+}
+
+impl JobAnswer {
+    fn new(job: &JobStudy, specs: &[String]) -> JobAnswer {
+        let rows = || specs.iter().filter_map(|spec| job.rows.iter().find(|it| it.policy == *spec));
+        let now = rows().next().map_or(0.0, |row| row.score.value);
+        let figures = rows().map(|row| JobFigure {
+            policy: row.policy.clone(),
+            value: row.score.value,
+            spread: row.score.relative(),
+            relative: (now > 0.0).then(|| row.score.value / now),
+        });
+        let unit = match job.yardstick {
+            Yardstick::Iops => "requests/s",
+            Yardstick::MeanLatency => "1/s of mean latency",
+            Yardstick::Score => "score",
+        };
+        JobAnswer { job: job.job.clone(), unit, policies: figures.collect() }
+    }
+}
+
+impl WhatIf {
+    /// Compares the changed array with the array as it is.
+    pub fn new(changes: Vec<String>, before: &ArrayAnswer, after: ArrayAnswer) -> WhatIf {
+        let jobs = before.jobs.iter().filter_map(|job| {
+            let ((job, was), (_, is)) = (before.best_value(&job.job)?, after.best_value(&job.job)?);
+            let gain = (was > 0.0).then(|| is / was);
+            Some(WhatIfJob { job: job.job.clone(), unit: job.unit, before: was, after: is, gain })
+        });
+        let jobs: Vec<WhatIfJob> = jobs.collect();
+        let logs: Option<Vec<f64>> = jobs.iter().map(|job| job.gain.map(f64::ln)).collect();
+        let mean = |logs: Vec<f64>| (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+        let gain = logs.filter(|logs| !logs.is_empty()).map(mean).filter(|gain| gain.is_finite());
+        WhatIf { changes, array: after, jobs, gain }
+    }
+}

@@ -1,0 +1,311 @@
+//! How long a scrub and a rebuild take, and how long a flush: by policy and by load.
+//!
+//! A short window is simulated at three places of the volume, because a hard disk is slower further
+//! in, and the mean time for a byte is extrapolated to all data. Nothing limits the work: a limit
+//! of the system, such as md's `sync_speed_max`, makes it longer. Only the first seed is used: the
+//! places differ more than seeds.
+//!
+//! Non-goals: the time to replace a disk, and errors found on the way.
+
+use crate::experiment::inputs::load_job;
+use anyhow::{Context, Result};
+use mirrorball_core::geometry::ChunkMap;
+use mirrorball_core::histogram::Histogram;
+use mirrorball_core::member::{MemberIndex, MemberState};
+use mirrorball_core::units::{MIB, Nanos};
+use mirrorball_disk::array_file::ArraySpec;
+use mirrorball_sim::SimError;
+use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
+use mirrorball_sim::job::{JobContext, JobFile};
+use mirrorball_sim::record::RunRecord;
+use rayon::ThreadPoolBuilder;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use serde::Serialize;
+use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicBool;
+
+/// Places of the volume that a window begins at, in percent.
+const PLACES_PERCENT: [u8; 3] = [16, 50, 83];
+/// The longest window: more adds little to a rate.
+const WINDOW_MAX: Nanos = Nanos::from_secs(1);
+/// The job whose flushes are measured.
+const FLUSH_JOB: &str = "fsync-writer";
+
+/// Times of a scrub, a rebuild and a flush, for each policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Maintenance {
+    /// Simulated time of each window.
+    pub window_ns: u64,
+    /// The policies, in the order of the columns.
+    pub policies: Vec<String>,
+    /// Scrub and rebuild under each load.
+    pub work: Vec<WorkTimes>,
+    /// Latency of a flush after each write, beside a reader.
+    pub flushes: Vec<FlushTimes>,
+}
+
+/// One kind of work under one load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WorkTimes {
+    /// `scrub`, or `rebuild of devid 2`.
+    pub work: String,
+    /// What else the array does.
+    pub load: &'static str,
+    /// Bytes that the work reads or recovers.
+    pub bytes: u64,
+    /// One per policy.
+    pub times: Vec<WorkTime>,
+}
+
+/// One policy.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct WorkTime {
+    /// Mean rate over the places; zero if nothing was moved.
+    pub bytes_per_s: f64,
+    /// Extrapolated time of all of it; none if nothing was moved.
+    pub hours: Option<f64>,
+}
+
+/// The latency of flushes under one policy.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FlushTimes {
+    /// Half of the flushes took no longer.
+    pub p50_ns: u64,
+    /// Of a hundred flushes, 99 took no longer.
+    pub p99_ns: u64,
+}
+
+/// How to run.
+pub struct MaintenanceOptions<'a> {
+    /// The policies, none twice.
+    pub policies: Vec<String>,
+    /// Simulated time of a flush window; the others are no longer.
+    pub duration: Nanos,
+    /// The seed of every window.
+    pub seed: u64,
+    /// Number of threads; one per CPU if not given.
+    pub threads: Option<NonZeroUsize>,
+    /// Ends the run.
+    pub stop: &'a AtomicBool,
+}
+
+/// What is simulated in one window.
+struct Window {
+    array: ArraySpec,
+    job: JobFile,
+}
+
+/// A load, with the options of its section.
+struct Load {
+    name: &'static str,
+    options: &'static str,
+}
+
+const LOADS: [Load; 3] = [
+    // A job needs a section: two small reads a second leave the disks idle.
+    Load { name: "idle", options: "iodepth=1\nrate_iops=2" },
+    Load { name: "1 random reader", options: "iodepth=1" },
+    Load { name: "32 random reads", options: "iodepth=32" },
+];
+
+impl Maintenance {
+    /// Simulates the windows; `None` if it was stopped.
+    ///
+    /// # Errors
+    /// If the array cannot be simulated.
+    pub fn measure(
+        array: &ArraySpec,
+        options: &MaintenanceOptions<'_>,
+    ) -> Result<Option<Maintenance>> {
+        let map = array.chunk_map()?;
+        let window = options.duration.min(WINDOW_MAX);
+        let mut rows: Vec<(WorkTimes, Vec<Window>)> = Vec::new();
+        for load in &LOADS {
+            rows.push(scrub(array, &map, load));
+        }
+        for load in &LOADS {
+            rows.push(rebuild(array, &map, load));
+        }
+        let mut work = Vec::new();
+        for (mut row, windows) in rows {
+            for policy in &options.policies {
+                let Some(runs) = run_all(&windows, policy, window, options)? else {
+                    return Ok(None);
+                };
+                // A rebuild reads what it writes.
+                let moved_per_byte = if row.work == SCRUB { 1.0 } else { 2.0 };
+                row.times.push(WorkTime::new(&runs, moved_per_byte, row.bytes));
+            }
+            work.push(row);
+        }
+        let job = load_job(FLUSH_JOB)?.1;
+        let flush = [Window { array: array.clone(), job }];
+        let mut flushes = Vec::new();
+        for policy in &options.policies {
+            let Some(runs) = run_all(&flush, policy, options.duration, options)? else {
+                return Ok(None);
+            };
+            flushes.push(FlushTimes::new(&runs));
+        }
+        let policies = options.policies.clone();
+        Ok(Some(Maintenance { window_ns: window.0, policies, work, flushes }))
+    }
+}
+
+const SCRUB: &str = "scrub";
+
+/// The row of a scrub, and its windows.
+fn scrub(array: &ArraySpec, map: &ChunkMap, load: &Load) -> (WorkTimes, Vec<Window>) {
+    let in_service = (0..array.members.len()).filter(|&it| array.members[it].is_in_service());
+    let bytes = in_service.map(|member| allocated_bytes(map, member)).sum();
+    let window = |percent: &u8| Window {
+        array: array.clone(),
+        job: job(load, &format!("scrub from={percent}%")),
+    };
+    let windows = PLACES_PERCENT.iter().map(window).collect();
+    (WorkTimes { work: SCRUB.to_owned(), load: load.name, bytes, times: Vec::new() }, windows)
+}
+
+/// The row of the rebuild of the member that is missing, else of the last, and its windows.
+fn rebuild(array: &ArraySpec, map: &ChunkMap, load: &Load) -> (WorkTimes, Vec<Window>) {
+    let missing = array.members.iter().position(|member| !member.is_in_service());
+    let member = missing.unwrap_or(array.members.len() - 1);
+    let data = map.allocated(MemberIndex(member as u16));
+    let bytes = data.end - data.start;
+    let window = |percent: &u8| {
+        let done_bytes = data.start + bytes / 100 * u64::from(*percent);
+        let recovered_bytes = done_bytes - done_bytes % MIB;
+        let mut array = array.clone();
+        array.members[member].state = MemberState::Rebuilding { recovered_bytes };
+        Window { array, job: job(load, "rebuild") }
+    };
+    let windows = PLACES_PERCENT.iter().map(window).collect();
+    let work = format!("rebuild of devid {}", array.members[member].devid);
+    (WorkTimes { work, load: load.name, bytes, times: Vec::new() }, windows)
+}
+
+fn allocated_bytes(map: &ChunkMap, member: usize) -> u64 {
+    let data = map.allocated(MemberIndex(member as u16));
+    data.end - data.start
+}
+
+fn job(load: &Load, background: &str) -> JobFile {
+    let text = format!(
+        "; mirrorball: background={background}\n[load]\nioengine=libaio\ndirect=1\nrw=randread\n\
+         bs=4k\n{}\ntime_based\nruntime=60\n",
+        load.options
+    );
+    JobFile::parse(&text, "maintenance.fio", &JobContext::empty()).expect("the job is well formed")
+}
+
+/// Runs the windows under one policy; `None` if it was stopped.
+fn run_all(
+    windows: &[Window],
+    policy: &str,
+    duration: Nanos,
+    options: &MaintenanceOptions<'_>,
+) -> Result<Option<Vec<RunRecord>>> {
+    let run = |window: &Window| {
+        let run = Simulation {
+            array: &window.array,
+            job: &window.job,
+            policy: PolicyUnderTest::Policy(policy),
+            seed: options.seed,
+            duration: Some(duration),
+            checks: Checks::Off,
+        };
+        engine::run_until(&run, options.stop)
+    };
+    let threads = options.threads.map_or(0, NonZeroUsize::get).min(windows.len());
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    let runs: Vec<Result<RunRecord, SimError>> = pool
+        .context("cannot start threads")?
+        .install(|| windows.into_par_iter().map(run).collect());
+    if runs.iter().any(|run| matches!(run, Err(SimError::Stopped))) {
+        return Ok(None);
+    }
+    let runs: Result<Vec<RunRecord>, SimError> = runs.into_iter().collect();
+    Ok(Some(runs.with_context(|| format!("scrub, rebuild and flushes under `{policy}`"))?))
+}
+
+impl WorkTime {
+    fn new(runs: &[RunRecord], moved_per_byte: f64, bytes: u64) -> WorkTime {
+        let seconds_per_byte = |run: &RunRecord| {
+            let end = run.intervals.last().map_or(Nanos::ZERO, |last| last.from + last.width);
+            end.as_secs_f64() * moved_per_byte / run.background_bytes as f64
+        };
+        let mean = runs.iter().map(seconds_per_byte).sum::<f64>() / runs.len() as f64;
+        match mean.is_finite() && mean > 0.0 {
+            true => WorkTime { bytes_per_s: 1.0 / mean, hours: Some(bytes as f64 * mean / 3600.0) },
+            false => WorkTime { bytes_per_s: 0.0, hours: None },
+        }
+    }
+}
+
+impl FlushTimes {
+    fn new(runs: &[RunRecord]) -> FlushTimes {
+        let mut latency = Histogram::default();
+        for section in runs.iter().flat_map(|run| &run.sections) {
+            latency.merge(&section.flush.latency);
+        }
+        FlushTimes { p50_ns: latency.quantile(0.5).0, p99_ns: latency.quantile(0.99).0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mirrorball_disk::array_file::ArrayFile;
+
+    fn measured(text: &str, policies: &[&str]) -> Maintenance {
+        let array = ArrayFile::parse(text, "a.toml").unwrap().spec;
+        let options = MaintenanceOptions {
+            policies: policies.iter().map(|policy| (*policy).to_owned()).collect(),
+            duration: Nanos::from_millis(500),
+            seed: 1,
+            threads: None,
+            stop: &AtomicBool::new(false),
+        };
+        Maintenance::measure(&array, &options).unwrap().unwrap()
+    }
+
+    /// Two delays of 10 ms and no rate: 512 KiB scrubbed on each member at once, two at a time.
+    #[test]
+    fn hours_follow_from_the_rate_and_the_sizes() {
+        let text = "layout = \"md-raid1\"\n[host]\noverhead = \"0us\"\n\
+                    [[member]]\nmodel = \"delay\"\n\
+                    set = { service = \"10ms\", servers = 64 }\nsize = \"1TiB\"\ncount = 2\n";
+        let maintenance = measured(text, &["md/raid1"]);
+        let [scrub, .., rebuild] = &maintenance.work[..] else { panic!() };
+        assert_eq!((scrub.work.as_str(), scrub.load), ("scrub", "idle"));
+        assert_eq!(
+            (rebuild.work.as_str(), rebuild.load),
+            ("rebuild of devid 2", "32 random reads")
+        );
+        let time = scrub.times[0];
+        let expected = 2.0 * 2.0 * 512.0 * 1024.0 / 0.01;
+        assert!((time.bytes_per_s / expected - 1.0).abs() < 0.05, "{time:?} {expected}");
+        let hours = scrub.bytes as f64 / time.bytes_per_s / 3600.0;
+        assert!((time.hours.unwrap() / hours - 1.0).abs() < 1e-9);
+        assert!(scrub.bytes.abs_diff(2 << 40) < 1 << 30, "both copies: {}", scrub.bytes);
+        assert!(rebuild.bytes.abs_diff(1 << 40) < 1 << 30, "one member: {}", rebuild.bytes);
+        // 128 KiB read, then written, two at a time.
+        let time = maintenance.work[3].times[0];
+        let expected = 2.0 * 128.0 * 1024.0 / 0.02;
+        assert!((time.bytes_per_s / expected - 1.0).abs() < 0.05, "{time:?} {expected}");
+        assert!(maintenance.flushes[0].p50_ns > 0);
+    }
+
+    #[test]
+    fn a_load_makes_work_take_longer_and_a_missing_member_is_the_one_rebuilt() {
+        let text = "profile = \"raid1c3\"\n[[member]]\nmodel = \"hdd-7k2-desktop\"\n\
+                    [[member]]\nmodel = \"hdd-7k2-desktop\"\nfailed = true\n\
+                    [[member]]\nmodel = \"hdd-7k2-desktop\"\n";
+        let maintenance = measured(text, &["md/raid1", "btrfs/pid"]);
+        let rate = |row: usize| maintenance.work[row].times[0].bytes_per_s;
+        assert!(rate(0) > 1.2 * rate(2), "{:?}", maintenance.work);
+        assert!(rate(3) > 1.2 * rate(5), "{:?}", maintenance.work);
+        assert_eq!(maintenance.work[3].work, "rebuild of devid 2");
+        assert_eq!(maintenance.work[3].times.len(), 2);
+    }
+}
