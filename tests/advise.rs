@@ -179,6 +179,81 @@ fn a_raid10_of_md_is_advised_by_the_rule_of_raid10() {
 }
 
 #[test]
+fn a_change_of_hardware_is_answered_beside_the_array_as_it_is() {
+    let folder = Folder::new();
+    let pair = ["advise", "hdd-ssd-raid1", "rand-4k-qd32", "--system", "md"];
+    let short = ["-p", "first", "-d", "200ms", "-n", "2"];
+    let text = stdout(
+        &folder.run(&[&pair[..], &short, &["--what-if", "replace=1:ssd-sata-plp"]].concat()),
+    );
+    for part in [
+        "What if: devid 1 is replaced by ssd-sata-plp",
+        "devid 1: simulated as ssd-sata-plp",
+        "It would have md/raid1",
+        "The best setting of each, in requests/s: md/raid1+write-mostly:1 now, md/raid1 then",
+    ] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+    let row = text.lines().rfind(|line| line.contains("rand-4k-qd32")).unwrap();
+    let gain: f64 = row.split_whitespace().last().unwrap().parse().unwrap();
+    assert!((1.8..2.2).contains(&gain), "two SSDs serve twice as many reads: {text}");
+    assert!(folder.path("mirrorball-results/HDD-and-SATA-SSD--RAID1-what-if.toml").exists());
+
+    let refuse = |change: &str, messages: &[&str]| {
+        folder.refuses(&[&pair[..], &["--what-if", change]].concat(), messages);
+    };
+    refuse("replace=7:ssd-sata-plp", &["no member has devid 7", "the devids are 1, 2"]);
+    refuse("add=ssd-sata-pl", &["no model `ssd-sata-pl`", "did you mean `ssd-sata-plp`?"]);
+    refuse("remove=1", &["write replace=DEVID:MODEL or add=MODEL"]);
+    let three = ["advise", "eight-hdd-raid10", "--system", "zfs", "--what-if", "add=hdd-7k2-ent"];
+    stdout(&folder.run(&[&three[..], &["rand-4k-qd1"], &short].concat()));
+}
+
+#[test]
+fn an_answer_is_written_as_json_and_as_a_page() {
+    let folder = Folder::new();
+    let run = ["advise", "two-ssd-raid1", "--system", "md", "-p", "first", "-d", "50ms", "-n", "2"];
+    let more = ["--format", "json", "--report", "page.html", "--what-if", "add=nvme-gen4"];
+    let output = folder.run(&[&run[..], &more].concat());
+    let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let array = &json["array"];
+    assert_eq!(array["advice"]["now"], "md/raid1");
+    assert_eq!(array["jobs"].as_array().unwrap().len(), 8, "the standard mix");
+    assert_eq!(array["jobs"][0]["policies"][0]["relative"], 1.0);
+    assert!(array["jobs"][0]["policies"][0]["spread"].is_number());
+    let work = array["maintenance"]["work"].as_array().unwrap();
+    assert_eq!(
+        (work.len(), &work[0]["work"], &work[0]["load"]),
+        (6, &"scrub".into(), &"idle".into())
+    );
+    assert!(work[5]["times"][0]["hours"].as_f64().unwrap() > 0.0);
+    assert!(array["maintenance"]["flushes"][0]["p50_ns"].as_u64().unwrap() > 0);
+    assert_eq!(json["what_if"]["array"]["members"][2]["model"], "nvme-gen4");
+    assert!(json["what_if"]["gain"].as_f64().unwrap() > 1.5);
+
+    let page = std::fs::read_to_string(folder.path("page.html")).unwrap();
+    for part in ["id=\"advice\"", "You have      md/raid1", "Time of a scrub", "What if: nvme-gen4"]
+    {
+        assert!(page.contains(part), "no `{part}` in the page");
+    }
+    folder.refuses(&[&run[..], &more].concat(), &["page.html already exists", "--force"]);
+}
+
+#[test]
+fn a_narrow_terminal_has_the_whole_answer() {
+    let folder = Folder::new();
+    let run = ["advise", "hdd-ssd-raid1", "--system", "md", "-p", "mirrorball/auto", "-d", "50ms"];
+    let mut command = folder.command(&[&run[..], &["-n", "2"]].concat());
+    let text = stdout(&command.env("COLUMNS", "40").output().unwrap());
+    let is_long = |line: &&str| line.chars().count() > 40 && !line.contains(" /sys/");
+    let long: Vec<&str> = text.lines().filter(is_long).collect();
+    assert_eq!(
+        long,
+        ["              check  cat /proc/mdstat  # (W) after a member that is write-mostly"]
+    );
+}
+
+#[test]
 fn compare_takes_the_settings_of_a_system() {
     let folder = Folder::new();
     std::fs::write(

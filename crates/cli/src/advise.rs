@@ -7,19 +7,23 @@
 
 mod question;
 mod target;
+mod what_if;
 
 use crate::compare::system::ChosenSystem;
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
+use crate::output_file::{self, Existing};
 use crate::screen;
+use anyhow::{Context, anyhow};
 use mirrorball_core::units::Nanos;
-use mirrorball_disk::array_file::{ArraySpec, MemberSource, ModelConfidence};
-use mirrorball_lab::evaluation::advice::{Advice, text};
-use mirrorball_lab::experiment::study::Study;
-use mirrorball_lab::report::{Align, Column, Emphasis, Grid, GridRow, draw, wrapped};
-use question::{Answer, Question};
+use mirrorball_lab::evaluation::advice::answer::{Answer, WhatIf};
+use mirrorball_lab::evaluation::advice::{page, text};
+use mirrorball_lab::experiment::results::{self, Loaded};
+use mirrorball_lab::experiment::study::Criteria;
+use question::Question;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use what_if::HardwareChange;
 
 /// The jobs if none is named: random reads, alone and many at once, one and several sequential
 /// readers, each on an idle array and during a scrub.
@@ -58,7 +62,8 @@ possible, because a member is missing and no read has a choice of members withou
 Examples:
   mirrorball advise /srv/data
   mirrorball advise /dev/md0 my-job.fio
-  mirrorball advise my-array.toml --system md:6.12"
+  mirrorball advise my-array.toml --system md:6.12
+  mirrorball advise /srv/data --what-if replace=1:ssd-sata-plp"
 )]
 pub(crate) struct Args {
     /// Mount point or path on it, block device, name of an array, array file, or built-in array
@@ -98,93 +103,101 @@ pub(crate) struct Args {
           value_parser = whole_number(THREADS))]
     threads: Option<NonZeroUsize>,
 
+    /// Also answer for the array after a change of hardware: replace=DEVID:MODEL or add=MODEL.
+    /// Repeat it for several changes at once
+    ///
+    /// The devids are in the answer, `mirrorball models` lists the models. The changed array is
+    /// laid out anew, as after a rebuild or a balance, and its new disks are used whole.
+    #[arg(long, value_name = "CHANGE")]
+    what_if: Vec<HardwareChange>,
+
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = AnswerFormat::Table)]
+    format: AnswerFormat,
+
+    /// Also write an HTML page with the answer and the charts of `report` to this file
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// Replace the page if it exists
+    #[arg(long)]
+    force: bool,
+
     /// Read a recorded copy of the files of a machine in DIR instead of this machine
     #[arg(long, value_name = "DIR")]
     sysroot: Option<PathBuf>,
 }
 
+/// How the answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum AnswerFormat {
+    /// Text and tables for a terminal
+    Table,
+    /// Everything as JSON
+    Json,
+}
+
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let existing = Existing::from_force(args.force, args.report.as_deref(), "--report FILE")?;
+    if let Some(path) = &args.report {
+        if output_file::is_stdout(path) {
+            let error = "the page cannot be written to standard output, which has the answer";
+            let help = "give a file, for example --report advice.html";
+            return Err(Failure::WrongUse(anyhow!("{error}\n  help: {help}")));
+        }
+        output_file::check(path, existing).map_err(Failure::WrongUse)?;
+    }
     let (array, jobs) = target::array_and_jobs(args);
     let target = target::find(args, array)?;
     let question = Question::new(args, &target, &jobs)?;
-    screen::print(&about(&question.inputs.array, &target.condition))?;
-    let Some(answer) = question.answer(args)? else { return Ok(Ending::Interrupted) };
-    let Answer { study, advice, folder } = &answer;
-    let width = screen::style().width_columns;
-    screen::print(&format!("\n{}\n{}", text::render(advice, width), table(study, advice)))?;
-    screen::say(format_args!("results are in {}", folder.display()));
-    Ok(if study.has_dead_job() { Ending::FoundFailure } else { Ending::Done })
-}
-
-/// The members, with how sure their models are.
-fn about(array: &ArraySpec, condition: &Option<String>) -> String {
-    let mut text = format!("{}\n", array.name);
-    let mut add = |line: String| {
-        let width = screen::style().width_columns;
-        text += &format!("  {}\n", wrapped(&line, width - 4).replace('\n', "\n    "));
+    let changed = what_if::changed(args, &question)?;
+    let Some((mut array, is_dead)) = question.answer(args)? else {
+        return Ok(Ending::Interrupted);
     };
-    if let Some(condition) = condition {
-        add(format!("its state: {condition}; {}", what_is_advised(array)));
+    array.condition.clone_from(&target.condition);
+    let mut answer = Answer { array, what_if: None };
+    if let Some(changed) = changed {
+        let Some((after, _)) = changed.answer(args)? else { return Ok(Ending::Interrupted) };
+        let changes = args.what_if.iter().map(ToString::to_string).collect();
+        answer.what_if = Some(WhatIf::new(changes, &answer.array, after));
     }
-    for member in &array.members {
-        let device = member.device.as_ref().map(|device| format!(", {device}"));
-        let model = match &member.source {
-            MemberSource::Model(profile) => profile.name.as_str(),
-            MemberSource::Path(_) | MemberSource::Uri(_) => "a real disk",
-        };
-        let confidence = member.confidence.map_or("as the array file says", ModelConfidence::name);
-        let (devid, device) = (member.devid, device.unwrap_or_default());
-        add(match member.is_in_service() {
-            true => format!("devid {devid}{device}: simulated as {model} ({confidence})"),
-            false => format!("devid {devid}{device}: missing, not read"),
-        });
+    screen::print(&rendered(args, &answer)?)?;
+    let folders = folders(&answer);
+    for folder in &folders {
+        screen::say(format_args!("results are in {}", folder.display()));
     }
-    text
+    if let Some(path) = &args.report {
+        let Loaded { sets, .. } = results::load(&folders, &Criteria::default());
+        let page = page::render(&answer, &sets);
+        output_file::write(path, &page, existing).map_err(Failure::Fault)?;
+        screen::say(format_args!("the report is in {}", path.display()));
+    }
+    Ok(if is_dead { Ending::FoundFailure } else { Ending::Done })
 }
 
-/// Which array the advice is for, if the real one is not as it should be.
-fn what_is_advised(array: &ArraySpec) -> String {
-    let failed = array.members.iter().filter(|member| !member.is_in_service());
-    let failed: Vec<String> = failed.map(|member| member.devid.to_string()).collect();
-    match &failed[..] {
-        [] => "the advice is for the array when it is whole and idle".to_owned(),
-        devids => format!(
-            "the disk of devid {} is not known, so the advice is for the array without it",
-            devids.join(", ")
-        ),
+/// The answer in the format that was asked for.
+fn rendered(args: &Args, answer: &Answer) -> Result<String, Failure> {
+    if args.format == AnswerFormat::Json {
+        let json = serde_json::to_string_pretty(answer).context("cannot write JSON");
+        return Ok(json.map_err(Failure::Fault)? + "\n");
     }
+    let style = screen::style();
+    let mut text = text::members(&answer.array, style.width_columns);
+    text += &format!("\n{}", text::array(&answer.array, style));
+    if let Some(what_if) = &answer.what_if {
+        text += &format!("\n{}", text::what_if(what_if, &answer.array, style));
+    }
+    Ok(text)
 }
 
-/// What each candidate reaches under each job, as a factor of what is in force.
-fn table(study: &Study, advice: &Advice) -> String {
-    let candidates = [&advice.offered, &advice.conditional, &advice.known];
-    let mut specs = vec![advice.now.as_str()];
-    for candidate in candidates.into_iter().flatten() {
-        if !specs.contains(&candidate.spec.as_str()) {
-            specs.push(&candidate.spec);
+/// The results folders, none twice: a change may lead to the same array.
+fn folders(answer: &Answer) -> Vec<PathBuf> {
+    let changed = answer.what_if.iter().map(|what_if| what_if.array.results.as_str());
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for folder in [answer.array.results.as_str()].into_iter().chain(changed) {
+        if !folders.iter().any(|known| known == Path::new(folder)) {
+            folders.push(PathBuf::from(folder));
         }
     }
-    let column = |title: &str, align, drop_order| Column {
-        title: title.to_owned(),
-        group: String::new(),
-        align,
-        drop_order,
-    };
-    let mut columns = vec![column("job", Align::Left, 0)];
-    columns.extend(specs.iter().map(|spec| column(spec, Align::Right, 0)));
-    let rows = study.jobs.iter().map(|job| {
-        let score = |spec: &str| {
-            let row = job.rows.iter().find(|row| row.policy == spec);
-            row.map_or(0.0, |row| row.score.value)
-        };
-        let now = score(&advice.now);
-        let factor = |spec: &&str| match now > 0.0 {
-            true => format!("{:.2}", score(spec) / now),
-            false => "-".to_owned(),
-        };
-        let texts = std::iter::once(job.job.clone()).chain(specs.iter().map(factor)).collect();
-        GridRow { texts, emphasis: Emphasis::None }
-    });
-    let title = "Speed relative to what you have";
-    format!("{title}\n") + &draw(&Grid { columns, rows: rows.collect() }, screen::style())
+    folders
 }

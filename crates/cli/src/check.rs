@@ -8,7 +8,7 @@ use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::{Context, Result};
 use mirrorball_core::diagnostic::{Diagnostic, Escaped};
-use mirrorball_core::geometry::ArrayLayout;
+use mirrorball_core::geometry::{ArrayLayout, ChunkMap, Stripe};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::{Nanos, format_bytes as size};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource, MemberSpec, Partition};
@@ -16,6 +16,8 @@ use mirrorball_lab::experiment::inputs::{builtin_job_names, check_fit, load_arra
 use mirrorball_sim::job::{
     Access, Arrivals, Background, Direction, JobFile, Mix, Section, SizeOrPercent,
 };
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
@@ -185,7 +187,41 @@ fn array(spec: &ArraySpec) -> Result<String> {
         }
         text.push('\n');
     }
+    if !spec.members.iter().any(is_real) {
+        text += &mirror_sets(spec, &spec.chunk_map()?);
+    }
     Ok(text)
+}
+
+/// Sets of mirrors beyond this number are counted only.
+const MIRROR_SETS_MAX: usize = 12;
+
+/// Which members hold the same data, and how much; the sets with the most data first.
+fn mirror_sets(spec: &ArraySpec, map: &ChunkMap) -> String {
+    if map.copies() < 2 {
+        return String::new();
+    }
+    let mut bytes_of: BTreeMap<Vec<u64>, u64> = BTreeMap::new();
+    for chunk in map.chunks() {
+        for stripes in chunk.stripes.chunks_exact(map.copies()) {
+            let devid = |stripe: &Stripe| spec.members[stripe.member.get()].devid;
+            let mut devids: Vec<u64> = stripes.iter().map(devid).collect();
+            devids.sort_unstable();
+            *bytes_of.entry(devids).or_default() += chunk.stripe_bytes;
+        }
+    }
+    let mut sets: Vec<(Vec<u64>, u64)> = bytes_of.into_iter().collect();
+    sets.sort_by_key(|(_, bytes)| Reverse(*bytes));
+    let mut text = String::new();
+    for (devids, bytes) in sets.iter().take(MIRROR_SETS_MAX) {
+        let devids: Vec<String> = devids.iter().map(ToString::to_string).collect();
+        text += &format!("  copies on devids {}: {}\n", devids.join(" and "), size(*bytes));
+    }
+    if let Some(more) = sets.get(MIRROR_SETS_MAX..).filter(|more| !more.is_empty()) {
+        let bytes: u64 = more.iter().map(|(_, bytes)| bytes).sum();
+        text += &format!("  copies on {} other sets of devids: {}\n", more.len(), size(bytes));
+    }
+    text
 }
 
 /// The state of a member, unless it is in sync and not write-mostly.
@@ -303,6 +339,29 @@ fn flushes(job: &Section) -> String {
 mod tests {
     use super::*;
     use mirrorball_sim::job::JobContext;
+
+    #[test]
+    fn mirror_sets_are_those_of_the_layout() {
+        let sets = |text: &str| {
+            let spec = ArrayFile::parse(text, "a.toml").unwrap().spec;
+            mirror_sets(&spec, &spec.chunk_map().unwrap())
+        };
+        let member = |size: &str| format!("[[member]]\nmodel = \"delay\"\nsize = \"{size}\"\n");
+        // A disk as large as both others pairs with each of them.
+        let unequal = member("201GiB") + &member("101GiB") + &member("101GiB");
+        let text = sets(&format!("profile = \"raid1\"\n{unequal}"));
+        let expected = "  copies on devids 1 and 2: 101 GiB\n  copies on devids 1 and 3: 100 GiB\n";
+        assert_eq!(text, expected, "the first disk ends at 201 GiB");
+        let four = member("100GiB").repeat(4);
+        let near = sets(&format!("layout = \"md-raid10-near:2\"\n{four}"));
+        assert!(near.contains("devids 1 and 2: ") && near.contains("devids 3 and 4: "), "{near}");
+        assert_eq!(near.lines().count(), 2, "{near}");
+        let far = sets(&format!("layout = \"md-raid10-far:2\"\n{four}"));
+        assert_eq!(far.lines().count(), 4, "each with its neighbour: {far}");
+        assert_eq!(sets(&format!("profile = \"raid0\"\n{four}")), "");
+        let many = sets(&format!("profile = \"raid1\"\n{}", member("100GiB").repeat(40)));
+        assert!(many.contains("other sets of devids: "), "{many}");
+    }
 
     #[test]
     fn rates_and_flushes_are_in_the_summary_of_a_section() {

@@ -7,7 +7,8 @@ use crate::compare::{self, progress};
 use crate::ending::Failure;
 use anyhow::{Context, Result, anyhow};
 use mirrorball_disk::array_file::ArraySpec;
-use mirrorball_lab::evaluation::advice::Advice;
+use mirrorball_lab::evaluation::advice::answer::ArrayAnswer;
+use mirrorball_lab::evaluation::advice::maintenance::{Maintenance, MaintenanceOptions};
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::hash::stable_hash;
 use mirrorball_lab::experiment::inputs::{Inputs, load_array};
@@ -15,21 +16,18 @@ use mirrorball_lab::experiment::plan::{Cell, Choices, Plan};
 use mirrorball_lab::experiment::results::Results;
 use mirrorball_lab::experiment::run;
 use mirrorball_lab::experiment::study::{Criteria, Study};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A question that can be run.
 pub(super) struct Question {
     pub(super) inputs: Inputs,
+    /// The array file, or the name of a built-in array.
+    pub(super) array: String,
+    /// The jobs that were named.
+    pub(super) jobs: Vec<String>,
+    pub(super) chosen: ChosenSystem,
     offered: Offered,
     plan: Plan,
-}
-
-/// What came of a question.
-pub(super) struct Answer {
-    pub(super) study: Study,
-    pub(super) advice: Advice,
-    /// The results folder.
-    pub(super) folder: PathBuf,
 }
 
 impl Question {
@@ -45,28 +43,38 @@ impl Question {
     }
 
     /// The question about an array file without flags.
-    fn about(
+    ///
+    /// # Errors
+    /// As above.
+    pub(super) fn about(
         args: &Args,
         array: &str,
         chosen: &ChosenSystem,
         jobs: &[String],
     ) -> Result<Question, Failure> {
-        let jobs: Vec<String> = match jobs {
+        let mix: Vec<String> = match jobs {
             [] => STANDARD_MIX.map(str::to_owned).to_vec(),
             jobs => jobs.to_vec(),
         };
-        let inputs = Inputs::load(array, &jobs).map_err(Failure::WrongUse)?;
+        let inputs = Inputs::load(array, &mix).map_err(Failure::WrongUse)?;
         target::check_choice(array, &inputs.array)?;
         let offered = chosen.offered(&inputs.array).map_err(Failure::WrongUse)?;
-        let plan = plan(args, array, &inputs, &offered, &jobs).map_err(Failure::WrongUse)?;
-        Ok(Question { inputs, offered, plan })
+        let plan = plan(args, array, &inputs, &offered, &mix).map_err(Failure::WrongUse)?;
+        let (array, jobs, chosen) = (array.to_owned(), jobs.to_vec(), chosen.clone());
+        Ok(Question { inputs, array, jobs, chosen, offered, plan })
     }
 
-    /// Runs the question; `None` if it was interrupted.
+    /// Canonical string of the policy in force.
+    pub(super) fn now(&self) -> &str {
+        &self.offered.now
+    }
+
+    /// Runs the question, and returns the answer and whether a job completed nothing; `None` if it
+    /// was interrupted.
     ///
     /// # Errors
     /// If results cannot be written or a cell fails.
-    pub(super) fn answer(self, args: &Args) -> Result<Option<Answer>, Failure> {
+    pub(super) fn answer(self, args: &Args) -> Result<Option<(ArrayAnswer, bool)>, Failure> {
         // A folder of its own for each question: other jobs or repeats are another plan.
         let keys: Vec<String> = self.plan.cells().iter().map(Cell::key).collect();
         let hash = stable_hash(keys.iter().map(String::as_str));
@@ -81,8 +89,26 @@ impl Question {
         };
         let baseline = Some(self.offered.now.clone());
         let study = Study::new(self.plan, summaries, Criteria { baseline, ..Criteria::default() });
-        let advice = self.offered.advice(&study, &self.inputs.array);
-        Ok(Some(Answer { study, advice, folder }))
+        let array = &self.inputs.array;
+        let advice = self.offered.advice(&study, array);
+        let mut answer = ArrayAnswer::new(array, &study, advice);
+        answer.results = folder.display().to_string();
+        // With jobs of their own, users have asked something else.
+        if self.jobs.is_empty() {
+            let options = MaintenanceOptions {
+                policies: answer.advice.policies(),
+                duration: args.duration,
+                seed: args.seed,
+                threads: args.threads,
+                stop: progress::stop().map_err(Failure::Fault)?,
+            };
+            answer.maintenance = match Maintenance::measure(array, &options) {
+                Ok(Some(maintenance)) => Some(maintenance),
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(Failure::Fault(error)),
+            };
+        }
+        Ok(Some((answer, study.has_dead_job())))
     }
 }
 

@@ -12,6 +12,23 @@ use mirrorball_lab::experiment::simulate::SimExecutor;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// The flag that a first Ctrl-C sets. The program listens for it from the first call on.
+pub(crate) fn stop() -> Result<&'static AtomicBool> {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static LISTENS: AtomicBool = AtomicBool::new(false);
+    if LISTENS.swap(true, Ordering::Relaxed) {
+        return Ok(&STOP);
+    }
+    ctrlc::set_handler(|| {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED.into());
+        }
+        screen::say("\nfinishing the running cells; press Ctrl-C again to stop at once");
+    })
+    .context("cannot listen for Ctrl-C")?;
+    Ok(&STOP)
+}
+
 /// Runs the cells of a plan with a bar of progress, and says how many were reused. A first Ctrl-C
 /// lets the cells that are running finish, a second one ends the program at once.
 pub(crate) fn run_cells(
@@ -20,14 +37,7 @@ pub(crate) fn run_cells(
     inputs: &Inputs,
     results: &Results,
 ) -> Result<run::Ending> {
-    static STOP: AtomicBool = AtomicBool::new(false);
-    ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED.into());
-        }
-        screen::say("\nfinishing the running cells; press Ctrl-C again to stop at once");
-    })
-    .context("cannot listen for Ctrl-C")?;
+    let stop = stop()?;
     // indicatif hides the bar itself if stderr is not a terminal.
     let bar = ProgressBar::new(plan.cells().len() as u64);
     let template = "{bar:40} {pos}/{len} cells, {eta} to go {msg}";
@@ -43,8 +53,8 @@ pub(crate) fn run_cells(
         }
         bar.inc(1);
     };
-    let options = RunOptions { threads, stop: &STOP, on_cell: &on_cell };
-    let ending = run::run(plan, &SimExecutor { inputs, stop: &STOP }, results, &options);
+    let options = RunOptions { threads, stop, on_cell: &on_cell };
+    let ending = run::run(plan, &SimExecutor { inputs, stop }, results, &options);
     bar.finish_and_clear();
     let [reused, fresh] = [reused.into_inner(), fresh.into_inner()];
     screen::say(format_args!(
