@@ -13,6 +13,7 @@ pub mod html;
 mod json;
 mod mail;
 pub(crate) mod markdown;
+pub mod model_page;
 pub(crate) mod page;
 mod table;
 pub(crate) mod text;

@@ -5,7 +5,7 @@ use super::compare::{CellComparison, ColumnHead, Repetition, TableComparison};
 use super::markdown::overview;
 use super::picture::{self, Ends};
 use super::text::{claim as in_words, figure, remarks};
-use crate::report::Align;
+use crate::report::model_page::table;
 use crate::report::page::Page;
 use maud::{Markup, html};
 
@@ -23,33 +23,10 @@ pub fn render(repetitions: &[Repetition]) -> String {
             span { span.value.published style="width:2.5rem" {} "published" }
             span { span.value.ours style="width:2.5rem" {} "ours" }
         }
-        (summary(repetitions))
+        (table(&overview(repetitions)))
         @for repetition in repetitions { (section(repetition)) }
     } };
     Page { title, style: STYLE, head: html! {}, body }.render()
-}
-
-/// How well each table agrees.
-fn summary(repetitions: &[Repetition]) -> Markup {
-    let grid = overview(repetitions);
-    html! {
-        div.scroll {
-            table {
-                tr.heads {
-                    @for column in &grid.columns {
-                        th.number[column.align == Align::Right] { (column.title) }
-                    }
-                }
-                @for row in &grid.rows {
-                    tr {
-                        @for (column, text) in grid.columns.iter().zip(&row.texts) {
-                            td.number[column.align == Align::Right] { (text) }
-                        }
-                    }
-                }
-            }
-        }
-    }
 }
 
 fn section(repetition: &Repetition) -> Markup {
