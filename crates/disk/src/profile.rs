@@ -29,7 +29,7 @@
 //! The built-in profiles are files of this form, compiled in. `kinds` has the kinds of model, and
 //! `file` the tables of the text.
 //!
-//! Non-goal: fitting parameters to a drive.
+//! Non-goal: fitting parameters to a drive, which `mirrorball_host::probe` does.
 
 mod file;
 mod kinds;

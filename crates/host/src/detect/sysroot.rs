@@ -42,7 +42,7 @@ impl Sysroot {
     }
 
     /// The text of a file, without white space around it.
-    pub(super) fn text(&self, path: &str) -> Option<String> {
+    pub(crate) fn text(&self, path: &str) -> Option<String> {
         let text = self.raw_text(path)?;
         let text = text.trim();
         (!text.is_empty()).then(|| text.to_owned())
@@ -61,7 +61,7 @@ impl Sysroot {
     }
 
     /// The first number in a file: `3 (2)` is 3.
-    pub(super) fn number(&self, path: &str) -> Option<u64> {
+    pub(crate) fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.split_whitespace().next()?.parse().ok()
     }
 
@@ -72,7 +72,7 @@ impl Sysroot {
 
     /// The names in a folder: shorter ones first, so that `sdb` is before `sdaa` and `9` before
     /// `10`.
-    pub(super) fn names(&self, path: &str) -> Vec<String> {
+    pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let Some(path) = self.resolve(path) else { return Vec::new() };
         let Ok(entries) = fs::read_dir(self.host_path(&path)) else { return Vec::new() };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -82,12 +82,12 @@ impl Sysroot {
     }
 
     /// Returns true if there is a file or a folder of this path.
-    pub(super) fn exists(&self, path: &str) -> bool {
+    pub(crate) fn exists(&self, path: &str) -> bool {
         self.resolve(path).is_some()
     }
 
     /// The path with every symbolic link followed; `None` if there is no such file.
-    pub(super) fn resolve(&self, path: &str) -> Option<String> {
+    pub(crate) fn resolve(&self, path: &str) -> Option<String> {
         let mut links = 0;
         let mut left: VecDeque<String> = path.split('/').map(str::to_owned).collect();
         let mut resolved: Vec<String> = Vec::new();

@@ -1,0 +1,222 @@
+//! Runs a probe against an open device or file, in real time.
+//!
+//! Reads go through the driver of `io` with direct I/O. Before and after, the host itself is
+//! looked at: how late it wakes up from a sleep, what a read costs that no device serves, and how
+//! much of a processor the probe used. A host that is late measures itself.
+
+use super::machine::{Action, Probe, Progress, ReadEnd};
+use super::statistics::quantile;
+use super::target::ProbeTarget;
+use super::virtual_time::HostCost;
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::units::Nanos;
+use mirrorball_io::driver::buffers::{BufferKey, Slice};
+use mirrorball_io::driver::{Driver, EventOwner, Handle, Output, Token};
+use rustix::fs::{Mode, OFlags, open};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Sleeps and reads that look at the host.
+const HOST_TRIALS: usize = 200;
+/// Length of a sleep.
+const SLEEP: Duration = Duration::from_millis(1);
+/// Time after which the runner looks for a stop request.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+/// Time between two reports of progress.
+const REPORT_EVERY: Nanos = Nanos::from_millis(250);
+
+/// What a run against a device needs from outside.
+pub struct ProbeControl<'a> {
+    /// Set to end the probe early.
+    pub stop: &'a AtomicBool,
+    /// Called now and then.
+    pub on_progress: &'a mut dyn FnMut(Progress),
+}
+
+/// How the host did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct HostCheck {
+    /// What a read costs that no device serves.
+    pub(super) read_cost: HostCost,
+    /// How late the host woke up: the slowest hundredth.
+    pub(super) lateness_p99: Nanos,
+    /// Share of one processor that the probe used.
+    pub(super) processor_share: f64,
+    /// Reads submitted.
+    pub(super) reads: u64,
+    /// I/O of the device that is not ours, and reads of ours that it did not count; `None` if the
+    /// kernel has no counters.
+    pub(super) foreign: Option<ForeignIo>,
+}
+
+/// Difference between the counters of the device and ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ForeignIo {
+    pub(super) writes: u64,
+    pub(super) reads: i64,
+}
+
+/// The open device with a buffer for each slot of the probe.
+struct DeviceRun<'a> {
+    driver: Driver,
+    file: Handle,
+    buffers: Vec<Option<(BufferKey, u64)>>,
+    control: ProbeControl<'a>,
+    reads: u64,
+    events: Vec<mirrorball_io::driver::Event>,
+}
+
+/// Runs `probe` against `target`.
+///
+/// # Errors
+/// If the kernel has no means of asynchronous reads, or waiting for them fails.
+pub(super) fn run(
+    probe: &mut Probe,
+    target: &ProbeTarget,
+    control: ProbeControl<'_>,
+) -> Result<HostCheck, Diagnostic> {
+    let failed = |error: std::io::Error| {
+        Diagnostic::new(format!("cannot read `{}`: {error}", target.path.display()))
+    };
+    let (mut driver, _) = Driver::new(None).map_err(failed)?;
+    let mut late = lateness(&mut driver).map_err(failed)?;
+    let read_cost = read_cost(&mut driver).map_err(failed)?;
+    let fd = target.fd.try_clone().map_err(failed)?;
+    let file = driver.adopt(fd).map_err(failed)?;
+    let before = target.counters();
+    let (busy, started) = (processor_time(), driver.now());
+    let mut run =
+        DeviceRun { driver, file, buffers: Vec::new(), control, reads: 0, events: Vec::new() };
+    run.drive(probe).map_err(failed)?;
+    let elapsed = run.driver.now().saturating_sub(started).as_secs_f64();
+    let busy = processor_time() - busy;
+    late.extend(lateness(&mut run.driver).map_err(failed)?);
+    let foreign = before.zip(target.counters()).map(|(before, after)| ForeignIo {
+        writes: after.writes.saturating_sub(before.writes),
+        reads: after.reads.saturating_sub(before.reads) as i64 - run.reads as i64,
+    });
+    Ok(HostCheck {
+        read_cost,
+        lateness_p99: Nanos::from_secs_f64(quantile(&late, 0.99)),
+        processor_share: if elapsed > 0.0 { busy / elapsed } else { 0.0 },
+        reads: run.reads,
+        foreign,
+    })
+}
+
+impl DeviceRun<'_> {
+    fn drive(&mut self, probe: &mut Probe) -> std::io::Result<()> {
+        let mut reported = Nanos::ZERO;
+        loop {
+            let now = self.driver.now();
+            let timeout = match probe.poll(now) {
+                Action::Read { slot, read } => {
+                    let slice = self.slice(slot, read.length);
+                    let token = Token::new(EventOwner::MemberFile, slot as u32);
+                    self.driver.read(token, self.file, read.offset, slice);
+                    self.reads += 1;
+                    continue;
+                }
+                Action::WaitUntil(at) => Duration::from_nanos(at.saturating_sub(now).0),
+                Action::Wait => WAIT_MAX,
+                Action::Finished => return Ok(()),
+            };
+            self.wait(probe, timeout.min(WAIT_MAX))?;
+            if self.control.stop.load(Ordering::Relaxed) {
+                probe.stop();
+            }
+            if now.saturating_sub(reported) >= REPORT_EVERY {
+                reported = now;
+                (self.control.on_progress)(probe.progress(now));
+            }
+        }
+    }
+
+    fn wait(&mut self, probe: &mut Probe, timeout: Duration) -> std::io::Result<()> {
+        let mut events = std::mem::take(&mut self.events);
+        self.driver.wait(Some(timeout), &mut events)?;
+        let at = self.driver.now();
+        for event in events.drain(..) {
+            let slot = event.token.key() as usize;
+            let Some(Some((buffer, length))) = self.buffers.get(slot).copied() else { continue };
+            let is_ok = event.result == Ok(Output::Bytes(length as usize));
+            let slice = Slice::data(buffer, 0, length as usize);
+            let is_blank = probe.looks_at_contents().then(|| {
+                let bytes = self.driver.bytes(slice);
+                bytes.iter().all(|byte| *byte == bytes[0])
+            });
+            probe.complete(ReadEnd { slot, at, is_ok, is_blank });
+        }
+        self.events = events;
+        Ok(())
+    }
+
+    /// The buffer of a slot, as long as a read needs it.
+    fn slice(&mut self, slot: usize, length: u64) -> Slice {
+        if self.buffers.len() <= slot {
+            self.buffers.resize(slot + 1, None);
+        }
+        let buffer = match self.buffers[slot] {
+            Some((buffer, held)) if held == length => buffer,
+            other => {
+                if let Some((buffer, _)) = other {
+                    self.driver.release(buffer);
+                }
+                let buffer = self.driver.acquire(length as usize);
+                self.buffers[slot] = Some((buffer, length));
+                buffer
+            }
+        };
+        Slice::data(buffer, 0, length as usize)
+    }
+}
+
+/// How late the host wakes up from sleeps, in seconds.
+fn lateness(driver: &mut Driver) -> std::io::Result<Vec<f64>> {
+    let mut events = Vec::new();
+    let mut late = Vec::new();
+    for _ in 0..HOST_TRIALS {
+        let before = driver.now();
+        driver.wait(Some(SLEEP), &mut events)?;
+        let slept = driver.now().saturating_sub(before).as_secs_f64();
+        late.push((slept - SLEEP.as_secs_f64()).max(0.0));
+    }
+    Ok(late)
+}
+
+/// What a read costs that no device serves: median and spread of reads of `/dev/zero`.
+fn read_cost(driver: &mut Driver) -> std::io::Result<HostCost> {
+    let zero = open("/dev/zero", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let file = driver.adopt(zero)?;
+    let buffer = driver.acquire(4096);
+    let mut events = Vec::new();
+    let mut costs = Vec::new();
+    for _ in 0..HOST_TRIALS {
+        let before = driver.now();
+        let token = Token::new(EventOwner::MemberFile, 0);
+        driver.read(token, file, 0, Slice::data(buffer, 0, 4096));
+        while events.is_empty() {
+            driver.wait(Some(WAIT_MAX), &mut events)?;
+        }
+        events.clear();
+        costs.push(driver.now().saturating_sub(before).as_secs_f64());
+    }
+    driver.release(buffer);
+    driver.close(file);
+    let median = quantile(&costs, 0.5);
+    let deviation = quantile(&costs, 0.84) - median;
+    Ok(HostCost {
+        mean: Nanos::from_secs_f64(median),
+        deviation: Nanos::from_secs_f64(deviation.min(median)),
+    })
+}
+
+/// The processor time of this process so far, in seconds.
+fn processor_time() -> f64 {
+    // Ticks of `/proc/self/stat` are hundredths of a second on every architecture of Linux.
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let times = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
+    times.sum::<f64>() / TICKS_PER_SECOND
+}

@@ -1,0 +1,89 @@
+//! Fits a device of any class, compares the model with what was measured, and judges it.
+
+use super::device_fit::{DeviceFit, FitInput, compared, one_device};
+use super::outcome::{ProbeOutcome, ProbeVerdict};
+use super::plan::DeviceClass;
+use super::replay::MODEL_SEED;
+use super::workload_fit::{Workload, WorkloadFit};
+use super::{hdd, network, ssd};
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_disk::profile::ModelProfile;
+
+/// Largest demerit of a good model, as a fraction of the mean.
+const GOOD: f64 = 0.05;
+/// Largest demerit of a model that ranks policies.
+const USABLE: f64 = 0.15;
+/// The workload that is shown and not judged: which of several streams a disk leaves first depends
+/// on skews that no read of the probe shows.
+const NOT_JUDGED: &str = "streams+random";
+/// A model within this multiple of the floor is good, whatever its demerit.
+const FLOORS: f64 = 2.0;
+
+/// Fits a device of this class. `doubts` are reasons against any model of it.
+///
+/// # Errors
+/// If what was measured does not suffice for a model.
+pub(super) fn fit_device(
+    target: &str,
+    class: DeviceClass,
+    input: &FitInput<'_>,
+    doubts: Vec<String>,
+) -> Result<ProbeOutcome, Diagnostic> {
+    let fitted = match class {
+        DeviceClass::Hdd => hdd::fit(input)?,
+        DeviceClass::Ssd => ssd::fit(input)?,
+        DeviceClass::Network => network::fit(input)?,
+    };
+    let DeviceFit { kind, parameters, link, notes } = fitted;
+    let mut outcome = ProbeOutcome {
+        target: target.to_owned(),
+        class,
+        capacity_bytes: input.capacity_bytes,
+        parameters,
+        workloads: Vec::new(),
+        verdict: ProbeVerdict::Good,
+        notes,
+        missing: input.recording.missing.clone(),
+        kind,
+        link,
+    };
+    let profile = ModelProfile::parse(&outcome.profile_text(), "the fitted profile")?;
+    let compare = |workload: Workload<'_>| {
+        let build = || one_device(profile.build(MODEL_SEED), outcome.link.as_ref(), MODEL_SEED);
+        workload.compare(build, input.capacity_bytes, input.host)
+    };
+    outcome.workloads = compared(input.recording).into_iter().map(compare).collect();
+    outcome.verdict = judge(&outcome, doubts);
+    let not_judged = outcome.workloads.iter().find(|workload| workload.name == NOT_JUDGED);
+    if let Some(off) = not_judged.map(WorkloadFit::iops_error).filter(|off| off.abs() > GOOD) {
+        let note = format!(
+            "{NOT_JUDGED}: the model reads {:+.0} % as often; streams together with random reads \
+             depend on skews that are not measured",
+            100.0 * off
+        );
+        outcome.notes.push(note);
+    }
+    Ok(outcome)
+}
+
+fn judge(outcome: &ProbeOutcome, mut doubts: Vec<String>) -> ProbeVerdict {
+    let mut off = Vec::new();
+    for workload in outcome.workloads.iter().filter(|workload| workload.name != NOT_JUDGED) {
+        let demerit = workload.demerit_of_mean();
+        let floor = FLOORS * workload.floor_of_mean();
+        let text = || format!("{} is off by {:.1} % of its mean", workload.name, 100.0 * demerit);
+        if demerit > USABLE.max(floor) {
+            doubts.push(text());
+        } else if demerit > GOOD.max(floor) {
+            off.push(text());
+        }
+    }
+    if !outcome.missing.is_empty() {
+        off.push(format!("not measured: {}", outcome.missing.join(", ")));
+    }
+    match (doubts.is_empty(), off.is_empty()) {
+        (false, _) => ProbeVerdict::Doubtful(doubts),
+        (true, false) => ProbeVerdict::UsableForRanking(off),
+        (true, true) => ProbeVerdict::Good,
+    }
+}

@@ -1,0 +1,44 @@
+//! What a probe found: a profile, how good it is, and whether to rely on it.
+
+use super::estimate::ParameterEstimate;
+use super::plan::DeviceClass;
+use super::workload_fit::WorkloadFit;
+use mirrorball_disk::link::LinkParameters;
+use serde::Serialize;
+
+/// Whether to rely on a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "verdict", content = "reasons")]
+pub enum ProbeVerdict {
+    /// Every workload is within 5 % of the mean or twice its floor.
+    Good,
+    /// Every workload is within 15 %; those that are not good are named.
+    UsableForRanking(Vec<String>),
+    /// Something stands against it.
+    Doubtful(Vec<String>),
+}
+
+/// What a probe found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProbeOutcome {
+    /// What was probed.
+    pub target: String,
+    /// The class of the device.
+    pub class: DeviceClass,
+    /// Size in bytes.
+    pub capacity_bytes: u64,
+    /// The parameters of the profile.
+    pub parameters: Vec<ParameterEstimate>,
+    /// How near the model is to each workload.
+    pub workloads: Vec<WorkloadFit>,
+    /// Whether to rely on it.
+    pub verdict: ProbeVerdict,
+    /// What was noticed.
+    pub notes: Vec<String>,
+    /// Steps that were not run or not finished.
+    pub missing: Vec<&'static str>,
+    /// The kind of model.
+    pub(super) kind: &'static str,
+    #[serde(skip)]
+    pub(super) link: Option<LinkParameters>,
+}

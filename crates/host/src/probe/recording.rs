@@ -1,0 +1,119 @@
+//! What a probe saw: every read with its times, by step.
+
+use mirrorball_core::units::Nanos;
+
+/// Share of blank blocks above which a device is taken to be empty.
+const BLANK_MAX: f64 = 0.2;
+
+/// A read that the probe asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ProbeRead {
+    /// First byte.
+    pub(super) offset: u64,
+    /// Number of bytes.
+    pub(super) length: u64,
+    /// Idle time of its slot before it is submitted.
+    pub(super) pause: Nanos,
+}
+
+/// A read that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sample {
+    /// Index of the agent that asked for it.
+    pub(super) agent: usize,
+    /// What was read.
+    pub(super) read: ProbeRead,
+    /// When it was submitted.
+    pub(super) submitted_at: Nanos,
+    /// When it completed.
+    pub(super) completed_at: Nanos,
+}
+
+/// What the samples of a step are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Nothing: the device wakes up.
+    Dropped,
+    /// A closed form.
+    Measured,
+    /// A closed form, and the simulator is fitted to it.
+    Fitted,
+    /// Comparison only: no parameter depends on it.
+    HeldOut,
+}
+
+/// The record of one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StepRecord {
+    /// Name of the step.
+    pub(super) name: &'static str,
+    /// What its samples are for.
+    pub(super) purpose: Purpose,
+    /// Whether its reads are alike from the beginning to the end.
+    pub(super) is_stationary: bool,
+    /// Reads in flight, by agent.
+    pub(super) depths: Vec<usize>,
+    /// The reads in the order of submission, failed ones left out.
+    pub(super) samples: Vec<Sample>,
+    /// Number of reads that failed.
+    pub(super) errors: u64,
+    /// Number of blocks that were looked into, and of those that held only one byte value.
+    pub(super) blank: BlankBlocks,
+}
+
+/// Blocks whose contents were looked into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct BlankBlocks {
+    /// Number of blocks looked into.
+    pub(super) checked: u64,
+    /// Number of those whose bytes are all equal.
+    pub(super) blank: u64,
+}
+
+/// Everything that a probe saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Recording {
+    /// The steps in the order in which they ran.
+    pub(super) steps: Vec<StepRecord>,
+    /// Names of the steps that were not run or not finished, because the probe was stopped.
+    pub(super) missing: Vec<&'static str>,
+}
+
+impl BlankBlocks {
+    /// Returns true if so many blocks are blank that the device was probably never written.
+    pub(super) fn is_empty_device(&self) -> bool {
+        self.blank as f64 > BLANK_MAX * self.checked as f64
+    }
+}
+
+impl Sample {
+    /// The time from submission to completion, in seconds.
+    pub(super) fn latency(&self) -> f64 {
+        self.completed_at.saturating_sub(self.submitted_at).as_secs_f64()
+    }
+}
+
+impl StepRecord {
+    /// The latencies in seconds, in the order of submission.
+    pub(super) fn latencies(&self) -> Vec<f64> {
+        self.samples.iter().map(Sample::latency).collect()
+    }
+
+    /// Reads per second while all slots were in use: the first reads of every slot and the end,
+    /// where slots run empty, do not count.
+    pub(super) fn reads_per_second(&self) -> f64 {
+        let depth: usize = self.depths.iter().sum();
+        let counted = self.samples.len().saturating_sub(depth);
+        let first = self.samples.first().map_or(Nanos::ZERO, |sample| sample.submitted_at);
+        let last = self.samples.last().map_or(Nanos::ZERO, |sample| sample.submitted_at);
+        let elapsed = last.saturating_sub(first).as_secs_f64();
+        if elapsed > 0.0 { counted as f64 / elapsed } else { 0.0 }
+    }
+}
+
+impl Recording {
+    /// The last record of the step called `name`, if it has samples.
+    pub(super) fn step(&self, name: &str) -> Option<&StepRecord> {
+        self.steps.iter().rev().find(|step| step.name == name && !step.samples.is_empty())
+    }
+}

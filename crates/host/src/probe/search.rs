@@ -1,0 +1,138 @@
+//! Finds the parameters of a model that bring it nearest to what was measured, by simulation.
+//!
+//! The search runs over logarithms, within bounds. A term pulls each parameter to where the search
+//! began, so that one that makes no difference stays there. Afterwards each parameter is moved away
+//! from its best value on its own: how far it can go before the misfit grows by four (two standard
+//! deviations) is its interval. A parameter that can go far in either direction is not identified.
+
+use super::nelder_mead::{SearchRange, minimise};
+use super::virtual_time::HostCost;
+use super::workload_fit::Workload;
+use mirrorball_disk::model_array::ModelArray;
+
+/// Growth of the misfit that bounds an interval.
+const GROWTH: f64 = 4.0;
+/// Logarithmic steps at which the misfit is looked at.
+const STEPS: [f64; 6] = [0.02, 0.05, 0.12, 0.25, 0.5, 0.8];
+
+/// A parameter that is searched.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Searched {
+    /// Where the search begins.
+    pub(super) start: f64,
+    /// How far from there it is expected, as a standard deviation of the logarithm.
+    pub(super) deviation: f64,
+    /// Least and greatest value.
+    pub(super) bounds: (f64, f64),
+}
+
+/// What was found for a parameter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Found {
+    pub(super) value: f64,
+    /// The interval; `None` if the parameter is not identified and keeps its start.
+    pub(super) interval: Option<(f64, f64)>,
+    /// The lower end, if there is one, of a parameter that has no upper end.
+    pub(super) at_least: Option<f64>,
+}
+
+/// The workloads to be met, and how to build a model from values.
+pub(super) struct Search<'a, B: Fn(&[f64]) -> ModelArray> {
+    pub(super) workloads: &'a [Workload<'a>],
+    pub(super) host: HostCost,
+    pub(super) build: B,
+}
+
+impl<B: Fn(&[f64]) -> ModelArray> Search<'_, B> {
+    /// The best values of `parameters`, with about `evaluations` simulations of all workloads.
+    pub(super) fn run(&self, parameters: &[Searched], evaluations: usize) -> Vec<Found> {
+        let all: Vec<usize> = (0..parameters.len()).collect();
+        let best = self.best(parameters, &all, evaluations);
+        let ends = self.ends(parameters, &best);
+        let both = |(low, high): &(Option<f64>, Option<f64>)| Some(((*low)?, (*high)?));
+        let identified: Vec<usize> =
+            all.into_iter().filter(|index| both(&ends[*index]).is_some()).collect();
+        let (best, intervals) = if identified.len() == parameters.len() {
+            (best, ends.iter().map(both).collect())
+        } else {
+            // What is not identified goes back to its start, and the rest is searched again.
+            let best = self.best(parameters, &identified, evaluations / 2);
+            let again = self.ends(parameters, &best);
+            let joint = |index: usize| both(&ends[index]).and(both(&again[index]));
+            (best, (0..parameters.len()).map(joint).collect::<Vec<Option<(f64, f64)>>>())
+        };
+        let found = |index: usize| match intervals[index] {
+            Some(interval) => {
+                Found { value: best[index], interval: Some(interval), at_least: None }
+            }
+            None => {
+                let at_least = ends[index].0.filter(|_| ends[index].1.is_none());
+                Found { value: parameters[index].start, interval: None, at_least }
+            }
+        };
+        (0..parameters.len()).map(found).collect()
+    }
+
+    /// The least misfit that is found quickly, without intervals.
+    pub(super) fn least(&self, parameters: &[Searched], evaluations: usize) -> f64 {
+        let all: Vec<usize> = (0..parameters.len()).collect();
+        self.misfit(&self.best(parameters, &all, evaluations))
+    }
+
+    /// The misfit of all workloads.
+    pub(super) fn misfit(&self, values: &[f64]) -> f64 {
+        let one = |workload: &Workload<'_>| workload.misfit(&mut (self.build)(values), self.host);
+        self.workloads.iter().map(one).sum()
+    }
+
+    /// The best values if only the parameters of `moved` move.
+    fn best(&self, parameters: &[Searched], moved: &[usize], evaluations: usize) -> Vec<f64> {
+        let start: Vec<f64> = parameters.iter().map(|parameter| parameter.start).collect();
+        let range = |index: &usize| {
+            let Searched { start, deviation, bounds, .. } = parameters[*index];
+            SearchRange {
+                start: start.ln(),
+                step: 0.7 * deviation,
+                low: bounds.0.ln(),
+                high: bounds.1.ln(),
+            }
+        };
+        let ranges: Vec<SearchRange> = moved.iter().map(range).collect();
+        let place = |at: &[f64]| {
+            let mut values = start.clone();
+            for (index, log) in moved.iter().zip(at) {
+                values[*index] = log.exp();
+            }
+            values
+        };
+        let (at, _) = minimise(&ranges, evaluations, |at| {
+            let pull = |(index, log): (&usize, &f64)| {
+                let Searched { start, deviation, .. } = parameters[*index];
+                ((log - start.ln()) / deviation).powi(2)
+            };
+            self.misfit(&place(at)) + moved.iter().zip(at).map(pull).sum::<f64>()
+        });
+        place(&at)
+    }
+
+    /// How far each parameter can go down and up.
+    fn ends(&self, parameters: &[Searched], best: &[f64]) -> Vec<(Option<f64>, Option<f64>)> {
+        let least = self.misfit(best);
+        let end = |index: usize, direction: f64| {
+            let mut before = (0.0, 0.0);
+            for step in STEPS {
+                let mut values = best.to_vec();
+                values[index] *= (direction * step).exp();
+                let growth = self.misfit(&values) - least;
+                if growth >= GROWTH {
+                    let share = (GROWTH - before.1) / (growth - before.1);
+                    let step = before.0 + (step - before.0) * share.clamp(0.0, 1.0);
+                    return Some(best[index] * (direction * step).exp());
+                }
+                before = (step, growth);
+            }
+            None
+        };
+        (0..parameters.len()).map(|index| (end(index, -1.0), end(index, 1.0))).collect()
+    }
+}

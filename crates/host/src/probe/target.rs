@@ -1,0 +1,179 @@
+//! Opens what is probed, for reading only, and reads what the kernel says about it.
+//!
+//! Everything is refused that would not measure the device: folders and other files than regular
+//! ones, files with holes, and file systems without direct reads. What the kernel says is recorded
+//! and not relied on: users overwrite `rotational`, and bridges and virtual machines report what
+//! they like.
+
+use crate::detect::Sysroot;
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::units::{MIB, format_bytes};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Least size of what is probed.
+const SIZE_MIN: u64 = 256 * MIB;
+
+/// An open device or file.
+#[derive(Debug)]
+pub struct ProbeTarget {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// What the kernel says about it.
+    pub facts: DeviceFacts,
+    pub(super) fd: OwnedFd,
+    /// Folder of its device in sysfs.
+    folder: Option<String>,
+}
+
+/// What the kernel says about a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// Name of the kernel.
+    pub name: String,
+    /// Model, as far as the kernel has it.
+    pub model: Option<String>,
+    /// Whether it is reported as rotational.
+    pub rotational: Option<bool>,
+    /// Commands that it takes at once.
+    pub queue_depth: Option<u32>,
+    /// I/O scheduler above it.
+    pub scheduler: Option<String>,
+    /// Whether it is a device behind a network.
+    pub is_remote: bool,
+    /// How it is in use: mount points, swap, holders.
+    pub uses: Vec<String>,
+    /// Whether the target is a part of it: a partition or a file.
+    pub is_part: bool,
+}
+
+/// Counters of I/O of a device since it was there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DeviceCounters {
+    /// Reads completed and merged into others.
+    pub(super) reads: u64,
+    /// Writes completed.
+    pub(super) writes: u64,
+}
+
+impl ProbeTarget {
+    /// Opens the device or file at `path` for reading.
+    ///
+    /// # Errors
+    /// If there is none, it cannot be opened for direct reads, or it cannot be measured.
+    pub fn open(path: &Path, sysroot: &Sysroot) -> Result<ProbeTarget, Diagnostic> {
+        let refuse = |message: &str, help: &str| {
+            let error = Diagnostic::new(format!("cannot probe `{}`: {message}", path.display()));
+            Err(if help.is_empty() { error } else { error.with_help(help) })
+        };
+        let fd = match open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty())
+        {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) => return refuse("no such file or device", ""),
+            Err(Errno::ACCESS | Errno::PERM) => {
+                return refuse("permission denied", "run as root, or as a user who may read it");
+            }
+            Err(Errno::INVAL) => {
+                let help = "probe the device below, or a file on ext4, XFS or btrfs";
+                return refuse("its file system has no direct reads", help);
+            }
+            Err(error) => return refuse(&error.to_string(), ""),
+        };
+        let stat = match fstat(&fd) {
+            Ok(stat) => stat,
+            Err(error) => return refuse(&error.to_string(), ""),
+        };
+        let device = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::BlockDevice => stat.st_rdev,
+            FileType::RegularFile => stat.st_dev,
+            FileType::Directory => {
+                return refuse("it is a folder", "name a block device, or a file of old data");
+            }
+            _ => return refuse("it is neither a file nor a block device", ""),
+        };
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let size_bytes = seek(&fd, SeekFrom::End(0)).unwrap_or(0);
+        if size_bytes < SIZE_MIN {
+            let (size, least) = (format_bytes(size_bytes), format_bytes(SIZE_MIN));
+            return refuse(&format!("it has {size}, and a probe needs {least} at least"), "");
+        }
+        // The end of a file counts as a hole.
+        if is_file && seek(&fd, SeekFrom::Hole(0)).is_ok_and(|hole| hole < size_bytes) {
+            let help =
+                "holes are not read from the device; name a file that was written as a whole";
+            return refuse("the file has holes", help);
+        }
+        let number = (rustix::fs::major(device), rustix::fs::minor(device));
+        let folder = sysroot.resolve(&format!("/sys/dev/block/{}:{}", number.0, number.1));
+        let mut facts = folder
+            .as_deref()
+            .map_or_else(DeviceFacts::default, |folder| DeviceFacts::read(sysroot, folder, number));
+        facts.is_part |= is_file;
+        Ok(ProbeTarget { path: path.to_owned(), size_bytes, facts, fd, folder })
+    }
+
+    /// The counters of its device.
+    pub(super) fn counters(&self) -> Option<DeviceCounters> {
+        let text = Sysroot::live().text(&format!("{}/stat", self.folder.as_ref()?))?;
+        let numbers: Vec<u64> = text.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+        let at = |index: usize| numbers.get(index).copied();
+        Some(DeviceCounters { reads: at(0)? + at(1)?, writes: at(4)? })
+    }
+}
+
+impl DeviceFacts {
+    /// What the folder of a device in sysfs says.
+    fn read(sysroot: &Sysroot, folder: &str, number: (u32, u32)) -> DeviceFacts {
+        let is_partition = sysroot.exists(&format!("{folder}/partition"));
+        let disk = match folder.rsplit_once('/') {
+            Some((disk, _)) if is_partition => disk,
+            _ => folder,
+        };
+        let text = |file: &str| sysroot.text(&format!("{disk}/{file}"));
+        let count = |file: &str| sysroot.number(&format!("{disk}/{file}"));
+        let name = disk.rsplit('/').next().unwrap_or(disk).to_owned();
+        let scheduler = text("queue/scheduler").map(|all| {
+            let chosen = all.split(['[', ']']).nth(1).unwrap_or(&all);
+            chosen.to_owned()
+        });
+        DeviceFacts {
+            model: text("device/model"),
+            rotational: count("queue/rotational").map(|flag| flag != 0),
+            queue_depth: count("device/queue_depth").map(|depth| depth as u32),
+            scheduler,
+            is_remote: ["nbd", "rbd", "drbd"].iter().any(|prefix| name.starts_with(prefix)),
+            uses: uses(sysroot, folder, number),
+            is_part: is_partition,
+            name,
+        }
+    }
+}
+
+/// How a device is in use.
+fn uses(sysroot: &Sysroot, folder: &str, (major, minor): (u32, u32)) -> Vec<String> {
+    let mut uses: Vec<String> = sysroot
+        .names(&format!("{folder}/holders"))
+        .into_iter()
+        .map(|holder| format!("part of {holder}"))
+        .collect();
+    let mounts = sysroot.text("/proc/self/mountinfo").unwrap_or_default();
+    let wanted = format!("{major}:{minor}");
+    for line in mounts.lines() {
+        let mut fields = line.split_whitespace();
+        if fields.nth(2) == Some(&wanted)
+            && let Some(place) = fields.nth(1)
+        {
+            uses.push(format!("mounted at {place}"));
+        }
+    }
+    let name = folder.rsplit('/').next().unwrap_or(folder);
+    let swaps = sysroot.text("/proc/swaps").unwrap_or_default();
+    if swaps.lines().any(|line| line.starts_with(&format!("/dev/{name} "))) {
+        uses.push("swap".to_owned());
+    }
+    uses
+}
