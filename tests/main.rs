@@ -24,6 +24,7 @@ mod nbd_bad_clients;
 mod nbd_members;
 mod nbd_tls;
 mod policies;
+mod probe;
 mod recipes;
 mod report;
 mod report_browser;

@@ -11,7 +11,7 @@ use mirrorball_lab::experiment::inputs::{load_array, load_job};
 type Reader = fn(&str) -> Result<(), String>;
 
 /// Commands, arguments of theirs that are names of ours, and what understands these.
-const NAMES: [(&str, &str, Reader); 13] = [
+const NAMES: [(&str, &str, Reader); 14] = [
     ("check", "files", array_or_job),
     ("compare", "array", array),
     ("compare", "jobs", job),
@@ -24,6 +24,7 @@ const NAMES: [(&str, &str, Reader); 13] = [
     ("league", "subject", policies),
     ("models", "name", model_or_array),
     ("policies", "name", policy_or_modifier),
+    ("probe", "model", model_or_array),
     ("recipe", "names", published),
 ];
 

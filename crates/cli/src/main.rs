@@ -28,6 +28,7 @@ mod models;
 mod numbers;
 mod output_file;
 mod policies;
+mod probe;
 mod ranking;
 mod recipe;
 mod report;
@@ -57,6 +58,7 @@ struct Cli {
 enum Command {
     Advise(advise::Args),
     Detect(detect::Args),
+    Probe(probe::Args),
     Compare(compare::Args),
     Report(report::Args),
     Explain(explain::Args),
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
     let result = match command_line::parse::<Cli>().command {
         Command::Advise(args) => advise::run(&args),
         Command::Detect(args) => detect::run(&args),
+        Command::Probe(args) => probe::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Explain(args) => explain::run(&args),

@@ -1,0 +1,204 @@
+//! `mirrorball probe`: measures a device by reading it, and writes a model profile.
+
+use crate::ending::{Ending, Failure};
+use crate::output_file::{self, Existing};
+use crate::screen;
+use anyhow::{Context, anyhow};
+use clap::ValueEnum;
+use mirrorball_core::units::{Nanos, format_bytes};
+use mirrorball_disk::profile::ModelProfile;
+use mirrorball_host::detect::Sysroot;
+use mirrorball_host::probe::{
+    Budget, DeviceClass, ProbeControl, ProbeOptions, ProbeOutcome, ProbeTarget, ProbeVerdict,
+    Progress, planned_time, probe_device, probe_model,
+};
+use mirrorball_lab::report::draw;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Measure a disk by reading it, and write a model profile
+///
+/// Only reads, and opens the device for reading only. Fits a model of a hard disk, a solid-state
+/// disk or a device behind a network, and compares it with what was measured. The profile is for
+/// `model = "disk.toml"` in an array file.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Probe an idle device; root is needed for most. On Ctrl-C the profile is made \
+from what was measured so far, if that suffices. Exit code 1 if the device cannot be read, or no \
+model fits: `doubtful` says why.
+
+Examples:
+  mirrorball probe /dev/sda -o sda.toml
+  mirrorball probe /dev/nvme0n1 --full -o disk.toml --report disk.html
+  mirrorball probe --model hdd-7k2-desktop"
+)]
+pub(crate) struct Args {
+    /// Block device, or a file of old data on it
+    #[arg(value_name = "DEVICE|FILE", required_unless_present = "model")]
+    target: Option<PathBuf>,
+
+    /// Take a minute at most [default]
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+
+    /// Take ten minutes at most
+    #[arg(long)]
+    full: bool,
+
+    /// Kind of device [default: found by timing]
+    #[arg(long, value_enum)]
+    class: Option<Class>,
+
+    /// Probe a disk model in virtual time instead of a device: a built-in model, or a profile
+    #[arg(long, value_name = "MODEL|FILE", conflicts_with = "target")]
+    model: Option<String>,
+
+    /// Write the profile to FILE
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Write a page with the distributions measured and modelled
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// Replace files that exist
+    #[arg(long)]
+    force: bool,
+
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Class {
+    /// A hard disk
+    Hdd,
+    /// A solid-state disk
+    Ssd,
+    /// A device behind a network
+    Network,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// Tables for a terminal
+    Text,
+    /// Everything as JSON
+    Json,
+    /// The profile
+    Toml,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let output = args.output.as_deref().or(args.report.as_deref());
+    let existing = Existing::from_force(args.force, output, "-o FILE or --report FILE")?;
+    for path in [&args.output, &args.report].into_iter().flatten() {
+        output_file::check(path, existing).map_err(Failure::WrongUse)?;
+    }
+    let budget = if args.full { Budget::Full } else { Budget::Quick };
+    let class = args.class.map(|class| match class {
+        Class::Hdd => DeviceClass::Hdd,
+        Class::Ssd => DeviceClass::Ssd,
+        Class::Network => DeviceClass::Network,
+    });
+    let options = ProbeOptions { budget, class };
+    let outcome = match (&args.model, &args.target) {
+        (Some(model), _) => {
+            let profile = model_profile(model)?;
+            probe_model(&profile, None, options).map_err(|error| Failure::Fault(error.into()))?
+        }
+        (None, Some(path)) => from_device(path, options)?,
+        (None, None) => return Err(Failure::WrongUse(anyhow!("missing DEVICE|FILE or --model"))),
+    };
+    let is_shown = |path: &Option<PathBuf>| path.as_deref().is_some_and(output_file::is_stdout);
+    if !is_shown(&args.output) && !is_shown(&args.report) {
+        print(args, &outcome)?;
+    }
+    for (path, text) in [(&args.output, outcome.profile_text()), (&args.report, outcome.page())] {
+        let Some(path) = path else { continue };
+        output_file::write(path, &text, existing).map_err(Failure::Fault)?;
+        if !output_file::is_stdout(path) {
+            screen::say(format_args!("wrote {}", path.display()));
+        }
+    }
+    Ok(match outcome.verdict {
+        _ if STOP.load(Ordering::Relaxed) => Ending::Interrupted,
+        ProbeVerdict::Doubtful(_) => Ending::FoundFailure,
+        ProbeVerdict::Good | ProbeVerdict::UsableForRanking(_) => Ending::Done,
+    })
+}
+
+/// Set by Ctrl-C.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+fn model_profile(model: &str) -> Result<ModelProfile, Failure> {
+    let profile = match model.contains('/') || model.ends_with(".toml") {
+        true => {
+            let text = std::fs::read_to_string(model)
+                .with_context(|| format!("cannot read the model file {model}"))
+                .map_err(Failure::WrongUse)?;
+            ModelProfile::parse(&text, model)
+        }
+        false => ModelProfile::builtin(model),
+    };
+    profile.map_err(|error| Failure::WrongUse(error.into()))
+}
+
+fn from_device(path: &Path, options: ProbeOptions) -> Result<ProbeOutcome, Failure> {
+    let target = ProbeTarget::open(path, &Sysroot::live());
+    let target = target.map_err(|error| Failure::WrongUse(error.into()))?;
+    ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed))
+        .context("cannot listen for Ctrl-C")
+        .map_err(Failure::Fault)?;
+    let most = [DeviceClass::Hdd, DeviceClass::Ssd, DeviceClass::Network]
+        .map(|class| planned_time(class, options.budget));
+    let most = most.into_iter().max().unwrap_or_default();
+    screen::say(format_args!(
+        "{}: {}, at most {}, reads only",
+        path.display(),
+        format_bytes(target.size_bytes),
+        whole_seconds(most)
+    ));
+    for facts in &target.facts.uses {
+        screen::say(format_args!("warning: {} is in use: {facts}", path.display()));
+    }
+    let mut last = "";
+    let mut on_progress = |progress: Progress| {
+        if progress.step != last {
+            last = progress.step;
+            let left = whole_seconds(progress.remaining);
+            screen::say(format_args!("  {:16} {:40} {left} left", last, progress.measures));
+        }
+    };
+    let control = ProbeControl { stop: &STOP, on_progress: &mut on_progress };
+    probe_device(&target, options, control).map_err(|error| Failure::Fault(error.into()))
+}
+
+fn whole_seconds(time: Nanos) -> String {
+    format!("{:.0} s", time.as_secs_f64().ceil())
+}
+
+fn print(args: &Args, outcome: &ProbeOutcome) -> Result<(), Failure> {
+    let text = match args.format {
+        Format::Text => text(outcome),
+        Format::Toml => outcome.profile_text(),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(outcome).context("cannot write JSON");
+            json.map_err(Failure::Fault)? + "\n"
+        }
+    };
+    screen::print(&text)
+}
+
+fn text(outcome: &ProbeOutcome) -> String {
+    let style = screen::style();
+    let mut text = format!("{}\n\n", outcome.verdict);
+    text += &draw(&outcome.parameter_grid(), style);
+    text += "\n";
+    text += &draw(&outcome.workload_grid(), style);
+    for note in &outcome.notes {
+        text += &format!("note: {note}\n");
+    }
+    text
+}
