@@ -16,6 +16,9 @@
 //! | any | diverged from it | diverged: refused |
 //! | any | on two devices | cloned: refused |
 //!
+//! A label that was announced and never committed is not in the way: if it calls a member in sync
+//! whose label goes on from the label before, nothing depended on it, and its member is older.
+//!
 //! A volume starts by itself only if every member that the newest label calls in sync was found. A
 //! member that is alone cannot know that it is stale, so to start without the others is a decision
 //! of the user.
@@ -105,7 +108,15 @@ pub enum ArrayVerdict {
 pub fn assemble(found: &[MemberLabel], discarded: &[usize]) -> LabelAssembly {
     let counts = |index: &usize| !discarded.contains(index);
     let counting: Vec<usize> = (0..found.len()).filter(counts).collect();
-    let newest = counting.iter().copied().reduce(|best, index| {
+    let stands = |index: &usize| {
+        let refutes = |&other: &usize| is_refuted(&found[*index], &found[other]);
+        !counting.iter().any(refutes)
+    };
+    let mut standing_labels: Vec<usize> = counting.iter().copied().filter(stands).collect();
+    if standing_labels.is_empty() {
+        standing_labels.clone_from(&counting);
+    }
+    let newest = standing_labels.iter().copied().reduce(|best, index| {
         if is_newer(&found[index].label, &found[best].label) { index } else { best }
     });
     let newest = &found[newest.expect("a volume is assembled from at least one label")].label;
@@ -113,7 +124,8 @@ pub fn assemble(found: &[MemberLabel], discarded: &[usize]) -> LabelAssembly {
     let standings: Vec<MemberStanding> = (0..found.len())
         .map(|index| {
             if counts(&index) {
-                return standing(index, found, &counting, newest);
+                let is_refuted = !standing_labels.contains(&index);
+                return standing(index, found, &counting, newest, is_refuted);
             }
             let is_other = |&other: &usize| found[other].member == found[index].member;
             let is_replaced = counting.iter().any(is_other);
@@ -198,6 +210,7 @@ fn standing(
     found: &[MemberLabel],
     counting: &[usize],
     newest: &Label,
+    is_refuted: bool,
 ) -> MemberStanding {
     let MemberLabel { member, label } = &found[index];
     let is_clone = |&other: &usize| other != index && found[other].member == *member;
@@ -205,16 +218,18 @@ fn standing(
         return MemberStanding::Cloned;
     }
     let is_same = label.lineage.id == newest.lineage.id;
-    let is_ancestor = newest.lineage.history.contains(&label.lineage.id);
     let behind = newest.generation.checked_sub(label.generation);
-    let Some(behind) = behind.filter(|&behind| match behind {
+    let behind = behind.filter(|&behind| match behind {
         0 => has_same_contents(label, newest),
-        _ => is_same || is_ancestor,
-    }) else {
-        return MemberStanding::Diverged;
+        _ => is_same || left_at(newest, label).is_some_and(|until| label.generation <= until),
+    });
+    let behind = match (behind, is_refuted) {
+        (_, true) => u64::MAX,
+        (Some(behind), false) => behind,
+        (None, false) => return MemberStanding::Diverged,
     };
     let Some(row) = newest.row(*member) else { return MemberStanding::Unknown };
-    let is_parent = newest.lineage.history.first() == Some(&label.lineage.id);
+    let is_parent = newest.lineage.history.first().map(|past| past.id) == Some(label.lineage.id);
     let is_current = behind == 0 || (behind == 1 && (is_same || is_parent));
     match (newest.members[row].state, is_current) {
         (MemberState::InSync, true) => MemberStanding::InSync,
@@ -240,8 +255,36 @@ fn has_same_contents(one: &Label, other: &Label) -> bool {
 fn is_newer(one: &Label, other: &Label) -> bool {
     match one.lineage.id == other.lineage.id {
         true => one.generation > other.generation,
-        false => one.lineage.history.contains(&other.lineage.id),
+        false => left_at(one, other).is_some(),
     }
+}
+
+/// The last generation of `label` that had the data id of `other`, if it has another one now.
+fn left_at(label: &Label, other: &Label) -> Option<u64> {
+    let mut history = label.lineage.history.iter();
+    history.find(|past| past.id == other.lineage.id).map(|past| past.until)
+}
+
+/// Returns true if `one` was announced and never committed: it calls the member of `other` in sync,
+/// whose label goes on from the one before without it.
+fn is_refuted(one: &MemberLabel, other: &MemberLabel) -> bool {
+    let (this, that) = (&one.label, &other.label);
+    let calls_in_sync =
+        this.row(other.member).is_some_and(|row| this.members[row].state == MemberState::InSync);
+    if !calls_in_sync || one.member == other.member || that.generation < this.generation {
+        return false;
+    }
+    if this.lineage.id == that.lineage.id {
+        return false;
+    }
+    if let Some(until) = left_at(that, this) {
+        return this.generation == until + 1;
+    }
+    this.lineage.history.first().is_some_and(|parent| {
+        let goes_on = that.lineage.id == parent.id
+            || that.lineage.history.iter().any(|it| it.id == parent.id && it.until >= parent.until);
+        goes_on && this.generation == parent.until + 1
+    })
 }
 
 /// The members that make up each lineage that diverged: for the message to the user.

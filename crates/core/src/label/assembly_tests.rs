@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::geometry::{ArrayLayout, Profile};
-use crate::label::{LabelledArray, LabelledMember, Lineage};
+use crate::label::{LabelledArray, LabelledMember, Lineage, PastData};
 
 const REBUILDING: MemberState = MemberState::Rebuilding { recovered_bytes: 4096 };
 use MemberState::{Failed, InSync};
 
-/// A label of member `number` (from 1): generation, data ids from the newest on, states.
+/// A label of member `number` (from 1): generation, data ids from the newest on, states. Earlier
+/// ids were left after generation 5.
 fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> MemberLabel {
     let members = (1..).zip(states).map(|(number, &state)| LabelledMember {
         uuid: Uuid([number; 16]),
@@ -19,7 +20,7 @@ fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> Me
         optimal_io_bytes: None,
         priority: 0,
     });
-    let ids: Vec<DataId> = ids.iter().map(|&id| DataId(id)).collect();
+    let past = ids[1..].iter().map(|&id| PastData { id: DataId(id), until: 5 });
     let label = Label {
         array: LabelledArray {
             uuid: Uuid([9; 16]),
@@ -31,7 +32,7 @@ fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> Me
             map_checksum: 0,
         },
         generation,
-        lineage: Lineage { id: ids[0], history: ids[1..].to_vec() },
+        lineage: Lineage { id: DataId(ids[0]), history: past.collect() },
         is_clean: false,
         resync_from: None,
         policy: "pid".to_owned(),
@@ -201,4 +202,37 @@ fn generation_ahead_of_the_newest_lineage_is_in_doubt() {
     // It is of the parent lineage, but was changed after that lineage had ended.
     let labels = [found(1, 7, &[2, 1], &[InSync, Failed]), found(2, 8, &[1], &[InSync; 2])];
     assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Doubtful);
+}
+
+#[test]
+fn snapshot_that_went_on_alone() {
+    // Member 2 is from generation 5 and drew an id. Member 1 has later writes under the old id.
+    let labels = [found(1, 7, &[1], &[InSync; 2]), found(2, 9, &[2, 1], &[Failed, InSync])];
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Doubtful);
+}
+
+#[test]
+fn label_that_was_announced_and_never_committed() {
+    // Member 1 alone recorded that member 3 failed. The others went on without member 1.
+    let announced = found(1, 6, &[2, 1], &[InSync, InSync, Failed]);
+    let others = [Failed, InSync, InSync];
+    let labels = [announced, found(2, 9, &[3, 1], &others), found(3, 9, &[3, 1], &others)];
+    let standings = vec![MemberStanding::Stale, MemberStanding::InSync, MemberStanding::InSync];
+    assert_eq!(judge(&labels, &[]), (standings, ArrayVerdict::Start));
+    // The same, but the announcement drew no id.
+    let labels = [found(1, 6, &[1], &[InSync; 3]), labels[1].clone(), labels[2].clone()];
+    assert_eq!(judge(&labels, &[]).0[0], MemberStanding::Stale);
+    // Committed: others may have relied on it.
+    let labels = [found(1, 7, &[1], &[InSync; 3]), labels[1].clone(), labels[2].clone()];
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Doubtful);
+}
+
+#[test]
+fn rebuilding_member_alone_has_an_announcement() {
+    // Members 1 and 3 may start without member 2, which is being rebuilt.
+    let announced = found(2, 6, &[2, 1], &[Failed, REBUILDING, InSync]);
+    let states = [InSync, REBUILDING, InSync];
+    let labels = [found(1, 8, &[1], &states), announced, found(3, 8, &[1], &states)];
+    let standings = vec![MemberStanding::InSync, MemberStanding::Stale, MemberStanding::InSync];
+    assert_eq!(judge(&labels, &[]), (standings, ArrayVerdict::Start));
 }

@@ -5,18 +5,18 @@
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 72 | 8 | data id |
-//! | 80 | 64 | earlier data ids, newest first; 0 for none |
-//! | 144 | 1 | 1 if the volume was stopped in good order |
-//! | 145 | 1 | profile, in the order of [`Profile::ALL`] |
-//! | 146 | 1 | number of members |
-//! | 148 | 4 | limit of members in a striped chunk; 0 for none |
-//! | 152 | 8 | size of a chunk of md raid10; 0 for none |
-//! | 160 | 8 | block size |
-//! | 168 | 8 | offset on the volume from which the mirrors may differ; all ones for nowhere |
-//! | 176 | 4 | CRC-32C of the chunk map |
-//! | 192 | 66 | name, with its length before it |
-//! | 258 | 66 | layout, likewise |
-//! | 324 | 258 | read policy, likewise |
+//! | 80 | 128 | earlier data ids, newest first, each with its last generation; 0 for none |
+//! | 208 | 1 | 1 if the volume was stopped in good order |
+//! | 209 | 1 | profile, in the order of [`Profile::ALL`] |
+//! | 210 | 1 | number of members |
+//! | 212 | 4 | limit of members in a striped chunk; 0 for none |
+//! | 216 | 8 | size of a chunk of md raid10; 0 for none |
+//! | 224 | 8 | block size |
+//! | 232 | 8 | offset on the volume from which the mirrors may differ; all ones for nowhere |
+//! | 240 | 4 | CRC-32C of the chunk map |
+//! | 256 | 66 | name, with its length before it |
+//! | 322 | 66 | layout, likewise |
+//! | 388 | 258 | read policy, likewise |
 //! | 1024 | 112 each | members |
 //!
 //! A member:
@@ -55,7 +55,8 @@ const HISTORY: usize = 8;
 
 const TEXT_ROOM: usize = 66;
 const POLICY_ROOM: usize = 258;
-const NAME: usize = 192;
+const HISTORY_AT: usize = 80;
+const NAME: usize = 256;
 const LAYOUT: usize = NAME + TEXT_ROOM;
 const POLICY: usize = LAYOUT + TEXT_ROOM;
 const MEMBERS: usize = 1024;
@@ -74,7 +75,17 @@ pub struct Lineage {
     /// The data id.
     pub id: DataId,
     /// Earlier ones, newest first; the oldest are forgotten.
-    pub history: Vec<DataId>,
+    pub history: Vec<PastData>,
+}
+
+/// A data id that a volume had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PastData {
+    /// The data id.
+    pub id: DataId,
+    /// The last generation that had it. A member with this id and a later generation went on
+    /// without those that drew another id.
+    pub until: u64,
 }
 
 /// The properties of a volume that never change.
@@ -154,9 +165,9 @@ impl Lineage {
         Lineage { id, history: Vec::new() }
     }
 
-    /// The lineage after a member left the set of those in sync.
-    pub fn successor(&self, id: DataId) -> Lineage {
-        let mut history = vec![self.id];
+    /// The lineage after a member left the set of those in sync, in the generation after `until`.
+    pub fn successor(&self, id: DataId, until: u64) -> Lineage {
+        let mut history = vec![PastData { id: self.id, until }];
         history.extend(self.history.iter().take(HISTORY - 1));
         Lineage { id, history }
     }
@@ -171,18 +182,19 @@ impl Label {
         assert!(self.members.len() <= LABELLED_MEMBERS_MAX, "{} members", self.members.len());
         let mut page = Page::new();
         page.put(72, &self.lineage.id.0.to_le_bytes());
-        for (index, id) in self.lineage.history.iter().take(HISTORY).enumerate() {
-            page.put(80 + 8 * index, &id.0.to_le_bytes());
+        for (index, past) in self.lineage.history.iter().take(HISTORY).enumerate() {
+            page.put(HISTORY_AT + 16 * index, &past.id.0.to_le_bytes());
+            page.put(HISTORY_AT + 16 * index + 8, &past.until.to_le_bytes());
         }
         let LabelledArray { profile, layout, stripe_width_max, .. } = self.array;
         let profile = Profile::ALL.iter().position(|&other| other == profile);
         let profile = profile.expect("the list has every profile");
-        page.put(144, &[u8::from(self.is_clean), profile as u8, self.members.len() as u8]);
-        page.put(148, &stripe_width_max.unwrap_or(0).to_le_bytes());
-        page.put(152, &layout.chunk_bytes().unwrap_or(0).to_le_bytes());
-        page.put(160, &self.array.block_bytes.to_le_bytes());
-        page.put(168, &self.resync_from.unwrap_or(u64::MAX).to_le_bytes());
-        page.put(176, &self.array.map_checksum.to_le_bytes());
+        page.put(208, &[u8::from(self.is_clean), profile as u8, self.members.len() as u8]);
+        page.put(212, &stripe_width_max.unwrap_or(0).to_le_bytes());
+        page.put(216, &layout.chunk_bytes().unwrap_or(0).to_le_bytes());
+        page.put(224, &self.array.block_bytes.to_le_bytes());
+        page.put(232, &self.resync_from.unwrap_or(u64::MAX).to_le_bytes());
+        page.put(240, &self.array.map_checksum.to_le_bytes());
         page.put_text(NAME, &self.array.name, TEXT_ROOM);
         page.put_text(LAYOUT, &layout.to_string(), TEXT_ROOM);
         page.put_text(POLICY, &self.policy, POLICY_ROOM);
@@ -205,11 +217,14 @@ impl Label {
     /// If there is none, it is damaged, or of a newer format.
     pub fn decode(bytes: &[u8], offset: u64) -> Result<MemberLabel, BlockError> {
         let (page, header) = Page::open(bytes, BlockKind::Label, offset)?;
-        let ids = (0..=HISTORY).map(|index| DataId(page.u64(72 + 8 * index)));
-        let mut ids = ids.take_while(|&id| id != DataId(0));
-        let id = ids.next().ok_or(BlockError::Malformed("no data id"))?;
-        let lineage = Lineage { id, history: ids.collect() };
-        let count = usize::from(page.u8(146));
+        let past = (0..HISTORY).map(|index| HISTORY_AT + 16 * index);
+        let past = past.map(|at| PastData { id: DataId(page.u64(at)), until: page.u64(at + 8) });
+        let history = past.take_while(|past| past.id != DataId(0)).collect();
+        let lineage = Lineage { id: DataId(page.u64(72)), history };
+        if lineage.id == DataId(0) {
+            return Err(BlockError::Malformed("no data id"));
+        }
+        let count = usize::from(page.u8(210));
         if !(1..=LABELLED_MEMBERS_MAX).contains(&count) {
             return Err(BlockError::Malformed("an impossible number of members"));
         }
@@ -223,8 +238,8 @@ impl Label {
             array: decode_array(&page, header.volume)?,
             generation: header.generation,
             lineage,
-            is_clean: page.u8(144) == 1,
-            resync_from: Some(page.u64(168)).filter(|&offset| offset != u64::MAX),
+            is_clean: page.u8(208) == 1,
+            resync_from: Some(page.u64(232)).filter(|&offset| offset != u64::MAX),
             policy: page.text(POLICY, POLICY_ROOM)?,
             members,
             is_read_only: header.is_read_only,
@@ -318,13 +333,13 @@ impl LabelledMember {
 
 fn decode_array(page: &Page, uuid: Uuid) -> Result<LabelledArray, BlockError> {
     let impossible = |_| BlockError::Malformed("an unknown layout");
-    let profile = Profile::ALL.get(usize::from(page.u8(145)));
+    let profile = Profile::ALL.get(usize::from(page.u8(209)));
     let layout: ArrayLayout = page.text(LAYOUT, TEXT_ROOM)?.parse().map_err(impossible)?;
-    let layout = match page.u64(152) {
+    let layout = match page.u64(216) {
         0 => layout,
         chunk_bytes => layout.with_chunk(chunk_bytes).map_err(impossible)?,
     };
-    let block_bytes = page.u64(160);
+    let block_bytes = page.u64(224);
     if !block_bytes.is_power_of_two() || !(512..=1 << 16).contains(&block_bytes) {
         return Err(BlockError::Malformed("an impossible block size"));
     }
@@ -333,8 +348,8 @@ fn decode_array(page: &Page, uuid: Uuid) -> Result<LabelledArray, BlockError> {
         name: page.text(NAME, TEXT_ROOM)?,
         profile: *profile.ok_or(BlockError::Malformed("an unknown profile"))?,
         layout,
-        stripe_width_max: Some(page.u32(148)).filter(|&width| width > 0),
+        stripe_width_max: Some(page.u32(212)).filter(|&width| width > 0),
         block_bytes,
-        map_checksum: page.u32(176),
+        map_checksum: page.u32(240),
     })
 }

@@ -23,6 +23,10 @@
 //! that came before. So a label whose id is in the history of another is older, and of two labels
 //! neither of which has the other's id in its history, each may have data that the other lacks.
 //!
+//! An id in a history counts up to the generation that had it last. A label with that id and a
+//! later generation went on without those that drew the next id. If it is later by one and calls
+//! one of them in sync, it was announced and never committed, so nothing depended on it.
+//!
 //! Clocks decide nothing.
 
 pub mod assembly;
@@ -36,7 +40,7 @@ mod tests;
 pub use block::{BlockError, METADATA_BYTES, NotUuid, Uuid};
 pub use contents::{
     DataId, LABEL_SLOTS, LABELLED_MEMBERS_MAX, Label, LabelledArray, LabelledMember, Lineage,
-    MemberLabel, NAME_BYTES_MAX, POLICY_BYTES_MAX, map_checksum,
+    MemberLabel, NAME_BYTES_MAX, POLICY_BYTES_MAX, PastData, map_checksum,
 };
 pub use dirty_record::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DIRTY_REGIONS_MAX, DirtyRecord, newest_record,

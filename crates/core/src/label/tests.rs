@@ -29,7 +29,7 @@ fn label() -> Label {
             map_checksum: 0x1234_5678,
         },
         generation: 7,
-        lineage: Lineage::new(DataId(11)).successor(DataId(12)).successor(DataId(13)),
+        lineage: Lineage::new(DataId(11)).successor(DataId(12), 3).successor(DataId(13), 5),
         is_clean: true,
         resync_from: Some(1 << 40),
         policy: "round-robin:256K".to_owned(),
@@ -54,14 +54,20 @@ fn the_encoding_never_changes() {
          020202020202020200100100000000000700000000000000\
          0d000000000000000c00000000000000"
     );
-    assert_eq!(crc32c(&bytes[..METADATA_BYTES - 4]), 0x030a_2678);
+    assert_eq!(crc32c(&bytes[..METADATA_BYTES - 4]), 0xdaef_1628);
 }
 
 #[test]
 fn a_history_forgets_the_oldest() {
-    let lineage = (2..20).fold(Lineage::new(DataId(1)), |old, id| old.successor(DataId(id)));
+    let lineage = (2..20).fold(Lineage::new(DataId(1)), |old, id| old.successor(DataId(id), id));
     assert_eq!(lineage.id, DataId(19));
-    assert_eq!(lineage.history, (11..19).rev().map(DataId).collect::<Vec<DataId>>());
+    assert_eq!(
+        lineage.history,
+        (11..19)
+            .rev()
+            .map(|id| PastData { id: DataId(id), until: id + 1 })
+            .collect::<Vec<PastData>>()
+    );
     let label = Label { lineage: lineage.clone(), ..label() };
     let bytes = label.encode(Uuid([1; 16]), LABEL_SLOTS[0]);
     assert_eq!(Label::decode(&bytes, LABEL_SLOTS[0]).unwrap().label.lineage, lineage);

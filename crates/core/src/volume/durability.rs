@@ -35,6 +35,7 @@ impl Volume {
     /// # Panics
     /// If the label has other members than the volume.
     pub fn with_labels(mut self, labels: VolumeLabels) -> Volume {
+        self.has_one_buffer = true;
         assert_eq!(labels.label.members.len(), self.members().len(), "a row for each member");
         let (sequence, unsynced) = (labels.sequence, labels.unsynced.clone());
         let mut writer = LabelWriter::new(labels);
@@ -106,6 +107,25 @@ impl Volume {
         if !self.states.is_failed(member) && self.states.can_fail(member) {
             self.set_member_state(member, MemberState::Failed);
         }
+    }
+
+    /// Fails a member on request, and records it. Returns false if the volume cannot do without it.
+    pub fn fail_on_request(&mut self, member: MemberIndex) -> bool {
+        self.lose_member(member);
+        if !self.is_read_only {
+            self.update_labels();
+        }
+        self.states.is_failed(member)
+    }
+
+    /// Records a policy, with which the volume starts from now on. Returns false without labels.
+    pub fn keep_policy(&mut self, policy: &str) -> bool {
+        let Some(labels) = self.labels.as_mut().filter(|_| !self.is_read_only) else {
+            return false;
+        };
+        policy.clone_into(&mut labels.policy);
+        self.update_labels();
+        true
     }
 
     /// Queues a piece whose start has to wait, and returns true. A write that need not wait is

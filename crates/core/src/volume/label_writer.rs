@@ -106,6 +106,7 @@ pub(super) struct LabelWriter {
     /// What the labels are to say when nothing is written.
     pub(super) is_clean: bool,
     pub(super) resync_from: Option<u64>,
+    pub(super) policy: String,
     rng: Rng,
     /// Pieces that start once the labels are current.
     pub(super) waiting: Vec<PieceKey>,
@@ -151,6 +152,7 @@ impl LabelWriter {
             generation: label.generation,
             is_clean: label.is_clean,
             resync_from: label.resync_from,
+            policy: label.policy.clone(),
             committed: label,
             slots,
             update,
@@ -171,6 +173,7 @@ impl LabelWriter {
         self.update.is_none()
             && self.committed.is_clean == self.is_clean
             && self.committed.resync_from == self.resync_from
+            && self.committed.policy == self.policy
             && rows.all(|(row, (_, member))| is_same_kind(row.state, member.state))
     }
 
@@ -259,6 +262,7 @@ impl LabelWriter {
         label.generation = self.generation + 1;
         label.is_clean = self.is_clean;
         label.resync_from = self.resync_from;
+        label.policy.clone_from(&self.policy);
         let mut has_left = false;
         for (row, (_, member)) in label.members.iter_mut().zip(states.members().iter()) {
             has_left |= row.state == MemberState::InSync && member.state != MemberState::InSync;
@@ -266,7 +270,7 @@ impl LabelWriter {
         }
         if has_left {
             let id = DataId(self.rng.next_u64().max(1));
-            label.lineage = label.lineage.successor(id);
+            label.lineage = label.lineage.successor(id, self.generation);
         }
         label
     }

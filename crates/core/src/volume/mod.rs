@@ -108,6 +108,9 @@ pub struct Volume {
     log: Option<Box<DirtyLog>>,
     unsynced: UnsyncedRegions,
     is_read_only: bool,
+    /// True if the executor has one buffer for a request, which must not be written to members
+    /// while others are read into it.
+    has_one_buffer: bool,
     /// True once a flush failed on a member that the volume cannot do without. Each later flush
     /// fails, because the writes that were lost may be older than it.
     has_lost_writes: bool,
@@ -122,6 +125,8 @@ struct PendingRequest {
     member_changes: u32,
     /// Of a rebuild: true if its member is being flushed.
     is_flushing: bool,
+    /// Number of its pieces that are to be rewritten once no other piece is read.
+    parked: u32,
     /// Of a flush: true if no region was unsynced when it began.
     was_synced: bool,
     result: Result<(), VolumeError>,
@@ -206,6 +211,7 @@ impl Volume {
             log: None,
             unsynced: UnsyncedRegions::default(),
             is_read_only: false,
+            has_one_buffer: false,
             has_lost_writes: false,
         };
         volume.notify_members_change();
@@ -222,6 +228,12 @@ impl Volume {
         assert!(is_block, "a block has a power of two of at least {BLOCK_BYTES} bytes");
         self.block_bytes = block_bytes;
         self
+    }
+
+    /// Rewrites no piece of a request while another one is read: for an executor whose requests
+    /// have one buffer each.
+    pub fn with_one_buffer(self) -> Volume {
+        Volume { has_one_buffer: true, ..self }
     }
 
     /// Size of the volume in bytes.
@@ -278,6 +290,7 @@ impl Volume {
             pieces_left: 1,
             member_changes: 0,
             is_flushing: false,
+            parked: 0,
             was_synced: false,
             result: Ok(()),
         };

@@ -28,6 +28,8 @@ pub(super) struct Piece {
     pub(super) is_rewriting: bool,
     /// True if the piece holds the lock of its range.
     pub(super) has_lock: bool,
+    /// True if it is to be rewritten once no other piece of its request is read.
+    pub(super) is_parked: bool,
     /// True if it is counted as a write in the dirty log.
     pub(super) is_logged: bool,
     /// The race that its reads belong to.
@@ -47,6 +49,7 @@ impl Piece {
             has_answer: false,
             is_rewriting: false,
             has_lock: false,
+            is_parked: false,
             is_logged: false,
             race: None,
         }

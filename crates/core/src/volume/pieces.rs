@@ -293,6 +293,34 @@ impl Volume {
     /// Writes what was read to the targets whose medium failed and to the one being rebuilt.
     fn rewrite(&mut self, key: PieceKey) {
         let piece = self.pieces.get_mut(key);
+        let request = piece.request;
+        let pending = self.requests.get_mut(request);
+        if self.has_one_buffer && pending.pieces_left > pending.parked + 1 {
+            piece.is_parked = true;
+            pending.parked += 1;
+            return;
+        }
+        // The request ends with its last piece, so the others go first.
+        self.rewrite_parked(request);
+        self.rewrite_now(key);
+    }
+
+    /// Rewrites the pieces of a request that waited for the others.
+    fn rewrite_parked(&mut self, request: RequestKey) {
+        if std::mem::take(&mut self.requests.get_mut(request).parked) == 0 {
+            return;
+        }
+        let is_parked = |piece: &Piece| piece.request == request && piece.is_parked;
+        let parked = self.pieces.iter().filter(|(_, piece)| is_parked(piece));
+        let keys: Vec<PieceKey> = parked.map(|(key, _)| key).collect();
+        for key in keys {
+            self.pieces.get_mut(key).is_parked = false;
+            self.rewrite_now(key);
+        }
+    }
+
+    fn rewrite_now(&mut self, key: PieceKey) {
+        let piece = self.pieces.get_mut(key);
         piece.is_rewriting = true;
         let targets = match piece.kind {
             RequestKind::Resync => piece.plan.resync_targets(&self.states, piece.good),
@@ -342,6 +370,8 @@ impl Volume {
         pending.result = pending.result.and(result);
         if pending.pieces_left == 0 {
             self.end_request(key);
+        } else if pending.parked == pending.pieces_left {
+            self.rewrite_parked(key);
         }
     }
 
