@@ -1,9 +1,15 @@
 //! Simulated files: contents in memory, faults, and loss of unsynced writes.
+//!
+//! A sync makes durable what had completed when it was started, and nothing else. In a power cut
+//! each sector of every other change survives or not by itself.
 
 use crate::driver::FileSize;
 use mirrorball_core::rng::Rng;
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A change survives a power cut sector by sector.
+const SECTOR_BYTES: usize = 512;
 
 /// Files are kept in pieces of this size.
 const PIECE_BYTES: u64 = 4096;
@@ -22,6 +28,8 @@ pub enum FileFault {
     Hangs,
     /// Discards fail with `EOPNOTSUPP`.
     RefusesDiscards,
+    /// A sync ends with success and makes nothing durable.
+    SyncsNothing,
 }
 
 /// A file in memory.
@@ -32,7 +40,9 @@ pub(super) struct SimFile {
     /// The contents after the last sync.
     durable: Pieces,
     /// Changes since the last sync, in the order in which they completed.
-    unsynced: Vec<Change>,
+    unsynced: VecDeque<Change>,
+    /// Number of changes so far.
+    changes: u64,
 }
 
 #[derive(Clone)]
@@ -52,7 +62,8 @@ impl SimFile {
             fault: FileFault::None,
             contents: Pieces::default(),
             durable: Pieces::default(),
-            unsynced: Vec::new(),
+            unsynced: VecDeque::new(),
+            changes: 0,
         }
     }
 
@@ -86,21 +97,43 @@ impl SimFile {
 
     fn change(&mut self, change: Change) {
         self.contents.apply(&change);
-        self.unsynced.push(change);
+        self.unsynced.push_back(change);
+        self.changes += 1;
     }
 
-    /// Makes every completed change durable.
-    pub(super) fn sync(&mut self) {
-        for change in self.unsynced.drain(..) {
+    /// Number of changes so far: a sync that starts now makes these durable.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Makes the first `changes` changes durable.
+    pub(super) fn sync(&mut self, changes: u64) {
+        if self.fault == FileFault::SyncsNothing {
+            return;
+        }
+        while self.changes - (self.unsynced.len() as u64) < changes {
+            let Some(change) = self.unsynced.pop_front() else { return };
             self.durable.apply(&change);
         }
     }
 
-    /// Loses each unsynced change with a probability of one half, as a power failure would.
+    /// Loses each unsynced sector with a probability of one half, as a power failure would. A
+    /// discard is lost or not as a whole.
     pub(super) fn lose_unsynced(&mut self, rng: &mut Rng) {
         for change in self.unsynced.drain(..) {
-            if rng.below(2) == 0 {
-                self.durable.apply(&change);
+            match change {
+                Change::Write { offset, bytes } => {
+                    for (sector, at) in
+                        bytes.chunks(SECTOR_BYTES).zip((offset..).step_by(SECTOR_BYTES))
+                    {
+                        if rng.below(2) == 0 {
+                            let bytes = sector.to_vec();
+                            self.durable.apply(&Change::Write { offset: at, bytes });
+                        }
+                    }
+                }
+                Change::Discard { .. } if rng.below(2) == 0 => self.durable.apply(&change),
+                Change::Discard { .. } => {}
             }
         }
         self.contents = self.durable.clone();
@@ -159,7 +192,7 @@ mod tests {
         let mut file = SimFile::new(1 << 20);
         file.write(5000, &[7; 9000]);
         file.discard(6000, 3000);
-        file.sync();
+        file.sync(2);
         let read = |file: &SimFile, offset, length| {
             let mut bytes = vec![0xee; length];
             assert_eq!(file.read(offset, &mut bytes), length);
@@ -168,20 +201,23 @@ mod tests {
         let expected = [&[7; 1000][..], &[0; 3000], &[7; 5000]].concat();
         assert_eq!(read(&file, 5000, 9000), expected);
         let (mut kept, mut lost) = (0, 0);
+        // Started before the last writes, so it says nothing of them.
+        let changes = file.changes();
         for block in 100..200 {
             file.write(block * 4096, &[1; 4096]);
         }
+        file.sync(changes);
         file.lose_unsynced(&mut rng);
-        for block in 100..200 {
-            match read(&file, block * 4096, 4096) {
-                bytes if bytes == [1; 4096] => kept += 1,
+        for sector in 800..1600 {
+            match read(&file, sector * 512, 512) {
+                bytes if bytes == [1; 512] => kept += 1,
                 bytes => {
-                    assert_eq!(bytes, [0; 4096]);
+                    assert_eq!(bytes, [0; 512]);
                     lost += 1;
                 }
             }
         }
-        assert!(kept > 20 && lost > 20, "{kept} kept, {lost} lost");
+        assert!(kept > 200 && lost > 200, "{kept} kept, {lost} lost");
         assert_eq!(read(&file, 5000, 9000), expected);
         assert_eq!(file.read((1 << 20) - 10, &mut [0; 100]), 10, "the file ends there");
     }

@@ -22,7 +22,7 @@ mod perform;
 
 use super::buffers::Buffers;
 use super::operation::{OperationKey, OperationKind};
-use super::{Endpoint, FileSize, Waker};
+use super::{Driver, Endpoint, FileSize, Waker};
 pub use file::FileFault;
 use file::SimFile;
 use mirrorball_core::rng::Rng;
@@ -129,6 +129,36 @@ struct SimOperation {
     key: OperationKey,
     object: ObjectId,
     kind: OperationKind,
+    /// Of a sync: number of changes of the file when it was started.
+    changes: u64,
+}
+
+impl Driver {
+    /// Cuts the power of a simulated machine: what is in flight ends nowhere, and files lose what
+    /// was not synced, sector by sector. The driver is of no more use.
+    ///
+    /// # Panics
+    /// If it is not simulated.
+    pub fn cut_power(&self) {
+        let simulation = self.simulation().expect("only a simulation loses power on request");
+        let world = &mut *simulation.world();
+        world.end_operations(&self.buffers);
+        for object in &mut world.objects {
+            if let Object::File(file) = object {
+                file.lose_unsynced(&mut world.rng);
+            }
+        }
+    }
+
+    /// Kills the program of a simulated machine: each operation in flight happens or not, and files
+    /// keep what completed, synced or not. The driver is of no more use.
+    ///
+    /// # Panics
+    /// If it is not simulated.
+    pub fn kill(&self) {
+        let simulation = self.simulation().expect("only a simulation is killed on request");
+        simulation.world().end_operations(&self.buffers);
+    }
 }
 
 impl SimulatedWorld {
@@ -179,12 +209,30 @@ impl SimulatedWorld {
         world.unpark(file);
     }
 
+    /// The fault of a file.
+    pub fn fault(&self, file: ObjectId) -> FileFault {
+        self.world().file(file).fault
+    }
+
     /// Loses some of the changes of a file that were not synced, as a power failure would.
     pub fn lose_unsynced(&self, file: ObjectId) {
         let world = &mut *self.world();
         if let Object::File(file) = &mut world.objects[file.0 as usize] {
             file.lose_unsynced(&mut world.rng);
         }
+    }
+
+    /// Writes to a file, and makes all of it durable.
+    pub fn write_file(&self, file: ObjectId, offset: u64, bytes: &[u8]) {
+        self.world().file(file).write(offset, bytes);
+        self.sync_file(file);
+    }
+
+    /// Makes all that was written to a file durable.
+    pub fn sync_file(&self, file: ObjectId) {
+        let mut world = self.world();
+        let file = world.file(file);
+        file.sync(file.changes());
     }
 
     /// The bytes of a range of a file, as a read would return them now.
@@ -285,7 +333,11 @@ impl SimulatedWorld {
             (None, OperationKind::Wake(waker)) => world.wakers.push((key, waker.clone())),
             (None, _) => unreachable!("only wakers have a descriptor of the kernel"),
             (Some(object), kind) => {
-                world.start(SimOperation { key, object, kind: kind.clone() });
+                let changes = match &world.objects[object.0 as usize] {
+                    Object::File(file) => file.changes(),
+                    Object::Socket(_) | Object::Listener { .. } => 0,
+                };
+                world.start(SimOperation { key, object, kind: kind.clone(), changes });
             }
         }
     }
@@ -331,6 +383,27 @@ impl World {
         match &mut self.objects[id.0 as usize] {
             Object::Socket(socket) => socket,
             _ => panic!("{id:?} is no socket"),
+        }
+    }
+
+    /// Ends what is in flight. Half of the writes happen, without a reply.
+    fn end_operations(&mut self, buffers: &Buffers) {
+        let due = std::mem::take(&mut self.due).into_values();
+        let due = due.filter_map(|due| match due {
+            Due::Operation(operation) => Some(operation),
+            Due::Wake(_) => None,
+        });
+        let operations: Vec<SimOperation> = due.chain(std::mem::take(&mut self.parked)).collect();
+        self.wakers.clear();
+        for SimOperation { object, kind, .. } in operations {
+            let happens = self.rng.below(2) == 0;
+            if let (Object::File(file), OperationKind::Write { offset, slice }) =
+                (&mut self.objects[object.0 as usize], kind)
+                && happens
+                && !matches!(file.fault, FileFault::Fails(_))
+            {
+                file.write(offset, buffers.bytes(slice));
+            }
         }
     }
 

@@ -16,7 +16,7 @@ impl World {
         let id = operation.object;
         let is_partial = self.one_in(self.options.partial_every);
         match &self.objects[id.0 as usize] {
-            Object::File(_) => self.attempt_file(id, &operation.kind, is_partial, buffers),
+            Object::File(_) => self.attempt_file(operation, is_partial, buffers),
             Object::Socket(_) => self.attempt_socket(id, &operation.kind, is_partial, buffers),
             Object::Listener { .. } => {
                 let object = &mut self.objects[id.0 as usize];
@@ -32,11 +32,11 @@ impl World {
 
     fn attempt_file(
         &mut self,
-        id: ObjectId,
-        kind: &OperationKind,
+        operation: &SimOperation,
         is_partial: bool,
         buffers: &mut Buffers,
     ) -> Option<Result<usize, Errno>> {
+        let SimOperation { object: id, ref kind, changes, .. } = *operation;
         let is_read = matches!(kind, OperationKind::Read { .. });
         let fault = self.file(id).fault;
         match fault {
@@ -48,7 +48,10 @@ impl World {
             FileFault::RefusesDiscards if matches!(kind, OperationKind::Discard { .. }) => {
                 return Some(Err(Errno::OPNOTSUPP));
             }
-            FileFault::FailsReads(_) | FileFault::RefusesDiscards | FileFault::None => {}
+            FileFault::FailsReads(_)
+            | FileFault::RefusesDiscards
+            | FileFault::SyncsNothing
+            | FileFault::None => {}
         }
         // Devices transfer whole sectors.
         let part =
@@ -67,7 +70,7 @@ impl World {
                 Ok(length)
             }
             OperationKind::Sync => {
-                file.sync();
+                file.sync(changes);
                 Ok(0)
             }
             OperationKind::Discard { offset, length } => {
