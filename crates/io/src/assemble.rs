@@ -301,7 +301,7 @@ fn volume(
     policy: Box<dyn ReadPolicy>,
     seed: u64,
 ) -> Volume {
-    Volume::new(map, Members::new(configs), policy, seed)
+    Volume::new(map, Members::new(configs), policy, seed).with_one_buffer()
 }
 
 fn driver(backend: Option<BackendKind>, notes: &mut Vec<String>) -> io::Result<Driver> {

@@ -25,3 +25,4 @@ pub mod rebuild;
 pub mod reopen;
 pub mod service;
 pub mod tls;
+pub mod torture;

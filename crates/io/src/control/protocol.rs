@@ -48,6 +48,14 @@ pub enum ControlRequest {
     SetPolicy {
         /// Its name, as `mirrorball policies` lists it, with parameters.
         name: String,
+        /// Records it in the labels, too, so that the volume starts with it from now on.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        keep: bool,
+    },
+    /// Fails a member; answered with a string that says so.
+    Fail {
+        /// The member.
+        devid: u64,
     },
     /// Rebuilds a member from its mirrors; answered with a string that says what was done.
     Rebuild {

@@ -11,6 +11,7 @@ use crate::lateness::Lateness;
 use crate::rebuild::{RebuildError, RebuildRequest, RebuildStart};
 use crate::reopen::PathState;
 use mirrorball_core::histogram::Histogram;
+use mirrorball_core::label::POLICY_BYTES_MAX;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::slab::SlabKey;
@@ -42,7 +43,10 @@ pub(super) fn respond(
             encode(Ok(stats))
         }
         ControlRequest::Policy => encode(control.policy.clone().ok_or_else(no_volume)),
-        ControlRequest::SetPolicy { name } => encode(set_policy(control, name, parts.executor)),
+        ControlRequest::SetPolicy { name, keep } => {
+            encode(set_policy(control, name, keep, parts.executor))
+        }
+        ControlRequest::Fail { devid } => encode(fail(devid, parts.executor)),
         ControlRequest::Rebuild { rate_bytes_per_s: Some(0), .. } => {
             let message = "the rate limit of a rebuild must be greater than zero";
             failed(RequestErrorKind::Refused, message.to_owned())
@@ -124,6 +128,7 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
 fn set_policy(
     control: &mut Control,
     name: String,
+    keep: bool,
     executor: &mut Executor,
 ) -> Result<String, RequestError> {
     let volume = executor.volume_mut().ok_or_else(no_volume)?;
@@ -134,10 +139,37 @@ fn set_policy(
         error: error.to_string(),
         kind: RequestErrorKind::Policy,
     })?;
+    if keep && (name.len() > POLICY_BYTES_MAX || !volume.keep_policy(&name)) {
+        let error = "the policy cannot be kept: the members have no labels, the volume is \
+                     read-only, or the name is too long"
+            .to_owned();
+        return Err(RequestError { error, kind: RequestErrorKind::Refused });
+    }
     volume.set_policy(policy);
     let name = spec.to_string();
     control.policy = Some(name.clone());
     Ok(name)
+}
+
+/// Fails a member that works.
+fn fail(devid: u64, executor: &mut Executor) -> Result<String, RequestError> {
+    let refused = |error| RequestError { error, kind: RequestErrorKind::Refused };
+    let volume = executor.volume_mut().ok_or_else(no_volume)?;
+    let member = volume.members().find(devid).ok_or_else(|| {
+        refused(format!(
+            "the volume has no member with devid {devid}; `ctl members` lists the members"
+        ))
+    })?;
+    if volume.members()[member].state == MemberState::Failed {
+        return Err(refused(format!("the member with devid {devid} has failed already")));
+    }
+    if !volume.fail_on_request(member) {
+        return Err(refused(format!(
+            "the volume cannot do without the member with devid {devid}: some data are on no \
+             other member in sync"
+        )));
+    }
+    Ok(format!("the member with devid {devid} is failed; `members rebuild {devid}` takes it back"))
 }
 
 /// Members that work although their file is no longer at their path: what is written to such a file

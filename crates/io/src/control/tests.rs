@@ -86,7 +86,7 @@ fn refused(path: &Path, request: ControlRequest) -> RequestError {
 }
 
 fn set_policy(name: &str) -> ControlRequest {
-    ControlRequest::SetPolicy { name: name.to_owned() }
+    ControlRequest::SetPolicy { name: name.to_owned(), keep: false }
 }
 
 /// Starts a service in a thread of its own; its control socket, and where its metrics are.

@@ -23,7 +23,7 @@ fn requests_keep_their_form() {
         (ControlRequest::Policy, json!({ "request": "policy" })),
         (ControlRequest::Stats { reset: true }, json!({ "request": "stats", "reset": true })),
         (
-            ControlRequest::SetPolicy { name: "pid".to_owned() },
+            ControlRequest::SetPolicy { name: "pid".to_owned(), keep: false },
             json!({ "request": "set-policy", "name": "pid" }),
         ),
         (

@@ -1,0 +1,158 @@
+//! Torture: a labelled volume in a simulated world, with failing members and power cuts, and a
+//! model that knows what may be read.
+//!
+//! A *history* is a list of operations drawn from a seed: writes, reads and flushes of clients,
+//! members that fail and return, and restarts after an orderly stop, a kill or a power cut, with
+//! all members or some of them. The executor, the members, the labels, the dirty log and the
+//! rebuild are those of a service; time, files and chance are the simulation's, so a seed always
+//! gives the same run. Checked are:
+//!
+//! - a read returns what the last acknowledged write or a later one wrote, and after a crash what
+//!   was flushed or a later write;
+//! - a block reads the same, on every mirror, until it is written;
+//! - no request fails while no member does;
+//! - members never seem to be in doubt, and a start without the newest data needs the user;
+//! - in the end all mirrors are equal.
+//!
+//! A history that fails is reduced to the operations that it needs.
+//!
+//! Non-goals: what clients of the NBD server do (`tests/simulation.rs`), and damaged media.
+
+mod history;
+mod machine;
+mod model;
+
+use history::{Operation, draw};
+use machine::{Machine, Tally};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Operations of a history.
+pub const HISTORY_OPERATIONS: u64 = 60;
+
+/// Whether the simulated members keep their promises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Promises {
+    /// They do.
+    Kept,
+    /// A flush of a member succeeds and makes nothing durable. No volume survives that: it shows
+    /// that a violation is found.
+    FlushLies,
+}
+
+/// What happened in histories that broke no rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TortureReport {
+    /// Number of histories.
+    pub histories: u64,
+    /// Number of operations.
+    pub operations: u64,
+    /// Number of requests that were replied to.
+    pub replies: u64,
+    /// Number of power cuts.
+    pub power_cuts: u64,
+    /// Number of kills.
+    pub kills: u64,
+    /// Number of starts of the volume.
+    pub starts: u64,
+    /// Number of times that a member was out of sync after a start or a failure.
+    pub failures: u64,
+}
+
+/// A history that broke a rule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TortureFailure {
+    /// The seed of the history.
+    pub seed: u64,
+    /// What was wrong.
+    pub what: String,
+    /// The operations that are needed for it, in words.
+    pub history: Vec<String>,
+}
+
+/// Runs the history of a seed, and adds what happened to `report`.
+///
+/// # Errors
+/// If it breaks a rule.
+pub fn torture(
+    seed: u64,
+    promises: Promises,
+    report: &mut TortureReport,
+) -> Result<(), Box<TortureFailure>> {
+    let operations = draw(seed, HISTORY_OPERATIONS);
+    match run(seed, &operations, promises) {
+        Ok(tally) => {
+            report.histories += 1;
+            report.operations += operations.len() as u64;
+            report.replies += tally.replies;
+            report.power_cuts += tally.power_cuts;
+            report.kills += tally.kills;
+            report.starts += tally.starts;
+            report.failures += tally.failures;
+            Ok(())
+        }
+        Err(_) => {
+            let operations = reduce(seed, operations, promises);
+            let what = run(seed, &operations, promises).err().unwrap_or_default();
+            let history = operations.iter().map(Operation::to_string).collect();
+            Err(Box::new(TortureFailure { seed, what, history }))
+        }
+    }
+}
+
+/// Runs operations; a panic of the code under test counts as a broken rule.
+fn run(seed: u64, operations: &[Operation], promises: Promises) -> Result<Tally, String> {
+    let run = AssertUnwindSafe(|| Machine::new(seed, promises).run(operations));
+    catch_unwind(run).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(format!("panic: {}", text.unwrap_or_default()))
+    })
+}
+
+/// Removes operations as long as a rule is still broken: first long parts, then single ones.
+fn reduce(seed: u64, mut operations: Vec<Operation>, promises: Promises) -> Vec<Operation> {
+    let mut part = operations.len().div_ceil(2);
+    while part > 0 {
+        let mut start = 0;
+        while start < operations.len() {
+            let mut fewer = operations.clone();
+            fewer.drain(start..(start + part).min(operations.len()));
+            match run(seed, &fewer, promises) {
+                Err(_) => operations = fewer,
+                Ok(_) => start += part,
+            }
+        }
+        part /= 2;
+    }
+    operations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histories_break_no_rule() {
+        let mut report = TortureReport::default();
+        for seed in 0..40 {
+            if let Err(failure) = torture(seed, Promises::Kept, &mut report) {
+                panic!("{failure:#?}");
+            }
+        }
+        assert!(report.power_cuts > 20 && report.kills > 20 && report.failures > 10, "{report:?}");
+        let mut again = TortureReport::default();
+        for seed in 0..40 {
+            assert_eq!(torture(seed, Promises::Kept, &mut again), Ok(()));
+        }
+        assert_eq!(report, again, "a seed always gives the same run");
+    }
+
+    #[test]
+    fn a_lying_flush_is_found_and_its_history_reduced() {
+        let mut report = TortureReport::default();
+        let failure =
+            (0..50).find_map(|seed| torture(seed, Promises::FlushLies, &mut report).err());
+        let failure = failure.expect("a volume on such members loses data");
+        assert!(failure.history.len() < HISTORY_OPERATIONS as usize / 2, "{failure:#?}");
+    }
+}

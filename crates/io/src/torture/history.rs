@@ -1,0 +1,94 @@
+//! Histories: the operations of a run, drawn from a seed.
+
+use mirrorball_core::rng::Rng;
+use std::fmt;
+
+/// Number of blocks that clients use, in several regions of the volume.
+pub(super) const BLOCKS: u64 = 12;
+
+/// How a run of the service ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// In good order.
+    Stop,
+    /// The program is killed.
+    Kill,
+    /// The machine loses power.
+    PowerCut,
+}
+
+/// One step of a history. A member is taken modulo their number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Operation {
+    /// A client writes a block.
+    Write { block: u64 },
+    /// A client reads a block.
+    Read { block: u64 },
+    /// A client flushes.
+    Flush,
+    /// A member is gone.
+    Lose { member: usize },
+    /// One in a few reads of a member fails.
+    SpoilReads { member: usize },
+    /// A member works again.
+    Mend { member: usize },
+    /// The user has a member rebuilt.
+    Rebuild { member: usize },
+    /// Time passes, in milliseconds.
+    Wait { millis: u64 },
+    /// Requests in flight end.
+    Settle,
+    /// The service ends, and is started again without the members whose bit is set.
+    Restart { end: End, without: u8 },
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operation::Write { block } => write!(f, "write block {block}"),
+            Operation::Read { block } => write!(f, "read block {block}"),
+            Operation::Flush => write!(f, "flush"),
+            Operation::Lose { member } => write!(f, "member {member} is gone"),
+            Operation::SpoilReads { member } => write!(f, "some reads of member {member} fail"),
+            Operation::Mend { member } => write!(f, "member {member} works again"),
+            Operation::Rebuild { member } => write!(f, "rebuild member {member}"),
+            Operation::Wait { millis } => write!(f, "{millis} ms pass"),
+            Operation::Settle => write!(f, "requests in flight end"),
+            Operation::Restart { end, without } => {
+                let end = match end {
+                    End::Stop => "stop",
+                    End::Kill => "kill",
+                    End::PowerCut => "power cut",
+                };
+                write!(f, "{end}, start without members {without:#06b}")
+            }
+        }
+    }
+}
+
+/// Draws a history.
+pub(super) fn draw(seed: u64, count: u64) -> Vec<Operation> {
+    let rng = &mut Rng::stream(seed, "history");
+    (0..count).map(|_| operation(rng)).collect()
+}
+
+fn operation(rng: &mut Rng) -> Operation {
+    let block = rng.below(BLOCKS);
+    let member = rng.below(12) as usize;
+    match rng.below(100) {
+        0..40 => Operation::Write { block },
+        40..58 => Operation::Read { block },
+        58..68 => Operation::Flush,
+        68..72 => Operation::Lose { member },
+        72..74 => Operation::SpoilReads { member },
+        74..79 => Operation::Mend { member },
+        79..83 => Operation::Rebuild { member },
+        83..87 => Operation::Wait { millis: 1 << rng.below(14) },
+        87..91 => Operation::Settle,
+        _ => {
+            let end = [End::Stop, End::Kill, End::PowerCut][rng.below(3) as usize];
+            let without = if rng.below(3) == 0 { rng.below(16) as u8 } else { 0 };
+            Operation::Restart { end, without }
+        }
+    }
+}

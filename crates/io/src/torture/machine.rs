@@ -1,0 +1,387 @@
+//! A machine with simulated disks, on which a volume is served, stopped, killed and started again.
+
+mod start;
+
+use super::Promises;
+use super::history::{BLOCKS, End, Operation};
+use super::model::{BLOCK_BYTES, Model, contents};
+use crate::driver::buffers::{BufferKey, Slice};
+use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
+use crate::driver::{EventOwner, Token};
+use crate::executor::{Executor, IoReply, IoRequest, Target};
+use crate::rebuild::{Rebuild, RebuildRequest};
+use mirrorball_core::geometry::{ChunkMap, Profile};
+use mirrorball_core::io::{RequestKind, VolumeError};
+use mirrorball_core::label::{LABEL_SLOTS, Label, Uuid};
+use mirrorball_core::member::MemberState;
+use mirrorball_core::rng::Rng;
+use mirrorball_core::units::Nanos;
+use mirrorball_core::volume::Volume;
+use rustix::io::Errno;
+use start::new_label;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub(super) const MEMBER_BYTES: u64 = 11 << 20;
+/// A run that needs more turns hangs.
+const TURNS_MAX: u32 = 200_000;
+pub(super) const VOLUME: Uuid = Uuid([0x77; 16]);
+
+/// What happened in a history.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) replies: u64,
+    pub(super) power_cuts: u64,
+    pub(super) kills: u64,
+    pub(super) starts: u64,
+    pub(super) failures: u64,
+}
+
+/// A request of a client.
+pub(super) struct Pending {
+    kind: RequestKind,
+    block: u64,
+    value: u64,
+    buffer: Option<BufferKey>,
+    /// What was acknowledged when it began.
+    acknowledged: Vec<u64>,
+    /// Changes of anything that a read may depend on, when it began.
+    changes: u64,
+}
+
+/// The volume while it is served.
+pub(super) struct Served {
+    pub(super) executor: Executor,
+    pub(super) rebuild: Rebuild,
+    pub(super) pending: BTreeMap<u32, Pending>,
+    pub(super) next_key: u32,
+}
+
+pub(super) struct Machine {
+    pub(super) simulation: SimulatedWorld,
+    pub(super) files: Vec<ObjectId>,
+    is_bad: Vec<bool>,
+    pub(super) label: Label,
+    pub(super) seed: u64,
+    pub(super) rng: Rng,
+    pub(super) model: Model,
+    pub(super) served: Option<Served>,
+    /// Counts writes and faults.
+    pub(super) changes: u64,
+    pub(super) tally: Tally,
+}
+
+impl Machine {
+    /// A machine with a new volume.
+    pub(super) fn new(seed: u64, promises: Promises) -> Machine {
+        let mut rng = Rng::stream(seed, "machine");
+        let simulation = SimulatedWorld::new(SimOptions {
+            seed,
+            file_latency_max: Nanos(1 + rng.below(10_000_000)),
+            partial_every: rng.below(20),
+            ..SimOptions::default()
+        });
+        let (profile, count) =
+            [(Profile::Raid1, 2), (Profile::Raid1c3, 3), (Profile::Raid10, 4), (Profile::Raid1, 3)]
+                [(seed % 4) as usize];
+        let files: Vec<ObjectId> = (0..count).map(|_| simulation.add_file(MEMBER_BYTES)).collect();
+        let label = new_label(profile, count);
+        for (row, &file) in label.members.iter().zip(&files) {
+            let slot = LABEL_SLOTS[0];
+            simulation.write_file(file, slot, &label.encode(row.uuid, slot));
+            if promises == Promises::FlushLies {
+                simulation.set_fault(file, FileFault::SyncsNothing);
+            }
+        }
+        Machine {
+            is_bad: vec![promises == Promises::FlushLies; count],
+            simulation,
+            files,
+            label,
+            seed,
+            rng,
+            model: Model::new(),
+            served: None,
+            changes: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Runs a history, and then checks what is left.
+    pub(super) fn run(mut self, operations: &[Operation]) -> Result<Tally, String> {
+        self.start(0)?;
+        for &operation in operations {
+            self.perform(operation)?;
+            let turns = self.rng.below(12);
+            for _ in 0..turns {
+                self.turn(Nanos::from_millis(1))?;
+            }
+        }
+        self.finish()?;
+        Ok(self.tally)
+    }
+
+    fn perform(&mut self, operation: Operation) -> Result<(), String> {
+        let count = self.files.len();
+        match operation {
+            Operation::Write { block } => self.submit(RequestKind::Write, block),
+            Operation::Read { block } => self.submit(RequestKind::Read, block),
+            Operation::Flush => self.submit(RequestKind::Flush, 0),
+            Operation::Lose { member } => {
+                self.set_fault(member % count, FileFault::Fails(Errno::NODEV));
+            }
+            Operation::SpoilReads { member } => {
+                self.set_fault(member % count, FileFault::FailsReads(3));
+            }
+            Operation::Mend { member } => self.set_fault(member % count, FileFault::None),
+            Operation::Rebuild { member } => self.begin_rebuild(member % count),
+            Operation::Wait { millis } => {
+                let until = self.simulation.now() + Nanos::from_millis(millis);
+                while self.served.is_some() && self.simulation.now() < until {
+                    self.turn(until - self.simulation.now())?;
+                }
+            }
+            Operation::Settle => return self.settle(),
+            Operation::Restart { end, without } => {
+                self.end(end)?;
+                return self.start(without);
+            }
+        }
+        Ok(())
+    }
+
+    fn set_fault(&mut self, member: usize, fault: FileFault) {
+        self.changes += 1;
+        self.model.forget_reads();
+        self.is_bad[member] = fault != FileFault::None;
+        self.simulation.set_fault(self.files[member], fault);
+    }
+
+    fn begin_rebuild(&mut self, member: usize) {
+        let Some(served) = &mut self.served else { return };
+        let request = RebuildRequest { devid: member as u64 + 1, rate: None, client: 0 };
+        // It is refused while the member is in sync, or its mirrors are gone.
+        let _ = served.rebuild.begin(request, &mut served.executor);
+    }
+
+    fn submit(&mut self, kind: RequestKind, block: u64) {
+        let Some(served) = &mut self.served else { return };
+        let executor = &mut served.executor;
+        let has_data = kind != RequestKind::Flush;
+        let buffer = has_data.then(|| executor.driver.acquire(BLOCK_BYTES));
+        let acknowledged = self.model.acknowledged();
+        let mut value = 0;
+        if let (RequestKind::Write, Some(buffer)) = (kind, buffer) {
+            self.changes += 1;
+            value = self.model.begin_write(block);
+            let slice = Slice::data(buffer, 0, BLOCK_BYTES);
+            executor.driver.bytes_mut(slice).copy_from_slice(&contents(block, value));
+        }
+        let capacity = executor.size_bytes(Target::Volume);
+        let offset = capacity / BLOCKS / BLOCK_BYTES as u64 * BLOCK_BYTES as u64 * block;
+        let key = served.next_key;
+        served.next_key += 1;
+        let changes = self.changes;
+        let pending = Pending { kind, block, value, buffer, acknowledged, changes };
+        served.pending.insert(key, pending);
+        executor.submit(IoRequest {
+            token: Token::new(EventOwner::NbdRequest, key),
+            target: Target::Volume,
+            kind,
+            offset: if has_data { offset } else { 0 },
+            length: if has_data { BLOCK_BYTES as u64 } else { 0 },
+            buffer,
+            stream: 7,
+        });
+    }
+
+    /// One turn of the service.
+    fn turn(&mut self, timeout: Nanos) -> Result<(), String> {
+        let Some(served) = &mut self.served else { return Ok(()) };
+        let (executor, rebuild) = (&mut served.executor, &mut served.rebuild);
+        let timer = rebuild.step(executor);
+        executor.turn();
+        let mut replies = Vec::new();
+        while let Some(reply) = executor.poll_reply() {
+            match reply.token.owner() {
+                EventOwner::Rebuild => {
+                    rebuild.on_reply(reply, executor);
+                    // What it copied may change what is read where mirrors differed.
+                    self.changes += 1;
+                }
+                _ => replies.push(reply),
+            }
+        }
+        while rebuild.poll_reply().is_some() {}
+        let timeout = timer.map_or(timeout, |timer| timer.min(timeout));
+        let mut events = Vec::new();
+        let timeout = Some(Duration::from_nanos(timeout.0));
+        executor.wait(timeout, &mut events).map_err(|error| error.to_string())?;
+        for event in events {
+            if event.token.owner() == EventOwner::MemberFile {
+                executor.on_event(&event);
+            }
+        }
+        replies.into_iter().try_for_each(|reply| self.on_reply(reply))
+    }
+
+    fn on_reply(&mut self, reply: IoReply) -> Result<(), String> {
+        self.tally.replies += 1;
+        let served = self.served.as_mut().expect("a reply comes from a served volume");
+        let pending = served.pending.remove(&reply.token.key()).expect("one reply to a request");
+        let Pending { kind, block, value, buffer, acknowledged, changes } = pending;
+        let bytes = buffer.map(|buffer| {
+            let driver = &mut served.executor.driver;
+            let bytes = driver.bytes(Slice::data(buffer, 0, BLOCK_BYTES)).to_vec();
+            driver.release(buffer);
+            bytes
+        });
+        let is_well = !self.is_bad.iter().any(|&is_bad| is_bad);
+        let states = served.executor.volume().into_iter().flat_map(|it| it.members().iter());
+        let all_in_sync = states.into_iter().all(|(_, it)| it.state == MemberState::InSync);
+        match (kind, reply.result) {
+            (RequestKind::Write, result) => {
+                self.changes += 1;
+                self.model.end_write(block, value, result.is_ok());
+            }
+            (RequestKind::Flush, Ok(())) => self.model.end_flush(&acknowledged),
+            (RequestKind::Read, Ok(())) => {
+                let bytes = bytes.expect("a read has a buffer");
+                let may_change = changes != self.changes || !is_well || !all_in_sync;
+                let since = acknowledged[block as usize];
+                self.model.end_read(block, since, &bytes, may_change)?;
+            }
+            _ => {}
+        }
+        match reply.result {
+            Err(VolumeError::Unreadable) if is_well && all_in_sync && changes == self.changes => {
+                Err(format!("{kind:?} of block {block} failed, though all members are well"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the requests in flight end.
+    fn settle(&mut self) -> Result<(), String> {
+        for _ in 0..TURNS_MAX {
+            if self.served.as_ref().is_none_or(|served| served.pending.is_empty()) {
+                return Ok(());
+            }
+            self.turn(Nanos::from_millis(100))?;
+        }
+        Err("requests do not end".to_owned())
+    }
+
+    /// Ends the service.
+    fn end(&mut self, end: End) -> Result<(), String> {
+        if end == End::Stop {
+            self.stop()?;
+        }
+        let Some(served) = self.served.take() else { return Ok(()) };
+        match end {
+            End::Stop => {}
+            End::Kill => {
+                self.tally.kills += 1;
+                served.executor.driver.kill();
+            }
+            End::PowerCut => {
+                self.tally.power_cuts += 1;
+                served.executor.driver.cut_power();
+            }
+        }
+        self.model.crash();
+        Ok(())
+    }
+
+    /// Stops in good order, if the members let it.
+    fn stop(&mut self) -> Result<(), String> {
+        self.settle()?;
+        let Some(served) = &mut self.served else { return Ok(()) };
+        served.rebuild.stop();
+        self.submit(RequestKind::Flush, 0);
+        for turn in 0..TURNS_MAX {
+            let Some(served) = &mut self.served else { return Ok(()) };
+            if turn > 0 && served.pending.is_empty() && served.executor.is_idle() {
+                break;
+            }
+            self.turn(Nanos::from_millis(100))?;
+        }
+        let Some(served) = &mut self.served else { return Ok(()) };
+        let Some(volume) = served.executor.volume_mut() else { return Ok(()) };
+        if volume.is_idle() {
+            volume.record_stop();
+        }
+        for _ in 0..TURNS_MAX {
+            self.turn(Nanos::from_millis(1))?;
+            let Some(served) = &self.served else { break };
+            let is_recorded = served.executor.volume().is_none_or(Volume::is_recorded);
+            if is_recorded && served.executor.is_idle() {
+                return Ok(());
+            }
+        }
+        Err("the end of the volume is not recorded".to_owned())
+    }
+
+    /// Mends everything, lets the volume recover, and compares the mirrors.
+    fn finish(&mut self) -> Result<(), String> {
+        self.end(End::Stop)?;
+        for member in 0..self.files.len() {
+            if self.simulation.fault(self.files[member]) != FileFault::SyncsNothing {
+                self.set_fault(member, FileFault::None);
+            }
+        }
+        self.start(0)?;
+        if self.served.is_none() {
+            return Err("the volume does not start with all members".to_owned());
+        }
+        for block in (0..BLOCKS).chain(0..BLOCKS) {
+            self.submit(RequestKind::Read, block);
+            self.settle()?;
+        }
+        for turn in 0.. {
+            self.turn(Nanos::from_secs(1))?;
+            let Some(volume) = self.served.as_ref().and_then(|it| it.executor.volume()) else {
+                break;
+            };
+            let mut members = volume.members().iter();
+            let all_in_sync = members.all(|(_, it)| it.state == MemberState::InSync);
+            if all_in_sync && volume.unsynced_bytes() == 0 {
+                break;
+            }
+            if turn == TURNS_MAX {
+                return Err("the volume does not recover".to_owned());
+            }
+        }
+        for block in 0..BLOCKS {
+            self.submit(RequestKind::Read, block);
+            self.settle()?;
+        }
+        self.end(End::Stop)?;
+        self.compare()
+    }
+
+    /// All mirrors hold the same.
+    fn compare(&self) -> Result<(), String> {
+        const STEP_BYTES: u64 = 1 << 20;
+        let map = self.map();
+        let mut offset = 0;
+        while offset < map.capacity_bytes() {
+            let mapped = map.map(offset, STEP_BYTES.min(map.capacity_bytes() - offset));
+            let mut copies = mapped.mirrors().iter().map(|mirror| {
+                let file = self.files[mirror.member.get()];
+                self.simulation.read_file(file, mirror.offset, mapped.length as usize)
+            });
+            let first = copies.next();
+            if copies.any(|copy| Some(copy) != first) {
+                return Err(format!("mirrors differ in the MiB at offset {offset}"));
+            }
+            offset += mapped.length;
+        }
+        Ok(())
+    }
+
+    pub(super) fn map(&self) -> ChunkMap {
+        let map = self.label.array.chunk_map(&self.label.map_configs());
+        map.expect("the members of a new volume fit its profile")
+    }
+}

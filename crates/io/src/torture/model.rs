@@ -1,0 +1,131 @@
+//! What the blocks of a tortured volume may hold.
+
+use super::history::BLOCKS;
+
+/// Size of a block.
+pub(super) const BLOCK_BYTES: usize = 4096;
+/// A write may be torn between sectors.
+const SECTOR_BYTES: usize = 512;
+
+/// Data of the clients: each write has another value.
+pub(super) struct Model {
+    blocks: Vec<Block>,
+    last_value: u64,
+}
+
+#[derive(Clone)]
+struct Block {
+    /// The last value that is certain, then the later ones, in the order of their writes.
+    values: Vec<u64>,
+    /// The last value that was acknowledged.
+    acknowledged: u64,
+    /// What was last read, while nothing may have changed it.
+    seen: Option<Vec<u64>>,
+}
+
+/// The bytes of a block with a value.
+pub(super) fn contents(block: u64, value: u64) -> Vec<u8> {
+    let word = if value == 0 { 0 } else { value << 16 | block };
+    word.to_le_bytes().repeat(BLOCK_BYTES / 8)
+}
+
+/// The value of each sector.
+fn values(block: u64, bytes: &[u8]) -> Result<Vec<u64>, String> {
+    let value = |sector: &[u8]| {
+        let words: Vec<u64> =
+            sector.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let is_one = words.iter().all(|&word| word == words[0]);
+        match words[0] {
+            _ if !is_one => Err(format!("block {block} has a torn sector")),
+            0 => Ok(0),
+            word if word & 0xffff == block => Ok(word >> 16),
+            word => Err(format!("block {block} has data of block {}", word & 0xffff)),
+        }
+    };
+    bytes.chunks(SECTOR_BYTES).map(value).collect()
+}
+
+impl Model {
+    pub(super) fn new() -> Model {
+        let block = Block { values: vec![0], acknowledged: 0, seen: None };
+        Model { blocks: vec![block; BLOCKS as usize], last_value: 0 }
+    }
+
+    /// A value for a write that begins.
+    pub(super) fn begin_write(&mut self, block: u64) -> u64 {
+        self.last_value += 1;
+        let it = &mut self.blocks[block as usize];
+        it.values.push(self.last_value);
+        it.seen = None;
+        self.last_value
+    }
+
+    pub(super) fn end_write(&mut self, block: u64, value: u64, is_acknowledged: bool) {
+        let it = &mut self.blocks[block as usize];
+        it.seen = None;
+        if is_acknowledged {
+            // Overlapping writes are ordered, whichever reply comes first.
+            it.acknowledged = it.acknowledged.max(value);
+        }
+    }
+
+    /// The acknowledged value of each block, for a flush or a read that begins.
+    pub(super) fn acknowledged(&self) -> Vec<u64> {
+        self.blocks.iter().map(|block| block.acknowledged).collect()
+    }
+
+    /// Takes the success of a flush that began when these were acknowledged.
+    pub(super) fn end_flush(&mut self, acknowledged: &[u64]) {
+        for (block, &value) in self.blocks.iter_mut().zip(acknowledged) {
+            // A crash may have come in between.
+            if let Some(first) = block.values.iter().position(|&other| other == value) {
+                block.values.drain(..first);
+            }
+        }
+    }
+
+    /// Takes the bytes of a read that began when `acknowledged` was. It is compared with the last
+    /// read of the block if nothing `may_change` it.
+    pub(super) fn end_read(
+        &mut self,
+        block: u64,
+        acknowledged: u64,
+        bytes: &[u8],
+        may_change: bool,
+    ) -> Result<(), String> {
+        let found = values(block, bytes)?;
+        let it = &mut self.blocks[block as usize];
+        for &value in &found {
+            if !it.values.contains(&value) || value < acknowledged.max(it.values[0]) {
+                return Err(format!(
+                    "block {block} holds value {value}; possible are {:?}, and {acknowledged} was \
+                     acknowledged before the read",
+                    it.values
+                ));
+            }
+        }
+        if may_change {
+            it.seen = None;
+            return Ok(());
+        }
+        match it.seen.replace(found.clone()) {
+            Some(before) if before != found => {
+                Err(format!("block {block} changed by itself from {before:?} to {found:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The service ended: what was not flushed may be lost.
+    pub(super) fn crash(&mut self) {
+        for block in &mut self.blocks {
+            block.acknowledged = block.values[0];
+            block.seen = None;
+        }
+    }
+
+    /// Members may serve other data than before, where writes were not flushed.
+    pub(super) fn forget_reads(&mut self) {
+        self.blocks.iter_mut().for_each(|block| block.seen = None);
+    }
+}
