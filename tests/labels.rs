@@ -145,6 +145,40 @@ fn a_missing_member_needs_the_user_and_is_rebuilt_when_it_returns() {
 }
 
 #[test]
+fn a_member_is_failed_and_a_policy_kept_on_request() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    folder.ctl(&["status", "--check"]);
+    assert!(folder.ctl(&["policy", "round-robin", "--keep"]).contains("round-robin"));
+    client(&folder).write(0, &[1; BLOCK]);
+    assert!(folder.ctl(&["members", "fail", "2"]).contains("devid 2 is failed"));
+    let ctl = |arguments: &[&str]| {
+        folder.run(&[&["ctl", "--control", "control"], arguments].concat()).status.code()
+    };
+    assert_eq!(ctl(&["members", "fail", "1"]), Some(2), "the last one stays");
+    assert_eq!(ctl(&["status", "--check"]), Some(1));
+    client(&folder).write(0, &[2; BLOCK]);
+    service.terminate();
+    let service = serve(&folder, &["a.img", "b.img"]);
+    assert!(has_line(&service, "missed writes"), "{:?}", service.lines);
+    assert!(folder.ctl(&["status"]).contains("policy round-robin"));
+    assert_reads(&folder, 0, 2);
+    wait_until_in_sync(&folder);
+    service.terminate();
+}
+
+#[test]
+fn torture_finds_a_lying_flush_and_nothing_else() {
+    let folder = Folder::new();
+    let output = folder.run(&["torture", "--operations", "3000"]);
+    assert!(stdout(&output).contains("3000 operations in 50 histories broke no rule"));
+    let output = folder.run(&["torture", "--lying-flush"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("breaks a rule") && text.contains("mirrorball torture --seed"), "{text}");
+}
+
+#[test]
 fn a_start_without_a_write_changes_nothing() {
     let folder = created(2);
     let before = [data(&folder, "a.img"), fs::read(folder.path("a.img")).unwrap()];

@@ -41,7 +41,11 @@ pub(crate) struct Args {
 enum Action {
     /// Show what is served, the policy, health and rebuild progress
     #[command(override_usage = "mirrorball ctl --control <PATH> status [OPTIONS]")]
-    Status,
+    Status {
+        /// Exit with code 1 if a member is not in sync, or mirrors may differ
+        #[arg(long)]
+        check: bool,
+    },
     /// Show state and counters of each member, or rebuild one
     #[command(override_usage = "mirrorball ctl --control <PATH> members [OPTIONS] [COMMAND]")]
     Members {
@@ -67,11 +71,23 @@ enum Action {
         /// New policy, as `mirrorball policies` lists it, for example latency-rr or
         /// round-robin:256K
         name: Option<String>,
+        /// Record the policy in the labels, so that the volume starts with it from now on
+        #[arg(long, requires = "name")]
+        keep: bool,
     },
 }
 
 #[derive(Clone, Debug, Subcommand)]
 enum MemberAction {
+    /// Stop using a member, for example before its disk is replaced
+    ///
+    /// It is recorded as failed in the labels of the others, and rebuilt when it is taken back.
+    #[command(override_usage = "mirrorball ctl --control <PATH> members fail <DEVID>")]
+    Fail {
+        /// devid of the member
+        #[arg(value_parser = numbers::devid)]
+        devid: u64,
+    },
     /// Rebuild a member that failed, or whose file was replaced, from its mirrors
     ///
     /// The member's path is reopened, so that a replaced file or device is used.
@@ -104,7 +120,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     })?;
     let format = args.format;
     match &args.action {
-        Action::Status => print(format, &ask(control, &ControlRequest::Status)?, status)?,
+        Action::Status { check } => {
+            let answer: ServiceStatus = ask(control, &ControlRequest::Status)?;
+            print(format, &answer, status)?;
+            if *check && answer.health != VolumeHealth::InSync {
+                return Ok(Ending::FoundFailure);
+            }
+        }
         Action::Members { action: None } => {
             let text = |members: &Vec<MemberReport>| members.iter().map(member).collect();
             print(format, &ask(control, &ControlRequest::Members)?, text)?;
@@ -112,6 +134,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Action::Members { action: Some(MemberAction::Rebuild { devid, rate }) } => {
             let request = ControlRequest::Rebuild { devid: *devid, rate_bytes_per_s: *rate };
             print(format, &ask(control, &request)?, sentence)?;
+        }
+        Action::Members { action: Some(MemberAction::Fail { devid }) } => {
+            print(format, &ask(control, &ControlRequest::Fail { devid: *devid })?, sentence)?;
         }
         Action::Stats { check, reset } => {
             let stats: ServiceStats = ask(control, &ControlRequest::Stats { reset: *reset })?;
@@ -126,12 +151,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
                 return Ok(Ending::FoundFailure);
             }
         }
-        Action::Policy { name: None } => {
+        Action::Policy { name: None, .. } => {
             print(format, &ask(control, &ControlRequest::Policy)?, sentence)?;
         }
-        Action::Policy { name: Some(name) } => {
+        Action::Policy { name: Some(name), keep } => {
             let before: String = ask(control, &ControlRequest::Policy)?;
-            let request = ControlRequest::SetPolicy { name: name.clone() };
+            let request = ControlRequest::SetPolicy { name: name.clone(), keep: *keep };
             let changed = |now: &String| format!("policy changed from {before} to {now}\n");
             print(format, &ask(control, &request)?, changed)?;
         }

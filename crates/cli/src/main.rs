@@ -36,6 +36,7 @@ mod screen;
 mod serve;
 mod serving;
 mod top;
+mod torture;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -75,6 +76,7 @@ enum Command {
     Serve(serve::Args),
     Ctl(ctl::Args),
     Top(top::Args),
+    Torture(torture::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -100,6 +102,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Ctl(args) => ctl::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Torture(args) => torture::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };

@@ -19,10 +19,11 @@
 
 mod file;
 mod perform;
+mod power;
 
 use super::buffers::Buffers;
 use super::operation::{OperationKey, OperationKind};
-use super::{Driver, Endpoint, FileSize, Waker};
+use super::{Endpoint, FileSize, Waker};
 pub use file::FileFault;
 use file::SimFile;
 use mirrorball_core::rng::Rng;
@@ -131,34 +132,6 @@ struct SimOperation {
     kind: OperationKind,
     /// Of a sync: number of changes of the file when it was started.
     changes: u64,
-}
-
-impl Driver {
-    /// Cuts the power of a simulated machine: what is in flight ends nowhere, and files lose what
-    /// was not synced, sector by sector. The driver is of no more use.
-    ///
-    /// # Panics
-    /// If it is not simulated.
-    pub fn cut_power(&self) {
-        let simulation = self.simulation().expect("only a simulation loses power on request");
-        let world = &mut *simulation.world();
-        world.end_operations(&self.buffers);
-        for object in &mut world.objects {
-            if let Object::File(file) = object {
-                file.lose_unsynced(&mut world.rng);
-            }
-        }
-    }
-
-    /// Kills the program of a simulated machine: each operation in flight happens or not, and files
-    /// keep what completed, synced or not. The driver is of no more use.
-    ///
-    /// # Panics
-    /// If it is not simulated.
-    pub fn kill(&self) {
-        let simulation = self.simulation().expect("only a simulation is killed on request");
-        simulation.world().end_operations(&self.buffers);
-    }
 }
 
 impl SimulatedWorld {
@@ -383,27 +356,6 @@ impl World {
         match &mut self.objects[id.0 as usize] {
             Object::Socket(socket) => socket,
             _ => panic!("{id:?} is no socket"),
-        }
-    }
-
-    /// Ends what is in flight. Half of the writes happen, without a reply.
-    fn end_operations(&mut self, buffers: &Buffers) {
-        let due = std::mem::take(&mut self.due).into_values();
-        let due = due.filter_map(|due| match due {
-            Due::Operation(operation) => Some(operation),
-            Due::Wake(_) => None,
-        });
-        let operations: Vec<SimOperation> = due.chain(std::mem::take(&mut self.parked)).collect();
-        self.wakers.clear();
-        for SimOperation { object, kind, .. } in operations {
-            let happens = self.rng.below(2) == 0;
-            if let (Object::File(file), OperationKind::Write { offset, slice }) =
-                (&mut self.objects[object.0 as usize], kind)
-                && happens
-                && !matches!(file.fault, FileFault::Fails(_))
-            {
-                file.write(offset, buffers.bytes(slice));
-            }
         }
     }
 

@@ -1,0 +1,73 @@
+//! `mirrorball torture`: histories of a volume with failures and power cuts, in simulation.
+
+use crate::ending::{Ending, Failure};
+use crate::screen;
+use mirrorball_io::torture::{
+    HISTORY_OPERATIONS, Promises, TortureFailure, TortureReport, torture,
+};
+
+/// Histories between two reports of progress.
+const PROGRESS: u64 = 500;
+
+/// Test what survives failures and power cuts: run simulated histories of a volume
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The code that serves volumes runs on simulated members and a simulated clock. \
+Clients write, read and flush; members fail and return; the service is stopped, killed or loses \
+power, and starts again with all members or some of them. A model knows what may be read. Nothing \
+outside of the process is used or changed.
+
+A history that breaks a rule is printed with its seed, reduced to the operations that it needs, \
+and the exit code is 1. The same seed gives the same history.
+
+Example:
+  mirrorball torture --seed 7 --operations 1000000"
+)]
+pub(crate) struct Args {
+    /// Seed of the first history; each further one has the next
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Number of operations in all; a history has 60
+    #[arg(long, default_value_t = 60_000)]
+    operations: u64,
+
+    /// Break a rule on purpose: flushes of members succeed and make nothing durable. Shows what is
+    /// printed when a rule is broken
+    #[arg(long)]
+    lying_flush: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let promises = if args.lying_flush { Promises::FlushLies } else { Promises::Kept };
+    let histories = args.operations.div_ceil(HISTORY_OPERATIONS).max(1);
+    let mut report = TortureReport::default();
+    // A panic of the code under test is reported as the failure of a history.
+    std::panic::set_hook(Box::new(|_| {}));
+    for history in 0..histories {
+        let seed = args.seed.wrapping_add(history);
+        if let Err(failure) = torture(seed, promises, &mut report) {
+            screen::print(&failure_text(&failure))?;
+            return Ok(Ending::FoundFailure);
+        }
+        if (history + 1).is_multiple_of(PROGRESS) {
+            screen::say(format_args!("{} of {histories} histories", history + 1));
+        }
+    }
+    let TortureReport { histories, operations, replies, power_cuts, kills, starts, .. } = report;
+    screen::print(&format!(
+        "{operations} operations in {histories} histories broke no rule: {replies} replies, \
+         {starts} starts, {power_cuts} power cuts, {kills} kills, {} times a member to rebuild\n",
+        report.failures
+    ))?;
+    Ok(Ending::Done)
+}
+
+fn failure_text(failure: &TortureFailure) -> String {
+    let TortureFailure { seed, what, history } = failure;
+    let mut text = format!("the history of seed {seed} breaks a rule: {what}\n");
+    for operation in history {
+        text += &format!("  {operation}\n");
+    }
+    text + &format!("repeat it with `mirrorball torture --seed {seed} --operations 1`\n")
+}
