@@ -3,7 +3,7 @@
 //!
 //! The *newest* label is the one that every other found label agrees with or is older than (see the
 //! page of this folder). If there is none, the lineages diverged: a part of the members ran without
-//! the others, and those without it. Nobody but the user can say which data to keep.
+//! the others, and those without it. Only the user can say which data to keep.
 //!
 //! | the newest label says | the label of the member | standing |
 //! |---|---|---|

@@ -3,7 +3,7 @@
 //! A record is one metadata block with the whole set of active regions, so it needs no replay: of
 //! the records of a member the one with the highest generation counts. Records go to the slots of a
 //! ring in turn, so a torn record leaves the one before it, which has every region that was written
-//! to by then.
+//! to before.
 //!
 //! The body, little-endian: the number of regions (4 bytes at 72), and their numbers (4 bytes each,
 //! ascending, from 76 on).

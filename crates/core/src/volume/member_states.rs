@@ -77,7 +77,7 @@ impl MemberStates {
     }
 
     /// Returns true if every byte is in sync on some member. `find_out` walks the whole volume; it
-    /// is called only if so many members are missing that data may be, once for each change.
+    /// is called only if members are missing and data may be too, once for each change.
     pub(super) fn is_complete(&mut self, find_out: impl Fn(&MemberStates) -> bool) -> bool {
         let is_complete = self.is_complete.unwrap_or_else(|| {
             let in_sync = |(_, member): &(_, &Member)| member.state == MemberState::InSync;
