@@ -1,4 +1,4 @@
-//! The built-in models beside each other: the table of the chapter on models, and the order that
+//! The built-in models compared: the table of the chapter on models, and the order that
 //! classes of disks must have.
 
 use mirrorball_disk::characterise::observe;

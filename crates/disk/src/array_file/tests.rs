@@ -1,4 +1,4 @@
-//! The arrays that ship, what a file is resolved to, and model files beside it.
+//! The arrays that ship, what a file is resolved to, and model files in its folder.
 
 use super::*;
 use crate::fault::{Fault, FaultWindow};
@@ -47,7 +47,7 @@ fn the_arrays_that_ship_can_be_built() {
 }
 
 /// Where jobs run on the default array, chunks rotate over all six members, and each of the two bad
-/// ones has a better one beside it: what the comments of the file promise.
+/// ones is next to a better one: what the comments of the file promise.
 #[test]
 fn the_default_array_uses_all_six_members() {
     assert_eq!(ArrayFile::DEFAULT, "hetero-hdd-raid1");

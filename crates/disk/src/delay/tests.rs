@@ -117,7 +117,7 @@ fn foresight_agrees_with_running_a_copy() {
 }
 
 /// At 3 ms the server is at the second of five reads of 2 ms. That one is too late to take back;
-/// the fourth makes room for the fifth, and the queue is a place shorter for whoever comes.
+/// the fourth makes room for the fifth, and the queue is a place shorter for the next.
 #[test]
 fn what_has_not_begun_is_taken_back_and_the_rest_moves_up() {
     let mut model = delay(2, 1, None);

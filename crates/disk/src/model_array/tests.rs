@@ -70,7 +70,8 @@ fn members_work_side_by_side_and_ties_go_by_member() {
     assert_eq!(drain(&mut model_array), expected);
 }
 
-/// The first of two members that are due together is the lower one, whoever was asked first.
+/// The first of two members that are due together is the lower one, in whichever order they were
+/// asked.
 #[test]
 fn the_earliest_of_equals_is_the_lower_member() {
     let mut model_array = model_array(vec![(delay(1, 1), None), (delay(1, 1), None)], vec![]);
@@ -251,8 +252,8 @@ proptest! {
         prop_assert!(ended.is_sorted_by_key(|(_, completion)| completion.at));
     }
 
-    /// What is taken back never completes and all else does, once; the model array's books of what
-    /// comes next are those of its members.
+    /// What is taken back never completes and all else does, once; the model array's accounting of
+    /// what comes next are those of its members.
     #[test]
     fn what_is_taken_back_never_completes(seed: u64) {
         let mut rng = Rng::new(seed);

@@ -35,7 +35,7 @@ const STREAMS: usize = 8;
 pub(super) struct ByteTime(u64);
 
 impl ByteTime {
-    /// So many nanoseconds for so many bytes.
+    /// A time in nanoseconds for a number of bytes.
     pub(super) fn new(time_ns: f64, bytes: f64) -> ByteTime {
         ByteTime((time_ns / bytes * f64::from(1 << FRACTION_BITS)).round() as u64)
     }

@@ -28,7 +28,7 @@ impl Streams {
     }
 }
 
-/// Bytes per second of one reader who takes turns among so many streams.
+/// Bytes per second of one reader who takes turns among a number of streams.
 fn rate_of_turns(count: u64) -> f64 {
     let mut streams = Streams::new(count);
     let draw = |number: u64| streams.next(number % count);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Waits of reads at depth one beside writes that fill a unit every `interval_ns`.
+/// Waits of reads at depth one during writes that fill a unit every `interval_ns`.
 fn reads_beside_writes(parameters: &SsdParameters, interval_ns: u64) -> Run {
     let mut model = Ssd::new(parameters, 1);
     let mut rng = Rng::new(2);
