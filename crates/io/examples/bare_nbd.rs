@@ -1,7 +1,7 @@
 //! An NBD server that does nothing but serve: one file to one client at a time, reads only, and no
 //! books, no policy, no members.
 //!
-//! `benches/nbd` sets it beside the servers that people use, so that one sees how much of their
+//! `benches/nbd` compares it with the servers that people use, so that one sees how much of their
 //! time is the kernel's: receiving requests, reading the page cache, and sending replies, all that
 //! came at once with one call each way.
 //!
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 const OLDSTYLE_MAGIC: u64 = 0x0000_4202_8186_1253;
 /// It has flags, which say no more than that.
 const HAS_FLAGS: u32 = 1;
-/// The handshake ends in so many zeroes.
+/// Number of zeroes that end the handshake.
 const ZEROES: usize = 124;
 /// Requests that are taken at once.
 const REQUESTS: usize = 64;

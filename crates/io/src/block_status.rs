@@ -162,7 +162,7 @@ mod tests {
     }
 
     proptest! {
-        /// Two mirrors in memory: whatever is told to be a hole is one on both, and no more than
+        /// Two mirrors in memory: whatever is reported as a hole is one on both, and no more than
         /// the piece around a written byte counts as data.
         #[test]
         fn a_hole_is_one_on_every_mirror(

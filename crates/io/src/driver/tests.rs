@@ -19,7 +19,7 @@ pub(super) fn drivers() -> Vec<Driver> {
     drivers
 }
 
-/// Waits for so many ends, in the order of their tokens.
+/// Waits for a number of ends, in the order of their tokens.
 fn wait_for(driver: &mut Driver, count: usize) -> Vec<(u32, Result<Output, Errno>)> {
     let mut done = Vec::new();
     for _ in 0..10_000 {

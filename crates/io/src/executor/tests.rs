@@ -28,7 +28,7 @@ fn emulated(policy: &str) -> Executor {
     array("raid1", 2, policy)
 }
 
-/// So many fast disks, emulated with their data in memory.
+/// A number of fast disks, emulated with their data in memory.
 fn array(profile: &str, count: usize, policy: &str) -> Executor {
     let member = "[[member]]\nmodel = \"delay\"\nsize = \"8M\"\n";
     let text = format!("profile = \"{profile}\"\n{}", member.repeat(count));

@@ -87,7 +87,7 @@ pub mod info {
     pub const EXPORT: u16 = 0;
     /// Its name.
     pub const NAME: u16 = 1;
-    /// What people may be told of it.
+    /// A description for people.
     pub const DESCRIPTION: u16 = 2;
     /// The least, the preferred and the greatest length of a request.
     pub const BLOCK_SIZE: u16 = 3;
@@ -105,9 +105,9 @@ pub mod transmission_flag {
     pub const SEND_FUA: u16 = 1 << 3;
     /// It has heads that move.
     pub const ROTATIONAL: u16 = 1 << 4;
-    /// It can be told what is not needed any more.
+    /// It takes requests to discard ranges.
     pub const SEND_TRIM: u16 = 1 << 5;
-    /// It can be told to zero a range.
+    /// It takes requests to zero a range.
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
     /// A structured read may be asked to come whole (it always does).
     pub const SEND_DF: u16 = 1 << 7;
@@ -134,7 +134,7 @@ pub mod request {
 
     /// The effect shall be durable when replied to.
     pub const FLAG_FUA: u16 = 1;
-    /// Zeroes shall take room.
+    /// Zeroes must stay allocated.
     pub const FLAG_NO_HOLE: u16 = 1 << 1;
     /// Read data shall come in one chunk.
     pub const FLAG_DF: u16 = 1 << 2;
@@ -156,7 +156,7 @@ pub mod chunk {
 
 /// What an extent is, in the context `base:allocation`.
 pub mod status_flag {
-    /// It takes no room.
+    /// It is not allocated.
     pub const HOLE: u32 = 1;
     /// It reads as zeroes.
     pub const ZERO: u32 = 1 << 1;

@@ -26,7 +26,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The certificate of whoever vouches for the other side.
+/// The certificate of the authority that vouches for the other side.
 const AUTHORITY: &str = "ca-cert.pem";
 
 /// What a server needs to speak TLS.

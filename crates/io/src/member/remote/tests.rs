@@ -1,4 +1,4 @@
-//! A remote member and a peer that does what it is told: well, badly, or not at all.
+//! A remote member and a peer that does what the test says: well, badly, or not at all.
 
 use super::*;
 use crate::driver::BackendKind;
@@ -26,7 +26,7 @@ enum Mood {
     Well,
     /// It replies with an error.
     Refusing,
-    /// It hangs up on them, and on whoever connects.
+    /// It closes them, and every new connection.
     Gone,
     /// It replies to an unknown request.
     Confused,

@@ -94,7 +94,7 @@ impl Place {
         client.received
     }
 
-    /// Lets a client take its replies until it has received so many bytes.
+    /// Lets a client take its replies until it has received a number of bytes.
     fn takes(&mut self, client: &mut Client, bytes: usize) {
         for _ in 0..1000 {
             if self.take(client) >= bytes {
