@@ -1,5 +1,5 @@
-//! `mirrorball/auto` beside a disk that slows fourfold and recovers: it is left alone as far as
-//! that pays, and soon used again. And beside a copy far away, which a queue of 16 is no reason to
+//! `mirrorball/auto` with a disk that slows fourfold and recovers: it is left alone as far as
+//! that pays, and soon used again. And with a copy far away, which a queue of 16 is no reason to
 //! read.
 
 use mirrorball_disk::array_file::ArrayFile;

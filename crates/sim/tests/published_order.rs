@@ -1,14 +1,14 @@
 //! The order in which policies came out on a real array, on the simulated one that stands for it.
 //!
 //! kakra's benchmark of May 2025 (kakra/linux PR #36, six unequal HDDs): random 4 KiB reads,
-//! `latency-rr` before `latency` before `pid` at depth 32, idle and beside a defrag; at depth 1
-//! both latency policies before `pid` and `round-robin`, which suffer beside a defrag.
+//! `latency-rr` before `latency` before `pid` at depth 32, idle and during a defrag; at depth 1
+//! both latency policies before `pid` and `round-robin`, which suffer during a defrag.
 //! Absolute figures are another matter: that array had a cache in front, and ours is made up of
 //! published disks. Means over seeds, because `pid` is a coin toss.
 //!
 //! What this is worth: the defrag's rate was chosen with this order in view. Of no limit, 10, 16,
 //! 24 and 32 MB/s the order holds at the four limits; without one it fails at depth 1, where `pid`
-//! leads. The bound on what is left beside a defrag was set after seeing our figures, and is far
+//! leads. The bound on what is left during a defrag was set after seeing our figures, and is far
 //! from the published collapse. So this guards against change; it is no independent confirmation.
 
 use mirrorball_core::units::Nanos;

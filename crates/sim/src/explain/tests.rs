@@ -85,7 +85,7 @@ fn the_oracle_agrees_with_itself() {
     assert!(explanation.decisions.iter().all(|it| it.chosen == it.oracle && it.agrees()));
 }
 
-/// The choices that a run makes are those that are told of: members are read as often.
+/// The choices that a run makes are those that are reported: members are read as often.
 #[test]
 fn a_witness_changes_nothing() {
     let (array, jobs) = (unequal("raid1", ""), reader("io_size=4m\niodepth=8"));

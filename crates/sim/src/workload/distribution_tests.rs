@@ -46,7 +46,7 @@ fn zipf_has_its_frequencies() {
     for theta in [0.6, 0.99, 1.2, 2.0] {
         let ranked = ranked(&blocks(&format!("random_distribution=zipf:{theta}")));
         let zeta: f64 = (1..=BLOCKS).map(|rank| (rank as f64).powf(-theta)).sum();
-        // Below a theta of 1 the ranks lie too close to be told apart by counting.
+        // Below a theta of 1 the ranks lie too close to be distinguished by counting.
         let ranks = if theta < 1.0 { 1 } else { 5 };
         for (rank, (count, _)) in (1..=ranks).zip(&ranked) {
             assert_share(*count, f64::from(rank).powf(-theta) / zeta);

@@ -12,8 +12,8 @@ pub(super) struct Budget {
     pass_left: u64,
     pass_bytes: u64,
     passes_left: u64,
-    /// Passes go on beyond their number until so many bytes are done, but for what is less than a
-    /// request: fio starts no pass for that.
+    /// Passes go on beyond their number until a number of bytes are done, but for what is less than
+    /// a request: fio starts no pass for that.
     io_bytes: u64,
     largest_bytes: u64,
     done_bytes: u64,

@@ -16,8 +16,8 @@
 //!   mapped; fio also cuts requests short so that they never overlap in one pass, ours may.
 //!   Directions share a map if their blocks are alike. A size that does not fit the end of the
 //!   region is replaced by the smallest, where fio draws again.
-//! - `thinktime`: after so many requests nothing is issued until all have completed and the time
-//!   has passed. `fsync`: after so many writes a flush is issued, and nothing else until it has
+//! - `thinktime`: after that many requests nothing is issued until all have completed and the time
+//!   has passed. `fsync`: after that many writes a flush is issued, and nothing else until it has
 //!   completed.
 //! - `startdelay` counts from the start of the run, `runtime` from the start of the clone.
 //!

@@ -29,7 +29,7 @@ pub(super) struct Permutation {
     multipliers: [u64; ROUNDS],
 }
 
-/// A permutation that is walked once through, and shuffled anew when it is through.
+/// A permutation that is walked once through, and shuffled again when it is through.
 #[derive(Clone, Debug)]
 pub(super) struct Coverage {
     order: Permutation,

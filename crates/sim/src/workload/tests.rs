@@ -243,7 +243,7 @@ fn poisson_arrivals_have_the_rate_and_the_spread_of_their_process() {
 fn an_open_loop_keeps_the_intended_start() {
     let options = "rw=randread\nrate_iops=1000\nrate_process=poisson\niodepth=4";
     let mut workload = clone_of(&job(options), 0, 1);
-    // Nobody asked for a second: about a thousand are due, each at its own time.
+    // A whole second was not asked for: about a thousand are due, each at its own time.
     let now = Nanos::from_secs(1);
     let mut intended = Vec::new();
     while let Next::Issue(issue) = workload.next(now) {

@@ -132,7 +132,7 @@ fn the_oracle_finds_the_earliest_completion() {
     assert_near(iops(&record.expect("it runs")), 500.0 + 1000.0 / 6.0, 0.01);
 }
 
-/// A stream of 16 beside a lone reader: the greedy oracle halves the queue, so that each read of
+/// A stream of 16 next to a lone reader: the greedy oracle halves the queue, so that each read of
 /// the lone one waits for eight others. The fair one leaves it a member.
 #[test]
 fn the_fair_oracle_leaves_a_lone_reader_a_mirror() {
