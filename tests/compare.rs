@@ -9,7 +9,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 const COLUMNS: &str = "array,job,section,requests,policy,seed,iops,mib_per_s,mean_us,p50_us,\
-                       p99_us,p99_9_us,p99_99_us,errors,score,share_by_devid,extra_reads";
+                       p99_us,p99_9_us,p99_99_us,errors,score,share_by_devid,extra_reads,\
+                       cancelled_reads";
 
 /// A folder with an array and a job, and nothing else.
 pub(crate) struct Place {
@@ -314,7 +315,7 @@ fn another_plan_does_not_get_into_the_same_folder() {
     place.refuses(&other, &parts);
     place.write("notes.txt", "mine");
     place.refuses(&["compare", "pair.toml", "job.fio", "-o", "."], &["is not empty"]);
-    // Where nobody can make a folder, root included.
+    // A place where not even root can make a folder.
     let nowhere = ["compare", "pair.toml", "job.fio", "-o", "/proc/mirrorball"];
     place.refuses(
         &nowhere,

@@ -1,5 +1,5 @@
-//! Temporary files: written beside a file and then given its name, so that no reader sees half of
-//! a file.
+//! Temporary files: written in the folder of a file and then given its name, so that no reader sees
+//! half of a file.
 //!
 //! The folder may be shared with other users. So the name is random, and the file is created only
 //! if nothing has that name, not even a symbolic link: a link that another user left there is never

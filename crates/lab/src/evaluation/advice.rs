@@ -2,7 +2,7 @@
 //!
 //! Each of the three is named by the rules of the verdict (ties, spread, tails), among those
 //! policies alone: the same cells are studied again without the others. What only some
-//! installations of the system have, such as a kernel option, is named beside the best of what all
+//! installations of the system have, such as a kernel option, is named next to the best of what all
 //! have, if it is better.
 
 pub mod answer;

@@ -114,7 +114,7 @@ impl Inputs {
 ///
 /// # Errors
 /// If the array has a real member, a job does not fit the free part of the volume, or the work
-/// beside the jobs asks for what the array has not; the message has the file, the line and a hint.
+/// next to the jobs asks for what the array has not; the message has the file, the line and a hint.
 pub fn check_fit(array_name: &str, array: &ArraySpec, jobs: &JobFile) -> Result<()> {
     let capacity_bytes = array.chunk_map()?.capacity_bytes();
     // Jobs begin behind the older data.

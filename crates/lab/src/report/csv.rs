@@ -4,14 +4,16 @@
 //! made. `score` is that of the whole cell, by which policies are ranked. Where several sets stand
 //! side by side, a column `set` in front names each. `share_by_devid` (`devid:fraction` for each
 //! member, joined by semicolons) and `extra_reads` (member reads that were not needed, because
-//! another mirror had answered before) are of the whole cell too. Quoting follows RFC 4180; lines
-//! end in a bare newline, as tools on Unix expect.
+//! another mirror had answered before) are of the whole cell too, and so is `cancelled_reads`
+//! (member reads of a race that were withdrawn before the member began them). Quoting follows RFC
+//! 4180; lines end in a bare newline, as tools on Unix expect.
 
 use super::{Findings, Style};
 use crate::experiment::study::{CellSummary, Figures, IoKind, SectionSummary, Study};
 
 const COLUMNS: &str = "array,job,section,requests,policy,seed,iops,mib_per_s,mean_us,p50_us,\
-                       p99_us,p99_9_us,p99_99_us,errors,score,share_by_devid,extra_reads";
+                       p99_us,p99_9_us,p99_99_us,errors,score,share_by_devid,extra_reads,\
+                       cancelled_reads";
 
 pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
     let several = findings.sets.len() > 1;
@@ -64,6 +66,7 @@ fn line(cell: &CellSummary, section: &SectionSummary, kind: IoKind) -> String {
         format!("{:.3}", cell.score),
         shares.join(";"),
         cell.extra_reads.to_string(),
+        cell.cancelled_reads.to_string(),
     ];
     fields.join(",")
 }

@@ -186,7 +186,7 @@ fn the_widest_usual_table_fits_a_terminal() {
     let text = render("table", &study, PLAIN);
     let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(widest <= 120, "{widest} columns");
-    assert!(text.contains("continued"), "nine jobs do not fit beside each other");
+    assert!(text.contains("continued"), "nine jobs do not fit next to each other");
 }
 
 /// The small study, and the same with the second policy slower by a third under fewer repeats.

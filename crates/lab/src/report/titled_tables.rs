@@ -13,7 +13,7 @@ pub(super) use comparison::{all as comparisons, legend as comparison_legend};
 
 use super::grid::{Grid, TableLimits, clipped};
 use crate::experiment::record::ORACLE;
-use crate::experiment::study::{JobStudy, Study};
+use crate::experiment::study::{JobStudy, Row, Study};
 use mirrorball_core::units::Nanos;
 use std::borrow::Cow;
 
@@ -59,6 +59,12 @@ pub(super) fn all(study: &Study, limits: TableLimits) -> Vec<TitledTable> {
     let mut tables: Vec<TitledTable> = study.jobs.iter().flat_map(of_job).collect();
     tables.extend(matrix::tables(&study.matrix, limits));
     tables
+}
+
+/// Warnings about figures of a job: rates that were missed, and sections with few requests.
+pub(super) fn warnings(job: &JobStudy) -> Vec<String> {
+    let rows: Vec<&Row> = job.rows.iter().filter(|row| !row.is_oracle()).collect();
+    [remarks::missed_rates(job, &rows), remarks::few_requests(job, &rows)].concat()
 }
 
 /// The legend of marks and columns: lines of remarks that may be printed on one line.

@@ -6,7 +6,7 @@
 //! - A *win* is a ratio of at least [`WIN`].
 //! - A subject is held to a least ratio, and where it ties, to a tail (see [`Held`]).
 //! - The ratio to the oracle, and that of the 99.9th percentiles of the latency to the best
-//!   rival's, stand beside it. The oracle is greedy and can be beaten.
+//!   rival's, are next to it. The oracle is greedy and can be beaten.
 
 use super::LeagueRequest;
 use super::matrix::Half;

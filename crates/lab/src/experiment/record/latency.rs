@@ -1,8 +1,8 @@
 //! Latency histograms as they are saved.
 //!
 //! A job's latencies keep fio's bins (64 to the octave), so that repeats merge without loss and
-//! ours lie beside fio's `json+`. A member's waits and each interval's latencies are only drawn,
-//! never merged into a figure: they keep every eighth border, 8 bins to the octave, which is
+//! ours are comparable with fio's `json+`. A member's waits and each interval's latencies are only
+//! drawn, never merged into a figure: they keep every eighth border, 8 bins to the octave, which is
 //! finer than a picture shows and a fraction of the size.
 
 use mirrorball_core::histogram::{Histogram, bin_middle};

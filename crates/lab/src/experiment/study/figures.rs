@@ -44,6 +44,10 @@ pub struct SectionRow {
     /// them, or of few requests less than chance explains.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missed_rate: bool,
+    /// The least number of requests of the main kind that a repeat completed, if it is too few for
+    /// percentiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub few_requests: Option<u64>,
 }
 
 /// Rates and latencies with their 95 % confidence intervals.
@@ -67,6 +71,9 @@ pub struct RowFigures {
     /// Requests that failed, in all repeats.
     pub errors: u64,
 }
+
+/// Fewer requests than this in a repeat are remarked on: percentiles of them mean little.
+const FEW_REQUESTS: u64 = 30;
 
 impl SectionRow {
     pub(super) fn new(section: &SectionStudy, cells: &[CellSummary]) -> SectionRow {
@@ -93,6 +100,10 @@ impl SectionRow {
             writes_fit_cache: sections().count() > 0 && sections().all(|it| it.writes_fit_cache),
             write_rate_change: mean(sections().filter_map(|it| it.write_rate_change)),
             missed_rate: missed_rate(section, sections()),
+            few_requests: sections()
+                .map(|it| it.figures(section.main_kind).ios)
+                .min()
+                .filter(|ios| (1..FEW_REQUESTS).contains(ios)),
         }
     }
 

@@ -194,10 +194,10 @@ fn title(choice: &ExplainedChoice, mirror: &MirrorChoice) -> String {
         (_, None) => "did not end".to_owned(),
     };
     let figures = mirror.score.iter().chain(&mirror.parts);
-    let told: Vec<String> = figures
+    let lines: Vec<String> = figures
         .map(|figure| format!("{} {}", NamedValue::words(figure.name), figure.shown()))
         .collect();
-    format!("{read}: {took}, expected {}\n{}", expected(mirror), told.join(", "))
+    format!("{read}: {took}, expected {}\n{}", expected(mirror), lines.join(", "))
 }
 
 fn expected(mirror: &MirrorChoice) -> String {

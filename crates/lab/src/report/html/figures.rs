@@ -12,6 +12,7 @@ use crate::experiment::study::{
 use crate::report::chart::number::{duration, plain};
 use crate::report::chart::scale::Scale;
 use crate::report::chart::{SIDE, path};
+use crate::report::titled_tables;
 use maud::{Markup, html};
 
 /// A column of a table.
@@ -105,6 +106,9 @@ pub(super) fn draw(view: &View<'_>, job: &JobView<'_>, set: &JobSet<'_>) -> Mark
                 columns: vec![columns(study, index)],
                 has_oracle: is_only,
             }))
+        }
+        @for warning in titled_tables::warnings(study) {
+            p.note { (warning) (view.of_set(set.part)) }
         }
     }
 }

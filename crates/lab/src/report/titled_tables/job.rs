@@ -48,6 +48,7 @@ pub(super) fn tables(job: &JobStudy, repeats: usize, limits: TableLimits) -> Vec
     let first = &mut tables[0];
     first.notes = rows.iter().filter_map(|row| remarks::failures(row)).collect();
     first.notes.extend(remarks::missed_rates(job, &rows));
+    first.notes.extend(remarks::few_requests(job, &rows));
     if job.had_choice == Some(false) {
         let note = "no policy had a choice: every read had a single mirror that could serve it";
         first.notes.push(note.to_owned());

@@ -43,6 +43,27 @@ pub(super) fn missed_rates(job: &JobStudy, rows: &[&Row]) -> Vec<String> {
     job.sections.iter().enumerate().filter_map(of_section).collect()
 }
 
+/// Sections of which a repeat completed few requests, with the policies of the fewest.
+pub(super) fn few_requests(job: &JobStudy, rows: &[&Row]) -> Vec<String> {
+    let of_section = |(index, section): (usize, &SectionStudy)| {
+        let few = |row: &&Row| Some((row.sections[index].few_requests?, row.policy.clone()));
+        let mut few: Vec<(u64, String)> = rows.iter().filter_map(few).collect();
+        few.sort();
+        let (least, policy) = few.first()?;
+        let more = match few.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let name = if job.sections.len() == 1 { &job.job } else { &section.name };
+        let requests = counted(*least as usize, "request", "requests");
+        Some(format!(
+            "{name}: only {requests} in a repeat under {policy}{more}, so the figures are rough; \
+             use a longer --duration"
+        ))
+    };
+    job.sections.iter().enumerate().filter_map(of_section).collect()
+}
+
 /// Sections whose write rate was not steady, with the largest change.
 ///
 /// A run that ends while its writes fit into a cache, or before garbage collection begins, shows a

@@ -3,7 +3,7 @@
 //!
 //! - `groups.json`: `json+`, `rate_iops=300` random reads for 1 s, then, behind a `stonewall`,
 //!   `rw=randrw:rate_iops=200,100`; `log_avg_msec=100` with all logs.
-//! - `clones.json`: `json+`, `lat_percentiles=1`; three clones of 100 reads beside 50 writes with
+//! - `clones.json`: `json+`, `lat_percentiles=1`; three clones of 100 reads and 50 writes with
 //!   `fsync=4`.
 //! - `plain.txt`: `normal,json`, two clones of `rw=randrw` with `group_reporting`.
 //! - `single.json`: `json+`, 100 reads and a latency log with a line for each.

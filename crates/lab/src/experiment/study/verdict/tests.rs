@@ -134,6 +134,16 @@ fn one_repeat_proves_nothing() {
 }
 
 #[test]
+fn policies_that_are_equal_in_a_single_repeat_are_called_so() {
+    let once = study(&plan(&["j"], &["btrfs/pid", "b/y"], 1), |_| Achieved::reads(800));
+    assert_eq!(
+        once.verdict.sentence,
+        "All policies are equally fast in a single repeat, which proves nothing. Run more repeats, \
+         for example with --repeats 5."
+    );
+}
+
+#[test]
 fn without_a_request_that_succeeded_there_is_no_verdict() {
     let failing = |cell: &Cell<'_>| Achieved {
         errors: 40,

@@ -1,11 +1,14 @@
 //! The verdict in words: one or two sentences for the end of a table.
 
 use super::{Gain, Preference, Varying, Verdict};
-use crate::experiment::study::matrix::{Matrix, Scores};
+use crate::experiment::record::ORACLE;
+use crate::experiment::study::matrix::{Matrix, MatrixRow, Scores};
 use crate::experiment::study::{Criteria, Figure, JobStudy, Spread, Term};
 
 /// Policies of a list that are named; more are counted.
 const NAMED_MAX: usize = 4;
+/// Shares of the best above this are shown as the best.
+const EQUAL_PERCENT: f64 = 99.95;
 /// Undecided policies whose spread is stated.
 const VARYING_MAX: usize = 2;
 
@@ -40,6 +43,14 @@ pub(super) fn sentence(
     let achieved = achieved(verdict, policy, matrix, criteria);
     let repeats = scores.iter().flatten().map(Vec::len).max().unwrap_or(0);
     let ranked_by = ranked_by(jobs, criteria);
+    let is_best = |row: &MatrixRow| row.geometric_mean > EQUAL_PERCENT;
+    if repeats < 2 && matrix.rows.iter().filter(|row| row.policy != ORACLE).all(is_best) {
+        return format!(
+            "All policies are equally {} in a single repeat, which proves nothing{ranked_by}. Run \
+             more repeats, for example with --repeats 5.",
+            if criteria.goal.is_default() { "fast" } else { "good" }
+        );
+    }
     if repeats < 2 {
         return format!(
             "`{policy}` is ahead in a single repeat, which proves nothing: {achieved}{ranked_by}. \
