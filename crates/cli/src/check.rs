@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let mut checked = CheckedFiles::default();
     for file in &args.files {
         match checked.add(file) {
-            Ok(text) => screen::print(&text)?,
+            Ok(text) => screen::print(&screen::broken(&text))?,
             Err(error) => report(&error),
         }
     }

@@ -3,12 +3,11 @@
 mod sample;
 
 use crate::compare::quoted;
-use crate::ending::{Ending, Failure, INTERRUPTED};
+use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
 use crate::output_file::{self, Existing};
-use crate::screen;
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::{progress, screen};
+use anyhow::{Result, anyhow, bail, ensure};
 use mirrorball_core::policies::parse_list;
 use mirrorball_lab::evaluation::league::ablation::variants;
 use mirrorball_lab::evaluation::league::matrix::{Half, Matrix};
@@ -20,7 +19,6 @@ use mirrorball_lab::evaluation::league::{
 use mirrorball_lab::experiment::run::RunOptions;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Base of the seeds of the design half; `--final` uses another.
 const SEED: u64 = 1;
@@ -50,7 +48,7 @@ const PAGE: &str = "league.html";
   mirrorball league --sample 100 --pairing 37")]
 pub(crate) struct Args {
     /// Policies to evaluate, separated by commas
-    #[arg(short, long, value_name = "LIST", default_value = DEFAULT_SUBJECT)]
+    #[arg(long, value_name = "LIST", default_value = DEFAULT_SUBJECT)]
     subject: String,
 
     /// Also evaluate the --subject policy with one component left out at a time
@@ -83,7 +81,7 @@ pub(crate) struct Args {
     repeats: u32,
 
     /// Number from which all seeds are derived [default: 1, or 1001 with --final]
-    #[arg(long, allow_hyphen_values = true, value_parser = numbers::seed)]
+    #[arg(short, long, allow_hyphen_values = true, value_parser = numbers::seed)]
     seed: Option<u64>,
 
     /// Show all rivals and all pairings in tables and pages, not only the best rivals and the worst
@@ -212,19 +210,10 @@ fn listed(option: &str, list: &str) -> Result<Vec<String>> {
 }
 
 fn play(args: &Args, asked: &LeagueRequest) -> Result<LeagueOutcome> {
-    static STOP: AtomicBool = AtomicBool::new(false);
-    ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED.into());
-        }
-        screen::say("\nfinishing the running cells; press Ctrl-C again to stop at once");
-    })
-    .context("cannot listen for Ctrl-C")?;
-    let bar = ProgressBar::new(asked.cell_count() as u64);
-    let template = "{bar:40} {pos}/{len} cells, {eta} to go";
-    bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+    let stop = progress::stop_at_ctrl_c("finishing the running cells")?;
+    let bar = progress::bar(asked.cell_count() as u64, "cells");
     let on_cell = |_: &mirrorball_lab::experiment::plan::Cell<'_>, _| bar.inc(1);
-    let options = RunOptions { threads: args.threads, stop: &STOP, on_cell: &on_cell };
+    let options = RunOptions { threads: args.threads, stop, on_cell: &on_cell };
     let outcome = league::run(asked, &options);
     bar.finish_and_clear();
     outcome

@@ -29,6 +29,7 @@ mod numbers;
 mod output_file;
 mod policies;
 mod probe;
+mod progress;
 mod ranking;
 mod recipe;
 mod report;

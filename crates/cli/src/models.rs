@@ -22,8 +22,8 @@ const SEED: u64 = 1;
     after_help = "`off by` is (simulated - published) / published; `allowed` is the largest \
 deviation that the model may have. `demerit` (Ruemmler and Wilkes, 1994) is the distance between \
 the simulated and the published distribution of latencies: the root mean square of the differences \
-of their quantiles, as a time and in percent of the mean latency. Zero means that both are the \
-same. The exit code is 1 if a figure is off by more than allowed.
+of their quantiles, as a time and in percent of the mean latency; zero: both distributions are \
+equal. The exit code is 1 if a figure is off by more than allowed.
 
 Examples:
   mirrorball models
@@ -91,27 +91,29 @@ impl TitledTable {
 
     fn table(&self, detailed: bool) -> String {
         let ModelProfile { name, summary, kind, capacity_bytes, .. } = &self.profile;
-        let mut text = format!("{name} ({kind}, {}): {summary}\n", size(*capacity_bytes));
+        let mut text =
+            screen::broken(&format!("{name} ({kind}, {}): {summary}\n", size(*capacity_bytes)));
         if !self.comparisons.is_empty() {
             text += &self.figures(screen::style());
         }
         for (workload, figure, source) in &self.demerits {
             let distance = Nanos::from_secs_f64(figure.root_mean_square);
             let percent = 100.0 * figure.fraction_of_mean;
-            text += &format!(
+            text += &screen::broken(&format!(
                 "  demerit of {}: {distance}, {percent:.1} % of the mean ({source})\n",
                 workload.name
-            );
+            ));
         }
         if detailed {
             let notes = self.comparisons.iter().filter(|row| !row.expected.note.is_empty());
             for FigureCheck { expected, .. } in notes {
                 let figure = format!("{}/{}", expected.workload.name, expected.statistic.name);
-                text += &format!("  {figure}: {}\n", expected.note);
+                text += &screen::broken(&format!("  {figure}: {}\n", expected.note));
             }
-            text += "\nparameters (override them with `set` in an array file):\n";
+            let heading = "\nparameters (override them with `set` in an array file):\n";
+            text += &screen::broken(heading);
             for line in self.profile.parameter_table().to_string().lines() {
-                text += &format!("  {line}\n");
+                text += &screen::broken(&format!("  {line}\n"));
             }
         }
         text

@@ -15,11 +15,13 @@ const BASELINE: &str = "btrfs/pid";
 pub(crate) struct RankingArgs {
     /// Figures to rank by instead of the default score, with weights: small.p99:2,large.mib
     ///
-    /// Each is SECTION.FIGURE or SECTION.KIND.FIGURE. Without SECTION it counts for every section,
-    /// or for every section with requests of that kind. Figures: iops, mib, mean, p50, p90, p95,
-    /// p99, p99.9, p99.99. Kinds: read, write, trim, fsync. The default score of a job is the
-    /// geometric mean over its sections of requests per second, or of 1/mean latency for a section
-    /// whose job file sets the request rate.
+    /// Each is FIGURE, KIND.FIGURE, SECTION.FIGURE or SECTION.KIND.FIGURE. SECTION is the name of a
+    /// section in the job file, as in [small]. FIGURE alone counts for every section, KIND.FIGURE
+    /// for every section with requests of that kind. The weight after `:` is 1 if left out.
+    /// Figures: iops and mib, of which more is better; mean, p50, p90, p95, p99, p99.9 and p99.99,
+    /// latencies, of which less is better. Kinds: read, write, trim, fsync. The default score of a
+    /// job is the geometric mean over its sections of requests per second, or of 1/mean latency for
+    /// a section whose job file sets the request rate.
     #[arg(long, value_name = "LIST", value_parser = goal)]
     rank: Option<Goal>,
 

@@ -2,11 +2,11 @@
 
 use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
-use crate::screen;
+use crate::{progress, screen};
 use anyhow::{Context, Result, anyhow};
-use indicatif::{ProgressBar, ProgressStyle};
 use mirrorball_lab::evaluation::recipe::compare::Repetition;
 use mirrorball_lab::evaluation::recipe::{Recipe, builtin_names, load, markdown, page, run, text};
+use mirrorball_lab::report::wrapped;
 use std::path::{Path, PathBuf};
 
 /// Where `--report` writes.
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     let text = if names.is_empty() {
         check_listing(args).map_err(Failure::WrongUse)?;
-        listing().map_err(Failure::Fault)?
+        listing(screen::width_columns()).map_err(Failure::Fault)?
     } else {
         let recipes: Result<Vec<Recipe>> = names.iter().map(|name| load(name)).collect();
         let recipes = recipes.map_err(Failure::WrongUse)?;
@@ -90,20 +90,27 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-fn listing() -> Result<String> {
+/// Lists names and titles. Where they do not fit into a line, titles go below the names.
+fn listing(width_columns: Option<usize>) -> Result<String> {
     let width = builtin_names().map(str::len).max().unwrap_or(0);
     let mut text = String::new();
     for name in builtin_names() {
-        text += &format!("{name:<width$}  {}\n", load(name)?.title);
+        let title = load(name)?.title;
+        text += &match width_columns {
+            Some(columns) if width + 2 + title.len() > columns => {
+                let title = wrapped(&title, columns - 4).replace('\n', "\n    ");
+                format!("{name}\n    {title}\n")
+            }
+            _ => format!("{name:<width$}  {title}\n"),
+        };
     }
-    Ok(text + "\n`mirrorball recipe NAME` runs one, `mirrorball recipe --all` runs all.\n")
+    let end = "`mirrorball recipe NAME` runs one, `mirrorball recipe --all` runs all.";
+    let end = width_columns.map_or(end.to_owned(), |columns| wrapped(end, columns));
+    Ok(format!("{text}\n{end}\n"))
 }
 
 fn repeat(recipes: &[Recipe]) -> Result<Vec<Repetition>> {
-    // Hidden by indicatif itself where stderr is no terminal.
-    let bar = ProgressBar::new(recipes.iter().map(run::count).sum::<usize>() as u64);
-    let template = "{bar:40} {pos}/{len} runs, {eta} to go";
-    bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+    let bar = progress::bar(recipes.iter().map(run::count).sum::<usize>() as u64, "runs");
     let done = recipes.iter().map(|recipe| {
         let runs = run::run(recipe, &|| bar.inc(1));
         Ok(Repetition::new(recipe, &runs.with_context(|| recipe.name.clone())?))

@@ -3,7 +3,7 @@
 use crate::ending::Failure;
 use anyhow::Context;
 use mirrorball_core::diagnostic::Escaped;
-use mirrorball_lab::report::{ColourMode, Style};
+use mirrorball_lab::report::{ColourMode, Style, wrapped};
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use terminal_size::terminal_size_of;
@@ -23,7 +23,7 @@ pub(crate) fn style() -> Style {
     }
 }
 
-/// How wide lines may be: as `COLUMNS` says, else as the terminal is; `None` if nobody says.
+/// How wide lines may be: as `COLUMNS` says, else as the terminal is; `None` if neither is known.
 pub(crate) fn width_columns() -> Option<usize> {
     let asked = std::env::var("COLUMNS").ok().and_then(|value| value.parse().ok());
     let terminal = || terminal_size_of(stdout()).map(|(width, _)| usize::from(width.0));
@@ -41,8 +41,28 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a line to stderr; the only way there, for `eprintln!` panics if nobody reads it, and what
-/// a command does and how it ends must not depend on that.
+/// Breaks lines that are wider than the terminal, and indents what follows a break; as they are if
+/// no width is known.
+pub(crate) fn broken(text: &str) -> String {
+    width_columns().map_or_else(|| text.to_owned(), |columns| broken_at(text, columns))
+}
+
+fn broken_at(text: &str, columns: usize) -> String {
+    let line = |line: &str| {
+        if line.chars().count() <= columns {
+            return line.to_owned();
+        }
+        let indent = line.len() - line.trim_start().len();
+        let hanging = format!("\n{:1$}", "", indent + 4);
+        let words = wrapped(line.trim_start(), columns.saturating_sub(indent + 4));
+        format!("{:indent$}{}", "", words.replace('\n', &hanging))
+    };
+    let lines: Vec<String> = text.split('\n').map(line).collect();
+    lines.join("\n")
+}
+
+/// Writes a line to stderr; the only way there, for `eprintln!` panics if stderr is closed, and
+/// what a command does and how it ends must not depend on that.
 ///
 /// Names and paths in it may hold any character, so control characters are escaped: on a terminal
 /// they could colour, move or erase text.
@@ -63,7 +83,16 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::escaped;
+    use super::{broken_at, escaped};
+
+    #[test]
+    fn long_lines_are_broken_and_indented() {
+        let text = "one: two three four\n  devid 1: a disk of a model\n\nshort\n";
+        let expected = "one: two\n    three\n    four\n  devid 1:\n      a disk\n      of a\n      \
+                        model\n\nshort\n";
+        assert_eq!(broken_at(text, 12), expected);
+        assert_eq!(broken_at(text, 80), text);
+    }
 
     #[test]
     fn control_characters_are_escaped_but_lines_and_tabs_stay() {

@@ -5,6 +5,7 @@ use super::{Args, STANDARD_MIX};
 use crate::compare::system::{ChosenSystem, Offered};
 use crate::compare::{self, progress};
 use crate::ending::Failure;
+use crate::progress::stop_at_ctrl_c;
 use anyhow::{Context, Result, anyhow};
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_lab::evaluation::advice::answer::ArrayAnswer;
@@ -100,7 +101,7 @@ impl Question {
                 duration: args.duration,
                 seed: args.seed,
                 threads: args.threads,
-                stop: progress::stop().map_err(Failure::Fault)?,
+                stop: stop_at_ctrl_c("finishing the running cells").map_err(Failure::Fault)?,
             };
             answer.maintenance = match Maintenance::measure(array, &options) {
                 Ok(Some(maintenance)) => Some(maintenance),

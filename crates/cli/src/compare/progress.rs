@@ -1,33 +1,14 @@
 //! Running the cells of a plan, as a user sees it.
 
-use crate::ending::INTERRUPTED;
-use crate::screen;
-use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::{progress, screen};
+use anyhow::Result;
 use mirrorball_lab::experiment::inputs::Inputs;
 use mirrorball_lab::experiment::plan::{Cell, Plan};
 use mirrorball_lab::experiment::results::Results;
 use mirrorball_lab::experiment::run::{self, CellSource, RunOptions};
 use mirrorball_lab::experiment::simulate::SimExecutor;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// The flag that a first Ctrl-C sets. The program listens for it from the first call on.
-pub(crate) fn stop() -> Result<&'static AtomicBool> {
-    static STOP: AtomicBool = AtomicBool::new(false);
-    static LISTENS: AtomicBool = AtomicBool::new(false);
-    if LISTENS.swap(true, Ordering::Relaxed) {
-        return Ok(&STOP);
-    }
-    ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED.into());
-        }
-        screen::say("\nfinishing the running cells; press Ctrl-C again to stop at once");
-    })
-    .context("cannot listen for Ctrl-C")?;
-    Ok(&STOP)
-}
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs the cells of a plan with a bar of progress, and says how many were reused. A first Ctrl-C
 /// lets the cells that are running finish, a second one ends the program at once.
@@ -37,11 +18,8 @@ pub(crate) fn run_cells(
     inputs: &Inputs,
     results: &Results,
 ) -> Result<run::Ending> {
-    let stop = stop()?;
-    // indicatif hides the bar itself if stderr is not a terminal.
-    let bar = ProgressBar::new(plan.cells().len() as u64);
-    let template = "{bar:40} {pos}/{len} cells, {eta} to go {msg}";
-    bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+    let stop = progress::stop_at_ctrl_c("finishing the running cells")?;
+    let bar = progress::bar(plan.cells().len() as u64, "cells");
     let [reused, fresh] = [AtomicUsize::new(0), AtomicUsize::new(0)];
     let on_cell = |_: &Cell<'_>, origin: CellSource| {
         match origin {

@@ -2,12 +2,11 @@
 
 use super::{Args, Format, PAGE, Policies, command};
 use crate::compare::quoted;
-use crate::ending::{Ending, Failure, INTERRUPTED};
+use crate::ending::{Ending, Failure};
 use crate::numbers::whole_number;
 use crate::output_file::{self, Existing};
-use crate::screen;
-use anyhow::{Context, Result, anyhow};
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::{progress, screen};
+use anyhow::{Result, anyhow};
 use mirrorball_lab::evaluation::league::text::Detail;
 use mirrorball_lab::evaluation::sample::record::Folder;
 use mirrorball_lab::evaluation::sample::standings::SampleStandings;
@@ -15,7 +14,6 @@ use mirrorball_lab::evaluation::sample::{
     self, PairingFiles, SIZE_MAX, SampleOptions, SampleOutcome, SampleRequest, csv, page, text,
 };
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Seed of the design sample. A judged sample gets another one.
 const DESIGN_SEED: u64 = 1;
@@ -141,18 +139,9 @@ fn write_pairing(
 }
 
 fn play(args: &Args, request: &SampleRequest, folder: &Folder) -> Result<SampleOutcome> {
-    static STOP: AtomicBool = AtomicBool::new(false);
-    ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED.into());
-        }
-        screen::say("\nsaving what is done; press Ctrl-C again to stop at once");
-    })
-    .context("cannot listen for Ctrl-C")?;
+    let stop = progress::stop_at_ctrl_c("saving what is done")?;
     let cells = u64::from(request.size) * request.cells_per_pairing() as u64;
-    let bar = ProgressBar::new(cells);
-    let template = "{bar:40} {pos}/{len} cells, {eta} to go {msg}";
-    bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+    let bar = progress::bar(cells, "cells");
     let on_saved = |cells: usize| {
         if cells > 0 {
             bar.set_message("(some are reused)");
@@ -161,12 +150,8 @@ fn play(args: &Args, request: &SampleRequest, folder: &Folder) -> Result<SampleO
             bar.reset_eta();
         }
     };
-    let options = SampleOptions {
-        threads: args.threads,
-        stop: &STOP,
-        on_saved: &on_saved,
-        on_cell: &|| bar.inc(1),
-    };
+    let options =
+        SampleOptions { threads: args.threads, stop, on_saved: &on_saved, on_cell: &|| bar.inc(1) };
     let outcome = sample::run(request, folder, &options);
     bar.finish_and_clear();
     outcome

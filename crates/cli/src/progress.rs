@@ -1,0 +1,37 @@
+//! Progress of long work, and Ctrl-C, which lets it end in an orderly way.
+
+use crate::ending::INTERRUPTED;
+use crate::screen;
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Makes Ctrl-C ask the work to stop, with a message, and returns the flag that says so. A second
+/// Ctrl-C ends the program at once. Later calls return the same flag, and the first message counts.
+///
+/// # Errors
+/// If the system refuses.
+pub(crate) fn stop_at_ctrl_c(message: &'static str) -> Result<&'static AtomicBool> {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static LISTENS: AtomicBool = AtomicBool::new(false);
+    if LISTENS.swap(true, Ordering::Relaxed) {
+        return Ok(&STOP);
+    }
+    ctrlc::set_handler(move || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED.into());
+        }
+        screen::say(format_args!("\n{message}; press Ctrl-C again to stop at once"));
+    })
+    .context("cannot listen for Ctrl-C")?;
+    Ok(&STOP)
+}
+
+/// A bar of progress over `length` things of a `kind`, such as `cells`. indicatif hides it if
+/// stderr is not a terminal.
+pub(crate) fn bar(length: u64, kind: &str) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    let template = format!("{{bar:40}} {{pos}}/{{len}} {kind}, {{eta}} to go {{msg}}");
+    let style = ProgressStyle::with_template(&template);
+    bar.with_style(style.expect("the template is well formed"))
+}
