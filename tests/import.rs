@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-/// An empty folder beside which fio's files lie.
+/// An empty folder, and the path of fio's files.
 struct Place {
     folder: Folder,
 }

@@ -9,7 +9,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const KEPT: &str = "league/results/table.md";
 /// What stands around the part of it in the README.
 const MARKS: [&str; 2] = ["<!-- league -->\n", "<!-- end of league -->\n"];
-/// So many of its policies are shown there, and those that people run.
+/// Number of its policies that are shown there, and those that people run.
 const SHOWN: usize = 8;
 const FAMILIAR: [&str; 5] = [
     "| zfs/mirror |",

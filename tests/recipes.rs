@@ -13,7 +13,7 @@ fn repeated(name: &str) -> Repetition {
 }
 
 /// The published order of each table that is held to it, each value that has a tolerance, and the
-/// figures of the chapter. Set `UPDATE_CHAPTER=1` to write the chapter anew.
+/// figures of the chapter. Set `UPDATE_CHAPTER=1` to write the chapter again.
 #[test]
 fn published_results_are_still_repeated() {
     let repetitions: Vec<Repetition> = builtin_names().map(repeated).collect();

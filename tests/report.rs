@@ -36,7 +36,7 @@ impl Deref for Place {
     }
 }
 
-/// What a run that succeeded said beside its results.
+/// What a run that succeeded said in addition to its results.
 fn succeeds(output: &Output) -> String {
     stdout(output);
     stderr(output)

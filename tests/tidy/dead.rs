@@ -49,7 +49,7 @@ pub(crate) fn data(tree: &Tree) -> Vec<Offence> {
         .collect()
 }
 
-/// The targets that a manifest declares or that Cargo finds beside it.
+/// The targets that a manifest declares or that Cargo finds in its folder.
 fn roots(tree: &Tree, manifest: &File) -> Vec<String> {
     if manifest.name() != "Cargo.toml" {
         return Vec::new();
