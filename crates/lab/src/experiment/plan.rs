@@ -130,11 +130,6 @@ impl Plan {
         self.policies.iter().map(String::as_str).chain(oracle)
     }
 
-    /// Its texts: the array, then the jobs.
-    fn sources(&self) -> Vec<&InputText> {
-        [&self.array].into_iter().chain(&self.jobs).collect()
-    }
-
     /// Every cell, in the order of the plan.
     pub fn cells(&self) -> Vec<Cell<'_>> {
         let mut cells = Vec::new();
@@ -174,11 +169,14 @@ impl Plan {
             .filter(|(_, saved, requested)| saved != requested)
             .map(|(what, saved, requested)| format!("{what}: saved {saved}; requested {requested}"))
             .collect();
-        let theirs = other.sources();
-        for source in self.sources() {
-            let changed = |there: &&&InputText| there.name == source.name && **there != source;
-            if theirs.iter().find(changed).is_some() {
-                differences.push(format!("the contents of `{}` are different", source.name));
+        let array = (std::slice::from_ref(&self.array), std::slice::from_ref(&other.array));
+        // An array and a job may have the same name.
+        for (ours, theirs) in [array, (&self.jobs, &other.jobs)] {
+            for source in ours {
+                let is_changed = |there: &InputText| there.name == source.name && there != source;
+                if theirs.iter().any(is_changed) {
+                    differences.push(format!("the contents of `{}` are different", source.name));
+                }
             }
         }
         differences

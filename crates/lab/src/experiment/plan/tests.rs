@@ -85,3 +85,13 @@ fn differences_name_what_differs() {
     elsewhere.command = "typed otherwise".to_owned();
     assert!(here.differences(&elsewhere).is_empty());
 }
+
+#[test]
+fn an_array_and_a_job_of_one_name_are_not_compared_with_each_other() {
+    let mut plan = plan(&["same"], &["a/x"], 1);
+    plan.array.name = "same".to_owned();
+    assert_eq!(plan.differences(&plan), [""; 0]);
+    let mut other = plan.clone();
+    other.array.text.push('#');
+    assert_eq!(plan.differences(&other), ["the contents of `same` are different"]);
+}
