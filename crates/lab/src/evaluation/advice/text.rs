@@ -3,7 +3,7 @@
 use super::answer::{AnsweredMember, ArrayAnswer, WhatIf};
 use super::maintenance::{Maintenance, WorkTime};
 use super::{Advice, AdvisedPolicy};
-use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, wrapped};
+use crate::report::{Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw, wrapped};
 use mirrorball_core::units::Nanos;
 
 /// Width of the entries' names.
@@ -141,7 +141,14 @@ fn table(first: &str, names: &[&str], rows: Vec<(String, Vec<String>)>, style: S
         texts: [vec![name], texts].concat(),
         emphasis: Emphasis::None,
     };
-    draw(&Grid { columns, rows: rows.into_iter().map(row).collect() }, style)
+    let grid = Grid { columns, rows: rows.into_iter().map(row).collect() };
+    let limits = TableLimits { columns: style.width_columns, layout: Layout::Open };
+    let (grid, left_out) = grid.fitted(limits);
+    let text = draw(&grid, style);
+    match &left_out[..] {
+        [] => text,
+        titles => text + &format!("  no space for: {}\n", titles.join(", ")),
+    }
 }
 
 /// What each candidate reaches under each job, as a factor of what is in force.
