@@ -88,8 +88,8 @@ mod tests {
     #[test]
     fn long_lines_are_broken_and_indented() {
         let text = "one: two three four\n  devid 1: a disk of a model\n\nshort\n";
-        let expected = "one: two\n    three\n    four\n  devid 1:\n      a disk\n      of a\n      \
-                        model\n\nshort\n";
+        let expected = "one: two\n    three\n    four\n  devid\n      1: a\n      disk\n      \
+                        of a\n      model\n\nshort\n";
         assert_eq!(broken_at(text, 12), expected);
         assert_eq!(broken_at(text, 80), text);
     }
