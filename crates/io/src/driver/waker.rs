@@ -89,6 +89,15 @@ mod tests {
     }
 
     #[test]
+    fn a_waker_does_not_outlast_its_driver() {
+        for mut driver in drivers() {
+            let waker = Waker::new().unwrap();
+            driver.add_waker(token(7), &waker).unwrap();
+            assert!(driver.end_operations(), "its operation starts again and again");
+        }
+    }
+
+    #[test]
     fn wakes_before_a_wait_are_one_event_and_none_after_close() {
         for mut driver in drivers() {
             let waker = Waker::new().unwrap();
