@@ -57,6 +57,13 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
             "note: the policy in force, `{text}`, is not known to Mirrorball"
         ));
     }
+    for member in detected.members.iter().filter(|member| member.is_failed) {
+        screen::say(format_args!(
+            "note: devid {} has failed: replace it first; commands that name it are for the disk \
+             in its place",
+            member.devid
+        ));
+    }
     // Flags of members are settings that are compared with others, no properties of the disks.
     detected.policy.spec = detected.in_force();
     for member in &mut detected.members {

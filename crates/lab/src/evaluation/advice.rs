@@ -101,10 +101,16 @@ impl Advice {
         let conditional = conditional.filter(is_better(factor(&offered)));
         let every: Vec<&str> = study.plan.policies.iter().map(String::as_str).collect();
         let least = factor(&offered).max(factor(&conditional));
-        let known = best_of(&every).map(candidate).filter(is_better(least));
+        // Only a rule for paths may choose among paths: to others they would be devices.
+        let known = if system.is_multipath { None } else { best_of(&every).map(candidate) };
+        let known = known.filter(is_better(least));
         let now_is_assumed = stated_policy(array, system).is_none();
+        let mut confidence = confidence::statement(array);
+        if system.is_multipath {
+            confidence += "; each path is simulated as a device of its own, so the factors hold \
+                           only where the paths, not the device, are the limit";
+        }
         let (system, now) = (system.title.clone(), now.to_owned());
-        let confidence = confidence::statement(array);
         Advice { system, now, now_is_assumed, offered, conditional, known, confidence }
     }
 }

@@ -62,6 +62,9 @@ pub struct System {
     pub default: String,
     /// The layouts of arrays that it has, as in array files.
     pub layouts: Vec<String>,
+    /// True if its members are paths to one device, which only a rule for paths can use.
+    #[serde(default)]
+    pub is_multipath: bool,
     /// The newest version whose sources were read.
     pub newest_read: Option<Version>,
     /// The system whose rule serves the arrays of a profile, where it is another one.
