@@ -20,6 +20,9 @@
 //! **Discards** are sent as write-zeroes, where the server has that: the range then reads as zeroes
 //! on every mirror, which a trim does not promise.
 //!
+//! **Late writes.** A server that hung may carry out writes of a closed connection after the member
+//! was rebuilt. NBD has no request that fences them; the documentation asks to restart the server.
+//!
 //! **Timeouts.** TCP notices a machine that is gone within [`peer::SILENCE_MAX`]. If a connected
 //! server owes a reply for longer than the timeout, all connections are closed, as if they had
 //! broken.
