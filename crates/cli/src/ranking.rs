@@ -16,7 +16,7 @@ pub(crate) struct RankingArgs {
     /// Figures to rank by instead of the default score, with weights: small.p99:2,large.mib
     ///
     /// Each is FIGURE, KIND.FIGURE, SECTION.FIGURE or SECTION.KIND.FIGURE. SECTION is the name of a
-    /// section in the job file, as in [small]. FIGURE alone counts for every section, KIND.FIGURE
+    /// section in the job file, as in `[small]`. FIGURE alone counts for every section, KIND.FIGURE
     /// for every section with requests of that kind. The weight after `:` is 1 if left out.
     /// Figures: iops and mib, of which more is better; mean, p50, p90, p95, p99, p99.9 and p99.99,
     /// latencies, of which less is better. Kinds: read, write, trim, fsync. The default score of a

@@ -1,7 +1,7 @@
 //! Buffers: memory that the kernel reads and writes while operations are in flight.
 //!
 //! The driver owns a buffer, which never moves; other code has its key, and reaches the bytes
-//! through methods of [`super::Driver`]. No reference to [`Buffers`] leaves the driver, so a buffer
+//! through methods of [`super::Driver`]. No reference to `Buffers` leaves the driver, so a buffer
 //! can be neither taken out nor exchanged. Accessing a buffer that an operation in flight may write
 //! to panics, so a mistake cannot return torn data; a buffer that an operation uses is not freed,
 //! also where a panic unwinds.
@@ -10,7 +10,7 @@
 //! for the header of a reply, so that header and data are sent as one slice.
 //!
 //! Released buffers are kept by size and reused, so a steady state allocates nothing. Large ones
-//! are freed, and so are those that exceed [`KEPT_BYTES_PER_CLASS`]: the memory of many clients is
+//! are freed, and so are those that exceed `KEPT_BYTES_PER_CLASS`: the memory of many clients is
 //! given back when they have left.
 
 pub use super::memory::HEAD_BYTES;

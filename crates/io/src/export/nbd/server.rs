@@ -5,7 +5,7 @@
 //! a flush. All replies of one pass of the service loop are sent together.
 //!
 //! Clients are isolated from each other: each has its own buffers and a limit of requests and bytes
-//! in flight, all together have a memory budget ([`super::memory_budget`]), and a protocol error
+//! in flight, all together have a memory budget (`memory_budget.rs`), and a protocol error
 //! closes only the connection it arrived on. An idle client costs a descriptor and 16 KiB.
 //!
 //! The handlers of [`Server`] are in several files: connections here, requests in `requests.rs`,
