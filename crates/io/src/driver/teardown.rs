@@ -1,0 +1,50 @@
+//! The end of a driver: its operations are ended, because the kernel uses their memory.
+
+use super::{Backend, Driver};
+use std::time::{Duration, Instant};
+
+/// Time that a dropped driver waits for operations in flight.
+const DROP_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Driver {
+    /// Ends all operations. Returns false if some had not ended after `DROP_TIMEOUT`.
+    pub(super) fn end_operations(&mut self) -> bool {
+        for descriptor in self.descriptors.iter_mut() {
+            // The operation of a waker starts again unless its descriptor is being closed.
+            descriptor.closing = true;
+        }
+        for (_, descriptor) in self.descriptors.iter() {
+            match &descriptor.waker {
+                Some(waker) => waker.wake(),
+                None => descriptor.resource.shut_down(self.simulation()),
+            }
+        }
+        if self.simulation().is_some() {
+            // Nothing but the driver uses the memory.
+            return true;
+        }
+        let deadline = Instant::now() + DROP_TIMEOUT;
+        let mut done = Vec::new();
+        while !self.operations.is_empty() {
+            let waited = self.wait(Some(Duration::from_millis(100)), &mut done);
+            if waited.is_err() || Instant::now() > deadline {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Driver {
+    /// Ends operations on sockets and waits for those on files, because the kernel uses their
+    /// memory.
+    fn drop(&mut self) {
+        if !self.end_operations() {
+            // The device does not respond: leak the memory that it may still use.
+            std::mem::forget(std::mem::take(&mut self.buffers));
+            if let Backend::Ring(ring) = &mut self.backend {
+                ring.leak_messages();
+            }
+        }
+    }
+}
