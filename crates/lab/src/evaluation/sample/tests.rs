@@ -64,7 +64,7 @@ fn every_model_layout_and_fault_is_drawn() {
     let not_yet = ["hdd-10k", "hdd-7k2-18tb", "usb-stick"];
     for model in ModelProfile::builtin_names() {
         let is_drawn = arrays.contains(&format!("model = \"{model}\""));
-        assert_eq!(is_drawn, !not_yet.contains(&&*model), "{model}");
+        assert_eq!(is_drawn, !not_yet.contains(&model), "{model}");
     }
     for part in ["\"raid1\"", "\"raid1c3\"", "\"raid1c4\"", "\"raid10\"", "md-raid1\"", "gmirror"] {
         assert!(arrays.contains(part), "{part}");
