@@ -107,7 +107,7 @@ pub(crate) struct Args {
     /// Repeat it for several changes at once
     ///
     /// The devids are in the answer, `mirrorball models` lists the models. The changed array is
-    /// laid out anew, as after a rebuild or a balance, and its new disks are used whole.
+    /// laid out again, as after a rebuild or a balance, and its new disks are used whole.
     #[arg(long, value_name = "CHANGE")]
     what_if: Vec<HardwareChange>,
 

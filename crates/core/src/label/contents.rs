@@ -12,7 +12,7 @@
 //! | 212 | 4 | limit of members in a striped chunk; 0 for none |
 //! | 216 | 8 | size of a chunk of md raid10; 0 for none |
 //! | 224 | 8 | block size |
-//! | 232 | 8 | offset on the volume from which the mirrors may differ; all ones for nowhere |
+//! | 232 | 8 | offset on the volume from which the mirrors may differ; all ones if they are equal |
 //! | 240 | 4 | CRC-32C of the chunk map |
 //! | 256 | 66 | name, with its length before it |
 //! | 322 | 66 | layout, likewise |

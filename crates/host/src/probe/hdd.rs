@@ -367,7 +367,7 @@ fn seek_points(seeks: &SeekFit) -> ParameterEstimate {
 }
 
 /// The number of commands that the disk chooses among. More than the deepest queue that was
-/// measured, or than the kernel hands over, cannot be told apart.
+/// measured, or than the kernel hands over, cannot be distinguished.
 fn fit_queue_depth(
     input: &FitInput<'_>,
     start: &HddParameters,

@@ -60,7 +60,7 @@ pub(super) struct ReadEnd {
     pub(super) at: Nanos,
     /// Whether it succeeded.
     pub(super) is_ok: bool,
-    /// Whether all its bytes are equal; `None` if nobody looked.
+    /// Whether all its bytes are equal; `None` if they were not compared.
     pub(super) is_blank: Option<bool>,
 }
 

@@ -80,7 +80,7 @@ pub(super) struct Recording {
 }
 
 impl BlankBlocks {
-    /// Returns true if so many blocks are blank that the device was probably never written.
+    /// Returns true if the share of blank blocks shows that the device was probably never written.
     pub(super) fn is_empty_device(&self) -> bool {
         self.blank as f64 > BLANK_MAX * self.checked as f64
     }

@@ -87,7 +87,7 @@ const SEARCHED: [&str; 10] = [
 /// parameters are rough when depths are compared.
 const DISTINCT: f64 = 4.0;
 const DISTINCT_RATIO: f64 = 1.5;
-/// Most page types that are told apart.
+/// Most page types that are distinguished.
 const TYPES_MAX: usize = 4;
 /// Two modes are this many times their width apart at least.
 const SEPARATION: f64 = 4.0;

@@ -153,7 +153,7 @@ fn old_storage_that_fails_does_not_fail_the_new_one() {
 }
 
 impl Place {
-    /// Lets so many requests end.
+    /// Lets this number of requests end.
     fn until(&mut self, count: usize) {
         let (mut ended, mut done) = (0, Vec::new());
         for _ in 0..1000 {

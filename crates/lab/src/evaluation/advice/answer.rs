@@ -1,7 +1,7 @@
 //! The whole answer about an array: its members, the advice, and the figures that it rests on.
 //!
 //! Plain data, printed as JSON. [`WhatIf`] is the same for the array after a change of hardware,
-//! with the best setting of each beside each other.
+//! with the best setting of each side by side.
 
 use super::Advice;
 use super::maintenance::Maintenance;

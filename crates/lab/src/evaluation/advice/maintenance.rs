@@ -40,7 +40,7 @@ pub struct Maintenance {
     pub policies: Vec<String>,
     /// Scrub and rebuild under each load.
     pub work: Vec<WorkTimes>,
-    /// Latency of a flush after each write, beside a reader.
+    /// Latency of a flush after each write, while a reader runs.
     pub flushes: Vec<FlushTimes>,
 }
 

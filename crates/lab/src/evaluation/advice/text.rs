@@ -216,7 +216,7 @@ fn times(maintenance: &Maintenance, advice: &Advice, style: Style) -> String {
     let window = Nanos(maintenance.window_ns);
     let note = format!(
         "Extrapolated to all data from {window} of simulation at three places of the volume, \
-         without a rate limit; flushes of a writer beside a reader (fsync-writer)"
+         without a rate limit; flushes of a writer with a reader (fsync-writer)"
     );
     let table = table("", &names, rows, style);
     format!(
@@ -238,7 +238,7 @@ fn hours(time: &WorkTime, width: usize) -> String {
     }
 }
 
-/// The array after a change, beside the array as it is.
+/// The array after a change, side by side with the array as it is.
 pub fn what_if(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String {
     let width = style.width_columns;
     let after = &what_if.array;
