@@ -16,8 +16,9 @@
 //! | any | diverged from it | diverged: refused |
 //! | any | on two devices | cloned: refused |
 //!
-//! A label that was announced and never committed is not in the way: if it calls a member in sync
-//! whose label goes on from the label before, nothing depended on it, and its member is older.
+//! A label that was announced and never committed is not in the way: if another member's label goes
+//! on from the label before, nothing depended on it, and its member is older. This holds if it
+//! calls that other member in sync, or its own not.
 //!
 //! A volume starts by itself only if every member that the newest label calls in sync was found. A
 //! member that is alone cannot know that it is stale, so to start without the others is a decision
@@ -265,13 +266,17 @@ fn left_at(label: &Label, other: &Label) -> Option<u64> {
     history.find(|past| past.id == other.lineage.id).map(|past| past.until)
 }
 
-/// Returns true if `one` was announced and never committed: it calls the member of `other` in sync,
-/// whose label goes on from the one before without it.
+/// Returns true if `one` was announced and never committed: the label of another member goes on
+/// from the one before without it. Where each calls only its own member in sync, a damaged slot may
+/// hide that both were committed, so neither is refuted. A member that is not in sync by its own
+/// label has no data that only it has, so its announcement is refuted even so.
 fn is_refuted(one: &MemberLabel, other: &MemberLabel) -> bool {
     let (this, that) = (&one.label, &other.label);
-    let calls_in_sync =
-        this.row(other.member).is_some_and(|row| this.members[row].state == MemberState::InSync);
-    if !calls_in_sync || one.member == other.member || that.generation < this.generation {
+    let calls_in_sync = |member: Uuid| {
+        this.row(member).is_some_and(|row| this.members[row].state == MemberState::InSync)
+    };
+    let is_side = calls_in_sync(one.member) && !calls_in_sync(other.member);
+    if is_side || one.member == other.member || that.generation < this.generation {
         return false;
     }
     if this.lineage.id == that.lineage.id {

@@ -236,3 +236,22 @@ fn rebuilding_member_alone_has_an_announcement() {
     let standings = vec![MemberStanding::InSync, MemberStanding::Stale, MemberStanding::InSync];
     assert_eq!(judge(&labels, &[]), (standings, ArrayVerdict::Start));
 }
+
+#[test]
+fn announcement_of_a_member_being_rebuilt_meets_one_of_a_member_in_sync() {
+    // Members 1 and 3 announced that member 2 failed; members 2 and 3 that member 3 failed. Nothing
+    // depended on either, and member 1 has only a part of the data.
+    let states = [REBUILDING, Failed, InSync];
+    let announced = found(1, 6, &[2, 1], &states);
+    let labels = [announced.clone(), found(2, 6, &[3, 1], &[Failed, InSync, Failed])];
+    assert_eq!(judge(&labels, &[]).0, [MemberStanding::Stale, MemberStanding::InSync]);
+    // Committed: member 3 may have written since, without member 2.
+    let labels = [found(1, 7, &[2, 1], &states), labels[1].clone()];
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Doubtful);
+    // Two members in sync: a damaged slot may hide that both went on, so the user decides.
+    let labels = [
+        found(1, 6, &[2, 1], &[InSync, Failed, Failed]),
+        found(2, 6, &[3, 1], &[Failed, InSync, Failed]),
+    ];
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Doubtful);
+}

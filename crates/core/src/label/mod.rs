@@ -24,8 +24,9 @@
 //! neither of which has the other's id in its history, each may have data that the other lacks.
 //!
 //! An id in a history counts up to the generation that had it last. A label with that id and a
-//! later generation went on without those that drew the next id. If it is later by one and calls
-//! one of them in sync, it was announced and never committed, so nothing depended on it.
+//! later generation went on without those that drew the next id. If it is later by one, and calls
+//! one of them in sync or its own member not, it was announced and never committed, so nothing
+//! depended on it.
 //!
 //! Clocks decide nothing.
 
