@@ -4,23 +4,25 @@
 //! the read itself and for the reads that it will delay. A disk costs its access time for each I/O
 //! in flight and for the read itself, and more the further the read lies from the addresses that
 //! the disk reads most. So the disks of a mirror divide the addresses among them. A disk on which
-//! one sequential reader is alone is dedicated to that reader.
+//! one sequential reader is alone is dedicated to that reader. A read of a stream with many I/O in
+//! flight costs more where it delays the I/O of streams that have few.
 //!
 //! # State
 //! Per member some 20 words: its costs, the centre of its addresses, the stream to which it is
-//! dedicated, the time of its last read. For the volume: 256 sequential runs.
+//! dedicated, the time of its last read. For the volume: 256 sequential runs, and 32 streams.
 //!
 //! # Cost
 //! A hash, and a few additions and multiplications per mirror. A division when a read completes.
 //!
 //! # Good at
-//! Unequal members at any depth, random reads on disks, several streams, reads mixed with writes.
+//! Unequal members at any depth, random reads on disks, several streams, a lone reader besides a
+//! deep workload, reads mixed with writes.
 //! A member that slows down and recovers: a member that was not read for long gets a copy of a
 //! read as a probe.
 //!
 //! # Bad at
-//! Stalls: a read that meets one waits until it ends (`+hedge` reads it again elsewhere). Fairness
-//! between streams: the owner of a disk keeps it while others share the rest.
+//! Stalls: a read that meets one waits until it ends (`+hedge` reads it again elsewhere). A disk
+//! that is dedicated to a stream is kept for it while others share the rest.
 //!
 //! # Origin
 //! Ours. Shortest expected delay is IPVS's `sed`. Greedy choices by marginal cost, instead of by
@@ -31,6 +33,7 @@
 pub(super) mod components;
 mod cost_model;
 mod estimators;
+mod fairness;
 mod load;
 mod locality;
 mod member_model;
@@ -74,7 +77,8 @@ impl ReadPolicy for Auto {
         let run = self.runs.take(read, mirrors, now);
         let dedicated = self.models.dedicated_disk(&run, read, mirrors, now);
         let writes_least = self.models.update_loads(mirrors, members, now);
-        let context = ReadContext { run: &run, length: read.length, now, writes_least };
+        let stream = self.models.streams.deciding(read);
+        let context = ReadContext { run: &run, length: read.length, now, writes_least, stream };
         let place = dedicated
             .or_else(|| self.models.disk_of_strip(mirrors, &context))
             .unwrap_or_else(|| self.models.cheapest(mirrors, self.turn, &context));
@@ -100,6 +104,7 @@ impl ReadPolicy for Auto {
     }
 
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
+        self.models.streams.complete(io);
         if outcome.result.is_ok() {
             self.models.on_complete(io, outcome);
         }
@@ -119,7 +124,8 @@ impl ReadPolicy for Auto {
         let run = self.runs.peek(read, mirrors, now);
         let load = |mirror: &Mirror| self.models.of(mirror).cost.load_of(&members[mirror.member]);
         let writes_least = mirrors.iter().map(|mirror| load(mirror).writes).min().unwrap_or(0);
-        let context = ReadContext { run: &run, length: read.length, now, writes_least };
+        let stream = self.models.streams.deciding(read);
+        let context = ReadContext { run: &run, length: read.length, now, writes_least, stream };
         let dedicated = self.models.dedicated_disk(&run, read, mirrors, now);
         let strip = self.models.disk_of_strip(mirrors, &context);
         let reason = |(place, mirror): (usize, &Mirror)| {

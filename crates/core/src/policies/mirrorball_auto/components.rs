@@ -2,7 +2,7 @@
 
 /// Words of the parameter `without`; a [`Component`] is the index of its word.
 pub(crate) const COMPONENTS: &[&str] =
-    &["nothing", "marginal-cost", "locality", "affinity", "writes", "split", "probes"];
+    &["nothing", "marginal-cost", "locality", "affinity", "writes", "split", "probes", "fairness"];
 
 /// A part of the rule that goes beyond the cost of the read itself.
 #[derive(Clone, Copy)]
@@ -19,6 +19,8 @@ pub(super) enum Component {
     Split,
     /// Reading from members that were not read for a long time.
     Probes,
+    /// Sparing the reads of streams that have less in flight.
+    Fairness,
 }
 
 /// The components in use: all, or all but one.

@@ -9,7 +9,7 @@ use crate::member::Member;
 /// Work of an I/O without its bytes.
 pub(super) const IO: u64 = 16;
 /// Upper bounds, so that no product in the policy can overflow.
-const WORK_MAX: u64 = 1 << 20;
+pub(super) const WORK_MAX: u64 = 1 << 20;
 const BYTES_MAX: u64 = 1 << 50;
 
 /// Converts bytes to work.

@@ -2,6 +2,7 @@
 
 use super::components::{Component, Components};
 use super::cost_model::CostModel;
+use super::fairness::{DecidingStream, StreamTable};
 use super::locality::Locality;
 use super::runs::SequentialRun;
 use super::stream_affinity::StreamAffinity;
@@ -26,6 +27,7 @@ pub(super) struct MemberModel {
 /// Models of all members, and the components that use them.
 pub(super) struct MemberModels {
     pub(super) components: Components,
+    pub(super) streams: StreamTable,
     list: Vec<MemberModel>,
 }
 
@@ -38,6 +40,8 @@ pub(super) struct ReadContext<'a> {
     pub(super) now: Nanos,
     /// Number of writes in flight on the mirror that has the fewest.
     pub(super) writes_least: u32,
+    /// The stream that reads.
+    pub(super) stream: DecidingStream,
 }
 
 impl MemberModel {
@@ -92,7 +96,7 @@ impl MemberModel {
 
 impl MemberModels {
     pub(super) fn new(components: Components) -> MemberModels {
-        MemberModels { components, list: Vec::new() }
+        MemberModels { components, streams: StreamTable::default(), list: Vec::new() }
     }
 
     #[inline]
@@ -170,6 +174,7 @@ impl MemberModels {
     /// this member could serve it, moves the member's locality.
     #[inline]
     pub(super) fn on_submit(&mut self, io: &MemberIo, now: Nanos) {
+        self.streams.submit(io);
         let model = self.get_mut(io.member);
         let was_chosen = model.read_at == now;
         if io.op == Op::Read && io.purpose == Purpose::User && !was_chosen {
@@ -188,6 +193,7 @@ impl MemberModels {
 
     /// Adds models for new members, and resets those of failed ones.
     pub(super) fn on_members_change(&mut self, members: &Members) {
+        self.streams.set_members(members.iter().count());
         for (index, member) in members.iter() {
             let model = MemberModel::new(&member.config);
             match self.list.get_mut(index.get()) {

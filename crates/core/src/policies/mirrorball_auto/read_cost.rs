@@ -6,11 +6,15 @@
 //! parallel and is not avoided.
 
 use super::components::Component;
-use super::load::Load;
+use super::fairness::EXCESS_BITS;
+use super::load::{IO, Load, WORK_MAX};
 use super::member_model::{MemberModels, ReadContext};
 use crate::policy::{Mirror, MirrorScore};
 
 const IO_PER_WRITE_BEHIND: u64 = 4;
+/// Weight of the delay of streams with less in flight. One would do if the delay were known; what
+/// a read adds is estimated by the mean.
+const FAIRNESS: u64 = 8;
 /// Cost of a read from a disk that is dedicated to another stream, in accesses: more than any
 /// queue.
 const DEDICATED_ACCESSES: u64 = 1000;
@@ -22,12 +26,13 @@ pub(super) struct ReadCost {
     seek_ns: u64,
     dedicated_ns: u64,
     writes_ns: u64,
+    fairness_ns: u64,
 }
 
 impl ReadCost {
     #[inline]
     pub(super) fn total_ns(self) -> u64 {
-        self.wait_ns + self.seek_ns + self.dedicated_ns + self.writes_ns
+        self.wait_ns + self.seek_ns + self.dedicated_ns + self.writes_ns + self.fairness_ns
     }
 
     /// The total as a policy's score, with its parts.
@@ -37,6 +42,7 @@ impl ReadCost {
             .with("seek_ns", self.seek_ns)
             .with("dedicated_ns", self.dedicated_ns)
             .with("writes_ns", self.writes_ns)
+            .with("fairness_ns", self.fairness_ns)
     }
 }
 
@@ -49,7 +55,13 @@ impl MemberModels {
         let (model, io_ns) = (&member.cost, member.cost.io_ns());
         let seek_ns = match model.is_disk {
             true if self.has(Component::Locality) => {
-                member.locality.seek_ns(mirror.offset, load.work, io_ns)
+                let seek_ns = member.locality.seek_ns(mirror.offset, load.work, io_ns);
+                let shift = match self.has(Component::Fairness) && load.work > 0 {
+                    true => context.stream.shallow_shift,
+                    false => 0,
+                };
+                // On a busy disk a long seek mostly delays the others, whose reads are worth less.
+                seek_ns.min(io_ns) + (seek_ns.saturating_sub(io_ns) >> shift)
             }
             true => io_ns,
             false => 0,
@@ -68,7 +80,20 @@ impl MemberModels {
                 * IO_PER_WRITE_BEHIND
                 * writes_behind
                 * io_ns,
+            fairness_ns: self.fairness_ns(mirror, context),
         }
+    }
+
+    /// Time by which the read delays those of streams with less in flight, beyond their load.
+    #[inline]
+    fn fairness_ns(&self, mirror: &Mirror, context: &ReadContext<'_>) -> u64 {
+        if !context.stream.has_others() || !self.has(Component::Fairness) {
+            return 0;
+        }
+        let model = &self.of(mirror).cost;
+        let excess = self.streams.excess(context.stream, mirror.member);
+        let delayed = ((excess * model.work_of(context.length) / IO) >> EXCESS_BITS).min(WORK_MAX);
+        delayed * model.io_ns() * FAIRNESS
     }
 
     /// Cost of the read at this mirror behind the load that was last recorded.
