@@ -157,7 +157,7 @@ impl Args {
         }
         let (labelled, others): (Vec<ExaminedDevice>, Vec<ExaminedDevice>) =
             examine(devices::of_array(array)?).into_iter().partition(|it| it.label.is_ok());
-        for ExaminedDevice { address, label } in &others {
+        for ExaminedDevice { address, label, .. } in &others {
             if let Err(error) = label {
                 screen::say(format_args!("note: `{address}` {error}; it is left out"));
             }

@@ -4,10 +4,12 @@ use crate::device_address::DeviceAddress;
 use crate::driver::read_aligned;
 use crate::member::remote::peer::Peer;
 use mirrorball_core::geometry::GeometryError;
-use mirrorball_core::label::assembly::{ArrayVerdict, LabelAssembly, MemberStanding, assemble};
+use mirrorball_core::label::assembly::{
+    ArrayVerdict, FoundMember, LabelAssembly, MemberStanding, assemble,
+};
 use mirrorball_core::label::{
-    BlockError, LABEL_SLOTS, METADATA_BYTES, MemberLabel, NewestLabel, Uuid, map_checksum,
-    newest_label,
+    BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DirtyRecord, LABEL_SLOTS, METADATA_BYTES,
+    NewestLabel, Uuid, map_checksum, newest_label, newest_record,
 };
 use rustix::fs::{Mode, OFlags};
 use std::io;
@@ -19,6 +21,29 @@ pub struct ExaminedDevice {
     pub address: DeviceAddress,
     /// Its label, or why there is none.
     pub label: Result<NewestLabel, DeviceError>,
+    /// The newest record of its dirty log.
+    pub record: Option<DirtyRecord>,
+}
+
+impl ExaminedDevice {
+    /// A device with this metadata.
+    pub(crate) fn new(
+        address: DeviceAddress,
+        metadata: Result<FoundMember, DeviceError>,
+    ) -> ExaminedDevice {
+        match metadata {
+            Ok(FoundMember { newest, record }) => {
+                ExaminedDevice { address, label: Ok(newest), record }
+            }
+            Err(error) => ExaminedDevice { address, label: Err(error), record: None },
+        }
+    }
+
+    /// Its metadata, if it has a label.
+    pub(crate) fn found(&self) -> Option<FoundMember> {
+        let newest = self.label.as_ref().ok()?.clone();
+        Some(FoundMember { newest, record: self.record.clone() })
+    }
 }
 
 /// Why a device has no usable label.
@@ -61,8 +86,8 @@ pub enum MapError {
 /// Reads the labels of devices.
 pub fn examine(addresses: Vec<DeviceAddress>) -> Vec<ExaminedDevice> {
     let examine = |address: DeviceAddress| {
-        let label = read_label(&address);
-        ExaminedDevice { address, label }
+        let metadata = read_metadata(&address);
+        ExaminedDevice::new(address, metadata)
     };
     addresses.into_iter().map(examine).collect()
 }
@@ -88,14 +113,13 @@ fn volume(
     devices: &[ExaminedDevice],
     discarded: &[usize],
 ) -> Option<ExaminedVolume> {
-    let label = |&index: &usize| devices[index].label.as_ref().ok().map(|it| it.found.clone());
-    let labels: Vec<MemberLabel> = group.iter().filter_map(label).collect();
+    let found: Vec<FoundMember> = group.iter().filter_map(|&it| devices[it].found()).collect();
     let is_discarded = |&at: &usize| discarded.contains(&group[at]);
     let discarded: Vec<usize> = (0..group.len()).filter(is_discarded).collect();
-    if discarded.len() == labels.len() {
+    if discarded.len() == found.len() {
         return None;
     }
-    let assembly = assemble(&labels, &discarded);
+    let assembly = assemble(&found, &discarded);
     let verdict = chunk_map(&assembly).map(|map| assembly.verdict(&map));
     Some(ExaminedVolume { uuid, devices: group, assembly, verdict })
 }
@@ -134,7 +158,7 @@ pub fn standing_text(standing: MemberStanding) -> String {
     }
 }
 
-fn read_label(address: &DeviceAddress) -> Result<NewestLabel, DeviceError> {
+fn read_metadata(address: &DeviceAddress) -> Result<FoundMember, DeviceError> {
     let unreadable = |error: String| DeviceError::Unreadable(error);
     match address {
         DeviceAddress::Path(path) => {
@@ -142,14 +166,25 @@ fn read_label(address: &DeviceAddress) -> Result<NewestLabel, DeviceError> {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
             let file = rustix::fs::open(path, flags, Mode::empty());
             let file = file.map_err(|error| unreadable(error.to_string()))?;
-            label_from(|offset, length| Ok(read_aligned(&file, offset, length as usize)?))
+            metadata_from(|offset, length| Ok(read_aligned(&file, offset, length as usize)?))
         }
         DeviceAddress::Uri(uri, _) => {
             let peer = Peer::open_unlocked(Arc::new(uri.clone()));
             let peer = peer.map_err(|error| unreadable(error.to_string()))?;
-            label_from(|offset, length| peer.read(offset, length))
+            metadata_from(|offset, length| peer.read(offset, length))
         }
     }
+}
+
+/// The label and the dirty log of a device of which `read(offset, length)` reads.
+pub(crate) fn metadata_from(
+    read: impl Fn(u64, u32) -> io::Result<Vec<u8>>,
+) -> Result<FoundMember, DeviceError> {
+    let newest = label_from(&read)?;
+    let log = read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES);
+    let log = log.map_err(|error| DeviceError::Unreadable(error.to_string()))?;
+    let record = newest_record(&log, newest.found.label.array.uuid, newest.found.member);
+    Ok(FoundMember { newest, record })
 }
 
 /// The label of a device of which `read(offset, length)` reads.

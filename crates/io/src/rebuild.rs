@@ -248,8 +248,12 @@ impl Rebuild {
                 Ok(_) if !is_failed(member, executor) && is_needed(member, executor) => {
                     Err(RebuildError::Needed(devid))
                 }
-                Ok((source, notes)) => {
-                    let attached = executor.attach(member, source).map(|()| notes);
+                Ok(opened) => {
+                    let attached = executor.attach(member, opened.source);
+                    if let (Ok(()), Some(volume)) = (&attached, executor.volume_mut()) {
+                        volume.on_storage_replaced(member, opened.found.as_ref());
+                    }
+                    let attached = attached.map(|()| opened.notes);
                     attached
                         .map_err(|error| RebuildError::NotBack { devid, why: error.to_string() })
                 }

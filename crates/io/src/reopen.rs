@@ -7,6 +7,7 @@ use crate::blocking_worker::BlockingWorker;
 use crate::driver::{Driver, EventOwner, FileId, Token};
 use crate::executor::Executor;
 use crate::member::Source;
+use mirrorball_core::label::assembly::FoundMember;
 use mirrorball_core::member::MemberIndex;
 use std::io;
 use std::path::PathBuf;
@@ -14,18 +15,24 @@ use std::sync::Arc;
 
 /// Opens the members of a volume again.
 pub trait OpenMember: Send + Sync {
-    /// Opens a member that holds `size_bytes` of the volume. Returns what to tell the user, too.
+    /// Opens a member that holds `size_bytes` of the volume.
     ///
     /// # Errors
     /// If the member cannot be opened, or cannot replace what was open; the text says why.
-    fn open_again(
-        &self,
-        member: MemberIndex,
-        size_bytes: u64,
-    ) -> Result<(Source, Vec<String>), String>;
+    fn open_again(&self, member: MemberIndex, size_bytes: u64) -> Result<OpenedMember, String>;
 
     /// Compares the file at the path of a member with the open one.
     fn path_state(&self, member: MemberIndex, open: Option<FileId>) -> PathState;
+}
+
+/// The storage of a member that was opened again.
+pub struct OpenedMember {
+    /// The storage.
+    pub source: Source,
+    /// The label and dirty log on it, if there are any.
+    pub found: Option<FoundMember>,
+    /// Notes for the user, a line each.
+    pub notes: Vec<String>,
 }
 
 /// The file at the path of a member, compared with the open one.
@@ -43,8 +50,8 @@ pub enum PathState {
 pub struct ReopenedMember {
     /// The member.
     pub member: MemberIndex,
-    /// Its storage, and what to tell the user.
-    pub result: Result<(Source, Vec<String>), String>,
+    /// Its storage.
+    pub result: Result<OpenedMember, String>,
 }
 
 /// Opens members in the background.

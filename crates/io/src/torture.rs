@@ -148,6 +148,11 @@ mod tests {
     }
 
     #[test]
+    fn a_member_that_returns_and_loses_power_has_a_label() {
+        assert_eq!(torture(1899, Promises::Kept, &mut TortureReport::default()), Ok(()));
+    }
+
+    #[test]
     fn a_lying_flush_is_found_and_its_history_reduced() {
         let mut report = TortureReport::default();
         let failure =

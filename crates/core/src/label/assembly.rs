@@ -9,8 +9,10 @@
 //! |---|---|---|
 //! | in sync | of the same generation, or one behind | in sync |
 //! | in sync | two or more behind | an older copy: refused |
+//! | in sync | current, but its dirty log is older than every member's is | the same |
 //! | being rebuilt | of the same generation, or one behind | the rebuild goes on |
-//! | being rebuilt | two or more behind | stale: rebuilt whole |
+//! | being rebuilt | two or more behind, or likewise | stale: rebuilt whole |
+//! | not in sync | another one of the same generation and data, not in sync | stale: the same |
 //! | failed | older | stale: rebuilt whole |
 //! | not a member | any that is older | unknown: ignored |
 //! | any | diverged from it | diverged: refused |
@@ -106,7 +108,26 @@ pub enum ArrayVerdict {
 ///
 /// # Panics
 /// If no label was found that counts, or labels are of several volumes.
-pub fn assemble(found: &[MemberLabel], discarded: &[usize]) -> LabelAssembly {
+pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
+    let found: Vec<MemberLabel> = devices.iter().map(|it| it.newest.found.clone()).collect();
+    let (newest, mut standings) = compare_labels(&found, discarded);
+    compare_records(&mut standings, devices);
+    let members = newest.members.iter().map(|row| {
+        let is_it = |&index: &usize| {
+            found[index].member == row.uuid && standings[index].state() != MemberState::Failed
+        };
+        let device = (0..found.len()).find(is_it);
+        let state = device.map_or(MemberState::Failed, |index| standings[index].state());
+        AssembledMember { found: device, state }
+    });
+    LabelAssembly { newest: newest.clone(), members: members.collect(), standings }
+}
+
+/// The newest label, and what each device is worth by its label.
+fn compare_labels<'a>(
+    found: &'a [MemberLabel],
+    discarded: &[usize],
+) -> (&'a Label, Vec<MemberStanding>) {
     let counts = |index: &usize| !discarded.contains(index);
     let counting: Vec<usize> = (0..found.len()).filter(counts).collect();
     let stands = |index: &usize| {
@@ -117,9 +138,10 @@ pub fn assemble(found: &[MemberLabel], discarded: &[usize]) -> LabelAssembly {
     if standing_labels.is_empty() {
         standing_labels.clone_from(&counting);
     }
-    let newest = standing_labels.iter().copied().reduce(|best, index| {
-        if is_newer(&found[index].label, &found[best].label) { index } else { best }
-    });
+    let newest = standing_labels
+        .iter()
+        .copied()
+        .reduce(|best, index| if is_newer(&found[index], &found[best]) { index } else { best });
     let newest = &found[newest.expect("a volume is assembled from at least one label")].label;
     assert!(found.iter().all(|other| other.label.array.uuid == newest.array.uuid), "one volume");
     let standings: Vec<MemberStanding> = (0..found.len())
@@ -134,15 +156,31 @@ pub fn assemble(found: &[MemberLabel], discarded: &[usize]) -> LabelAssembly {
             if is_member && !is_replaced { MemberStanding::Stale } else { MemberStanding::Unknown }
         })
         .collect();
-    let members = newest.members.iter().map(|row| {
-        let is_it = |&index: &usize| {
-            found[index].member == row.uuid && standings[index].state() != MemberState::Failed
-        };
-        let device = (0..found.len()).find(is_it);
-        let state = device.map_or(MemberState::Failed, |index| standings[index].state());
-        AssembledMember { found: device, state }
-    });
-    LabelAssembly { newest: newest.clone(), members: members.collect(), standings }
+    (newest, standings)
+}
+
+/// Finds devices whose label is current, but not their dirty log: they are from earlier, though no
+/// label was written since.
+fn compare_records(standings: &mut [MemberStanding], devices: &[FoundMember]) {
+    let least_sequence = least_sequence(standings, devices);
+    for (standing, device) in standings.iter_mut().zip(devices) {
+        let sequence = device.record.as_ref().map_or(0, |record| record.sequence);
+        *standing = match *standing {
+            _ if sequence >= least_sequence => continue,
+            MemberStanding::InSync => MemberStanding::OldCopy,
+            MemberStanding::Rebuilding { .. } => MemberStanding::Stale,
+            other => other,
+        }
+    }
+}
+
+/// The sequence number that the dirty log of every member in sync has at least, as the newest
+/// record says that any of them has.
+pub(crate) fn least_sequence(standings: &[MemberStanding], devices: &[FoundMember]) -> u64 {
+    let in_sync = devices.iter().zip(standings).filter(|(_, it)| **it == MemberStanding::InSync);
+    let records = in_sync.filter_map(|(device, _)| device.record.as_ref());
+    let newest = records.max_by_key(|record| record.sequence);
+    newest.map_or(0, |record| record.least_sequence)
 }
 
 impl LabelAssembly {
@@ -220,12 +258,15 @@ fn standing(
     }
     let is_same = label.lineage.id == newest.lineage.id;
     let behind = newest.generation.checked_sub(label.generation);
+    // With the same data id, whatever a member has that is not in sync is on those that are.
+    let is_announced_twice = is_same && !found[index].calls_in_sync(*member);
     let behind = behind.filter(|&behind| match behind {
-        0 => has_same_contents(label, newest),
+        0 => has_same_contents(label, newest) || is_announced_twice,
         _ => is_same || left_at(newest, label).is_some_and(|until| label.generation <= until),
     });
     let behind = match (behind, is_refuted) {
         (_, true) => u64::MAX,
+        (Some(0), false) if !has_same_contents(label, newest) => u64::MAX,
         (Some(behind), false) => behind,
         (None, false) => return MemberStanding::Diverged,
     };
@@ -252,11 +293,16 @@ fn has_same_contents(one: &Label, other: &Label) -> bool {
         && one.policy == other.policy
 }
 
-/// Returns true if `one` descends from `other`, or is of the same data and a later generation.
-fn is_newer(one: &Label, other: &Label) -> bool {
-    match one.lineage.id == other.lineage.id {
-        true => one.generation > other.generation,
-        false => left_at(one, other).is_some(),
+/// Returns true if `one` descends from `other`, or is of the same data and a later generation. Of
+/// two announcements of one generation, that of a member in sync counts.
+fn is_newer(one: &MemberLabel, other: &MemberLabel) -> bool {
+    let (this, that) = (&one.label, &other.label);
+    match this.lineage.id == that.lineage.id {
+        true if this.generation == that.generation => {
+            one.calls_in_sync(one.member) && !other.calls_in_sync(other.member)
+        }
+        true => this.generation > that.generation,
+        false => left_at(this, that).is_some(),
     }
 }
 
@@ -272,10 +318,7 @@ fn left_at(label: &Label, other: &Label) -> Option<u64> {
 /// label has no data that only it has, so its announcement is refuted even so.
 fn is_refuted(one: &MemberLabel, other: &MemberLabel) -> bool {
     let (this, that) = (&one.label, &other.label);
-    let calls_in_sync = |member: Uuid| {
-        this.row(member).is_some_and(|row| this.members[row].state == MemberState::InSync)
-    };
-    let is_side = calls_in_sync(one.member) && !calls_in_sync(other.member);
+    let is_side = one.calls_in_sync(one.member) && !one.calls_in_sync(other.member);
     if is_side || one.member == other.member || that.generation < this.generation {
         return false;
     }

@@ -42,9 +42,15 @@ fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> Me
     MemberLabel { member: Uuid([number; 16]), label }
 }
 
+/// Devices with these labels, and no record of a dirty log.
+fn devices(labels: &[MemberLabel]) -> Vec<FoundMember> {
+    let newest = |label: &MemberLabel| NewestLabel { found: label.clone(), slot: 0 };
+    labels.iter().map(|label| FoundMember { newest: newest(label), record: None }).collect()
+}
+
 /// Standings and verdict.
 fn judge(labels: &[MemberLabel], discarded: &[usize]) -> (Vec<MemberStanding>, ArrayVerdict) {
-    let assembly = assemble(labels, discarded);
+    let assembly = assemble(&devices(labels), discarded);
     let map = assembly.newest.array.chunk_map(&assembly.newest.map_configs()).unwrap();
     let verdict = assembly.verdict(&map);
     (assembly.standings, verdict)
@@ -192,7 +198,7 @@ fn interrupted_rebuild_goes_on_or_starts_over() {
 #[test]
 fn removed_member_is_ignored() {
     let labels = [found(1, 8, &[2, 1], &[InSync]), found(2, 5, &[1], &[InSync; 2])];
-    let assembly = assemble(&labels, &[]);
+    let assembly = assemble(&devices(&labels), &[]);
     assert_eq!(assembly.standings, [MemberStanding::InSync, MemberStanding::Unknown]);
     assert_eq!(assembly.members, [AssembledMember { found: Some(0), state: InSync }]);
 }
@@ -254,4 +260,52 @@ fn announcement_of_a_member_being_rebuilt_meets_one_of_a_member_in_sync() {
         found(2, 6, &[3, 1], &[Failed, InSync, Failed]),
     ];
     assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Doubtful);
+}
+
+#[test]
+fn one_generation_announced_twice_with_a_member_being_rebuilt() {
+    // Members 2 and 3 had a label of generation 5. Member 2 alone got the next one. Member 3 went
+    // on without it, which drew no id, because member 2 was not in sync.
+    let alone = found(2, 6, &[1], &[Failed, REBUILDING, InSync]);
+    let other = found(3, 6, &[1], &[Failed, Failed, InSync]);
+    let standings = [MemberStanding::InSync, MemberStanding::Stale];
+    assert_eq!(judge(&[other.clone(), alone.clone()], &[]).0, standings);
+    let standings = [MemberStanding::Stale, MemberStanding::InSync];
+    assert_eq!(judge(&[alone, other], &[]).0, standings);
+    // Of two members in sync, each may have data that the other lacks.
+    let labels = [
+        found(2, 6, &[1], &[Failed, InSync, Failed]),
+        found(3, 6, &[1], &[Failed, Failed, InSync]),
+    ];
+    assert_eq!(judge(&labels, &[]).1, ArrayVerdict::Doubtful);
+}
+
+#[test]
+fn snapshot_with_a_current_label_and_an_old_dirty_log() {
+    let record = |sequence, least_sequence| {
+        Some(DirtyRecord { sequence, least_sequence, regions: Vec::new() })
+    };
+    let standings = |states: [MemberState; 2], records: [Option<DirtyRecord>; 2]| {
+        let labels = [1, 2].map(|number| found(number, 8, &[2, 1], &states));
+        let mut found = devices(&labels);
+        for (device, record) in found.iter_mut().zip(records) {
+            device.record = record;
+        }
+        assemble(&found, &[]).standings
+    };
+    let in_sync = [MemberStanding::InSync; 2];
+    assert_eq!(standings([InSync; 2], [record(9, 8), record(8, 7)]), in_sync, "a crash");
+    assert_eq!(standings([InSync; 2], [record(1, 0), None]), in_sync, "the first record");
+    assert_eq!(standings([InSync; 2], [record(9, 4), record(5, 4)]), in_sync, "records failed");
+    let old = [MemberStanding::InSync, MemberStanding::OldCopy];
+    assert_eq!(standings([InSync; 2], [record(9, 8), record(7, 6)]), old);
+    assert_eq!(standings([InSync; 2], [record(2, 1), None]), old);
+    // What a member being rebuilt has is not needed.
+    let stale = [MemberStanding::InSync, MemberStanding::Stale];
+    assert_eq!(standings([InSync, REBUILDING], [record(9, 8), record(7, 6)]), stale);
+    // The log of a member that is not in sync says nothing about the others.
+    let states = [InSync, REBUILDING];
+    let resumed = MemberStanding::Rebuilding { recovered_bytes: 4096 };
+    let both = [MemberStanding::InSync, resumed];
+    assert_eq!(standings(states, [record(3, 2), record(70, 69)]), both);
 }

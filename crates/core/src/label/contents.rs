@@ -159,6 +159,14 @@ pub struct MemberLabel {
     pub label: Label,
 }
 
+impl MemberLabel {
+    /// Returns true if the label calls this member in sync.
+    pub fn calls_in_sync(&self, member: Uuid) -> bool {
+        let label = &self.label;
+        label.row(member).is_some_and(|row| label.members[row].state == MemberState::InSync)
+    }
+}
+
 impl Lineage {
     /// A lineage without a past.
     pub fn new(id: DataId) -> Lineage {

@@ -5,8 +5,11 @@
 //! ring in turn, so a torn record leaves the one before it, which has every region that was written
 //! to before.
 //!
-//! The body, little-endian: the number of regions (4 bytes at 72), and their numbers (4 bytes each,
-//! ascending, from 76 on).
+//! A record says which sequence number every member in sync has at least. A device with older
+//! records is a copy from earlier, such as a restored snapshot, though its label may be current.
+//!
+//! The body, little-endian: the number of regions (4 bytes at 72), their numbers (4 bytes each,
+//! ascending, from 76 on), and the sequence number that every member in sync has (8 bytes at 4080).
 
 use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, Uuid};
 
@@ -23,13 +26,17 @@ pub const DIRTY_LOG_BYTES: u32 = DIRTY_LOG_SLOTS as u32 * METADATA_BYTES as u32;
 pub const DIRTY_REGIONS_MAX: usize = 1000;
 
 const REGIONS: usize = 76;
-const _: () = assert!(REGIONS + 4 * DIRTY_REGIONS_MAX <= METADATA_BYTES - 4);
+const LEAST_SEQUENCE: usize = 4080;
+const _: () = assert!(REGIONS + 4 * DIRTY_REGIONS_MAX <= LEAST_SEQUENCE);
+const _: () = assert!(LEAST_SEQUENCE + 8 <= METADATA_BYTES - 4);
 
 /// A record of the dirty log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DirtyRecord {
     /// Grows by one with each record.
     pub sequence: u64,
+    /// Every member in sync has a record with this sequence number or a later one.
+    pub least_sequence: u64,
     /// The active regions, ascending.
     pub regions: Vec<u32>,
 }
@@ -51,6 +58,7 @@ impl DirtyRecord {
         for (index, region) in self.regions.iter().enumerate() {
             page.put(REGIONS + 4 * index, &region.to_le_bytes());
         }
+        page.put(LEAST_SEQUENCE, &self.least_sequence.to_le_bytes());
         let (offset, generation) = (self.offset(), self.sequence);
         let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
         page.seal(BlockKind::DirtyRecord, &header)
@@ -68,7 +76,8 @@ impl DirtyRecord {
             return Err(BlockError::Malformed("the log of another member"));
         }
         let regions = (0..count).map(|index| page.u32(REGIONS + 4 * index)).collect();
-        Ok(DirtyRecord { sequence: header.generation, regions })
+        let least_sequence = page.u64(LEAST_SEQUENCE);
+        Ok(DirtyRecord { sequence: header.generation, least_sequence, regions })
     }
 }
 
@@ -100,7 +109,7 @@ mod tests {
     }
 
     fn record(sequence: u64) -> DirtyRecord {
-        DirtyRecord { sequence, regions: vec![sequence as u32, 1 << 31] }
+        DirtyRecord { sequence, least_sequence: sequence / 2, regions: vec![7, 1 << 31] }
     }
 
     #[test]
@@ -117,9 +126,13 @@ mod tests {
     #[test]
     fn a_full_record_fits_and_its_encoding_never_changes() {
         let regions = (0..DIRTY_REGIONS_MAX as u32).collect();
-        let full = DirtyRecord { sequence: 5, regions };
+        let mut full = DirtyRecord { sequence: 5, least_sequence: 0, regions };
         assert_eq!(newest_record(&log([full.clone()]), VOLUME, MEMBER), Some(full.clone()));
         let bytes = full.encode(VOLUME, MEMBER);
         assert_eq!(crate::crc32c::crc32c(&bytes[..METADATA_BYTES - 4]), 0x91f8_a8da);
+        full.least_sequence = 4;
+        assert_eq!(newest_record(&log([full.clone()]), VOLUME, MEMBER), Some(full.clone()));
+        let bytes = full.encode(VOLUME, MEMBER);
+        assert_eq!(bytes[LEAST_SEQUENCE..][..8], 4_u64.to_le_bytes());
     }
 }

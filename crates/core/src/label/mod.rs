@@ -15,7 +15,9 @@
 //! - a member that is one generation behind another was overtaken by a crash, and missed nothing
 //!   that anything depended on;
 //! - a member that the newest label calls in sync is never two generations behind. One that is was
-//!   away and the others do not know: it is a copy from earlier, such as a restored snapshot;
+//!   away and the others do not know: it is a copy from earlier, such as a restored snapshot. A
+//!   copy from since the last change of the labels has an older dirty log than the others, unless
+//!   it is only a few seconds old, or nothing was written since;
 //! - after a change, both slots of a member have it.
 //!
 //! **Lineage.** Whenever a member leaves the set of members in sync, the update draws a new random

@@ -20,6 +20,9 @@ pub struct NewestLabel {
 /// # Errors
 /// [`BlockError::Absent`] if neither slot was ever written, else why no label can be used. A label
 /// of a newer format counts even if the other slot can be read: it may be the newest.
+///
+/// A member that returned may have a label of its own past, of the generation that was announced to
+/// it next. Neither was committed. The one counts that does not call the member in sync.
 pub fn newest_label(slots: [&[u8]; 2]) -> Result<NewestLabel, BlockError> {
     let read = |slot: usize| {
         let found = Label::decode(slots[slot], LABEL_SLOTS[slot]);
@@ -37,6 +40,8 @@ pub fn newest_label(slots: [&[u8]; 2]) -> Result<NewestLabel, BlockError> {
                 std::cmp::Ordering::Less => Ok(second),
                 std::cmp::Ordering::Greater => Ok(first),
                 std::cmp::Ordering::Equal if this == that => Ok(first),
+                std::cmp::Ordering::Equal if !this.calls_in_sync(this.member) => Ok(first),
+                std::cmp::Ordering::Equal if !that.calls_in_sync(that.member) => Ok(second),
                 std::cmp::Ordering::Equal => {
                     Err(BlockError::Malformed("slots of one generation that differ"))
                 }

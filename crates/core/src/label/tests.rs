@@ -111,6 +111,10 @@ fn the_newest_slot_counts_and_damage_leaves_the_other() {
     let other = other.encode(Uuid([1; 16]), LABEL_SLOTS[1]);
     let differ = BlockError::Malformed("slots of one generation that differ");
     assert_eq!(newest(&at(7, 0), &other), Err(differ));
+    let mut returned = Label { generation: 7, ..label() };
+    returned.members[0].state = MemberState::Rebuilding { recovered_bytes: 0 };
+    let returned = returned.encode(Uuid([1; 16]), LABEL_SLOTS[1]);
+    assert_eq!(newest(&at(7, 0), &returned), Ok((7, 1)), "it was in sync in its own past");
     let foreign = label().encode(Uuid([3; 16]), LABEL_SLOTS[1]);
     let mixed = BlockError::Malformed("slots of two members");
     assert_eq!(newest(&at(7, 0), &foreign), Err(mixed));

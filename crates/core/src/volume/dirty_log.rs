@@ -10,7 +10,11 @@
 //! dropped after a flush of all members, in a record that nothing waits for. A full set is emptied
 //! the same way at once. A region whose mirrors are not yet synchronised stays.
 //!
-//! When a member starts to take writes, the next record goes to it before any write does.
+//! When a member starts to take writes, the next record goes to it before any write does, and
+//! before a step of its rebuild.
+//!
+//! While there are writes, a record is written at each tick even if no region is new: its sequence
+//! number tells a member from a copy of it that is a few ticks old.
 
 use super::keys::PieceKey;
 use crate::label::{DIRTY_REGIONS_MAX, DirtyRecord};
@@ -59,6 +63,12 @@ pub(super) struct DirtyLog {
     left: Vec<MemberIndex>,
     /// Members where it has succeeded.
     done: Vec<MemberIndex>,
+    /// Members whose storage was replaced meanwhile.
+    replaced: Vec<MemberIndex>,
+    /// Every member that the labels call in sync has a record of this sequence number or later.
+    least_sequence: u64,
+    /// The newest record that a storage had which became a member; later ones have to be newer.
+    foreign_sequence: u64,
     in_flight: usize,
     next_tick: Option<Nanos>,
     /// Pieces that start once a record has their regions.
@@ -81,18 +91,25 @@ pub(super) enum LogStep {
 }
 
 impl DirtyLog {
-    /// A log whose last record had this sequence number. `unsynced` are regions that stay until
-    /// they are synchronised.
-    pub(super) fn new(sequence: u64, unsynced: impl IntoIterator<Item = u32>) -> DirtyLog {
+    /// A log that goes on after a record with these sequence numbers. `unsynced` are regions that
+    /// stay until they are synchronised.
+    pub(super) fn new(
+        sequence: u64,
+        least_sequence: u64,
+        unsynced: impl IntoIterator<Item = u32>,
+    ) -> DirtyLog {
         let region = ActiveRegion { is_unsynced: true, ..ActiveRegion::default() };
         DirtyLog {
             regions: unsynced.into_iter().map(|number| (number, region)).collect(),
-            record: DirtyRecord { sequence, regions: Vec::new() },
+            record: DirtyRecord { sequence, least_sequence, regions: Vec::new() },
             durable: Vec::new(),
             durable_on: Vec::new(),
             phase: Phase::Resting,
             left: Vec::new(),
             done: Vec::new(),
+            replaced: Vec::new(),
+            least_sequence,
+            foreign_sequence: 0,
             in_flight: 0,
             next_tick: None,
             waiting: Vec::new(),
@@ -177,8 +194,31 @@ impl DirtyLog {
             }
         }
         let regions = self.regions.keys().copied().collect();
-        self.record = DirtyRecord { sequence: self.record.sequence + 1, regions };
+        let sequence = self.record.sequence.max(self.foreign_sequence) + 1;
+        let least_sequence = self.least_sequence;
+        self.record = DirtyRecord { sequence, least_sequence, regions };
         self.begin(Phase::Recording, members);
+    }
+
+    /// Takes that the labels were current when the last record was durable on all members.
+    pub(super) fn on_recorded_by_all(&mut self) {
+        self.least_sequence = self.record.sequence;
+    }
+
+    /// Forgets what a member has, because it starts to take writes, maybe on another storage with
+    /// a record of this sequence number.
+    pub(super) fn on_joined(&mut self, member: MemberIndex, sequence: u64) {
+        self.durable_on.retain(|&other| other != member);
+        self.done.retain(|&other| other != member);
+        if self.left.contains(&member) {
+            self.replaced.push(member);
+        }
+        self.foreign_sequence = self.foreign_sequence.max(sequence);
+    }
+
+    /// Returns true if a region was written to since the last tick.
+    pub(super) fn has_writes(&self) -> bool {
+        self.regions.values().any(|region| region.is_used || region.in_flight > 0)
     }
 
     /// Begins a flush of `members`, after which idle regions leave. Returns false if none is idle:
@@ -214,7 +254,9 @@ impl DirtyLog {
         self.in_flight -= 1;
         if is_durable {
             self.left.retain(|&left| left != member);
-            self.done.push(member);
+            if !self.replaced.contains(&member) {
+                self.done.push(member);
+            }
         }
         if self.in_flight > 0 {
             return None;
@@ -222,6 +264,7 @@ impl DirtyLog {
         let phase = std::mem::replace(&mut self.phase, Phase::Resting);
         let done = std::mem::take(&mut self.done);
         let members = std::mem::take(&mut self.left);
+        self.replaced.clear();
         let was_flush = phase == Phase::Flushing;
         if !members.is_empty() {
             // Members that have the newer record are covered by it, the others by the one before.

@@ -2,10 +2,10 @@
 //!
 //! A write, discard or rebuild starts only when the labels are current: they call the volume in use
 //! and each member what it is. A write or discard starts only when its regions are in the dirty log
-//! of every member that takes writes. When a member fails, the writes, discards and flushes that
-//! are under way end only when the labels of the other members say that it failed. So nothing that
-//! was replied to is lost when the failed member comes back, in this run or a later one: its label
-//! is older then.
+//! of every member that takes writes, and a step of a rebuild when its member has the log, too.
+//! When a member fails, the writes, discards and flushes that are under way end only when the
+//! labels of the other members say that it failed. So nothing that was replied to is lost when the
+//! failed member comes back, in this run or a later one: its label is older then.
 //!
 //! `label_updates` and `log_updates` write the metadata. A volume without labels, simulated or of
 //! members without metadata, waits for nothing.
@@ -16,6 +16,7 @@ use super::keys::{PieceKey, RequestKey};
 use super::label_writer::{LabelWriter, VolumeLabels};
 use super::unsynced_regions::{REGION_BYTES, regions};
 use crate::io::RequestKind;
+use crate::label::assembly::FoundMember;
 use crate::label::{DIRTY_REGIONS_MAX, Label};
 use crate::member::{MemberIndex, MemberState};
 use std::ops::Range;
@@ -37,7 +38,8 @@ impl Volume {
     pub fn with_labels(mut self, labels: VolumeLabels) -> Volume {
         self.has_one_buffer = true;
         assert_eq!(labels.label.members.len(), self.members().len(), "a row for each member");
-        let (sequence, unsynced) = (labels.sequence, labels.unsynced.clone());
+        let (sequence, least_sequence) = (labels.sequence, labels.least_sequence);
+        let unsynced = labels.unsynced.clone();
         let mut writer = LabelWriter::new(labels);
         // The log must have space for writes; the label says the rest.
         let fits = unsynced.len() <= DIRTY_REGIONS_MAX / 2;
@@ -47,8 +49,8 @@ impl Volume {
         }
         let logged = if fits { unsynced } else { Vec::new() };
         let resync_from = writer.resync_from;
-        (self.labels, self.log) =
-            (Some(Box::new(writer)), Some(Box::new(DirtyLog::new(sequence, logged.clone()))));
+        let log = DirtyLog::new(sequence, least_sequence, logged.clone());
+        (self.labels, self.log) = (Some(Box::new(writer)), Some(Box::new(log)));
         if let Some(from) = resync_from {
             self.add_unsynced(from..self.capacity_bytes());
         }
@@ -102,6 +104,15 @@ impl Volume {
         Some(start..(start + REGION_BYTES).min(self.capacity_bytes()))
     }
 
+    /// Takes that a member that is to be rebuilt has another storage, or the same one opened again,
+    /// and what that holds of a volume.
+    pub fn on_storage_replaced(&mut self, member: MemberIndex, found: Option<&FoundMember>) {
+        let (Some(labels), Some(log)) = (&mut self.labels, &mut self.log) else { return };
+        labels.on_replaced(member, found.map_or(0, |found| found.newest.slot));
+        let record = found.and_then(|found| found.record.as_ref());
+        log.on_joined(member, record.map_or(0, |record| record.sequence));
+    }
+
     /// Fails a member that is gone, unless the volume cannot do without it.
     pub fn lose_member(&mut self, member: MemberIndex) {
         if !self.states.is_failed(member) && self.states.can_fail(member) {
@@ -146,7 +157,8 @@ impl Volume {
             return true;
         }
         let numbers = || region_numbers(&range).filter(|_| writes);
-        if !log.covers(numbers(), self.states.active()) {
+        let needs_record = piece.kind != RequestKind::Resync;
+        if needs_record && !log.covers(numbers(), self.states.active()) {
             log.waiting.push(key);
             self.start_record();
             return true;

@@ -10,7 +10,9 @@
 use super::keys::PieceKey;
 use super::member_states::MemberStates;
 use super::unsynced_regions::REGION_BYTES;
-use crate::label::assembly::{AssembledMember, FoundMember, LabelAssembly, MemberStanding};
+use crate::label::assembly::{
+    AssembledMember, FoundMember, LabelAssembly, MemberStanding, least_sequence,
+};
 use crate::label::{DataId, DirtyRecord, LABEL_SLOTS, Label, LabelledMember};
 use crate::member::{MemberIndex, MemberState};
 use crate::rng::Rng;
@@ -27,6 +29,8 @@ pub struct VolumeLabels {
     pub behind: Vec<MemberIndex>,
     /// The sequence number of the newest record of the dirty log on any member.
     pub sequence: u64,
+    /// Every member in sync has a record of this sequence number or later.
+    pub least_sequence: u64,
     /// Regions whose mirrors may differ: those of the newest records, after a crash.
     pub unsynced: Vec<u32>,
     /// Seed of data ids: not to be used for another start.
@@ -63,6 +67,7 @@ impl VolumeLabels {
                 .collect(),
             behind: rows.iter().filter(is_behind).map(|(member, _)| *member).collect(),
             sequence: records.map(|record| record.sequence).max().unwrap_or(0),
+            least_sequence: least_sequence(&assembly.standings, found),
             unsynced: unsynced_regions(assembly, found, capacity_bytes),
             seed,
         }
@@ -103,6 +108,8 @@ pub(super) struct LabelWriter {
     /// For each member, the slot of the newest label on it.
     slots: Vec<usize>,
     update: Option<Update>,
+    /// Members whose storage was replaced while their label was written.
+    replaced: Vec<MemberIndex>,
     /// What the labels are to say when nothing is written.
     pub(super) is_clean: bool,
     pub(super) resync_from: Option<u64>,
@@ -156,6 +163,7 @@ impl LabelWriter {
             committed: label,
             slots,
             update,
+            replaced: Vec::new(),
             rng: Rng::stream(seed, "data id"),
             waiting: Vec::new(),
             held: Vec::new(),
@@ -206,12 +214,23 @@ impl LabelWriter {
         LABEL_SLOTS[1 - self.slots[member.get()]]
     }
 
+    /// Takes that a member has another storage, with its newest label in this slot.
+    pub(super) fn on_replaced(&mut self, member: MemberIndex, slot: usize) {
+        self.slots[member.get()] = slot;
+        if self.has_io_in_flight() {
+            self.replaced.push(member);
+        }
+    }
+
     /// Takes the end of the write and flush on a member.
     pub(super) fn on_written(&mut self, member: MemberIndex, is_durable: bool) {
         let update = self.update.as_mut().expect("an update is under way");
         update.in_flight -= 1;
-        if is_durable {
+        let is_replaced = self.replaced.contains(&member);
+        if is_durable || is_replaced {
             update.left.retain(|&left| left != member);
+        }
+        if is_durable && !is_replaced {
             self.slots[member.get()] = 1 - self.slots[member.get()];
         }
     }
@@ -222,6 +241,7 @@ impl LabelWriter {
         if update.in_flight > 0 {
             return None;
         }
+        self.replaced.clear();
         update.left.retain(|&member| !states.is_failed(member));
         if !update.left.is_empty() {
             return Some(UpdateStep::Unwritable(update.left.clone()));

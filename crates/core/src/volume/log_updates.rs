@@ -47,12 +47,19 @@ impl Volume {
         self.queue_metadata(members, Op::Write, MetadataJob::Log);
     }
 
-    /// Lets regions leave that have been idle for a while.
+    /// Lets regions leave that have been idle for a while, or writes another record if there are
+    /// writes.
     pub(super) fn tick_log(&mut self, now: Nanos) {
         let members: Vec<MemberIndex> = self.states.active().collect();
         let Some(log) = &mut self.log else { return };
-        if log.is_due(now) && log.is_resting() && log.start_flush(members.clone(), false) {
+        if !log.is_due(now) || !log.is_resting() {
+            return;
+        }
+        let has_writes = log.has_writes();
+        if log.start_flush(members.clone(), false) {
             self.queue_metadata(members, Op::Flush, MetadataJob::Log);
+        } else if has_writes {
+            self.write_record(&[]);
         }
     }
 
@@ -63,6 +70,10 @@ impl Volume {
         match log.on_io(member, is_durable) {
             None => {}
             Some(LogStep::Recorded) => {
+                // Until the labels are current, they may call a member in sync that failed.
+                if self.labels.as_ref().is_some_and(|labels| labels.is_current(&self.states)) {
+                    log.on_recorded_by_all();
+                }
                 let waiting = std::mem::take(&mut log.waiting);
                 waiting.into_iter().for_each(|key| self.issue_first(key));
             }

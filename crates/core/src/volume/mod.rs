@@ -278,6 +278,9 @@ impl Volume {
     /// Sets the state of a member: it failed, returned to be rebuilt, or is in sync.
     pub fn set_member_state(&mut self, member: MemberIndex, state: MemberState) {
         self.states.set(member, state);
+        if let (MemberState::Rebuilding { .. }, Some(log)) = (state, &mut self.log) {
+            log.on_joined(member, 0);
+        }
         self.notify_members_change();
     }
 

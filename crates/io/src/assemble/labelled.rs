@@ -7,7 +7,7 @@ use crate::device_address::DeviceAddress;
 use crate::driver::BackendKind;
 use crate::entropy::random_bytes;
 use crate::examine::{
-    DeviceError, ExaminedDevice, ExaminedVolume, MapError, chunk_map, label_from, standing_text,
+    DeviceError, ExaminedDevice, ExaminedVolume, MapError, chunk_map, metadata_from, standing_text,
     volumes,
 };
 use crate::executor::Executor;
@@ -17,10 +17,7 @@ use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::label::assembly::{
     ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding, lineages,
 };
-use mirrorball_core::label::{
-    BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, Label, LabelledMember, MemberLabel, NewestLabel,
-    newest_record,
-};
+use mirrorball_core::label::{BlockError, Label, LabelledMember, MemberLabel, NewestLabel};
 use mirrorball_core::member::{MemberConfig, MemberState, Members};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::{Nanos, format_bytes};
@@ -151,7 +148,7 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     check_verdict(&volume, &serving, &devices, &mut notes)?;
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
-    let found = found_members(&volume, &devices, &opened)?;
+    let found = volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
     let rows = rows(&volume, &devices, &mut opened)?;
     let array = array_spec(&volume, &devices);
     build(&serving, (name, &volume.assembly, map, found), &array, rows, notes)
@@ -179,8 +176,8 @@ fn open_devices(
             // The label may be in a volatile cache, where an update must not rely on it.
             open.flush().map_err(AssembleError::from)?;
         }
-        let label = label_from(|offset, length| open.read(offset, length));
-        if let Err(error) = label {
+        let metadata = metadata_from(|offset, length| open.read(offset, length));
+        if let Err(error) = metadata {
             let hint = match error {
                 DeviceError::Label(BlockError::Absent) => {
                     ": it is no member of a volume (`mirrorball create` makes one; for an array \
@@ -190,7 +187,7 @@ fn open_devices(
             };
             return Err(LabelledError::NoLabel { device: address.to_string(), error, hint });
         }
-        devices.push(ExaminedDevice { address, label });
+        devices.push(ExaminedDevice::new(address, metadata));
         opened.push(open);
     }
     Ok((devices, opened))
@@ -314,22 +311,6 @@ fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {
     }
     text + "\n  help: disconnect a device that is not to be used, or give up its data with \
             --discard DEVICE, which rebuilds it from the others"
-}
-
-/// What the devices of the volume hold.
-fn found_members(
-    volume: &ExaminedVolume,
-    devices: &[ExaminedDevice],
-    opened: &[Option<Open>],
-) -> Result<Vec<FoundMember>, LabelledError> {
-    let mut found = Vec::new();
-    for &index in &volume.devices {
-        let (Ok(newest), Some(open)) = (&devices[index].label, &opened[index]) else { continue };
-        let log = open.read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES).map_err(AssembleError::from)?;
-        let record = newest_record(&log, volume.uuid, newest.found.member);
-        found.push(FoundMember { newest: newest.clone(), record });
-    }
-    Ok(found)
 }
 
 /// The devices of the members, in the order of the label.

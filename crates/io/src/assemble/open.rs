@@ -2,14 +2,15 @@
 
 use super::AssembleError;
 use crate::driver::{FileId, read_aligned, write_aligned};
-use crate::examine::{DeviceError, label_from};
+use crate::examine::{DeviceError, metadata_from};
 use crate::member::Source;
 use crate::member::file::{Caching, OpenOptions, RealMember};
 use crate::member::remote::peer::Peer;
 use crate::nbd_protocol::uri::NbdUri;
 use crate::nbd_protocol::wire::transmission_flag;
-use crate::reopen::{OpenMember, PathState};
-use mirrorball_core::label::{Label, NewestLabel};
+use crate::reopen::{OpenMember, OpenedMember, PathState};
+use mirrorball_core::label::Label;
+use mirrorball_core::label::assembly::FoundMember;
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, MemberSource, MemberSpec};
@@ -202,7 +203,7 @@ impl MemberOpener {
         member: MemberIndex,
         size_bytes: u64,
         notes: &mut Vec<String>,
-    ) -> Result<Source, AssembleError> {
+    ) -> Result<(Source, Option<FoundMember>), AssembleError> {
         let (config, mut open) = self.open(member, notes)?;
         let unfit = |what| AssembleError::Unfit { place: self.place(member), what };
         if config.size_bytes < size_bytes {
@@ -216,14 +217,17 @@ impl MemberOpener {
                  bytes (stop the volume, and serve it again with --trust)"
             )));
         }
+        let mut found = None;
         if let Some(label) = &self.label {
-            check_replacement(label, member, &open).map_err(unfit)?;
+            // The label may be in a volatile cache, where an update must not rely on it.
+            open.flush()?;
+            found = check_replacement(label, member, &open).map_err(unfit)?;
         }
         if let Open::Real(real) = &mut open {
             // Bytes after that are not part of the volume, and may be truncated.
             real.size_bytes = size_bytes;
         }
-        Ok(open.source())
+        Ok((open.source(), found))
     }
 
     /// The path of a local member.
@@ -276,32 +280,36 @@ impl MemberOpener {
     }
 }
 
-/// Refuses a device that is a member of another volume, or another member of this one.
-fn check_replacement(label: &Label, member: MemberIndex, open: &Open) -> Result<(), String> {
-    match label_from(|offset, length| open.read(offset, length)) {
-        Ok(NewestLabel { found, .. }) if found.label.array.uuid != label.array.uuid => {
-            Err(format!("is a member of the volume `{}`", found.label.array.name))
+/// Refuses a device that is a member of another volume, or another member of this one. Returns its
+/// label and dirty log, if it has any.
+fn check_replacement(
+    label: &Label,
+    member: MemberIndex,
+    open: &Open,
+) -> Result<Option<FoundMember>, String> {
+    let metadata = match metadata_from(|offset, length| open.read(offset, length)) {
+        Ok(metadata) => metadata,
+        Err(DeviceError::Unreadable(error)) => return Err(format!("cannot be read: {error}")),
+        Err(DeviceError::Label(_)) => return Ok(None),
+    };
+    let found = &metadata.newest.found;
+    if found.label.array.uuid != label.array.uuid {
+        return Err(format!("is a member of the volume `{}`", found.label.array.name));
+    }
+    match label.row(found.member) {
+        Some(row) if row != member.get() => {
+            Err(format!("is the member with devid {}", label.members[row].devid))
         }
-        Ok(NewestLabel { found, .. }) => match label.row(found.member) {
-            Some(row) if row != member.get() => {
-                Err(format!("is the member with devid {}", label.members[row].devid))
-            }
-            _ => Ok(()),
-        },
-        Err(DeviceError::Unreadable(error)) => Err(format!("cannot be read: {error}")),
-        Err(DeviceError::Label(_)) => Ok(()),
+        _ => Ok(Some(metadata)),
     }
 }
 
 impl OpenMember for MemberOpener {
-    fn open_again(
-        &self,
-        member: MemberIndex,
-        size_bytes: u64,
-    ) -> Result<(Source, Vec<String>), String> {
+    fn open_again(&self, member: MemberIndex, size_bytes: u64) -> Result<OpenedMember, String> {
         let mut notes = Vec::new();
-        let source = self.open_replacement(member, size_bytes, &mut notes);
-        source.map(|source| (source, notes)).map_err(|error| error.to_string())
+        let opened = self.open_replacement(member, size_bytes, &mut notes);
+        let (source, found) = opened.map_err(|error| error.to_string())?;
+        Ok(OpenedMember { source, found, notes })
     }
 
     fn path_state(&self, member: MemberIndex, open: Option<FileId>) -> PathState {

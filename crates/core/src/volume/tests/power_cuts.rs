@@ -9,9 +9,12 @@
 mod disk;
 mod machine;
 
+use crate::label::LABEL_SLOTS;
+use crate::label::assembly::{ArrayVerdict, MemberStanding};
 use crate::rng::Rng;
-use disk::Disk;
-use machine::{CELLS, Cell, Machine, Operation, new_disks};
+use crate::volume::dirty_log::IDLE_PERIOD;
+use disk::{Disk, SECTOR};
+use machine::{CELLS, Cell, Machine, Operation, assembled, found, new_disks, sectors_of};
 
 fn new_cells() -> Vec<Cell> {
     vec![Cell { values: vec![0], acknowledged: 0 }; CELLS.len()]
@@ -99,8 +102,9 @@ fn every_small_workload_survives_every_power_cut() {
     assert!(enumerate(2) > 2000);
 }
 
-/// Several runs on the same disks, each from some of the members, each cut somewhere.
-fn soak(seed: u64) {
+/// Several runs on the same disks, each from some of the members, each cut somewhere. With
+/// `has_returns`, members that failed return in the same run, and time passes.
+fn soak(seed: u64, has_returns: bool) {
     let rng = &mut Rng::new(seed);
     let (mut disks, mut cells) = (new_disks(), new_cells());
     for round in 0..5 {
@@ -126,6 +130,8 @@ fn soak(seed: u64) {
             }
             5..7 => Operation::Flush,
             7 => Operation::Lose(rng.below(3) as usize),
+            8 if has_returns => Operation::Return(rng.below(3) as usize),
+            9 if has_returns => Operation::Wait,
             _ => Operation::Copy,
         };
         let operations: Vec<Operation> = (0..rng.below(20)).map(|_| operation(rng)).collect();
@@ -149,7 +155,8 @@ fn random_workloads_survive_power_cuts_and_missing_members() {
     for seed in first.parse().unwrap()..end.parse().unwrap() {
         // The seed of a failure is in its output.
         eprintln!("seed {seed}");
-        soak(seed);
+        soak(seed, false);
+        soak(seed, true);
     }
 }
 
@@ -157,5 +164,58 @@ fn random_workloads_survive_power_cuts_and_missing_members() {
 fn two_announcements_of_one_generation_are_no_divergence() {
     // Members 1 and 3 announced that member 2 failed, on member 1 only, which was being rebuilt.
     // Members 2 and 3 went on, and announced that member 3 failed, on member 2.
-    soak(12_922);
+    soak(12_922, false);
+}
+
+#[test]
+fn a_member_that_returns_has_a_label_after_every_power_cut() {
+    for cut_after in 0.. {
+        // Its newest label is in the second slot, and the first one is damaged.
+        let mut disks = new_disks();
+        let [first, second] = LABEL_SLOTS.map(|offset| offset / SECTOR);
+        let label = found(&disks, &[1]).remove(0).newest.found;
+        let bytes = label.label.encode(label.member, LABEL_SLOTS[1]);
+        disks[1].durable.remove(&first);
+        disks[1].durable.extend(sectors_of(LABEL_SLOTS[1], &bytes));
+        assert!(disks[1].durable.contains_key(&second));
+        let rng = &mut Rng::new(cut_after as u64);
+        let machine = Machine::start(disks, &[0, 2], new_cells(), 1);
+        let mut machine = machine.unwrap_or_else(|_| panic!("two of three members start"));
+        let operations = [Operation::Return(1), Operation::Write { cell: 0, count: 1 }];
+        let was_cut = run(&mut machine, &operations, false, cut_after, rng);
+        let (disks, _) = cut(machine, |_| rng.below(2) == 0);
+        assert_eq!(found(&disks, &[1]).len(), 1, "a label survives");
+        if !was_cut {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_member_that_returns_may_have_a_label_of_the_next_generation() {
+    soak(24_321, true);
+}
+
+#[test]
+fn a_snapshot_that_is_put_back_after_a_crash_is_noticed() {
+    let rng = &mut Rng::new(1);
+    let started = Machine::start(new_disks(), &[0, 1, 2], new_cells(), 1);
+    let mut machine = started.unwrap_or_else(|_| panic!("a new volume starts"));
+    let mut write = |machine: &mut Machine| {
+        machine.begin(Operation::Write { cell: 0, count: 1 });
+        machine.settle(rng);
+        machine.begin(Operation::Wait);
+        machine.settle(rng);
+    };
+    write(&mut machine);
+    let snapshot = machine.disks[1].now();
+    // All writes are to one region, so no region is new.
+    write(&mut machine);
+    write(&mut machine);
+    let (mut disks, _) = cut(machine, |_| true);
+    assert_eq!(assembled(&disks, &[0, 1, 2]).2, ArrayVerdict::Start);
+    disks[1].durable = snapshot;
+    let (assembly, _, verdict) = assembled(&disks, &[0, 1, 2]);
+    assert_eq!(assembly.standings[1], MemberStanding::OldCopy);
+    assert_eq!(verdict, ArrayVerdict::Doubtful);
 }

@@ -8,12 +8,12 @@ use crate::driver::sim::{FileFault, ObjectId, SimulatedWorld};
 use crate::executor::Executor;
 use crate::member::{MemberFile, NewMember, Source};
 use crate::rebuild::Rebuild;
-use crate::reopen::{OpenMember, PathState, Reopener};
+use crate::reopen::{OpenMember, OpenedMember, PathState, Reopener};
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
 use mirrorball_core::label::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember,
-    Lineage, METADATA_BYTES, MemberLabel, Uuid, map_checksum, newest_label, newest_record,
+    Lineage, METADATA_BYTES, Uuid, map_checksum, newest_label, newest_record,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Spec;
@@ -31,6 +31,17 @@ struct Opener {
 }
 
 impl Opener {
+    /// What a member holds, if it has a label.
+    fn found(&self, member: usize) -> Option<FoundMember> {
+        let file = self.files[member];
+        let read = |offset, length| self.simulation.read_file(file, offset, length);
+        let slots = LABEL_SLOTS.map(|slot| read(slot, METADATA_BYTES));
+        let newest = newest_label([&slots[0], &slots[1]]).ok()?;
+        let log = read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES as usize);
+        let record = newest_record(&log, VOLUME, newest.found.member);
+        Some(FoundMember { newest, record })
+    }
+
     fn source(&self, member: usize) -> Source {
         Source::Real(MemberFile {
             file: self.simulation.endpoint(self.files[member]),
@@ -41,8 +52,10 @@ impl Opener {
 }
 
 impl OpenMember for Opener {
-    fn open_again(&self, member: MemberIndex, _: u64) -> Result<(Source, Vec<String>), String> {
-        Ok((self.source(member.get()), Vec::new()))
+    fn open_again(&self, member: MemberIndex, _: u64) -> Result<OpenedMember, String> {
+        self.simulation.sync_file(self.files[member.get()]);
+        let (source, found) = (self.source(member.get()), self.found(member.get()));
+        Ok(OpenedMember { source, found, notes: Vec::new() })
     }
 
     fn path_state(&self, _: MemberIndex, _: Option<FileId>) -> PathState {
@@ -53,19 +66,15 @@ impl OpenMember for Opener {
 impl Machine {
     /// What the members with these indexes hold.
     fn assembled(&self, present: &[usize]) -> Option<(LabelAssembly, Vec<FoundMember>)> {
-        let mut found = Vec::new();
-        for &index in present {
-            let file = self.files[index];
-            let read = |offset, length| self.simulation.read_file(file, offset, length);
-            let slots = LABEL_SLOTS.map(|slot| read(slot, METADATA_BYTES));
-            let newest = newest_label([&slots[0], &slots[1]]).ok()?;
-            let log = read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES as usize);
-            let record = newest_record(&log, VOLUME, newest.found.member);
-            found.push(FoundMember { newest, record });
-        }
-        let labels: Vec<MemberLabel> = found.iter().map(|it| it.newest.found.clone()).collect();
-        let assembly = (!labels.is_empty()).then(|| assemble(&labels, &[]))?;
+        let opener = self.opener();
+        let found = present.iter().map(|&index| opener.found(index));
+        let found = found.collect::<Option<Vec<FoundMember>>>()?;
+        let assembly = (!found.is_empty()).then(|| assemble(&found, &[]))?;
         Some((assembly, found))
+    }
+
+    fn opener(&self) -> Opener {
+        Opener { simulation: self.simulation.clone(), files: self.files.clone() }
     }
 
     /// Starts the volume from the members that work and are not left out. Without the newest data
@@ -121,8 +130,7 @@ impl Machine {
         let labels = VolumeLabels::of(assembly, found, map.capacity_bytes(), seed);
         let members = Members::new(configs.iter().cloned());
         let volume = Volume::new(map, members, policy, self.seed).with_labels(labels);
-        let simulation = self.simulation.clone();
-        let opener = Arc::new(Opener { simulation, files: self.files.clone() });
+        let opener = Arc::new(self.opener());
         let member = |(index, config): (usize, &MemberConfig)| {
             let is_here = present.contains(&index) && config.state != MemberState::Failed;
             let source = if is_here { opener.source(index) } else { Source::Absent };

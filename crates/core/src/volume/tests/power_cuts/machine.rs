@@ -4,7 +4,7 @@ use super::disk::{Cached, Disk, SECTOR, Sectors, apply};
 use crate::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
 use crate::label::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember,
-    Lineage, METADATA_BYTES, MemberLabel, Uuid, map_checksum, newest_label, newest_record,
+    Lineage, METADATA_BYTES, Uuid, map_checksum, newest_label, newest_record,
 };
 use crate::rng::Rng;
 use crate::volume::tests::*;
@@ -28,6 +28,10 @@ pub(super) enum Operation {
     Lose(usize),
     /// A background step of a resync or rebuild.
     Copy,
+    /// A member that failed works again, and is to be rebuilt.
+    Return(usize),
+    /// Time passes: the dirty log does what is due.
+    Wait,
 }
 
 /// What a cell may hold: values in the order of their writes.
@@ -115,8 +119,8 @@ pub(super) fn sectors_of(offset: u64, bytes: &[u8]) -> Sectors {
 }
 
 /// What the disks with these indexes hold.
-pub(super) fn found(disks: &[Disk], present: &[usize]) -> (Vec<FoundMember>, Vec<MemberLabel>) {
-    let members: Vec<FoundMember> = present
+pub(super) fn found(disks: &[Disk], present: &[usize]) -> Vec<FoundMember> {
+    present
         .iter()
         .map(|&index| {
             let slots = LABEL_SLOTS.map(|slot| disks[index].bytes(slot, METADATA_BYTES));
@@ -125,19 +129,28 @@ pub(super) fn found(disks: &[Disk], present: &[usize]) -> (Vec<FoundMember>, Vec
             let record = newest_record(&log, Uuid([9; 16]), newest.found.member);
             FoundMember { newest, record }
         })
-        .collect();
-    let labels = members.iter().map(|it| it.newest.found.clone()).collect();
-    (members, labels)
+        .collect()
 }
 
 pub(super) fn assembled(
     disks: &[Disk],
     present: &[usize],
 ) -> (LabelAssembly, Vec<FoundMember>, ArrayVerdict) {
-    let (members, labels) = found(disks, present);
-    let assembly = assemble(&labels, &[]);
+    let members = found(disks, present);
+    let assembly = assemble(&members, &[]);
     let verdict = assembly.verdict(&array().1);
     (assembly, members, verdict)
+}
+
+/// A line for each label.
+fn describe(members: &[FoundMember]) -> String {
+    let line = |device: &FoundMember| {
+        let Label { generation, lineage, members, .. } = &device.newest.found.label;
+        let states: Vec<MemberState> = members.iter().map(|row| row.state).collect();
+        let member = device.newest.found.member;
+        format!("\n{member}: generation {generation}, {lineage:?}, {states:?}")
+    };
+    members.iter().map(line).collect()
 }
 
 impl Machine {
@@ -160,7 +173,9 @@ impl Machine {
         match verdict {
             ArrayVerdict::Start => {}
             ArrayVerdict::NeedsDegraded { .. } if has_newest => {}
-            ArrayVerdict::Doubtful => panic!("in doubt: {:?}", assembly.standings),
+            ArrayVerdict::Doubtful => {
+                panic!("in doubt: {:?}{}", assembly.standings, describe(&members))
+            }
             _ => return Err((disks, cells)),
         }
         let (mut configs, map) = array();
@@ -225,6 +240,12 @@ impl Machine {
                 self.disks[index].is_gone = true;
                 return;
             }
+            Operation::Return(index) => return self.rejoin(index),
+            Operation::Wait => {
+                self.now += super::IDLE_PERIOD;
+                self.volume.on_timeout(self.now);
+                return self.issue();
+            }
             Operation::Copy => match self.next_copy() {
                 Some((kind, range)) => self.submit(kind, range.start, range.end - range.start),
                 None => return,
@@ -232,6 +253,28 @@ impl Machine {
         };
         self.clients.insert(id, client);
         self.issue();
+    }
+
+    /// Has a member that failed rebuilt, if none of its I/O is in flight. Sectors of the writes
+    /// that failed may have been written.
+    fn rejoin(&mut self, index: usize) {
+        let states: Vec<MemberState> =
+            self.volume.members().iter().map(|(_, member)| member.state).collect();
+        let is_busy = self.queue.iter().any(|(io, _)| io.member.get() == index);
+        if is_busy || states[index] != MemberState::Failed || !states.contains(&MemberState::InSync)
+        {
+            return;
+        }
+        let rng = &mut Rng::new(self.next_id);
+        let disk = &mut self.disks[index];
+        for write in std::mem::take(&mut disk.cache) {
+            apply(&mut disk.durable, &write, |_| write.is_done || rng.below(2) == 0);
+        }
+        disk.is_gone = false;
+        let found = found(&self.disks, &[index]);
+        let member = MemberIndex(index as u16);
+        self.volume.on_storage_replaced(member, found.first());
+        self.volume.set_member_state(member, MemberState::Rebuilding { recovered_bytes: 0 });
     }
 
     pub(super) fn next_copy(&mut self) -> Option<(RequestKind, Range<u64>)> {
