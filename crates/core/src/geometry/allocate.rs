@@ -20,8 +20,8 @@
 //! Source: `__btrfs_alloc_chunk` and its helpers, Linux 6.18 `fs/btrfs/volumes.c`.
 
 use super::{
-    ARRAY_BYTES_MAX, GeometryError, MEMBER_BYTES_MIN, Profile, ProfileRules, RESERVED_BYTES,
-    STRIP_BYTES,
+    ARRAY_BYTES_MAX, GeometryError, MEMBER_BYTES_MIN, PARITY_WIDTH_MAX, Profile, ProfileRules,
+    RESERVED_BYTES, STRIP_BYTES,
 };
 use crate::member::{MemberConfig, MemberIndex};
 use crate::units::{GIB, MIB};
@@ -98,16 +98,21 @@ impl Allocator {
             end: config.size_bytes,
         });
         Ok(Allocator {
-            rules: narrowed(profile, stripe_width_max)?,
+            rules: narrowed(profile, stripe_width_max, members.len())?,
             chunk_bytes_max: CHUNK_BYTES_MAX.min(total_bytes / CHUNK_SHARE),
             free: free.filter(FreeSpace::has_strip).collect(),
             chosen: Vec::new(),
         })
     }
 
+    /// Stripes of a chunk of `width` stripes that count for its length.
+    fn data_stripes(&self, width: usize) -> u64 {
+        ((width - self.rules.parities) / self.rules.copies) as u64
+    }
+
     /// Length of each stripe of a chunk of `width` stripes whose smallest hole has `hole_bytes`.
     fn stripe_bytes(&self, hole_bytes: u64, width: usize) -> u64 {
-        let data_stripes = (width / self.rules.copies) as u64;
+        let data_stripes = self.data_stripes(width);
         let mut bytes = hole_bytes;
         if hole_bytes * data_stripes > self.chunk_bytes_max {
             let share_bytes = self.chunk_bytes_max / data_stripes;
@@ -136,7 +141,7 @@ impl Iterator for Allocator {
         chosen.iter_mut().for_each(|free| free.offset += stripe_bytes);
         self.free.extend(chosen.drain(..).filter(FreeSpace::has_strip));
         self.chosen = chosen;
-        Some(Allocation { length: stripe_bytes * (width / self.rules.copies) as u64, stripes })
+        Some(Allocation { length: stripe_bytes * self.data_stripes(width), stripes })
     }
 }
 
@@ -203,6 +208,7 @@ fn check(profile: Profile, members: &[MemberConfig]) -> Result<u64, GeometryErro
 fn narrowed(
     profile: Profile,
     stripe_width_max: Option<usize>,
+    members: usize,
 ) -> Result<ProfileRules, GeometryError> {
     let mut rules = *profile.rules();
     if let Some(stripe_width_max) = stripe_width_max.filter(|_| profile.is_striped()) {
@@ -210,6 +216,9 @@ fn narrowed(
         if rules.members_max < rules.members_min {
             return Err(GeometryError::StripeWidthTooSmall { profile, stripe_width_max });
         }
+    }
+    if rules.parities > 0 && stripe_width_max.unwrap_or(members).min(members) > PARITY_WIDTH_MAX {
+        return Err(GeometryError::StripeTooWide { profile, members });
     }
     Ok(rules)
 }

@@ -5,6 +5,8 @@
 //!   that repeats each strip k times lies on member p mod n, in row p div n. Far: strip s lies on
 //!   member s mod n, in row s div n; copy c on the c-th member after that, c times 1/k of the
 //!   member further. Offset: the same, with copy c one row further and each row k times as high.
+//! - *Parity*: md raid5 and raid6. Row r of each member is row r of the array, with its parity at
+//!   a position that changes from row to row.
 //! - *Groups*: ZFS's mirrors. Each group gets a number of strips in proportion to its free space,
 //!   then the next has its turn, until one is full; then the rest continue in new proportions.
 //!
@@ -17,7 +19,7 @@
 
 use super::allocate::{Allocation, Stripe};
 use super::layout::{Arrangement, Reserved, ReservedStart};
-use super::{ARRAY_BYTES_MAX, ArrayLayout, GeometryError, MAX_COPIES};
+use super::{ARRAY_BYTES_MAX, ArrayLayout, GeometryError, MAX_COPIES, PARITY_WIDTH_MAX};
 use crate::member::{MemberConfig, MemberIndex};
 use crate::units::{GIB, KIB, MIB};
 
@@ -59,13 +61,21 @@ pub(super) fn arrange(
         Arrangement::Groups { strip_bytes, .. } => Some(strip_bytes),
         // Members that all have the same data are not cut: `raid10_make_request`.
         Arrangement::Near if copies == members.len() => None,
-        Arrangement::Near | Arrangement::Far | Arrangement::Offset => layout.chunk_bytes(),
+        Arrangement::Near | Arrangement::Far | Arrangement::Offset | Arrangement::Parity(_) => {
+            layout.chunk_bytes()
+        }
     };
     let least_bytes = least_bytes(layout, copies);
     let spaces = spaces(members, start_bytes, rules.reserved, least_bytes)?;
     let allocations = match (rules.arrangement, layout.chunk_bytes()) {
         (Arrangement::Groups { strip_bytes, turn_bytes }, _) => {
             groups(&spaces, copies, start_bytes, strip_bytes, turn_bytes / strip_bytes)
+        }
+        (Arrangement::Parity(parities), Some(chunk_bytes)) => {
+            let least = spaces.iter().min().copied().unwrap_or(0);
+            let data = (spaces.len() - parities) as u64;
+            let length = least / chunk_bytes * chunk_bytes * data;
+            vec![Allocation { length, ..whole(&spaces, start_bytes) }]
         }
         (arrangement, Some(chunk_bytes)) => {
             let least = spaces.iter().min().copied().unwrap_or(0);
@@ -94,6 +104,17 @@ impl ArrayLayout {
             }
             Arrangement::Whole { .. } if copies > MAX_COPIES => {
                 return Err(GeometryError::TooManyCopies { layout, copies });
+            }
+            Arrangement::Parity(parities) => {
+                // mdadm makes no raid6 of three members.
+                let needed = 2 * parities;
+                if members < needed {
+                    return Err(GeometryError::TooFewForLayout { layout, needed, members });
+                }
+                if members > PARITY_WIDTH_MAX {
+                    let profile = layout.profile(members).expect("a layout other than btrfs's");
+                    return Err(GeometryError::StripeTooWide { profile, members });
+                }
             }
             _ if members < copies.max(2) => {
                 let needed = copies.max(2);

@@ -1,6 +1,6 @@
 //! The errors of allocating an array: each names the cause and what to do.
 
-use super::{ARRAY_BYTES_MAX, ArrayLayout, MAX_COPIES, Profile};
+use super::{ARRAY_BYTES_MAX, ArrayLayout, MAX_COPIES, PARITY_WIDTH_MAX, Profile};
 use crate::diagnostic::Diagnostic;
 use crate::units::format_bytes;
 use std::fmt;
@@ -53,6 +53,13 @@ pub enum GeometryError {
     ArrayTooLarge {
         /// Sum of the sizes; `u64::MAX` on overflow.
         total_bytes: u64,
+    },
+    /// A row of strips with parity would have more than [`PARITY_WIDTH_MAX`] members.
+    StripeTooWide {
+        /// The requested profile.
+        profile: Profile,
+        /// Number of members.
+        members: usize,
     },
     /// `stripe_width_max`, rounded down to the profile's increment, is below the profile's minimum.
     StripeWidthTooSmall {
@@ -115,6 +122,16 @@ impl GeometryError {
                     "the members have {total} together, but an array can have at most {most}"
                 );
                 (message, "check the units of their sizes".to_owned())
+            }
+            GeometryError::StripeTooWide { profile, members } => {
+                let message = format!(
+                    "a chunk of profile {profile} would span {members} members, but a row of \
+                     strips with parity spans at most {PARITY_WIDTH_MAX}"
+                );
+                let help = format!(
+                    "use fewer members, or on btrfs `stripe_width_max = {PARITY_WIDTH_MAX}`"
+                );
+                (message, help)
             }
             GeometryError::StripeWidthTooSmall { profile, stripe_width_max } => {
                 let needed = members_text(profile.rules().members_min);

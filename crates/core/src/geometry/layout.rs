@@ -8,6 +8,7 @@
 //! Sources: md(4); `raid1.h`, `raid10.c` and `dm-raid.c` of Linux's `drivers/md`; `super1.c` of
 //! mdadm; `lv_manip.c` of LVM; `metaslab.c` and `vdev_impl.h` of OpenZFS; `g_mirror.c` of FreeBSD.
 
+use super::rotation::{ROTATIONS, ROTATIONS_OF_RAID5, Rotation};
 use super::{MAX_COPIES, Profile, RESERVED_BYTES};
 use crate::suggest::closest_name;
 use crate::units::{KIB, MIB, SECTOR_BYTES};
@@ -33,6 +34,10 @@ pub enum LayoutKind {
     ZfsMirror,
     /// FreeBSD gmirror.
     Gmirror,
+    /// Linux md raid5, with one of its rotations.
+    MdRaid5,
+    /// Linux md raid6, with one of its rotations.
+    MdRaid6,
 }
 
 /// The layout of an array: its kind, and the figures that a user chooses.
@@ -43,6 +48,8 @@ pub struct ArrayLayout {
     copies: usize,
     /// Bytes of md's chunk; zero if the kind has none.
     chunk_bytes: u64,
+    /// How parity rotates, if there is any.
+    rotation: Rotation,
 }
 
 /// The rules of one layout.
@@ -74,6 +81,8 @@ pub(super) enum Arrangement {
     /// Groups of members, each with whole copies; strips of this size go to one group in turn
     /// until it has `turn_bytes`, then to the next.
     Groups { strip_bytes: u64, turn_bytes: u64 },
+    /// Rows of one strip on each member, this many of them parity.
+    Parity(usize),
 }
 
 /// The parts of a member that do not hold data.
@@ -107,9 +116,11 @@ pub struct LayoutError {
 const MD_RAID10: (usize, u64) = (2, 512 * KIB);
 /// Copies and chunk of a row that does not.
 const FIXED: (usize, u64) = (0, 0);
+/// The same of md's layouts with parity: the data are one copy.
+const MD_PARITY: (usize, u64) = (0, 512 * KIB);
 
 /// One row per layout, in the order of the enum.
-const TABLE: [LayoutRules; 8] = [
+const TABLE: [LayoutRules; 10] = [
     rules("btrfs", Arrangement::Allocated, start(RESERVED_BYTES), FIXED),
     // The size of a barrier unit, at whose end md cuts requests. mdadm rounds sizes to 64 KiB.
     rules("md-raid1", Arrangement::Whole { cut_bytes: Some(64 * MIB) }, mdadm(64 * KIB), FIXED),
@@ -139,6 +150,8 @@ const TABLE: [LayoutRules; 8] = [
         Reserved { end_bytes: 512, ..start(0) },
         FIXED,
     ),
+    rules("md-raid5", Arrangement::Parity(1), mdadm(SECTOR_BYTES), MD_PARITY),
+    rules("md-raid6", Arrangement::Parity(2), mdadm(SECTOR_BYTES), MD_PARITY),
 ];
 
 const fn rules(
@@ -160,7 +173,7 @@ const fn mdadm(multiple_of: u64) -> Reserved {
 
 impl LayoutKind {
     /// Every kind, in the order of the table.
-    const ALL: [LayoutKind; 8] = [
+    const ALL: [LayoutKind; 10] = [
         LayoutKind::Btrfs,
         LayoutKind::MdRaid1,
         LayoutKind::MdRaid10Near,
@@ -169,6 +182,8 @@ impl LayoutKind {
         LayoutKind::LvmRaid1,
         LayoutKind::ZfsMirror,
         LayoutKind::Gmirror,
+        LayoutKind::MdRaid5,
+        LayoutKind::MdRaid6,
     ];
 
     const fn rules(self) -> &'static LayoutRules {
@@ -178,10 +193,14 @@ impl LayoutKind {
 
 impl ArrayLayout {
     /// The default: chunks by the rules of btrfs.
-    pub const BTRFS: ArrayLayout =
-        ArrayLayout { kind: LayoutKind::Btrfs, copies: 0, chunk_bytes: 0 };
+    pub const BTRFS: ArrayLayout = ArrayLayout {
+        kind: LayoutKind::Btrfs,
+        copies: 0,
+        chunk_bytes: 0,
+        rotation: Rotation::Btrfs,
+    };
 
-    /// The names of all layouts, without numbers of copies.
+    /// The names of all layouts, without numbers of copies and rotations of parity.
     pub fn names() -> [&'static str; TABLE.len()] {
         TABLE.map(|rules| rules.name)
     }
@@ -194,12 +213,13 @@ impl ArrayLayout {
         if self.chunk_bytes == 0 {
             return Err(LayoutError {
                 message: format!("layout {self} has no chunk size to choose"),
-                help: "leave `chunk` out; it is for layouts of md raid10".to_owned(),
+                help: "leave `chunk` out; it is for layouts of md raid10, raid5 and raid6"
+                    .to_owned(),
             });
         }
         if !chunk_bytes.is_power_of_two() || chunk_bytes < SECTOR_BYTES {
             return Err(LayoutError {
-                message: format!("a chunk of {chunk_bytes} bytes is not possible in md raid10"),
+                message: format!("a chunk of {chunk_bytes} bytes is not possible in {self}"),
                 help: format!("give a power of two from {SECTOR_BYTES} on, such as 64K or 512K"),
             });
         }
@@ -211,7 +231,7 @@ impl ArrayLayout {
         self.kind
     }
 
-    /// Size of a chunk of md raid10; `None` for other layouts.
+    /// Size of a chunk of md raid10, raid5 or raid6; `None` for other layouts.
     pub fn chunk_bytes(self) -> Option<u64> {
         Some(self.chunk_bytes).filter(|&bytes| bytes > 0)
     }
@@ -222,6 +242,8 @@ impl ArrayLayout {
         match self.rules().arrangement {
             Arrangement::Allocated => None,
             Arrangement::Near | Arrangement::Far | Arrangement::Offset => Some(Profile::Raid10),
+            Arrangement::Parity(1) => Some(Profile::Raid5),
+            Arrangement::Parity(_) => Some(Profile::Raid6),
             Arrangement::Groups { .. } if members > self.copies => Some(Profile::Raid10),
             Arrangement::Groups { .. } | Arrangement::Whole { .. } => {
                 Some(match self.copies(members) {
@@ -239,7 +261,20 @@ impl ArrayLayout {
 
     /// Copies of each byte on an array of `members` members, not for btrfs.
     pub(super) fn copies(self, members: usize) -> usize {
-        if self.copies == 0 { members } else { self.copies }
+        match self.rules().arrangement {
+            Arrangement::Parity(_) => 1,
+            _ if self.copies == 0 => members,
+            _ => self.copies,
+        }
+    }
+
+    /// How parity rotates.
+    pub(super) fn rotation(self) -> Rotation {
+        self.rotation
+    }
+
+    fn has_parity(self) -> bool {
+        matches!(self.rules().arrangement, Arrangement::Parity(_))
     }
 }
 
@@ -248,6 +283,12 @@ impl fmt::Display for ArrayLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.rules().name;
         match self.copies {
+            _ if self.has_parity() => {
+                let mut rotations = ROTATIONS.iter();
+                let found = rotations.find(|(_, rotation)| *rotation == self.rotation);
+                let (rotation, _) = found.expect("a rotation of md is in the table");
+                f.pad(&format!("{name}-{rotation}"))
+            }
             0 => f.pad(name),
             copies => f.pad(&format!("{name}:{copies}")),
         }
@@ -264,7 +305,16 @@ impl FromStr for ArrayLayout {
             None => (text, None),
         };
         let kind = LayoutKind::ALL.into_iter().find(|kind| kind.rules().name == name);
-        let kind = kind.ok_or_else(|| unknown(name))?;
+        let (kind, rotation) = match kind {
+            Some(kind) => (kind, Rotation::Btrfs),
+            None => rotated(name)?,
+        };
+        let rotation = match kind {
+            LayoutKind::MdRaid5 | LayoutKind::MdRaid6 if rotation == Rotation::Btrfs => {
+                ROTATIONS[0].1
+            }
+            _ => rotation,
+        };
         let &LayoutRules { copies_default, chunk_default, .. } = kind.rules();
         let copies = match number {
             None => copies_default,
@@ -283,7 +333,35 @@ impl FromStr for ArrayLayout {
                 }
             },
         };
-        Ok(ArrayLayout { kind, copies, chunk_bytes: chunk_default })
+        Ok(ArrayLayout { kind, copies, chunk_bytes: chunk_default, rotation })
+    }
+}
+
+/// Reads the name of a layout with parity: `md-raid6-left-symmetric`.
+fn rotated(name: &str) -> Result<(LayoutKind, Rotation), LayoutError> {
+    let (kind, count) = match name {
+        _ if name.starts_with("md-raid5-") => (LayoutKind::MdRaid5, ROTATIONS_OF_RAID5),
+        _ if name.starts_with("md-raid6-") => (LayoutKind::MdRaid6, ROTATIONS.len()),
+        _ => return Err(unknown(name)),
+    };
+    let rest = &name["md-raidN-".len()..];
+    let rotations = &ROTATIONS[..count];
+    match rotations.iter().find(|(rotation, _)| *rotation == rest) {
+        Some(&(_, rotation)) => Ok((kind, rotation)),
+        None => {
+            let names: Vec<&str> = rotations.iter().map(|(rotation, _)| *rotation).collect();
+            let level = kind.rules().name;
+            let nearest = closest_name(rest, names.iter().copied());
+            let guess = nearest.map(|nearest| format!("; did you mean `{level}-{nearest}`?"));
+            Err(LayoutError {
+                message: format!("unknown layout `{name}`: {level} has no rotation `{rest}`"),
+                help: format!(
+                    "its rotations are {}{}",
+                    names.join(", "),
+                    guess.unwrap_or_default()
+                ),
+            })
+        }
     }
 }
 
@@ -318,13 +396,37 @@ mod tests {
         for kind in LayoutKind::ALL {
             let layout = parse(kind.rules().name).unwrap();
             assert_eq!(layout.kind(), kind);
-            assert_eq!(parse(&layout.to_string()), Ok(layout));
+            assert_eq!(parse(&layout.to_string()), Ok(layout), "{layout}");
             let spelled = format!("{kind:?}").to_lowercase();
             assert_eq!(kind.rules().name.replace('-', ""), spelled, "the order of the table");
         }
         assert_eq!(parse("md-raid10-far").unwrap().to_string(), "md-raid10-far:2");
         assert_eq!(parse("md-raid10-near:3").unwrap().to_string(), "md-raid10-near:3");
         assert_eq!(parse("btrfs"), Ok(ArrayLayout::BTRFS));
+    }
+
+    #[test]
+    fn rotations_have_the_names_of_mdadm() {
+        assert_eq!(parse("md-raid5").unwrap().to_string(), "md-raid5-left-symmetric");
+        for (rotation, _) in ROTATIONS {
+            let name = format!("md-raid6-{rotation}");
+            assert_eq!(parse(&name).unwrap().to_string(), name);
+        }
+        for (rotation, _) in &ROTATIONS[..ROTATIONS_OF_RAID5] {
+            let name = format!("md-raid5-{rotation}");
+            assert_eq!(parse(&name).unwrap().to_string(), name);
+        }
+        assert_eq!(
+            parse("md-raid5-left-symetric").unwrap_err().to_string(),
+            "unknown layout `md-raid5-left-symetric`: md-raid5 has no rotation `left-symetric`\n  \
+             help: its rotations are left-symmetric, left-asymmetric, right-symmetric, \
+             right-asymmetric, parity-first, parity-last; did you mean `md-raid5-left-symmetric`?"
+        );
+        parse("md-raid5-ddf-N-continue").unwrap_err();
+        parse("md-raid5:2").unwrap_err();
+        let wide = parse("md-raid6").unwrap().with_chunk(1 << 20).unwrap();
+        assert_eq!(wide.chunk_bytes(), Some(1 << 20));
+        wide.with_chunk(3 << 20).unwrap_err();
     }
 
     #[test]
@@ -335,8 +437,8 @@ mod tests {
         let odd = far.with_chunk(96 * KIB).unwrap_err().to_string();
         assert_eq!(
             odd,
-            "a chunk of 98304 bytes is not possible in md raid10\n  help: give a power of two \
-             from 4096 on, such as 64K or 512K"
+            "a chunk of 98304 bytes is not possible in md-raid10-far:2\n  help: give a power of \
+             two from 4096 on, such as 64K or 512K"
         );
         far.with_chunk(2048).unwrap_err();
         let mirror = parse("md-raid1").unwrap();
@@ -344,14 +446,14 @@ mod tests {
         assert_eq!(
             mirror.with_chunk(64 * KIB).unwrap_err().to_string(),
             "layout md-raid1 has no chunk size to choose\n  help: leave `chunk` out; it is for \
-             layouts of md raid10"
+             layouts of md raid10, raid5 and raid6"
         );
     }
 
     #[test]
     fn mistakes_are_answered_with_what_to_write() {
         let all = "the layouts are btrfs, md-raid1, md-raid10-near, md-raid10-far, \
-                   md-raid10-offset, lvm-raid1, zfs-mirror, gmirror";
+                   md-raid10-offset, lvm-raid1, zfs-mirror, gmirror, md-raid5, md-raid6";
         for (written, message, help) in [
             (
                 "md-raid10-fat:2",
@@ -386,5 +488,7 @@ mod tests {
         assert_eq!(profile("md-raid10-far:3", 3), Some(Profile::Raid10));
         assert_eq!(profile("zfs-mirror:3", 3), Some(Profile::Raid1c3));
         assert_eq!(profile("zfs-mirror:2", 4), Some(Profile::Raid10));
+        assert_eq!(profile("md-raid5", 4), Some(Profile::Raid5));
+        assert_eq!(profile("md-raid6-parity-first-6", 5), Some(Profile::Raid6));
     }
 }

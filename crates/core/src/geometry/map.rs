@@ -11,11 +11,15 @@
 //! Striping: with g groups, strip s of a chunk lies in group s mod g, as strip s div g of each of
 //! the group's stripes.
 //!
+//! With parity, the stripes of a chunk are one for each of its members and hold a strip of each
+//! row; see `parity`.
+//!
 //! Source: `btrfs_map_block` of Linux 6.18 `fs/btrfs/volumes.c`; the rules of other layouts reduce
 //! to the same form (see `arrange`).
 
 use super::allocate::{Allocation, Allocator, Stripe};
 use super::arrange::{Arranged, arrange};
+use super::rotation::ParityRules;
 use super::{ArrayLayout, GeometryError, MAX_COPIES, Profile, RESERVED_BYTES, STRIP_BYTES};
 use crate::member::{MemberConfig, MemberIndex};
 use crate::policy::Mirror;
@@ -31,21 +35,22 @@ pub struct ChunkMap {
     layout: ArrayLayout,
     copies: u32,
     striped: bool,
+    pub(super) parity: Option<ParityRules>,
     /// A strip has 2^this bytes.
-    strip_shift: u32,
+    pub(super) strip_shift: u32,
     /// First byte of the data of each member.
     start_bytes: u64,
     capacity_bytes: u64,
     /// In the order of the volume, without gaps.
-    chunks: Vec<ChunkRecord>,
+    pub(super) chunks: Vec<ChunkRecord>,
     /// The stripes of all chunks, one chunk after the other.
-    stripes: Vec<Stripe>,
+    pub(super) stripes: Vec<Stripe>,
     /// For each granule of the volume, the chunk that holds its first byte.
     granules: Vec<u32>,
     /// For each member, its zones in the order of their offsets.
     zones: Vec<Vec<MemberZone>>,
     /// For each zone, the groups of its first rows, after which they repeat.
-    zone_groups: Vec<u32>,
+    pub(super) zone_groups: Vec<u32>,
 }
 
 /// A range of the volume that is mapped to members as a unit.
@@ -85,21 +90,21 @@ pub struct VolumeRange {
 
 /// A chunk as the map stores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct ChunkRecord {
-    volume_offset: u64,
-    length: u64,
-    first_stripe: u32,
-    /// Groups of one stripe per copy.
-    groups: u32,
+pub(super) struct ChunkRecord {
+    pub(super) volume_offset: u64,
+    pub(super) length: u64,
+    pub(super) first_stripe: u32,
+    /// Groups of one stripe per copy; with parity, one for each member.
+    pub(super) groups: u32,
 }
 
 /// A range of a member that holds strips of one chunk without a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct MemberZone {
-    offset: u64,
-    chunk: u32,
+pub(super) struct MemberZone {
+    pub(super) offset: u64,
+    pub(super) chunk: u32,
     /// Index of the group of its first row in `zone_groups`.
-    first_group: u32,
+    pub(super) first_group: u32,
 }
 
 impl ChunkMap {
@@ -117,6 +122,7 @@ impl ChunkMap {
         let mut map = ChunkMap::empty(ArrayLayout::BTRFS, profile, members.len());
         map.copies = profile.copies() as u32;
         map.striped = profile.is_striped();
+        map.parity = parity_rules(profile, ArrayLayout::BTRFS);
         for allocation in Allocator::new(profile, stripe_width_max, members)? {
             map.append(&allocation);
         }
@@ -141,6 +147,7 @@ impl ChunkMap {
         map.copies = copies as u32;
         map.start_bytes = start_bytes;
         map.striped = strip_bytes.is_some();
+        map.parity = parity_rules(profile, layout);
         map.strip_shift = strip_bytes.unwrap_or(STRIP_BYTES).ilog2();
         for allocation in allocations {
             map.append(&allocation);
@@ -157,6 +164,7 @@ impl ChunkMap {
             layout,
             copies: 1,
             striped: false,
+            parity: None,
             strip_shift: STRIP_BYTES.ilog2(),
             start_bytes: RESERVED_BYTES,
             capacity_bytes: 0,
@@ -197,22 +205,24 @@ impl ChunkMap {
             Chunk {
                 volume_offset: chunk.volume_offset,
                 length: chunk.length,
-                stripe_bytes: chunk.length / u64::from(chunk.groups),
+                stripe_bytes: chunk.length / self.data_groups(chunk),
                 stripes: &self.stripes[first..first + width],
             }
         })
     }
 
-    /// The sets of members that hold the same data, and where those data end on each member. Each
-    /// byte of the volume belongs to one set.
+    /// The sets of members that hold the same data, or with parity, data and their parity; and
+    /// where they end on each member. Each byte of the volume belongs to one set.
     pub fn mirror_sets(&self) -> impl Iterator<Item = impl Iterator<Item = (MemberIndex, u64)>> {
         let copies = self.copies as usize;
         self.chunks.iter().flat_map(move |chunk| {
             let first = chunk.first_stripe as usize;
-            let stripes = &self.stripes[first..first + chunk.groups as usize * copies];
+            let width = chunk.groups as usize * copies;
+            let stripes = &self.stripes[first..first + width];
+            let set_size = if self.parity.is_some() { width } else { copies };
             // A chunk shorter than a period has no strip in its last groups.
             let held = chunk.length.div_ceil(1 << self.strip_shift).max(1);
-            let sets = stripes.chunks_exact(copies).zip(0..held);
+            let sets = stripes.chunks_exact(set_size).zip(0..held);
             sets.map(move |(set, group)| {
                 set.iter().map(move |stripe| (stripe.member, self.stripe_end(chunk, group, stripe)))
             })
@@ -232,6 +242,9 @@ impl ChunkMap {
         let chunk = &self.chunks[self.chunk_at(offset)];
         let within = offset - chunk.volume_offset;
         if self.striped {
+            if let Some(parity) = self.parity {
+                return self.map_with_parity(parity, offset, length);
+            }
             let strip = (within >> self.strip_shift) as u32;
             let strip_bytes = 1 << self.strip_shift;
             let rest = within & (strip_bytes - 1);
@@ -244,14 +257,15 @@ impl ChunkMap {
     }
 
     /// The range of the volume that a member holds from `offset` on; `None` if nothing is allocated
-    /// there.
+    /// there, or parity.
     ///
     /// # Panics
     /// If there is no such member.
     pub fn locate(&self, member: MemberIndex, offset: u64) -> Option<VolumeRange> {
-        let zones = &self.zones[member.get()];
-        let after = zones.partition_point(|zone| zone.offset <= offset);
-        let zone = &zones[after.checked_sub(1)?];
+        if self.parity.is_some() {
+            return self.locate_with_parity(member, offset);
+        }
+        let zone = self.zone_at(member, offset)?;
         let chunk = &self.chunks[zone.chunk as usize];
         let within = offset - zone.offset;
         let (within, piece_bytes) = if self.striped {
@@ -279,8 +293,8 @@ impl ChunkMap {
     pub fn allocated(&self, member: MemberIndex) -> Range<u64> {
         let end = self.zones[member.get()].last().map_or(self.start_bytes, |zone| {
             let chunk = &self.chunks[zone.chunk as usize];
-            if chunk.groups == 1 {
-                return zone.offset + chunk.length;
+            if self.parity.is_some() || chunk.groups == 1 {
+                return zone.offset + chunk.length / self.data_groups(chunk);
             }
             let strips = chunk.length >> self.strip_shift;
             let (periods, rest) =
@@ -290,6 +304,23 @@ impl ChunkMap {
             zone.offset + ((periods * groups.len() as u64 + more as u64) << self.strip_shift)
         });
         self.start_bytes..end
+    }
+
+    /// The last zone of a member that begins at or before an offset.
+    pub(super) fn zone_at(&self, member: MemberIndex, offset: u64) -> Option<&MemberZone> {
+        let zones = &self.zones[member.get()];
+        let after = zones.partition_point(|zone| zone.offset <= offset);
+        Some(&zones[after.checked_sub(1)?])
+    }
+
+    pub(super) fn chunk_holding(&self, offset: u64) -> &ChunkRecord {
+        &self.chunks[self.chunk_at(offset)]
+    }
+
+    /// Groups that hold data.
+    fn data_groups(&self, chunk: &ChunkRecord) -> u64 {
+        let parities = self.parity.map_or(0, |parity| parity.parities);
+        u64::from(chunk.groups - parities)
     }
 
     /// The index of the chunk that holds a byte of the volume.
@@ -304,6 +335,9 @@ impl ChunkMap {
 
     /// End of the data of a stripe of group `group`, on its member.
     fn stripe_end(&self, chunk: &ChunkRecord, group: u64, stripe: &Stripe) -> u64 {
+        if self.parity.is_some() {
+            return stripe.offset + chunk.length / self.data_groups(chunk);
+        }
         if !self.striped || (chunk.groups, stripe.rows) == (1, 1) {
             return stripe.offset + chunk.length;
         }
@@ -387,6 +421,12 @@ impl MappedRange {
     pub fn mirrors(&self) -> &[Mirror] {
         &self.mirrors[..usize::from(self.copies)]
     }
+}
+
+/// The rules of a profile on a layout; `None` without parity.
+fn parity_rules(profile: Profile, layout: ArrayLayout) -> Option<ParityRules> {
+    let parities = profile.parities() as u32;
+    (parities > 0).then(|| ParityRules { rotation: layout.rotation(), parities })
 }
 
 fn index_u32(index: usize) -> u32 {

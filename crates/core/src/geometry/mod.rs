@@ -13,7 +13,10 @@
 //! number of rows after the one before. On btrfs, stripes are contiguous and strips have 64 KiB; a
 //! chunk of single and raid1* has one group, which holds it in one piece.
 //!
-//! Non-goals: parity, metadata and system chunks, several holes in a member, freeing and balancing.
+//! With parity, a chunk is rows of one strip on each of its members, and a row has the data of a
+//! [`FullStripe`] and their parity, at positions that change from row to row (`rotation`).
+//!
+//! Non-goals: metadata and system chunks, several holes in a member, freeing and balancing.
 //!
 //! Sources: the chunk allocation and mapping rules of Linux 6.18 `fs/btrfs/volumes.c`, in our own
 //! words; for the others see [`ArrayLayout`].
@@ -25,9 +28,13 @@ mod layout;
 #[cfg(test)]
 mod layout_tests;
 mod map;
+mod parity;
+#[cfg(test)]
+mod parity_tests;
 mod profile;
 #[cfg(test)]
 mod property_tests;
+mod rotation;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +43,7 @@ pub use arrange::MemberAround;
 pub use error::GeometryError;
 pub use layout::{ArrayLayout, LayoutError, LayoutKind};
 pub use map::{Chunk, ChunkMap, MappedRange, VolumeRange};
+pub use parity::{FullStripe, StripeColumn};
 pub use profile::{Profile, ProfileRules, UnknownProfile};
 
 use crate::units::{KIB, MIB};
@@ -53,6 +61,10 @@ pub const MEMBER_BYTES_MIN: u64 = RESERVED_BYTES + STRIP_BYTES;
 /// The largest number of copies of any profile or layout. It bounds what every read carries: md
 /// and gmirror allow more copies, and arrays that have them are refused.
 pub const MAX_COPIES: usize = 4;
+
+/// The largest number of members of a row of strips with parity. The limit is ours: sets of members
+/// of a row have 64 bits.
+pub const PARITY_WIDTH_MAX: usize = 64;
 
 /// Limit of the sum of all member sizes: 4 PiB. The limit is ours: the map grows with each stripe,
 /// so a mistyped size suffix could exhaust the memory.

@@ -25,6 +25,10 @@ pub enum Profile {
     Raid1c4,
     /// Two copies, each chunk striped over pairs of members.
     Raid10,
+    /// One copy and a parity, each chunk striped over all members.
+    Raid5,
+    /// One copy and two parities, each chunk striped over all members.
+    Raid6,
 }
 
 /// The rules of one profile.
@@ -40,6 +44,8 @@ pub struct ProfileRules {
     pub members_increment: usize,
     /// Copies of each byte, on distinct members (`ncopies`).
     pub copies: usize,
+    /// Strips of parity in each row of strips (`nparity`).
+    pub parities: usize,
     /// Neighbouring stripes that hold the same strip of a striped chunk (`sub_stripes`).
     pub sub_stripes: usize,
     /// Members that may fail without loss of data, whichever they are.
@@ -53,13 +59,15 @@ pub struct UnknownProfile {
 }
 
 /// One row per profile, in the order of the enum.
-const TABLE: [ProfileRules; 6] = [
+const TABLE: [ProfileRules; 8] = [
     rules("single", [1, 1, 1], [1, 1], 0),
     rules("raid0", [1, usize::MAX, 1], [1, 1], 0),
     rules("raid1", [2, 2, 2], [2, 1], 1),
     rules("raid1c3", [3, 3, 3], [3, 1], 2),
     rules("raid1c4", [4, 4, 4], [4, 1], 3),
     rules("raid10", [2, usize::MAX, 2], [2, 2], 1),
+    parity("raid5", 1),
+    parity("raid6", 2),
 ];
 
 /// A row of the table; `members` are min, max and increment, `stripes` are copies and sub-stripes.
@@ -77,20 +85,28 @@ const fn rules(
         members_max,
         members_increment,
         copies,
+        parities: 0,
         sub_stripes,
         tolerated_failures,
     }
 }
 
+/// A row of a profile with parity.
+const fn parity(name: &'static str, parities: usize) -> ProfileRules {
+    ProfileRules { parities, ..rules(name, [parities + 1, usize::MAX, 1], [1, 1], parities) }
+}
+
 impl Profile {
     /// Every profile, in the order of the table.
-    pub const ALL: [Profile; 6] = [
+    pub const ALL: [Profile; 8] = [
         Profile::Single,
         Profile::Raid0,
         Profile::Raid1,
         Profile::Raid1c3,
         Profile::Raid1c4,
         Profile::Raid10,
+        Profile::Raid5,
+        Profile::Raid6,
     ];
 
     /// The row of the profile in the table.
@@ -106,6 +122,11 @@ impl Profile {
     /// Number of copies of each byte.
     pub const fn copies(self) -> usize {
         self.rules().copies
+    }
+
+    /// Number of strips of parity in each row of strips.
+    pub const fn parities(self) -> usize {
+        self.rules().parities
     }
 
     /// Returns true if chunks are striped, so that a request is cut at the ends of strips.
@@ -142,7 +163,7 @@ impl FromStr for Profile {
 
 impl UnknownProfile {
     /// The profile name closest to the unknown one. Among equally close names, the one that
-    /// tolerates more failures: `raid1` for `raid5`, not `raid0`.
+    /// tolerates more failures: `raid6` for `raid7`, not `raid0`.
     pub fn suggestion(&self) -> Option<&'static str> {
         let mut rules: Vec<&ProfileRules> = TABLE.iter().collect();
         rules.sort_by_key(|rules| Reverse(rules.tolerated_failures));
@@ -181,7 +202,9 @@ mod tests {
         for profile in Profile::ALL {
             let rules = profile.rules();
             assert!((1..=MAX_COPIES).contains(&rules.copies), "{rules:?}");
-            assert_eq!(rules.tolerated_failures, rules.copies - 1, "{rules:?}");
+            let redundant = rules.copies - 1 + rules.parities;
+            assert_eq!(rules.tolerated_failures, redundant, "{rules:?}");
+            assert!(rules.copies == 1 || rules.parities == 0, "{rules:?}");
             assert_eq!(rules.members_min % rules.members_increment, 0, "{rules:?}");
             // A chunk divides into whole groups of copies, neighbours where it is striped.
             assert_eq!(rules.members_increment, rules.copies, "{rules:?}");
@@ -196,16 +219,18 @@ mod tests {
             ("RAID1", Some("raid1")),
             ("raid-10", Some("raid10")),
             ("raid1c5", Some("raid1c4")),
-            ("raid5", Some("raid1")),
+            ("raid7", Some("raid6")),
+            ("raidz", Some("raid6")),
             ("singel", Some("single")),
             ("mirror", None),
         ] {
             let error = written.parse::<Profile>().unwrap_err();
             assert_eq!(error.suggestion(), nearest, "{written}");
         }
-        let listed = "the profiles are single, raid0, raid1, raid1c3, raid1c4, raid10";
+        let listed =
+            "the profiles are single, raid0, raid1, raid1c3, raid1c4, raid10, raid5, raid6";
         for (written, message) in [
-            ("raid2", format!("unknown profile `raid2`; {listed}; did you mean `raid1`?")),
+            ("raid2", format!("unknown profile `raid2`; {listed}; did you mean `raid6`?")),
             ("mirror", format!("unknown profile `mirror`; {listed}")),
         ] {
             assert_eq!(written.parse::<Profile>().unwrap_err().to_string(), message);

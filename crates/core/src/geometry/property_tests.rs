@@ -49,6 +49,13 @@ fn naive_chunks(plan: &Plan) -> Vec<NaiveChunk> {
         Profile::Raid1c3 => (3, 3, 3, 3),
         Profile::Raid1c4 => (4, 4, 4, 4),
         Profile::Raid10 => (2, plan.stripe_width_max.unwrap_or(1000) / 2 * 2, 2, 2),
+        Profile::Raid5 => (2, plan.stripe_width_max.unwrap_or(1000), 1, 1),
+        Profile::Raid6 => (3, plan.stripe_width_max.unwrap_or(1000), 1, 1),
+    };
+    let parities = match plan.profile {
+        Profile::Raid5 => 1,
+        Profile::Raid6 => 2,
+        _ => 0,
     };
     let total: u64 = plan.members.iter().map(|member| member.size_bytes).sum();
     let chunk_limit = if total / 10 < 10 << 30 { total / 10 } else { 10 << 30 };
@@ -71,7 +78,7 @@ fn naive_chunks(plan: &Plan) -> Vec<NaiveChunk> {
         if members.len() < least {
             return chunks;
         }
-        let parts = (members.len() / copies) as u64;
+        let parts = ((members.len() - parities) / copies) as u64;
         let mut stripe_bytes = 1 << 30;
         for &member in &members {
             stripe_bytes = stripe_bytes.min(free[member]);
@@ -123,8 +130,12 @@ fn check_every_byte(map: &ChunkMap, members: usize) {
 proptest! {
     #[test]
     fn every_byte_is_mapped_once_per_copy_and_back(plan in plans(32)) {
-        if let Ok(map) = plan.allocate() {
-            check_every_byte(&map, plan.members.len());
+        match plan.allocate() {
+            Ok(map) if map.parities() > 0 => {
+                parity_tests::check_every_strip(&map, plan.members.len());
+            }
+            Ok(map) => check_every_byte(&map, plan.members.len()),
+            Err(_) => {}
         }
     }
 
@@ -134,7 +145,8 @@ proptest! {
         match plan.allocate() {
             Err(_) => prop_assert!(naive.is_empty()),
             Ok(map) => {
-                let taken = naive.iter().map(|c| c.stripe_bytes * c.members.len() as u64);
+                let data = |chunk: &NaiveChunk| chunk.members.len() - map.parities();
+                let taken = naive.iter().map(|c| c.stripe_bytes * data(c) as u64);
                 let capacity = taken.sum::<u64>() / map.profile().copies() as u64;
                 prop_assert_eq!(map.capacity_bytes(), capacity);
                 let ours: Vec<_> = map.chunks().map(|chunk| NaiveChunk {

@@ -241,7 +241,7 @@ impl MemberStanding {
 /// Returns true if every byte of the volume is on a member, of which `holds(row, end)` says that it
 /// holds its data up to `end`.
 pub fn holds_all(map: &ChunkMap, holds: impl Fn(usize, u64) -> bool) -> bool {
-    map.mirror_sets().all(|mut set| set.any(|(member, end)| holds(member.get(), end)))
+    map.is_held(|member, end| holds(member.get(), end))
 }
 
 fn standing(

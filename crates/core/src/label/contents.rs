@@ -341,7 +341,9 @@ impl LabelledMember {
 
 fn decode_array(page: &Page, uuid: Uuid) -> Result<LabelledArray, BlockError> {
     let impossible = |_| BlockError::Malformed("an unknown layout");
-    let profile = Profile::ALL.get(usize::from(page.u8(209)));
+    let known = Profile::ALL.get(usize::from(page.u8(209)));
+    // The dirty log does not cover parity, so no version wrote labels of it.
+    let profile = known.filter(|profile| profile.parities() == 0);
     let layout: ArrayLayout = page.text(LAYOUT, TEXT_ROOM)?.parse().map_err(impossible)?;
     let layout = match page.u64(216) {
         0 => layout,
