@@ -90,6 +90,9 @@ pub enum ReadRole {
     First,
     /// A further read of data whose first read is in flight.
     Extra,
+    /// A read or write of a part of a full stripe. Its bytes are not in the buffer of the request
+    /// but at [`Volume::stripe_place`](crate::volume::Volume::stripe_place).
+    Stripe,
 }
 
 /// One I/O to one member.
@@ -164,6 +167,8 @@ pub enum VolumeError {
     NotRebuilding,
     /// The volume is read-only.
     ReadOnly,
+    /// A scrub found that parity does not match its data, and cannot find out which is wrong.
+    Inconsistent,
 }
 
 impl fmt::Display for VolumeError {
@@ -176,6 +181,9 @@ impl fmt::Display for VolumeError {
             VolumeError::Unwritable => "no mirror of the range could be written",
             VolumeError::NotRebuilding => "the member is not being rebuilt",
             VolumeError::ReadOnly => "the volume is read-only",
+            VolumeError::Inconsistent => {
+                "the parity of the range does not match its data, and which is wrong is not known"
+            }
         })
     }
 }

@@ -30,14 +30,25 @@ pub(super) enum MetadataJob {
     Log,
 }
 
+/// A member I/O that is not of a piece.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum OwnIo {
+    /// Metadata.
+    Metadata(MetadataJob),
+    /// An operation on a full stripe; its key is in the place of that of a piece, its column in
+    /// that of a target.
+    Stripe,
+}
+
 impl Volume {
     /// Keeps the labels and the dirty log of the members up to date.
     ///
     /// # Panics
-    /// If the label has other members than the volume.
+    /// If the label has other members than the volume, or the volume has parity.
     pub fn with_labels(mut self, labels: VolumeLabels) -> Volume {
         self.has_one_buffer = true;
         assert_eq!(labels.label.members.len(), self.members().len(), "a row for each member");
+        assert!(self.stripes.is_none(), "the dirty log does not cover parity");
         let (sequence, least_sequence) = (labels.sequence, labels.least_sequence);
         let unsynced = labels.unsynced.clone();
         let mut writer = LabelWriter::new(labels);

@@ -19,6 +19,11 @@ crate::slab_key! {
 }
 
 crate::slab_key! {
+    /// Names an operation on a full stripe.
+    pub(super) struct StripeKey;
+}
+
+crate::slab_key! {
     /// Names a member I/O in flight: the lower half of its [`IoId`].
     pub(super) struct IoKey;
 }

@@ -1,6 +1,6 @@
 //! Updates of the labels: the member I/O that they take, and what follows from its ends.
 
-use super::durability::MetadataJob;
+use super::durability::{MetadataJob, OwnIo};
 use super::keys::{IoKey, PieceKey};
 use super::label_writer::UpdateStep;
 use super::target::{PlanTarget, TargetSet};
@@ -41,7 +41,8 @@ impl Volume {
         assert!(io.purpose == Purpose::Metadata && io.op == Op::Write, "{io:?}");
         let labels = self.labels.as_ref().expect("it has labels");
         let in_flight = self.in_flight.get(IoKey::of(io.id));
-        match in_flight.job.expect("it is metadata") {
+        let Some(OwnIo::Metadata(job)) = in_flight.job else { panic!("{io:?} is metadata") };
+        match job {
             MetadataJob::Label => labels.block(io.member),
             MetadataJob::Log => {
                 let log = self.log.as_ref().expect("a volume with labels has a log");
@@ -122,7 +123,7 @@ impl Volume {
             target: PlanTarget::FIRST,
             superseded: false,
             policy_number,
-            job: Some(job),
+            job: Some(OwnIo::Metadata(job)),
         });
         let io = in_flight.io;
         self.account_submission(&io, now);

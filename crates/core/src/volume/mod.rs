@@ -31,11 +31,15 @@
 //! of its own (see `durability`). **Unsynced regions** are read from one mirror until they are
 //! resynced.
 //!
+//! **Parity.** Writes, scrubs, rebuilds and reads that failed are operations on full stripes, each
+//! under the lock of its stripe (see `stripe_run`).
+//!
 //! **Rebuilding.** The stale part of a member being rebuilt is never read but is written like any
 //! other, so its recovery offset is the whole state of a rebuild.
 
 mod backoff;
 mod choice;
+mod column_set;
 mod dirty_log;
 mod durability;
 mod eligibility;
@@ -52,6 +56,11 @@ mod race;
 mod range_locks;
 mod reads;
 mod recovered_ranges;
+mod row_plan;
+mod stripe_cut;
+mod stripe_ops;
+mod stripe_run;
+mod stripe_steps;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -59,19 +68,23 @@ mod unsynced_regions;
 
 pub use eligibility::EligibleMirrors;
 pub use label_writer::VolumeLabels;
+pub use row_plan::RmwLevel;
+pub use stripe_steps::{
+    BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep, StripeVerdict,
+};
 pub use unsynced_regions::REGION_BYTES;
 
 use crate::geometry::ChunkMap;
 use crate::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose, ReadRole, Reply};
 use crate::io::{Request, VolumeError};
 use crate::member::{MemberIndex, MemberState, Members};
-use crate::policy::{Counter, Ctx, MirrorScore, Read, ReadPolicy};
+use crate::policy::{Counter, Ctx, Read, ReadPolicy};
 use crate::rng::Rng;
 use crate::slab::{Slab, SlabKey};
 use crate::units::{BLOCK_BYTES, Nanos};
 use dirty_log::DirtyLog;
-use durability::MetadataJob;
-use keys::{IoKey, PieceKey, RequestKey};
+use durability::{MetadataJob, OwnIo};
+use keys::{IoKey, PieceKey, RequestKey, StripeKey};
 use label_writer::LabelWriter;
 use member_states::MemberStates;
 use piece::Piece;
@@ -79,10 +92,11 @@ use plan::Layout;
 use race::{RaceId, Races};
 use range_locks::RangeLocks;
 use std::collections::VecDeque;
+use stripe_ops::Stripes;
 use target::PlanTarget;
 use unsynced_regions::UnsyncedRegions;
 
-/// A mirrored volume over an array of members.
+/// A volume over an array of members, of mirrors or with parity.
 pub struct Volume {
     layout: Layout,
     states: MemberStates,
@@ -107,9 +121,10 @@ pub struct Volume {
     /// With labels, the log of regions that may have writes in flight.
     log: Option<Box<DirtyLog>>,
     unsynced: UnsyncedRegions,
+    /// With parity, the full stripes that are worked on.
+    stripes: Option<Box<Stripes>>,
     is_read_only: bool,
-    /// True if the executor has one buffer for a request, which must not be written to members
-    /// while others are read into it.
+    /// True if requests have one buffer, not to be written while members are read into it.
     has_one_buffer: bool,
     /// True once a flush failed on a member that the volume cannot do without. Each later flush
     /// fails, because the writes that were lost may be older than it.
@@ -142,8 +157,8 @@ struct InFlightIo {
     superseded: bool,
     /// The policy that was notified of its submission.
     policy_number: u32,
-    /// Of metadata: what it is for.
-    job: Option<MetadataJob>,
+    /// What it is for, if not a piece.
+    job: Option<OwnIo>,
 }
 
 /// Work to do when the executor polls for I/O.
@@ -159,6 +174,10 @@ enum Work {
     SecondRead { race: RaceId, target: PlanTarget },
     /// Write the metadata of a member, or flush it.
     Metadata { member: MemberIndex, op: Op, job: MetadataJob },
+    /// Start this operation, whose stripe is locked for it.
+    StartStripe(StripeKey),
+    /// Hand out an I/O of this operation.
+    StripeIo { op: StripeKey, index: u16 },
 }
 
 /// An I/O to one target of a piece.
@@ -189,6 +208,7 @@ impl Volume {
         seed: u64,
     ) -> Volume {
         members.set_layout(map.layout());
+        let stripes = (map.parities() > 0).then(Box::default);
         let layout = Layout::new(map);
         let states = MemberStates::new(members, layout.tolerated_failures());
         let mut volume = Volume {
@@ -210,6 +230,7 @@ impl Volume {
             labels: None,
             log: None,
             unsynced: UnsyncedRegions::default(),
+            stripes,
             is_read_only: false,
             has_one_buffer: false,
             has_lost_writes: false,
@@ -319,6 +340,11 @@ impl Volume {
                 Work::Metadata { member, op, job } => {
                     Some(self.issue_metadata(member, op, job, now))
                 }
+                Work::StripeIo { op, index } => self.issue_stripe_io(op, index, now),
+                Work::StartStripe(op) => {
+                    self.start_stripe(op);
+                    None
+                }
                 Work::Start(piece) => {
                     self.start_granted(piece);
                     None
@@ -362,7 +388,10 @@ impl Volume {
             self.advance_queued_reads(&io);
         }
         if let Some(job) = job {
-            self.on_metadata_io(job, &io, result, now);
+            match job {
+                OwnIo::Metadata(job) => self.on_metadata_io(job, &io, result, now),
+                OwnIo::Stripe => self.on_stripe_io(piece, target, &io, result),
+            }
         } else if !superseded {
             self.on_target_io(piece, target, &io, result);
         }
@@ -395,36 +424,6 @@ impl Volume {
         if self.states.end_backoffs(now) {
             self.notify_members_change();
         }
-    }
-
-    /// What the policy will be asked by the next [`Volume::poll_io`], or `None` if that will not
-    /// ask it. For the simulator's oracle, which is given more information than a policy.
-    pub fn next_choice(&mut self) -> Option<NextChoice> {
-        loop {
-            let key = match *self.work.front()? {
-                Work::Decide(key) => key,
-                Work::Start(key) => {
-                    self.work.pop_front();
-                    self.start_granted(key);
-                    continue;
-                }
-                Work::Issue(_) | Work::SecondRead { .. } | Work::Metadata { .. } => return None,
-            };
-            let mirrors = self.ways(key);
-            match mirrors.as_slice().len() {
-                0 => {
-                    self.work.pop_front();
-                    self.give_up(key);
-                }
-                1 => return None,
-                _ => return Some(NextChoice { read: self.read_of(key), mirrors }),
-            }
-        }
-    }
-
-    /// The policy's score of each mirror in a choice that [`Volume::next_choice`] returned.
-    pub fn explain_choice(&self, choice: &NextChoice, now: Nanos) -> Vec<MirrorScore> {
-        self.policy.explain(&choice.read, choice.mirrors.as_slice(), self.members(), now)
     }
 
     /// Makes a member I/O, accounts it and notifies the policy.

@@ -25,6 +25,10 @@ impl Volume {
             RequestKind::Rebuild(member) => self.cut_rebuild(key, request, member),
             _ => {
                 check_range(request, self.layout.capacity_bytes())?;
+                if self.stripes.is_some() && request.kind != RequestKind::Read {
+                    self.cut_into_stripes(key, request);
+                    return Ok(());
+                }
                 let (mut offset, end) = (request.offset, request.offset + request.length);
                 while offset < end {
                     let plan = self.layout.plan(offset, end - offset);
@@ -74,6 +78,10 @@ impl Volume {
         self.requests.get_mut(key).member_changes = self.states.changes(member);
         let range = request.offset..request.offset + request.length;
         let mut rest = self.layout.allocated(member, range);
+        if self.stripes.is_some() {
+            self.cut_rebuild_into_stripes(key, member, rest);
+            return Ok(());
+        }
         while !rest.is_empty() {
             let plan = self.layout.rebuild_plan(member, rest.clone());
             self.add_piece(key, request.kind, plan);
@@ -238,6 +246,9 @@ impl Volume {
 
     /// Reads a piece again, under its lock.
     fn retry(&mut self, key: PieceKey) {
+        if self.stripes.is_some() {
+            return self.reconstruct(key);
+        }
         match self.pieces.get(key).has_lock {
             true => self.work.push_back(Work::Decide(key)),
             false => self.start(key),
@@ -272,8 +283,11 @@ impl Volume {
     }
 
     /// Ends a piece that could not be read, or tries its halves: bad spots of different targets
-    /// seldom coincide.
+    /// seldom coincide. With parity, the other members of its stripe may give it.
     pub(super) fn give_up(&mut self, key: PieceKey) {
+        if self.stripes.is_some() {
+            return self.reconstruct(key);
+        }
         let piece = *self.pieces.get(key);
         let may_help = !piece.spoiled.is_empty() && piece.good.is_empty() && !piece.has_answer;
         let halves = if may_help { piece.plan.halves() } else { None };
@@ -406,7 +420,7 @@ impl Volume {
         self.replies.push_back(Reply { request: id, result });
     }
 
-    fn fail_member(&mut self, member: MemberIndex) {
+    pub(super) fn fail_member(&mut self, member: MemberIndex) {
         if !self.states.is_failed(member) {
             self.set_member_state(member, MemberState::Failed);
         }

@@ -58,14 +58,12 @@ impl Layout {
 
     /// Number of members that may fail without loss of data, whichever they are.
     pub(super) fn tolerated_failures(&self) -> usize {
-        self.map.copies() - 1
+        self.map.tolerated_failures()
     }
 
     /// Returns true if every byte of the volume is in sync on some member.
     pub(super) fn is_in_sync(&self, states: &MemberStates) -> bool {
-        self.map
-            .mirror_sets()
-            .all(|mut set| set.any(|(member, end)| states.is_in_sync(member, 0, end)))
+        self.map.is_held(|member, end| states.is_in_sync(member, 0, end))
     }
 
     /// The plan of the longest beginning of a range that is one piece.

@@ -3,12 +3,42 @@
 use super::eligibility::EligibleMirrors;
 use super::keys::PieceKey;
 use super::target::PlanTarget;
-use super::{TargetIo, Volume, Work, choice};
+use super::{NextChoice, TargetIo, Volume, Work, choice};
 use crate::io::{MemberIo, Op, ReadRole, RequestKind};
-use crate::policy::{Choice, Ctx, Mirror, MirrorSet, Read};
+use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, Read};
 use crate::units::Nanos;
 
 impl Volume {
+    /// What the policy will be asked by the next [`Volume::poll_io`], or `None` if that will not
+    /// ask it. For the simulator's oracle, which is given more information than a policy.
+    pub fn next_choice(&mut self) -> Option<NextChoice> {
+        loop {
+            let key = match *self.work.front()? {
+                Work::Decide(key) => key,
+                Work::Start(key) => {
+                    self.work.pop_front();
+                    self.start_granted(key);
+                    continue;
+                }
+                _ => return None,
+            };
+            let mirrors = self.ways(key);
+            match mirrors.as_slice().len() {
+                0 => {
+                    self.work.pop_front();
+                    self.give_up(key);
+                }
+                1 => return None,
+                _ => return Some(NextChoice { read: self.read_of(key), mirrors }),
+            }
+        }
+    }
+
+    /// The policy's score of each mirror in a choice that [`Volume::next_choice`] returned.
+    pub fn explain_choice(&self, choice: &NextChoice, now: Nanos) -> Vec<MirrorScore> {
+        self.policy.explain(&choice.read, choice.mirrors.as_slice(), self.members(), now)
+    }
+
     /// Issues a read of the piece by the policy's choice; `None` if no mirror can serve it.
     #[inline]
     pub(super) fn decide(&mut self, key: PieceKey, now: Nanos) -> Option<MemberIo> {

@@ -15,6 +15,10 @@ impl PlanTarget {
     /// The first target of a plan.
     pub(super) const FIRST: PlanTarget = PlanTarget(0);
 
+    pub(super) fn new(number: u8) -> PlanTarget {
+        PlanTarget(number)
+    }
+
     /// The target that a way of reading reads.
     #[inline]
     pub(super) fn of(way: &Mirror) -> PlanTarget {

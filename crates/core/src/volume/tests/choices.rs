@@ -82,3 +82,15 @@ fn a_single_eligible_mirror_is_read_without_asking_the_policy() {
     world.settle();
     assert_eq!(world.reply(), Some((1, Ok(()))));
 }
+
+#[test]
+fn split_reads_are_cut_at_the_blocks_of_the_members() {
+    let mut world = World::new(Profile::Raid1c3, 3, Box::new(Splitter));
+    world.volume = world.volume.with_block_bytes(4096);
+    world.request(1, RequestKind::Read, 8192, 256 * 1024);
+    world.settle();
+    let reads = world.handed_out.iter().filter(|io| io.op == Op::Read);
+    let ranges: Vec<(u64, u64)> = reads.map(|io| (io.volume_offset, io.length)).collect();
+    assert_eq!(ranges, [(8192, 90_112), (98_304, 90_112), (188_416, 81_920)]);
+    assert!(ranges.iter().all(|(offset, length)| (offset | length) % 4096 == 0));
+}

@@ -1,0 +1,90 @@
+//! Sets of columns of a full stripe.
+
+use crate::geometry::PARITY_WIDTH_MAX;
+use std::ops::Range;
+
+/// A set of columns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct ColumnSet(u64);
+
+impl ColumnSet {
+    pub(super) fn of(columns: impl Iterator<Item = u8>) -> ColumnSet {
+        let mut set = ColumnSet::default();
+        columns.for_each(|column| set.insert(column));
+        set
+    }
+
+    pub(super) fn one(column: u8) -> ColumnSet {
+        ColumnSet(1 << column)
+    }
+
+    pub(super) fn range(columns: Range<u8>) -> ColumnSet {
+        ColumnSet::of(columns)
+    }
+
+    pub(super) fn from_bits(bits: u64) -> ColumnSet {
+        ColumnSet(bits)
+    }
+
+    pub(super) fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(super) fn insert(&mut self, column: u8) {
+        self.0 |= 1 << column;
+    }
+
+    pub(super) fn contains(self, column: u8) -> bool {
+        self.0 & 1 << column != 0
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(super) fn count(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    pub(super) fn and(self, other: ColumnSet) -> ColumnSet {
+        ColumnSet(self.0 & other.0)
+    }
+
+    pub(super) fn or(self, other: ColumnSet) -> ColumnSet {
+        ColumnSet(self.0 | other.0)
+    }
+
+    pub(super) fn without(self, other: ColumnSet) -> ColumnSet {
+        ColumnSet(self.0 & !other.0)
+    }
+
+    pub(super) fn is_within(self, other: ColumnSet) -> bool {
+        self.without(other).is_empty()
+    }
+
+    /// The first `count` columns.
+    pub(super) fn first(self, count: usize) -> ColumnSet {
+        ColumnSet::of(self.iter().take(count))
+    }
+
+    /// The columns in ascending order.
+    pub(super) fn iter(self) -> impl Iterator<Item = u8> {
+        (0..PARITY_WIDTH_MAX as u8).filter(move |&column| self.contains(column))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_have_the_columns_put_in() {
+        let set = ColumnSet::of([1, 63, 5].into_iter());
+        assert_eq!(set.iter().collect::<Vec<_>>(), [1, 5, 63]);
+        assert_eq!(set.first(2), ColumnSet::of([1, 5].into_iter()));
+        assert_eq!(set.without(ColumnSet::range(0..6)), ColumnSet::one(63));
+        assert!(ColumnSet::one(5).is_within(set) && !ColumnSet::one(4).is_within(set));
+        assert_eq!((set.count(), ColumnSet::default().is_empty()), (3, true));
+        assert_eq!(ColumnSet::from_bits(set.bits()), set);
+    }
+}

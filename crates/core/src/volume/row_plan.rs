@@ -1,0 +1,350 @@
+//! Row plans: which columns of a full stripe are read and written for some of its rows, and what is
+//! computed in between.
+//!
+//! A write need not cover a strip, so it is divided into ranges of rows that each cover the same
+//! columns, and each range has a plan of its own, as md decides for each row of pages. There are
+//! three ways to write k of n columns with m parities:
+//!
+//! | way | reads | writes |
+//! |---|---|---|
+//! | all columns (k = n) | 0 | n + m |
+//! | *compute*: the other data give new parities | n - k | k + m |
+//! | *update*: old data and old parities give the differences | k + m | k + m |
+//!
+//! The one with fewer reads is taken. If some of what it reads cannot be had, it is the other, and
+//! at last *recover*: n columns that can be read give all others.
+//!
+//! Source: `handle_stripe_dirtying` of Linux's `drivers/md/raid5.c`, for the choice.
+
+use super::column_set::ColumnSet;
+use std::ops::Range;
+
+/// When a write updates the parities rather than computing them, as md's `rmw_level` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RmwLevel {
+    /// Only where they cannot be computed.
+    Never,
+    /// If that takes fewer reads.
+    #[default]
+    FewerReads,
+    /// If that takes no more reads.
+    NoMoreReads,
+}
+
+/// Which columns of a stripe can be used, for some rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ColumnStates {
+    /// The columns with data.
+    pub(super) data: ColumnSet,
+    /// The columns with parities.
+    pub(super) parities: ColumnSet,
+    /// Columns that hold what they should and were not found unreadable.
+    pub(super) readable: ColumnSet,
+    /// Columns of members that have not failed.
+    pub(super) writable: ColumnSet,
+    /// Columns whose medium failed.
+    pub(super) spoiled: ColumnSet,
+    /// False if the parities may not match the data.
+    pub(super) has_parity: bool,
+}
+
+/// What is computed from what was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Arithmetic {
+    /// Nothing.
+    Nothing,
+    /// The parities, from all data.
+    Compute,
+    /// The parities, from the difference of old and new data.
+    Update,
+    /// These columns, from all others; then the parities, if data are written.
+    Recover(ColumnSet),
+    /// Whether the parities match the data.
+    Verify,
+}
+
+/// The plan for a range of rows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct RowPlan {
+    pub(super) rows: Range<u64>,
+    /// Columns that a request writes.
+    pub(super) covered: ColumnSet,
+    pub(super) reads: ColumnSet,
+    pub(super) arithmetic: Arithmetic,
+    pub(super) writes: ColumnSet,
+}
+
+/// What one column is read or written for, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Access {
+    pub(super) reads: ColumnSet,
+    pub(super) arithmetic: Arithmetic,
+    pub(super) writes: ColumnSet,
+}
+
+impl ColumnStates {
+    /// How to write the columns in `covered`; `None` if it cannot be done without loss.
+    pub(super) fn write(&self, covered: ColumnSet, level: RmwLevel) -> Option<Access> {
+        let others = self.data.without(covered);
+        let parities = self.parities.and(self.writable);
+        let writes = covered.and(self.writable).or(parities);
+        let access = |arithmetic, reads| Some(Access { reads, arithmetic, writes });
+        if parities.is_empty() {
+            return access(Arithmetic::Nothing, ColumnSet::default());
+        }
+        let old = covered.or(parities);
+        let can_compute = others.is_within(self.readable);
+        let can_update = self.has_parity && old.is_within(self.readable);
+        let updates = match level {
+            RmwLevel::Never => false,
+            RmwLevel::FewerReads => old.count() < others.count(),
+            RmwLevel::NoMoreReads => old.count() <= others.count(),
+        };
+        if can_update && (updates || !can_compute) {
+            return access(Arithmetic::Update, old);
+        }
+        if can_compute {
+            return access(Arithmetic::Compute, others);
+        }
+        let wanted = others.and(self.readable);
+        let Access { reads, arithmetic, writes: repairs } = self.recover(wanted)?;
+        Some(Access { reads, arithmetic, writes: writes.or(repairs) })
+    }
+
+    /// How to read a column: from its member, or from n others.
+    pub(super) fn read(&self, column: u8) -> Option<Access> {
+        if self.readable.contains(column) {
+            let (reads, writes) = (ColumnSet::one(column), ColumnSet::default());
+            return Some(Access { reads, arithmetic: Arithmetic::Nothing, writes });
+        }
+        self.recover(ColumnSet::default())
+    }
+
+    /// How to find out whether a stripe is right, and to correct it.
+    pub(super) fn scrub(&self) -> Option<Access> {
+        let all = self.data.or(self.parities);
+        let reads = self.readable;
+        let unread = all.without(reads);
+        if !self.has_parity {
+            return self.resync();
+        }
+        let access = |arithmetic| Some(Access { reads, arithmetic, writes: ColumnSet::default() });
+        if unread.is_empty() {
+            return access(Arithmetic::Verify);
+        }
+        match self.spoiled.is_empty() {
+            true => access(Arithmetic::Nothing),
+            false => self.recover(ColumnSet::default()),
+        }
+    }
+
+    /// How to write parities that match the data.
+    pub(super) fn resync(&self) -> Option<Access> {
+        let writes = self.parities.and(self.writable);
+        let access = Access { reads: self.data, arithmetic: Arithmetic::Compute, writes };
+        self.data.is_within(self.readable).then_some(access)
+    }
+
+    /// Recovers all that cannot be read from n columns that can, those in `wanted` first, and
+    /// rewrites what is spoiled.
+    pub(super) fn recover(&self, wanted: ColumnSet) -> Option<Access> {
+        let more = self.readable.without(wanted);
+        let needed = self.data.count();
+        if !self.has_parity || self.readable.count() < needed {
+            return None;
+        }
+        let reads = wanted.or(more.first(needed - wanted.count()));
+        let missing = self.data.or(self.parities).without(reads);
+        let writes = self.spoiled.and(missing).and(self.writable);
+        Some(Access { reads, arithmetic: Arithmetic::Recover(missing), writes })
+    }
+}
+
+/// A range of rows of one column.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ColumnRows {
+    pub(super) column: u8,
+    pub(super) rows: Range<u64>,
+}
+
+/// The ranges of rows within `window` that each cover the same columns, with these.
+pub(super) fn segments(
+    written: impl Iterator<Item = ColumnRows> + Clone,
+    window: &Range<u64>,
+) -> Vec<(Range<u64>, ColumnSet)> {
+    let clipped = written.map(|it| {
+        let rows = it.rows.start.max(window.start)..it.rows.end.min(window.end);
+        ColumnRows { rows, ..it }
+    });
+    let clipped = clipped.filter(|it| !it.rows.is_empty());
+    let mut cuts: Vec<u64> = clipped.clone().flat_map(|it| [it.rows.start, it.rows.end]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut segments: Vec<(Range<u64>, ColumnSet)> = Vec::new();
+    for pair in cuts.windows(2) {
+        let covers = |it: &ColumnRows| it.rows.start <= pair[0] && pair[1] <= it.rows.end;
+        let covered = ColumnSet::of(clipped.clone().filter(covers).map(|it| it.column));
+        match segments.last_mut() {
+            Some((rows, columns)) if rows.end == pair[0] && *columns == covered => {
+                rows.end = pair[1];
+            }
+            _ if covered.is_empty() => {}
+            _ => segments.push((pair[0]..pair[1], covered)),
+        }
+    }
+    segments
+}
+
+/// The I/Os of the columns that `columns_of` returns for each plan: neighbouring rows of a column
+/// are one I/O.
+pub(super) fn joined(
+    plans: &[RowPlan],
+    columns_of: impl Fn(&RowPlan) -> ColumnSet,
+) -> Vec<ColumnRows> {
+    let all = plans.iter().fold(ColumnSet::default(), |all, plan| all.or(columns_of(plan)));
+    let mut ios: Vec<ColumnRows> = Vec::new();
+    for column in all.iter() {
+        for plan in plans.iter().filter(|plan| columns_of(plan).contains(column)) {
+            match ios.last_mut() {
+                Some(io) if io.column == column && io.rows.end == plan.rows.start => {
+                    io.rows.end = plan.rows.end;
+                }
+                _ => ios.push(ColumnRows { column, rows: plan.rows.clone() }),
+            }
+        }
+    }
+    ios
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn healthy(data: u8, parities: u8) -> ColumnStates {
+        let all = ColumnSet::range(0..data + parities);
+        ColumnStates {
+            data: ColumnSet::range(0..data),
+            parities: ColumnSet::range(data..data + parities),
+            readable: all,
+            writable: all,
+            spoiled: ColumnSet::default(),
+            has_parity: true,
+        }
+    }
+
+    fn without(states: ColumnStates, failed: &[u8]) -> ColumnStates {
+        let failed = ColumnSet::of(failed.iter().copied());
+        let (readable, writable) =
+            (states.readable.without(failed), states.writable.without(failed));
+        ColumnStates { readable, writable, ..states }
+    }
+
+    /// Numbers of reads and writes of md for k of n columns: n - k and k + m, or k + m and k + m if
+    /// that is fewer reads; none and n + m for a full stripe.
+    #[test]
+    fn a_write_takes_the_ios_that_md_takes() {
+        for (data, parities) in [(2, 1), (4, 1), (7, 1), (3, 2), (4, 2), (8, 2), (14, 2)] {
+            for written in 1..=data {
+                let states = healthy(data, parities);
+                let covered = ColumnSet::range(0..written);
+                let counts = |level| {
+                    let access = states.write(covered, level).unwrap();
+                    (access.reads.count(), access.writes.count())
+                };
+                let (n, m, k) = (usize::from(data), usize::from(parities), usize::from(written));
+                let (compute, update) = (n - k, k + m);
+                let fewer = if update < compute { update } else { compute };
+                assert_eq!(counts(RmwLevel::FewerReads), (fewer, k + m), "{k} of {n}+{m}");
+                assert_eq!(counts(RmwLevel::Never), (compute, k + m));
+                let is_update = update <= compute;
+                let access = states.write(covered, RmwLevel::NoMoreReads).unwrap();
+                assert_eq!(access.arithmetic == Arithmetic::Update, is_update);
+            }
+        }
+    }
+
+    #[test]
+    fn a_degraded_write_reads_what_can_be_read() {
+        let raid5 = healthy(4, 1);
+        let one = |column| ColumnSet::one(column);
+        let write = |failed: &[u8], covered| {
+            let access = without(raid5, failed).write(covered, RmwLevel::FewerReads)?;
+            let columns = |set: ColumnSet| set.iter().collect::<Vec<_>>();
+            Some((access.arithmetic, columns(access.reads), columns(access.writes)))
+        };
+        let all_others = Some((Arithmetic::Compute, vec![1, 2, 3], vec![4]));
+        assert_eq!(write(&[0], one(0)), all_others, "the lost column is in the parity");
+        let update = Some((Arithmetic::Update, vec![1, 4], vec![1, 4]));
+        assert_eq!(write(&[0], one(1)), update, "the lost column is not touched");
+        let plain = Some((Arithmetic::Nothing, vec![], vec![1]));
+        assert_eq!(write(&[4], one(1)), plain, "no parity is left");
+        assert_eq!(write(&[0, 2], one(1)), Some((Arithmetic::Update, vec![1, 4], vec![1, 4])));
+        assert_eq!(write(&[0, 1], one(1)), None, "0 and 1 are lost, and 0 is needed");
+        // A stale parity has to be computed, so the lost column is recovered from the other.
+        let raid6 = without(healthy(4, 2), &[0]);
+        let stale = ColumnStates { readable: raid6.readable.without(one(4)), ..raid6 };
+        let access = stale.write(one(1), RmwLevel::FewerReads).unwrap();
+        let missing = ColumnSet::of([0, 4].into_iter());
+        assert_eq!(access.arithmetic, Arithmetic::Recover(missing));
+        assert_eq!(access.reads, ColumnSet::of([1, 2, 3, 5].into_iter()));
+    }
+
+    #[test]
+    fn a_lost_column_takes_n_reads_and_no_more() {
+        let raid6 = healthy(4, 2);
+        assert_eq!(raid6.read(2).unwrap().reads, ColumnSet::one(2));
+        for failed in [vec![2], vec![2, 0], vec![2, 4], vec![2, 5]] {
+            let access = without(raid6, &failed).read(2).unwrap();
+            assert_eq!(access.reads.count(), 4, "{failed:?}");
+            assert!(access.writes.is_empty());
+        }
+        assert_eq!(without(raid6, &[2, 3, 5]).read(2), None);
+        let torn = ColumnStates { has_parity: false, ..without(raid6, &[2]) };
+        assert_eq!(torn.read(2), None, "parities that may be wrong recover nothing");
+    }
+
+    #[test]
+    fn a_spoiled_column_is_rewritten() {
+        let one = ColumnSet::one(1);
+        let raid5 = healthy(3, 1);
+        let spoiled = ColumnStates { readable: raid5.readable.without(one), spoiled: one, ..raid5 };
+        assert_eq!(spoiled.read(1).unwrap().writes, one);
+        assert_eq!(spoiled.scrub().unwrap().writes, one);
+        let other = spoiled.write(ColumnSet::range(0..1), RmwLevel::Never).unwrap();
+        assert_eq!(other.arithmetic, Arithmetic::Update, "the spoiled column is left alone");
+        assert_eq!(raid5.scrub().unwrap().arithmetic, Arithmetic::Verify);
+    }
+
+    fn rows_of(column: u8, rows: Range<u64>) -> ColumnRows {
+        ColumnRows { column, rows }
+    }
+
+    /// A write from the middle of column 0 to the middle of column 2.
+    #[test]
+    fn rows_are_divided_where_the_covered_columns_change() {
+        let write = [rows_of(0, 40..64), rows_of(1, 0..64), rows_of(2, 0..16)];
+        let columns = |columns: &[u8]| ColumnSet::of(columns.iter().copied());
+        let expected =
+            [(0..16, columns(&[1, 2])), (16..40, columns(&[1])), (40..64, columns(&[0, 1]))];
+        assert_eq!(segments(write.iter().cloned(), &(0..64)), expected);
+        let clipped = [(10..16, columns(&[1, 2])), (16..20, columns(&[1]))];
+        assert_eq!(segments(write.iter().cloned(), &(10..20)), clipped);
+        let gap = [rows_of(0, 0..8), rows_of(1, 24..32), rows_of(0, 8..16)];
+        let expected = [(0..16, columns(&[0])), (24..32, columns(&[1]))];
+        assert_eq!(segments(gap.iter().cloned(), &(0..64)), expected, "neighbours are joined");
+    }
+
+    #[test]
+    fn rows_of_one_column_are_joined_to_one_io() {
+        let plan = |rows: Range<u64>, reads: &[u8]| RowPlan {
+            rows,
+            covered: ColumnSet::default(),
+            reads: ColumnSet::of(reads.iter().copied()),
+            arithmetic: Arithmetic::Compute,
+            writes: ColumnSet::default(),
+        };
+        let plans = [plan(0..16, &[0, 3]), plan(16..40, &[0, 2, 3]), plan(40..64, &[3])];
+        let ios = joined(&plans, |plan| plan.reads);
+        assert_eq!(ios, [rows_of(0, 0..40), rows_of(2, 16..40), rows_of(3, 0..64)]);
+    }
+}

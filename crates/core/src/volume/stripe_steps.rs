@@ -1,0 +1,92 @@
+//! What the executor does for the volume with the bytes of full stripes.
+//!
+//! The volume owns no buffer. While it works on a full stripe it asks the executor for one, tells
+//! it in [`StripeStep`]s what to compute there, and names the place in it of each member I/O
+//! ([`Volume::stripe_place`](super::Volume::stripe_place)). Rows `r` of column `c` are at
+//! `c * rows_bytes + r` of the buffer.
+
+use crate::geometry::FullStripe;
+use crate::io::RequestId;
+use std::ops::Range;
+
+/// Names a buffer, from its [`StripeStep::Begin`] to its [`StripeStep::End`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct StripeBuffer(pub u32);
+
+/// Rows of a column in the buffer of a stripe.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BufferRows {
+    /// The column.
+    pub column: u8,
+    /// Its rows.
+    pub rows: Range<u64>,
+}
+
+/// A part of the data of a request, and where it is in the buffer of a stripe.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestRows {
+    /// The request.
+    pub request: RequestId,
+    /// First byte on the volume, which gives the part of the request's buffer.
+    pub volume_offset: u64,
+    /// The place in the buffer of the stripe, of the same length.
+    pub place: BufferRows,
+}
+
+/// A step on the buffer of a full stripe.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StripeStep {
+    /// Make a buffer of `rows_bytes` bytes for each column of the stripe.
+    Begin {
+        /// The stripe.
+        stripe: Box<FullStripe>,
+        /// Bytes of each column.
+        rows_bytes: u64,
+    },
+    /// Copy data of a request into the buffer.
+    Load(RequestRows),
+    /// Copy data of a request into the buffer and update the parities by the difference to what is
+    /// there.
+    Update {
+        /// The data.
+        data: RequestRows,
+        /// Which of P and Q to update.
+        parities: [bool; 2],
+    },
+    /// Compute the parities of these rows from the data.
+    Compute(Range<u64>),
+    /// Recover columns of these rows from the others.
+    Recover {
+        /// The rows.
+        rows: Range<u64>,
+        /// The columns, one bit for each.
+        missing: u64,
+    },
+    /// Compare the parities of these rows with the data, correct a column that is found to be
+    /// wrong, and report the verdict to [`Volume::on_verified`](super::Volume::on_verified).
+    Verify(Range<u64>),
+    /// Copy from the buffer into the data of a request.
+    Deliver(RequestRows),
+    /// Free the buffer.
+    End,
+}
+
+/// What the parities of a stripe say about its data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StripeVerdict {
+    /// They agree.
+    Consistent,
+    /// These columns were wrong, one bit for each, and are corrected in the buffer.
+    Corrected(u64),
+    /// They disagree, and which column is wrong cannot be found out.
+    Inconsistent,
+}
+
+/// The place of a member I/O in the buffer of a stripe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StripePlace {
+    /// The buffer.
+    pub buffer: StripeBuffer,
+    /// First byte in it.
+    pub offset: u64,
+}
