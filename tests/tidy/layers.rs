@@ -7,12 +7,13 @@ use crate::Canary;
 use crate::source::{File, Offence, Token, Tree};
 
 /// Each crate and the crates it may depend on, as ARCHITECTURE.md draws them.
-const LAYERS: [(&str, &[&str]); 7] = [
+const LAYERS: [(&str, &[&str]); 8] = [
     ("core", &[]),
+    ("parity", &[]),
     ("disk", &["core"]),
     ("sim", &["core", "disk"]),
     ("lab", &["core", "disk", "sim"]),
-    ("io", &["core", "disk"]),
+    ("io", &["core", "disk", "parity"]),
     ("host", &["core", "disk", "sim", "lab", "io"]),
     ("cli", &["core", "disk", "sim", "lab", "io", "host"]),
 ];

@@ -1,0 +1,278 @@
+//! Operations on a full stripe in memory.
+
+use crate::field::{inverse, multiply, power_of_2};
+use crate::lanes::{BLOCK_BYTES, Sums, Term, add_multiple, scale, sum, sum_p};
+use std::cmp::Reverse;
+use std::ops::Range;
+
+/// Rows that are verified together: a page, as raid6check does. One wrong byte fits some column by
+/// chance, a page of them hardly does.
+const PAGE_BYTES: usize = 4096;
+
+/// A full stripe in memory: its columns one after the other, data first, then the parities.
+pub struct StripeBytes<'a> {
+    bytes: &'a mut [u8],
+    column_bytes: usize,
+    /// Power of 2 of each column of data in Q.
+    exponents: &'a [u8],
+    parities: usize,
+}
+
+/// What the parities say about the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StripeCheck {
+    /// They agree.
+    Consistent,
+    /// In each page at most one column is wrong, and the wrong ones are these, one bit for each
+    /// column. They are correct in memory now.
+    Repaired(u64),
+    /// They disagree, and which column is wrong cannot be found out.
+    Inconsistent,
+}
+
+impl<'a> StripeBytes<'a> {
+    /// A stripe with a column of data for each of `exponents`.
+    ///
+    /// # Panics
+    /// If there are no data, no or more than two parities, or the bytes do not divide into as many
+    /// columns of whole blocks.
+    pub fn new(bytes: &'a mut [u8], exponents: &'a [u8], parities: usize) -> StripeBytes<'a> {
+        assert!(!exponents.is_empty() && (1..=2).contains(&parities), "a stripe has data, P and Q");
+        let columns = exponents.len() + parities;
+        let column_bytes = bytes.len() / columns;
+        let is_whole = column_bytes * columns == bytes.len();
+        assert!(is_whole && column_bytes.is_multiple_of(BLOCK_BYTES), "columns have whole blocks");
+        StripeBytes { bytes, column_bytes, exponents, parities }
+    }
+
+    /// Computes the parities of some rows from the data.
+    pub fn compute(&mut self, rows: Range<usize>) {
+        let (data, parities) = self.bytes.split_at_mut(self.exponents.len() * self.column_bytes);
+        let (terms, last_doublings) = terms(data, self.column_bytes, self.exponents, &rows, &[]);
+        let (p, q) = parities.split_at_mut(self.column_bytes);
+        let p = &mut p[rows.clone()];
+        match q.get_mut(rows) {
+            None => sum_p(&terms, p),
+            Some(q) => sum(&terms, &mut Sums { p: Some(p), q: Some(q), last_doublings }),
+        }
+    }
+
+    /// Recovers the columns in `missing`, as many as there are parities at most, from the others.
+    ///
+    /// # Panics
+    /// If there are more.
+    pub fn recover(&mut self, rows: Range<usize>, missing: &[usize]) {
+        assert!(missing.len() <= self.parities, "{missing:?} of {} parities", self.parities);
+        let data = self.data();
+        let mut lost = missing.to_vec();
+        lost.sort_unstable();
+        let lost_parities: Vec<usize> = lost.iter().copied().filter(|&it| it >= data).collect();
+        lost.retain(|&column| column < data);
+        match lost[..] {
+            [] => {}
+            [column] if !lost_parities.contains(&data) => {
+                self.sum_into(&rows, &[column], &[]);
+                self.add(column, data, &rows, 1);
+            }
+            [column] => {
+                // Q without the column, plus Q, is its multiple.
+                self.sum_q_into(&rows, &[column], column);
+                self.add(column, data + 1, &rows, 1);
+                let factor = power_of_2(-i32::from(self.exponents[column]));
+                scale(self.column_mut(column, &rows), factor);
+            }
+            [a, b] => self.recover_two(&rows, a, b),
+            _ => unreachable!("at most two columns are missing"),
+        }
+        self.sum_into(&rows, &[], &lost_parities);
+    }
+
+    /// Replaces bytes of a column of data, and updates the parities in `parities` by the
+    /// difference: `update[0]` is for P, `update[1]` for Q.
+    pub fn update(&mut self, column: usize, row: usize, new: &[u8], update: [bool; 2]) {
+        let rows = row..row + new.len();
+        add_multiple(self.column_mut(column, &rows), new, 1);
+        let factors = [1, power_of_2(self.exponents[column].into())];
+        for (parity, factor) in factors.into_iter().enumerate().take(self.parities) {
+            if update[parity] {
+                self.add(self.data() + parity, column, &rows, factor);
+            }
+        }
+        self.column_mut(column, &rows).copy_from_slice(new);
+    }
+
+    /// Compares the parities of some rows with the data, and corrects what they locate.
+    pub fn verify(&mut self, rows: Range<usize>) -> StripeCheck {
+        let mut repaired = 0;
+        let mut pages = Vec::new();
+        for start in rows.clone().step_by(PAGE_BYTES) {
+            let page = start..(start + PAGE_BYTES).min(rows.end);
+            let wrong = self.differences(&page);
+            if wrong.iter().flatten().all(|&byte| byte == 0) {
+                continue;
+            }
+            let Some(column) = self.located(&wrong) else { return StripeCheck::Inconsistent };
+            repaired |= 1 << column;
+            pages.push((page, column));
+        }
+        for (page, column) in pages {
+            self.recover(page, &[column]);
+        }
+        if repaired == 0 { StripeCheck::Consistent } else { StripeCheck::Repaired(repaired) }
+    }
+
+    /// Bytes of a column.
+    pub fn column(&self, column: usize, rows: &Range<usize>) -> &[u8] {
+        let start = column * self.column_bytes;
+        &self.bytes[start + rows.start..start + rows.end]
+    }
+
+    /// Bytes of a column, to be filled.
+    pub fn column_mut(&mut self, column: usize, rows: &Range<usize>) -> &mut [u8] {
+        let start = column * self.column_bytes;
+        &mut self.bytes[start + rows.start..start + rows.end]
+    }
+
+    fn data(&self) -> usize {
+        self.exponents.len()
+    }
+
+    /// Recovers two columns of data, by the solution of their two equations.
+    fn recover_two(&mut self, rows: &Range<usize>, a: usize, b: usize) {
+        let exponent = |column: usize| i32::from(self.exponents[column]);
+        let (of_a, of_b) = (exponent(a), exponent(b));
+        let of_p = inverse(power_of_2(of_b - of_a) ^ 1);
+        let of_q = inverse(power_of_2(of_a) ^ power_of_2(of_b));
+        // The lost parts of P and Q, in the places of a and b.
+        self.sums_into_two(rows, [a, b]);
+        self.add(a, self.data(), rows, 1);
+        self.add(b, self.data() + 1, rows, 1);
+        scale(self.column_mut(b, rows), of_q);
+        self.add(b, a, rows, of_p);
+        self.add(a, b, rows, 1);
+    }
+
+    /// What P and Q differ by from those of the data.
+    fn differences(&mut self, page: &Range<usize>) -> Vec<Vec<u8>> {
+        let data = self.data();
+        let mut sums = vec![vec![0; page.len()]; 2];
+        let [p, q] = &mut sums[..] else { unreachable!("there are two") };
+        let (terms, last_doublings) = self.terms(page, &[]);
+        sum(&terms, &mut Sums { p: Some(p), q: Some(q), last_doublings });
+        sums.truncate(self.parities);
+        for (parity, sum) in sums.iter_mut().enumerate() {
+            add_multiple(sum, self.column(data + parity, page), 1);
+        }
+        sums
+    }
+
+    /// The one column whose error explains all differences of a page.
+    fn located(&self, differences: &[Vec<u8>]) -> Option<usize> {
+        let [p, q] = differences else { return None };
+        let data = self.data();
+        if q.iter().all(|&byte| byte == 0) {
+            return Some(data);
+        }
+        if p.iter().all(|&byte| byte == 0) {
+            return Some(data + 1);
+        }
+        let explains = |column: &usize| {
+            let factor = power_of_2(self.exponents[*column].into());
+            p.iter().zip(q).all(|(&p, &q)| multiply(p, factor) == q)
+        };
+        (0..data).find(explains)
+    }
+
+    /// Adds a multiple of a column to another one.
+    fn add(&mut self, to: usize, from: usize, rows: &Range<usize>, factor: u8) {
+        let (to, from) = (to * self.column_bytes, from * self.column_bytes);
+        let (first, second) = self.bytes.split_at_mut(to.max(from));
+        let (to, from) = match to < from {
+            true => (&mut first[to..], &*second),
+            false => (second, &first[from..]),
+        };
+        add_multiple(&mut to[rows.clone()], &from[rows.clone()], factor);
+    }
+
+    /// The columns of data but those in `without`, in the order of Horner's rule, and the doublings
+    /// after the last.
+    fn terms(&self, rows: &Range<usize>, without: &[usize]) -> (Vec<Term<'_>>, u32) {
+        terms(self.bytes, self.column_bytes, self.exponents, rows, without)
+    }
+
+    /// Sums the data but the columns in `without` up: into P and Q, as far as `parities` names
+    /// them, and P into the one column of `without`.
+    fn sum_into(&mut self, rows: &Range<usize>, without: &[usize], parities: &[usize]) {
+        let data = self.data();
+        let into_p = without.first().copied().or(parities.contains(&data).then_some(data));
+        let into_q = parities.contains(&(data + 1)).then_some(data + 1);
+        self.sums(rows, without, into_p, into_q);
+    }
+
+    fn sum_q_into(&mut self, rows: &Range<usize>, without: &[usize], into: usize) {
+        self.sums(rows, without, None, Some(into));
+    }
+
+    fn sums_into_two(&mut self, rows: &Range<usize>, [p, q]: [usize; 2]) {
+        self.sums(rows, &[p, q], Some(p), Some(q));
+    }
+
+    /// Sums the data but the columns in `without` up, P and Q into the columns given for them. Both
+    /// are in `without`, or parities.
+    fn sums(
+        &mut self,
+        rows: &Range<usize>,
+        without: &[usize],
+        into_p: Option<usize>,
+        into_q: Option<usize>,
+    ) {
+        // The results are taken out of the stripe while the others are read.
+        let mut results: [Vec<u8>; 2] = Default::default();
+        let [p, q] = &mut results;
+        let (terms, last_doublings) = self.terms(rows, without);
+        match (into_p, into_q) {
+            (None, None) => return,
+            _ if terms.is_empty() => {
+                p.resize(rows.len(), 0);
+                q.resize(rows.len(), 0);
+            }
+            (Some(_), None) => {
+                p.resize(rows.len(), 0);
+                sum_p(&terms, p);
+            }
+            _ => {
+                p.resize(rows.len(), 0);
+                q.resize(rows.len(), 0);
+                sum(&terms, &mut Sums { p: Some(p), q: Some(q), last_doublings });
+            }
+        }
+        for (into, result) in [into_p, into_q].into_iter().zip(&results) {
+            if let Some(into) = into {
+                self.column_mut(into, rows).copy_from_slice(result);
+            }
+        }
+    }
+}
+
+/// The columns of data but those in `without`, in the order of Horner's rule: each is added after
+/// so many doublings of the sum of those before it. Returns them with the doublings after the last.
+fn terms<'a>(
+    bytes: &'a [u8],
+    column_bytes: usize,
+    exponents: &[u8],
+    rows: &Range<usize>,
+    without: &[usize],
+) -> (Vec<Term<'a>>, u32) {
+    let mut order: Vec<usize> =
+        (0..exponents.len()).filter(|column| !without.contains(column)).collect();
+    order.sort_by_key(|&column| Reverse(exponents[column]));
+    let mut exponent = order.first().map_or(0, |&column| exponents[column]);
+    let term = |&column: &usize| {
+        let start = column * column_bytes;
+        let doublings = u32::from(std::mem::replace(&mut exponent, exponents[column]));
+        let doublings = doublings - u32::from(exponents[column]);
+        Term { bytes: &bytes[start + rows.start..start + rows.end], doublings }
+    };
+    let terms = order.iter().map(term).collect();
+    (terms, exponent.into())
+}
