@@ -160,7 +160,9 @@ impl Engine {
         let mut engine = Engine {
             now: Nanos::ZERO,
             host_overhead: HostOverhead::new(run.array.host.overhead),
-            volume: Volume::new(map, members, policy, run.seed),
+            volume: Volume::new(map, members, policy, run.seed)
+                .with_rmw_level(run.array.rmw_level)
+                .without_data(),
             model_array: run.array.model_array(run.seed)?,
             slots: Vec::new(),
             foreground_left: 0,

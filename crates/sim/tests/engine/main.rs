@@ -2,6 +2,7 @@
 
 mod layouts;
 mod measuring;
+mod parity;
 
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, HostOverhead};
