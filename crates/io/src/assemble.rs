@@ -235,7 +235,10 @@ pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError>
         plans.push(NewMember { config: config.clone(), source });
     }
     let volume = match shape {
-        ExportMode::Volume => Some(volume(array.chunk_map()?, configs, policy, seed)),
+        ExportMode::Volume => {
+            let volume = volume(array.chunk_map()?, configs, policy, seed);
+            Some(volume.with_rmw_level(array.rmw_level))
+        }
         ExportMode::Members => None,
     };
     let driver = driver(backend, &mut notes)?;
@@ -254,6 +257,7 @@ pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError>
 pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
     let ServeOptions { array, policy, policy_name, options, peer_timeout, trusted, backend } =
         serving;
+    refuse_parity(array)?;
     let mut notes = Vec::new();
     let mut opened = Vec::new();
     let mut opener = MemberOpener::new(array, options, peer_timeout);
@@ -293,6 +297,25 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
     );
     let (name, policy) = (array.name.clone(), Some(policy_name));
     Ok(Assembly { executor, exports, opener: Some(Arc::new(opener)), notes, name, policy })
+}
+
+/// Refuses an array with parity on real members.
+///
+/// # Errors
+/// If the array has parity.
+fn refuse_parity(array: &ArraySpec) -> Result<(), Diagnostic> {
+    if array.profile.parities() == 0 {
+        return Ok(());
+    }
+    let profile = array.profile;
+    let error = Diagnostic::new(format!(
+        "profile {profile} cannot be used with real members: a crash in the middle of a write \
+         leaves parity that does not match the data, the dirty log does not record where, and the \
+         loss of a member would then return garbage"
+    ));
+    let help = "use a profile with copies, such as raid1 or raid10; `mirrorball emulate` and \
+                `mirrorball compare` take arrays with parity";
+    Err(error.in_file(&array.file_name).with_help(help))
 }
 
 fn volume(

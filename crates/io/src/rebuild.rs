@@ -174,7 +174,7 @@ impl Rebuild {
         let RebuildRequest { devid, rate, .. } = request;
         let volume = executor.volume().ok_or(RebuildError::NoVolume)?;
         let member = volume.members().find(devid).ok_or(RebuildError::NoSuchMember(devid))?;
-        if volume.map().copies() == 1 {
+        if volume.map().tolerated_failures() == 0 {
             return Err(RebuildError::NoCopy);
         }
         if self.requests.iter().any(|(opening, _)| *opening == member) {

@@ -4,8 +4,8 @@
 //! earlier volume is left. Then each slot is written on all members, and flushed, before the next:
 //! a crash leaves either no volume or one that can be created again.
 
-use super::AssembleError;
 use super::open::{MemberOpener, Open};
+use super::{AssembleError, refuse_parity};
 use crate::entropy::random_bytes;
 use crate::examine::label_from;
 use crate::member::file::OpenOptions;
@@ -170,6 +170,7 @@ pub fn adopt(creation: &CreateOptions<'_>, trust: Trust) -> Result<Created, Crea
 fn open_candidates(creation: &CreateOptions<'_>) -> Result<Candidates, CreateError> {
     let CreateOptions { array, name, policy, options } = creation;
     let unfit = |what: String| Err(CreateError::Unfit(what));
+    refuse_parity(array).map_err(AssembleError::from)?;
     if array.members.len() > LABELLED_MEMBERS_MAX {
         let count = array.members.len();
         return unfit(format!(

@@ -21,7 +21,7 @@ use mirrorball_core::label::{BlockError, Label, LabelledMember, MemberLabel, New
 use mirrorball_core::member::{MemberConfig, MemberState, Members};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::{Nanos, format_bytes};
-use mirrorball_core::volume::{REGION_BYTES, Volume, VolumeLabels};
+use mirrorball_core::volume::{REGION_BYTES, RmwLevel, Volume, VolumeLabels};
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, Host, MemberSource, MemberSpec, Used};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -370,6 +370,7 @@ fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> ArraySpec 
         profile: newest.array.profile,
         layout: newest.array.layout,
         stripe_width_max: newest.array.stripe_width_max.map(|width| width as usize),
+        rmw_level: RmwLevel::default(),
         used: Used::Bytes(0),
         host: Host::default(),
         source: None,

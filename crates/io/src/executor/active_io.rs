@@ -54,6 +54,8 @@ pub(super) struct ActiveIo {
     pub(super) within: usize,
     /// A buffer of its own, for one of several reads of the same data.
     pub(super) own_buffer: Option<BufferKey>,
+    /// The buffer of a full stripe, in which its data are instead.
+    pub(super) stripe_buffer: Option<BufferKey>,
     pub(super) submitted_at: Nanos,
     /// When it ended by the model.
     pub(super) due: Option<Nanos>,
@@ -65,11 +67,15 @@ pub(super) struct ActiveIo {
     pub(super) result: Result<(), IoError>,
 }
 
-/// The first good read of a race, with its buffer.
+/// Data of a request in a buffer of their own, until the request ends: the first good read of a
+/// race, or what was recovered from a full stripe.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RaceWinner {
+pub(super) struct LateData {
     pub(super) buffer: BufferKey,
-    pub(super) io: ActiveIo,
+    pub(super) request: IoRequestKey,
+    /// Offset in the data of the request.
+    pub(super) within: usize,
+    pub(super) length: usize,
 }
 
 impl Executor {
@@ -163,7 +169,11 @@ impl Executor {
                 match io.own_buffer {
                     None => {}
                     // Other member I/Os of the request may still write to its buffer.
-                    Some(buffer) if wanted => self.race_winners.push(RaceWinner { buffer, io }),
+                    Some(buffer) if wanted => {
+                        let ActiveIo { request, within, length, .. } = io;
+                        let length = length as usize;
+                        self.late_data.push(LateData { buffer, request, within, length });
+                    }
                     Some(buffer) => self.driver.release(buffer),
                 }
             }
@@ -184,7 +194,9 @@ impl Executor {
     /// If there is no such target.
     pub fn discards_zero(&self, target: Target) -> bool {
         match target {
-            Target::Volume => self.slots.iter().all(MemberSlot::discards_zero),
+            Target::Volume => {
+                !self.has_parity() && self.slots.iter().all(MemberSlot::discards_zero)
+            }
             Target::Member(member) => self.slots[member.get()].discards_zero(),
         }
     }
@@ -207,18 +219,17 @@ impl Executor {
         self.driver.write(token, handle, begin_bytes + offset, zeroes);
     }
 
-    /// Copies the winners of a request's races into its buffer.
-    pub(super) fn copy_race_winners(&mut self, key: IoRequestKey) {
+    /// Copies the late data of a request into its buffer.
+    pub(super) fn copy_late_data(&mut self, key: IoRequestKey) {
         let (driver, requests) = (&mut self.driver, &self.requests);
-        self.race_winners.retain(|RaceWinner { buffer, io }| {
-            if io.request != key {
+        self.late_data.retain(|&LateData { buffer, request, within, length }| {
+            if request != key {
                 return true;
             }
             let target = requests.get(key).buffer.expect("a read has a buffer");
-            let length = io.length as usize;
-            let from = Slice::data(*buffer, 0, length);
-            driver.copy(from, Slice::data(target, io.within, length));
-            driver.release(*buffer);
+            let from = Slice::data(buffer, 0, length);
+            driver.copy(from, Slice::data(target, within, length));
+            driver.release(buffer);
             false
         });
     }
@@ -261,9 +272,10 @@ pub(super) fn zeroing_step(io: &ActiveIo, done: u64) -> u64 {
 /// The memory that a member I/O reads from or writes to.
 fn place(requests: &Slab<IoRequestKey, IoRequest>, io: &ActiveIo) -> Slice {
     let length = io.length as usize;
-    match io.own_buffer {
-        Some(buffer) => Slice::data(buffer, 0, length),
-        None => {
+    match (io.own_buffer, io.stripe_buffer) {
+        (Some(buffer), _) => Slice::data(buffer, 0, length),
+        (None, Some(buffer)) => Slice::data(buffer, io.within, length),
+        (None, None) => {
             let buffer = requests.get(io.request).buffer.expect("data has a buffer");
             Slice::data(buffer, io.within, length)
         }

@@ -19,9 +19,12 @@ pub(crate) mod block_status;
 #[cfg(test)]
 mod fault_tests;
 mod member_slot;
+#[cfg(test)]
+mod parity_tests;
 mod precise_sleep;
 mod range_hold;
 mod replace;
+mod stripe_buffers;
 #[cfg(test)]
 mod tests;
 mod volume_io;
@@ -31,7 +34,7 @@ use crate::driver::buffers::BufferKey;
 use crate::driver::{Driver, Event, EventOwner, Output, Token};
 use crate::member::remote::{self, RemoteReply};
 use crate::member::{NewMember, Source, Store, io_error};
-use active_io::{ActiveIo, ActiveIoKey, IoRequestKey, Origin, RaceWinner, zeroing_step};
+use active_io::{ActiveIo, ActiveIoKey, IoRequestKey, LateData, Origin, zeroing_step};
 use member_slot::MemberSlot;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::{IoError, MemberIo, Op, Request, RequestId, RequestKind, VolumeError};
@@ -47,6 +50,7 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
+use stripe_buffers::StripeBuffers;
 
 /// The volume, or a member, that a request is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,8 +135,10 @@ pub struct Executor {
     model_array: Option<ModelArray>,
     requests: Slab<IoRequestKey, IoRequest>,
     active: Slab<ActiveIoKey, ActiveIo>,
-    /// First good reads of races whose requests have not ended.
-    race_winners: Vec<RaceWinner>,
+    /// Data in buffers of their own whose requests have not ended.
+    late_data: Vec<LateData>,
+    /// The buffers of full stripes.
+    stripes: StripeBuffers,
     ended: VecDeque<IoReply>,
     /// The range that is changed in two steps.
     hold: Option<RangeHold>,
@@ -178,7 +184,8 @@ impl Executor {
             model_array,
             requests: Slab::default(),
             active: Slab::default(),
-            race_winners: Vec::new(),
+            late_data: Vec::new(),
+            stripes: StripeBuffers::default(),
             ended: VecDeque::new(),
             hold: None,
             completions: Vec::new(),
@@ -277,7 +284,12 @@ impl Executor {
         }
         loop {
             while let Some(io) = self.volume.as_mut().and_then(|volume| volume.poll_io(now)) {
+                self.do_stripe_steps();
                 self.launch_for_volume(&io);
+            }
+            self.do_stripe_steps();
+            if self.volume.as_ref().is_some_and(Volume::has_work) {
+                continue;
             }
             // A cancelled I/O may let another one start.
             let Some(io) = self.volume.as_mut().and_then(Volume::poll_cancel) else { break };
@@ -401,6 +413,7 @@ impl Executor {
             length: request.length,
             within: 0,
             own_buffer: None,
+            stripe_buffer: None,
             submitted_at: self.now,
             due: None,
             parts_left: 0,
@@ -439,8 +452,8 @@ impl Executor {
     }
 
     fn end_request(&mut self, key: IoRequestKey, result: Result<(), VolumeError>) {
-        if !self.race_winners.is_empty() {
-            self.copy_race_winners(key);
+        if !self.late_data.is_empty() {
+            self.copy_late_data(key);
         }
         let request = self.requests.remove(key).expect("a request ends once");
         self.ended.push_back(IoReply { token: request.token, result });

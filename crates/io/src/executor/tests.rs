@@ -29,7 +29,7 @@ fn emulated(policy: &str) -> Executor {
 }
 
 /// A number of fast disks, emulated with their data in memory.
-fn array(profile: &str, count: usize, policy: &str) -> Executor {
+pub(super) fn array(profile: &str, count: usize, policy: &str) -> Executor {
     let member = "[[member]]\nmodel = \"delay\"\nsize = \"8M\"\n";
     let text = format!("profile = \"{profile}\"\n{}", member.repeat(count));
     let spec = ArrayFile::parse(&text, "array.toml").unwrap().spec;
@@ -70,7 +70,7 @@ fn member(folder: &Path, devid: u64) -> PathBuf {
 }
 
 /// Runs requests to their ends; returns the results in the order of their tokens.
-fn run(executor: &mut Executor, requests: &[IoRequest]) -> Vec<Result<(), VolumeError>> {
+pub(super) fn run(executor: &mut Executor, requests: &[IoRequest]) -> Vec<Result<(), VolumeError>> {
     for request in requests {
         executor.submit(*request);
     }

@@ -13,6 +13,11 @@ impl Executor {
         copies == 1 || self.discards_zero(Target::Volume)
     }
 
+    /// Returns true if the volume keeps parity, so that it discards nothing.
+    pub(super) fn has_parity(&self) -> bool {
+        self.volume.as_ref().is_some_and(|volume| volume.map().parities() > 0)
+    }
+
     /// Takes a range of a member that may differ from its mirrors.
     pub(super) fn mark_unsynced(&mut self, io: &ActiveIo) {
         if let Some(volume) = &mut self.volume
@@ -25,11 +30,13 @@ impl Executor {
     pub(super) fn launch_for_volume(&mut self, io: &MemberIo) {
         let request = IoRequestKey::from_slot(io.request.0 as u32);
         let is_metadata = io.purpose == Purpose::Metadata;
-        let within = match io.op {
-            Op::Read | Op::Write if !is_metadata => self.offset_in_buffer(io),
+        let stripe = (io.role == ReadRole::Stripe).then(|| self.stripe_place(io));
+        let within = match (stripe, io.op) {
+            (Some((_, within)), _) => within,
+            (None, Op::Read | Op::Write) if !is_metadata => self.offset_in_buffer(io),
             _ => 0,
         };
-        let races = io.op == Op::Read && io.role != ReadRole::Only;
+        let races = matches!(io.role, ReadRole::First | ReadRole::Extra) && io.op == Op::Read;
         let own_buffer = match races {
             true => Some(self.driver.acquire(io.length as usize)),
             false if is_metadata && io.op == Op::Write => Some(self.metadata_buffer(io)),
@@ -44,6 +51,7 @@ impl Executor {
             length: io.length,
             within,
             own_buffer,
+            stripe_buffer: stripe.map(|(buffer, _)| buffer),
             submitted_at: self.now,
             due: None,
             parts_left: 0,
@@ -51,6 +59,13 @@ impl Executor {
             zeroed: None,
             result: Ok(()),
         });
+    }
+
+    /// The buffer of the stripe of a member I/O, and the offset of its data there.
+    fn stripe_place(&self, io: &MemberIo) -> (BufferKey, usize) {
+        let volume = self.volume.as_ref().expect("the volume asked for it");
+        let place = volume.stripe_place(io);
+        (self.stripes.buffer(place), place.offset as usize)
     }
 
     /// A buffer with the metadata that an I/O writes.
