@@ -76,6 +76,7 @@ use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{ArrayLayout, GeometryError, LayoutError, Profile, UnknownProfile};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::{Nanos, parse_bytes, parse_duration, parse_rate};
+use mirrorball_core::volume::RmwLevel;
 use reader::{Located, TomlSection, TomlSource};
 use source::read_array_source;
 use std::path::Path;
@@ -93,7 +94,7 @@ pub struct ArrayFile {
 }
 
 /// The arrays compiled in, the default first.
-const BUILTINS: [(&str, &str); 8] = [
+const BUILTINS: [(&str, &str); 9] = [
     ("hetero-hdd-raid1", include_str!("../../../arrays/hetero-hdd-raid1.toml")),
     ("two-hdd-raid1", include_str!("../../../arrays/two-hdd-raid1.toml")),
     ("two-ssd-raid1", include_str!("../../../arrays/two-ssd-raid1.toml")),
@@ -101,6 +102,7 @@ const BUILTINS: [(&str, &str); 8] = [
     ("eight-hdd-raid10", include_str!("../../../arrays/eight-hdd-raid10.toml")),
     ("four-hdd-hba-raid10", include_str!("../../../arrays/four-hdd-hba-raid10.toml")),
     ("three-nvme-raid1c3", include_str!("../../../arrays/three-nvme-raid1c3.toml")),
+    ("five-hdd-raid6", include_str!("../../../arrays/five-hdd-raid6.toml")),
     ("two-delays-raid1", include_str!("../../../arrays/two-delays-raid1.toml")),
 ];
 
@@ -146,12 +148,13 @@ impl ArrayFile {
 }
 
 /// The keys of the file, outside of its tables.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "name",
     "profile",
     "layout",
     "chunk",
     "stripe_width_max",
+    "rmw_level",
     "used",
     "host",
     "source",
@@ -185,6 +188,7 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
         (Some(profile), _) | (None, Some(profile)) => profile,
         (None, None) => unreachable!("an array of btrfs has a profile"),
     };
+    let rmw_level = read_rmw_level(root, profile)?;
     let file_name = file_name.to_owned();
     let spec = ArraySpec {
         name,
@@ -192,6 +196,7 @@ fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
         profile,
         layout,
         stripe_width_max,
+        rmw_level,
         used,
         host,
         source,
@@ -219,6 +224,24 @@ fn read_layout(root: &TomlSection<'_>) -> Result<ArrayLayout, Diagnostic> {
             layout.with_chunk(bytes).map_err(|error| refuse(root.start_of("chunk"), error))
         }
         None => Ok(layout),
+    }
+}
+
+/// Reads `rmw_level`, by the numbers of md.
+fn read_rmw_level(root: &TomlSection<'_>, profile: Profile) -> Result<RmwLevel, Diagnostic> {
+    let Some(level) = root.integer::<u64>("rmw_level")? else { return Ok(RmwLevel::default()) };
+    if profile.parities() == 0 {
+        let message = format!("`rmw_level` is for parity, and the profile is {profile}");
+        return Err(root.error_at("rmw_level", message).with_help("leave it out"));
+    }
+    match level {
+        0 => Ok(RmwLevel::Never),
+        1 => Ok(RmwLevel::FewerReads),
+        2 => Ok(RmwLevel::NoMoreReads),
+        _ => {
+            let error = root.error_at("rmw_level", format!("there is no `rmw_level` {level}"));
+            Err(error.with_help("give 0, 1 or 2, as in `/sys/block/mdN/md/rmw_level`"))
+        }
     }
 }
 
@@ -371,7 +394,12 @@ fn geometry_error(root: &TomlSection<'_>, spec: &ArraySpec, error: &GeometryErro
             }
         }
         GeometryError::StripeWidthTooSmall { .. } => root.error_at("stripe_width_max", message),
-        GeometryError::TooFewMembers { .. } => root.error_at("profile", message),
+        GeometryError::StripeTooWide { .. } if spec.layout != ArrayLayout::BTRFS => {
+            root.error_at("layout", message)
+        }
+        GeometryError::TooFewMembers { .. } | GeometryError::StripeTooWide { .. } => {
+            root.error_at("profile", message)
+        }
         GeometryError::ArrayTooLarge { .. } if spec.layout == ArrayLayout::BTRFS => {
             root.error_at("profile", message)
         }

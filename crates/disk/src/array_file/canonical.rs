@@ -21,6 +21,7 @@ use crate::link::LinkParameters;
 use mirrorball_core::geometry::ArrayLayout;
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::Nanos;
+use mirrorball_core::volume::RmwLevel;
 use toml::{Table, Value};
 
 impl ArraySpec {
@@ -32,6 +33,7 @@ impl ArraySpec {
             profile,
             layout,
             stripe_width_max,
+            rmw_level,
             used,
             host,
             source: _,
@@ -54,6 +56,11 @@ impl ArraySpec {
             "stripe_width_max",
             stripe_width_max.map(|width| whole(width as u64)),
         );
+        match rmw_level {
+            RmwLevel::Never => put(&mut table, "rmw_level", whole(0)),
+            RmwLevel::FewerReads => {}
+            RmwLevel::NoMoreReads => put(&mut table, "rmw_level", whole(2)),
+        }
         match used {
             Used::Bytes(bytes) => put(&mut table, "used_bytes", whole(*bytes)),
             Used::Share(share) => put(&mut table, "used_share", Value::Float(*share)),

@@ -13,6 +13,7 @@ use mirrorball_core::geometry::{ArrayLayout, ChunkMap, GeometryError, LayoutKind
 use mirrorball_core::member::{MemberConfig, MemberState};
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{GIB, Nanos};
+use mirrorball_core::volume::RmwLevel;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -29,6 +30,8 @@ pub struct ArraySpec {
     pub layout: ArrayLayout,
     /// Largest number of members in a striped chunk; all members if not given.
     pub stripe_width_max: Option<usize>,
+    /// When a write updates parities; only with parity.
+    pub rmw_level: RmwLevel,
     /// The part of the volume that older data fill.
     pub used: Used,
     /// The machine around the disks.
