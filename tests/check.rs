@@ -26,6 +26,31 @@ fn check_prints_a_summary_of_each_file_and_every_error() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("job.fio"), "the others are checked");
 }
 
+/// Arrays with parity are simulated; on real members they are refused, before anything is opened.
+#[test]
+fn parity_is_simulated_and_refused_on_real_members() {
+    let place = Place::new();
+    let text = stdout(&place.run(&["check", "five-hdd-raid6"]));
+    let line = "raid6 over 5 members, layout md-raid6-left-symmetric with chunks of 512 KiB";
+    assert!(text.contains(line), "{text}");
+    let compared =
+        ["compare", "five-hdd-raid6", "randrw-4k-70-30", "-p", "btrfs/pid", "--duration", "1s"];
+    stdout(&place.run(&[&compared[..], &["--repeats", "1", "--format", "csv"]].concat()));
+    let members = "[[member]]\npath = \"a.img\"\n".repeat(3);
+    place.write("raid5.toml", &format!("profile = \"raid5\"\n{members}"));
+    place.write("a.img", "");
+    let refusal = "profile raid5 cannot be used with real members";
+    place.refuses(&["serve", "raid5.toml", "--export", "nbd:unix:socket"], &[refusal, "raid1"]);
+    place.refuses(&["create", "raid5.toml"], &[refusal]);
+    place.write("wide.toml", "layout = \"md-raid6\"\n[[member]]\nmodel = \"hdd-5k4\"\ncount = 3\n");
+    place.refuses(&["check", "wide.toml"], &["needs at least 4 members, but the array has 3"]);
+    place.write(
+        "odd.toml",
+        "layout = \"md-raid5\"\nchunk = \"96K\"\n[[member]]\nmodel = \"hdd-5k4\"\n",
+    );
+    place.refuses(&["check", "odd.toml"], &["a chunk of 98304 bytes is not possible", "64K"]);
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn what_has_no_end_is_refused() {

@@ -167,9 +167,10 @@ pub(super) fn read(array: &str) -> Result<ArrayFile> {
 pub(super) fn check_choice(array: &str, spec: &ArraySpec) -> Result<(), Failure> {
     let map = spec.chunk_map().map_err(|error| Failure::WrongUse(error.into()))?;
     let is_in_service = |member: usize| spec.members[member].is_in_service();
-    let has_choice = map
-        .mirror_sets()
-        .any(|mirrors| mirrors.filter(|(member, _)| is_in_service(member.get())).count() > 1);
+    let has_choice = map.copies() > 1
+        && map
+            .mirror_sets()
+            .any(|mirrors| mirrors.filter(|(member, _)| is_in_service(member.get())).count() > 1);
     let failed = spec.members.iter().filter(|member| !member.is_in_service());
     let failed: Vec<String> = failed.map(|member| member.devid.to_string()).collect();
     if has_choice || failed.is_empty() {
