@@ -5,7 +5,7 @@
 # shellcheck source=benches/guest.sh
 . /bin/guest.sh
 
-# Runs a command line as `advise` would print it, after showing it.
+# Runs a command line after showing it.
 run() {
     echo "    # $1"
     sh -c "$1" >/run/output 2>&1 || fail "$1"
@@ -22,12 +22,12 @@ reads_of() {
     awk '{ print $1 }' "/sys/block/$1/stat"
 }
 
-# Measures a device under a setting: a line for each job.
+# Measures a device under a setting: a line for each job, or for the job given.
 measure() {
     system=$1
     setting=$2
     device=$3
-    for job in $jobs; do
+    for job in ${4:-$jobs}; do
         echo 3 >/proc/sys/vm/drop_caches
         first=$(reads_of "$member1")
         second=$(reads_of "$member2")
@@ -41,9 +41,39 @@ measure() {
     done
 }
 
-members_alone() {
-    measure "member 1" alone "/dev/$member1"
-    measure "member 2" alone "/dev/$member2"
+# Asks `mirrorball advise` about an array, with the models of its emulated disks in the array file
+# that `detect` writes: sets $set and $undo to the commands that it prints, and shows what it says.
+advise() {
+    system=$1
+    array=/run/$system.toml
+    try mirrorball detect "$2" --output "$array" --force
+    for devid in 1 2; do
+        # The first model line after this devid, and the lines of the emulated disk in its place.
+        awk -v devid="devid = $devid" -v lines="/models/$array_name-$devid" '
+            $0 == devid { inside = 1 }
+            inside && /^model = / { while ((getline line <lines) > 0) print line; inside = 0; next }
+            { print }' "$array" >/run/corrected
+        sed -e 's/^confidence = .*/confidence = "fitted"/' /run/corrected >"$array"
+    done
+    sed 's/^/file,'"$system"',/' "$array"
+    # One job for each word.
+    # shellcheck disable=SC2046,SC2086
+    (cd /run && mirrorball advise "$array" $(printf '/jobs/%s.fio ' $jobs) --duration 300ms \
+        --repeats 2 >/run/advice 2>/run/output) || fail "mirrorball advise $array"
+    sed -n '/^You have/,/^Confidence/s/^/    /p' /run/advice
+    set=$(sed -n 's/^ *set  *//p' /run/advice)
+    undo=$(sed -n 's/^ *undo  *//p' /run/advice)
+    [ -n "$set" ] || fail "advise prints no command"
+}
+
+# Measures what the host overhead is fitted to: a member alone under the system, as an array or a
+# volume of one disk. The second disk at depth 1, and the first with the sequential reader, if that
+# is among the jobs.
+fit() {
+    case $1 in
+        "$member2") measure "$2" alone-2 "$3" rand-4k-qd1 ;;
+        *) case " $jobs " in *" seq-read "*) measure "$2" alone-1 "$3" seq-read ;; esac ;;
+    esac
 }
 
 create_md() {
@@ -59,15 +89,23 @@ assemble_md() {
 md() {
     echo "== md RAID1: a hard disk in slot 0, an SSD in slot 1"
     state=/sys/block/md0/md/dev-sda/state
+    for disk in sda sdb; do
+        try mdadm --create /dev/md0 --run --metadata=1.2 --level=1 --raid-devices=1 --force \
+            /dev/$disk
+        fit $disk md /dev/md0
+        try mdadm --stop /dev/md0
+        try mdadm --zero-superblock /dev/$disk
+    done
     create_md /dev/sda /dev/sdb
     measure md before /dev/md0
-    run "echo writemostly >$state"
+    advise md /dev/md0
+    run "$set"
     holds $state write_mostly
     measure md write-mostly /dev/md0
     echo "    it stays when the array is stopped and assembled:"
     assemble_md
     holds $state write_mostly
-    run "echo -writemostly >$state"
+    run "$undo"
     measure md undone /dev/md0
     assemble_md
     if grep -q write_mostly $state; then fail "undone, and back after a restart"; fi
@@ -104,9 +142,15 @@ lvm_raid1() {
     echo "== LVM raid1: a hard disk as image 0, an SSD as image 1"
     try pvcreate -ff -y /dev/sda /dev/sdb
     try vgcreate vg /dev/sda /dev/sdb
+    for disk in sda sdb; do
+        try lvcreate -y -Wn -Zn -l 99%PVS -n alone vg /dev/$disk
+        fit $disk lvm /dev/vg/alone
+        try lvremove -y vg/alone
+    done
     try lvcreate -y -Wn -Zn --type raid1 -m 1 --nosync -l 99%FREE -n lv vg /dev/sda /dev/sdb
     measure lvm before /dev/vg/lv
-    run "lvchange --writemostly /dev/sda:y vg/lv"
+    advise lvm /dev/vg/lv
+    run "$set"
     lvs -a --noheadings -o name,attr,devices vg | sed 's/^/    /'
     measure lvm write-mostly /dev/vg/lv
     echo "    it stays when the volume group is deactivated and activated:"
@@ -114,7 +158,7 @@ lvm_raid1() {
     try vgchange -ay vg
     dmsetup table vg-lv | sed 's/^/    /'
     dmsetup table vg-lv | grep -q "write_mostly 0" || fail "the flag is gone"
-    run "lvchange --writemostly /dev/sda:n vg/lv"
+    run "$undo"
     dmsetup table vg-lv | grep -q "write_mostly" && fail "the flag is still there"
     measure lvm undone /dev/vg/lv
     try vgchange -an vg
@@ -149,12 +193,15 @@ nvme() {
     member2=$2
     holds "$subsystem/iopolicy" numa
     measure nvme numa "/dev/$namespace"
-    for policy in round-robin queue-depth; do
-        run "echo $policy >$subsystem/iopolicy"
-        holds "$subsystem/iopolicy" $policy
-        measure nvme $policy "/dev/$namespace"
-    done
+    run "echo round-robin >$subsystem/iopolicy"
+    measure nvme round-robin "/dev/$namespace"
     run "echo numa >$subsystem/iopolicy"
+    advise nvme "/dev/$namespace"
+    run "$set"
+    holds "$subsystem/iopolicy" queue-depth
+    measure nvme queue-depth "/dev/$namespace"
+    run "$undo"
+    holds "$subsystem/iopolicy" numa
     measure nvme undone "/dev/$namespace"
     echo "    the parameter is for subsystems that are found later:"
     run "echo queue-depth >/sys/module/nvme_core/parameters/iopolicy"
@@ -182,11 +229,11 @@ attach_disks() {
 }
 
 jobs=$(sed -n 's/.*jobs=\([^ ]*\).*/\1/p' /proc/cmdline | tr , ' ')
+array_name=$(sed -n 's/.*array=\([^ ]*\).*/\1/p' /proc/cmdline)
 systems=,$(sed -n 's/.*systems=\([^ ]*\).*/\1/p' /proc/cmdline),
 case $systems in *,md,* | *,lvm,*)
     attach_disks
-    for module in raid1 dm_raid; do try modprobe $module; done
-    members_alone ;;
+    for module in raid1 dm_raid; do try modprobe $module; done ;;
 esac
 case $systems in *,md,*) md ;; esac
 case $systems in *,lvm,*) lvm_raid1 ;; esac
