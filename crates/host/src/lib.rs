@@ -1,7 +1,10 @@
-//! The arrays and disks of this machine: describes arrays as array files, and measures disks.
+//! The arrays and disks of this machine: describes arrays as array files, and measures disks and
+//! arrays.
 //!
 //! `detect` reads the kernel's files below `/sys` and `/proc`. `probe` reads a disk, and fits a
-//! model to what it took. Neither writes.
+//! model to what it took. Neither writes. `bench` measures an array under the settings that its
+//! system offers, and restores what it set.
 
+pub mod bench;
 pub mod detect;
 pub mod probe;

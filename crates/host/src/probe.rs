@@ -51,6 +51,7 @@ pub use machine::Progress;
 pub use measure::{ProbeOptions, probe_device, probe_model};
 pub use outcome::{ProbeOutcome, ProbeVerdict};
 pub use plan::{Budget, DeviceClass, planned_time};
+pub(crate) use statistics::quantile;
 pub use target::{DeviceFacts, ProbeTarget};
 pub use workload_fit::WorkloadFit;
 

@@ -37,7 +37,7 @@ impl Sysroot {
     }
 
     /// Returns true for this machine, where tools and ioctls can be used.
-    pub(super) fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.is_live
     }
 
@@ -49,7 +49,7 @@ impl Sysroot {
     }
 
     /// The text of a file as it is.
-    pub(super) fn raw_text(&self, path: &str) -> Option<String> {
+    pub(crate) fn raw_text(&self, path: &str) -> Option<String> {
         let path = self.host_path(&self.resolve(path)?);
         // A pipe in a recorded copy would be waited for.
         if !fs::metadata(&path).ok()?.is_file() {
@@ -123,7 +123,7 @@ impl Sysroot {
     }
 
     /// The path of this process for a path of the tree.
-    pub(super) fn host_path(&self, path: &str) -> PathBuf {
+    pub(crate) fn host_path(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
 }

@@ -8,7 +8,7 @@ const POINTS: usize = 500;
 const RESAMPLES: usize = 200;
 
 /// The value that a fraction of the samples does not exceed; zero without samples.
-pub(super) fn quantile(samples: &[f64], fraction: f64) -> f64 {
+pub(crate) fn quantile(samples: &[f64], fraction: f64) -> f64 {
     sorted_quantile(&sorted(samples), fraction)
 }
 

@@ -1,0 +1,52 @@
+//! `mirrorball bench`: measures an array under the settings that its running system offers.
+//!
+//! fio runs the jobs; this module decides in which order, sets the kernel's files between the runs,
+//! and puts back what they held. Results are saved as those of simulations are.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `knob`, `setting_commands`, `arms` | files of the kernel, and the settings that they make |
+//! | `journal`, `restore`, `array_lock`, `watchdog` | nothing is left changed |
+//! | `design` | the order of runs |
+//! | `fio_job`, `data_folder`, `background`, `fio_run` | one run of fio |
+//! | `disk_counters`, `measured_cell`, `stability`, `pid_residue`, `tables` | what a run gave |
+//! | `block_statistics`, `comparison_tables` | how the settings compare |
+//! | `request`, `session`, `runs`, `outcome` | everything in its order |
+//!
+//! **Nothing is left changed.** A journal with the text of each file is on the disk before the
+//! first change. It is used at the end, on an error, on a signal and on a panic by `bench` itself;
+//! by a watchdog process if `bench` is killed; and by `bench --restore` after a crash of the
+//! machine.
+
+mod arms;
+mod array_lock;
+mod background;
+mod block_statistics;
+mod comparison_tables;
+mod data_folder;
+mod design;
+mod disk_counters;
+mod fio_job;
+mod fio_run;
+mod journal;
+mod knob;
+mod measured_cell;
+mod outcome;
+mod pid_residue;
+mod request;
+mod restore;
+mod runs;
+mod session;
+mod setting_commands;
+mod stability;
+mod tables;
+mod watchdog;
+
+pub use background::BackgroundLoad;
+pub use comparison_tables::{PredictionTable, prediction_table};
+pub use design::RunTimes;
+pub use outcome::{BenchControl, BenchEvent, BenchOutcome, SavedRun};
+pub use request::{Bench, BenchRequest};
+pub use restore::RestoreReport;
+pub use session::restore_all;
+pub use watchdog::watch;

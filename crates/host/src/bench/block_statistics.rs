@@ -1,0 +1,266 @@
+//! Whether one setting is better than another: statistics over rounds, never over requests.
+//!
+//! The unit is a round: both settings, with the same draws, one shortly after the other. With two
+//! settings it is two rounds, A B B A, in which a drift that is linear in time cancels exactly. The
+//! effect is the mean of the logarithms of the ratios, as a ratio, with the interval of Student's
+//! t. A sign-flip test needs no distribution: of all ways to exchange the settings within units, it
+//! counts those with an effect as large.
+//!
+//! Looking after every round and stopping when the interval pleases errs far more often than it
+//! says. A *confidence sequence* holds at all times together, and is wider for it: the normal
+//! mixture of I. Waudby-Smith et al., "Time-uniform central limit theory and asymptotic confidence
+//! sequences", 2021, tuned to be tightest at twelve units.
+
+use mirrorball_core::rng::Rng;
+use mirrorball_lab::experiment::study::statistics::mean_interval;
+
+/// An effect that matters, and one within which settings count as equal.
+const MATTERS: f64 = 0.02;
+const EQUAL: f64 = 0.03;
+/// Chance of a false statement of the confidence sequence.
+const ALPHA: f64 = 0.05;
+/// Tuning of the confidence sequence: the square of rho.
+const RHO_SQUARED: f64 = 0.73;
+/// Fewest units for the confidence sequence, which is asymptotic.
+const SEQUENCE_UNITS_MIN: usize = 6;
+/// Fewest units with which a sign-flip test can give 5 %.
+const FLIP_UNITS_MIN: usize = 6;
+/// Most units of which all exchanges are tried; of more, a sample is.
+const FLIP_UNITS_MAX: usize = 14;
+/// Size of that sample.
+const FLIP_SAMPLE: u64 = 20_000;
+
+/// How a setting compares with another.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Effect {
+    /// Units that were compared.
+    pub(super) units: usize,
+    /// Its rate over that of the other.
+    pub(super) ratio: f64,
+    /// The interval of the ratio; none for a single unit.
+    pub(super) interval: Option<(f64, f64)>,
+    /// Part of the exchanges with an effect as large; none with too few units.
+    pub(super) flip_p: Option<f64>,
+    /// The interval at all times together; none with too few units.
+    pub(super) sequence: Option<(f64, f64)>,
+}
+
+/// What an interval decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EffectVerdict {
+    Faster,
+    Slower,
+    Equal,
+    Undecided,
+}
+
+impl Effect {
+    /// The effect of `rates` against `others`, by round; none where a run is missing or void.
+    /// `None` if no round has both.
+    pub(super) fn new(
+        rates: &[Option<f64>],
+        others: &[Option<f64>],
+        rounds_per_unit: usize,
+    ) -> Option<Effect> {
+        let units = units(rates, others, rounds_per_unit);
+        if units.is_empty() {
+            return None;
+        }
+        let estimate = mean_interval(&units);
+        let around = |half: f64| ((estimate.mean - half).exp(), (estimate.mean + half).exp());
+        Some(Effect {
+            units: units.len(),
+            ratio: estimate.mean.exp(),
+            interval: estimate.half_width.map(around),
+            flip_p: sign_flip(&units),
+            sequence: sequence_half_width(&units).map(around),
+        })
+    }
+
+    /// What the interval of a fixed number of units says.
+    pub(super) fn verdict(&self) -> EffectVerdict {
+        match self.interval {
+            Some((low, _)) if low > 1.0 => EffectVerdict::Faster,
+            Some((_, high)) if high < 1.0 => EffectVerdict::Slower,
+            Some(interval) if is_within(interval, EQUAL) => EffectVerdict::Equal,
+            _ => EffectVerdict::Undecided,
+        }
+    }
+
+    /// True if more rounds are not needed: the confidence sequence excludes effects that do not
+    /// matter, or all others.
+    pub(super) fn is_decided(&self) -> bool {
+        self.sequence.is_some_and(|(low, high)| {
+            low > 1.0 + MATTERS || high < 1.0 - MATTERS || is_within((low, high), EQUAL)
+        })
+    }
+}
+
+impl EffectVerdict {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            EffectVerdict::Faster => "faster",
+            EffectVerdict::Slower => "slower",
+            EffectVerdict::Equal => "equal within 3 %",
+            EffectVerdict::Undecided => "undecided",
+        }
+    }
+}
+
+fn is_within((low, high): (f64, f64), part: f64) -> bool {
+    low > 1.0 - part && high < 1.0 + part
+}
+
+/// Logarithms of ratios, one per unit whose rounds are all there.
+fn units(rates: &[Option<f64>], others: &[Option<f64>], rounds_per_unit: usize) -> Vec<f64> {
+    let log = |(rate, other): (&Option<f64>, &Option<f64>)| {
+        let both = (*rate)? / (*other)?;
+        (both.is_finite() && both > 0.0).then(|| both.ln())
+    };
+    let logs: Vec<Option<f64>> = rates.iter().zip(others).map(log).collect();
+    let unit = |rounds: &[Option<f64>]| {
+        let sum: Option<f64> = rounds.iter().copied().sum();
+        sum.map(|sum| sum / rounds.len() as f64)
+    };
+    logs.chunks_exact(rounds_per_unit).filter_map(unit).collect()
+}
+
+/// Part of the exchanges of settings within units whose mean is as far from zero.
+fn sign_flip(units: &[f64]) -> Option<f64> {
+    if units.len() < FLIP_UNITS_MIN {
+        return None;
+    }
+    let observed = units.iter().sum::<f64>().abs() * (1.0 - 1e-12);
+    let sum = |signs: u64| {
+        let signed = units.iter().enumerate().map(|(place, unit)| match signs >> place & 1 {
+            0 => *unit,
+            _ => -unit,
+        });
+        signed.sum::<f64>().abs()
+    };
+    let is_as_large = |signs: &u64| sum(*signs) >= observed;
+    if units.len() <= FLIP_UNITS_MAX {
+        let all = 1_u64 << units.len();
+        return Some((0..all).filter(is_as_large).count() as f64 / all as f64);
+    }
+    let mut rng = Rng::stream(units.len() as u64, "sign flips");
+    let drawn = (0..FLIP_SAMPLE).map(|_| rng.next_u64()).filter(is_as_large).count();
+    Some((drawn as f64 + 1.0) / (FLIP_SAMPLE as f64 + 1.0))
+}
+
+/// Half the width of the confidence sequence.
+fn sequence_half_width(units: &[f64]) -> Option<f64> {
+    if units.len() < SEQUENCE_UNITS_MIN {
+        return None;
+    }
+    let count = units.len() as f64;
+    let mean = units.iter().sum::<f64>() / count;
+    let variance = units.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let mixed = count * RHO_SQUARED + 1.0;
+    let width = 2.0 * mixed / (count.powi(2) * RHO_SQUARED) * (mixed.sqrt() / ALPHA).ln();
+    Some((variance * width).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{prop_assert, proptest};
+
+    fn rates(values: &[f64]) -> Vec<Option<f64>> {
+        values.iter().copied().map(Some).collect()
+    }
+
+    #[test]
+    fn a_linear_drift_cancels_in_abba() {
+        // A B B A, ever slower by the same factor.
+        let at = |place: f64, speed: f64| Some(speed * (-0.1 * place).exp());
+        let first = [at(0.0, 100.0), at(3.0, 100.0)];
+        let second = [at(1.0, 120.0), at(2.0, 120.0)];
+        let effect = Effect::new(&second, &first, 2).unwrap();
+        assert!((effect.ratio - 1.2).abs() < 1e-12, "{effect:?}");
+        assert_eq!((effect.units, effect.interval, effect.flip_p), (1, None, None));
+        assert_eq!(effect.verdict(), EffectVerdict::Undecided);
+    }
+
+    #[test]
+    fn rounds_that_are_void_take_their_unit_with_them() {
+        let first = [Some(1.0), None, Some(1.0), Some(1.0)];
+        let second = rates(&[2.0, 2.0, 3.0, 3.0]);
+        assert_eq!(Effect::new(&second, &first, 2).unwrap().units, 1);
+        assert_eq!(Effect::new(&second, &first, 1).unwrap().units, 3);
+        assert_eq!(Effect::new(&[None], &[Some(1.0)], 1), None);
+        assert_eq!(Effect::new(&rates(&[1.0]), &rates(&[0.0]), 1), None);
+    }
+
+    #[test]
+    fn six_units_of_one_sign_are_the_least_for_five_percent() {
+        let p = |count: usize| sign_flip(&vec![0.1; count]);
+        assert_eq!((p(5), p(6)), (None, Some(2.0 / 64.0)));
+        assert!(p(20).unwrap() < 0.001, "a sample of the exchanges");
+        assert_eq!(sign_flip(&[1.0, -1.0, 1.0, -1.0, 1.0, -1.0]), Some(1.0));
+    }
+
+    #[test]
+    fn the_sequence_is_half_again_as_wide_as_one_look_at_twelve() {
+        let units: Vec<f64> = (0..12).map(|it| if it % 2 == 0 { 1.0 } else { -1.0 }).collect();
+        let deviation = (12.0_f64 / 11.0).sqrt();
+        let width = sequence_half_width(&units).unwrap() / deviation;
+        assert!((width - 0.88).abs() < 0.01, "{width}");
+    }
+
+    #[test]
+    fn verdicts_follow_from_the_intervals() {
+        let effect = |ratio: f64, noise: f64| {
+            let sign = |it: u32| if it.is_multiple_of(2) { 1.0 } else { -1.0 };
+            let second: Vec<Option<f64>> =
+                (0..12).map(|it| Some(100.0 * ratio * (1.0 + noise * sign(it)))).collect();
+            Effect::new(&second, &rates(&[100.0; 12]), 1).unwrap()
+        };
+        for (ratio, noise, verdict, is_decided) in [
+            (1.5, 0.01, EffectVerdict::Faster, true),
+            (0.7, 0.01, EffectVerdict::Slower, true),
+            (1.0, 0.01, EffectVerdict::Equal, true),
+            (1.0, 0.5, EffectVerdict::Undecided, false),
+            (1.01, 0.001, EffectVerdict::Faster, true),
+        ] {
+            let effect = effect(ratio, noise);
+            assert_eq!(effect.verdict(), verdict, "{ratio} {noise}");
+            assert_eq!(effect.is_decided(), is_decided, "{effect:?}");
+        }
+    }
+
+    /// Settings that are equal are called different in no more than one of twenty experiments,
+    /// although each looks after every unit.
+    #[test]
+    fn looking_after_every_round_errs_as_seldom_as_stated() {
+        let experiments = 2000;
+        let errs = |seed: &u64| {
+            let mut rng = Rng::new(*seed);
+            let units: Vec<f64> = (0..60).map(|_| 0.05 * rng.normal()).collect();
+            (SEQUENCE_UNITS_MIN..=units.len()).any(|count| {
+                let seen = &units[..count];
+                let mean = seen.iter().sum::<f64>() / count as f64;
+                mean.abs() > sequence_half_width(seen).unwrap()
+            })
+        };
+        let errors = (0..experiments).filter(errs).count();
+        assert!(errors as f64 <= 0.07 * experiments as f64, "{errors} of {experiments}");
+    }
+
+    proptest! {
+        #[test]
+        fn exchanging_the_settings_inverts_the_ratio(
+            pairs in proptest::collection::vec((0.1f64..9.0, 0.1f64..9.0), 1..20),
+        ) {
+            let (first, second): (Vec<_>, Vec<_>) =
+                pairs.into_iter().map(|(a, b)| (Some(a), Some(b))).unzip();
+            let there = Effect::new(&first, &second, 1).unwrap();
+            let back = Effect::new(&second, &first, 1).unwrap();
+            prop_assert!((there.ratio * back.ratio - 1.0).abs() < 1e-9);
+            if let (Some((low, high)), Some((other, _))) = (there.interval, back.interval) {
+                prop_assert!(low <= there.ratio && there.ratio <= high);
+                prop_assert!((high * other - 1.0).abs() < 1e-9);
+            }
+        }
+    }
+}

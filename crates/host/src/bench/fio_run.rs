@@ -1,0 +1,175 @@
+//! One run of fio, watched: the counters of the members over time, and how late this host is.
+//!
+//! While fio runs, this thread sleeps and wakes up. How late it wakes up says how loaded the host
+//! is: fio's threads are as late. The counters of the disks are read twice a second.
+
+use super::disk_counters::DiskCounters;
+use crate::detect::Sysroot;
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::units::Nanos;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+const DISKSTATS: &str = "/proc/diskstats";
+/// Length of a sleep.
+const SLEEP: Duration = Duration::from_millis(5);
+/// Sleeps between two samples of the counters.
+const SLEEPS_PER_SAMPLE: u32 = 100;
+/// Most characters of fio's messages that an error quotes.
+const MESSAGE_MAX: usize = 400;
+
+/// The counters of all members at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CounterSample {
+    /// Since the start of fio.
+    pub(super) at: Nanos,
+    /// In the order of the members; none where there is no disk of that name.
+    pub(super) members: Vec<Option<DiskCounters>>,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub(super) struct FioRun {
+    /// What fio printed.
+    pub(super) output: Vec<u8>,
+    /// At least two.
+    pub(super) samples: Vec<CounterSample>,
+    /// How late each sleep ended, in seconds.
+    pub(super) lateness: Vec<f64>,
+    /// Processes that fio started, by their first appearance.
+    pub(super) children: Vec<u32>,
+    /// The process of fio itself.
+    pub(super) process: u32,
+}
+
+/// What to run.
+pub(super) struct FioCommand<'a> {
+    /// The job file.
+    pub(super) job: &'a Path,
+    /// Where the output goes.
+    pub(super) output: &'a Path,
+    /// True if fio must refuse to write.
+    pub(super) is_read_only: bool,
+}
+
+/// The members to watch, and when to stop.
+pub(super) struct FioWatch<'a> {
+    pub(super) sysroot: &'a Sysroot,
+    /// Names of the kernel; empty for a member without a disk.
+    pub(super) members: &'a [String],
+    pub(super) is_stopped: &'a dyn Fn() -> bool,
+}
+
+/// Runs fio to its end, and calls `on_sample` twice a second; `None` if it was stopped.
+///
+/// # Errors
+/// If fio cannot be started, or fails.
+pub(super) fn run(
+    command: &FioCommand<'_>,
+    watch: &FioWatch<'_>,
+    on_sample: &mut dyn FnMut() -> io::Result<()>,
+) -> Result<Option<FioRun>, Diagnostic> {
+    let messages = command.output.with_extension("err");
+    let mut child = start(command, &messages)?;
+    let process = child.id();
+    let outcome = watched(&mut child, watch, on_sample);
+    let (status, samples, lateness, children) = match outcome {
+        Ok(Some(end)) => end,
+        Ok(None) => return Ok(None),
+        Err(error) => return Err(Diagnostic::new(format!("cannot wait for fio: {error}"))),
+    };
+    let message = fs::read_to_string(&messages).unwrap_or_default();
+    if !status.success() {
+        let what = format!("fio failed on {} ({status})", command.job.display());
+        let shown: String = message.trim().chars().take(MESSAGE_MAX).collect();
+        return Err(Diagnostic::new(what).with_help(if shown.is_empty() {
+            "run fio with this job file to see why".to_owned()
+        } else {
+            format!("fio says: {}", shown.replace('\n', "; "))
+        }));
+    }
+    let _ = fs::remove_file(&messages);
+    let output = fs::read(command.output).map_err(|error| {
+        Diagnostic::new(format!("cannot read {}: {error}", command.output.display()))
+    })?;
+    Ok(Some(FioRun { output, samples, lateness, children, process }))
+}
+
+fn start(command: &FioCommand<'_>, messages: &Path) -> Result<Child, Diagnostic> {
+    let create = |path: &Path| {
+        File::create(path)
+            .map_err(|error| Diagnostic::new(format!("cannot write {}: {error}", path.display())))
+    };
+    let mut fio = Command::new("fio");
+    fio.args(["--output-format=json+", "--eta=never"]);
+    if command.is_read_only {
+        fio.arg("--readonly");
+    }
+    fio.arg(command.job).stdin(Stdio::null());
+    fio.stdout(create(command.output)?).stderr(create(messages)?);
+    fio.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Diagnostic::new("cannot start fio: no such program")
+            .with_help("install fio 3, for example: apt install fio"),
+        _ => Diagnostic::new(format!("cannot start fio: {error}")),
+    })
+}
+
+type Watched = (ExitStatus, Vec<CounterSample>, Vec<f64>, Vec<u32>);
+
+/// Waits for the end of fio; `None` if it was stopped, and killed.
+fn watched(
+    child: &mut Child,
+    watch: &FioWatch<'_>,
+    on_sample: &mut dyn FnMut() -> io::Result<()>,
+) -> io::Result<Option<Watched>> {
+    let started = Instant::now();
+    let now = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    let mut samples = vec![sample(watch, Nanos::ZERO)];
+    let mut lateness = Vec::new();
+    let mut children = Vec::new();
+    let mut sleeps = 0;
+    loop {
+        let due = Instant::now() + SLEEP;
+        std::thread::sleep(SLEEP);
+        lateness.push(due.elapsed().as_secs_f64());
+        sleeps += 1;
+        if let Some(status) = child.try_wait()? {
+            samples.push(sample(watch, now()));
+            return Ok(Some((status, samples, lateness, children)));
+        }
+        if (watch.is_stopped)() {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        if sleeps % SLEEPS_PER_SAMPLE == 0 {
+            samples.push(sample(watch, now()));
+            if let Err(error) = on_sample() {
+                child.kill()?;
+                child.wait()?;
+                return Err(error);
+            }
+            for id in children_of(child.id()) {
+                if !children.contains(&id) {
+                    children.push(id);
+                }
+            }
+        }
+    }
+}
+
+fn sample(watch: &FioWatch<'_>, at: Nanos) -> CounterSample {
+    let text = watch.sysroot.text(DISKSTATS).unwrap_or_default();
+    let members = watch.members.iter().map(|name| DiskCounters::of(&text, name)).collect();
+    CounterSample { at, members }
+}
+
+/// The processes whose parent is `process`, from Linux's list of the children of its main thread.
+fn children_of(process: u32) -> Vec<u32> {
+    let path = format!("/proc/{process}/task/{process}/children");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().filter_map(|id| id.parse().ok()).collect()
+}

@@ -1,0 +1,207 @@
+//! The journal: what to put back, on disk before anything is changed.
+//!
+//! One file per array, in `/var/lib/mirrorball/bench`, because md keeps its flags over a reboot. It
+//! is written under a temporary name, flushed, renamed, and its folder flushed, before the first
+//! knob is set; and removed when everything is as it was. So a journal that is there names an array
+//! that may be changed.
+
+use super::knob::Knob;
+use crate::detect::Sysroot;
+use mirrorball_core::diagnostic::Diagnostic;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Folder of the journals and locks.
+const FOLDER: &str = "/var/lib/mirrorball/bench";
+/// Version of the journal's format.
+const VERSION: u32 = 1;
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// What to put back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Journal {
+    version: u32,
+    /// The array, as `bench` was asked for it.
+    pub(super) array: String,
+    /// The boot of the kernel that it was written in; empty if not known.
+    pub(super) boot_id: String,
+    /// The process that wrote it.
+    pub(super) process: u32,
+    /// The folder that was created for the data to read, if any.
+    pub(super) folder: Option<String>,
+    /// The knobs that may be changed.
+    pub(super) knobs: Vec<JournalKnob>,
+    /// Commands that end background work.
+    pub(super) commands: Vec<Vec<String>>,
+}
+
+/// A knob, with what it showed and what it may be set to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JournalKnob {
+    /// The knob.
+    pub(super) knob: Knob,
+    /// The text of the file before the first change.
+    pub(super) before: String,
+    /// Values that `bench` sets. Any other value was set by someone else.
+    pub(super) ours: Vec<String>,
+}
+
+impl Journal {
+    /// A journal of this process.
+    pub(super) fn new(sysroot: &Sysroot, array: &str, knobs: Vec<JournalKnob>) -> Journal {
+        Journal {
+            version: VERSION,
+            array: array.to_owned(),
+            boot_id: boot_id(sysroot),
+            process: std::process::id(),
+            folder: None,
+            knobs,
+            commands: Vec::new(),
+        }
+    }
+
+    /// True if the machine was started again after the journal was written.
+    pub(super) fn is_of_earlier_boot(&self, sysroot: &Sysroot) -> bool {
+        let now = boot_id(sysroot);
+        !self.boot_id.is_empty() && !now.is_empty() && self.boot_id != now
+    }
+
+    /// The journal as text.
+    fn encode(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a journal is plain data") + "\n"
+    }
+
+    /// The journal of a text.
+    fn decode(text: &str) -> Result<Journal, String> {
+        let journal: Journal = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        match journal.version {
+            VERSION => Ok(journal),
+            other => Err(format!("it has version {other}, and this program reads {VERSION}")),
+        }
+    }
+
+    /// Writes the journal so that it survives a crash of the machine.
+    ///
+    /// # Errors
+    /// If the folder or the file cannot be written.
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let temporary = path.with_extension("journal.new");
+        let mut file = File::create(&temporary)?;
+        file.write_all(self.encode().as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        File::open(folder)?.sync_all()
+    }
+
+    /// Reads a journal; `None` if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read or understood.
+    pub(super) fn read(path: &Path) -> Result<Option<Journal>, Diagnostic> {
+        let refuse = |reason: String| {
+            let what = format!("cannot read the journal {}: {reason}", path.display());
+            Diagnostic::new(what).with_help("it lists each file and its text before the change")
+        };
+        match fs::read_to_string(path) {
+            Ok(text) => Journal::decode(&text).map(Some).map_err(refuse),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(refuse(error.to_string())),
+        }
+    }
+}
+
+/// Removes a journal, for good.
+///
+/// # Errors
+/// If it cannot be removed.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)?;
+    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+/// The folder of the journals, of this machine or of a recorded copy.
+pub(super) fn folder(sysroot: &Sysroot) -> PathBuf {
+    sysroot.host_path(FOLDER)
+}
+
+/// The journals that are there.
+pub(super) fn all(sysroot: &Sysroot) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder(sysroot)).into_iter().flatten().flatten();
+    let is_journal = |path: &PathBuf| path.extension().is_some_and(|it| it == "journal");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_journal).collect();
+    paths.sort();
+    paths
+}
+
+fn boot_id(sysroot: &Sysroot) -> String {
+    sysroot.text(BOOT_ID).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::knob::KnobKind;
+    use proptest::prelude::{Strategy, any, prop_assert_eq, proptest};
+
+    fn journal() -> impl Strategy<Value = Journal> {
+        let knob = (any::<String>(), any::<String>(), any::<Vec<String>>());
+        let knobs = proptest::collection::vec(knob, 0..4);
+        (any::<String>(), any::<Option<String>>(), knobs).prop_map(|(array, folder, knobs)| {
+            let knob = |(path, before, ours)| {
+                let knob = Knob { path, kind: KnobKind::Flag };
+                JournalKnob { knob, before, ours }
+            };
+            Journal {
+                version: VERSION,
+                array,
+                boot_id: String::new(),
+                process: 7,
+                folder,
+                knobs: knobs.into_iter().map(knob).collect(),
+                commands: vec![vec!["btrfs".to_owned(), "scrub".to_owned()]],
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_journal_is_read_as_it_was_written(journal in journal()) {
+            prop_assert_eq!(Journal::decode(&journal.encode()), Ok(journal));
+        }
+
+        #[test]
+        fn no_text_makes_the_reader_panic(text in any::<String>()) {
+            let _ = Journal::decode(&text);
+        }
+    }
+
+    #[test]
+    fn a_journal_of_another_version_or_cut_off_is_refused() {
+        let sysroot = Sysroot::recorded(Path::new("/nowhere"));
+        let text = Journal::new(&sysroot, "md0", Vec::new()).encode();
+        let other = text.replace("\"version\": 1", "\"version\": 2");
+        assert!(Journal::decode(&other).unwrap_err().contains("version 2"));
+        for end in 0..text.len() - 2 {
+            assert!(Journal::decode(&text[..end]).is_err(), "{end}");
+        }
+    }
+
+    #[test]
+    fn a_written_journal_replaces_the_one_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("md-md0.journal");
+        let sysroot = Sysroot::recorded(folder.path());
+        assert_eq!(Journal::read(&path), Ok(None));
+        for array in ["one", "two"] {
+            Journal::new(&sysroot, array, Vec::new()).write(&path).unwrap();
+            assert_eq!(Journal::read(&path).unwrap().unwrap().array, array);
+        }
+        remove(&path).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

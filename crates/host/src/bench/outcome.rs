@@ -1,0 +1,88 @@
+//! What a benchmark needs from outside, what it reports while it runs, and what came of it.
+
+use super::measured_cell::MemberWindow;
+use super::restore::RestoreReport;
+use mirrorball_core::units::Nanos;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// What a benchmark needs from outside.
+pub struct BenchControl<'a> {
+    /// The results folder.
+    pub results: &'a Path,
+    /// The command of the watchdog, to which the path of the journal is added.
+    pub watchdog: Vec<OsString>,
+    /// True once the benchmark is to end early.
+    pub is_stopped: &'a dyn Fn() -> bool,
+    /// Called before each run, and for what else happens.
+    pub on_event: &'a mut dyn FnMut(BenchEvent<'_>),
+}
+
+/// Something to report while runs go on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum BenchEvent<'a> {
+    /// The file is being written.
+    WritesData {
+        /// Its size.
+        bytes: u64,
+    },
+    /// A run begins.
+    Run {
+        /// Its number, from one.
+        number: usize,
+        /// Number of all runs.
+        of: usize,
+        /// Name of the job.
+        job: &'a str,
+        /// The setting.
+        policy: &'a str,
+    },
+    /// A run is refused, because the host was late.
+    Late {
+        /// The slowest hundredth of the wake-ups was later than this.
+        lateness: Nanos,
+        /// True if the run is repeated.
+        is_repeated: bool,
+    },
+    /// A job needs no more rounds.
+    Decided {
+        /// Its name.
+        job: &'a str,
+        /// The rounds that it took.
+        rounds: usize,
+    },
+}
+
+/// What came of a benchmark.
+#[derive(Clone, Debug, Default)]
+pub struct BenchOutcome {
+    /// The runs that were saved.
+    pub runs: Vec<SavedRun>,
+    /// Runs that were refused: what they were, and why.
+    pub refused: Vec<String>,
+    /// True if it ended early.
+    pub is_interrupted: bool,
+    /// What became of the settings.
+    pub restored: RestoreReport,
+}
+
+/// A run that was saved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SavedRun {
+    /// Its job, by its place in the plan.
+    pub job: usize,
+    /// Its setting, by its place in the plan.
+    pub arm: usize,
+    /// Its round, from zero.
+    pub round: usize,
+    /// What the members did.
+    pub window: MemberWindow,
+    /// Requests per second of all its sections.
+    pub iops: f64,
+    /// Remainders of the reading processes, if the choice follows from them.
+    pub remainders: Vec<u32>,
+    /// Bytes that the members read, as a part of those that fio read; none if not known.
+    pub part_from_disks: Option<f64>,
+    /// False if the rates of the members changed their level within the window.
+    pub is_steady: bool,
+}

@@ -1,0 +1,330 @@
+//! What is asked for, checked: the array, the settings, the jobs and the number of rounds.
+//!
+//! Everything that can be found wrong before the first change is found here.
+
+use super::arms::ArmSet;
+use super::background::{BackgroundLoad, LoadMethod};
+use super::data_folder;
+use super::design::{self, BenchStep, RunTimes};
+use crate::detect::{DetectedArray, Sysroot};
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::units::{Nanos, format_bytes};
+use mirrorball_disk::array_file::ArrayFile;
+use mirrorball_lab::experiment::build::BuildIdentity;
+use mirrorball_lab::experiment::hash::stable_hash;
+use mirrorball_lab::experiment::inputs::load_job;
+use mirrorball_lab::experiment::plan::{Choices, InputText, Plan, Reference};
+use mirrorball_sim::job::{BackgroundKind, Direction, JobFile, Mix};
+use rustix::fs::statvfs;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Bound of the lateness where all members rotate, and where one does not: those that figures of
+/// emulated disks are held to.
+const LATENESS_MAX_ROTATIONAL: Nanos = Nanos::from_micros(500);
+const LATENESS_MAX: Nanos = Nanos::from_micros(150);
+
+/// What a user asks for.
+#[derive(Clone, Debug)]
+pub struct BenchRequest<'a> {
+    /// The machine.
+    pub sysroot: &'a Sysroot,
+    /// The path, device or name that was given.
+    pub target: &'a str,
+    /// Paths or names of jobs.
+    pub jobs: &'a [String],
+    /// Policies to measure; one of each kind if not given.
+    pub policies: Option<&'a str>,
+    /// The lengths of a run's windows.
+    pub times: RunTimes,
+    /// Time for all runs.
+    pub budget: Nanos,
+    /// Number of rounds, in place of the budget.
+    pub rounds: Option<usize>,
+    /// Size of the file that is read.
+    pub size_bytes: u64,
+    /// Seed of the first round.
+    pub seed: u64,
+    /// True to read the device itself, in place of a file.
+    pub reads_device: bool,
+    /// Most time that this host may be late; a bound by the kind of the members if not given.
+    pub lateness_max: Option<Nanos>,
+    /// Work in the background of every run; that of the job's own lines if not given.
+    pub background: Option<BackgroundLoad>,
+    /// True to end a job's rounds when its settings are known to be faster, slower or equal.
+    pub stops_early: bool,
+    /// The command, for the record.
+    pub command: &'a str,
+    /// The build of the program, for the record.
+    pub build: BuildIdentity,
+}
+
+/// Where the jobs read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum DataPlace {
+    /// A file in this folder, which is created and removed.
+    Folder(PathBuf),
+    /// The device itself.
+    Device(String),
+}
+
+/// A job, as it was read.
+#[derive(Clone, Debug)]
+pub(super) struct BenchJob {
+    pub(super) text: String,
+    /// True if no section writes.
+    pub(super) only_reads: bool,
+    /// Groups of sections, which run one after the other.
+    pub(super) groups: usize,
+    /// Work in the background of its runs.
+    pub(super) background: BackgroundLoad,
+    /// How that is started; none without.
+    pub(super) load: Option<LoadMethod>,
+}
+
+/// A benchmark that can be run.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    pub(super) sysroot: Sysroot,
+    pub(super) target: String,
+    /// The array, as it was when the request was checked.
+    pub array: DetectedArray,
+    pub(super) arms: ArmSet,
+    pub(super) jobs: Vec<BenchJob>,
+    pub(super) place: DataPlace,
+    pub(super) size_bytes: u64,
+    pub(super) lateness_max: Nanos,
+    pub(super) stops_early: bool,
+    /// The lengths of a run's windows.
+    pub times: RunTimes,
+    /// Number of rounds.
+    pub rounds: usize,
+    /// The plan that the results belong to.
+    pub plan: Plan,
+    /// What else a user should know.
+    pub notes: Vec<String>,
+}
+
+impl Bench {
+    /// Checks a request on `array`, which was detected at its target.
+    ///
+    /// # Errors
+    /// If the array is not complete and idle, a job or policy is not known or not possible here, or
+    /// the budget is too small.
+    pub fn new(request: BenchRequest<'_>, array: DetectedArray) -> Result<Bench, Diagnostic> {
+        check_condition(&array)?;
+        let (described, text) = description(&array)?;
+        let arms = ArmSet::new(request.sysroot, &array, &described.spec, request.policies)?;
+        let (mut jobs, sources) = jobs(&request)?;
+        let place = place(&request, &array)?;
+        let folder = match &place {
+            DataPlace::Folder(folder) => Some(folder.as_path()),
+            DataPlace::Device(_) => None,
+        };
+        for job in &mut jobs {
+            job.load = LoadMethod::new(job.background, &array, folder)?;
+        }
+        check_place(&request, &place, &jobs, &sources)?;
+        let rounds = rounds(&request, &jobs, arms.arms.len())?;
+        let mut notes = arms.notes.clone();
+        if arms.arms.len() == 1 {
+            notes.push(format!(
+                "the running system offers one setting that can be measured, {}: nothing is \
+                 compared",
+                arms.arms[0].spec
+            ));
+        }
+        notes.extend(array.notes.iter().cloned());
+        let fingerprint = stable_hash([&*described.spec.canonical_text()]);
+        let source = InputText { name: array.name.clone(), text, fingerprint };
+        let choices = Choices {
+            policies: arms.arms.iter().map(|arm| arm.spec.clone()).collect(),
+            repeats: rounds as u32,
+            seed: request.seed,
+            duration_ns: Some(request.times.measure.0),
+        };
+        let mut plan =
+            Plan::new(request.build, source, sources, choices, request.command.to_owned());
+        plan.reference = Reference::Nothing;
+        let rotates = |it: &crate::detect::DetectedMember| {
+            it.disk.as_ref().is_some_and(|disk| disk.rotational == Some(true))
+        };
+        let bound = match array.members.iter().all(rotates) {
+            true => LATENESS_MAX_ROTATIONAL,
+            false => LATENESS_MAX,
+        };
+        Ok(Bench {
+            sysroot: request.sysroot.clone(),
+            target: request.target.to_owned(),
+            arms,
+            jobs,
+            place,
+            size_bytes: request.size_bytes,
+            lateness_max: request.lateness_max.unwrap_or(bound),
+            stops_early: request.stops_early,
+            times: request.times,
+            rounds,
+            plan,
+            notes,
+            array,
+        })
+    }
+
+    pub(super) fn steps(&self) -> Vec<BenchStep> {
+        design::steps(self.rounds, self.jobs.len(), self.arms.arms.len())
+    }
+
+    /// Most time that this host may be late.
+    pub fn lateness_max(&self) -> Nanos {
+        self.lateness_max
+    }
+
+    /// How long all runs take together.
+    pub fn duration(&self) -> Nanos {
+        let groups: Vec<usize> = self.jobs.iter().map(|job| job.groups).collect();
+        let round = design::round_time(self.times, &groups, self.arms.arms.len());
+        Nanos(round.0.saturating_mul(self.rounds as u64))
+    }
+}
+
+/// Checks that the array is complete and does nothing else.
+///
+/// # Errors
+/// If it is not.
+pub(super) fn check_condition(array: &DetectedArray) -> Result<(), Diagnostic> {
+    let Some(condition) = array.condition.text() else { return Ok(()) };
+    let what = format!("{} is not measured: it is {condition}", array.name);
+    let help = match array.condition.degraded {
+        true => "replace the missing member, and wait for its rebuild",
+        false => "wait until it has ended",
+    };
+    Err(Diagnostic::new(what).with_help(help))
+}
+
+/// The array as an array file. Flags of members are settings to measure, not part of it.
+fn description(array: &DetectedArray) -> Result<(ArrayFile, String), Diagnostic> {
+    let mut array = array.clone();
+    array.policy.spec = array.in_force();
+    for member in &mut array.members {
+        member.write_mostly = false;
+    }
+    let text = array.array_file();
+    Ok((ArrayFile::parse(&text, &array.name)?, text))
+}
+
+fn jobs(request: &BenchRequest<'_>) -> Result<(Vec<BenchJob>, Vec<InputText>), Diagnostic> {
+    let (mut jobs, mut sources): (Vec<BenchJob>, Vec<InputText>) = (Vec::new(), Vec::new());
+    for name in request.jobs {
+        let (source, job) =
+            load_job(name).map_err(|error| Diagnostic::new(format!("{error:#}")))?;
+        if sources.iter().any(|other| other.name == source.name) {
+            let error = Diagnostic::new(format!("two jobs have the name `{}`", source.name));
+            return Err(error.with_help("rename one of the files"));
+        }
+        let mut job = bench_job(&source.text, &job);
+        job.background = request.background.unwrap_or(job.background);
+        jobs.push(job);
+        sources.push(source);
+    }
+    Ok((jobs, sources))
+}
+
+fn bench_job(text: &str, job: &JobFile) -> BenchJob {
+    let groups: BTreeSet<usize> = job.sections.iter().map(|section| section.group).collect();
+    let reads = |mix: Mix| matches!(mix, Mix::Only(Direction::Read));
+    // A job has one kind; the rate that it declares for a simulation cannot be held here.
+    let background = match job.background.first().map(|background| background.kind) {
+        Some(BackgroundKind::Defrag) => BackgroundLoad::Defrag,
+        Some(BackgroundKind::Scrub) => BackgroundLoad::Scrub,
+        Some(BackgroundKind::Rebuild) | None => BackgroundLoad::Nothing,
+    };
+    BenchJob {
+        background,
+        load: None,
+        text: text.to_owned(),
+        only_reads: job.sections.iter().all(|section| reads(section.mix)),
+        groups: groups.len(),
+    }
+}
+
+/// Where the jobs read: below the path that was given, if it is a folder; else below the mount
+/// point.
+fn place(request: &BenchRequest<'_>, array: &DetectedArray) -> Result<DataPlace, Diagnostic> {
+    if request.reads_device {
+        if !request.target.starts_with("/dev/") {
+            let what = format!("--read-device: `{}` is not the path of a device", request.target);
+            return Err(Diagnostic::new(what).with_help("give it as in `/dev/md0`"));
+        }
+        return Ok(DataPlace::Device(request.target.to_owned()));
+    }
+    let given = request.sysroot.host_path(request.target);
+    let is_given = request.target.starts_with('/') && given.is_dir();
+    let folder = match (&array.mount, is_given) {
+        (_, true) => given,
+        (Some(mount), false) => request.sysroot.host_path(mount),
+        (None, false) => {
+            let what =
+                format!("{} is not mounted, so bench cannot create a file on it", array.name);
+            let help = "mount it, or give --read-device to read the device itself";
+            return Err(Diagnostic::new(what).with_help(help));
+        }
+    };
+    Ok(DataPlace::Folder(data_folder::path(&folder)))
+}
+
+/// Checks that the jobs can run there.
+fn check_place(
+    request: &BenchRequest<'_>,
+    place: &DataPlace,
+    jobs: &[BenchJob],
+    sources: &[InputText],
+) -> Result<(), Diagnostic> {
+    let folder = match place {
+        DataPlace::Folder(folder) => folder,
+        DataPlace::Device(device) => {
+            let mut writers = jobs.iter().zip(sources).filter(|(job, _)| !job.only_reads);
+            let Some((_, source)) = writers.next() else { return Ok(()) };
+            let what = format!("job `{}` writes, and {device} has data", source.name);
+            let help = "leave out --read-device: bench then creates a file for the job";
+            return Err(Diagnostic::new(what).with_help(help));
+        }
+    };
+    let above = folder.parent().unwrap_or(Path::new("/"));
+    let space = statvfs(above).map_err(|error| {
+        let what = format!("cannot create a file in {}: {error}", above.display());
+        Diagnostic::new(what).with_help("give a folder on the array that can be written")
+    })?;
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    if request.size_bytes > free / 10 * 9 {
+        let what = format!(
+            "a file of {} does not fit into {}, which has {} free",
+            format_bytes(request.size_bytes),
+            above.display(),
+            format_bytes(free)
+        );
+        return Err(Diagnostic::new(what).with_help("give a smaller one with --size"));
+    }
+    Ok(())
+}
+
+/// The number of rounds.
+fn rounds(request: &BenchRequest<'_>, jobs: &[BenchJob], arms: usize) -> Result<usize, Diagnostic> {
+    if let Some(rounds) = request.rounds {
+        return Ok(rounds);
+    }
+    let groups: Vec<usize> = jobs.iter().map(|job| job.groups).collect();
+    let round = design::round_time(request.times, &groups, arms);
+    match design::rounds_within(request.budget, round, arms) {
+        rounds @ 2.. => Ok(rounds),
+        _ => {
+            let what = format!(
+                "--budget {} is too short: one round of {} jobs under {arms} settings takes \
+                 {round}, and two are needed",
+                request.budget,
+                jobs.len()
+            );
+            let help = "raise it, name fewer jobs or policies, or shorten --settle and --measure";
+            Err(Diagnostic::new(what).with_help(help))
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The runs of a benchmark, one after the other.
+
+use super::background::{BackgroundLoad, RunningLoad};
+use super::data_folder::{self, DATA_FILE};
+use super::design::BenchStep;
+use super::fio_job::{JobPlace, job_for_fio};
+use super::fio_run::{self, FioCommand, FioRun, FioWatch};
+use super::measured_cell;
+use super::outcome::{BenchControl, BenchEvent, BenchOutcome, SavedRun};
+use super::pid_residue::{self, PidSteering};
+use super::request::{Bench, DataPlace};
+use super::stability::level_change;
+use crate::probe::quantile;
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::units::Nanos;
+use mirrorball_lab::experiment::plan::Cell;
+use mirrorball_lab::experiment::record::{CellRecord, CounterRecord};
+use mirrorball_lab::experiment::results::Results;
+use std::fmt::Display;
+use std::fs;
+use std::path::Path;
+
+/// Folder of fio's files within the results folder.
+const FIO_FOLDER: &str = "fio";
+/// How often a run is tried if the host was late.
+const ATTEMPTS: usize = 3;
+
+/// The runs that are left to do.
+pub(super) struct Runs<'a> {
+    bench: &'a Bench,
+    results: Results,
+    control: BenchControl<'a>,
+    devids: Vec<u64>,
+    /// The kernel's names of the members, empty for one without a disk.
+    members: Vec<String>,
+    /// The value of each knob, as it was set last.
+    now: Vec<String>,
+    /// None if no choice follows from processes.
+    steering: Option<PidSteering>,
+    outcome: BenchOutcome,
+}
+
+/// What came of one try of a run.
+enum Attempt {
+    Good(FioRun),
+    Late(Nanos),
+    Stopped,
+}
+
+impl<'a> Runs<'a> {
+    /// The runs of a benchmark whose journal is written.
+    ///
+    /// # Errors
+    /// If a knob cannot be read.
+    pub(super) fn new(
+        bench: &'a Bench,
+        results: Results,
+        control: BenchControl<'a>,
+    ) -> Result<Runs<'a>, Diagnostic> {
+        let members = bench.array.members.iter();
+        Ok(Runs {
+            bench,
+            results,
+            control,
+            devids: members.clone().map(|member| member.devid).collect(),
+            members: members.map(|it| it.kernel_name.clone().unwrap_or_default()).collect(),
+            now: bench.values_now()?,
+            steering: PidSteering::new(bench.array.profile),
+            outcome: BenchOutcome::default(),
+        })
+    }
+
+    /// Does all of them.
+    ///
+    /// # Errors
+    /// If the array is changed by others, fio fails, or a file cannot be written.
+    pub(super) fn all(mut self) -> Result<BenchOutcome, Diagnostic> {
+        let folder = self.results.folder().join(FIO_FOLDER);
+        fs::create_dir_all(&folder).map_err(|error| cannot("create the folder", &folder, error))?;
+        let Some(file) = self.data()? else {
+            return Ok(BenchOutcome { is_interrupted: true, ..self.outcome });
+        };
+        let bench = self.bench;
+        let steps = bench.steps();
+        let mut decided = vec![false; bench.jobs.len()];
+        for (index, step) in steps.iter().enumerate() {
+            if index > 0 && steps[index - 1].round < step.round {
+                self.decide(step.round, &mut decided);
+            }
+            if decided[step.job] {
+                continue;
+            }
+            let cell = cell(bench, step);
+            (self.control.on_event)(BenchEvent::Run {
+                number: index + 1,
+                of: steps.len(),
+                job: &cell.job().name,
+                policy: cell.policy,
+            });
+            bench.check_array()?;
+            self.apply(step.arm)?;
+            if !self.step(step, &cell, &file)? {
+                return Ok(BenchOutcome { is_interrupted: true, ..self.outcome });
+            }
+        }
+        Ok(self.outcome)
+    }
+
+    /// Marks the jobs that need no more rounds after `rounds`, if the request says so.
+    fn decide(&mut self, rounds: usize, decided: &mut [bool]) {
+        let bench = self.bench;
+        for (job, is_decided) in decided.iter_mut().enumerate() {
+            if bench.stops_early && !*is_decided && self.outcome.is_decided(bench, job) {
+                *is_decided = true;
+                let job = &bench.plan.jobs[job].name;
+                (self.control.on_event)(BenchEvent::Decided { job, rounds });
+            }
+        }
+    }
+
+    /// The file or device to read; `None` if writing the file was stopped.
+    fn data(&mut self) -> Result<Option<String>, Diagnostic> {
+        let folder = match &self.bench.place {
+            DataPlace::Device(device) => return Ok(Some(device.clone())),
+            DataPlace::Folder(folder) => folder,
+        };
+        let bytes = self.bench.size_bytes;
+        (self.control.on_event)(BenchEvent::WritesData { bytes });
+        let file = folder.join(DATA_FILE);
+        let written = data_folder::create(folder)
+            .and_then(|()| data_folder::write_data(&file, bytes, self.control.is_stopped));
+        let is_whole = written.map_err(|error| cannot("write", &file, error))?;
+        if is_whole && self.bench.jobs.iter().any(|it| it.background == BackgroundLoad::Defrag) {
+            data_folder::write_fragmented(folder, bytes)
+                .map_err(|error| cannot("write a fragmented file in", folder, error))?;
+        }
+        Ok(is_whole.then(|| file.display().to_string()))
+    }
+
+    /// Sets the knobs of a setting that have another value, unless someone else changed one.
+    fn apply(&mut self, arm: usize) -> Result<(), Diagnostic> {
+        let values = &self.bench.arms.arms[arm].values;
+        let failed = |error: std::io::Error| Diagnostic::new(error.to_string());
+        for (number, (knob, value)) in self.bench.arms.knobs.iter().zip(values).enumerate() {
+            let shown = knob.value(&self.bench.sysroot).map_err(failed)?;
+            if shown != self.now[number] {
+                let what = format!(
+                    "{} shows `{shown}`, but bench left it at `{}`: someone else changes it",
+                    knob.path, self.now[number]
+                );
+                return Err(Diagnostic::new(what).with_help("stop the other program, and repeat"));
+            }
+            if shown != *value {
+                knob.set(&self.bench.sysroot, value).map_err(failed)?;
+                self.now[number].clone_from(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does one run, and repeats it if the host was late. Returns false if it was stopped.
+    fn step(&mut self, step: &BenchStep, cell: &Cell<'_>, file: &str) -> Result<bool, Diagnostic> {
+        for attempt in 1..=ATTEMPTS {
+            let of_step = |run: &&SavedRun| (run.job, run.arm) == (step.job, step.arm);
+            let before = self.outcome.runs.iter().filter(of_step);
+            let before: Vec<u32> = before.flat_map(|run| run.remainders.clone()).collect();
+            if let Some(steering) = self.steering_of(cell.policy) {
+                steering.steer(&before);
+            }
+            match self.attempt(step, cell, file)? {
+                Attempt::Stopped => return Ok(false),
+                Attempt::Good(run) => {
+                    self.save(step, cell, &run)?;
+                    return Ok(true);
+                }
+                Attempt::Late(lateness) => {
+                    let is_repeated = attempt < ATTEMPTS;
+                    (self.control.on_event)(BenchEvent::Late { lateness, is_repeated });
+                }
+            }
+        }
+        let (job, round) = (&cell.job().name, step.round + 1);
+        self.outcome.refused.push(format!("{job} under {} in round {round}", cell.policy));
+        Ok(true)
+    }
+
+    fn attempt(
+        &self,
+        step: &BenchStep,
+        cell: &Cell<'_>,
+        file: &str,
+    ) -> Result<Attempt, Diagnostic> {
+        let job = &self.bench.jobs[step.job];
+        let name = cell.file_name();
+        let base = self.results.folder().join(FIO_FOLDER).join(&name);
+        let job_path = base.with_extension("fio");
+        let place = JobPlace {
+            file,
+            settle: self.bench.times.settle,
+            measure: self.bench.times.measure,
+            seed: cell.seed,
+        };
+        fs::write(&job_path, job_for_fio(&job.text, &place))
+            .map_err(|error| cannot("write", &job_path, error))?;
+        let is_read_only = matches!(self.bench.place, DataPlace::Device(_));
+        let command = FioCommand { job: &job_path, output: &base, is_read_only };
+        let watch = FioWatch {
+            sysroot: &self.bench.sysroot,
+            members: &self.members,
+            is_stopped: self.control.is_stopped,
+        };
+        let load = job.load.as_ref().map(|load| load.start(&self.bench.sysroot)).transpose();
+        let mut load = load.map_err(|error| {
+            Diagnostic::new(format!("cannot start the work in the background: {error}"))
+        })?;
+        let mut keep_up = || load.as_mut().map_or(Ok(()), RunningLoad::keep_up);
+        let Some(run) = fio_run::run(&command, &watch, &mut keep_up)? else {
+            return Ok(Attempt::Stopped);
+        };
+        let lateness = Nanos::from_secs_f64(quantile(&run.lateness, 0.99));
+        Ok(match lateness > self.bench.lateness_max {
+            true => Attempt::Late(lateness),
+            false => Attempt::Good(run),
+        })
+    }
+
+    fn save(&mut self, step: &BenchStep, cell: &Cell<'_>, run: &FioRun) -> Result<(), Diagnostic> {
+        let settle = self.bench.times.settle;
+        let mut record =
+            measured_cell::record(cell, run, &self.devids, settle).map_err(|error| {
+                Diagnostic::new(format!("the output of fio for {} {error}", cell.job().name))
+            })?;
+        let steering = self.steering_of(cell.policy);
+        let remainders =
+            steering.map_or_else(Vec::new, |it| it.remainders(run.process, &run.children));
+        record.counters.extend(remainders.iter().map(|&remainder| CounterRecord {
+            devid: None,
+            name: "remainder of the process".to_owned(),
+            value: remainder.into(),
+        }));
+        let saved = self.results.save(cell, &record);
+        saved.map_err(|error| Diagnostic::new(format!("{error:#}")))?;
+        self.outcome.runs.push(SavedRun {
+            job: step.job,
+            arm: step.arm,
+            round: step.round,
+            part_from_disks: part_from_disks(&record),
+            window: measured_cell::window(&self.devids, settle, &run.samples),
+            iops: iops(&record),
+            remainders,
+            is_steady: level_change(&measured_cell::rates(settle, &run.samples)).is_none(),
+        });
+        Ok(())
+    }
+
+    /// The steering of runs under this policy, on a machine whose processes can be.
+    fn steering_of(&mut self, policy: &str) -> Option<&mut PidSteering> {
+        let is_steered = pid_residue::applies_to(policy) && self.bench.sysroot.is_live();
+        self.steering.as_mut().filter(|_| is_steered)
+    }
+}
+
+/// Requests per second of all sections together.
+fn iops(record: &CellRecord) -> f64 {
+    let sections = record.sections.iter();
+    let kinds = sections.flat_map(|section| [&section.read, &section.write, &section.trim]);
+    kinds.flatten().map(|kind| kind.iops).sum()
+}
+
+/// Bytes that the members read, as a part of those that the sections read.
+fn part_from_disks(record: &CellRecord) -> Option<f64> {
+    let asked: u64 = record.reads().map(|(_, read)| read.bytes).sum();
+    let read: u64 = record.members.iter().map(|member| member.read_bytes).sum();
+    (asked > 0 && !record.members.is_empty()).then(|| read as f64 / asked as f64)
+}
+
+fn cell<'a>(bench: &'a Bench, step: &BenchStep) -> Cell<'a> {
+    Cell {
+        plan: &bench.plan,
+        job_index: step.job,
+        policy: &bench.plan.policies[step.arm],
+        repeat: step.round as u32,
+        seed: bench.plan.seeds[step.round],
+    }
+}
+
+fn cannot(what: &str, path: &Path, error: impl Display) -> Diagnostic {
+    Diagnostic::new(format!("cannot {what} {}: {error}", path.display()))
+}
