@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 mod advise;
+mod bench;
 mod check;
 mod closed_output;
 mod common;

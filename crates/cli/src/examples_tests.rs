@@ -11,7 +11,9 @@ use mirrorball_lab::experiment::inputs::{load_array, load_job};
 type Reader = fn(&str) -> Result<(), String>;
 
 /// Commands, arguments of theirs that are names of ours, and what understands these.
-const NAMES: [(&str, &str, Reader); 14] = [
+const NAMES: [(&str, &str, Reader); 16] = [
+    ("bench", "jobs", job),
+    ("bench", "policy", policies),
     ("check", "files", array_or_job),
     ("compare", "array", array),
     ("compare", "jobs", job),

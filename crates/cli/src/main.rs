@@ -8,6 +8,7 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod advise;
+mod bench;
 mod check;
 mod command_line;
 mod compare;
@@ -61,6 +62,7 @@ enum Command {
     Advise(advise::Args),
     Detect(detect::Args),
     Probe(probe::Args),
+    Bench(bench::Args),
     Compare(compare::Args),
     Report(report::Args),
     Explain(explain::Args),
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::run(&args),
         Command::Detect(args) => detect::run(&args),
         Command::Probe(args) => probe::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Explain(args) => explain::run(&args),

@@ -1,0 +1,405 @@
+//! `mirrorball bench`: measures an array with fio under the settings that its system offers.
+
+use crate::compare;
+use crate::ending::{Ending, Failure};
+use crate::numbers::{self, whole_number};
+use crate::screen;
+use anyhow::{Context, anyhow};
+use mirrorball_core::units::{Nanos, format_bytes};
+use mirrorball_host::bench::{
+    BackgroundLoad, Bench, BenchControl, BenchEvent, BenchOutcome, BenchRequest, RestoreReport,
+    RunTimes, prediction_table, restore_all, watch,
+};
+use mirrorball_host::detect::{Sysroot, detect_at};
+use mirrorball_lab::experiment::build::BuildIdentity;
+use mirrorball_lab::experiment::results;
+use mirrorball_lab::experiment::study::Criteria;
+use mirrorball_lab::report::{FORMATS, Findings, draw};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Measure an array under the settings that its storage system offers
+///
+/// Runs fio under each read policy that the running kernel offers for the array, in an order that
+/// cancels drift, and restores the policy that was in force. Reads a file that it creates on the
+/// array and removes at the end. Results are saved as those of `compare` are.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Needs root, and fio 3. Without jobs, runs rand-4k-qd1, rand-4k-qd32 and \
+seq-read. Refuses an array that is degraded or being resynced.
+
+What the files of the kernel held is written to /var/lib/mirrorball/bench before the first \
+change. It is restored at the end, after Ctrl-C or an error; by a watchdog process if bench is \
+killed; and by `mirrorball bench --restore` after a crash of the machine.
+
+Exit code 1 if a run failed or was refused because this host is too busy, 2 if nothing was run.
+
+Examples:
+  mirrorball bench /srv/data
+  mirrorball bench /srv/data rand-4k-qd1 my-job.fio --budget 2h
+  mirrorball bench /srv/data --policy btrfs/pid,btrfs/round-robin --rounds 8
+  mirrorball bench /srv/data --plan
+  mirrorball bench --restore")]
+pub(crate) struct Args {
+    /// Mount point or path on it, block device, or name of an array
+    #[arg(value_name = "PATH|DEVICE", required_unless_present_any = ["restore", "watch"])]
+    target: Option<String>,
+
+    /// Jobs: fio job files or built-in jobs
+    #[arg(value_name = "JOB")]
+    jobs: Vec<String>,
+
+    /// Policies to measure, separated by commas [default: the one in force, and one of each kind
+    /// that the kernel offers]
+    #[arg(short, long, value_name = "LIST")]
+    policy: Option<String>,
+
+    /// Time for all runs with its unit; it decides the number of rounds
+    #[arg(long, value_name = "TIME", default_value = "40m", allow_hyphen_values = true,
+          value_parser = numbers::positive_duration)]
+    budget: Nanos,
+
+    /// Number of rounds, from 1 to 1000. Each runs every job under every policy once
+    #[arg(long, value_name = "N", conflicts_with = "budget", allow_hyphen_values = true,
+          value_parser = whole_number(1usize..=1000))]
+    rounds: Option<usize>,
+
+    /// Work in the background of every run [default: what the job declares]
+    #[arg(long, value_enum)]
+    background: Option<Load>,
+
+    /// End a job's rounds as soon as each setting is known to be faster, slower or equal
+    #[arg(long)]
+    stop_early: bool,
+
+    /// Results folder of a simulation of the same array and jobs, to compare with
+    #[arg(long, value_name = "DIR")]
+    predicted: Option<PathBuf>,
+
+    /// Time at the start of each run that is not measured
+    #[arg(long, value_name = "TIME", default_value = "5s", allow_hyphen_values = true,
+          value_parser = numbers::duration)]
+    settle: Nanos,
+
+    /// Time of each run that is measured
+    #[arg(long, value_name = "TIME", default_value = "20s", allow_hyphen_values = true,
+          value_parser = numbers::positive_duration)]
+    measure: Nanos,
+
+    /// Size of the file that is read. It should be four times the memory, and 16 GiB on btrfs
+    #[arg(long, value_name = "SIZE", default_value = "16GiB", allow_hyphen_values = true,
+          value_parser = numbers::size)]
+    size: u64,
+
+    /// Seed of the first round. The second round uses this number plus 1, and so on
+    #[arg(short, long, default_value_t = 1, allow_hyphen_values = true,
+          value_parser = numbers::seed)]
+    seed: u64,
+
+    /// Read the device itself, which must be given as /dev/…, in place of a file. Jobs that write
+    /// are refused
+    #[arg(long)]
+    read_device: bool,
+
+    /// Refuse a run if 1 of 100 wake-ups of this host is later than this [default: 500us if all
+    /// members rotate, else 150us]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true,
+          value_parser = numbers::duration)]
+    lateness_max: Option<Nanos>,
+
+    /// Results folder [default: mirrorball-results/bench-ARRAY, with a number if it exists]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Print the plan and its duration, and run nothing
+    #[arg(long, conflicts_with = "restore")]
+    plan: bool,
+
+    /// Restore what an earlier bench left changed, on all arrays, and run nothing
+    #[arg(long, conflicts_with = "target")]
+    restore: bool,
+
+    /// Read and set a recorded copy of the files of a machine in DIR instead of this machine
+    #[arg(long, value_name = "DIR")]
+    sysroot: Option<PathBuf>,
+
+    /// Restore what this journal says when standard input ends: the watchdog of another bench
+    #[arg(long, value_name = "JOURNAL", hide = true)]
+    watch: Option<PathBuf>,
+}
+
+/// Work in the background.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Load {
+    /// A scrub of btrfs, or a check of md
+    Scrub,
+    /// A defragmentation of files that bench creates, on btrfs
+    Defrag,
+    /// None, whatever the job declares
+    None,
+}
+
+/// The jobs if none is named.
+const STANDARD_JOBS: [&str; 3] = ["rand-4k-qd1", "rand-4k-qd32", "seq-read"];
+/// Least part of the bytes read that members must have read.
+const FROM_DISKS_MIN: f64 = 0.8;
+/// Folder of results.
+const FOLDER: &str = "mirrorball-results";
+
+/// Set by Ctrl-C.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    let sysroot = crate::detect::sysroot(args.sysroot.as_deref())?;
+    if let Some(journal) = &args.watch {
+        let report = watch(&sysroot, journal, std::io::stdin()).map_err(fault)?;
+        return Ok(report.map_or(Ending::Done, |report| {
+            screen::say("bench has ended without restoring the settings: the watchdog does");
+            said(&report)
+        }));
+    }
+    if args.restore {
+        return restore(&sysroot);
+    }
+    let Some(target) = &args.target else {
+        return Err(Failure::WrongUse(anyhow!("missing PATH|DEVICE")));
+    };
+    let bench = bench(args, &sysroot, target)?;
+    screen::print(&outline(&bench))?;
+    if args.plan {
+        return Ok(Ending::Done);
+    }
+    let folder = args.output.clone().unwrap_or_else(|| free_folder(&bench.array.name));
+    ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed))
+        .context("cannot listen for Ctrl-C")
+        .map_err(Failure::Fault)?;
+    let outcome = measured(args, &bench, &folder)?;
+    ending(args, &bench, &outcome, &folder)
+}
+
+fn bench(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Bench, Failure> {
+    let array = detect_at(sysroot, target).map_err(crate::detect::failure)?;
+    let jobs: Vec<String> = match &args.jobs[..] {
+        [] => STANDARD_JOBS.map(str::to_owned).to_vec(),
+        jobs => jobs.to_vec(),
+    };
+    let words = std::env::args().map(|word| compare::quoted(&word)).collect::<Vec<_>>();
+    let request = BenchRequest {
+        sysroot,
+        target,
+        jobs: &jobs,
+        policies: args.policy.as_deref(),
+        times: RunTimes { settle: args.settle, measure: args.measure },
+        budget: args.budget,
+        rounds: args.rounds,
+        size_bytes: args.size,
+        seed: args.seed,
+        reads_device: args.read_device,
+        lateness_max: args.lateness_max,
+        stops_early: args.stop_early,
+        background: args.background.map(|load| match load {
+            Load::Scrub => BackgroundLoad::Scrub,
+            Load::Defrag => BackgroundLoad::Defrag,
+            Load::None => BackgroundLoad::Nothing,
+        }),
+        command: &words.join(" "),
+        build: BuildIdentity::current().map_err(Failure::Fault)?,
+    };
+    Bench::new(request, array).map_err(|error| Failure::WrongUse(error.into()))
+}
+
+/// What is going to be run.
+fn outline(bench: &Bench) -> String {
+    let plan = &bench.plan;
+    let counted = |count: usize, word: &str| match count {
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
+    };
+    let seconds = bench.duration().as_secs_f64();
+    let time = match seconds < 180.0 {
+        true => format!("{seconds:.0} s"),
+        false => format!("{:.0} min", seconds / 60.0),
+    };
+    let mut text = format!(
+        "{}: {}, {}, {}: {}, about {time}\n",
+        bench.array.name,
+        counted(plan.jobs.len(), "job"),
+        counted(plan.policies.len(), "setting"),
+        counted(bench.rounds, "round"),
+        counted(plan.cells().len(), "run"),
+    );
+    let names: Vec<&str> = plan.jobs.iter().map(|job| job.name.as_str()).collect();
+    text += &format!("  jobs      {}\n", names.join(", "));
+    text += &format!("  settings  {}\n", plan.policies.join(", "));
+    let RunTimes { settle, measure } = bench.times;
+    text += &format!("  each run  {settle} to settle, {measure} measured\n");
+    for note in &bench.notes {
+        text += &format!("  note      {note}\n");
+    }
+    screen::broken(&text)
+}
+
+/// Runs it, with progress on standard error.
+fn measured(args: &Args, bench: &Bench, folder: &Path) -> Result<BenchOutcome, Failure> {
+    let mut on_event = |event: BenchEvent<'_>| match event {
+        BenchEvent::WritesData { bytes } => {
+            screen::say(format_args!("writing a file of {}", format_bytes(bytes)));
+        }
+        BenchEvent::Run { number, of, job, policy } => {
+            screen::say(format_args!("run {number} of {of}: {job} under {policy}"));
+        }
+        BenchEvent::Late { lateness, is_repeated } => screen::say(format_args!(
+            "this host was {lateness} late, more than {}: the run is {}",
+            bench.lateness_max(),
+            if is_repeated { "repeated" } else { "refused" }
+        )),
+        BenchEvent::Decided { job, rounds } => {
+            screen::say(format_args!("{job} is decided after {rounds} rounds"));
+        }
+    };
+    let control = BenchControl {
+        results: folder,
+        watchdog: watchdog(args).context("the watchdog").map_err(Failure::Fault)?,
+        is_stopped: &|| STOP.load(Ordering::Relaxed),
+        on_event: &mut on_event,
+    };
+    bench.run(control).map_err(fault)
+}
+
+/// The command of the watchdog, but for the journal.
+fn watchdog(args: &Args) -> std::io::Result<Vec<OsString>> {
+    let mut command = vec![std::env::current_exe()?.into_os_string(), "bench".into()];
+    if let Some(folder) = &args.sysroot {
+        command.extend(["--sysroot".into(), folder.clone().into_os_string()]);
+    }
+    command.push("--watch".into());
+    Ok(command)
+}
+
+/// Prints the results, and says how it ended.
+fn ending(
+    args: &Args,
+    bench: &Bench,
+    outcome: &BenchOutcome,
+    folder: &Path,
+) -> Result<Ending, Failure> {
+    let is_restored = said(&outcome.restored) == Ending::Done;
+    if !outcome.runs.is_empty() {
+        print_results(args, bench, outcome, folder)?;
+        let unsteady = outcome.runs.iter().filter(|run| !run.is_steady).count();
+        if unsteady > 0 {
+            screen::say(format_args!(
+                "note: the rate changed its level within {unsteady} of {} runs; the comparison \
+                 with the setting in force leaves these out",
+                outcome.runs.len()
+            ));
+        }
+        let is_cached = |part: f64| part < FROM_DISKS_MIN;
+        let cached = outcome.runs.iter().filter(|run| run.part_from_disks.is_some_and(is_cached));
+        let cached = cached.count();
+        if cached > 0 {
+            screen::say(format_args!(
+                "warning: {cached} of {} runs read from a cache of this host, not from the \
+                 members\n  help: give a --size of four times the memory",
+                outcome.runs.len()
+            ));
+        }
+        screen::say(format_args!("results are in {}", folder.display()));
+    }
+    for refused in &outcome.refused {
+        screen::say(format_args!("refused: {refused}: this host is too busy to measure"));
+    }
+    Ok(match outcome {
+        _ if !is_restored => Ending::FoundFailure,
+        outcome if outcome.is_interrupted => Ending::Interrupted,
+        outcome if !outcome.refused.is_empty() => Ending::FoundFailure,
+        _ => Ending::Done,
+    })
+}
+
+/// Prints the report, the comparisons and the members.
+fn print_results(
+    args: &Args,
+    bench: &Bench,
+    outcome: &BenchOutcome,
+    folder: &Path,
+) -> Result<(), Failure> {
+    let style = screen::style();
+    let loaded = results::load(&[folder.to_owned()], &Criteria::default());
+    if let Some(table) = FORMATS.iter().find(|format| format.name == "table") {
+        screen::print(&(table.render)(&Findings::of_sets(&loaded.sets), style))?;
+    }
+    for (job, source) in bench.plan.jobs.iter().enumerate() {
+        let tables = [
+            ("settings", outcome.effect_grid(bench, job)),
+            ("btrfs/pid", outcome.pid_grid(bench, job)),
+            ("members", outcome.member_grid(bench, job)),
+        ];
+        for (title, grid) in tables {
+            let Some(grid) = grid else { continue };
+            screen::print(&format!("\n{title} during {}\n\n{}", source.name, draw(&grid, style)))?;
+        }
+    }
+    let (Some(predicted), Some(measured)) = (&args.predicted, loaded.sets.first()) else {
+        return Ok(());
+    };
+    let simulated = results::load(std::slice::from_ref(predicted), &Criteria::default());
+    let table =
+        simulated.sets.first().and_then(|set| prediction_table(&set.study, &measured.study));
+    let Some(table) = table else {
+        screen::say(format_args!(
+            "note: {} has no result of these jobs and settings",
+            predicted.display()
+        ));
+        return Ok(());
+    };
+    let mut text = format!("\npredicted and measured\n\n{}", draw(&table.grid, style));
+    text += &format!("\ngreatest difference {:.1} %", 100.0 * table.worst);
+    if let Some(tau) = table.tau {
+        text += &format!("; Kendall's tau of settings more than 10 % apart {tau:.2}");
+    }
+    screen::print(&(text + "\n"))
+}
+
+/// Restores what earlier benchmarks left.
+fn restore(sysroot: &Sysroot) -> Result<Ending, Failure> {
+    let reports = restore_all(sysroot).map_err(fault)?;
+    if reports.is_empty() {
+        screen::print("nothing to restore: no bench left settings changed\n")?;
+    }
+    let mut ending = Ending::Done;
+    for (array, report) in reports {
+        screen::say(format_args!("{array}: {} settings were as before", report.unchanged));
+        if said(&report) != Ending::Done {
+            ending = Ending::FoundFailure;
+        }
+    }
+    Ok(ending)
+}
+
+/// Says what became of the settings.
+fn said(report: &RestoreReport) -> Ending {
+    for line in report.lines() {
+        screen::say(line);
+    }
+    if report.is_complete() {
+        return Ending::Done;
+    }
+    screen::say("the journal is kept: run `mirrorball bench --restore` again");
+    Ending::FoundFailure
+}
+
+fn fault(error: mirrorball_core::diagnostic::Diagnostic) -> Failure {
+    Failure::Fault(error.into())
+}
+
+/// The first folder for the array's results that does not exist.
+fn free_folder(array: &str) -> PathBuf {
+    let stem = crate::detect::file_stem(array);
+    let names = (1..).map(|number: u32| match number {
+        1 => format!("bench-{stem}"),
+        number => format!("bench-{stem}-{number}"),
+    });
+    let mut paths = names.map(|name| Path::new(FOLDER).join(name));
+    paths.find(|path| !path.exists()).expect("some number is free")
+}
