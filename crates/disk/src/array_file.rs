@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! name = "six unequal disks, RAID1"   # the file's name if left out
-//! profile = "raid1"            # single, raid0, raid1, raid1c3, raid1c4, raid10
+//! profile = "raid1"            # single, raid0, raid1, raid1c3, raid1c4, raid10, raid5, raid6
 //! layout = "btrfs"             # or "md-raid10-far:2", "zfs-mirror:2" …, which has its own profile
 //! chunk = "512K"               # of the layouts of md raid10
 //! stripe_width_max = 4         # largest number of members in a chunk of raid0 or raid10

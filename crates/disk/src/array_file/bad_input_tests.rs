@@ -10,19 +10,33 @@ const WHOLE: &[(&str, &str)] = &[
     (
         "",
         "1: the array has no `profile` (give one of single, raid0, raid1, raid1c3, raid1c4, \
-         raid10)",
+         raid10, raid5, raid6)",
     ),
     ("profile = ", "1: not valid TOML: string values must be quoted, expected literal string"),
     ("profile = \"raid1\"\nprofile = \"raid1\"", "2: not valid TOML: duplicate key"),
     (
-        "profile = \"raid5\"\n[[member]]\nmodel = \"delay\"",
-        "1: unknown profile `raid5` (the profiles are single, raid0, raid1, raid1c3, raid1c4, \
-         raid10; did you mean `raid1`?)",
+        "profile = \"raid7\"\n[[member]]\nmodel = \"delay\"",
+        "1: unknown profile `raid7` (the profiles are single, raid0, raid1, raid1c3, raid1c4, \
+         raid10, raid5, raid6; did you mean `raid6`?)",
+    ),
+    (
+        "profile = \"raid6\"\n[[member]]\nmodel = \"delay\"\ncount = 2",
+        "1: profile raid6 needs at least 3 members, but the array has 2 (add members, or use \
+         profile raid1)",
+    ),
+    (
+        "profile = \"raid5\"\n[[member]]\nmodel = \"delay\"\ncount = 65",
+        "1: a chunk of profile raid5 would span 65 members, but a row of strips with parity spans \
+         at most 64 (use fewer members, or on btrfs `stripe_width_max = 64`)",
+    ),
+    (
+        "rmw_level = 3\nprofile = \"raid5\"\n[[member]]\nmodel = \"delay\"\ncount = 3",
+        "1: there is no `rmw_level` 3 (give 0, 1 or 2, as in `/sys/block/mdN/md/rmw_level`)",
     ),
     (
         "profile = \"mirror\"\n[[member]]\nmodel = \"delay\"",
         "1: unknown profile `mirror` (the profiles are single, raid0, raid1, raid1c3, raid1c4, \
-         raid10)",
+         raid10, raid5, raid6)",
     ),
     (
         r#"profile = "raid1""#,
@@ -101,7 +115,7 @@ const TOP: &[(&str, &str)] = &[
     (
         r#"colour = "x""#,
         "1: unknown key `colour` (the known ones are name, profile, layout, chunk, \
-         stripe_width_max, used, host, source, link, member)",
+         stripe_width_max, rmw_level, used, host, source, link, member)",
     ),
     (
         r#"name = "a\u001b[31mb""#,
@@ -116,6 +130,7 @@ const TOP: &[(&str, &str)] = &[
         r#"stripe_width_max = "four""#,
         r#"1: `stripe_width_max` must be a whole number, at least 0, not `"four"`"#,
     ),
+    ("rmw_level = 1", "1: `rmw_level` is for parity, and the profile is raid1 (leave it out)"),
     ("stripe_width_max = -1", "1: `stripe_width_max` must be a whole number, at least 0, not `-1`"),
     (r#"used = "100%""#, "1: `used`: a share is at least 0% and less than 100%"),
     (r#"used = "lots""#, "1: `used`: `lots` is not a share such as 60%, or a size such as 500GB"),
@@ -334,13 +349,30 @@ const LAYOUT: &[(&str, &str)] = &[
     (
         r#"layout = "md-raid10-fat:2""#,
         "1: unknown layout `md-raid10-fat` (the layouts are btrfs, md-raid1, md-raid10-near, \
-         md-raid10-far, md-raid10-offset, lvm-raid1, zfs-mirror, gmirror; did you mean \
-         `md-raid10-far`?)",
+         md-raid10-far, md-raid10-offset, lvm-raid1, zfs-mirror, gmirror, md-raid5, md-raid6; \
+         did you mean `md-raid10-far`?)",
+    ),
+    (
+        r#"layout = "md-raid6-left-symetric""#,
+        "1: unknown layout `md-raid6-left-symetric`: md-raid6 has no rotation `left-symetric` \
+         (its rotations are left-symmetric, left-asymmetric, right-symmetric, right-asymmetric, \
+         parity-first, parity-last, ddf-zero-restart, ddf-N-restart, ddf-N-continue, \
+         left-symmetric-6, left-asymmetric-6, right-symmetric-6, right-asymmetric-6, \
+         parity-first-6; did you mean `md-raid6-left-symmetric`?)",
+    ),
+    (
+        "profile = \"raid6\"\nlayout = \"md-raid5\"",
+        "1: layout md-raid5-left-symmetric over 4 members is profile raid5 (leave `profile` out)",
+    ),
+    (
+        "layout = \"md-raid5\"\nchunk = \"2GiB\"",
+        "3: the member with devid 1 has 1 GiB, but a member needs at least 2.1 GiB (check its \
+         size)",
     ),
     (
         r#"layout = "btrfs""#,
         "1: the array has no `profile` (give one of single, raid0, raid1, raid1c3, raid1c4, \
-         raid10)",
+         raid10, raid5, raid6)",
     ),
     (
         "layout = \"md-raid1\"\nprofile = \"raid1\"",
@@ -358,7 +390,7 @@ const LAYOUT: &[(&str, &str)] = &[
     (
         "layout = \"gmirror\"\nchunk = \"64K\"",
         "2: layout gmirror has no chunk size to choose (leave `chunk` out; it is for layouts of \
-         md raid10)",
+         md raid10, raid5 and raid6)",
     ),
     (
         "chunk = \"64K\"\nprofile = \"raid10\"",
@@ -367,8 +399,8 @@ const LAYOUT: &[(&str, &str)] = &[
     ),
     (
         "layout = \"md-raid10-far:2\"\nchunk = \"100K\"",
-        "2: a chunk of 102400 bytes is not possible in md raid10 (give a power of two from 4096 \
-         on, such as 64K or 512K)",
+        "2: a chunk of 102400 bytes is not possible in md-raid10-far:2 (give a power of two \
+         from 4096 on, such as 64K or 512K)",
     ),
     (
         "stripe_width_max = 2\nlayout = \"md-raid10-near:2\"",
