@@ -154,7 +154,7 @@ impl ChunkMap {
         let row = parity.rotation.row(chunk.groups, parity.parities, strip / data);
         let position = row.data((strip % data) as u32);
         let stripe = self.stripes[(chunk.first_stripe + position) as usize];
-        let offset = stripe.offset + (strip / data << self.strip_shift) + rest;
+        let offset = stripe.offset + ((strip / data) << self.strip_shift) + rest;
         let mirror = Mirror { member: stripe.member, offset, copy: 0 };
         let length = length.min(strip_bytes - rest);
         MappedRange { length, mirrors: [mirror; MAX_COPIES], copies: 1 }
