@@ -6,8 +6,8 @@ use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_io::control::protocol::{
-    self, AskError, ControlRequest, MemberReport, MemberStatsReport, Quantiles, ServiceStats,
-    ServiceStatus, VolumeHealth,
+    self, AskError, ControlRequest, MemberReport, MemberStatsReport, Quantiles, ReportedScrubState,
+    ScrubAction, ScrubReport, ServiceStats, ServiceStatus, VolumeHealth,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,6 +22,7 @@ Examples:
   mirrorball ctl --control /tmp/volume.ctl status
   mirrorball ctl --control /tmp/volume.ctl policy round-robin:256K
   mirrorball ctl --control /tmp/volume.ctl members rebuild 2 --rate 50M
+  mirrorball ctl --control /tmp/volume.ctl scrub start
   mirrorball ctl stats --format json --control /tmp/volume.ctl")]
 pub(crate) struct Args {
     /// Control socket of the running `emulate` or `serve`; required
@@ -65,6 +66,12 @@ enum Action {
         #[arg(long)]
         reset: bool,
     },
+    /// Compare all mirrors while the volume is used, or show how far that is
+    #[command(override_usage = "mirrorball ctl --control <PATH> scrub [OPTIONS] [COMMAND]")]
+    Scrub {
+        #[command(subcommand)]
+        action: Option<ScrubCommand>,
+    },
     /// Show the policy, or change it
     #[command(override_usage = "mirrorball ctl --control <PATH> policy [OPTIONS] [NAME]")]
     Policy {
@@ -101,6 +108,42 @@ enum MemberAction {
         #[arg(long, value_name = "BYTES", allow_hyphen_values = true,
               value_parser = numbers::rate_limit)]
         rate: Option<u64>,
+    },
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum ScrubCommand {
+    /// Start to compare all mirrors, from the beginning of the volume
+    ///
+    /// Blocks that differ are counted. Mirrors whose medium cannot be read are rewritten from the
+    /// others. A scrub leaves clients half of the time of the disks, waits while a member is
+    /// rebuilt, and goes on when a labelled volume is started again.
+    #[command(override_usage = "mirrorball ctl --control <PATH> scrub start [OPTIONS]")]
+    Start {
+        /// Make mirrors equal where they differ, by copying the first one to the others. Nothing
+        /// tells which of them is right
+        #[arg(long)]
+        repair: bool,
+        /// Rate limit in bytes of the volume per second, for example 50M [default: no limit]
+        #[arg(long, value_name = "BYTES", allow_hyphen_values = true,
+              value_parser = numbers::rate_limit)]
+        rate: Option<u64>,
+    },
+    /// Pause the scrub, also over a restart of the service
+    #[command(override_usage = "mirrorball ctl --control <PATH> scrub pause")]
+    Pause,
+    /// Go on with a scrub that was paused
+    #[command(override_usage = "mirrorball ctl --control <PATH> scrub resume")]
+    Resume,
+    /// Give up the scrub; the next one starts from the beginning
+    #[command(override_usage = "mirrorball ctl --control <PATH> scrub cancel")]
+    Cancel,
+    /// Show how far the scrub is, and what it found
+    #[command(override_usage = "mirrorball ctl --control <PATH> scrub status [OPTIONS]")]
+    Status {
+        /// Exit with code 1 if the last scrub found blocks that differ or cannot be read
+        #[arg(long)]
+        check: bool,
     },
 }
 
@@ -151,6 +194,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
                 return Ok(Ending::FoundFailure);
             }
         }
+        Action::Scrub { action } => return scrub(control, format, action.as_ref()),
         Action::Policy { name: None, .. } => {
             print(format, &ask(control, &ControlRequest::Policy)?, sentence)?;
         }
@@ -162,6 +206,67 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
     }
     Ok(Ending::Done)
+}
+
+/// Does something with the scrub, and shows it.
+fn scrub(
+    control: &Path,
+    format: Format,
+    command: Option<&ScrubCommand>,
+) -> Result<Ending, Failure> {
+    let request = |action| ControlRequest::Scrub { action, repair: false, rate_bytes_per_s: None };
+    let request = match command {
+        Some(ScrubCommand::Start { repair, rate }) => ControlRequest::Scrub {
+            action: ScrubAction::Start,
+            repair: *repair,
+            rate_bytes_per_s: *rate,
+        },
+        Some(ScrubCommand::Pause) => request(ScrubAction::Pause),
+        Some(ScrubCommand::Resume) => request(ScrubAction::Resume),
+        Some(ScrubCommand::Cancel) => request(ScrubAction::Cancel),
+        Some(ScrubCommand::Status { .. }) | None => request(ScrubAction::Status),
+    };
+    let report: Option<ScrubReport> = ask(control, &request)?;
+    let text = |report: &Option<ScrubReport>| match report {
+        Some(report) => scrub_text(report),
+        None => "no scrub yet\n".to_owned(),
+    };
+    print(format, &report, text)?;
+    let is_checked = matches!(command, Some(ScrubCommand::Status { check: true }));
+    let is_bad = |report: ScrubReport| report.differing_blocks + report.unreadable_blocks > 0;
+    Ok(match report.is_some_and(is_bad) && is_checked {
+        true => Ending::FoundFailure,
+        false => Ending::Done,
+    })
+}
+
+fn scrub_text(scrub: &ScrubReport) -> String {
+    let state = match scrub.state {
+        ReportedScrubState::Running => "running",
+        ReportedScrubState::Paused => "paused",
+        ReportedScrubState::Finished => "finished",
+        ReportedScrubState::Cancelled => "cancelled",
+    };
+    let (checked, total) = (scrub.checked_bytes, scrub.total_bytes);
+    let percent = 100.0 * checked as f64 / total.max(1) as f64;
+    let limit = scrub.rate_bytes_per_s;
+    let limit = limit.map(|rate| format!(", at most {rate} bytes/s")).unwrap_or_default();
+    let mut text = format!("scrub {state}: {checked} of {total} bytes ({percent:.1} %){limit}\n");
+    match scrub.differing_blocks {
+        0 => text += "  no mirrors differ\n",
+        blocks => {
+            let repair = match scrub.repair {
+                true => "; they are copied from the first mirror to the others",
+                false => " and were left as they are",
+            };
+            text += &format!("  mirrors differ in {blocks} blocks of 4 KiB{repair}\n");
+        }
+    }
+    if scrub.unreadable_blocks > 0 {
+        let blocks = scrub.unreadable_blocks;
+        text += &format!("  no mirror could read {blocks} blocks of 4 KiB\n");
+    }
+    text
 }
 
 /// Sends a request to the service with this control socket, and returns its answer.
@@ -224,6 +329,9 @@ fn status(status: &ServiceStatus) -> String {
              to it are lost when the service ends\n"
         );
         text += &format!("  (`members rebuild {devid}` uses the file at the path)\n");
+    }
+    if let Some(scrub) = &status.scrub {
+        text.extend(scrub_text(scrub).lines().map(|line| format!("  {line}\n")));
     }
     for rebuild in &status.rebuilds {
         let (recovered, total) = (rebuild.recovered_bytes, rebuild.total_bytes);
@@ -320,6 +428,15 @@ mod tests {
             active_bytes: 8 << 20,
             labelled: true,
             read_only: true,
+            scrub: Some(ScrubReport {
+                state: ReportedScrubState::Paused,
+                repair: false,
+                checked_bytes: 2,
+                total_bytes: 8,
+                differing_blocks: 3,
+                unreadable_blocks: 1,
+                rate_bytes_per_s: None,
+            }),
             rebuild_bytes_per_s: Some(50),
             connections: 1,
             exports: Vec::new(),
@@ -331,6 +448,8 @@ mod tests {
             "mirrors may differ in 4 MiB, which are being synchronised\n",
             "a crash now would have 8 MiB synchronised\n  read-only\n",
             "devid 1: its file is no longer at its path, where nothing is",
+            "  scrub paused: 2 of 8 bytes (25.0 %)\n    mirrors differ in 3 blocks of 4 KiB and \
+             were left as they are\n    no mirror could read 1 blocks of 4 KiB\n",
             "rebuilding devid 2: 1 of 8 bytes (12.5 %), at most 50 bytes/s\n",
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");

@@ -23,6 +23,7 @@ use crate::driver::{Event, EventOwner, Handle, Output, Token};
 use crate::executor::Executor;
 use crate::export::nbd::server::Server;
 use crate::rebuild::{Rebuild, RebuildError};
+use crate::scrub::Scrub;
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 
@@ -59,6 +60,8 @@ pub struct ServiceParts<'a> {
     pub server: &'a Server,
     /// The rebuild of members.
     pub rebuild: &'a mut Rebuild,
+    /// The scrub of the volume.
+    pub scrub: &'a mut Scrub,
 }
 
 /// A listening socket and its protocol.

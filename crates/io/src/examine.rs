@@ -9,7 +9,8 @@ use mirrorball_core::label::assembly::{
 };
 use mirrorball_core::label::{
     BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DirtyRecord, LABEL_SLOTS, METADATA_BYTES,
-    NewestLabel, Uuid, map_checksum, newest_label, newest_record,
+    NewestLabel, SCRUB_BYTES, SCRUB_OFFSET, ScrubRecord, Uuid, map_checksum, newest_label,
+    newest_record, newest_scrub,
 };
 use rustix::fs::{Mode, OFlags};
 use std::io;
@@ -23,6 +24,8 @@ pub struct ExaminedDevice {
     pub label: Result<NewestLabel, DeviceError>,
     /// The newest record of its dirty log.
     pub record: Option<DirtyRecord>,
+    /// The newest record of a scrub.
+    pub scrub: Option<ScrubRecord>,
 }
 
 impl ExaminedDevice {
@@ -32,17 +35,17 @@ impl ExaminedDevice {
         metadata: Result<FoundMember, DeviceError>,
     ) -> ExaminedDevice {
         match metadata {
-            Ok(FoundMember { newest, record }) => {
-                ExaminedDevice { address, label: Ok(newest), record }
+            Ok(FoundMember { newest, record, scrub }) => {
+                ExaminedDevice { address, label: Ok(newest), record, scrub }
             }
-            Err(error) => ExaminedDevice { address, label: Err(error), record: None },
+            Err(error) => ExaminedDevice { address, label: Err(error), record: None, scrub: None },
         }
     }
 
     /// Its metadata, if it has a label.
     pub(crate) fn found(&self) -> Option<FoundMember> {
         let newest = self.label.as_ref().ok()?.clone();
-        Some(FoundMember { newest, record: self.record.clone() })
+        Some(FoundMember { newest, record: self.record.clone(), scrub: self.scrub })
     }
 }
 
@@ -181,10 +184,13 @@ pub(crate) fn metadata_from(
     read: impl Fn(u64, u32) -> io::Result<Vec<u8>>,
 ) -> Result<FoundMember, DeviceError> {
     let newest = label_from(&read)?;
-    let log = read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES);
-    let log = log.map_err(|error| DeviceError::Unreadable(error.to_string()))?;
-    let record = newest_record(&log, newest.found.label.array.uuid, newest.found.member);
-    Ok(FoundMember { newest, record })
+    let unreadable = |error: io::Error| DeviceError::Unreadable(error.to_string());
+    let (volume, member) = (newest.found.label.array.uuid, newest.found.member);
+    let log = read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES).map_err(unreadable)?;
+    let record = newest_record(&log, volume, member);
+    let scrub = read(SCRUB_OFFSET, SCRUB_BYTES).map_err(unreadable)?;
+    let scrub = newest_scrub(&scrub, volume, member);
+    Ok(FoundMember { newest, record, scrub })
 }
 
 /// The label of a device of which `read(offset, length)` reads.

@@ -23,6 +23,7 @@ pub mod mirror_check;
 pub mod nbd_protocol;
 pub mod rebuild;
 pub mod reopen;
+pub mod scrub;
 pub mod service;
 pub mod tls;
 pub mod torture;

@@ -341,7 +341,7 @@ impl Rebuild {
 }
 
 /// How long a step of this length takes at a rate in bytes a second; at most a day.
-fn pace(length: u64, rate: u64) -> Nanos {
+pub(crate) fn pace(length: u64, rate: u64) -> Nanos {
     const DAY: Nanos = Nanos::from_secs(86_400);
     let nanos = u128::from(length) * 1_000_000_000 / u128::from(rate.max(1));
     u64::try_from(nanos).map_or(DAY, |nanos| Nanos(nanos).min(DAY))

@@ -12,6 +12,7 @@ use crate::export::nbd::server::Server;
 use crate::export::ublk::Ublk;
 use crate::rebuild::Rebuild;
 use crate::reopen::{OpenMember, Reopener};
+use crate::scrub::Scrub;
 use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
@@ -65,6 +66,7 @@ pub struct Service {
     ublk: Option<Ublk>,
     control: Option<Control>,
     rebuild: Rebuild,
+    scrub: Scrub,
     stop: Handle,
     /// When a service that is being stopped ends even if clients have not received their replies.
     deadline: Option<Nanos>,
@@ -86,6 +88,7 @@ impl Service {
         let waker = Waker::new()?;
         let stop = executor.driver.add_waker(Token::new(EventOwner::Stop, 0), &waker)?;
         let rebuild = Rebuild::new(&mut executor);
+        let scrub = Scrub::new(&executor);
         let service = Service {
             executor,
             server,
@@ -93,6 +96,7 @@ impl Service {
             ublk: None,
             control,
             rebuild,
+            scrub,
             stop,
             deadline: None,
             volume_end: VolumeEnd::Open,
@@ -228,11 +232,13 @@ impl Service {
         }
     }
 
-    /// Does everything that needs no waiting; returns how long until the next timer of the rebuild
-    /// or a listener.
+    /// Does everything that needs no waiting; returns how long until the next timer of the rebuild,
+    /// the scrub or a listener.
     fn settle(&mut self) -> Option<Nanos> {
-        let rebuild = loop {
-            let timer = self.rebuild.step(&mut self.executor);
+        let background = loop {
+            let rebuild = self.rebuild.step(&mut self.executor);
+            let scrub = self.scrub.step(&mut self.executor);
+            let timer = rebuild.into_iter().chain(scrub).min();
             self.executor.turn();
             let mut has_replies = false;
             while let Some(reply) = self.executor.poll_reply() {
@@ -250,7 +256,7 @@ impl Service {
         let executor = &mut self.executor;
         let server = self.server.on_time(executor);
         let control = self.control.as_mut().and_then(|control| control.listen_again(executor));
-        [rebuild, server, control].into_iter().flatten().min()
+        [background, server, control].into_iter().flatten().min()
     }
 
     /// Gives a reply of the executor to the part that sent the request.
@@ -260,6 +266,7 @@ impl Service {
         match reply.token.owner() {
             EventOwner::NbdRequest => self.server.on_reply(reply, executor),
             EventOwner::Rebuild => self.rebuild.on_reply(reply, executor),
+            EventOwner::Scrub => self.scrub.on_reply(reply, executor),
             EventOwner::FuseRequest => owner(&mut self.fuse).on_reply(reply, executor),
             EventOwner::UblkRequest => owner(&mut self.ublk).on_reply(reply, executor),
             EventOwner::MemberFile
@@ -299,8 +306,8 @@ impl Service {
             | EventOwner::NbdExternal
             | EventOwner::NbdBlockStatus => self.server.on_event(event, executor),
             EventOwner::ControlAccept | EventOwner::ControlReceive | EventOwner::ControlSend => {
-                let (server, rebuild) = (&self.server, &mut self.rebuild);
-                let parts = ServiceParts { executor, server, rebuild };
+                let (server, rebuild, scrub) = (&self.server, &mut self.rebuild, &mut self.scrub);
+                let parts = ServiceParts { executor, server, rebuild, scrub };
                 owner(&mut self.control).on_event(event, parts);
             }
             // The next turn takes the member from the rebuild's worker.
@@ -311,6 +318,7 @@ impl Service {
             EventOwner::UblkTeardown => {}
             EventOwner::Stop => self.stop(),
             EventOwner::Rebuild
+            | EventOwner::Scrub
             | EventOwner::NbdRequest
             | EventOwner::FuseRequest
             | EventOwner::UblkRequest => unreachable!("no operation: {:?}", event.token),
@@ -322,6 +330,7 @@ impl Service {
         self.deadline = Some(executor.driver.now() + STOP_TIMEOUT);
         self.server.stop(executor);
         self.rebuild.stop();
+        self.scrub.stop(executor);
         if let Some(fuse) = &mut self.fuse {
             fuse.stop();
         }

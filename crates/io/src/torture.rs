@@ -12,7 +12,8 @@
 //! - a block reads the same, on every mirror, until it is written;
 //! - no request fails while no member does;
 //! - members never seem to be in doubt, and a start without the newest data needs the user;
-//! - in the end all mirrors are equal.
+//! - in the end all mirrors are equal, and no scrub finds anything else before;
+//! - a bit that is changed on one mirror is found by a scrub and repaired.
 //!
 //! A history that fails is reduced to the operations that it needs.
 //!

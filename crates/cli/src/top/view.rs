@@ -339,6 +339,7 @@ mod tests {
             active_bytes: 0,
             labelled: false,
             read_only: false,
+            scrub: None,
             rebuild_bytes_per_s: None,
             connections: 2,
             exports: Vec::new(),

@@ -29,6 +29,7 @@
 use super::block::Uuid;
 use super::contents::{DataId, Label, MemberLabel};
 use super::dirty_record::DirtyRecord;
+use super::scrub_record::ScrubRecord;
 use super::slots::NewestLabel;
 use crate::geometry::ChunkMap;
 use crate::member::MemberState;
@@ -73,6 +74,8 @@ pub struct FoundMember {
     pub newest: NewestLabel,
     /// The newest record of its dirty log.
     pub record: Option<DirtyRecord>,
+    /// The newest record of a scrub.
+    pub scrub: Option<ScrubRecord>,
 }
 
 /// A member of an assembled volume.

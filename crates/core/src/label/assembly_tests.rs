@@ -44,8 +44,12 @@ fn found(number: u8, generation: u64, ids: &[u64], states: &[MemberState]) -> Me
 
 /// Devices with these labels, and no record of a dirty log.
 fn devices(labels: &[MemberLabel]) -> Vec<FoundMember> {
-    let newest = |label: &MemberLabel| NewestLabel { found: label.clone(), slot: 0 };
-    labels.iter().map(|label| FoundMember { newest: newest(label), record: None }).collect()
+    let device = |label: &MemberLabel| FoundMember {
+        newest: NewestLabel { found: label.clone(), slot: 0 },
+        record: None,
+        scrub: None,
+    };
+    labels.iter().map(device).collect()
 }
 
 /// Standings and verdict.

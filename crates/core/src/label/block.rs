@@ -41,6 +41,8 @@ pub(super) enum BlockKind {
     Label = 1,
     /// A record of the dirty log.
     DirtyRecord = 2,
+    /// The progress of a scrub.
+    Scrub = 3,
 }
 
 /// The header of a metadata block.

@@ -5,6 +5,7 @@
 //! - `block`: the header and the checksum of every metadata block.
 //! - `contents`: the label.
 //! - `dirty_record`: the records of the dirty log.
+//! - `scrub_record`: the progress of a scrub.
 //! - `slots`: the two slots of a label on a member.
 //! - [`assembly`]: which members are in sync, and whether the volume may start.
 //!
@@ -36,6 +37,7 @@ pub mod assembly;
 mod block;
 mod contents;
 mod dirty_record;
+mod scrub_record;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -47,5 +49,8 @@ pub use contents::{
 };
 pub use dirty_record::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DIRTY_REGIONS_MAX, DirtyRecord, newest_record,
+};
+pub use scrub_record::{
+    SCRUB_BYTES, SCRUB_OFFSET, ScrubProgress, ScrubRecord, ScrubState, newest_scrub,
 };
 pub use slots::{NewestLabel, newest_label};

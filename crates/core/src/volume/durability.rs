@@ -14,6 +14,7 @@ use super::Volume;
 use super::dirty_log::DirtyLog;
 use super::keys::{PieceKey, RequestKey};
 use super::label_writer::{LabelWriter, VolumeLabels};
+use super::scrub_keeper::ScrubKeeper;
 use super::unsynced_regions::{REGION_BYTES, regions};
 use crate::io::RequestKind;
 use crate::label::assembly::FoundMember;
@@ -28,6 +29,8 @@ pub(super) enum MetadataJob {
     Label,
     /// The dirty log: a record, or a flush before regions leave it.
     Log,
+    /// The progress of a scrub.
+    Scrub,
 }
 
 /// A member I/O that is not of a piece.
@@ -51,6 +54,7 @@ impl Volume {
         assert!(self.stripes.is_none(), "the dirty log does not cover parity");
         let (sequence, least_sequence) = (labels.sequence, labels.least_sequence);
         let unsynced = labels.unsynced.clone();
+        self.scrub = ScrubKeeper::new(labels.scrub);
         let mut writer = LabelWriter::new(labels);
         // The log must have space for writes; the label says the rest.
         let fits = unsynced.len() <= DIRTY_REGIONS_MAX / 2;

@@ -49,6 +49,11 @@ impl Volume {
                 let label = labels.committed();
                 log.record().encode(label.array.uuid, label.members[io.member.get()].uuid)
             }
+            MetadataJob::Scrub => {
+                let label = labels.committed();
+                let member = label.members[io.member.get()].uuid;
+                self.scrub.record().encode(label.array.uuid, member)
+            }
         }
     }
 
@@ -99,6 +104,9 @@ impl Volume {
         let (offset, length) = match (op, job) {
             (Op::Write, MetadataJob::Label) => (labels.slot_offset(member), METADATA_BYTES as u64),
             (Op::Write, MetadataJob::Log) => (log.record().offset(), METADATA_BYTES as u64),
+            (Op::Write, MetadataJob::Scrub) => {
+                (self.scrub.record().offset(), METADATA_BYTES as u64)
+            }
             _ => (0, 0),
         };
         self.ios_issued = self.ios_issued.wrapping_add(1);
@@ -148,6 +156,7 @@ impl Volume {
                 self.advance_labels();
             }
             MetadataJob::Log => self.on_log_io(io.member, result.is_ok(), now),
+            MetadataJob::Scrub => self.on_scrub_record_io(),
         }
     }
 

@@ -13,7 +13,7 @@ use super::unsynced_regions::REGION_BYTES;
 use crate::label::assembly::{
     AssembledMember, FoundMember, LabelAssembly, MemberStanding, least_sequence,
 };
-use crate::label::{DataId, DirtyRecord, LABEL_SLOTS, Label, LabelledMember};
+use crate::label::{DataId, DirtyRecord, LABEL_SLOTS, Label, LabelledMember, ScrubRecord};
 use crate::member::{MemberIndex, MemberState};
 use crate::rng::Rng;
 use std::collections::BTreeSet;
@@ -33,6 +33,8 @@ pub struct VolumeLabels {
     pub least_sequence: u64,
     /// Regions whose mirrors may differ: those of the newest records, after a crash.
     pub unsynced: Vec<u32>,
+    /// The newest record of a scrub.
+    pub scrub: Option<ScrubRecord>,
     /// Seed of data ids: not to be used for another start.
     pub seed: u64,
 }
@@ -69,9 +71,22 @@ impl VolumeLabels {
             sequence: records.map(|record| record.sequence).max().unwrap_or(0),
             least_sequence: least_sequence(&assembly.standings, found),
             unsynced: unsynced_regions(assembly, found, capacity_bytes),
+            scrub: devices_in_use(assembly)
+                .filter_map(|index| found[index].scrub)
+                .max_by_key(|record| record.sequence),
             seed,
         }
     }
+}
+
+/// The indexes of the devices that have current data, if only in part.
+fn devices_in_use(assembly: &LabelAssembly) -> impl Iterator<Item = usize> {
+    let has_data = |row: &&AssembledMember| match row.state {
+        MemberState::InSync => true,
+        MemberState::Rebuilding { recovered_bytes } => recovered_bytes > 0,
+        MemberState::Failed => false,
+    };
+    assembly.members.iter().filter(has_data).filter_map(|row| row.found)
 }
 
 /// The regions in which mirrors may differ after a crash: those of the newest record of each member
@@ -84,13 +99,7 @@ fn unsynced_regions(
     if assembly.newest.is_clean {
         return Vec::new();
     }
-    let has_data = |row: &&AssembledMember| match row.state {
-        MemberState::InSync => true,
-        MemberState::Rebuilding { recovered_bytes } => recovered_bytes > 0,
-        MemberState::Failed => false,
-    };
-    let devices = assembly.members.iter().filter(has_data).filter_map(|row| row.found);
-    let records = devices.filter_map(|index| found[index].record.as_ref());
+    let records = devices_in_use(assembly).filter_map(|index| found[index].record.as_ref());
     let records: Vec<&DirtyRecord> = records.collect();
     if records.is_empty() {
         return (0..capacity_bytes.div_ceil(REGION_BYTES) as u32).collect();

@@ -57,6 +57,8 @@ mod range_locks;
 mod reads;
 mod recovered_ranges;
 mod row_plan;
+mod scrub_keeper;
+mod scrub_updates;
 mod stripe_cut;
 mod stripe_ops;
 mod stripe_run;
@@ -91,6 +93,7 @@ use piece::Piece;
 use plan::Layout;
 use race::{RaceId, Races};
 use range_locks::RangeLocks;
+use scrub_keeper::ScrubKeeper;
 use std::collections::VecDeque;
 use stripe_ops::Stripes;
 use target::PlanTarget;
@@ -123,6 +126,7 @@ pub struct Volume {
     unsynced: UnsyncedRegions,
     /// With parity, the full stripes that are worked on.
     stripes: Option<Box<Stripes>>,
+    scrub: ScrubKeeper,
     is_read_only: bool,
     /// True if requests have one buffer, not to be written while members are read into it.
     has_one_buffer: bool,
@@ -231,6 +235,7 @@ impl Volume {
             log: None,
             unsynced: UnsyncedRegions::default(),
             stripes,
+            scrub: ScrubKeeper::default(),
             is_read_only: false,
             has_one_buffer: false,
             has_lost_writes: false,

@@ -15,7 +15,7 @@ impl Volume {
     /// Cuts a request into pieces and starts them.
     pub(super) fn cut(&mut self, key: RequestKey, request: &Request) -> Result<(), VolumeError> {
         match request.kind {
-            RequestKind::Read => {}
+            RequestKind::Read | RequestKind::Scrub => {}
             RequestKind::Flush if self.is_read_only => return Ok(()),
             _ if self.is_read_only => return Err(VolumeError::ReadOnly),
             _ => {}

@@ -7,8 +7,8 @@
 //!
 //! Source of the format: OpenMetrics 1.0, through the crate `prometheus-client`.
 
-use super::protocol::ReportedState;
-use super::respond::state;
+use super::protocol::{ReportedScrubState, ReportedState};
+use super::respond::{scrub_report, state};
 use super::{Control, ServiceParts};
 use crate::executor::{Executor, MemberStats};
 use mirrorball_core::histogram::{Histogram, bin_middle};
@@ -145,6 +145,24 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
         let samples = executor.members().map(|(config, stats)| (devid(config), find.value(stats)));
         Family { name, help, kind: find.kind(), samples: samples.collect() }
     }));
+    if let Some(scrub) = scrub_report(parts.scrub, executor) {
+        let value = |value: u64| vec![(Vec::new(), Value::Gauge(value as i64))];
+        let is_running = u64::from(scrub.state == ReportedScrubState::Running);
+        families.extend([
+            gauge("scrub_running", "1 while a scrub runs", value(is_running)),
+            gauge("scrub_checked_bytes", "Bytes that it checked", value(scrub.checked_bytes)),
+            gauge(
+                "scrub_differing_blocks",
+                "Blocks of 4 KiB that differed between mirrors",
+                value(scrub.differing_blocks),
+            ),
+            gauge(
+                "scrub_unreadable_blocks",
+                "Blocks of 4 KiB that no mirror could read",
+                value(scrub.unreadable_blocks),
+            ),
+        ]);
+    }
     if let Some(volume) = executor.volume() {
         let samples = volume.counters().into_iter().map(|counter| {
             let member = counter.member.map(|member| &volume.members()[member].config);

@@ -12,9 +12,12 @@
 //! Both sides ignore fields that they do not know, so fields may be added. Times are nanoseconds
 //! and sizes bytes, as the names of the fields say.
 
+mod scrub;
+
 use crate::address::PathTooLong;
 use mirrorball_core::member::MemberState;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+pub use scrub::{ReportedScrubState, ScrubAction, ScrubReport};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -62,6 +65,18 @@ pub enum ControlRequest {
         /// The member.
         devid: u64,
         /// Rate limit; none if missing. It applies to rebuilds that already run, too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate_bytes_per_s: Option<u64>,
+    },
+    /// Does something with the scrub of the volume; answered with [`ScrubReport`], or with nothing
+    /// if there was no scrub yet.
+    Scrub {
+        /// What to do.
+        action: ScrubAction,
+        /// Of a start: copies blocks that differ from one mirror to the others.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repair: bool,
+        /// Of a start: rate limit in bytes of the volume; none if missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate_bytes_per_s: Option<u64>,
     },
@@ -162,6 +177,9 @@ pub struct ServiceStatus {
     /// True if the volume cannot be written.
     #[serde(default)]
     pub read_only: bool,
+    /// The last scrub, which may be under way.
+    #[serde(default)]
+    pub scrub: Option<ScrubReport>,
     /// Rate limit of rebuilds.
     pub rebuild_bytes_per_s: Option<u64>,
     /// Number of NBD clients that are connected.

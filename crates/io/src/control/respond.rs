@@ -3,13 +3,15 @@
 use super::protocol::{
     ControlRequest, ControlResponse, ExportKind, ExportSummary, LatenessReport, MemberReport,
     MemberStatsReport, Misplaced, PolicyCounter, Quantiles, RebuildProgress, ReportedState,
-    RequestError, RequestErrorKind, ServiceStats, ServiceStatus, VolumeHealth,
+    RequestError, RequestErrorKind, ScrubAction, ScrubReport, ServiceStats, ServiceStatus,
+    VolumeHealth,
 };
 use super::{ClientKey, Control, ServiceParts};
 use crate::executor::{Executor, MemberStats, Target};
 use crate::lateness::Lateness;
 use crate::rebuild::{RebuildError, RebuildRequest, RebuildStart};
 use crate::reopen::PathState;
+use crate::scrub::Scrub;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::label::POLICY_BYTES_MAX;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
@@ -47,8 +49,9 @@ pub(super) fn respond(
             encode(set_policy(control, name, keep, parts.executor))
         }
         ControlRequest::Fail { devid } => encode(fail(devid, parts.executor)),
-        ControlRequest::Rebuild { rate_bytes_per_s: Some(0), .. } => {
-            let message = "the rate limit of a rebuild must be greater than zero";
+        ControlRequest::Rebuild { rate_bytes_per_s: Some(0), .. }
+        | ControlRequest::Scrub { rate_bytes_per_s: Some(0), .. } => {
+            let message = "the rate limit must be greater than zero";
             failed(RequestErrorKind::Refused, message.to_owned())
         }
         ControlRequest::Rebuild { devid, rate_bytes_per_s } => {
@@ -56,6 +59,20 @@ pub(super) fn respond(
             match parts.rebuild.begin(request, parts.executor) {
                 Ok(RebuildStart::Opening) => return None,
                 Ok(RebuildStart::Started) => encode(Ok("the member is being rebuilt")),
+                Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
+            }
+        }
+        ControlRequest::Scrub { action, repair, rate_bytes_per_s } => {
+            let ServiceParts { executor, scrub, .. } = parts;
+            let done = match action {
+                ScrubAction::Start => scrub.start(repair, rate_bytes_per_s, executor),
+                ScrubAction::Pause => scrub.pause(executor),
+                ScrubAction::Resume => scrub.resume(executor),
+                ScrubAction::Cancel => scrub.cancel(executor),
+                ScrubAction::Status => Ok(()),
+            };
+            match done {
+                Ok(()) => encode(Ok(scrub_report(scrub, executor))),
                 Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
             }
         }
@@ -90,7 +107,7 @@ fn encode<T: Serialize>(result: Result<T, RequestError>) -> String {
 }
 
 fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
-    let ServiceParts { executor, server, rebuild } = parts;
+    let ServiceParts { executor, server, rebuild, scrub } = parts;
     let mut states = executor.members().map(|(config, _)| state(executor, config));
     let volume = executor.volume();
     let unsynced_bytes = volume.map_or(0, Volume::unsynced_bytes);
@@ -117,6 +134,7 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
         active_bytes: volume.map_or(0, |it| it.active_regions() as u64 * REGION_BYTES),
         labelled: volume.is_some_and(|volume| volume.label().is_some()),
         read_only: volume.is_some_and(Volume::is_read_only),
+        scrub: scrub_report(scrub, executor),
         rebuild_bytes_per_s: rebuild.rate(),
         connections: server.connections(),
         exports: exports.collect(),
@@ -186,6 +204,19 @@ fn misplaced(parts: &ServiceParts<'_>) -> Vec<Misplaced> {
         Some(Misplaced { devid: member.config.devid, at_path: at_path.to_owned() })
     });
     misplaced.collect()
+}
+
+pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubReport> {
+    let progress = scrub.progress()?;
+    Some(ScrubReport {
+        state: progress.state.into(),
+        repair: progress.repairs,
+        checked_bytes: progress.checked_bytes,
+        total_bytes: executor.volume().map_or(0, Volume::capacity_bytes),
+        differing_blocks: progress.differing_blocks,
+        unreadable_blocks: progress.unreadable_blocks,
+        rate_bytes_per_s: progress.rate,
+    })
 }
 
 fn rebuilds(executor: &Executor) -> Vec<RebuildProgress> {

@@ -17,6 +17,8 @@ pub enum EventOwner {
     Rebuild,
     /// Rebuild: a member was opened again.
     Reopen,
+    /// Scrub: a step.
+    Scrub,
     /// NBD server: a new connection.
     NbdAccept,
     /// NBD server: bytes from a client.

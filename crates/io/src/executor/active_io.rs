@@ -11,7 +11,7 @@ use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Driver, EventOwner, Handle, Token};
 use crate::member::Store;
 use crate::member::remote::RemoteRequest;
-use mirrorball_core::io::{IoError, IoId, Op, VolumeError};
+use mirrorball_core::io::{IoError, IoId, Op, Purpose, VolumeError};
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
@@ -164,10 +164,13 @@ impl Executor {
         match io.origin {
             Origin::Volume(id) => {
                 let volume = self.volume.as_mut().expect("the volume asked for it");
-                let (_, outcome) = volume.complete(id, io.result, now);
+                let (member_io, outcome) = volume.complete(id, io.result, now);
                 let wanted = io.op == Op::Read && outcome.result.is_ok() && !outcome.superseded;
                 match io.own_buffer {
                     None => {}
+                    Some(buffer) if wanted && member_io.purpose == Purpose::Scrub => {
+                        self.compare_mirror(buffer, &io);
+                    }
                     // Other member I/Os of the request may still write to its buffer.
                     Some(buffer) if wanted => {
                         let ActiveIo { request, within, length, .. } = io;

@@ -19,6 +19,7 @@ pub(crate) mod block_status;
 #[cfg(test)]
 mod fault_tests;
 mod member_slot;
+mod mirror_compare;
 #[cfg(test)]
 mod parity_tests;
 mod precise_sleep;
@@ -36,6 +37,7 @@ use crate::member::remote::{self, RemoteReply};
 use crate::member::{NewMember, Source, Store, io_error};
 use active_io::{ActiveIo, ActiveIoKey, IoRequestKey, LateData, Origin, zeroing_step};
 use member_slot::MemberSlot;
+use mirror_compare::MirrorCompare;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::{IoError, MemberIo, Op, Request, RequestId, RequestKind, VolumeError};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
@@ -60,6 +62,9 @@ pub enum Target {
     /// A single member, bypassing the volume.
     Member(MemberIndex),
 }
+
+/// Size of the blocks in which mirrors are compared.
+pub const SCRUB_BLOCK_BYTES: u64 = 4096;
 
 /// A request to a volume or a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,6 +144,7 @@ pub struct Executor {
     late_data: Vec<LateData>,
     /// The buffers of full stripes.
     stripes: StripeBuffers,
+    mirror_compare: MirrorCompare,
     ended: VecDeque<IoReply>,
     /// The range that is changed in two steps.
     hold: Option<RangeHold>,
@@ -186,6 +192,7 @@ impl Executor {
             active: Slab::default(),
             late_data: Vec::new(),
             stripes: StripeBuffers::default(),
+            mirror_compare: MirrorCompare::default(),
             ended: VecDeque::new(),
             hold: None,
             completions: Vec::new(),
@@ -266,7 +273,10 @@ impl Executor {
                     return self.end_request(key, Ok(()));
                 }
                 let volume = self.volume.as_mut().expect("there is a volume");
-                let background = matches!(kind, RequestKind::Rebuild(_) | RequestKind::Resync);
+                let background = matches!(
+                    kind,
+                    RequestKind::Rebuild(_) | RequestKind::Resync | RequestKind::Scrub
+                );
                 volume.submit(Request { id, kind, offset, length, stream, cpu: 0, background });
             }
             Target::Member(member) => self.submit_to_member(key, member, &request),
@@ -456,6 +466,9 @@ impl Executor {
             self.copy_late_data(key);
         }
         let request = self.requests.remove(key).expect("a request ends once");
+        if request.kind == RequestKind::Scrub {
+            self.mirror_compare.end(key);
+        }
         self.ended.push_back(IoReply { token: request.token, result });
         if self.hold.is_some() {
             self.start_held();

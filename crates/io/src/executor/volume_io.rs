@@ -36,7 +36,12 @@ impl Executor {
             (None, Op::Read | Op::Write) if !is_metadata => self.offset_in_buffer(io),
             _ => 0,
         };
-        let races = matches!(io.role, ReadRole::First | ReadRole::Extra) && io.op == Op::Read;
+        let is_one_of_many = match io.role {
+            ReadRole::First | ReadRole::Extra => true,
+            ReadRole::Only => io.purpose == Purpose::Scrub,
+            ReadRole::Stripe => false,
+        };
+        let races = io.op == Op::Read && is_one_of_many;
         let own_buffer = match races {
             true => Some(self.driver.acquire(io.length as usize)),
             false if is_metadata && io.op == Op::Write => Some(self.metadata_buffer(io)),

@@ -34,6 +34,8 @@ pub(super) enum Operation {
     Mend { member: usize },
     /// The user has a member rebuilt.
     Rebuild { member: usize },
+    /// The user has the mirrors compared.
+    Scrub,
     /// Time passes, in milliseconds.
     Wait { millis: u64 },
     /// Requests in flight end.
@@ -52,6 +54,7 @@ impl fmt::Display for Operation {
             Operation::SpoilReads { member } => write!(f, "some reads of member {member} fail"),
             Operation::Mend { member } => write!(f, "member {member} works again"),
             Operation::Rebuild { member } => write!(f, "rebuild member {member}"),
+            Operation::Scrub => write!(f, "scrub"),
             Operation::Wait { millis } => write!(f, "{millis} ms pass"),
             Operation::Settle => write!(f, "requests in flight end"),
             Operation::Restart { end, without } => {
@@ -84,7 +87,8 @@ fn operation(rng: &mut Rng) -> Operation {
         74..79 => Operation::Mend { member },
         79..83 => Operation::Rebuild { member },
         83..87 => Operation::Wait { millis: 1 << rng.below(14) },
-        87..91 => Operation::Settle,
+        87..90 => Operation::Settle,
+        90 => Operation::Scrub,
         _ => {
             let end = [End::Stop, End::Kill, End::PowerCut][rng.below(3) as usize];
             let without = if rng.below(3) == 0 { rng.below(16) as u8 } else { 0 };

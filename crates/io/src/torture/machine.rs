@@ -8,11 +8,12 @@ use super::model::{BLOCK_BYTES, Model, contents};
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
 use crate::driver::{EventOwner, Token};
-use crate::executor::{Executor, IoReply, IoRequest, Target};
+use crate::executor::{Executor, IoReply, IoRequest, SCRUB_BLOCK_BYTES, Target};
 use crate::rebuild::{Rebuild, RebuildRequest};
+use crate::scrub::Scrub;
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::io::{RequestKind, VolumeError};
-use mirrorball_core::label::{LABEL_SLOTS, Label, Uuid};
+use mirrorball_core::label::{LABEL_SLOTS, Label, ScrubState, Uuid};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
@@ -53,6 +54,7 @@ pub(super) struct Pending {
 pub(super) struct Served {
     pub(super) executor: Executor,
     pub(super) rebuild: Rebuild,
+    pub(super) scrub: Scrub,
     pub(super) pending: BTreeMap<u32, Pending>,
     pub(super) next_key: u32,
 }
@@ -68,6 +70,8 @@ pub(super) struct Machine {
     pub(super) served: Option<Served>,
     /// Counts writes and faults.
     pub(super) changes: u64,
+    /// True once a copy was damaged.
+    may_differ: bool,
     pub(super) tally: Tally,
 }
 
@@ -103,6 +107,7 @@ impl Machine {
             model: Model::new(),
             served: None,
             changes: 0,
+            may_differ: promises == Promises::FlushLies,
             tally: Tally::default(),
         }
     }
@@ -139,6 +144,12 @@ impl Machine {
                 let until = self.simulation.now() + Nanos::from_millis(millis);
                 while self.served.is_some() && self.simulation.now() < until {
                     self.turn(until - self.simulation.now())?;
+                }
+            }
+            Operation::Scrub => {
+                if let Some(Served { executor, scrub, .. }) = &mut self.served {
+                    // It is refused while one is under way.
+                    let _ = scrub.start(true, None, executor);
                 }
             }
             Operation::Settle => return self.settle(),
@@ -198,8 +209,8 @@ impl Machine {
     /// One turn of the service.
     fn turn(&mut self, timeout: Nanos) -> Result<(), String> {
         let Some(served) = &mut self.served else { return Ok(()) };
-        let (executor, rebuild) = (&mut served.executor, &mut served.rebuild);
-        let timer = rebuild.step(executor);
+        let Served { executor, rebuild, scrub, .. } = served;
+        let timer = rebuild.step(executor).into_iter().chain(scrub.step(executor)).min();
         executor.turn();
         let mut replies = Vec::new();
         while let Some(reply) = executor.poll_reply() {
@@ -209,8 +220,12 @@ impl Machine {
                     // What it copied may change what is read where mirrors differed.
                     self.changes += 1;
                 }
+                EventOwner::Scrub => scrub.on_reply(reply, executor),
                 _ => replies.push(reply),
             }
+        }
+        if scrub.progress().is_some_and(|scrub| scrub.differing_blocks > 0) && !self.may_differ {
+            return Err("a scrub found mirrors that differ".to_owned());
         }
         while rebuild.poll_reply().is_some() {}
         let timeout = timer.map_or(timeout, |timer| timer.min(timeout));
@@ -298,6 +313,7 @@ impl Machine {
         self.settle()?;
         let Some(served) = &mut self.served else { return Ok(()) };
         served.rebuild.stop();
+        served.scrub.stop(&mut served.executor);
         self.submit(RequestKind::Flush, 0);
         for turn in 0..TURNS_MAX {
             let Some(served) = &mut self.served else { return Ok(()) };
@@ -356,8 +372,43 @@ impl Machine {
             self.submit(RequestKind::Read, block);
             self.settle()?;
         }
+        self.scrub()?;
         self.end(End::Stop)?;
         self.compare()
+    }
+
+    /// Damages a copy of some data without an error, and has it found and repaired.
+    fn scrub(&mut self) -> Result<(), String> {
+        let map = self.map();
+        let offset = self.rng.below(map.capacity_bytes() / SCRUB_BLOCK_BYTES) * SCRUB_BLOCK_BYTES;
+        let mapped = map.map(offset, SCRUB_BLOCK_BYTES);
+        let mirror = mapped.mirrors()[self.rng.below(mapped.mirrors().len() as u64) as usize];
+        let file = self.files[mirror.member.get()];
+        let mut bytes = self.simulation.read_file(file, mirror.offset, 1);
+        bytes[0] ^= 1 << self.rng.below(8);
+        self.simulation.write_file(file, mirror.offset, &bytes);
+        self.may_differ = true;
+        for repairs in [false, true] {
+            let Some(Served { executor, scrub, .. }) = &mut self.served else { return Ok(()) };
+            // One may go on that a history started.
+            let _ = scrub.cancel(executor);
+            scrub.start(repairs, None, executor).map_err(|error| error.to_string())?;
+            let mut turns = 0..TURNS_MAX;
+            let progress = loop {
+                self.turn(Nanos::from_secs(1))?;
+                let served = self.served.as_ref();
+                let progress = served.and_then(|served| served.scrub.progress().copied());
+                match progress {
+                    Some(progress) if progress.state == ScrubState::Finished => break progress,
+                    _ if turns.next().is_none() => return Err("a scrub does not end".to_owned()),
+                    _ => {}
+                }
+            };
+            if progress.differing_blocks != 1 {
+                return Err(format!("a scrub found {progress:?}, not the block that was damaged"));
+            }
+        }
+        Ok(())
     }
 
     /// All mirrors hold the same.

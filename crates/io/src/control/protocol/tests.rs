@@ -68,6 +68,7 @@ fn status_keeps_its_fields() {
         active_bytes: 0,
         labelled: false,
         read_only: false,
+        scrub: None,
         rebuild_bytes_per_s: None,
         connections: 3,
         exports: vec![ExportSummary {
@@ -83,7 +84,7 @@ fn status_keeps_its_fields() {
         "misplaced": [{ "devid": 1, "at_path": "nothing" }],
         "rebuilds": [{ "devid": 2, "recovered_bytes": 1, "total_bytes": 8 }],
         "unsynced_bytes": 0, "active_bytes": 0, "labelled": false, "read_only": false,
-        "rebuild_bytes_per_s": null, "connections": 3,
+        "scrub": null, "rebuild_bytes_per_s": null, "connections": 3,
         "exports": [{ "name": "pair", "size_bytes": 512, "is": "volume" }],
         "backend": "io_uring", "uptime_s": 1.5,
     });

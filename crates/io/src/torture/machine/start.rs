@@ -9,11 +9,13 @@ use crate::executor::Executor;
 use crate::member::{MemberFile, NewMember, Source};
 use crate::rebuild::Rebuild;
 use crate::reopen::{OpenMember, OpenedMember, PathState, Reopener};
+use crate::scrub::Scrub;
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
 use mirrorball_core::label::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember,
-    Lineage, METADATA_BYTES, Uuid, map_checksum, newest_label, newest_record,
+    Lineage, METADATA_BYTES, SCRUB_BYTES, SCRUB_OFFSET, Uuid, map_checksum, newest_label,
+    newest_record, newest_scrub,
 };
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Spec;
@@ -39,7 +41,9 @@ impl Opener {
         let newest = newest_label([&slots[0], &slots[1]]).ok()?;
         let log = read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES as usize);
         let record = newest_record(&log, VOLUME, newest.found.member);
-        Some(FoundMember { newest, record })
+        let scrub = read(SCRUB_OFFSET, SCRUB_BYTES as usize);
+        let scrub = newest_scrub(&scrub, VOLUME, newest.found.member);
+        Some(FoundMember { newest, record, scrub })
     }
 
     fn source(&self, member: usize) -> Source {
@@ -144,7 +148,8 @@ impl Machine {
         let reopener = Reopener::new(opener, &mut executor.driver);
         let reopener = reopener.map_err(|error| error.to_string())?;
         let rebuild = Rebuild::new(&mut executor).with_reopener(Some(reopener));
-        self.served = Some(Served { executor, rebuild, pending: BTreeMap::new(), next_key: 0 });
+        let (scrub, pending) = (Scrub::new(&executor), BTreeMap::new());
+        self.served = Some(Served { executor, rebuild, scrub, pending, next_key: 0 });
         Ok(())
     }
 }

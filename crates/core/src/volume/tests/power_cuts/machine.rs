@@ -127,7 +127,7 @@ pub(super) fn found(disks: &[Disk], present: &[usize]) -> Vec<FoundMember> {
             let newest = newest_label([&slots[0], &slots[1]]).expect("a label survives every cut");
             let log = disks[index].bytes(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES as usize);
             let record = newest_record(&log, Uuid([9; 16]), newest.found.member);
-            FoundMember { newest, record }
+            FoundMember { newest, record, scrub: None }
         })
         .collect()
 }

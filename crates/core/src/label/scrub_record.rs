@@ -1,0 +1,178 @@
+//! The progress of a scrub, as the members of a volume keep it.
+//!
+//! Records go to two slots in turn, so a torn record leaves the one before it. Of the records of
+//! all members the one with the highest sequence number counts.
+//!
+//! The body, little-endian:
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 72 | 1 | 1 running, 2 paused, 3 finished, 4 cancelled |
+//! | 73 | 1 | 1 if differences are repaired |
+//! | 80 | 8 | bytes of the volume that were checked |
+//! | 88 | 8 | blocks that differed |
+//! | 96 | 8 | blocks that could not be read |
+//! | 104 | 8 | rate limit in bytes per second; 0 for none |
+
+use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, Uuid};
+
+/// Offset of the first record of a scrub on a member.
+pub const SCRUB_OFFSET: u64 = 960 << 10;
+
+/// Bytes of all records of a scrub.
+pub const SCRUB_BYTES: u32 = 2 * METADATA_BYTES as u32;
+
+/// The state of a scrub.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScrubState {
+    /// It goes on.
+    Running,
+    /// It waits until it is resumed.
+    Paused,
+    /// All was checked.
+    Finished,
+    /// It was given up.
+    Cancelled,
+}
+
+/// How far a scrub is, and what it found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScrubProgress {
+    /// Its state.
+    pub state: ScrubState,
+    /// True if blocks that differ are copied from one mirror to the others.
+    pub repairs: bool,
+    /// Bytes of the volume that were checked, from its start.
+    pub checked_bytes: u64,
+    /// Number of blocks that differed between mirrors.
+    pub differing_blocks: u64,
+    /// Number of blocks that no mirror could read.
+    pub unreadable_blocks: u64,
+    /// Rate limit in bytes of the volume per second.
+    pub rate: Option<u64>,
+}
+
+/// A record of a scrub.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScrubRecord {
+    /// Grows by one with each record.
+    pub sequence: u64,
+    /// The progress.
+    pub progress: ScrubProgress,
+}
+
+const STATES: [ScrubState; 4] =
+    [ScrubState::Running, ScrubState::Paused, ScrubState::Finished, ScrubState::Cancelled];
+
+impl ScrubProgress {
+    /// The start of a scrub.
+    pub fn begin(repairs: bool, rate: Option<u64>) -> ScrubProgress {
+        ScrubProgress {
+            state: ScrubState::Running,
+            repairs,
+            checked_bytes: 0,
+            differing_blocks: 0,
+            unreadable_blocks: 0,
+            rate,
+        }
+    }
+}
+
+impl ScrubRecord {
+    /// The offset of the record on a member.
+    pub fn offset(&self) -> u64 {
+        SCRUB_OFFSET + self.sequence % 2 * METADATA_BYTES as u64
+    }
+
+    /// Encodes the record for a member.
+    pub fn encode(&self, volume: Uuid, member: Uuid) -> Box<[u8]> {
+        let progress = &self.progress;
+        let mut page = Page::new();
+        let state = STATES.iter().position(|&state| state == progress.state);
+        let state = 1 + state.expect("the list has every state") as u8;
+        page.put(72, &[state, u8::from(progress.repairs)]);
+        page.put(80, &progress.checked_bytes.to_le_bytes());
+        page.put(88, &progress.differing_blocks.to_le_bytes());
+        page.put(96, &progress.unreadable_blocks.to_le_bytes());
+        page.put(104, &progress.rate.unwrap_or(0).to_le_bytes());
+        let (offset, generation) = (self.offset(), self.sequence);
+        let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
+        page.seal(BlockKind::Scrub, &header)
+    }
+
+    fn decode(
+        bytes: &[u8],
+        offset: u64,
+        volume: Uuid,
+        member: Uuid,
+    ) -> Result<ScrubRecord, BlockError> {
+        let (page, header) = Page::open(bytes, BlockKind::Scrub, offset)?;
+        let state = usize::from(page.u8(72)).checked_sub(1).and_then(|state| STATES.get(state));
+        let Some(&state) = state.filter(|_| header.volume == volume && header.member == member)
+        else {
+            return Err(BlockError::Malformed("the scrub of another member"));
+        };
+        let progress = ScrubProgress {
+            state,
+            repairs: page.u8(73) == 1,
+            checked_bytes: page.u64(80),
+            differing_blocks: page.u64(88),
+            unreadable_blocks: page.u64(96),
+            rate: Some(page.u64(104)).filter(|&rate| rate > 0),
+        };
+        Ok(ScrubRecord { sequence: header.generation, progress })
+    }
+}
+
+/// The newest record of a scrub on a member, from the bytes of both slots; `None` if there is none.
+pub fn newest_scrub(slots: &[u8], volume: Uuid, member: Uuid) -> Option<ScrubRecord> {
+    let slots = slots.chunks_exact(METADATA_BYTES).zip(0..);
+    let records = slots.filter_map(|(bytes, slot)| {
+        let offset = SCRUB_OFFSET + slot * METADATA_BYTES as u64;
+        ScrubRecord::decode(bytes, offset, volume, member).ok()
+    });
+    records.max_by_key(|record| record.sequence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VOLUME: Uuid = Uuid([1; 16]);
+    const MEMBER: Uuid = Uuid([2; 16]);
+
+    fn record(sequence: u64, state: ScrubState) -> ScrubRecord {
+        let progress = ScrubProgress {
+            state,
+            checked_bytes: 3,
+            differing_blocks: 4,
+            unreadable_blocks: 5,
+            ..ScrubProgress::begin(true, Some(6))
+        };
+        ScrubRecord { sequence, progress }
+    }
+
+    #[test]
+    fn the_newest_record_counts_and_a_torn_one_leaves_the_one_before() {
+        let mut slots = vec![0; SCRUB_BYTES as usize];
+        assert_eq!(newest_scrub(&slots, VOLUME, MEMBER), None);
+        let mut before = None;
+        for (sequence, state) in (1..).zip(STATES) {
+            let record = record(sequence, state);
+            let at = (record.offset() - SCRUB_OFFSET) as usize;
+            slots[at..at + METADATA_BYTES].copy_from_slice(&record.encode(VOLUME, MEMBER));
+            assert_eq!(newest_scrub(&slots, VOLUME, MEMBER), Some(record));
+            let mut torn = slots.clone();
+            torn[at + 90] ^= 1;
+            assert_eq!(newest_scrub(&torn, VOLUME, MEMBER), before);
+            before = Some(record);
+        }
+        assert_eq!(newest_scrub(&slots, VOLUME, Uuid([3; 16])), None, "of another member");
+    }
+
+    #[test]
+    fn the_encoding_never_changes() {
+        let bytes = record(7, ScrubState::Paused).encode(VOLUME, MEMBER);
+        assert_eq!(crate::crc32c::crc32c(&bytes[..METADATA_BYTES - 4]), 0x8014_e76a);
+    }
+}

@@ -1,0 +1,64 @@
+//! What the control socket says of scrubs.
+
+use mirrorball_core::label::ScrubState;
+use serde::{Deserialize, Serialize};
+
+/// What to do with a scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScrubAction {
+    /// Starts one.
+    Start,
+    /// Pauses it.
+    Pause,
+    /// Goes on with it.
+    Resume,
+    /// Gives it up.
+    Cancel,
+    /// Nothing: shows it.
+    Status,
+}
+
+/// How far a scrub is, and what it found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubReport {
+    /// Its state.
+    pub state: ReportedScrubState,
+    /// True if blocks that differ are copied from one mirror to the others.
+    pub repair: bool,
+    /// Bytes of the volume that were checked.
+    pub checked_bytes: u64,
+    /// Size of the volume.
+    pub total_bytes: u64,
+    /// Number of blocks of 4 KiB that differed between mirrors.
+    pub differing_blocks: u64,
+    /// Number of blocks of 4 KiB that no mirror could read.
+    pub unreadable_blocks: u64,
+    /// Rate limit.
+    pub rate_bytes_per_s: Option<u64>,
+}
+
+/// The state of a scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReportedScrubState {
+    /// It goes on.
+    Running,
+    /// It waits until it is resumed.
+    Paused,
+    /// All was checked.
+    Finished,
+    /// It was given up.
+    Cancelled,
+}
+
+impl From<ScrubState> for ReportedScrubState {
+    fn from(state: ScrubState) -> ReportedScrubState {
+        match state {
+            ScrubState::Running => ReportedScrubState::Running,
+            ScrubState::Paused => ReportedScrubState::Paused,
+            ScrubState::Finished => ReportedScrubState::Finished,
+            ScrubState::Cancelled => ReportedScrubState::Cancelled,
+        }
+    }
+}
