@@ -22,6 +22,9 @@ use crate::label::{DIRTY_REGIONS_MAX, Label};
 use crate::member::{MemberIndex, MemberState};
 use std::ops::Range;
 
+/// A rebuild is recorded in this many steps, so at most one is repeated after a restart.
+const PROGRESS_STEPS: u64 = 64;
+
 /// What a member I/O of metadata is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MetadataJob {
@@ -213,8 +216,8 @@ impl Volume {
         }
     }
 
-    /// Flushes a member whose rebuild ends with this request, and returns true. What is not durable
-    /// must not be called in sync.
+    /// Flushes a member whose rebuild ends with this request, or is to be recorded, and returns
+    /// true. What is not durable must not be called in sync.
     pub(super) fn flushes_before_end(
         &mut self,
         key: RequestKey,
@@ -222,16 +225,33 @@ impl Volume {
         range: &Range<u64>,
     ) -> bool {
         let pending = self.requests.get_mut(key);
-        let needs_flush = self.labels.is_some()
-            && !pending.is_flushing
-            && pending.member_changes == self.states.changes(member)
-            && self.states.ends_rebuild(member, range);
-        if needs_flush {
-            pending.is_flushing = true;
-            let plan = self.layout.flush_plan(member);
-            self.add_piece(key, RequestKind::Flush, plan);
+        let Some(labels) = &self.labels else { return false };
+        if pending.member_changes != self.states.changes(member) {
+            return false;
         }
-        needs_flush
+        let Some(offset) = self.states.offset_after(member, range) else { return false };
+        let size_bytes = self.states.members()[member].config.size_bytes;
+        let recorded_bytes = labels.recorded_bytes(member);
+        let is_due = offset.saturating_sub(recorded_bytes) >= size_bytes / PROGRESS_STEPS;
+        let is_end = offset >= size_bytes;
+        // What other requests rebuilt until the flush ended is not durable after it.
+        let is_flushed = pending.flushed_to.is_some_and(|to| !is_end || to >= size_bytes);
+        if is_flushed || !is_end && !is_due {
+            return false;
+        }
+        pending.flushed_to = Some(offset);
+        let plan = self.layout.flush_plan(member);
+        self.add_piece(key, RequestKind::Flush, plan);
+        true
+    }
+
+    /// Records how far the rebuild of a member is, if it was flushed.
+    pub(super) fn record_progress(&mut self, member: MemberIndex, flushed_to: Option<u64>) {
+        let is_rebuilt = matches!(self.members()[member].state, MemberState::Rebuilding { .. });
+        if let (Some(offset), Some(labels), true) = (flushed_to, &mut self.labels, is_rebuilt) {
+            labels.on_progress(member, offset);
+            self.update_labels();
+        }
     }
 
     /// Returns true if the range is read from its source only.

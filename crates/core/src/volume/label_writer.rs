@@ -119,6 +119,10 @@ pub(super) struct LabelWriter {
     update: Option<Update>,
     /// Members whose storage was replaced while their label was written.
     replaced: Vec<MemberIndex>,
+    /// For each member that is being rebuilt, the recovery offset that is durable on it.
+    durable_bytes: Vec<u64>,
+    /// True if the labels are to be written though they may say the same.
+    is_due: bool,
     /// What the labels are to say when nothing is written.
     pub(super) is_clean: bool,
     pub(super) resync_from: Option<u64>,
@@ -165,6 +169,8 @@ impl LabelWriter {
             in_flight: 0,
         });
         LabelWriter {
+            durable_bytes: vec![0; label.members.len()],
+            is_due: false,
             generation: label.generation,
             is_clean: label.is_clean,
             resync_from: label.resync_from,
@@ -188,10 +194,11 @@ impl LabelWriter {
     pub(super) fn is_current(&self, states: &MemberStates) -> bool {
         let mut rows = self.committed.members.iter().zip(states.members().iter());
         self.update.is_none()
+            && !self.is_due
             && self.committed.is_clean == self.is_clean
             && self.committed.resync_from == self.resync_from
             && self.committed.policy == self.policy
-            && rows.all(|(row, (_, member))| is_same_kind(row.state, member.state))
+            && rows.all(|(row, (_, member))| is_true(row.state, member.state))
     }
 
     pub(super) fn has_io_in_flight(&self) -> bool {
@@ -226,8 +233,30 @@ impl LabelWriter {
     /// Takes that a member has another storage, with its newest label in this slot.
     pub(super) fn on_replaced(&mut self, member: MemberIndex, slot: usize) {
         self.slots[member.get()] = slot;
+        // The new storage may have no label.
+        self.is_due = true;
         if self.has_io_in_flight() {
             self.replaced.push(member);
+        }
+    }
+
+    /// Forgets the progress of a rebuild, because the state of the member was set.
+    pub(super) fn forget_progress(&mut self, member: MemberIndex) {
+        self.durable_bytes[member.get()] = 0;
+    }
+
+    /// Takes that the data of a member are durable up to this recovery offset. The labels are to
+    /// say so.
+    pub(super) fn on_progress(&mut self, member: MemberIndex, recovered_bytes: u64) {
+        self.durable_bytes[member.get()] = recovered_bytes;
+        self.is_due = true;
+    }
+
+    /// The recovery offset of a member that is being rebuilt, as the labels have it.
+    pub(super) fn recorded_bytes(&self, member: MemberIndex) -> u64 {
+        match self.committed.members[member.get()].state {
+            MemberState::Rebuilding { recovered_bytes } => recovered_bytes,
+            MemberState::InSync | MemberState::Failed => 0,
         }
     }
 
@@ -258,8 +287,9 @@ impl LabelWriter {
         // A label that calls a member in use which failed meanwhile must not be written again: that
         // member would seem to be an old copy. The next update says what is so.
         let rows = update.label.members.iter().zip(states.members().iter());
-        let is_outdated = rows.into_iter().any(|(row, (_, member))| {
-            row.state != MemberState::Failed && member.state == MemberState::Failed
+        let is_outdated = rows.into_iter().any(|(row, (_, member))| match row.state {
+            MemberState::Failed => false,
+            state => member.state == MemberState::Failed || claims_more(state, member.state),
         });
         if update.step == Step::Announce && !is_outdated {
             update.step = Step::Commit;
@@ -292,10 +322,11 @@ impl LabelWriter {
         label.is_clean = self.is_clean;
         label.resync_from = self.resync_from;
         label.policy.clone_from(&self.policy);
+        self.is_due = false;
         let mut has_left = false;
-        for (row, (_, member)) in label.members.iter_mut().zip(states.members().iter()) {
+        for (row, (index, member)) in label.members.iter_mut().zip(states.members().iter()) {
             has_left |= row.state == MemberState::InSync && member.state != MemberState::InSync;
-            row.state = recorded_state(row, member.state);
+            row.state = recorded_state(row, member.state, self.durable_bytes[index.get()]);
         }
         if has_left {
             let id = DataId(self.rng.next_u64().max(1));
@@ -305,19 +336,34 @@ impl LabelWriter {
     }
 }
 
-/// The state to record. Progress of a rebuild is not durable before a flush, so a label keeps the
-/// progress that it had.
-fn recorded_state(row: &LabelledMember, state: MemberState) -> MemberState {
+/// The state to record. Progress of a rebuild is recorded once it is durable.
+fn recorded_state(row: &LabelledMember, state: MemberState, durable_bytes: u64) -> MemberState {
     match (row.state, state) {
         (
             MemberState::Rebuilding { recovered_bytes },
             MemberState::Rebuilding { recovered_bytes: now },
-        ) => MemberState::Rebuilding { recovered_bytes: recovered_bytes.min(now) },
+        ) => {
+            let recovered_bytes = recovered_bytes.max(durable_bytes).min(now);
+            MemberState::Rebuilding { recovered_bytes }
+        }
         (_, MemberState::Rebuilding { .. }) => MemberState::Rebuilding { recovered_bytes: 0 },
         (_, state) => state,
     }
 }
 
-fn is_same_kind(one: MemberState, other: MemberState) -> bool {
-    std::mem::discriminant(&one) == std::mem::discriminant(&other)
+/// Returns true if a label may say this of a member.
+fn is_true(recorded: MemberState, state: MemberState) -> bool {
+    std::mem::discriminant(&recorded) == std::mem::discriminant(&state)
+        && !claims_more(recorded, state)
+}
+
+/// Returns true if a label says that more of a member was rebuilt than is.
+fn claims_more(recorded: MemberState, state: MemberState) -> bool {
+    match (recorded, state) {
+        (
+            MemberState::Rebuilding { recovered_bytes },
+            MemberState::Rebuilding { recovered_bytes: now },
+        ) => recovered_bytes > now,
+        _ => false,
+    }
 }

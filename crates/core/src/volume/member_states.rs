@@ -159,14 +159,14 @@ impl MemberStates {
         Ok(())
     }
 
-    /// Returns true if the rebuild of a member ends when this range of it is rebuilt.
-    pub(super) fn ends_rebuild(&self, member: MemberIndex, range: &Range<u64>) -> bool {
+    /// The recovery offset of a member once this range of it is rebuilt; `None` if it is not being
+    /// rebuilt.
+    pub(super) fn offset_after(&self, member: MemberIndex, range: &Range<u64>) -> Option<u64> {
         let MemberState::Rebuilding { recovered_bytes } = self.members[member].state else {
-            return false;
+            return None;
         };
         let mut ranges = self.rebuilds[member.get()].clone();
-        let recovered_bytes = ranges.add(recovered_bytes, range.start, range.end);
-        recovered_bytes >= self.members[member].config.size_bytes
+        Some(ranges.add(recovered_bytes, range.start, range.end))
     }
 
     /// Returns true if every block is in sync elsewhere, whichever members share its chunk: the

@@ -142,8 +142,8 @@ struct PendingRequest {
     pieces_left: u32,
     /// Of a rebuild: how often the state of its member had been set when it began.
     member_changes: u32,
-    /// Of a rebuild: true if its member is being flushed.
-    is_flushing: bool,
+    /// Of a rebuild whose member was flushed: the recovery offset that is durable then.
+    flushed_to: Option<u64>,
     /// Number of its pieces that are to be rewritten once no other piece is read.
     parked: u32,
     /// Of a flush: true if no region was unsynced when it began.
@@ -307,6 +307,9 @@ impl Volume {
         if let (MemberState::Rebuilding { .. }, Some(log)) = (state, &mut self.log) {
             log.on_joined(member, 0);
         }
+        if let Some(labels) = &mut self.labels {
+            labels.forget_progress(member);
+        }
         self.notify_members_change();
     }
 
@@ -318,7 +321,7 @@ impl Volume {
             request,
             pieces_left: 1,
             member_changes: 0,
-            is_flushing: false,
+            flushed_to: None,
             parked: 0,
             was_synced: false,
             result: Ok(()),

@@ -408,6 +408,8 @@ impl Volume {
             result = result.and_then(|()| self.states.on_rebuilt(member, range.clone()));
             if result.is_ok() {
                 self.notify_members_change();
+                let flushed_to = self.requests.get(key).flushed_to;
+                self.record_progress(member, flushed_to);
                 self.update_labels_after_rebuild(member);
             }
         }

@@ -160,11 +160,11 @@ impl PiecePlan {
     }
 
     /// The targets to write once the piece was read from those in `good`: all others that hold
-    /// current data.
+    /// current data, if only in a part of it.
     pub(super) fn resync_targets(&self, states: &MemberStates, good: TargetSet) -> TargetSet {
         self.targets_where(|mirror| {
-            let is_in_sync = states.is_in_sync(mirror.member, mirror.offset, self.length);
-            is_in_sync && !good.contains(PlanTarget::of(mirror))
+            let holds_some = states.is_in_sync(mirror.member, mirror.offset, 1);
+            holds_some && !good.contains(PlanTarget::of(mirror))
         })
     }
 
