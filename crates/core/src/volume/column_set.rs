@@ -1,9 +1,8 @@
 //! Sets of columns of a full stripe.
 
-use crate::geometry::PARITY_WIDTH_MAX;
 use std::ops::Range;
 
-/// A set of columns.
+/// A set of columns, of which a stripe has at most 64.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct ColumnSet(u64);
 
@@ -19,7 +18,8 @@ impl ColumnSet {
     }
 
     pub(super) fn range(columns: Range<u8>) -> ColumnSet {
-        ColumnSet::of(columns)
+        let below = |end: u8| u64::MAX.checked_shr(64 - u32::from(end)).unwrap_or(0);
+        ColumnSet(below(columns.end) & !below(columns.start))
     }
 
     pub(super) fn from_bits(bits: u64) -> ColumnSet {
@@ -69,7 +69,13 @@ impl ColumnSet {
 
     /// The columns in ascending order.
     pub(super) fn iter(self) -> impl Iterator<Item = u8> {
-        (0..PARITY_WIDTH_MAX as u8).filter(move |&column| self.contains(column))
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let column = left.trailing_zeros() as u8;
+            let is_there = left != 0;
+            left &= left.wrapping_sub(1);
+            is_there.then_some(column)
+        })
     }
 }
 
@@ -84,6 +90,9 @@ mod tests {
         assert_eq!(set.first(2), ColumnSet::of([1, 5].into_iter()));
         assert_eq!(set.without(ColumnSet::range(0..6)), ColumnSet::one(63));
         assert!(ColumnSet::one(5).is_within(set) && !ColumnSet::one(4).is_within(set));
+        assert_eq!(ColumnSet::range(3..6), ColumnSet::of(3..6));
+        assert_eq!(ColumnSet::range(0..64), ColumnSet::of(0..64));
+        assert_eq!(ColumnSet::range(7..7), ColumnSet::default());
         assert_eq!((set.count(), ColumnSet::default().is_empty()), (3, true));
         assert_eq!(ColumnSet::from_bits(set.bits()), set);
     }

@@ -223,7 +223,11 @@ impl Volume {
             !self.states.is_failed(member)
         };
         let readable = self.in_sync_columns(stripe, rows);
-        let writable = ColumnSet::of((0..stripe.columns()).filter(is_writable));
+        let all = ColumnSet::range(0..stripe.columns());
+        let writable = match readable == all {
+            true => all,
+            false => ColumnSet::of(all.iter().filter(is_writable)),
+        };
         ColumnStates {
             data: ColumnSet::range(0..stripe.data),
             parities: ColumnSet::range(stripe.data..stripe.columns()),
@@ -235,6 +239,9 @@ impl Volume {
     }
 
     fn in_sync_columns(&self, stripe: &FullStripe, rows: &Range<u64>) -> ColumnSet {
+        if self.states.all_eligible() {
+            return ColumnSet::range(0..stripe.columns());
+        }
         let length = rows.end - rows.start;
         let is_in_sync = |column: &u8| {
             let (member, start) = self.layout.map().column(stripe, *column);
