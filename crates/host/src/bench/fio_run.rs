@@ -7,6 +7,7 @@ use super::disk_counters::DiskCounters;
 use crate::detect::Sysroot;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -18,6 +19,8 @@ const DISKSTATS: &str = "/proc/diskstats";
 const SLEEP: Duration = Duration::from_millis(5);
 /// Sleeps between two samples of the counters.
 const SLEEPS_PER_SAMPLE: u32 = 100;
+/// Sleeps before fio's processes are looked at: it starts them within a tenth of a second.
+const SLEEPS_BEFORE_ACCEPTING: u32 = 40;
 /// Most characters of fio's messages that an error quotes.
 const MESSAGE_MAX: usize = 400;
 
@@ -41,8 +44,15 @@ pub(super) struct FioRun {
     pub(super) lateness: Vec<f64>,
     /// Processes that fio started, by their first appearance.
     pub(super) children: Vec<u32>,
-    /// The process of fio itself.
-    pub(super) process: u32,
+}
+
+/// How fio ended.
+pub(super) enum FioEnd {
+    Done(FioRun),
+    /// It was stopped, and killed.
+    Stopped,
+    /// Its processes were not accepted, and it was killed.
+    NotAccepted,
 }
 
 /// What to run.
@@ -61,9 +71,11 @@ pub(super) struct FioWatch<'a> {
     /// Names of the kernel; empty for a member without a disk.
     pub(super) members: &'a [String],
     pub(super) is_stopped: &'a dyn Fn() -> bool,
+    /// True if the run may go on with these processes; asked once, soon after the start.
+    pub(super) accepts: &'a dyn Fn(&[u32]) -> bool,
 }
 
-/// Runs fio to its end, and calls `on_sample` twice a second; `None` if it was stopped.
+/// Runs fio to its end, and calls `on_sample` twice a second.
 ///
 /// # Errors
 /// If fio cannot be started, or fails.
@@ -71,14 +83,13 @@ pub(super) fn run(
     command: &FioCommand<'_>,
     watch: &FioWatch<'_>,
     on_sample: &mut dyn FnMut() -> io::Result<()>,
-) -> Result<Option<FioRun>, Diagnostic> {
+) -> Result<FioEnd, Diagnostic> {
     let messages = command.output.with_extension("err");
     let mut child = start(command, &messages)?;
-    let process = child.id();
     let outcome = watched(&mut child, watch, on_sample);
-    let (status, samples, lateness, children) = match outcome {
-        Ok(Some(end)) => end,
-        Ok(None) => return Ok(None),
+    let (status, run) = match outcome {
+        Ok(Watched::Ended(status, run)) => (status, run),
+        Ok(Watched::Killed(end)) => return Ok(end),
         Err(error) => return Err(Diagnostic::new(format!("cannot wait for fio: {error}"))),
     };
     let message = fs::read_to_string(&messages).unwrap_or_default();
@@ -95,7 +106,7 @@ pub(super) fn run(
     let output = fs::read(command.output).map_err(|error| {
         Diagnostic::new(format!("cannot read {}: {error}", command.output.display()))
     })?;
-    Ok(Some(FioRun { output, samples, lateness, children, process }))
+    Ok(FioEnd::Done(FioRun { output, ..run }))
 }
 
 fn start(command: &FioCommand<'_>, messages: &Path) -> Result<Child, Diagnostic> {
@@ -117,48 +128,72 @@ fn start(command: &FioCommand<'_>, messages: &Path) -> Result<Child, Diagnostic>
     })
 }
 
-type Watched = (ExitStatus, Vec<CounterSample>, Vec<f64>, Vec<u32>);
+/// What watching fio came to.
+enum Watched {
+    /// It ended; its output is not read yet.
+    Ended(ExitStatus, FioRun),
+    Killed(FioEnd),
+}
 
-/// Waits for the end of fio; `None` if it was stopped, and killed.
+/// Waits for the end of fio.
 fn watched(
     child: &mut Child,
     watch: &FioWatch<'_>,
     on_sample: &mut dyn FnMut() -> io::Result<()>,
-) -> io::Result<Option<Watched>> {
+) -> io::Result<Watched> {
     let started = Instant::now();
     let now = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    let mut samples = vec![sample(watch, Nanos::ZERO)];
-    let mut lateness = Vec::new();
-    let mut children = Vec::new();
+    let mut run = FioRun {
+        output: Vec::new(),
+        samples: vec![sample(watch, Nanos::ZERO)],
+        lateness: Vec::new(),
+        children: Vec::new(),
+    };
     let mut sleeps = 0;
     loop {
         let due = Instant::now() + SLEEP;
         std::thread::sleep(SLEEP);
-        lateness.push(due.elapsed().as_secs_f64());
+        run.lateness.push(due.elapsed().as_secs_f64());
         sleeps += 1;
         if let Some(status) = child.try_wait()? {
-            samples.push(sample(watch, now()));
-            return Ok(Some((status, samples, lateness, children)));
+            run.samples.push(sample(watch, now()));
+            return Ok(Watched::Ended(status, run));
         }
         if (watch.is_stopped)() {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
+            kill(child)?;
+            return Ok(Watched::Killed(FioEnd::Stopped));
+        }
+        if sleeps == SLEEPS_BEFORE_ACCEPTING {
+            let children = children_of(child.id());
+            if !children.is_empty() && !(watch.accepts)(&children) {
+                kill(child)?;
+                return Ok(Watched::Killed(FioEnd::NotAccepted));
+            }
         }
         if sleeps % SLEEPS_PER_SAMPLE == 0 {
-            samples.push(sample(watch, now()));
+            run.samples.push(sample(watch, now()));
             if let Err(error) = on_sample() {
-                child.kill()?;
-                child.wait()?;
+                kill(child)?;
                 return Err(error);
             }
             for id in children_of(child.id()) {
-                if !children.contains(&id) {
-                    children.push(id);
+                if !run.children.contains(&id) {
+                    run.children.push(id);
                 }
             }
         }
     }
+}
+
+/// Ends fio and its processes at once.
+fn kill(child: &mut Child) -> io::Result<()> {
+    for id in children_of(child.id()) {
+        if let Some(process) = i32::try_from(id).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(process, Signal::KILL);
+        }
+    }
+    child.kill()?;
+    child.wait().map(drop)
 }
 
 fn sample(watch: &FioWatch<'_>, at: Nanos) -> CounterSample {

@@ -4,10 +4,10 @@ use super::background::{BackgroundLoad, RunningLoad};
 use super::data_folder::{self, DATA_FILE};
 use super::design::BenchStep;
 use super::fio_job::{JobPlace, job_for_fio};
-use super::fio_run::{self, FioCommand, FioRun, FioWatch};
+use super::fio_run::{self, FioCommand, FioEnd, FioRun, FioWatch};
 use super::measured_cell;
 use super::outcome::{BenchControl, BenchEvent, BenchOutcome, SavedRun};
-use super::pid_residue::{self, PidSteering};
+use super::pid_residue::{self, PidRemainders};
 use super::request::{Bench, DataPlace};
 use super::stability::level_change;
 use crate::probe::quantile;
@@ -24,6 +24,8 @@ use std::path::Path;
 const FIO_FOLDER: &str = "fio";
 /// How often a run is tried if the host was late.
 const ATTEMPTS: usize = 3;
+/// How often fio is started again for a process with another remainder.
+const STARTS_MAX: usize = 40;
 
 /// The runs that are left to do.
 pub(super) struct Runs<'a> {
@@ -36,7 +38,7 @@ pub(super) struct Runs<'a> {
     /// The value of each knob, as it was set last.
     now: Vec<String>,
     /// None if no choice follows from processes.
-    steering: Option<PidSteering>,
+    remainders: Option<PidRemainders>,
     outcome: BenchOutcome,
 }
 
@@ -65,7 +67,7 @@ impl<'a> Runs<'a> {
             devids: members.clone().map(|member| member.devid).collect(),
             members: members.map(|it| it.kernel_name.clone().unwrap_or_default()).collect(),
             now: bench.values_now()?,
-            steering: PidSteering::new(bench.array.profile),
+            remainders: PidRemainders::new(bench.array.profile).filter(|_| bench.sysroot.is_live()),
             outcome: BenchOutcome::default(),
         })
     }
@@ -161,12 +163,6 @@ impl<'a> Runs<'a> {
     /// Does one run, and repeats it if the host was late. Returns false if it was stopped.
     fn step(&mut self, step: &BenchStep, cell: &Cell<'_>, file: &str) -> Result<bool, Diagnostic> {
         for attempt in 1..=ATTEMPTS {
-            let of_step = |run: &&SavedRun| (run.job, run.arm) == (step.job, step.arm);
-            let before = self.outcome.runs.iter().filter(of_step);
-            let before: Vec<u32> = before.flat_map(|run| run.remainders.clone()).collect();
-            if let Some(steering) = self.steering_of(cell.policy) {
-                steering.steer(&before);
-            }
             match self.attempt(step, cell, file)? {
                 Attempt::Stopped => return Ok(false),
                 Attempt::Good(run) => {
@@ -204,24 +200,50 @@ impl<'a> Runs<'a> {
             .map_err(|error| cannot("write", &job_path, error))?;
         let is_read_only = matches!(self.bench.place, DataPlace::Device(_));
         let command = FioCommand { job: &job_path, output: &base, is_read_only };
-        let watch = FioWatch {
-            sysroot: &self.bench.sysroot,
-            members: &self.members,
-            is_stopped: self.control.is_stopped,
-        };
-        let load = job.load.as_ref().map(|load| load.start(&self.bench.sysroot)).transpose();
-        let mut load = load.map_err(|error| {
-            Diagnostic::new(format!("cannot start the work in the background: {error}"))
-        })?;
-        let mut keep_up = || load.as_mut().map_or(Ok(()), RunningLoad::keep_up);
-        let Some(run) = fio_run::run(&command, &watch, &mut keep_up)? else {
-            return Ok(Attempt::Stopped);
-        };
+        let Some(run) = self.watched(step, cell, &command)? else { return Ok(Attempt::Stopped) };
         let lateness = Nanos::from_secs_f64(quantile(&run.lateness, 0.99));
         Ok(match lateness > self.bench.lateness_max {
             true => Attempt::Late(lateness),
             false => Attempt::Good(run),
         })
+    }
+
+    /// Runs fio with the background of its job, started again until its process has the remainder
+    /// that is due; `None` if it was stopped.
+    fn watched(
+        &self,
+        step: &BenchStep,
+        cell: &Cell<'_>,
+        command: &FioCommand<'_>,
+    ) -> Result<Option<FioRun>, Diagnostic> {
+        let load = self.bench.jobs[step.job].load.as_ref();
+        let load = load.map(|load| load.start(&self.bench.sysroot)).transpose();
+        let mut load = load.map_err(|error| {
+            Diagnostic::new(format!("cannot start the work in the background: {error}"))
+        })?;
+        let mut keep_up = || load.as_mut().map_or(Ok(()), RunningLoad::keep_up);
+        let of_step = |run: &&SavedRun| (run.job, run.arm) == (step.job, step.arm);
+        let before = self.outcome.runs.iter().filter(of_step);
+        let before: Vec<u32> = before.flat_map(|run| run.remainders.clone()).collect();
+        let remainders = self.remainders_of(cell.policy);
+        for start in 1..=STARTS_MAX {
+            let accepts = |processes: &[u32]| {
+                let is_due = |it: PidRemainders| it.of(processes).contains(&it.least_seen(&before));
+                start == STARTS_MAX || remainders.is_none_or(is_due)
+            };
+            let watch = FioWatch {
+                sysroot: &self.bench.sysroot,
+                members: &self.members,
+                is_stopped: self.control.is_stopped,
+                accepts: &accepts,
+            };
+            match fio_run::run(command, &watch, &mut keep_up)? {
+                FioEnd::Done(run) => return Ok(Some(run)),
+                FioEnd::Stopped => return Ok(None),
+                FioEnd::NotAccepted => {}
+            }
+        }
+        Err(Diagnostic::new("fio could not be started often enough"))
     }
 
     fn save(&mut self, step: &BenchStep, cell: &Cell<'_>, run: &FioRun) -> Result<(), Diagnostic> {
@@ -230,9 +252,8 @@ impl<'a> Runs<'a> {
             measured_cell::record(cell, run, &self.devids, settle).map_err(|error| {
                 Diagnostic::new(format!("the output of fio for {} {error}", cell.job().name))
             })?;
-        let steering = self.steering_of(cell.policy);
-        let remainders =
-            steering.map_or_else(Vec::new, |it| it.remainders(run.process, &run.children));
+        let remainders = self.remainders_of(cell.policy);
+        let remainders = remainders.map_or_else(Vec::new, |it| it.of(&run.children));
         record.counters.extend(remainders.iter().map(|&remainder| CounterRecord {
             devid: None,
             name: "remainder of the process".to_owned(),
@@ -253,10 +274,9 @@ impl<'a> Runs<'a> {
         Ok(())
     }
 
-    /// The steering of runs under this policy, on a machine whose processes can be.
-    fn steering_of(&mut self, policy: &str) -> Option<&mut PidSteering> {
-        let is_steered = pid_residue::applies_to(policy) && self.bench.sysroot.is_live();
-        self.steering.as_mut().filter(|_| is_steered)
+    /// The remainders that the choices of this policy follow from, if they do.
+    fn remainders_of(&self, policy: &str) -> Option<PidRemainders> {
+        self.remainders.filter(|_| pid_residue::applies_to(policy))
     }
 }
 

@@ -150,3 +150,40 @@ pub fn restore_all(sysroot: &Sysroot) -> Result<Vec<(String, RestoreReport)>, Di
     }
     Ok(reports)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::knob::KnobKind;
+    use std::fs;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    const POLICY: &str = "/sys/fs/btrfs/F/read_policy";
+
+    #[test]
+    fn a_panic_restores() {
+        let folder = tempfile::tempdir().unwrap();
+        let sysroot = Sysroot::recorded(folder.path());
+        let file = sysroot.host_path(POLICY);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "[pid] devid:1\n").unwrap();
+        let knob = Knob { path: POLICY.to_owned(), kind: KnobKind::Choice };
+        let before = knob.raw(&sysroot).unwrap();
+        let entry = JournalKnob { knob: knob.clone(), before, ours: vec!["devid:2".to_owned()] };
+        let journal = Journal::new(&sysroot, "pool", vec![entry]);
+        let path = folder.path().join("pool.journal");
+        let lock = ArrayLock::of_journal(&path, false).unwrap();
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            let changed = ChangedArray::new(&sysroot, lock, journal, &["true".into()]).unwrap();
+            assert!(path.exists(), "the journal is written first");
+            knob.set(&sysroot, "devid:2").unwrap();
+            assert_eq!(fs::read_to_string(&file).unwrap(), "pid [devid:2]\n");
+            let _changed = changed;
+            std::panic::resume_unwind(Box::new("a bug"));
+        }));
+        assert!(caught.is_err());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "[pid] devid:1\n");
+        assert!(!path.exists());
+        ArrayLock::of_journal(&path, false).expect("the lock is released");
+    }
+}
