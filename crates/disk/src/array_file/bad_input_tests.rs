@@ -395,7 +395,7 @@ const LAYOUT: &[(&str, &str)] = &[
     (
         "chunk = \"64K\"\nprofile = \"raid10\"",
         "1: layout btrfs has no chunk size to choose (leave `chunk` out; it is for layouts of md \
-         raid10)",
+         raid10, raid5 and raid6)",
     ),
     (
         "layout = \"md-raid10-far:2\"\nchunk = \"100K\"",
