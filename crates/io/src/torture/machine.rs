@@ -46,6 +46,8 @@ pub(super) struct Pending {
     buffer: Option<BufferKey>,
     /// What was acknowledged when it began.
     acknowledged: Vec<u64>,
+    /// What the block could hold when it began.
+    possible: Vec<u64>,
     /// Changes of anything that a read may depend on, when it began.
     changes: u64,
 }
@@ -181,6 +183,7 @@ impl Machine {
         let has_data = kind != RequestKind::Flush;
         let buffer = has_data.then(|| executor.driver.acquire(BLOCK_BYTES));
         let acknowledged = self.model.acknowledged();
+        let possible = self.model.possible(block);
         let mut value = 0;
         if let (RequestKind::Write, Some(buffer)) = (kind, buffer) {
             self.changes += 1;
@@ -193,7 +196,7 @@ impl Machine {
         let key = served.next_key;
         served.next_key += 1;
         let changes = self.changes;
-        let pending = Pending { kind, block, value, buffer, acknowledged, changes };
+        let pending = Pending { kind, block, value, buffer, acknowledged, possible, changes };
         served.pending.insert(key, pending);
         executor.submit(IoRequest {
             token: Token::new(EventOwner::NbdRequest, key),
@@ -244,7 +247,7 @@ impl Machine {
         self.tally.replies += 1;
         let served = self.served.as_mut().expect("a reply comes from a served volume");
         let pending = served.pending.remove(&reply.token.key()).expect("one reply to a request");
-        let Pending { kind, block, value, buffer, acknowledged, changes } = pending;
+        let Pending { kind, block, value, buffer, acknowledged, possible, changes } = pending;
         let bytes = buffer.map(|buffer| {
             let driver = &mut served.executor.driver;
             let bytes = driver.bytes(Slice::data(buffer, 0, BLOCK_BYTES)).to_vec();
@@ -264,7 +267,7 @@ impl Machine {
                 let bytes = bytes.expect("a read has a buffer");
                 let may_change = changes != self.changes || !is_well || !all_in_sync;
                 let since = acknowledged[block as usize];
-                self.model.end_read(block, since, &bytes, may_change)?;
+                self.model.end_read(block, since, &possible, &bytes, may_change)?;
             }
             _ => {}
         }

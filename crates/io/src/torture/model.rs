@@ -74,6 +74,11 @@ impl Model {
         self.blocks.iter().map(|block| block.acknowledged).collect()
     }
 
+    /// The values that a block may hold, for a read that begins.
+    pub(super) fn possible(&self, block: u64) -> Vec<u64> {
+        self.blocks[block as usize].values.clone()
+    }
+
     /// Takes the success of a flush that began when these were acknowledged.
     pub(super) fn end_flush(&mut self, acknowledged: &[u64]) {
         for (block, &value) in self.blocks.iter_mut().zip(acknowledged) {
@@ -84,19 +89,22 @@ impl Model {
         }
     }
 
-    /// Takes the bytes of a read that began when `acknowledged` was. It is compared with the last
-    /// read of the block if nothing `may_change` it.
+    /// Takes the bytes of a read that began when `acknowledged` was, and the block could hold the
+    /// values in `possible`; it may have read a part of them before a write and a flush that ended
+    /// meanwhile. It is compared with the last read of the block if nothing `may_change` it.
     pub(super) fn end_read(
         &mut self,
         block: u64,
         acknowledged: u64,
+        possible: &[u64],
         bytes: &[u8],
         may_change: bool,
     ) -> Result<(), String> {
         let found = values(block, bytes)?;
         let it = &mut self.blocks[block as usize];
         for &value in &found {
-            if !it.values.contains(&value) || value < acknowledged.max(it.values[0]) {
+            let is_possible = it.values.contains(&value) || possible.contains(&value);
+            if !is_possible || value < acknowledged {
                 return Err(format!(
                     "block {block} holds value {value}; possible are {:?}, and {acknowledged} was \
                      acknowledged before the read",
