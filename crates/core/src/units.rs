@@ -312,6 +312,10 @@ fn parse_scaled(text: &str, number: &str, quantity: &Quantity) -> Result<u64, Un
     let Some((_, scale)) = units.find(|(name, _)| *name == unit) else {
         return Err(unknown_unit(text, number, unit, quantity));
     };
+    if unit.is_empty() && value.fract() != 0.0 {
+        let problem = format!("is not a whole number of bytes ({})", quantity.units_help);
+        return Err(UnitError { text: text.trim().to_owned(), problem });
+    }
     if value * scale < VALUE_BOUND {
         return Ok((value * scale).round() as u64);
     }
@@ -375,6 +379,10 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused_with_an_example() {
+        for text in ["1.5", " 0.1 "] {
+            let error = parse_bytes(text).unwrap_err().to_string();
+            assert!(error.contains("is not a whole number of bytes"), "{error}");
+        }
         for text in ["K", "1.2.3K", "-4K", "4Q", "nan"] {
             let error = parse_bytes(text).unwrap_err().to_string();
             assert!(error.contains("is not a size such as"), "{error}");

@@ -95,7 +95,7 @@ impl GeometryError {
                 let message = format!(
                     "the member with devid {devid} has {size}, but a member needs at least {needed}"
                 );
-                (message, "check its size".to_owned())
+                (message, "write for example size = \"500G\"".to_owned())
             }
             GeometryError::TooFewForLayout { layout, needed, members } => {
                 let needed = members_text(*needed);
@@ -121,7 +121,10 @@ impl GeometryError {
                 let message = format!(
                     "the members have {total} together, but an array can have at most {most}"
                 );
-                (message, "check the units of their sizes".to_owned())
+                (
+                    message,
+                    "check the units of the sizes; write for example size = \"500G\"".to_owned(),
+                )
             }
             GeometryError::StripeTooWide { profile, members } => {
                 let message = format!(

@@ -241,14 +241,14 @@ fn refusals_say_what_the_layout_needs() {
         (
             "md-raid10-far:2",
             vec![GIB, 2 * MIB],
-            "the member with devid 2 has 2 MiB, but a member needs at least 3 MiB\n  help: check \
-             its size",
+            "the member with devid 2 has 2 MiB, but a member needs at least 3 MiB\n  help: \
+             write for example size = \"500G\"",
         ),
         (
             "md-raid1",
             vec![ARRAY_BYTES_MAX; 2],
-            "the members have 8 PiB together, but an array can have at most 4 PiB\n  help: check \
-             the units of their sizes",
+            "the members have 8 PiB together, but an array can have at most 4 PiB\n  help: \
+             check the units of the sizes; write for example size = \"500G\"",
         ),
     ] {
         assert_eq!(arrange(text, &sizes).unwrap_err().to_string(), message);

@@ -206,14 +206,14 @@ fn refusals_say_what_is_wrong_and_what_to_do() {
             None,
             vec![GIB, MIB],
             "the member with devid 2 has 1 MiB, but a member needs at least 1.1 MiB\n  help: \
-             check its size",
+             write for example size = \"500G\"",
         ),
         (
             Profile::Raid1,
             None,
             vec![u64::MAX, GIB],
             "the members have 16384.0 PiB together, but an array can have at most 4 PiB\n  help: \
-             check the units of their sizes",
+             check the units of the sizes; write for example size = \"500G\"",
         ),
         (
             Profile::Raid10,

@@ -36,6 +36,10 @@ pub(super) fn unknown_policy(name: &str) -> Diagnostic {
         )
         .with_help("`compare` adds it to every table; `explain --policy oracle` explains it");
     }
+    if name.contains(',') {
+        let message = format!("`{name}` is a list of policies, but only one is allowed here");
+        return Diagnostic::new(message).with_help("run the command once for each policy");
+    }
     let family = name.strip_suffix("/*");
     if name == "all" || family.is_some_and(|family| families().contains(&family)) {
         let message = format!("`{name}` means several policies, but only one is allowed here");
