@@ -220,6 +220,12 @@ fn read_layout(root: &TomlSection<'_>) -> Result<ArrayLayout, Diagnostic> {
         return Err(root.error_at("stripe_width_max", message).with_help("leave it out"));
     }
     match root.quantity("chunk", parse_bytes)? {
+        Some(_) if !root.has("layout") => {
+            let message = "`chunk` is for layouts of md raid10, but `layout` is missing, so it is \
+                           btrfs";
+            let help = "add for example layout = \"md-raid10-near:2\", or remove `chunk`";
+            Err(root.error_at("chunk", message).with_help(help))
+        }
         Some(bytes) => {
             layout.with_chunk(bytes).map_err(|error| refuse(root.start_of("chunk"), error))
         }
@@ -388,10 +394,11 @@ fn geometry_error(root: &TomlSection<'_>, spec: &ArraySpec, error: &GeometryErro
     let placed = match error {
         GeometryError::MemberTooSmall { devid, .. } => {
             let culprit = spec.members.iter().find(|member| member.devid == *devid);
-            match culprit {
-                Some(member) => root.error(message).at_line(member.line),
-                None => root.error(message),
-            }
+            size_error(root, culprit, message)
+        }
+        GeometryError::ArrayTooLarge { .. } => {
+            let largest = spec.members.iter().max_by_key(|member| member.range.size_bytes);
+            size_error(root, largest, message)
         }
         GeometryError::StripeWidthTooSmall { .. } => root.error_at("stripe_width_max", message),
         GeometryError::StripeTooWide { .. } if spec.layout != ArrayLayout::BTRFS => {
@@ -400,15 +407,18 @@ fn geometry_error(root: &TomlSection<'_>, spec: &ArraySpec, error: &GeometryErro
         GeometryError::TooFewMembers { .. } | GeometryError::StripeTooWide { .. } => {
             root.error_at("profile", message)
         }
-        GeometryError::ArrayTooLarge { .. } if spec.layout == ArrayLayout::BTRFS => {
-            root.error_at("profile", message)
-        }
-        GeometryError::ArrayTooLarge { .. }
-        | GeometryError::TooFewForLayout { .. }
+        GeometryError::TooFewForLayout { .. }
         | GeometryError::PartialGroup { .. }
         | GeometryError::TooManyCopies { .. } => root.error_at("layout", message),
     };
     Diagnostic { help, ..placed }
+}
+
+/// An error about the size of a member: at its `size`, or at the member if it has none.
+fn size_error(root: &TomlSection<'_>, member: Option<&MemberSpec>, message: String) -> Diagnostic {
+    let sections = root.tables("member", "[[member]]").unwrap_or_default();
+    let section = sections.iter().find(|it| member.is_some_and(|member| it.line() == member.line));
+    section.unwrap_or(root).error_at("size", message)
 }
 
 #[cfg(test)]

@@ -119,7 +119,15 @@ impl ModelProfile {
             None => {
                 let error = Diagnostic::new(format!("there is no built-in model `{name}`"));
                 let names: Vec<&str> = ModelProfile::builtin_names().collect();
-                Err(error.with_suggestion(name, &names, "the built-in models are"))
+                let kin = |known: &&str| known.starts_with(&format!("{name}-"));
+                let kin: Vec<&str> = names.iter().copied().filter(kin).collect();
+                match &kin[..] {
+                    [] | [_] => Err(error.with_suggestion(name, &names, "the built-in models are")),
+                    kin => {
+                        let kin = kin.join(", ");
+                        Err(error.with_help(format!("the models {name}-* are {kin}")))
+                    }
+                }
             }
         }
     }

@@ -2,8 +2,11 @@
 //!
 //! `{models}` in an answer stands for the names of the built-in models.
 
+mod fault_tests;
+
 use super::*;
 use crate::profile::ModelProfile;
+use fault_tests::FAULT;
 
 /// The text of a file, and the error: its line, its message and, in parentheses, its help.
 const WHOLE: &[(&str, &str)] = &[
@@ -12,7 +15,16 @@ const WHOLE: &[(&str, &str)] = &[
         "1: the array has no `profile` (give one of single, raid0, raid1, raid1c3, raid1c4, \
          raid10, raid5, raid6)",
     ),
-    ("profile = ", "1: not valid TOML: string values must be quoted, expected literal string"),
+    (
+        "profile = ",
+        "1: not valid TOML: string values must be quoted (write the value \
+         between quotes, as in profile = \"raid1\")",
+    ),
+    (
+        "profile = raid1",
+        "1: not valid TOML: string values must be quoted (write profile = \
+         \"raid1\")",
+    ),
     ("profile = \"raid1\"\nprofile = \"raid1\"", "2: not valid TOML: duplicate key"),
     (
         "profile = \"raid7\"\n[[member]]\nmodel = \"delay\"",
@@ -211,8 +223,8 @@ const MEMBER: &[(&str, &str)] = &[
     ),
     (
         r#"size = "4K""#,
-        "2: the member with devid 1 has 4 KiB, but a member needs at least 1.1 MiB (check \
-         its size)",
+        "4: the member with devid 1 has 4 KiB, but a member needs at least 1.1 MiB (write for \
+         example size = \"500G\")",
     ),
     (
         "devid = 0",
@@ -269,64 +281,14 @@ const MEMBER: &[(&str, &str)] = &[
     ("priority = 256", "4: `priority` must be a whole number from 0 to 255, not `256`"),
     (
         r#"size = "8000TB""#,
-        "1: the members have 7.1 PiB together, but an array can have at most 4 PiB (check the \
-         units of their sizes)",
+        "4: the members have 7.1 PiB together, but an array can have at most 4 PiB (check the \
+         units of the sizes; write for example size = \"500G\")",
     ),
     (
         "fault = { slow = 2 }",
         "4: `fault` must be a list of tables, not `{ slow = 2 }` (write for example fault = [{ \
          slow = 4.0, from = \"10s\" }])",
     ),
-];
-
-/// The only fault of a delay, and what is said of it.
-const FAULT: &[(&str, &str)] = &[
-    ("", "4: the fault has no kind (add one of slow, stall, error_rate, bad, dead)"),
-    ("slwo = 4.0", "4: unknown key `slwo` in a fault (did you mean `slow`?)"),
-    (
-        "slow = 0.5",
-        "4: `slow` is 0.5, but must be a factor from 1 to 1000000 (4.0 takes four times as long)",
-    ),
-    (r#"slow = "4""#, r#"4: `slow` must be a number, not `"4"`"#),
-    (
-        r#"slow = 2, at = "1s""#,
-        "4: unknown key `at` in a fault (the known ones are slow, from, until)",
-    ),
-    (r#"slow = 2, stall = "1s""#, "4: `stall` contradicts `slow` (remove one of them)"),
-    (
-        r#"slow = 2, from = "3s", until = "2s""#,
-        "4: the fault ends at 2.00s, before it begins at 3.00s (give a later `until`)",
-    ),
-    (
-        r#"stall = "2s""#,
-        "4: `stall` needs `at`, the time when it begins (for example { stall = \"2s\", at = \
-         \"30s\" })",
-    ),
-    (
-        r#"stall = 2, at = "1s""#,
-        "4: `stall`: `2` has no unit: write for example 2s (the units are ns, us, \
-         ms, s, m, h and d)",
-    ),
-    (
-        "error_rate = 1.5",
-        "4: `error_rate` is 1.5, but must be a probability from 0 to 1 (0.01 fails one \
-         request in a hundred)",
-    ),
-    (
-        r#"bad = { offset = "1GiB" }"#,
-        "4: `bad` needs `offset` and `length` (for example { bad = { offset = \"1GiB\", length \
-         = \"64K\" } })",
-    ),
-    (
-        r#"bad = { offset = "2TiB", length = "64K" }"#,
-        "4: the bad range ends after the end of the member, which has 1 TiB (reduce `offset` or \
-         `length`)",
-    ),
-    (
-        r#"bad = { ofset = "2TiB", length = "64K" }"#,
-        "4: unknown key `ofset` in `bad` (did you mean `offset`?)",
-    ),
-    ("dead = false", "4: `dead` must be true in a fault (remove the entry)"),
 ];
 
 /// Parses each text as put into its place by `place`, and compares the answers with the table.
@@ -366,8 +328,8 @@ const LAYOUT: &[(&str, &str)] = &[
     ),
     (
         "layout = \"md-raid5\"\nchunk = \"2GiB\"",
-        "3: the member with devid 1 has 1 GiB, but a member needs at least 2.1 GiB (check its \
-         size)",
+        "5: the member with devid 1 has 1 GiB, but a member needs at least 2.1 GiB (write for \
+         example size = \"500G\")",
     ),
     (
         r#"layout = "btrfs""#,
@@ -394,8 +356,8 @@ const LAYOUT: &[(&str, &str)] = &[
     ),
     (
         "chunk = \"64K\"\nprofile = \"raid10\"",
-        "1: layout btrfs has no chunk size to choose (leave `chunk` out; it is for layouts of md \
-         raid10, raid5 and raid6)",
+        "1: `chunk` is for layouts of md raid10, but `layout` is missing, so it is btrfs (add for \
+         example layout = \"md-raid10-near:2\", or remove `chunk`)",
     ),
     (
         "layout = \"md-raid10-far:2\"\nchunk = \"100K\"",
@@ -413,8 +375,8 @@ const LAYOUT: &[(&str, &str)] = &[
     ),
     (
         "layout = \"md-raid10-far:2\"\nchunk = \"1GiB\"",
-        "3: the member with devid 1 has 1 GiB, but a member needs at least 2.1 GiB (check its \
-         size)",
+        "5: the member with devid 1 has 1 GiB, but a member needs at least 2.1 GiB (write for \
+         example size = \"500G\")",
     ),
 ];
 

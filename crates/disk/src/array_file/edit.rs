@@ -94,6 +94,16 @@ impl ArrayEdit {
         }
     }
 
+    /// Takes a member into service: it is neither failed nor being rebuilt.
+    pub fn take_into_service(&mut self, devid: u64) {
+        let index = self.devids().iter().position(|known| *known == devid);
+        for key in ["failed", "rebuilding"] {
+            if let Some(index) = index {
+                self.members[index].remove(key);
+            }
+        }
+    }
+
     /// Puts a disk of this model, whole and without faults, in the place of a member.
     ///
     /// # Errors

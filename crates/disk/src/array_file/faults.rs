@@ -51,8 +51,18 @@ fn read_fault(entry: &TomlSection<'_>) -> Result<Fault, Diagnostic> {
     let words = KINDS.map(|kind| kind.word);
     let Some(word) = entry.one_of(&words)? else {
         // A mistyped word is more likely than an empty entry.
-        let all: Vec<&str> = KINDS.iter().flat_map(|k| k.others).copied().chain(words).collect();
-        entry.allow_only(&all)?;
+        let mut all: Vec<&str> = words.to_vec();
+        for other in KINDS.iter().flat_map(|kind| kind.others) {
+            if !all.contains(other) {
+                all.push(other);
+            }
+        }
+        let help = "one of slow, stall, error_rate, bad, dead, with `from` and `until` or `at`; \
+                    write for example fault = [{ slow = 4.0, from = \"10s\" }]";
+        entry.allow_only(&all).map_err(|error| match &error.help {
+            Some(text) if text.starts_with("did you mean") => error,
+            _ => error.with_help(help),
+        })?;
         let help = format!("add one of {}", words.join(", "));
         return Err(entry.error("the fault has no kind").with_help(help));
     };

@@ -44,7 +44,19 @@ impl<'a> TomlSource<'a> {
     pub(super) fn syntax_error(&self, error: &toml::de::Error) -> Diagnostic {
         let start = error.span().map_or(0, |span: Range<usize>| span.start);
         let message = error.message().trim_end().replace('\n', ", ");
-        self.error(start, format!("not valid TOML: {message}"))
+        let message = message.trim_end_matches(", expected literal string");
+        let found = self.error(start, format!("not valid TOML: {message}"));
+        let line = self.text[..start].rsplit('\n').next().unwrap_or_default();
+        let key = line.split('=').next().unwrap_or_default().trim();
+        let rest = self.text[start..].lines().next().unwrap_or_default();
+        let is_word = |text: &str| !text.is_empty() && text.chars().all(char::is_alphanumeric);
+        match message.starts_with("string values must be quoted") {
+            true if is_word(rest.trim()) => {
+                found.with_help(format!("write {key} = \"{}\"", rest.trim()))
+            }
+            true => found.with_help("write the value between quotes, as in profile = \"raid1\""),
+            false => found,
+        }
     }
 
     /// The whole file as a section.
