@@ -268,7 +268,11 @@ impl<'a> Btrfs<'a> {
         let path = format!("/var/lib/btrfs/scrub.status.{}", self.fsid);
         let Some(text) = self.sysroot.raw_text(&path) else {
             if !self.sysroot.is_live() || self.sysroot.exists(&path) {
-                notes.push(format!("whether a scrub runs is not known: {path} cannot be read"));
+                let place = match self.sysroot.is_live() {
+                    true => path,
+                    false => format!("{path} of the recorded copy"),
+                };
+                notes.push(format!("whether a scrub runs is not known: {place} cannot be read"));
             }
             return None;
         };

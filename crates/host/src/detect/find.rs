@@ -6,12 +6,13 @@ use super::btrfs::Btrfs;
 use super::mapper::Mapped;
 use super::md::Md;
 use super::members::no_mirror;
-use super::mounts::{mount_of, mounts};
+use super::mounts::{Mount, mount_of, mounts};
 use super::nvme::NvmePaths;
 use super::stack::StackLayer;
 use super::sysroot::Sysroot;
 use super::zfs;
 use mirrorball_core::diagnostic::Diagnostic;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -39,6 +40,10 @@ pub(super) fn all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> 
 /// The array behind `target`: a path, a device, or the name of a device, a file system, a volume, a
 /// pool or a subsystem.
 pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, DetectError> {
+    if target.is_empty() {
+        let help = "give a mount point or a path on it, a block device, or the name of an array";
+        return Err(DetectError::NoArray(Diagnostic::new("the path is missing").with_help(help)));
+    }
     let may_be_name =
         !target.contains('/') || (!target.starts_with('/') && !exists(sysroot, target));
     if may_be_name && let Some(found) = by_name(sysroot, target) {
@@ -57,10 +62,7 @@ pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, D
     }
     let all = mounts(sysroot);
     let Some(mount) = mount_of(&all, &path) else {
-        let error = Diagnostic::new(format!("cannot find the file system of {path}"));
-        return Err(DetectError::NoArray(
-            error.with_help("/proc/self/mountinfo has no mount of it"),
-        ));
+        return Err(no_mount(sysroot, &path, &all));
     };
     match mount.kind.as_str() {
         "btrfs" => match Btrfs::find(sysroot, &mount.source) {
@@ -93,6 +95,26 @@ pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, D
     }
 }
 
+/// The error for a path without a mount among `all`.
+fn no_mount(sysroot: &Sysroot, path: &str, all: &[Mount]) -> DetectError {
+    let points: Vec<&str> = all.iter().map(|mount| mount.point.as_str()).collect();
+    let (what, help) = match (sysroot.is_live(), &points[..]) {
+        (true, _) => (
+            format!("cannot find the file system of {path}"),
+            "/proc/self/mountinfo has no mount of it".to_owned(),
+        ),
+        (false, []) => (
+            format!("the recorded copy has no mount of {path}"),
+            "it has no mounts at all: give the name of an array".to_owned(),
+        ),
+        (false, points) => (
+            format!("the recorded copy has no mount of {path}"),
+            format!("its mounts are {}", points.join(", ")),
+        ),
+    };
+    DetectError::NoArray(Diagnostic::new(what).with_help(help))
+}
+
 fn unknown(what: String) -> DetectError {
     DetectError::NoArray(Diagnostic::new(what).with_help(WHAT_IS_FOUND))
 }
@@ -109,7 +131,7 @@ fn absolute(sysroot: &Sysroot, target: &str) -> Result<String, DetectError> {
         let error = Diagnostic::new(format!("cannot detect an array at `{target}`: {reason}"));
         DetectError::NoArray(error.with_help(
             "give a mount point or a path on it, a block device, or the name of an array; \
-             `mirrorball detect` lists all arrays",
+             `mirrorball detect` lists the arrays, or describes the only one",
         ))
     };
     if !sysroot.is_live() {
@@ -118,7 +140,13 @@ fn absolute(sysroot: &Sysroot, target: &str) -> Result<String, DetectError> {
             false => Err(no_path("the recorded copy has no array of this name")),
         };
     }
-    let path = std::fs::canonicalize(target).map_err(|error| no_path(&error.to_string()))?;
+    let path = std::fs::canonicalize(target).map_err(|error| match error.kind() {
+        ErrorKind::NotFound if !target.contains('/') => {
+            no_path("there is no file and no array of this name")
+        }
+        ErrorKind::NotFound => no_path("there is no such file"),
+        _ => no_path(&error.to_string()),
+    })?;
     path.to_str().map(str::to_owned).ok_or_else(|| no_path("the path is not UTF-8"))
 }
 

@@ -23,6 +23,7 @@ pub struct ModelChoice {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelTable {
+    virtual_disks: Vec<String>,
     known: Vec<KnownModel>,
     class: Vec<DiskClass>,
 }
@@ -77,10 +78,17 @@ pub(super) fn choose_model(disk: Option<&DetectedDisk>) -> ModelChoice {
     }
     let class = TABLE.class.iter().find(|class| class.fits(disk));
     let profile = class.map_or("delay", |class| &class.profile).to_owned();
-    let is_guessed = class.is_none_or(|class| class.confidence.as_deref() == Some("guessed"));
+    let is_guessed = class.is_none_or(|class| class.confidence.as_deref() == Some("guessed"))
+        || disk.is_some_and(is_virtual);
     let confidence =
         if is_guessed { ModelConfidence::Guessed } else { ModelConfidence::ClassDefault };
     ModelChoice { profile, confidence, reason: class_name(disk) }
+}
+
+/// True if the name or the vendor of a disk is that of a hypervisor or of a storage target.
+fn is_virtual(disk: &DetectedDisk) -> bool {
+    let is_made_up = |name: &String| TABLE.virtual_disks.iter().any(|it| name.starts_with(it));
+    disk.model.as_ref().is_some_and(is_made_up) || disk.vendor.as_ref().is_some_and(is_made_up)
 }
 
 impl DiskClass {
@@ -118,6 +126,7 @@ fn class_name(disk: Option<&DetectedDisk>) -> String {
         None => "unknown",
     };
     let kind = match disk.bus {
+        _ if is_virtual(disk) => "disk of a virtual machine or a storage target",
         DiskBus::Sata => "SATA or SCSI disk",
         DiskBus::Nvme => "NVMe disk",
         DiskBus::Usb => "disk behind a USB bridge",
@@ -193,6 +202,10 @@ mod tests {
             ),
             (disk(DiskBus::Sata, true, Some("NoName"), 2), "hdd-7k2-desktop", "class default"),
             (disk(DiskBus::Sata, false, Some("NoName"), 2), "ssd-sata-consumer", "class default"),
+            (disk(DiskBus::Sata, true, Some("ST8000DM004-2CX1"), 8), "hdd-smr", "known model"),
+            (disk(DiskBus::Nvme, false, Some("QEMU NVMe Ctrl"), 2), "nvme-gen3", "guessed"),
+            (disk(DiskBus::Sata, true, Some("VIRTUAL-DISK"), 2), "hdd-7k2-desktop", "guessed"),
+            (disk(DiskBus::Sata, true, Some("VBOX HARDDISK"), 2), "hdd-7k2-desktop", "guessed"),
             (disk(DiskBus::Virtual, true, None, 2), "hdd-7k2-desktop", "guessed"),
             (disk(DiskBus::Virtio, false, None, 2), "ssd-sata-consumer", "guessed"),
         ] {
@@ -211,6 +224,9 @@ mod tests {
         assert_eq!(choose_model(Some(&slow)).profile, "hdd-5k4-4tb");
         let fast = DetectedDisk { rpm: Some(7200), ..disk(DiskBus::Sata, true, None, 4) };
         assert_eq!(choose_model(Some(&fast)).profile, "hdd-7k2-4tb");
+        let vendor = Some("VMware".to_owned());
+        let guest = DetectedDisk { vendor, ..disk(DiskBus::Sata, false, Some("Disk"), 2) };
+        assert_eq!(choose_model(Some(&guest)).confidence, ModelConfidence::Guessed);
         let none = choose_model(None);
         assert_eq!(none.confidence, ModelConfidence::Guessed);
     }
