@@ -148,6 +148,7 @@ pub enum AddressError {
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::NotFound => "\n  help: create its folder first",
+        ErrorKind::NotADirectory => "\n  help: a part of its path is a file; give another path",
         ErrorKind::AddrInUse => "\n  help: stop the server that uses it, or give another port",
         ErrorKind::AddrNotAvailable => "\n  help: give an address of this machine",
         ErrorKind::PermissionDenied => "\n  help: give a path or port that you may use",
@@ -182,7 +183,30 @@ impl SocketFile {
     }
 }
 
+impl AddressError {
+    /// True if the system failed; false if another address would work.
+    pub fn is_of_system(&self) -> bool {
+        match self {
+            AddressError::Export { error, .. } | AddressError::Control { error, .. } => {
+                hint(error).is_empty()
+            }
+            _ => false,
+        }
+    }
+}
+
 impl ListenAddress {
+    /// The address with an absolute path, so that two spellings of one path are equal.
+    #[must_use]
+    pub fn absolute(&self) -> ListenAddress {
+        match self {
+            ListenAddress::Unix(path) => {
+                ListenAddress::Unix(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+            }
+            ListenAddress::Tcp(_) => self.clone(),
+        }
+    }
+
     /// Parses the address of an NBD server.
     ///
     /// # Errors

@@ -184,16 +184,19 @@ pub enum AssembleError {
     Differ(Difference),
     /// The device of a labelled member was not found.
     #[error(
-        "the device of the member with devid {0} was not found when the volume was started: \
-         connect it, and start the volume again"
+        "the device of the member with devid {0} was not found when the volume was started\n  \
+         help: connect it, and start the volume again"
     )]
     NotFound(u64),
     /// A member has a label.
     #[error(
-        "the members belong to the volume `{0}`, and their labels say which of them are in sync: \
-         serve it with the paths of the members in place of the array file"
+        "the members belong to the volume `{0}`, and their labels say which of them are in \
+         sync\n  help: serve it with the paths of the members in place of the array file"
     )]
     Labelled(String),
+    /// Two members are the same file or device.
+    #[error("`{0}` is given twice\n  help: give each member a file or device of its own")]
+    Twice(String),
     /// There is no trusted member with this devid.
     #[error(
         "--trust {0}: the array has no member with devid {0}\n  help: `mirrorball check` lists the \
@@ -261,6 +264,7 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
     let mut notes = Vec::new();
     let mut opened = Vec::new();
     let mut opener = MemberOpener::new(array, options, peer_timeout);
+    opener.check_distinct()?;
     for index in 0..array.members.len() {
         let (config, open) = opener.open(MemberIndex(index as u16), &mut notes)?;
         if let Ok(found) = label_from(|offset, length| open.read(offset, length)) {
@@ -291,8 +295,8 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
     let exports = exports(array, ExportMode::Volume, &executor, opener.block_bytes as u32);
     notes.push(
         "the members have no labels, so nothing is recorded on them: after a crash mirrors may \
-         differ, and a member that failed may come back as if it were in sync; `mirrorball adopt` \
-         labels them"
+         differ, and a member that failed may come back as if it were in sync\n  help: \
+         `mirrorball adopt FILE` writes labels, which prevent this"
             .to_owned(),
     );
     let (name, policy) = (array.name.clone(), Some(policy_name));

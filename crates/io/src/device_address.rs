@@ -1,5 +1,6 @@
 //! Addresses of members: paths of files and block devices, and URIs of NBD exports.
 
+use crate::driver::FileId;
 use crate::nbd_protocol::uri::{NbdUri, UriError};
 use mirrorball_disk::array_file::MemberSource;
 use std::fmt;
@@ -24,6 +25,30 @@ impl DeviceAddress {
             true => Ok(DeviceAddress::Uri(NbdUri::parse(text)?, text.to_owned())),
             false => Ok(DeviceAddress::Path(PathBuf::from(text))),
         }
+    }
+
+    /// The path of a local device.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            DeviceAddress::Path(path) => Some(path),
+            DeviceAddress::Uri(..) => None,
+        }
+    }
+
+    /// The first of these that names the same file, device or export as an earlier one.
+    pub fn first_repeated(addresses: &[DeviceAddress]) -> Option<&DeviceAddress> {
+        let is_same = |one: &DeviceAddress, other: &DeviceAddress| match (one.path(), other.path())
+        {
+            (Some(one), Some(other)) => {
+                let id = FileId::at(one);
+                one == other || id.is_some() && id == FileId::at(other)
+            }
+            _ => one == other,
+        };
+        let mut indexed = addresses.iter().enumerate();
+        let repeated = indexed
+            .find(|(index, address)| addresses[..*index].iter().any(|it| is_same(it, address)));
+        repeated.map(|(_, address)| address)
     }
 
     /// The address as array files have it. A relative path is relative to the working directory.

@@ -31,13 +31,19 @@ use std::path::PathBuf;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RebuildError {
     /// The members are served without a volume.
-    #[error("cannot rebuild: the members are served as separate disks, without a volume")]
+    #[error(
+        "cannot rebuild: no volume is served, only disks\n  help: members of volumes are rebuilt: \
+         those of `serve`, and of `emulate` with an array and without --members"
+    )]
     NoVolume,
     /// No member has this devid.
     #[error("the volume has no member with devid {0}\n  help: `ctl members` lists the members")]
     NoSuchMember(u64),
     /// The member is in sync.
-    #[error("the member with devid {0} is in sync: there is nothing to rebuild")]
+    #[error(
+        "the member with devid {0} is in sync: there is nothing to rebuild\n  help: `ctl members` \
+         shows the states of the members"
+    )]
     InSync(u64),
     /// The profile has no redundancy.
     #[error(

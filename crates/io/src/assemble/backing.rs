@@ -11,9 +11,11 @@
 //! Non-goals: to check which disk a marked file belongs to.
 
 use super::AssembleError;
-use crate::member::file::{Caching, MemberAccess, Occupied, OpenError, OpenOptions, RealMember};
+use crate::member::file::{
+    Caching, MemberAccess, Occupied, OpenError, OpenOptions, RealMember, kind_name,
+};
 use rustix::fs::{
-    AtFlags, Mode, OFlags, SeekFrom, StatxFlags, XattrFlags, fgetxattr, fsetxattr, fstat,
+    AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags, XattrFlags, fgetxattr, fsetxattr, fstat,
     ftruncate, open, seek, statx,
 };
 use rustix::io::Errno;
@@ -92,7 +94,9 @@ pub(super) fn open_backing(
     if is_new {
         create(path, disk_bytes)?;
     } else if !path.is_file() {
-        return Err(OpenError::WrongKind(path.to_owned()).into());
+        let kind = rustix::fs::stat(path).map_err(system)?;
+        let what = kind_name(FileType::from_raw_mode(kind.st_mode));
+        return Err(OpenError::WrongKind { path: path.to_owned(), what }.into());
     }
     let options = OpenOptions {
         access: MemberAccess::ReadWrite,

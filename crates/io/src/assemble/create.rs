@@ -67,29 +67,62 @@ pub enum CreateError {
     #[error(transparent)]
     Assemble(#[from] AssembleError),
     /// A member holds data of another program.
-    #[error("`{device}` contains {what}: nothing was written (--occupied gives up what it holds)")]
+    #[error(
+        "`{device}` contains {what}: nothing was written\n  help: give another device, or \
+         --occupied to destroy what it contains"
+    )]
     Occupied {
         /// The device.
         device: String,
         /// What it holds.
         what: String,
     },
+    /// A member to adopt has a label.
+    #[error(
+        "`{device}` has a label already: it is a member of the volume `{volume}`\n  help: serve \
+         the volume: mirrorball serve {} --export ADDRESS", devices.join(" ")
+    )]
+    Labelled {
+        /// The device.
+        device: String,
+        /// The name of its volume.
+        volume: String,
+        /// All devices of the array file.
+        devices: Vec<String>,
+    },
+    /// A member is a disk model.
+    #[error(
+        "cannot label the member with devid {devid}: it is a disk model, not a file or \
+         device\n  help: {help}"
+    )]
+    Model {
+        /// Its devid.
+        devid: u64,
+        /// What to do.
+        help: &'static str,
+    },
+    /// The name cannot be that of a volume.
+    #[error("--name: {0}")]
+    Name(String),
     /// The array file has something that labels cannot describe.
     #[error("cannot label the array: {0}")]
     Unfit(String),
     /// There is no such member.
-    #[error("--trust {0}: the array has no member with devid {0}")]
+    #[error(
+        "--trust {0}: the array has no member with devid {0}\n  help: `mirrorball check` lists the \
+         members of the array"
+    )]
     NoSuchMember(u64),
     /// The trusted member does not have all data.
     #[error(
         "--trust {0}: the member with devid {0} does not hold all data of the volume, so the \
-         others cannot be rebuilt from it (without --trust, all mirrors are compared)"
+         others cannot be rebuilt from it\n  help: leave out --trust, and all mirrors are compared"
     )]
     NotWhole(u64),
     /// Mirrors differ.
     #[error(
-        "{0}: nothing was written; give --trust DEVID, the member with the valid data, from which \
-         the others are rebuilt"
+        "{0}: nothing was written\n  help: give --trust DEVID, the member with the valid data, \
+         from which the others are rebuilt"
     )]
     Differ(Difference),
     /// A device cannot be read or written.
@@ -143,8 +176,8 @@ pub fn adopt(creation: &CreateOptions<'_>, trust: Trust) -> Result<Created, Crea
     let Candidates { members, devices, map, .. } = &candidates;
     for ((_, open), device) in members.iter().zip(devices) {
         if let Ok(found) = label_from(|offset, length| open.read(offset, length)) {
-            let what = format!("a member of the volume `{}`", found.found.label.array.name);
-            return Err(CreateError::Occupied { device: device.clone(), what });
+            let (device, volume) = (device.clone(), found.found.label.array.name);
+            return Err(CreateError::Labelled { device, volume, devices: devices.clone() });
         }
     }
     let mut states = vec![MemberState::InSync; members.len()];
@@ -177,21 +210,31 @@ fn open_candidates(creation: &CreateOptions<'_>) -> Result<Candidates, CreateErr
             "it has {count} members, and a label {LABELLED_MEMBERS_MAX} at most"
         ));
     }
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(['/', '\n']) {
-        return unfit(format!("the name `{name}` is empty, too long, or has a slash in it"));
-    }
+    check_name(name)?;
     if policy.len() > POLICY_BYTES_MAX {
         return unfit(format!("the policy is longer than {POLICY_BYTES_MAX} bytes"));
     }
     if let Some(member) = array.members.iter().find(|member| member.range.begin_bytes > 0) {
         let devid = member.devid;
         return unfit(format!(
-            "the member with devid {devid} has a `begin`; a labelled member begins where its \
-             device does (use a partition)"
+            "the member with devid {devid} has a `begin`, but a labelled member begins where its \
+             device does\n  help: remove `begin`, or use a partition"
         ));
     }
     let mut notes = Vec::new();
+    if let Some(model) = array.members.iter().find(|it| matches!(it.source, MemberSource::Model(_)))
+    {
+        let help = match array.source {
+            Some(_) => {
+                "a file of `mirrorball detect` describes an array that is in use; write an \
+                        array file with the `path` of unused files or devices"
+            }
+            None => "give it `path` in place of `model`",
+        };
+        return Err(CreateError::Model { devid: model.devid, help });
+    }
     let opener = MemberOpener::new(array, *options, Nanos::from_secs(30));
+    opener.check_distinct()?;
     let members = (0..array.members.len())
         .map(|index| opener.open(MemberIndex(index as u16), &mut notes))
         .collect::<Result<Vec<(MemberConfig, Open)>, AssembleError>>()?;
@@ -210,6 +253,26 @@ fn open_candidates(creation: &CreateOptions<'_>) -> Result<Candidates, CreateErr
     let devices = devices.collect();
     let block_bytes = block_bytes.unwrap_or(BLOCK_BYTES);
     Ok(Candidates { members, devices, map, block_bytes, notes })
+}
+
+/// Checks that a volume may have this name.
+fn check_name(name: &str) -> Result<(), CreateError> {
+    let help = "\n  help: give another one with --name";
+    if name.is_empty() {
+        return Err(CreateError::Name(format!("the name is empty{help}")));
+    }
+    if name.len() > NAME_BYTES_MAX {
+        let (length, most) = (name.len(), NAME_BYTES_MAX);
+        return Err(CreateError::Name(format!(
+            "the name has {length} bytes, but may have {most}{help}"
+        )));
+    }
+    for (letter, what) in [('/', "a slash"), ('\n', "a line end")] {
+        if name.contains(letter) {
+            return Err(CreateError::Name(format!("`{name}` contains {what}{help}")));
+        }
+    }
+    Ok(())
 }
 
 /// What a device holds, if anything is known to be there.

@@ -1,5 +1,7 @@
 //! Assembly by label: serves a volume from devices whose labels say what they are.
 
+mod error;
+
 use super::open::{MemberOpener, Open};
 use super::{AssembleError, Assembly, ExportMode, driver, exports};
 use crate::clock::{Clock, Speed};
@@ -7,12 +9,12 @@ use crate::device_address::DeviceAddress;
 use crate::driver::BackendKind;
 use crate::entropy::random_bytes;
 use crate::examine::{
-    DeviceError, ExaminedDevice, ExaminedVolume, MapError, chunk_map, metadata_from, standing_text,
-    volumes,
+    DeviceError, ExaminedDevice, ExaminedVolume, chunk_map, metadata_from, standing_text, volumes,
 };
 use crate::executor::Executor;
-use crate::member::file::{MemberAccess, OpenOptions};
+use crate::member::file::{MemberAccess, OpenError, OpenOptions};
 use crate::member::{NewMember, Source};
+pub use error::LabelledError;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::label::assembly::{
     ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding, lineages,
@@ -48,93 +50,6 @@ pub struct LabelledOptions {
     pub backend: Option<BackendKind>,
 }
 
-/// Why a labelled volume cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum LabelledError {
-    /// A device has no usable label.
-    #[error("`{device}` {error}{hint}")]
-    NoLabel {
-        /// The device.
-        device: String,
-        /// Why.
-        error: DeviceError,
-        /// What to do.
-        hint: &'static str,
-    },
-    /// No device has a label.
-    #[error("no member of a volume was found (`mirrorball create` makes a volume)")]
-    Nothing,
-    /// The devices are of several volumes.
-    #[error("the devices belong to several volumes: {0}; choose one with --volume NAME")]
-    Several(String),
-    /// No device is of the volume.
-    #[error("no device belongs to the volume `{0}`")]
-    NoSuchVolume(String),
-    /// A device to discard is not among the devices.
-    #[error("--discard {0}: it is not among the devices of the volume")]
-    NotThere(String),
-    /// Only the user can decide about some devices.
-    #[error("cannot start `{name}`: {problems}")]
-    Doubtful {
-        /// The volume.
-        name: String,
-        /// A line for each device.
-        problems: String,
-    },
-    /// Members that were in sync are missing.
-    #[error(
-        "cannot start `{name}`: {missing}\n  help: connect the device, or start with --degraded \
-         (the missing member is rebuilt when it returns), or with --read-only"
-    )]
-    NeedsDegraded {
-        /// The volume.
-        name: String,
-        /// The members.
-        missing: String,
-    },
-    /// Some data are on none of the members in sync.
-    #[error(
-        "cannot start `{name}`: some of its data are on no member that is in sync; {missing}\n  \
-         help: connect more members"
-    )]
-    Incomplete {
-        /// The volume.
-        name: String,
-        /// The members.
-        missing: String,
-    },
-    /// The data cannot be found on the members.
-    #[error(transparent)]
-    Layout(#[from] MapError),
-    /// Only a newer version may write.
-    #[error(
-        "the volume `{0}` uses features that this version of mirrorball may only read: start it \
-         with --read-only"
-    )]
-    ReadOnlyFeatures(String),
-    /// A device is smaller than it was.
-    #[error(
-        "`{device}` has {size_bytes} bytes, but the member with devid {devid} had {needed_bytes}: \
-         it was truncated or is not the whole device"
-    )]
-    Shrunk {
-        /// The device.
-        device: String,
-        /// Its devid.
-        devid: u64,
-        /// Its size.
-        size_bytes: u64,
-        /// Its size when it became a member.
-        needed_bytes: u64,
-    },
-    /// The policy cannot be used.
-    #[error("{0}")]
-    Policy(String),
-    /// A device cannot be opened, or the system failed.
-    #[error(transparent)]
-    Assemble(#[from] AssembleError),
-}
-
 /// Serves a volume by the labels of its members.
 ///
 /// # Errors
@@ -145,7 +60,7 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     let discarded = discarded(&serving, &devices)?;
     let volume = choose(volumes(&devices, &discarded), &serving, &devices)?;
     let name = volume.assembly.newest.array.name.clone();
-    check_verdict(&volume, &serving, &devices, &mut notes)?;
+    check_verdict((&volume, &discarded), &serving, &devices, &mut notes)?;
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
     let found = volume.devices.iter().filter_map(|&index| devices[index].found()).collect();
@@ -161,17 +76,23 @@ fn open_devices(
 ) -> Result<(Vec<ExaminedDevice>, Vec<Open>), LabelledError> {
     let (mut devices, mut opened) = (Vec::new(), Vec::new());
     let opener = MemberOpener::of_devices(serving.options, serving.peer_timeout);
+    // A scan finds links, too.
+    if let Some(device) =
+        DeviceAddress::first_repeated(&serving.devices).filter(|_| !serving.is_scan)
+    {
+        return Err(AssembleError::Twice(device.to_string()).into());
+    }
     let addresses = match serving.is_scan {
-        // Devices of others are neither locked nor complained about.
-        true => {
-            let examined = crate::examine::examine(serving.devices.clone()).into_iter();
-            let found = examined.filter(|device| has_label(device) && is_wanted(device, serving));
-            found.map(|device| device.address).collect()
-        }
+        true => scanned(serving)?,
         false => serving.devices.clone(),
     };
     for address in addresses {
-        let open = opener.open_source(&address.source(), notes)?;
+        let open = opener.open_source(&address.source(), notes).map_err(|error| match error {
+            AssembleError::Open(OpenError::Missing(path)) => {
+                LabelledError::Missing(path.display().to_string())
+            }
+            error => error.into(),
+        })?;
         if serving.options.access == MemberAccess::ReadWrite {
             // The label may be in a volatile cache, where an update must not rely on it.
             open.flush().map_err(AssembleError::from)?;
@@ -180,8 +101,9 @@ fn open_devices(
         if let Err(error) = metadata {
             let hint = match error {
                 DeviceError::Label(BlockError::Absent) => {
-                    ": it is no member of a volume (`mirrorball create` makes one; for an array \
-                     file, give its path ending in .toml)"
+                    "\n  help: to serve it with its data, write an array file and give that, or \
+                     label it with `mirrorball adopt`; `mirrorball create` makes a new volume and \
+                     destroys the data"
                 }
                 _ => "",
             };
@@ -191,6 +113,33 @@ fn open_devices(
         opened.push(open);
     }
     Ok((devices, opened))
+}
+
+/// The devices of a scan that are members of the volume that is wanted. Devices of others are
+/// neither locked nor complained about.
+fn scanned(serving: &LabelledOptions) -> Result<Vec<DeviceAddress>, LabelledError> {
+    let examined = crate::examine::examine(serving.devices.clone());
+    let labelled: Vec<ExaminedDevice> = examined.into_iter().filter(has_label).collect();
+    if let Some(wanted) = &serving.volume
+        && !labelled.iter().any(|device| is_wanted(device, serving))
+    {
+        return Err(no_such_volume(wanted, &labelled));
+    }
+    let wanted = labelled.into_iter().filter(|device| is_wanted(device, serving));
+    Ok(wanted.map(|device| device.address).collect())
+}
+
+fn no_such_volume(wanted: &str, devices: &[ExaminedDevice]) -> LabelledError {
+    let labels = devices.iter().flat_map(|device| &device.label);
+    let mut names: Vec<&str> = labels.map(|it| it.found.label.array.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let found = match &names[..] {
+        [] => String::new(),
+        [name] => format!("\n  help: the volume found is {name}"),
+        names => format!("\n  help: the volumes found are {}", names.join(", ")),
+    };
+    LabelledError::NoSuchVolume { wanted: wanted.to_owned(), found }
 }
 
 fn has_label(device: &ExaminedDevice) -> bool {
@@ -213,7 +162,11 @@ fn discarded(
 ) -> Result<Vec<usize>, LabelledError> {
     let index = |wanted: &DeviceAddress| {
         let found = devices.iter().position(|device| device.address == *wanted);
-        found.ok_or_else(|| LabelledError::NotThere(wanted.to_string()))
+        found.ok_or_else(|| {
+            let known: Vec<String> = devices.iter().map(|it| it.address.to_string()).collect();
+            let known = format!("the devices are {}", known.join(", "));
+            LabelledError::NotThere { device: wanted.to_string(), known }
+        })
     };
     serving.discarded.iter().map(index).collect()
 }
@@ -227,7 +180,7 @@ fn choose(
     if let Some(wanted) = &serving.volume {
         volumes.retain(|volume| is_called(&volume.assembly.newest, wanted));
         if volumes.is_empty() {
-            return Err(LabelledError::NoSuchVolume(wanted.clone()));
+            return Err(no_such_volume(wanted, devices));
         }
     }
     if volumes.len() > 1 {
@@ -238,14 +191,21 @@ fn choose(
             format!("`{name}` ({}, on {})", volume.uuid, devices.join(" and "))
         };
         let list: Vec<String> = volumes.iter().map(describe).collect();
-        return Err(LabelledError::Several(list.join(", ")));
+        let list = list.join(", ");
+        return Err(match &serving.volume {
+            Some(name) => {
+                LabelledError::SameName { name: name.clone(), list, uuid: volumes[0].uuid }
+            }
+            None => LabelledError::Several(list),
+        });
     }
     volumes.pop().ok_or(LabelledError::Nothing)
 }
 
-/// Refuses a volume that may not start, and adds what the user should know to `notes`.
+/// Refuses a volume that may not start, some of whose devices are discarded, and adds what the user
+/// should know to `notes`.
 fn check_verdict(
-    volume: &ExaminedVolume,
+    (volume, discarded): (&ExaminedVolume, &[usize]),
     serving: &LabelledOptions,
     devices: &[ExaminedDevice],
     notes: &mut Vec<String>,
@@ -277,8 +237,13 @@ fn check_verdict(
     }
     for (at, &index) in volume.devices.iter().enumerate() {
         let standing = volume.assembly.standings[at];
-        if standing != MemberStanding::InSync {
-            let device = &devices[index].address;
+        let device = &devices[index].address;
+        if discarded.contains(&index) {
+            notes.push(format!(
+                "`{device}`: its data are discarded (--discard); it is rebuilt from the other \
+                 members"
+            ));
+        } else if standing != MemberStanding::InSync {
             notes.push(format!("`{device}`: {}", standing_text(standing)));
         }
     }

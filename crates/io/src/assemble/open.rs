@@ -1,6 +1,7 @@
 //! Opens the members that an array file names: files, devices, and remote exports.
 
 use super::AssembleError;
+use crate::device_address::DeviceAddress;
 use crate::driver::{FileId, read_aligned, write_aligned};
 use crate::examine::{DeviceError, metadata_from};
 use crate::member::Source;
@@ -228,6 +229,20 @@ impl MemberOpener {
             real.size_bytes = size_bytes;
         }
         Ok((open.source(), found))
+    }
+
+    /// Checks that no two local members are the same file or device.
+    ///
+    /// # Errors
+    /// Names the first that is given twice.
+    pub(super) fn check_distinct(&self) -> Result<(), AssembleError> {
+        let members = (0..self.members.len()).map(|index| MemberIndex(index as u16));
+        let paths = members.filter_map(|member| self.path(member)).map(DeviceAddress::Path);
+        let paths: Vec<DeviceAddress> = paths.collect();
+        match DeviceAddress::first_repeated(&paths) {
+            Some(path) => Err(AssembleError::Twice(path.to_string())),
+            None => Ok(()),
+        }
     }
 
     /// The path of a local member.

@@ -44,7 +44,10 @@ pub(super) fn respond(
             }
             encode(Ok(stats))
         }
-        ControlRequest::Policy => encode(control.policy.clone().ok_or_else(no_volume)),
+        ControlRequest::Policy => {
+            let members = parts.executor.members().count();
+            encode(control.policy.clone().ok_or_else(|| no_volume(members)))
+        }
         ControlRequest::SetPolicy { name, keep } => {
             encode(set_policy(control, name, keep, parts.executor))
         }
@@ -95,9 +98,18 @@ fn failed(kind: RequestErrorKind, error: String) -> String {
     encode::<()>(Err(RequestError { error, kind }))
 }
 
-fn no_volume() -> RequestError {
-    let error = "the members are served as separate disks: there is no policy".to_owned();
-    RequestError { error, kind: RequestErrorKind::NoVolume }
+fn no_volume(members: usize) -> RequestError {
+    let error = match members {
+        1 => {
+            "the server exports one disk without a mirror, which has no policy\n  help: policies \
+             are for volumes: those of `serve`, and of `emulate` with an array"
+        }
+        _ => {
+            "the members are served as separate disks, which have no policy\n  help: start \
+             `emulate` without --members to serve a volume"
+        }
+    };
+    RequestError { error: error.to_owned(), kind: RequestErrorKind::NoVolume }
 }
 
 /// The line that carries a response.
@@ -149,7 +161,8 @@ fn set_policy(
     keep: bool,
     executor: &mut Executor,
 ) -> Result<String, RequestError> {
-    let volume = executor.volume_mut().ok_or_else(no_volume)?;
+    let members = executor.members().count();
+    let volume = executor.volume_mut().ok_or_else(|| no_volume(members))?;
     let devids: Vec<u64> = volume.members().iter().map(|(_, member)| member.config.devid).collect();
     let parsed = Spec::parse(&name);
     let built = parsed.and_then(|spec| spec.build(&devids).map(|policy| (spec, policy)));
@@ -159,7 +172,7 @@ fn set_policy(
     })?;
     if keep && (name.len() > POLICY_BYTES_MAX || !volume.keep_policy(&name)) {
         let error = "the policy cannot be kept: the members have no labels, the volume is \
-                     read-only, or the name is too long"
+                     read-only, or the name is too long\n  help: leave out --keep"
             .to_owned();
         return Err(RequestError { error, kind: RequestErrorKind::Refused });
     }
@@ -172,10 +185,11 @@ fn set_policy(
 /// Fails a member that works.
 fn fail(devid: u64, executor: &mut Executor) -> Result<String, RequestError> {
     let refused = |error| RequestError { error, kind: RequestErrorKind::Refused };
-    let volume = executor.volume_mut().ok_or_else(no_volume)?;
+    let members = executor.members().count();
+    let volume = executor.volume_mut().ok_or_else(|| no_volume(members))?;
     let member = volume.members().find(devid).ok_or_else(|| {
         refused(format!(
-            "the volume has no member with devid {devid}; `ctl members` lists the members"
+            "the volume has no member with devid {devid}\n  help: `ctl members` lists the members"
         ))
     })?;
     if volume.members()[member].state == MemberState::Failed {

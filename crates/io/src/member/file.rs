@@ -80,7 +80,7 @@ pub struct RealMember {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// `open` failed.
-    #[error("cannot open `{}`: {error}", path.display())]
+    #[error("cannot open `{}`: {error}{}", path.display(), hint(*error))]
     System {
         /// The file.
         path: PathBuf,
@@ -89,13 +89,18 @@ pub enum OpenError {
     },
     /// There is no such file.
     #[error(
-        "cannot open `{}`: No such file\n  help: a member must be an existing file or \
+        "cannot open `{}`: no such file\n  help: a member must be an existing file or \
          device; `truncate -s SIZE FILE` creates an empty file", .0.display()
     )]
     Missing(PathBuf),
     /// It is neither a file nor a block device.
-    #[error("`{}` is neither a file nor a block device", .0.display())]
-    WrongKind(PathBuf),
+    #[error("`{}` is {what}, neither a file nor a block device{}", path.display(), kind_hint(what))]
+    WrongKind {
+        /// Its path.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
     /// The kernel uses the device, for example as a mounted filesystem.
     #[error(
         "`{}` is in use: it or a part of it is mounted, used as swap, or part of another device\n  \
@@ -104,8 +109,8 @@ pub enum OpenError {
     InUse(PathBuf),
     /// Another server has locked it.
     #[error(
-        "`{}` is in use by another server, or by another member of this array\n  help: give each \
-         member a file of its own", .0.display()
+        "`{}` is in use by another server, or is another member of this array\n  help: stop the \
+         server that has it open, or give each member a file of its own", .0.display()
     )]
     Served(PathBuf),
     /// The device contains a known signature.
@@ -119,6 +124,39 @@ pub enum OpenError {
         /// What it contains.
         what: &'static str,
     },
+}
+
+/// What to do about an error of the system.
+fn hint(error: Errno) -> &'static str {
+    match error {
+        Errno::PERM | Errno::ACCESS => {
+            "\n  help: check that this process may open it: its owner and mode, and, in a \
+             container, the devices that this may use"
+        }
+        Errno::ROFS => "\n  help: it is read-only; give another, or serve with --read-only",
+        _ => "",
+    }
+}
+
+/// A folder in words.
+const FOLDER: &str = "a folder";
+
+/// The kind of a file that is no member, in words.
+pub(crate) fn kind_name(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Directory => FOLDER,
+        FileType::CharacterDevice => "a character device",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        _ => "a special file",
+    }
+}
+
+fn kind_hint(what: &str) -> &'static str {
+    match what {
+        FOLDER => "\n  help: give a file in it; `serve --scan DIR` searches a folder for members",
+        _ => "\n  help: give a file or a block device",
+    }
 }
 
 impl MemberAccess {
@@ -144,7 +182,10 @@ impl RealMember {
         let device = match FileType::from_raw_mode(kind.st_mode) {
             FileType::RegularFile => None,
             FileType::BlockDevice => Some(kind.st_rdev),
-            _ => return Err(OpenError::WrongKind(path.to_owned())),
+            kind => {
+                let what = kind_name(kind);
+                return Err(OpenError::WrongKind { path: path.to_owned(), what });
+            }
         };
         let access = options.access.flags();
         let mut flags = access | OFlags::CLOEXEC;
@@ -279,8 +320,10 @@ mod tests {
     #[test]
     fn missing_files_and_folders_are_refused_by_name() {
         let missing = RealMember::open(Path::new("no-such-disk"), OPTIONS).unwrap_err();
-        assert!(missing.to_string().contains("`no-such-disk`: No such file"), "{missing}");
+        assert!(missing.to_string().contains("`no-such-disk`: no such file"), "{missing}");
         let folder = RealMember::open(Path::new("."), OPTIONS).unwrap_err();
-        assert!(folder.to_string().contains("neither a file nor"), "{folder}");
+        assert!(folder.to_string().contains("`.` is a folder, neither a file nor"), "{folder}");
+        let null = RealMember::open(Path::new("/dev/null"), OPTIONS).unwrap_err();
+        assert!(null.to_string().contains("is a character device"), "{null}");
     }
 }

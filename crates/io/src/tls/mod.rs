@@ -42,8 +42,9 @@ pub(crate) struct ClientTls(pub(crate) Arc<ClientConfig>);
 pub enum TlsError {
     /// A file is missing, or holds something else.
     #[error(
-        "cannot use `{}` for TLS: {what}; the folder holds ca-cert.pem and, for a server, \
-         server-cert.pem and server-key.pem, for a client, client-cert.pem and client-key.pem",
+        "cannot use `{}` for TLS: {what}\n  help: the folder must hold ca-cert.pem and, for a \
+         server, server-cert.pem and server-key.pem, for a client, client-cert.pem and \
+         client-key.pem",
         path.display()
     )]
     File {

@@ -89,6 +89,7 @@ impl Mount {
                 ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
                     "\n  help: fuse:DIR needs a folder, but there is a file"
                 }
+                ErrorKind::NotFound => "\n  help: give a folder that can be created",
                 _ => "",
             };
             MountError::System { folder: folder.to_owned(), error, hint }

@@ -1,0 +1,123 @@
+//! Errors of volumes that are served by the labels of their members.
+
+use crate::assemble::AssembleError;
+use crate::examine::{DeviceError, MapError};
+use mirrorball_core::label::Uuid;
+
+/// Why a labelled volume cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum LabelledError {
+    /// A device has no usable label.
+    #[error("`{device}` {error}{hint}")]
+    NoLabel {
+        /// The device.
+        device: String,
+        /// Why.
+        error: DeviceError,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// No device has a label.
+    #[error(
+        "no member of a volume was found\n  help: `mirrorball examine` shows the labels of \
+         devices, `mirrorball create` makes a volume"
+    )]
+    Nothing,
+    /// A device is not there.
+    #[error(
+        "cannot open `{0}`: no such file\n  help: give the path of the member, or find it with \
+         --scan DIR"
+    )]
+    Missing(String),
+    /// The devices are of several volumes.
+    #[error("the devices belong to several volumes: {0}\n  help: choose one with --volume NAME")]
+    Several(String),
+    /// Several volumes have the name that was given.
+    #[error(
+        "several volumes have the name `{name}`: {list}\n  help: give the UUID: --volume {uuid}"
+    )]
+    SameName {
+        /// The name.
+        name: String,
+        /// The volumes.
+        list: String,
+        /// The UUID of one.
+        uuid: Uuid,
+    },
+    /// No device is of the volume.
+    #[error("no device belongs to the volume `{wanted}`{found}")]
+    NoSuchVolume {
+        /// The name or UUID that was given.
+        wanted: String,
+        /// What to do.
+        found: String,
+    },
+    /// A device to discard is not among the devices.
+    #[error("--discard {device}: it is not among the devices of the volume\n  help: {known}")]
+    NotThere {
+        /// The device.
+        device: String,
+        /// The devices of the volume.
+        known: String,
+    },
+    /// Only the user can decide about some devices.
+    #[error("cannot start `{name}`: {problems}")]
+    Doubtful {
+        /// The volume.
+        name: String,
+        /// A line for each device.
+        problems: String,
+    },
+    /// Members that were in sync are missing.
+    #[error(
+        "cannot start `{name}`: {missing}\n  help: connect the device, or start with --degraded \
+         (the missing member is rebuilt when it returns), or with --read-only"
+    )]
+    NeedsDegraded {
+        /// The volume.
+        name: String,
+        /// The members.
+        missing: String,
+    },
+    /// Some data are on none of the members in sync.
+    #[error(
+        "cannot start `{name}`: some of its data are on no member that is in sync; {missing}\n  \
+         help: connect more members"
+    )]
+    Incomplete {
+        /// The volume.
+        name: String,
+        /// The members.
+        missing: String,
+    },
+    /// The data cannot be found on the members.
+    #[error(transparent)]
+    Layout(#[from] MapError),
+    /// Only a newer version may write.
+    #[error(
+        "the volume `{0}` uses features that this version of mirrorball may only read\n  help: \
+         start it with --read-only"
+    )]
+    ReadOnlyFeatures(String),
+    /// A device is smaller than it was.
+    #[error(
+        "`{device}` has {size_bytes} bytes, but the member with devid {devid} had {needed_bytes}: \
+         it was truncated or is not the whole device"
+    )]
+    Shrunk {
+        /// The device.
+        device: String,
+        /// Its devid.
+        devid: u64,
+        /// Its size.
+        size_bytes: u64,
+        /// Its size when it became a member.
+        needed_bytes: u64,
+    },
+    /// The policy cannot be used.
+    #[error("{0}")]
+    Policy(String),
+    /// A device cannot be opened, or the system failed.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+}
