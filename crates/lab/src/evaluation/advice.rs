@@ -22,6 +22,9 @@ use serde::Serialize;
 /// An advantage below this factor is not worth a change.
 const WORTHWHILE: f64 = 1.02;
 
+/// A job whose speed falls below this factor is named.
+const SLOWER: f64 = 0.9;
+
 /// What to do with an array.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
@@ -48,6 +51,10 @@ pub struct AdvisedPolicy {
     pub spec: String,
     /// How much faster it is than what is in force; none if that completed nothing.
     pub factor: Option<f64>,
+    /// The number of jobs that the factor is a geometric mean of.
+    pub jobs: usize,
+    /// The jobs under which it is slower by more than a tenth.
+    pub slower: Vec<SlowerJob>,
     /// What it takes, in words; none if nothing.
     pub takes: Option<String>,
     /// How to put it into force.
@@ -56,6 +63,15 @@ pub struct AdvisedPolicy {
     pub note: Option<String>,
     /// True if it was not read in a source that the commands are right.
     pub is_unverified: bool,
+}
+
+/// A job under which an advised policy is slower than what is in force.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SlowerJob {
+    /// Name of the job.
+    pub job: String,
+    /// Its speed as a factor of what is in force.
+    pub factor: f64,
 }
 
 impl Advice {
@@ -75,7 +91,9 @@ impl Advice {
             let setting = settings.iter().find(|setting| setting.spec == spec);
             AdvisedPolicy {
                 factor,
-                takes: setting.map_or_else(|| elsewhere(&spec), |it| takes(it, system)),
+                jobs: study.jobs.len(),
+                slower: slower(study, &spec, now),
+                takes: setting.map_or_else(|| elsewhere(&spec, system), |it| takes(it, system)),
                 commands: setting.map_or_else(Commands::default, |setting| {
                     setting.commands(system, array, in_force)
                 }),
@@ -129,8 +147,11 @@ impl Advice {
 
     /// The policies that would be better, with the names of their columns.
     fn candidates(&self) -> impl Iterator<Item = (&'static str, &AdvisedPolicy)> {
-        let all =
-            [("offered", &self.offered), ("with more", &self.conditional), ("known", &self.known)];
+        let all = [
+            ("offered", &self.offered),
+            ("on condition", &self.conditional),
+            ("known", &self.known),
+        ];
         all.into_iter().filter_map(|(name, candidate)| Some((name, candidate.as_ref()?)))
     }
 }
@@ -206,15 +227,34 @@ fn best(study: &Study, specs: &[&str], now: &str) -> Option<(String, Option<f64>
     })
 }
 
+/// The jobs under which `spec` is slower than `now` by more than a tenth.
+fn slower(study: &Study, spec: &str, now: &str) -> Vec<SlowerJob> {
+    let jobs = study.jobs.iter().filter_map(|job| {
+        let value = |policy: &str| {
+            let row = job.rows.iter().find(|row| row.policy == policy)?;
+            Some(row.score.value)
+        };
+        let factor = value(spec)? / value(now).filter(|now| *now > 0.0)?;
+        (factor < SLOWER).then(|| SlowerJob { job: job.job.clone(), factor })
+    });
+    jobs.collect()
+}
+
 /// What it takes to have a policy that the array's system does not offer.
-fn elsewhere(spec: &str) -> Option<String> {
+fn elsewhere(spec: &str, own: &System) -> Option<String> {
+    const MOVE: &str = "a new volume, to which the data must be copied";
     let info = Spec::parse(spec).ok()?.info();
     let offers: Vec<(&System, &Offer)> = offers_of(info.name).collect();
     let release = offers.iter().find(|(_, offer)| offer.patch.is_none() && offer.policy != "*");
     let patch = offers.iter().find(|(_, offer)| offer.patch.is_some());
     Some(match release.or(patch) {
-        Some((system, offer)) => format!("{}; or `mirrorball serve`", offer.availability(system)),
-        None => "`mirrorball serve`: no other system has it".to_owned(),
+        Some((system, offer)) if system.name == own.name => {
+            format!("{}; or `mirrorball serve`: {MOVE}", offer.availability(system))
+        }
+        Some((system, offer)) => {
+            format!("{}, or `mirrorball serve`: either is {MOVE}", offer.availability(system))
+        }
+        None => format!("`mirrorball serve` (no other system has it): {MOVE}"),
     })
 }
 

@@ -47,8 +47,23 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// If there is none, or it cannot be read or understood; the message has the file and a hint.
 pub fn load(name: &str) -> Result<Recipe> {
-    if name.contains('/') || Path::new(name).join(RECIPE_FILE).exists() {
-        let folder = Path::new(name);
+    let folder = Path::new(name);
+    if folder.is_file() {
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let help = match parent {
+            Some(parent) => format!("give its folder: {}", parent.display()),
+            None => "give its folder: .".to_owned(),
+        };
+        return Err(Diagnostic::new(format!("{name} is a file")).with_help(help).into());
+    }
+    let is_builtin = builtin_names().any(|builtin| builtin == name);
+    if folder.is_dir() && !is_builtin && !folder.join(RECIPE_FILE).exists() {
+        let help = "a recipe is a folder with `recipe.toml` and the files named in it";
+        return Err(Diagnostic::new(format!("{name} has no file {RECIPE_FILE}"))
+            .with_help(help)
+            .into());
+    }
+    if name.contains('/') || folder.join(RECIPE_FILE).exists() {
         let stem = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         return Recipe::read(&stem, name, &|file| {
             let path = folder.join(file);

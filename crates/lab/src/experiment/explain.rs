@@ -199,8 +199,8 @@ pub fn explain(inputs: &Inputs, request: &ExplainRequest<'_>) -> Result<Explaine
 fn nothing_decided(explanation: &Explanation, inputs: &Inputs, from: Nanos) -> anyhow::Error {
     if explanation.ended <= from {
         return anyhow!(
-            "the job ended after {}, before {from}\n  help: give an earlier --at, or give the \
-             job more time with --duration",
+            "the window starts at {from} (--at; 1s unless given), but the job ends at {}\n  help: \
+             give an earlier --at, or give the job more time with --duration",
             explanation.ended
         );
     }

@@ -33,8 +33,8 @@ pub struct ImportLabels {
 pub struct Added {
     /// The files that were written.
     pub written: Vec<PathBuf>,
-    /// How many cells the folder held already.
-    pub known: usize,
+    /// Indexes of the records that the folder held already.
+    pub known: Vec<usize>,
 }
 
 /// Whether `folder` may take imported cells of the array: it is absent or empty, or holds such
@@ -52,7 +52,7 @@ pub fn check_folder(folder: &Path, about: &ImportLabels) -> Result<()> {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => {
-            let problem = folder_problem(&error);
+            let problem = folder_problem(folder, &error);
             bail!("cannot use {shown} as results folder: {problem}\n  help: {hint}");
         }
     };
@@ -84,9 +84,9 @@ pub fn add(folder: &Path, records: Vec<CellRecord>) -> Result<Added> {
         .with_context(|| format!("cannot create folder {}", cells.display()))?;
     let mut there = saved_cells(folder);
     let mut added = Added::default();
-    for mut record in records {
+    for (index, mut record) in records.into_iter().enumerate() {
         if there.iter().any(|other| other.key == record.key) {
-            added.known += 1;
+            added.known.push(index);
             continue;
         }
         let same = |other: &&CellRecord| {

@@ -88,8 +88,15 @@ impl Inputs {
             let (source, job) = load_job(name)?;
             check_fit(array_name, &inputs.array, &job)?;
             if inputs.job_sources.iter().any(|other| other.name == source.name) {
-                let error = Diagnostic::new(format!("two jobs have the name `{}`", source.name));
-                return Err(error.with_help("rename one of the files").into());
+                let is_same = |other: &&String| *other == name;
+                let (what, help) = match jobs.iter().filter(is_same).count() {
+                    0 | 1 => (
+                        format!("two jobs have the name `{}`", source.name),
+                        "rename one of the files",
+                    ),
+                    _ => (format!("`{name}` is given twice"), "remove one of them"),
+                };
+                return Err(Diagnostic::new(what).with_help(help).into());
             }
             if Path::new(name).exists() {
                 inputs.note(&job.notes);
@@ -157,7 +164,15 @@ pub fn load_array(name: &str) -> Result<(InputText, ArraySpec)> {
     }
     let file = match ArrayFile::builtin(name) {
         Ok(file) if !Path::new(name).exists() => file,
-        _ if ARRAY.is_path(name) => ArrayFile::parse(&ARRAY.read(name)?, name)?,
+        _ if ARRAY.is_path(name) => {
+            let parsed = ArrayFile::parse(&ARRAY.read(name)?, name);
+            parsed.map_err(|error| match error.help {
+                None if !name.ends_with(ARRAY.ending) => {
+                    error.with_help("is it an array file? their names end in .toml")
+                }
+                _ => error,
+            })?
+        }
         _ => return Err(ARRAY.unknown(name)),
     };
     let fingerprint = fingerprint(&file.spec);

@@ -28,6 +28,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const PLAN_FILE: &str = "plan.json";
 pub(crate) const CELLS_FOLDER: &str = "cells";
+/// The file that marks a results folder of a random league.
+pub(crate) const SAMPLE_FILE: &str = "sample.json";
 
 /// A results folder that belongs to a plan.
 #[derive(Debug)]
@@ -49,9 +51,16 @@ impl Results {
                 Ok(mut entries) => entries.next().is_none(),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
                 Err(error) => {
-                    bail!("cannot use {shown} as results folder: {}", folder_problem(&error));
+                    let problem = folder_problem(folder, &error);
+                    bail!("cannot use {shown} as results folder: {problem}");
                 }
             };
+            if folder.join(SAMPLE_FILE).exists() {
+                bail!("{shown} holds results of `league --sample`");
+            }
+            if folder.join(CELLS_FOLDER).is_dir() {
+                bail!("{shown} holds imported results, and `compare` cannot add to them");
+            }
             if !is_empty {
                 bail!("{shown} is not empty and is not a results folder");
             }
@@ -80,7 +89,7 @@ impl Results {
         let cells = folder.join(CELLS_FOLDER);
         fs::create_dir_all(&cells).map_err(|error| {
             let shown = folder.display();
-            anyhow!("cannot create the results folder {shown}: {}", folder_problem(&error))
+            anyhow!("cannot create the results folder {shown}: {}", folder_problem(folder, &error))
         })?;
         let plan_path = folder.join(PLAN_FILE);
         if !plan_path.exists() {
@@ -122,10 +131,11 @@ impl Results {
 }
 
 /// Why a folder cannot be used, in words.
-pub(crate) fn folder_problem(error: &io::Error) -> String {
-    match error.kind() {
-        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-            "it, or a part of its path, is a file".to_owned()
+pub(crate) fn folder_problem(folder: &Path, error: &io::Error) -> String {
+    let is_file = |part: &&Path| part.exists() && !part.is_dir();
+    match (error.kind(), folder.ancestors().find(is_file)) {
+        (ErrorKind::NotADirectory | ErrorKind::AlreadyExists, Some(file)) => {
+            format!("{} is a file", file.display())
         }
         _ => error.to_string(),
     }

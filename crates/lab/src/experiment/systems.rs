@@ -157,7 +157,7 @@ pub fn find(name: &str) -> Result<&'static System, Diagnostic> {
     all().iter().find(|system| system.name == name).ok_or_else(|| {
         let help = match closest_name(name, names()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the systems are {}", names().collect::<Vec<&str>>().join(", ")),
+            None => format!("the systems are {}", listed_names().join(", ")),
         };
         let what = match name {
             "" => "the name of the system is missing".to_owned(),
@@ -165,6 +165,18 @@ pub fn find(name: &str) -> Result<&'static System, Diagnostic> {
         };
         Diagnostic::new(what).with_help(help)
     })
+}
+
+/// The names of the systems that users name. One that serves some arrays instead of another, as
+/// `md-raid10` instead of `md`, is chosen by the profile of the array.
+fn listed_names() -> Vec<&'static str> {
+    let is_own = |(index, system): &(usize, &System)| whole_system(*index, system.name).is_none();
+    all().iter().enumerate().filter(is_own).map(|(_, system)| system.name).collect()
+}
+
+/// The system, among those before `index`, that leaves arrays of some profile to the system `name`.
+fn whole_system(index: usize, name: &str) -> Option<&'static System> {
+    all()[..index].iter().find(|system| system.serves_by(name))
 }
 
 /// The offers that hold a policy, each with its system. `serve`, which offers all, is last.
@@ -229,7 +241,10 @@ impl System {
         let default = Spec::parse(&self.default).expect("a system's default is a policy");
         let default = default.to_string();
         let mut rules = settings.iter().filter(|setting| setting.offer.is_rule());
-        if settings.iter().any(|setting| setting.spec == default) {
+        let is_here =
+            |setting: &&Setting| !matches!(setting.availability, Availability::NotHere(_));
+        let mut here = settings.iter().filter(is_here);
+        if here.any(|setting| setting.spec == default) {
             return default;
         }
         rules.next().map_or(default, |setting| setting.spec.clone())
@@ -243,6 +258,29 @@ impl System {
     pub fn serving(&'static self, array: &ArraySpec) -> &'static System {
         let other = self.instead.get(array.profile.name());
         other.map_or(self, |name| find(name).expect("the files name systems that exist"))
+    }
+
+    /// True if arrays of some profile are served by the system `other` instead of this one.
+    fn serves_by(&self, other: &str) -> bool {
+        self.instead.values().any(|name| name == other)
+    }
+
+    /// Checks that this system serves `array`, if it is one that serves only some profiles of
+    /// another.
+    ///
+    /// # Errors
+    /// If the array has another profile.
+    pub fn check_profile(&self, array: &ArraySpec) -> Result<(), Diagnostic> {
+        let profile = array.profile.name();
+        let index = all().iter().position(|system| system.name == self.name).unwrap_or(0);
+        let Some(whole) = whole_system(index, self.name) else { return Ok(()) };
+        match whole.instead.get(profile) {
+            Some(name) if name == self.name => Ok(()),
+            _ => {
+                let message = format!("{}: the array has profile {profile}", self.name);
+                Err(Diagnostic::new(message).with_help(format!("give --system {}", whole.name)))
+            }
+        }
     }
 
     /// The names of all policies that the offers hold.

@@ -41,7 +41,10 @@ fn study_part(study: &Study) -> String {
     text += &tables(&titled);
     text += &legend(&titled_tables::legend(study));
     text += &left_out(&titled);
-    text + "\n" + &wrapped(&study.verdict.sentence, WIDTH) + "\n"
+    match study.verdict.sentence.as_str() {
+        "" => text,
+        sentence => text + "\n" + &wrapped(sentence, WIDTH) + "\n",
+    }
 }
 
 fn comparison_part(comparison: &Comparison) -> String {

@@ -28,7 +28,10 @@ fn study_part(study: &Study) -> String {
     }
     text += &tables(&titled_tables::all(study, LIMITS));
     text += &legend(&titled_tables::legend(study));
-    text + "\n**" + &escaped(&study.verdict.sentence) + "**\n"
+    match study.verdict.sentence.as_str() {
+        "" => text,
+        sentence => text + "\n**" + &escaped(sentence) + "**\n",
+    }
 }
 
 fn comparison_part(comparison: &Comparison) -> String {

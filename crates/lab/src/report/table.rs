@@ -33,7 +33,10 @@ fn study_part(study: &Study, style: Style) -> String {
         running(&titled_tables::title(study), style) + "\n" + &tables(&titled, style) + "\n";
     text += &legend(&titled_tables::legend(study), style);
     text += &left_out(&titled, style);
-    text + "\n" + &painted(&running(&study.verdict.sentence, style), "1", style) + "\n"
+    match study.verdict.sentence.as_str() {
+        "" => text,
+        sentence => text + "\n" + &painted(&running(sentence, style), "1", style) + "\n",
+    }
 }
 
 fn comparison_part(comparison: &Comparison, style: Style) -> String {

@@ -11,7 +11,7 @@ pub(super) fn statement(array: &ArraySpec) -> String {
     };
     let worst = in_service().filter_map(|member| member.confidence).max();
     let stated = match worst {
-        None => return "not stated: the models are those that the array file names".to_owned(),
+        None => return "not stated: the models are those that the array names".to_owned(),
         Some(ModelConfidence::Fitted) => {
             "fitted: the models were fitted to measurements of the disks".to_owned()
         }
@@ -27,7 +27,7 @@ pub(super) fn statement(array: &ArraySpec) -> String {
     };
     match &with(None)[..] {
         [] => stated,
-        others => format!("{stated}; {} as the array file names it", stand(others)),
+        others => format!("{stated}; {} as the array names it", stand(others)),
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
             statement(&ArrayFile::parse(&text, "a.toml").unwrap().spec)
         };
         for (confidences, expected) in [
-            (["", "", ""], "not stated: the models are those that the array file names"),
+            (["", "", ""], "not stated: the models are those that the array names"),
             (["fitted"; 3], "fitted: the models were fitted to measurements of the disks"),
             (
                 ["fitted", "known model", "fitted"],
@@ -80,7 +80,7 @@ mod tests {
             (
                 ["guessed", "", "fitted"],
                 "guessed: the model of devid 1 stands for a disk of unknown kind; the model of \
-                 devid 2 stands as the array file names it",
+                 devid 2 stands as the array names it",
             ),
         ] {
             let [first, second, third] = confidences;

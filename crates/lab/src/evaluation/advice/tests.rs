@@ -46,7 +46,9 @@ fn each_of_the_three_is_named_with_what_it_takes() {
     assert_eq!(advice.conditional, None);
     let known = advice.known.as_ref().unwrap();
     assert_eq!((known.spec.as_str(), known.commands.set.len()), ("mirrorball/auto", 0));
-    assert_eq!(known.takes.as_deref(), Some("`mirrorball serve`: no other system has it"));
+    let takes = "`mirrorball serve` (no other system has it): a new volume, to which the data must \
+                 be copied";
+    assert_eq!(known.takes.as_deref(), Some(takes));
     insta::assert_snapshot!(text::render(&advice, 80));
 }
 

@@ -10,7 +10,7 @@ use mirrorball_core::units::Nanos;
 const NAME_WIDTH: usize = 14;
 
 /// What follows a policy that is not known to be in force.
-const ASSUMED: &str = ", the default: the array file does not say what is in force";
+const ASSUMED: &str = ", the default: the array does not say what is in force";
 
 /// The whole answer about one array, without its members.
 pub fn array(answer: &ArrayAnswer, style: Style) -> String {
@@ -35,7 +35,7 @@ pub fn members(answer: &ArrayAnswer, width: usize) -> String {
         let device =
             member.device.as_ref().map_or_else(String::new, |device| format!(", {device}"));
         let devid = member.devid;
-        let confidence = member.confidence.unwrap_or("as the array file says");
+        let confidence = member.confidence.unwrap_or("as the array says");
         add(match member.is_in_service {
             true => format!("devid {devid}{device}: simulated as {} ({confidence})", member.model),
             false => format!("devid {devid}{device}: missing, not read"),
@@ -74,7 +74,7 @@ fn choices(advice: &Advice, width: usize) -> String {
         Some(offered) => candidate("Best offered", offered, width),
     };
     if let Some(conditional) = &advice.conditional {
-        text += &candidate("With more", conditional, width);
+        text += &candidate("On condition", conditional, width);
     }
     match &advice.known {
         Some(known) => text += &candidate("Best known", known, width),
@@ -84,10 +84,7 @@ fn choices(advice: &Advice, width: usize) -> String {
 }
 
 fn candidate(name: &str, candidate: &AdvisedPolicy, width: usize) -> String {
-    let factor = match candidate.factor {
-        Some(factor) => format!("{factor:.2} times as fast"),
-        None => "what you have completed nothing".to_owned(),
-    };
+    let factor = factor_text(candidate);
     let takes =
         candidate.takes.as_ref().map_or_else(String::new, |takes| format!("; needs {takes}"));
     let mut text = entry(name, &format!("{}: {factor}{takes}", candidate.spec), width);
@@ -110,11 +107,63 @@ fn candidate(name: &str, candidate: &AdvisedPolicy, width: usize) -> String {
     text
 }
 
+/// How much faster a policy is, over how many jobs, and under which it is slower.
+fn factor_text(candidate: &AdvisedPolicy) -> String {
+    let Some(factor) = candidate.factor else {
+        return "what you have completed nothing".to_owned();
+    };
+    let over = match candidate.jobs {
+        0 | 1 => String::new(),
+        jobs => format!(" (geometric mean over {jobs} jobs)"),
+    };
+    let slower: Vec<String> =
+        candidate.slower.iter().map(|it| format!("{} ({:.2})", it.job, it.factor)).collect();
+    match &slower[..] {
+        [] => format!("{factor:.2} times as fast{over}"),
+        jobs => format!("{factor:.2} times as fast{over}, but slower under {}", jobs.join(", ")),
+    }
+}
+
 /// A name and a text behind it, wrapped.
 fn entry(name: &str, text: &str, width: usize) -> String {
     let indent = format!("\n{}", " ".repeat(NAME_WIDTH));
-    let lines = wrapped(text, width.saturating_sub(NAME_WIDTH).max(20)).replace('\n', &indent);
+    let lines = whole_words(text, width.saturating_sub(NAME_WIDTH).max(20)).join(&indent);
     format!("{name:<NAME_WIDTH$}{lines}\n")
+}
+
+/// The text in lines of at most `width`, where what is between backticks and every word stays
+/// whole, because users copy it.
+fn whole_words(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut is_quoted = false;
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is a line");
+        let is_first = line.is_empty();
+        // The length of a quoted text counts as a whole, from its first word.
+        let length = match (is_quoted, word.find('`')) {
+            (false, Some(_)) => quoted_length(text, word),
+            _ => word.chars().count(),
+        };
+        if is_first || is_quoted || line.chars().count() + 1 + length <= width {
+            *line += if is_first { "" } else { " " };
+            *line += word;
+        } else {
+            lines.push(word.to_owned());
+        }
+        is_quoted ^= !word.matches('`').count().is_multiple_of(2);
+    }
+    lines
+}
+
+/// Number of characters from a word that opens a quotation to the end of the quotation.
+fn quoted_length(text: &str, word: &str) -> usize {
+    if word.matches('`').count().is_multiple_of(2) {
+        return word.chars().count();
+    }
+    let start = word.as_ptr() as usize - text.as_ptr() as usize;
+    let rest = &text[start..];
+    let before_and_quoted = rest.splitn(3, '`').take(2);
+    before_and_quoted.map(|part| part.chars().count() + 1).sum()
 }
 
 /// The columns of policies: name and policy.
@@ -132,7 +181,7 @@ fn table(first: &str, names: &[&str], rows: Vec<(String, Vec<String>)>, style: S
         // What is not at hand is left out first where there is no space.
         match *name {
             "known" => column.droppable(2),
-            "with more" => column.droppable(1),
+            "on condition" => column.droppable(1),
             _ => column,
         }
     };
@@ -268,4 +317,26 @@ pub fn what_if(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String {
         None => "not known: one of the arrays completed nothing in some job".to_owned(),
     };
     text + &entry("Gain", &gain, width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_words;
+
+    #[test]
+    fn what_users_copy_stays_on_a_line() {
+        let text =
+            "put `options zfs zfs_vdev_mirror_rotating_inc=100` into /etc/modprobe.d/zfs.conf now";
+        let lines = whole_words(text, 20);
+        let expected = [
+            "put",
+            "`options zfs zfs_vdev_mirror_rotating_inc=100`",
+            "into",
+            "/etc/modprobe.d/zfs.conf",
+            "now",
+        ];
+        assert_eq!(lines, expected);
+        assert_eq!(whole_words("one `two` three four", 13), ["one `two`", "three four"]);
+        assert_eq!(whole_words("", 13), [""]);
+    }
 }

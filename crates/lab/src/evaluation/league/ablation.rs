@@ -4,7 +4,7 @@
 //! name its components; the first word is the default and leaves nothing out.
 
 use anyhow::{Result, anyhow};
-use mirrorball_core::policies::{ParameterInfo, Spec, Unit};
+use mirrorball_core::policies::{self, ParameterInfo, Spec, Unit};
 
 const PARAMETER: &str = "without";
 
@@ -17,14 +17,21 @@ pub fn variants(policy: &str) -> Result<Vec<String>> {
     let left_out = components(info.parameters).ok_or_else(|| {
         anyhow!(
             "--ablation is not possible with `{}`: it has no parameter `{PARAMETER}` that disables \
-             a component",
-            info.name
+             a component\n  help: policies with `{PARAMETER}`: {}",
+            info.name,
+            possible().join(", ")
         )
     })?;
     let without = |word: &&str| Spec::parse(&format!("{}:{word}", info.name));
     let whole = Ok(Spec::new(info));
     let specs = std::iter::once(whole).chain(left_out.iter().map(without));
     specs.map(|spec| Ok(spec?.to_string())).collect()
+}
+
+/// The names of the policies that support ablation.
+fn possible() -> Vec<&'static str> {
+    let infos = policies::all().filter(|info| components(info.parameters).is_some());
+    infos.map(|info| info.name).collect()
 }
 
 /// The words that leave something out.

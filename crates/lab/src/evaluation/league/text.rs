@@ -2,6 +2,7 @@
 
 use super::standings::{Breakdown, LEAST, LeagueRow, LeagueTable, Standings, TAIL_MOST, WIN};
 use crate::experiment::record::ORACLE;
+use crate::report::chart::number::counted;
 use crate::report::text::wrapped;
 use crate::report::{Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw, markdown};
 
@@ -89,9 +90,10 @@ fn written(standings: &Standings, detail: Detail, pen: &Pen<'_>) -> String {
 pub(super) fn title(standings: &Standings, table: &LeagueTable) -> String {
     let Standings { rivals, repeats, seed, quick, .. } = standings;
     format!(
-        "League, {} half: {} pairings, {rivals} rivals, runs per cell: {repeats}, seed {seed}{}",
+        "League, {} half: {}, {}, runs per cell: {repeats}, seed {seed}{}",
         table.half.name(),
-        table.pairings,
+        counted(table.pairings, "pairing", "pairings"),
+        counted(*rivals, "rival", "rivals"),
         if *quick { ", short runs" } else { "" },
     )
 }

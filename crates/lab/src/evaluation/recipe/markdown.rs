@@ -13,16 +13,16 @@ const WIDTH: usize = 98;
 /// Introduction of the chapter.
 const PREFACE: &[&str] = &[
     "Made by `mirrorball recipe --all --format markdown`; do not edit.",
-    "Each recipe repeats an experiment that somebody else measured on real disks, on an \
-     array and with jobs that stand for theirs, and shows the published value beside \
-     ours. What a source does not tell is a free parameter: it is named, and it is the \
-     same for all policies of a table.",
+    "Each recipe repeats an experiment that others measured on real disks, on an array and with \
+     jobs that stand for theirs, and shows the published and the simulated values side by side. A \
+     value that a source does not state is a free parameter: it is named, and it is the same for \
+     all policies of a table.",
     "Rank agreement is Kendall's tau over the pairs of rows that were more than 10 % \
-     apart in the original: 1 is the same order, 0 is chance, -1 the reverse; ours within 1 % of \
-     each other are a tie. In brackets it stands for the other process, where the source does not \
-     tell which one read under `btrfs/pid`. The ratio \
-     error tells how far the ratio between two rows is off the published one. A ratio is \
-     ours divided by the published value, and 1.00 where ours lies in a published range.",
+     apart in the original: 1 is the same order, 0 is chance, -1 the reverse; simulated values \
+     within 1 % of each other are a tie. In brackets it stands for the other process, where the \
+     source does not state which one read under `btrfs/pid`. The ratio error is how far the ratio \
+     between two rows is off the published one. A ratio is the simulated divided by the published \
+     value, and 1.00 where the simulated value lies in a published range.",
 ];
 
 /// The chapter: the introduction, the agreement of each recipe, then a section for each.

@@ -21,7 +21,7 @@ pub fn render(repetitions: &[Repetition]) -> String {
         h1 { (title) }
         p.legend {
             span { span.value.published style="width:2.5rem" {} "published" }
-            span { span.value.ours style="width:2.5rem" {} "ours" }
+            span { span.value.ours style="width:2.5rem" {} "simulated" }
         }
         (table(&overview(repetitions)))
         @for repetition in repetitions { (section(repetition)) }
@@ -91,7 +91,7 @@ fn table_part(table: &TableComparison) -> Markup {
                 tr.heads {
                     th {}
                     @for _ in &table.columns {
-                        th.number { "published" } th.number { "ours" } th {}
+                        th.number { "published" } th.number { "simulated" } th {}
                     }
                 }
                 @for row in &table.rows {

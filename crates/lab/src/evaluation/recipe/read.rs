@@ -199,6 +199,16 @@ fn default_array() -> String {
     "array.toml".to_owned()
 }
 
+/// Keys that a recipe must have, each with a line that has it.
+const EXAMPLES: [(&str, &str); 6] = [
+    ("title", "title = \"Random reads of 4 KiB from two hard disks\""),
+    ("sources", "sources = [\"https://example.org/post, 21 July 2009\"]"),
+    ("about", "about = \"What was measured, and how\""),
+    ("mismatch", "mismatch = \"Nothing known\""),
+    ("columns", "columns = [\"read_iops\"]"),
+    ("table", "[[table]] and below it title, job, columns and row"),
+];
+
 /// The text of `recipe.toml`, for the positions of errors.
 struct SourceText<'a> {
     path: &'a str,
@@ -207,7 +217,12 @@ struct SourceText<'a> {
 
 impl SourceText<'_> {
     fn toml(&self, error: &toml::de::Error) -> Diagnostic {
-        let diagnostic = Diagnostic::of_serde(error.message()).in_file(self.path);
+        let mut diagnostic = Diagnostic::of_serde(error.message()).in_file(self.path);
+        let missing = diagnostic.message.clone();
+        let example = |(key, _): &&(&str, &str)| missing == format!("the key `{key}` is missing");
+        if let Some((_, line)) = EXAMPLES.iter().find(example) {
+            diagnostic = diagnostic.with_help(format!("add for example {line}"));
+        }
         match error.span() {
             Some(span) => diagnostic.at(TextPosition::of_byte(self.text, span.start)),
             None => diagnostic,

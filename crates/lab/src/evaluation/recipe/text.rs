@@ -24,7 +24,7 @@ pub fn render(repetition: &Repetition, style: Style) -> String {
         }
     }
     for free in &repetition.free {
-        let line = format!("free: {}: {} ({})", free.parameter, free.value, free.chosen);
+        let line = format!("chosen by us: {}: {} ({})", free.parameter, free.value, free.chosen);
         text += &("\n".to_owned() + &wrapped(&line, width));
     }
     text + "\n" + &wrapped(&repetition.mismatch, width)
@@ -41,10 +41,10 @@ pub(super) fn grid(table: &TableComparison) -> Grid {
             Column::right(title).under(column.title.clone()).droppable(drop_order)
         };
         if has_published {
-            let titles = ["published", "ours", "ratio"];
+            let titles = ["published", "simulated", "ratio"];
             columns.extend(titles.map(|title| of(title, u8::from(title == "ratio"))));
         } else {
-            columns.push(of("ours", 0));
+            columns.push(of("simulated", 0));
         }
     }
     let rows = table.rows.iter().map(|row| grid_row(table, row)).collect();

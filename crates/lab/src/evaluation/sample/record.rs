@@ -10,19 +10,16 @@ use crate::experiment::hash::stable_hash;
 use crate::experiment::plan::Plan;
 use crate::experiment::record::SCHEMA_VERSION;
 use crate::experiment::results::digest::{self, Integrity};
-use crate::experiment::results::write_whole;
+use crate::experiment::results::{SAMPLE_FILE, folder_problem, write_whole};
 use crate::experiment::study::score::section_score;
 use crate::experiment::study::{CellSummary, SectionSummary};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-
-/// The file that marks a results folder.
-const MARK: &str = "sample.json";
 
 /// A results folder of a random league.
 #[derive(Debug)]
@@ -86,18 +83,24 @@ impl Folder {
     /// If the folder holds something else, or cannot be written.
     pub fn open(path: &Path) -> Result<Folder> {
         let shown = path.display();
-        let mark = path.join(MARK);
+        let mark = path.join(SAMPLE_FILE);
+        let help = "choose another folder with -o";
         if !mark.exists() {
             let is_empty = match fs::read_dir(path) {
                 Ok(mut entries) => entries.next().is_none(),
                 Err(error) if error.kind() == ErrorKind::NotFound => true,
-                Err(error) => bail!("cannot read folder {shown}: {error}"),
+                Err(error) => {
+                    let problem = folder_problem(path, &error);
+                    bail!("cannot use {shown} as results folder: {problem}\n  help: {help}");
+                }
             };
             if !is_empty {
-                let help = "choose another folder with -o";
                 bail!("{shown} is not empty and holds no results of a sample\n  help: {help}");
             }
-            fs::create_dir_all(path).with_context(|| format!("cannot create folder {shown}"))?;
+            fs::create_dir_all(path).map_err(|error| {
+                let problem = folder_problem(path, &error);
+                anyhow!("cannot create the results folder {shown}: {problem}\n  help: {help}")
+            })?;
             let text = format!("{{\"schema_version\": {SCHEMA_VERSION}}}\n");
             write_whole(&mark, text.as_bytes())?;
         }

@@ -7,6 +7,7 @@ use super::standings::{
 use super::{PairingSummary, REFERENCES};
 use crate::evaluation::league::standings::{TAIL_MOST, WIN};
 use crate::evaluation::league::text::Detail;
+use crate::report::chart::number::counted;
 use crate::report::text::wrapped;
 use crate::report::{Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw, markdown};
 
@@ -117,8 +118,9 @@ pub(super) fn parts(standings: &SampleStandings, detail: Detail) -> Vec<Part> {
 fn title(standings: &SampleStandings) -> String {
     let SampleStandings { rivals, seed, quick, pairings, .. } = standings;
     format!(
-        "Random league: {} pairings, {rivals} rivals, seed {seed}{}",
-        pairings.len(),
+        "Random league: {}, {}, seed {seed}{}",
+        counted(pairings.len(), "pairing", "pairings"),
+        counted(*rivals, "rival", "rivals"),
         if *quick { ", short runs" } else { "" },
     )
 }

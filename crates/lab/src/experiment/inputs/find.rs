@@ -60,6 +60,7 @@ impl InputKind {
         let kind = self.name;
         let unknown = Diagnostic::new(format!("there is no file and no built-in {kind} `{name}`"));
         let help = match self.nearest(name) {
+            _ if name.contains(',') => format!("separate {kind}s by spaces"),
             Some(guess) => format!("did you mean `{guess}`?"),
             None => format!("the built-in {kind}s are {}", (self.builtin)().join(", ")),
         };

@@ -63,22 +63,30 @@ fn diagnosed(bytes: &[u8], error: &serde_json::Error) -> String {
         return other_version(version);
     }
     if has("policies") && has("seeds") {
-        return "is a plan, not a saved result (give the folder that it is in)".to_owned();
+        return "is a plan, not a saved result\n  help: give the folder that it is in".to_owned();
     }
     if has("matrix") && has("verdict") {
-        return "is output of --format json, not a saved result (give the results folder)"
+        return "is output of --format json, not a saved result\n  help: give the results folder"
             .to_owned();
+    }
+    if has("key") && has("number") && has("entries") {
+        return OF_SAMPLE.to_owned();
     }
     if has("schema_version") {
         return format!("is damaged: {error}");
     }
-    format!("is not a result of mirrorball: {error}")
+    format!("is not a result of mirrorball: {error}\n  help: {WHAT_IS_READ}")
 }
 
 const FIO_MARK: &str = "\"fio version\"";
-const OF_FIO: &str = "is output of fio (`mirrorball import fio FILE -o DIR` converts it)";
+const OF_FIO: &str = "is output of fio\n  help: `mirrorball import fio FILE -o DIR` converts it";
 const OF_NO_PROGRAM: &str = "is not a result of mirrorball: it is not JSON\n  help: give a results \
                              folder, or files from its `cells` folder";
+/// What is said of results of the random league.
+pub(super) const OF_SAMPLE: &str = "holds results of `league --sample`, which `report` does not \
+                                    read\n  help: run the same `mirrorball league --sample` \
+                                    command again to print them";
+const WHAT_IS_READ: &str = "give a results folder, or files from its `cells` folder";
 
 fn other_version(version: u64) -> String {
     let advice = if version > u64::from(SCHEMA_VERSION) {

@@ -9,8 +9,8 @@
 //! no combination is missing; a combination that lacks only some of its repeats stays.
 
 use super::derive;
-use super::read::read_cell;
-use super::{CELLS_FOLDER, PLAN_FILE};
+use super::read::{OF_SAMPLE, read_cell};
+use super::{CELLS_FOLDER, PLAN_FILE, SAMPLE_FILE};
 use crate::experiment::plan::{Plan, Reference};
 use crate::experiment::record::{CellIdentity, CellRecord, ORACLE, SCHEMA_VERSION};
 use crate::experiment::study::{CellSummary, Criteria, Study};
@@ -131,6 +131,11 @@ fn label_of(path: &Path) -> String {
 
 fn load_folder(folder: &Path) -> Found {
     let mut found = Found::default();
+    if folder.join(SAMPLE_FILE).exists() {
+        let (path, reason) = (folder.to_owned(), OF_SAMPLE.to_owned());
+        found.skipped.push(Skipped { path, reason });
+        return found;
+    }
     let plan_path = folder.join(PLAN_FILE);
     if plan_path.exists() {
         match read_plan(&plan_path) {

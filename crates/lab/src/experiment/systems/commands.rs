@@ -81,7 +81,10 @@ impl Setting {
             words.push(("{devid}", array.members[member].devid.to_string()));
         }
         let words = words.into_iter().map(|(word, value)| (word.to_owned(), value));
-        words.chain(parameters(now.spec)).collect()
+        // The first value of a word counts: these are for a policy in force of another system.
+        let unknown = |number| (format!("{{previous.{number}}}"), format!("PREVIOUS-{number}"));
+        let unknown = (1..=PARAMETERS_MAX).map(unknown);
+        words.chain(parameters(now.spec)).chain(unknown).collect()
     }
 }
 

@@ -15,7 +15,8 @@ impl System {
         let what =
             format!("no read policy of {} is known for {} {version}", self.title, self.version_of);
         let help = format!(
-            "known are the versions {}; without `:{version}` the newest counts",
+            "the read policies of these versions are known: {}; name the nearest of them, or \
+             leave out `:{version}` for the newest",
             self.known_versions()
         );
         Err(Diagnostic::new(what).with_help(help))
@@ -27,8 +28,8 @@ impl System {
         (!version.is_within(newest)).then(|| {
             let name = &self.version_of;
             format!(
-                "{name} {version} is newer than {name} {newest}, the last version that was read; \
-                 the settings of that version are assumed"
+                "{name} {version} is newer than {name} {newest}, the newest version whose source \
+                 was examined; the settings of that version are assumed"
             )
         })
     }

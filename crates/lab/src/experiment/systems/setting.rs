@@ -46,11 +46,31 @@ impl System {
         let running = self.running(array, version);
         let is_offered = |offer: &&Offer| {
             let is_in = || running.is_some_and(|running| offer.is_among(running));
-            offer.is_for(array) && (offer.is_in(version) || is_in())
+            // What a later version has is named with what it takes.
+            let is_later = || offer.is_only_later(running, version);
+            offer.is_for(array) && (offer.is_in(version) || is_in() || is_later())
         };
         let offers = self.offers.iter().filter(is_offered);
         let mut settings: Vec<Setting> = Vec::new();
-        for setting in offers.flat_map(|offer| expand(offer, array, running)) {
+        let later = |offer: &'static Offer| {
+            let is_later = offer.is_only_later(running, version);
+            offer.since.as_ref().filter(|_| is_later).map(|since| {
+                let release = format!("{} {since} or later", self.version_of);
+                match &offer.requires {
+                    Some(requires) => format!("{release} and {requires}"),
+                    None => release,
+                }
+            })
+        };
+        let expanded = offers.flat_map(|offer| {
+            let mut settings = expand(offer, array, running);
+            if let Some(later) = later(offer) {
+                let later = Availability::NotHere(later);
+                settings.iter_mut().for_each(|it| it.availability.clone_from(&later));
+            }
+            settings
+        });
+        for setting in expanded {
             if settings.iter().all(|other| other.spec != setting.spec) {
                 settings.push(setting);
             }
@@ -80,6 +100,14 @@ impl Offer {
         let name = self.policy.split('/').next_back().unwrap_or_default();
         let bare = |text: &str| text.split(':').next().unwrap_or_default().to_owned();
         self.set.is_some() && running.iter().any(|listed| bare(listed) == bare(name))
+    }
+
+    /// True if a release has it only from a later version on, and the running system, which lists
+    /// what it has, does not list it.
+    fn is_only_later(&self, running: Option<&[String]>, version: Option<&Version>) -> bool {
+        let (Some(since), Some(version)) = (&self.since, version) else { return false };
+        let is_listed = running.is_none_or(|running| self.is_among(running));
+        self.patch.is_none() && self.until.is_none() && version < since && !is_listed
     }
 
     fn availability_in(&self, running: Option<&[String]>) -> Availability {

@@ -101,8 +101,9 @@ fn a_version_without_a_known_policy_is_refused_and_a_newer_one_is_noted() {
     };
     assert_eq!(
         check("md", "2").unwrap_err(),
-        "no read policy of Linux md, RAID1 is known for Linux 2\n  help: known are the versions \
-         2.6.36 to 3.5, 4.10 to 6.8.1, and from 6.8.2 on; without `:2` the newest counts"
+        "no read policy of Linux md, RAID1 is known for Linux 2\n  help: the read policies of \
+         these versions are known: 2.6.36 to 3.5, 4.10 to 6.8.1, and from 6.8.2 on; name the \
+         nearest of them, or leave out `:2` for the newest"
     );
     for (system, version) in [("md", "6.12.9"), ("md", "3.0"), ("btrfs", "5.4"), ("zfs", "0.5")] {
         assert_eq!(check(system, version), Ok(()), "{system} {version}");
@@ -240,6 +241,42 @@ fn a_member_that_is_missing_is_in_no_setting() {
     assert_eq!(specs("md", &one_missing, None), expected);
 }
 
+/// As for an array that was described for one system, and compared with another.
+#[test]
+fn no_command_has_an_unfilled_word() {
+    for system in all() {
+        for setting in system.settings(&hdd_and_ssd(), None) {
+            let now = InForce { spec: "btrfs/pid", written: None, is_default: false };
+            let Commands { set, check, undo, .. } = setting.commands(system, &hdd_and_ssd(), now);
+            for command in set.iter().chain(&check).chain(&undo) {
+                for word in ["{previous", "{value", "{array", "{member", "{device", "{fsid"] {
+                    assert!(!command.contains(word), "{}: {command}", setting.spec);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_part_of_a_system_is_for_arrays_of_its_profiles() {
+    let check = |name: &str| find(name).unwrap().check_profile(&hdd_and_ssd());
+    assert_eq!((check("md"), check("zfs")), (Ok(()), Ok(())));
+    let error = check("md-raid10").unwrap_err().to_string();
+    assert_eq!(error, "md-raid10: the array has profile raid1\n  help: give --system md");
+}
+
+#[test]
+fn what_a_later_kernel_has_is_named_with_its_version() {
+    let older = "name = \"t\"\nprofile = \"raid1\"\n[source]\nsystem = \"btrfs\"\nversion = \
+                 \"6.12.3\"\noffered = [\"pid\"]\n[[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 2\n";
+    let version: Version = "6.12.3".parse().unwrap();
+    let settings = find("btrfs").unwrap().settings(&array(older), Some(&version));
+    let later = settings.iter().find(|it| it.spec == "btrfs/devid:1").expect("since 6.14");
+    let takes = "Linux 6.14 or later and a kernel built with CONFIG_BTRFS_EXPERIMENTAL";
+    assert_eq!(later.availability, Availability::NotHere(takes.to_owned()));
+    assert_eq!(find("btrfs").unwrap().default_spec(&settings), "btrfs/pid");
+}
+
 #[test]
 fn a_raid10_of_lvm_has_no_flags() {
     let raid10 = array(
@@ -253,6 +290,7 @@ fn a_raid10_of_lvm_has_no_flags() {
 fn unknown_systems_are_refused_with_a_suggestion() {
     let error = find("btrf").unwrap_err().to_string();
     assert!(error.contains("unknown system `btrf`") && error.contains("`btrfs`"), "{error}");
-    assert!(find("ext4").unwrap_err().to_string().contains("md-raid10"));
+    let listed = find("ext4").unwrap_err().to_string();
+    assert!(listed.contains("btrfs, md, lvm,") && !listed.contains("md-raid10"), "{listed}");
     assert!(find("").unwrap_err().to_string().starts_with("the name of the system is missing"));
 }

@@ -141,8 +141,8 @@
     return `${text(step * seconds)} to ${text((step + 1) * seconds)} s`;
   }
 
-  // More would not fit beside the pointer.
-  const ROWS_TOLD = 16;
+  // More would not fit next to the pointer.
+  const ROWS_SHOWN = 16;
 
   const row = (classes, name, value) => {
     const cells = document.createElement("tr");
@@ -167,11 +167,11 @@
     const known = found.filter(({ value }) => value !== undefined && value !== "");
     // Lines are listed as they stand; what has an order of its own keeps it.
     if (chart.querySelector("g[data-policy]")) known.sort((a, b) => b.value - a.value);
-    const told = known.slice(0, ROWS_TOLD).map(({ classes, name, value }) => {
+    const listed = known.slice(0, ROWS_SHOWN).map(({ classes, name, value }) => {
       return row(classes, name, written(value, chart.dataset.unit));
     });
-    const rest = known.length - told.length;
-    return rest ? [...told, row("", `and ${rest} more`, "")] : told;
+    const rest = known.length - listed.length;
+    return rest ? [...listed, row("", `and ${rest} more`, "")] : listed;
   }
 
   function tell(chart, step, at) {

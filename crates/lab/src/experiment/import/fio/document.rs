@@ -136,6 +136,10 @@ impl Document {
             }
         }
         let Some(error) = failure else {
+            if serde_json::from_slice::<Value>(text).is_ok() {
+                let help = "run fio with --output-format=json+";
+                bail!("is JSON, but not output of fio: it is not an object\n  help: {help}");
+            }
             bail!("contains no JSON\n  help: run fio with --output-format=json+");
         };
         match error.classify() {

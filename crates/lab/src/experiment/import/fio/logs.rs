@@ -11,7 +11,7 @@
 use super::NS_PER_MS;
 use super::sections::Sections;
 use crate::experiment::record::{CoarseLatency, IntervalsRecord, LatencyOverTime};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::units::{KIB, Nanos};
 use mirrorball_sim::record::{INTERVAL_MIN, INTERVALS_MAX};
@@ -68,10 +68,18 @@ impl Log {
                 Ok(Log { kind, number, name: name.to_owned(), text })
             }
             _ => Err(anyhow!(
-                "{name}: the file name says no kind of log (fio names logs NAME_bw.1.log, \
-                 NAME_iops.1.log, NAME_lat.1.log or NAME_clat.1.log)"
+                "{name}: the file name says no kind of log\n  help: keep the name that fio gives: \
+                 NAME_bw.1.log, NAME_iops.1.log, NAME_lat.1.log or NAME_clat.1.log"
             )),
         }
+    }
+
+    /// Checks that every line can be read.
+    ///
+    /// # Errors
+    /// Names the first that cannot.
+    pub fn check(&self) -> Result<()> {
+        self.reads(0).map(drop)
     }
 
     /// The reads of a log: from when to when, on the clock of the run, and the value.
@@ -82,18 +90,20 @@ impl Log {
             if line.trim().is_empty() {
                 continue;
             }
-            let fields: Vec<u64> = line
-                .split(',')
-                .take(4)
-                .map(|field| field.trim().parse::<f64>().map(|value| value.max(0.0) as u64))
-                .collect::<Result<_, _>>()
-                .with_context(|| {
-                    format!(
-                        "{}:{}: not a line of a fio log: columns must be whole numbers",
+            let number = |(column, field): (usize, &str)| {
+                let value = field.trim().parse::<f64>().map_err(|_| {
+                    anyhow!(
+                        "{}:{}: column {column}, `{}`, is not a number\n  help: give the log as \
+                         fio wrote it",
                         self.name,
-                        index + 1
+                        index + 1,
+                        field.trim()
                     )
                 })?;
+                Ok(value.max(0.0) as u64)
+            };
+            let fields = (1..).zip(line.split(',')).take(4).map(number);
+            let fields: Vec<u64> = fields.collect::<Result<_>>()?;
             let &[time_ms, value, direction, ref rest @ ..] = &fields[..] else {
                 bail!(
                     "{}:{}: not a line of a fio log: fewer than three columns",

@@ -92,7 +92,10 @@ fn what_is_no_cell_is_named_with_what_it_is() {
             "was saved by a newer mirrorball: use that version (it has schema version 3",
         ),
         ("{\"schema_version\":1}", "was saved by an older mirrorball: run the comparison again"),
-        ("fio: note\n{\"fio version\" : \"fio-3.33\"}", "is output of fio (`mirrorball import fio"),
+        (
+            "fio: note\n{\"fio version\" : \"fio-3.33\"}",
+            "is output of fio\n  help: `mirrorball import fio",
+        ),
         ("{\"fio version\" : \"fio-3.33\"}", "is output of fio"),
         ("{\"results\":[]}", "is not a result of mirrorball"),
         (

@@ -84,7 +84,11 @@ fn reason(verdict: &Verdict, matrix: &Matrix) -> String {
         Some(Preference::ShorterTail) => {
             format!("it ties with `{leader}` and has lower 99th percentiles; ")
         }
-        Some(Preference::Simpler) => format!("it ties with `{leader}` and is simpler; "),
+        Some(Preference::Simpler) => {
+            "no policy compared here is certainly better, and it is the simplest of those that \
+             tie; "
+                .to_owned()
+        }
     }
 }
 
