@@ -52,7 +52,7 @@ fn a_system_without_a_better_setting_says_so() {
     }
     // This version of Linux has the policies, but the kernel does not: nothing is to be written.
     let text = advice("btrfs-raid1-loop", &["-p", "mirrorball/first"]);
-    let more: Vec<&str> = entry(&text, "With more").split_whitespace().collect();
+    let more: Vec<&str> = entry(&text, "On condition").split_whitespace().collect();
     let needs = "CONFIG_BTRFS_EXPERIMENTAL: the running Linux does not offer it";
     assert!(more.join(" ").contains(needs), "{text}");
     assert!(!text.contains("/read_policy"), "{text}");
@@ -121,8 +121,17 @@ fn a_missing_member_whose_disk_is_not_known_is_left_out() {
     assert!(text.contains("devid 3: missing, not read"), "{text}");
     assert!(!text.contains("btrfs/devid:3"), "{text}");
 
-    // Of two members one remains, so there is nothing to advise.
+    // The file of a detected array is answered as its path is.
     let folder = Folder::new();
+    let (root, more) = (sysroot("md-raid1-degraded"), ["rand-4k-qd1", "-d", "50ms", "-n", "2"]);
+    let detect = ["detect", "--sysroot", &root, "-o", "md0.toml"];
+    assert!(folder.run(&detect).status.success());
+    let of_file = stdout(&folder.run(&[&["advise", "md0.toml"][..], &more].concat()));
+    let of_path = stdout(&folder.run(&[&["advise", "--sysroot", &root][..], &more].concat()));
+    assert!(of_path.contains("the array when it is whole"), "{of_path}");
+    assert_eq!(of_file, of_path);
+
+    // Of two members one remains, so there is nothing to advise.
     let pair = "layout = \"md-raid1\"\n[source]\nsystem = \"md\"\n[[member]]\n\
                 model = \"hdd-7k2-ent\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\nfailed = true\n";
     std::fs::write(folder.path("pair.toml"), pair).unwrap();
@@ -149,7 +158,8 @@ fn advice_needs_an_array_and_its_system() {
         "name = \"a\"\nprofile = \"raid1\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 2\n",
     )
     .unwrap();
-    folder.refuses(&["advise", "a.toml"], &["which storage system", "--system"]);
+    folder.refuses(&["advise", "a.toml"], &["a.toml names no storage system", "[source]"]);
+    folder.refuses(&["advise", "two-ssd-raid1"], &["the built-in array two-ssd-raid1 names no"]);
     folder.refuses(&["advise", "a.toml", "--system", "mdd"], &["unknown system `mdd`", "`md`"]);
     folder.refuses(&["advise", "a.toml", "--system", ""], &["the name of the system is missing"]);
     folder
@@ -160,7 +170,14 @@ fn advice_needs_an_array_and_its_system() {
     folder.refuses(&["advise", "--sysroot", "."], &[". has no array that can be read"]);
     std::fs::write(folder.path("x.txt"), "").unwrap();
     folder.refuses(&["advise", "x.txt"], &["x.txt", "give it a name that ends in .toml"]);
-    folder.refuses(&["advise", "/nonexistent/path"], &["/nonexistent/path"]);
+    folder.refuses(&["advise", "/nonexistent/path"], &["/nonexistent/path", "an array file"]);
+    folder.refuses(&["advise", ""], &["the path is missing"]);
+    let job = ["advise", "--sysroot", ".", "rand-4k-qd1"];
+    folder.refuses(&job, &["`rand-4k-qd1` is a job", "before the jobs"]);
+    let root = sysroot("btrfs-raid1-loop");
+    let other = folder.run(&["advise", "--sysroot", &root, "--system", "zfs"]);
+    assert_eq!((other.status.code(), other.stdout.len()), (Some(2), 0), "{}", stderr(&other));
+    assert!(stderr(&other).contains("is of the storage system btrfs"), "{}", stderr(&other));
     let output = folder.run(&["advise", "a.toml", "--system", "md", "-d", "200ms", "-n", "2"]);
     let text = stdout(&output);
     assert!(entry(&text, "Best offered").contains("nothing better than"), "{text}");
@@ -265,10 +282,9 @@ fn compare_takes_the_settings_of_a_system() {
     let command =
         ["compare", "pair.toml", "rand-4k-qd1", "--system", "md", "-p", "first", "-d", "1s"];
     let text = stdout(&folder.run(&command));
-    assert!(
-        text.contains("times as fast as `md/raid1`"),
-        "the baseline is what is in force: {text}"
-    );
+    assert!(entry(&text, "You have").contains("md/raid1, the default"), "{text}");
+    // The best of all may be a policy that the system does not have.
+    assert!(!text.contains("Use `"), "{text}");
     let best = entry(&text, "Best offered");
     assert!(best.contains("md/raid1+write-mostly:1") && best.contains("dev-DEVICE-1"), "{text}");
     std::fs::write(

@@ -18,7 +18,10 @@ fn check_prints_a_summary_of_each_file_and_every_error() {
     place.refuses(&["check", "zebra"], &["there is no such file, and no built-in", "rand-4k-qd1"]);
     place.refuses(&["check", "."], &["cannot check .: it is a folder", "for example ./*.toml"]);
     place.write("notes.txt", "");
-    place.refuses(&["check", "notes.txt"], &["its name ends neither in .toml", "rename it"]);
+    place.refuses(
+        &["check", "notes.txt"],
+        &["the name of an array file ends in .toml", "rename it"],
+    );
     place.write("bad.fio", "[x]\nbs=4q\n");
     let output = place.run(&["check", "bad.fio", "job.fio"]);
     assert_eq!(output.status.code(), Some(2));

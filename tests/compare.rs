@@ -414,8 +414,16 @@ fn compare_refuses_what_it_cannot_compare() {
     place.write("file", "x");
     refuses(
         &["-o", "file"],
-        &["cannot use file as results folder: it, or", "help: choose another folder with -o"],
+        &["cannot use file as results folder: file is a file", "help: choose another folder"],
     );
+    std::fs::create_dir_all(place.path("imported/cells")).unwrap();
+    refuses(&["-o", "imported"], &["imported holds imported results", "another folder with -o"]);
+    refuses(&["--system", "md-raid10"], &["the array has profile raid1", "give --system md"]);
+    refuses(&["--system", "md:6.12:3"], &["`6.12:3` is not a version such as 6.12"]);
+    refuses(&["job.fio"], &["`job.fio` is given twice", "remove one of them"]);
+    let joined = ["compare", "pair.toml", "rand-4k-qd1,seq-read"];
+    place.refuses(&joined, &["`rand-4k-qd1,seq-read`", "separate jobs by spaces"]);
+    place.refuses(&["compare", "file", "job.fio"], &["file:1:", "their names end in .toml"]);
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn what_is_no_array_is_refused_with_what_was_found() {
     folder.refuses(&at("/dev/sda"), &["no mirrored storage below /dev/sda"]);
     folder.refuses(&at("nothing"), &["cannot detect an array at `nothing`", "help: "]);
     folder.refuses(&at("/"), &["is on rootfs"]);
-    folder.refuses(&["detect", "/no/such/path"], &["`/no/such/path`: No such file"]);
+    folder.refuses(&["detect", "/no/such/path"], &["`/no/such/path`: there is no such file"]);
     folder.refuses(&["detect", "--sysroot", "."], &["has no folder `sys`"]);
     folder.refuses(&["detect", "/dev/null"], &["/dev/null is a character device, not a block"]);
 }

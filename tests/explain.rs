@@ -87,7 +87,7 @@ fn what_makes_no_sense_is_refused() {
     refuses(&["--report", "no/such.html"], &["no/such.html: its folder does not exist"]);
     refuses(&["--report", "-"], &["the page cannot be written to standard output"]);
     refuses(&["--force"], &["--force has no effect without an output file", "--report FILE"]);
-    refuses(&["--at", "1m"], &["the job ended after 10.0", "--duration"]);
+    refuses(&["--at", "1m"], &["the window starts at", "the job ends at 10.0", "--duration"]);
     folder.refuses(&["explain", "pair.toml", "no-such-job"], &["no-such-job"]);
     let array = ARRAY.replace("raid1", "raid0");
     fs::write(folder.path("striped.toml"), array).unwrap();

@@ -61,7 +61,7 @@ fn two_policies_that_fio_measured_are_reported() {
     stdout(&place.import(&[&names[..1], &about, &["--policy", "my-patch"]].concat()));
     let output = place.import(&[&names[..2], &about, &["--policy", "my-patch"]].concat());
     assert!(
-        stderr(&output).contains("files skipped because live already holds them: 1"),
+        stderr(&output).contains("skipped, because live already holds them: 1-clones.json"),
         "{}",
         stderr(&output)
     );
@@ -126,6 +126,15 @@ fn every_file_that_cannot_be_used_is_named_and_nothing_is_written() {
     place.refuses(&all, &parts);
     place.refuses(&["whole.json", "-o", "live", "--array", "no.toml"], &["--array", "no.toml"]);
     place.refuses(&["whole.json", "-o", "live", "--policy", "oracle"], &["--policy", "oracle"]);
+    for several in ["all", "btrfs/*", "pid,zfs"] {
+        let message = format!("--policy: `{several}` means several policies");
+        place.refuses(&["whole.json", "-o", "live", "--policy", several], &[&message]);
+    }
+    write("list.json", "[]");
+    place.refuses(&["list.json", "-o", "live"], &["not output of fio: it is not an object"]);
+    write("a_bw.1.log", "abc, 1, 0, 0\n");
+    let log = ["whole.json", "--log", "a_bw.1.log", "-o", "live"];
+    place.refuses(&log, &["--log: a_bw.1.log:1: column 1, `abc`, is not a number"]);
     place.refuses(&["whole.json"], &["--output"]);
     let hint = place.run(&["report", "whole.json"]);
     assert!(stderr(&hint).contains("mirrorball import fio FILE -o DIR"), "{}", stderr(&hint));

@@ -28,7 +28,10 @@ fn created(count: usize) -> Folder {
     let folder = place(count);
     let output = folder.run(&["create", "pair.toml"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("created volume `pair`"), "{}", stdout(&output));
+    let text = stdout(&output);
+    for part in ["created volume `pair`", "mirrorball serve a.img b.img"] {
+        assert!(text.contains(part), "{text}");
+    }
     folder
 }
 
@@ -368,7 +371,67 @@ fn adopt_keeps_the_data_of_an_array() {
     wait_until_in_sync(&folder);
     service.terminate();
     assert!(data(&folder, "a.img") == data(&folder, "b.img"));
-    folder.refuses(&["adopt", "pair.toml"], &["a member of the volume `pair`"]);
+    let labelled = ["has a label already", "serve the volume: mirrorball serve a.img b.img"];
+    folder.refuses(&["adopt", "pair.toml"], &labelled);
+    folder.refuses(&["adopt", "pair.toml", "--trust", "1", "--occupied"], &labelled);
+}
+
+#[test]
+fn options_and_devices_without_effect_are_refused() {
+    let folder = created(2);
+    let refuses = |words: &[&str], parts: &[&str]| {
+        let export = ["--export", "nbd:unix:socket"];
+        folder.refuses(&[&["serve"], words, &export].concat(), parts);
+    };
+    refuses(&[], &["no member is given", "--scan DIR"]);
+    refuses(&["pair.toml", "a.img"], &["an array file must be the only argument, but there are 2"]);
+    refuses(&["a.img", "./a.img"], &["`./a.img` is given twice"]);
+    refuses(&["a.img", "b.img", "--trust", "1"], &["members have no labels", "--discard DEVICE"]);
+    refuses(&["pair.toml", "--trust", "1"], &["the members have labels", "--discard DEVICE"]);
+    refuses(&["gone.img"], &["cannot open `gone.img`: no such file", "--scan DIR"]);
+    refuses(&["a.img", "b.img", "--volume", "x"], &["volume `x`", "the volume found is pair"]);
+    refuses(&["--scan", ".", "--volume", "x"], &["volume `x`", "the volume found is pair"]);
+    refuses(&["a.img", "b.img", "--discard", "c"], &["--discard c", "devices are a.img, b.img"]);
+    fs::create_dir(folder.path("empty")).unwrap();
+    refuses(&["--scan", "empty"], &["empty: no member of a volume was found"]);
+    refuses(&["empty"], &["`empty` is a folder", "--scan DIR"]);
+    folder.refuses(&["examine", "a.img", "a.img"], &["a.img is given twice"]);
+    let plain = place(2);
+    let volume = ["serve", "pair.toml", "--volume", "x", "--export", "nbd:unix:socket"];
+    plain.refuses(&volume, &["--volume has no effect", "`mirrorball adopt`"]);
+    let unlabelled = ["serve", "a.img", "--export", "nbd:unix:socket"];
+    plain.refuses(&unlabelled, &["`a.img` has no label", "write an array file", "destroys"]);
+    let same = "profile = \"raid1\"\n[[member]]\npath = \"a.img\"\n[[member]]\npath = \"a.img\"\n";
+    fs::write(plain.path("same.toml"), same).unwrap();
+    plain.refuses(&["create", "same.toml"], &["`a.img` is given twice"]);
+    plain.refuses(&["create", "two-hdd-raid1"], &["cannot label", "disk model", "`path`"]);
+    plain.refuses(&["create", "pair.toml", "--name", ""], &["--name: the name is empty"]);
+    plain.refuses(&["create", "pair.toml", "--name", "a/b"], &["`a/b` contains a slash"]);
+    let long = "x".repeat(300);
+    plain.refuses(&["create", "pair.toml", "--name", &long], &["the name has 300 bytes, but may"]);
+}
+
+#[test]
+fn volumes_of_one_name_are_chosen_by_uuid() {
+    let folder = created(2);
+    for (old, new) in [("a.img", "c.img"), ("b.img", "d.img")] {
+        fs::rename(folder.path(old), folder.path(new)).unwrap();
+        File::create(folder.path(old)).unwrap().set_len(SIZE_BYTES).unwrap();
+    }
+    assert!(folder.run(&["create", "pair.toml"]).status.success());
+    let both = ["serve", "--scan", ".", "--volume", "pair", "--export", "nbd:unix:socket"];
+    folder.refuses(&both, &["several volumes have the name `pair`", "give the UUID: --volume "]);
+    let both = ["serve", "--scan", ".", "--export", "nbd:unix:socket"];
+    folder.refuses(&both, &["belong to several volumes", "help: choose one with --volume"]);
+}
+
+#[test]
+fn what_is_discarded_is_not_called_stale() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img", "--discard", "b.img"]);
+    assert!(has_line(&service, "its data are discarded (--discard)"), "{:?}", service.lines);
+    assert!(!has_line(&service, "stale"), "{:?}", service.lines);
+    service.terminate();
 }
 
 #[test]
@@ -380,6 +443,14 @@ fn examine_shows_labels_for_people_and_programs() {
     for part in ["volume `pair`: it can start", "devid 2: in sync, 24 MiB, b.img", "generation 2"] {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
+    let output = folder.run(&["examine", "a.img", "pair.toml"]);
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(text.contains("only with --degraded or --read-only"), "{text}");
+    let message = stderr(&output);
+    assert!(
+        message.contains("error: `pair.toml` has no label\n  help: an array file"),
+        "{message}"
+    );
     let output = folder.run(&["examine", "a.img", "pair.toml", "--format", "json"]);
     assert_eq!(output.status.code(), Some(1));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

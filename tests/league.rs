@@ -39,8 +39,8 @@ fn league(folder: &Folder, subject: &str, more: &[&str]) -> String {
 #[test]
 fn a_corner_of_the_league_says_who_is_ahead() {
     let folder = Folder::new();
-    let told = league(&folder, "research/sed", &["--report"]);
-    insta::assert_snapshot!(told);
+    let shown = league(&folder, "research/sed", &["--report"]);
+    insta::assert_snapshot!(shown);
     let page = fs::read_to_string(folder.path("league.html")).unwrap();
     assert!(page.contains("rand-4k-qd1") && page.contains("title=\"equal-hdd, "), "{page}");
     let again = [&CORNER[..], &["research/sed", "--report"]].concat();
@@ -89,7 +89,20 @@ fn wrong_names_are_refused() {
     let itself = ["league", "--subject", "zfs/mirror", "--policy", "zfs/mirror"];
     folder.refuses(&itself, &["no rival is left", "--policy"]);
     let whole = ["league", "--ablation", "--subject", "btrfs/pid"];
-    folder.refuses(&whole, &["--ablation", "`btrfs/pid`", "no parameter `without`"]);
+    let parts = ["--ablation", "`btrfs/pid`", "no parameter `without`", "mirrorball/auto"];
+    folder.refuses(&whole, &parts);
+    folder.refuses(&["league", "--subject", "oracle"], &["the league adds it to every table"]);
+    for (more, option) in [
+        (&["--list"][..], "--list"),
+        (&["--final", "--list"], "--list"),
+        (&["--final", "--pairing", "2"], "--pairing"),
+        (&["-n", "2", "--list"], "--list"),
+        (&["--arrays", "equal-hdd", "--keep-rivals"], "--keep-rivals"),
+        (&["--final", "-o", "y"], "--output"),
+    ] {
+        let message = format!("{option} has no effect without --sample");
+        folder.refuses(&[&["league"], more].concat(), &[&message, "give --sample N"]);
+    }
 }
 
 fn kept(path: &str) -> String {

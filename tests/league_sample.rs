@@ -34,6 +34,12 @@ fn a_sample_is_judged_saved_and_continued() {
     assert_eq!(sample(&folder, &[]), first);
     assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), written, "it was run again");
     folder.refuses(&[&SAMPLE[..], &["--report"]].concat(), &["league.html already exists"]);
+    let results = "mirrorball-results/sample-5-quick";
+    folder.refuses(&["report", results], &["results of `league --sample`", "to print them"]);
+    let file = format!("{results}/pairing-00001.json");
+    folder.refuses(&["report", &file], &["results of `league --sample`"]);
+    folder.refuses(&[&SAMPLE[..], &["--list", "-f", "csv"]].concat(), &["--format has no effect"]);
+    folder.refuses(&[&SAMPLE[..], &["-o", "league.html"]].concat(), &["league.html is a file"]);
     let notes = ["-o", "."];
     folder.refuses(&[&SAMPLE[..], &notes].concat(), &["holds no results of a sample", "-o"]);
 }

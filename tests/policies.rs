@@ -54,7 +54,10 @@ fn a_family_is_listed_alone() {
         assert!(listing.contains("  btrfs/round-robin") && !listing.contains("\nzfs ("), "{name}");
     }
     assert_eq!(stdout(&["all"]), stdout(&[]));
-    assert!(stdout(&["md"]).starts_with("md/raid1"), "an alias is one policy");
+    // A family whose name is an alias, too.
+    let listing = stdout(&["md"]);
+    assert!(listing.starts_with("md (Linux md)\n") && listing.contains("  md/raid10"), "{listing}");
+    assert!(listing.ends_with("`md` alone is an alias of `md/raid1`.\n"), "{listing}");
 }
 
 #[test]

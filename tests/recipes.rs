@@ -41,7 +41,7 @@ fn recipes_are_listed_and_one_is_shown_in_every_form() {
     assert!(builtin_names().all(|name| listing.contains(name)), "{listing}");
 
     let shown = stdout(&folder.run(&["recipe", "gmirror-2009-random", "--report"]));
-    assert!(shown.contains("133.8 to 140.3") && shown.contains("free: "), "{shown}");
+    assert!(shown.contains("133.8 to 140.3") && shown.contains("chosen by us: "), "{shown}");
     let page = std::fs::read_to_string(folder.path("recipes.html")).expect("it was written");
     assert!(page.contains("133.8 to 140.3") && page.contains("class=\"value ours\""), "{page}");
 
@@ -68,4 +68,11 @@ fn wrong_names_and_files_in_the_way_are_refused() {
         &["recipe", "gmirror-2009-random", "-o", "recipes.html"],
         &["recipes.html already exists"],
     );
+    folder.refuses(&["recipe", "-o", "recipes.html"], &["recipes.html already exists"]);
+    folder.refuses(&["recipe", "./recipes.html"], &["./recipes.html is a file", "its folder: ."]);
+    std::fs::create_dir(folder.path("bare")).expect("a folder");
+    std::fs::write(folder.path("bare/recipe.toml"), "title = \"x\"\n").expect("a file");
+    folder.refuses(&["recipe", "bare"], &["`sources` is missing", "add for example sources = [\""]);
+    std::fs::create_dir(folder.path("empty")).expect("a folder");
+    folder.refuses(&["recipe", "empty"], &["empty has no file recipe.toml"]);
 }

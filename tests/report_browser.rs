@@ -20,7 +20,7 @@ const KINDS: [&str; 8] =
     ["distribution", "iops", "throughput", "heat", "share", "queue", "offsets", "seeks"];
 
 /// Whether the tip is seen.
-const IS_TOLD: &str = "return !document.querySelector('.tip').hidden;";
+const TIP_IS_SHOWN: &str = "return !document.querySelector('.tip').hidden;";
 
 /// Whether the browser is there. In CI it has to be.
 fn has_browser() -> bool {
@@ -115,15 +115,15 @@ fn hovering_tells_the_figure(browser: &Browser, results: &Path) {
     let columns = 8.0;
     let column = (0.3f64 * columns) as usize;
     assert!(tip.starts_with("0.5 to 0.75 s"), "{tip}");
-    let told: Vec<(&str, &str)> =
+    let shown: Vec<(&str, &str)> =
         tip.lines().skip(1).filter_map(|line| line.trim().split_once('\t')).collect();
-    assert_eq!(told.len(), 4, "the best three and the baseline: {tip}");
-    for (policy, figure) in told {
+    assert_eq!(shown.len(), 4, "the best three and the baseline: {tip}");
+    for (policy, figure) in shown {
         assert_eq!(figure, format!("{:.0} IOPS", saved_iops(results, policy, column)), "{policy}");
     }
     for kind in KINDS {
         let tip = hover(browser, kind, 0.6);
-        assert!(tip.lines().count() > 1, "nothing is told over {kind}: {tip}");
+        assert!(tip.lines().count() > 1, "no tip is shown over {kind}: {tip}");
     }
 }
 
@@ -139,14 +139,14 @@ fn hover(browser: &Browser, kind: &str, place: f64) -> String {
     browser.wait_for_frames();
     let [left, top, width, height] = [0, 1, 2, 3].map(|index| found[index].as_f64().unwrap());
     // Scrolling that has not come to rest hides the tip again.
-    let is_told = (0..20).any(|_| {
+    let is_shown = (0..20).any(|_| {
         // From elsewhere: a pointer that stays where it was does not move.
         browser.point_at(1.0, 1.0);
         browser.point_at(left + place * width, top + height / 2.0);
         browser.wait_for_frames();
-        browser.run(IS_TOLD) == true
+        browser.run(TIP_IS_SHOWN) == true
     });
-    assert!(is_told, "nothing is told over {kind}");
+    assert!(is_shown, "no tip is shown over {kind}");
     browser.run("return document.querySelector('.tip').innerText;").as_str().unwrap().to_owned()
 }
 
@@ -172,12 +172,12 @@ fn saved_iops(results: &Path, policy: &str, column: usize) -> f64 {
 fn keys_move_and_magnify(browser: &Browser) {
     browser.run("document.querySelector('.chart[data-kind=\"iops\"]').focus();");
     // Scrolling to what got the focus hides the tip again.
-    let is_told = (0..20).any(|_| {
+    let is_shown = (0..20).any(|_| {
         browser.wait_for_frames();
         browser.press("\u{e014}");
-        browser.run(IS_TOLD) == true
+        browser.run(TIP_IS_SHOWN) == true
     });
-    assert!(is_told, "an arrow key tells nothing");
+    assert!(is_shown, "an arrow key shows no tip");
     let magnified = "return [...document.querySelectorAll('.chart.zoomed')].length";
     browser.press("+");
     browser.wait_for(&format!("{magnified} > 3;"));
@@ -206,7 +206,7 @@ fn hiding_hides_everywhere(browser: &Browser) {
     assert_eq!(seen(browser, &policy), 0);
     for kind in ["distribution", "iops", "throughput"] {
         let tip = hover(browser, kind, 0.5);
-        assert!(!tip.contains(name.as_str().unwrap()), "{kind} still tells of it:\n{tip}");
+        assert!(!tip.contains(name.as_str().unwrap()), "{kind} still shows it:\n{tip}");
     }
     browser.run(&format!("document.querySelector('[data-choose=\"{policy}\"]').click();"));
     assert_eq!(seen(browser, &policy), before);

@@ -107,7 +107,7 @@ fn failed_member_is_rebuilt_into_the_file_at_its_path() {
         refusal(&folder)
     );
     fs::remove_file(folder.path("b.img")).unwrap();
-    assert!(refusal(&folder).contains("b.img`: No such file"), "{}", refusal(&folder));
+    assert!(refusal(&folder).contains("b.img`: no such file"), "{}", refusal(&folder));
     fs::create_dir(folder.path("b.img")).unwrap();
     assert!(refusal(&folder).contains("neither a file nor"));
     fs::remove_dir(folder.path("b.img")).unwrap();

@@ -67,7 +67,7 @@ Examples:
 )]
 pub(crate) struct Args {
     /// Mount point or path on it, block device, name of an array, array file, or built-in array
-    /// [default: the only array of this machine]
+    /// [default: the only array of this machine; a job may then come first]
     array: Option<String>,
 
     /// Jobs: fio job files or built-in jobs [default: random and sequential reads, idle and during
@@ -150,11 +150,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let (array, jobs) = target::array_and_jobs(args);
     let target = target::find(args, array)?;
     let question = Question::new(args, &target, &jobs)?;
+    let source = question.inputs.array.source.as_ref();
+    let condition = source.and_then(|source| source.condition.clone());
     let changed = what_if::changed(args, &question)?;
     let Some((mut array, is_dead)) = question.answer(args)? else {
         return Ok(Ending::Interrupted);
     };
-    array.condition.clone_from(&target.condition);
+    array.condition = target.condition.or(condition);
     let mut answer = Answer { array, what_if: None };
     if let Some(changed) = changed {
         let Some((after, _)) = changed.answer(args)? else { return Ok(Ending::Interrupted) };

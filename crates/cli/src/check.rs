@@ -88,7 +88,7 @@ impl FileKind {
             return Err(error.with_help(format!("give files, for example {file}/*.toml")));
         }
         if Path::new(file).exists() {
-            let what = "its name ends neither in .toml, as of an array, nor in .fio, as of a job";
+            let what = "the name of an array file ends in .toml, that of a job file in .fio";
             let error = Diagnostic::new(format!("cannot check {file}: {what}"));
             return Err(error.with_help("rename it"));
         }

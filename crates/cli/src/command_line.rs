@@ -1,12 +1,57 @@
 //! Parsing of the command line, where clap's own answers do not help.
 
+use crate::screen;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, Parser};
 use std::ffi::OsString;
 
 /// The command line, or the end of the process with a message.
 pub(crate) fn parse<P: Parser>() -> P {
-    try_parse(std::env::args_os().collect()).unwrap_or_else(|error| error.exit())
+    try_parse(std::env::args_os().collect()).unwrap_or_else(|error| {
+        if !error.use_stderr() {
+            error.exit();
+        }
+        // Not through clap, which prints control characters of the command line as they are.
+        screen::say(in_our_words(&error.to_string()).trim_end());
+        std::process::exit(error.exit_code())
+    })
+}
+
+/// Words of clap, and those that the help has for the same.
+const WORDS: [(&str, &str); 9] = [
+    ("unexpected argument '-", "unknown option '-"),
+    ("the argument '-", "the option '-"),
+    ("a similar argument exists", "a similar option exists"),
+    ("some similar arguments exist", "similar options exist"),
+    ("unrecognized subcommand", "unknown command"),
+    ("a similar subcommand exists", "a similar command exists"),
+    ("some similar subcommands exist", "similar commands exist"),
+    ("the following required arguments were not provided", "these are missing"),
+    ("  tip:", "  help:"),
+];
+
+/// An error of clap in the words and with the quotation marks of the other errors.
+fn in_our_words(error: &str) -> String {
+    let (message, usage) = match error.find("\n\nUsage:") {
+        Some(at) => error.split_at(at),
+        None => (error, ""),
+    };
+    let message = message.strip_suffix(" found").unwrap_or(message);
+    let message = WORDS.iter().fold(message.to_owned(), |text, (old, new)| text.replace(old, new));
+    quoted_like_ours(&message) + &usage.replace("'--help'", "`--help`")
+}
+
+/// The text with names between backticks instead of apostrophes: those that begin after a space.
+fn quoted_like_ours(text: &str) -> String {
+    let mut quoted = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(" '") {
+        let (before, name) = (&rest[..=at], &rest[at + 2..]);
+        let Some(length) = name.find('\'') else { break };
+        quoted += &format!("{before}`{}`", &name[..length]);
+        rest = &name[length + 1..];
+    }
+    quoted + rest
 }
 
 fn try_parse<P: Parser>(mut words: Vec<OsString>) -> Result<P, Error> {
@@ -40,16 +85,38 @@ mod tests {
 
     fn refusal(words: &[&str]) -> String {
         let words = ["mirrorball"].iter().chain(words).map(OsString::from).collect();
-        try_parse::<Cli>(words).unwrap_err().to_string()
+        in_our_words(&try_parse::<Cli>(words).unwrap_err().to_string())
     }
 
     #[test]
     fn unknown_options_are_not_offered_as_names() {
         let message = refusal(&["compare", "--size", "5"]);
-        assert!(message.starts_with("error: unexpected argument '--size' found"), "{message}");
+        assert!(message.starts_with("error: unknown option `--size`\n"), "{message}");
         assert!(!message.contains("-- --size"), "{message}");
         let message = refusal(&["compare", "--repeat", "5"]);
-        assert!(message.contains("a similar argument exists: '--repeats'"), "{message}");
+        assert!(message.contains("help: a similar option exists: `--repeats`"), "{message}");
+    }
+
+    #[test]
+    fn errors_speak_of_options_and_commands_and_quote_alike() {
+        for (words, parts) in [
+            (&["comapre"][..], &["unknown command `comapre`", "`compare`"][..]),
+            (&["compare", "--rank", "foo"], &["`foo` for `--rank <LIST>`"]),
+            (&["examine"], &["these are missing:\n  <DEVICE>..."]),
+            (
+                &["detect", "-o", "x", "--json"],
+                &["the option `--output <FILE>` cannot be used with"],
+            ),
+        ] {
+            let message = refusal(words);
+            for part in parts {
+                assert!(message.contains(part), "no {part} in {message}");
+            }
+            let message = message.split("\n\nUsage").next().unwrap();
+            for word in ["subcommand", "argument", "'"] {
+                assert!(!message.contains(word), "{word} in {message}");
+            }
+        }
     }
 
     #[test]

@@ -59,8 +59,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     ranking: RankingArgs,
 
-    /// Also compare the settings of a storage system, of its newest version or of this one, and
-    /// say what to do: btrfs, md:6.12, zfs, …
+    /// Also compare the settings of a storage system, of VERSION or of its newest version, and say
+    /// what to do: btrfs, md:6.12, zfs, …
     ///
     /// The answer names what the system has now, the best that it offers with the commands to set,
     /// check and undo it, and the best policy known. Systems: btrfs, md (RAID1; for an array of
@@ -89,8 +89,8 @@ pub(crate) struct Args {
     #[arg(short, long, default_value = FORMATS[0].name, value_parser = format_names())]
     format: String,
 
-    /// Results folder [default: mirrorball-results/ARRAY-JOBS, and a suffix if other options differ
-    /// from their defaults]
+    /// Results folder, which is created if it is missing, with those above it [default:
+    /// mirrorball-results/ARRAY-JOBS, and a suffix if other options differ from their defaults]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -163,9 +163,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
     };
     let in_force = offered.as_ref().map(|offered| offered.now.as_str());
-    let study = Study::new(plan, summaries, args.ranking.criteria_against(in_force));
+    let mut study = Study::new(plan, summaries, args.ranking.criteria_against(in_force));
     let format = FORMATS.iter().find(|format| format.name == args.format);
     let format = format.expect("clap lets known formats pass");
+    if offered.is_some() && format.is_for_people && !study.has_dead_job() {
+        // It may name a policy that the system does not have. The advice below says what to use.
+        study.verdict.sentence.clear();
+    }
     screen::print(&(format.render)(&Findings::of_study(&study), screen::style()))?;
     if let Some(offered) = offered.filter(|_| format.is_for_people) {
         let width = screen::style().width_columns;

@@ -1,10 +1,12 @@
 //! `mirrorball create` and `mirrorball adopt`: write the labels of a volume.
 
+use crate::compare::quoted;
 use crate::ending::{Ending, Failure};
-use crate::{numbers, screen, serving};
+use crate::{devices, numbers, screen, serving};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::format_bytes;
 use mirrorball_io::assemble::{self, AssembleError, CreateError, CreateOptions, Created, Trust};
+use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_lab::experiment::inputs::load_array;
 
@@ -31,7 +33,8 @@ pub(crate) struct CreateArgs {
     #[arg(short, long, default_value = "mirrorball/auto")]
     policy: String,
 
-    /// Give up what the members hold: filesystems, partition tables, members of other arrays
+    /// Use files and devices even if they contain a filesystem, a partition table or a member of
+    /// another array, and destroy what they contain
     #[arg(long)]
     occupied: bool,
 }
@@ -62,7 +65,8 @@ pub(crate) struct AdoptArgs {
     #[arg(short, long, default_value = "mirrorball/auto")]
     policy: String,
 
-    /// Use block devices even if they seem to have a filesystem
+    /// Use block devices even if they contain a filesystem, a partition table or a member of
+    /// another array. Their data are kept
     #[arg(long)]
     occupied: bool,
 }
@@ -90,7 +94,7 @@ fn with_options(
     policy: &str,
     occupied: bool,
     make: impl FnOnce(&CreateOptions<'_>) -> Result<Created, CreateError>,
-) -> Result<Created, Failure> {
+) -> Result<(Created, Vec<DeviceAddress>), Failure> {
     let (_, array) = load_array(file).map_err(Failure::WrongUse)?;
     serving::policy(policy, &array)?;
     let creation = CreateOptions {
@@ -103,16 +107,20 @@ fn with_options(
             occupied: if occupied { Occupied::Allow } else { Occupied::Refuse },
         },
     };
-    make(&creation).map_err(|error| match error {
+    let created = make(&creation).map_err(|error| match error {
         error @ (CreateError::Write { .. } | CreateError::Differ(_)) => {
             Failure::Fault(error.into())
         }
         CreateError::Assemble(error @ AssembleError::System(_)) => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
-    })
+    })?;
+    Ok((created, devices::of_array(&array)?))
 }
 
-fn report(what: &str, created: &Created) -> Result<Ending, Failure> {
+fn report(
+    what: &str,
+    (created, devices): &(Created, Vec<DeviceAddress>),
+) -> Result<Ending, Failure> {
     for note in &created.notes {
         screen::say(format_args!("note: {note}"));
     }
@@ -130,9 +138,11 @@ fn report(what: &str, created: &Created) -> Result<Ending, Failure> {
         text += &format!("  devid {} is rebuilt when the volume is served\n", member.devid);
     }
     if created.label.resync_from.is_some() {
-        text += "  the mirrors are synchronised when the volume is served, which can be used \
-                 meanwhile\n";
+        text += "  the server synchronises the mirrors after the start; the volume can be used \
+                 during this time\n";
     }
+    let devices: Vec<String> = devices.iter().map(|device| quoted(&device.to_string())).collect();
+    text += &format!("serve it with\n  mirrorball serve {} --export ADDRESS\n", devices.join(" "));
     screen::print(&text)?;
     Ok(Ending::Done)
 }

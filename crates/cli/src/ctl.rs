@@ -184,10 +184,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Action::Stats { check, reset } => {
             let stats: ServiceStats = ask(control, &ControlRequest::Stats { reset: *reset })?;
             print(format, &stats, |stats| stats.members.iter().map(member_stats).collect())?;
-            if *check && stats.members.iter().all(|member| member.lateness.is_none()) {
+            if *check && stats.members.iter().all(|member| requests(member) == 0) {
+                screen::say("note: no requests have completed, so there is no lateness to check");
+            } else if *check && stats.members.iter().all(|member| member.lateness.is_none()) {
                 screen::say("note: no member is emulated, so there is no lateness to check");
-            } else if *check && stats.members.iter().all(|member| requests(member) == 0) {
-                screen::say("note: no requests yet, so there is no lateness to check");
             }
             let mut lateness = stats.members.iter().filter_map(|member| member.lateness.as_ref());
             if *check && lateness.any(|lateness| !lateness.within_bound) {
@@ -201,7 +201,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Action::Policy { name: Some(name), keep } => {
             let before: String = ask(control, &ControlRequest::Policy)?;
             let request = ControlRequest::SetPolicy { name: name.clone(), keep: *keep };
-            let changed = |now: &String| format!("policy changed from {before} to {now}\n");
+            let changed = |now: &String| match *now == before {
+                true => format!("policy is already {now}\n"),
+                false => format!("policy changed from {before} to {now}\n"),
+            };
             print(format, &ask(control, &request)?, changed)?;
         }
     }
@@ -275,7 +278,9 @@ pub(crate) fn ask<T: DeserializeOwned>(
     request: &ControlRequest,
 ) -> Result<T, Failure> {
     protocol::ask(socket, request).map_err(|error| match error {
-        AskError::Refused(error) => Failure::WrongUse(error.into()),
+        error @ (AskError::Refused(_) | AskError::NotControl { .. } | AskError::TooLong(_)) => {
+            Failure::WrongUse(error.into())
+        }
         error => Failure::Fault(error.into()),
     })
 }
@@ -286,7 +291,7 @@ fn print<T: Serialize>(
     text: impl Fn(&T) -> String,
 ) -> Result<(), Failure> {
     screen::print(&match format {
-        Format::Text => text(answer),
+        Format::Text => screen::broken(&text(answer)),
         Format::Json => {
             let json = serde_json::to_string_pretty(answer);
             json.map_err(|error| Failure::Fault(error.into()))? + "\n"

@@ -89,11 +89,16 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             return Err(without_effect(
                 "--size",
                 "the members of an array have sizes of their own",
+                "leave it out",
             ));
         }
         false => load_array(&args.what).map_err(Failure::WrongUse)?.1,
     };
     args.check(is_model)?;
+    if args.backing.is_empty() {
+        let help = "give a file or a folder, or `memory` or `none`";
+        return Err(Failure::WrongUse(anyhow!("--backing: the path is missing\n  help: {help}")));
+    }
     let (policy_name, policy) = serving::policy(args.policy.as_deref().unwrap_or(POLICY), &array)?;
     let shape = if args.members || is_model { ExportMode::Members } else { ExportMode::Volume };
     let backing = match args.backing.as_str() {
@@ -124,15 +129,17 @@ impl Args {
     /// Refuses options that have no effect.
     fn check(&self, is_model: bool) -> Result<(), Failure> {
         if is_model && self.members {
-            return Err(without_effect("--members", "a model is one disk, not an array"));
+            let why = "a model is one disk, not an array";
+            return Err(without_effect("--members", why, "leave it out"));
         }
         if is_model && self.policy.is_some() {
-            return Err(without_effect("--policy", "a model is one disk, which has no mirror"));
+            let why = "a model is one disk, which has no mirror";
+            return Err(without_effect("--policy", why, "leave it out"));
         }
         if self.occupied && matches!(self.backing.as_str(), "memory" | "none") {
             let backing = &self.backing;
-            let why = format!("--backing {backing} uses no files; give --backing PATH");
-            return Err(without_effect("--occupied", &why));
+            let why = format!("--backing {backing} uses no files");
+            return Err(without_effect("--occupied", &why, "give --backing PATH"));
         }
         Ok(())
     }
@@ -149,8 +156,8 @@ fn can_name_array(what: &str) -> bool {
     is_path || ArrayFile::builtin(what).is_ok()
 }
 
-fn without_effect(option: &str, why: &str) -> Failure {
-    Failure::WrongUse(anyhow!("{option} has no effect here: {why}"))
+fn without_effect(option: &str, why: &str, help: &str) -> Failure {
+    Failure::WrongUse(anyhow!("{option} has no effect here: {why}\n  help: {help}"))
 }
 
 fn unknown(what: &str) -> Failure {
@@ -194,8 +201,11 @@ fn check_size(model: &str, bytes: u64) -> anyhow::Result<()> {
         );
     }
     if bytes > most {
-        let most = format_bytes(most);
-        bail!("--size: {shown} is too large for the model `{model}`\n  help: give at most {most}");
+        // In bytes: rounded, the limit may be the same text as a size above it.
+        bail!(
+            "--size: {shown} is too large for the model `{model}`\n  help: give at most {most} \
+             bytes"
+        );
     }
     Ok(())
 }

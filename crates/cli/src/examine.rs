@@ -3,11 +3,13 @@
 use crate::devices;
 use crate::ending::{Ending, Failure};
 use crate::screen;
+use anyhow::anyhow;
 use clap::ValueEnum;
 use mirrorball_core::label::assembly::ArrayVerdict;
 use mirrorball_core::label::{Label, LabelledMember};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::format_bytes;
+use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::examine::{ExaminedDevice, ExaminedVolume, examine, standing_text, volumes};
 use serde::Serialize;
 
@@ -15,7 +17,7 @@ use serde::Serialize;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Reads only, and takes no lock: devices may be in use. Exits with code 1 if a \
-device has no label or a volume cannot start as it is.
+device has no label or a volume cannot start without --degraded or other options.
 
 Example:
   mirrorball examine /dev/sdb /dev/sdc"
@@ -32,9 +34,9 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// For people
+    /// Plain text
     Text,
-    /// For programs
+    /// JSON for programs
     Json,
 }
 
@@ -90,7 +92,12 @@ struct OtherDevice {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let devices = examine(devices::parse(&args.devices)?);
+    let addresses = devices::parse(&args.devices)?;
+    if let Some(device) = DeviceAddress::first_repeated(&addresses) {
+        let text = format!("{device} is given twice\n  help: give each device once");
+        return Err(Failure::WrongUse(anyhow!(text)));
+    }
+    let devices = examine(addresses);
     let found: Vec<VolumeReport> =
         volumes(&devices, &[]).iter().map(|volume| volume_report(volume, &devices)).collect();
     let other = |device: &ExaminedDevice| {
@@ -99,6 +106,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     let others = devices.iter().filter_map(other).collect();
     let examination = Examination { volumes: found, others };
+    if matches!(args.format, Format::Text) {
+        say_others(&examination);
+    }
     screen::print(&match args.format {
         Format::Text => text(&examination),
         Format::Json => {
@@ -174,8 +184,10 @@ fn text(examination: &Examination) -> String {
         let VolumeReport { name, uuid, profile, layout, policy, .. } = volume;
         let clean = if volume.clean { "stopped in good order" } else { "not stopped" };
         let verdict = match volume.verdict {
-            "start" => "it can start",
-            "needs-degraded" => "members are missing: it starts only with --degraded",
+            "start" => "it can start, unless a server has it open (not tested)",
+            "needs-degraded" => {
+                "members are missing: it starts only with --degraded or --read-only"
+            }
             "incomplete" => "it cannot start: some data are on no member in sync",
             "doubtful" => "it cannot start: its devices do not agree",
             _ => "it cannot start: this version lays it out in another way",
@@ -197,8 +209,16 @@ fn text(examination: &Examination) -> String {
             );
         }
     }
+    screen::broken(&text)
+}
+
+/// Says which devices have no label, and what to give instead.
+fn say_others(examination: &Examination) {
     for OtherDevice { device, error } in &examination.others {
-        text += &format!("`{device}` {error}\n");
+        let help = match device.ends_with(".toml") {
+            true => "an array file is not a member: give the files and devices that it names",
+            false => "give members of volumes that `mirrorball create` or `adopt` has labelled",
+        };
+        screen::say(format_args!("error: `{device}` {error}\n  help: {help}"));
     }
-    text
 }

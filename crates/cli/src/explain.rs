@@ -102,6 +102,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         limit: args.time.map_or(TraceLimit::Reads(args.reads as usize), TraceLimit::Time),
     };
     let explained = explain(&inputs, &request).map_err(Failure::WrongUse)?;
+    let (shown, reads) = (explained.choices.len(), args.reads as usize);
+    if args.time.is_none() && shown < reads {
+        screen::say(format_args!(
+            "note: the job ended before {reads} reads: {shown} had a choice of mirrors"
+        ));
+    }
     if let Some(path) = &args.report {
         output_file::write(path, &decisions::render(&explained), existing)
             .map_err(Failure::Fault)?;

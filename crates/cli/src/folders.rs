@@ -14,7 +14,11 @@ pub(crate) fn create(path: &Path) -> Result<()> {
         let file = file.display();
         bail!("cannot create the folder {shown}: {file} is a file\n  help: give another path");
     }
-    fs::create_dir_all(path).map_err(|error| anyhow!("cannot create the folder {shown}: {error}"))
+    fs::create_dir_all(path).map_err(|error| {
+        anyhow!(
+            "cannot create the folder {shown}: {error}\n  help: give a path that you may write to"
+        )
+    })
 }
 
 #[cfg(test)]

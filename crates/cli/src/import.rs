@@ -45,12 +45,12 @@ struct FioArgs {
     #[arg(required = true, value_name = "RESULT.json")]
     files: Vec<PathBuf>,
 
-    /// Results folder to add the cells to
+    /// Results folder to add the cells to; it is created if it is missing, with those above it
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
 
-    /// Policy that served the reads: a built-in policy or any name [default: fio, which means: not
-    /// known]
+    /// Policy that served the reads: a built-in policy or any other name, which is not checked
+    /// [default: fio, which means: not known]
     #[arg(short, long, default_value = "fio", hide_default_value = true)]
     policy: String,
 
@@ -83,11 +83,13 @@ fn run_fio(args: &FioArgs) -> Result<Ending, Failure> {
     for path in &added.written {
         screen::say(format_args!("added {}", path.display()));
     }
-    if added.known > 0 {
+    if !added.known.is_empty() {
+        let files = added.known.iter().map(|&index| args.files[index].display().to_string());
+        let files: Vec<String> = files.collect();
         screen::say(format_args!(
-            "note: files skipped because {} already holds them: {}",
+            "note: skipped, because {} already holds them: {}",
             args.output.display(),
-            added.known
+            files.join(", ")
         ));
     }
     Ok(Ending::Done)
@@ -144,12 +146,26 @@ fn policy(name: &str) -> Result<String> {
              served the reads"
         );
     }
-    Ok(Spec::parse(name).map_or(name.to_owned(), |spec| spec.to_string()))
+    if name == "all" || name.contains(['*', ',']) {
+        bail!(
+            "--policy: `{name}` means several policies, but only one is allowed here\n  help: give \
+             the policy that served the reads"
+        );
+    }
+    let Ok(spec) = Spec::parse(name) else {
+        if name.contains(['/', '+', ':']) {
+            screen::say(format_args!("note: no built-in policy is named {name}"));
+        }
+        return Ok(name.to_owned());
+    };
+    Ok(spec.to_string())
 }
 
 fn log(path: &Path) -> Result<Log> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("--log: cannot read {}", path.display()))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Log::new(&name, text).context("--log")
+    let log = Log::new(&name, text).context("--log")?;
+    log.check().context("--log")?;
+    Ok(log)
 }

@@ -16,6 +16,7 @@ use mirrorball_lab::evaluation::league::text::{Detail, markdown, text};
 use mirrorball_lab::evaluation::league::{
     self, LeagueOutcome, LeagueRequest, QUICK_RIVALS, all_rivals, csv, page,
 };
+use mirrorball_lab::experiment::record::ORACLE;
 use mirrorball_lab::experiment::run::RunOptions;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -127,6 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if let Some(size) = args.sample.size {
         return sample::run(args, size);
     }
+    args.sample.check_without_sample().map_err(Failure::WrongUse)?;
     let asked = asked(args).map_err(Failure::WrongUse)?;
     let output = args.report.then_some(Path::new(PAGE));
     let existing = Existing::from_force(args.force, output, "--report")?;
@@ -205,7 +207,12 @@ fn command() -> String {
 }
 
 fn listed(option: &str, list: &str) -> Result<Vec<String>> {
-    let specs = parse_list(list).map_err(|error| anyhow!("{option}: {error}"))?;
+    let specs = parse_list(list).map_err(|error| match list.split(',').any(|it| it == ORACLE) {
+        true => anyhow!(
+            "{option}: `{ORACLE}` is not a policy\n  help: the league adds it to every table"
+        ),
+        false => anyhow!("{option}: {error}"),
+    })?;
     Ok(specs.iter().map(ToString::to_string).collect())
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn devid(text: &str) -> Result<u64, String> {
 
 /// Parses a duration.
 pub(crate) fn duration(text: &str) -> Result<Nanos, String> {
-    parse_duration(text).map_err(|error| error.without_text())
+    parse_duration(text).map_err(with_help)
 }
 
 /// Parses a duration that is not zero.
@@ -53,7 +53,12 @@ pub(crate) fn positive_duration(text: &str) -> Result<Nanos, String> {
 
 /// Parses a size in bytes.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    parse_bytes(text).map_err(|error: UnitError| error.without_text())
+    parse_bytes(text).map_err(with_help)
+}
+
+/// The error without the text, which clap names, and with what to write on a line of its own.
+fn with_help(error: UnitError) -> String {
+    error.without_text().replacen(": write ", "\n  help: write ", 1)
 }
 
 /// Parses a rate limit in bytes per second.
@@ -85,7 +90,7 @@ mod tests {
     fn quantities_are_refused_without_the_text_that_clap_names() {
         assert_eq!(positive_duration("1s"), Ok(Nanos::from_secs(1)));
         for (error, message) in [
-            (duration("10").unwrap_err(), "it has no unit: write for example 10s"),
+            (duration("10").unwrap_err(), "it has no unit\n  help: write for example 10s"),
             (positive_duration("0s").unwrap_err(), "must be greater than zero, for example 500ms"),
             (size("").map(Nanos).unwrap_err(), "the size is missing"),
             (size("99E").map(Nanos).unwrap_err(), "it is too large"),

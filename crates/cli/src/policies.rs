@@ -23,10 +23,10 @@ use mirrorball_lab::report::wrapped;
   mirrorball policies +hedge")]
 pub(crate) struct Args {
     /// Policy or modifier whose page is shown: a name or an alias; a modifier begins with `+`. A
-    /// family, such as btrfs, lists its policies
+    /// family, such as btrfs or md, lists its policies
     name: Option<String>,
 
-    /// List only what a storage system offers, of its newest version or of this one
+    /// List only what a storage system offers, in VERSION or in its newest version
     #[arg(long, value_name = "SYSTEM[:VERSION]", conflicts_with = "name")]
     system: Option<ChosenSystem>,
 
@@ -64,10 +64,13 @@ struct Group {
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if let Some(family) = args.name.as_deref().and_then(family) {
-        let text = match args.format {
+        let mut text = match args.format {
             Format::Text => listing(screen::width_columns(), &groups_named(family)),
             Format::Markdown => chapter(&groups_named(family)),
         };
+        if let (Format::Text, Ok(spec)) = (args.format, Spec::parse(family)) {
+            text += &format!("`{family}` alone is an alias of `{}`.\n", spec.info().name);
+        }
         screen::print(&text)?;
         return Ok(Ending::Done);
     }
@@ -85,13 +88,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// The family that a name such as `btrfs` or `btrfs/*` means; `all` means every one. A name that a
-/// policy has too, such as `md`, means the policy.
+/// The family that a name such as `btrfs` or `btrfs/*` means; `all` means every one. A name that is
+/// the alias of a policy, too, such as `md`, means the family if that has other policies.
 fn family(name: &str) -> Option<&str> {
     let family = name.strip_suffix("/*").unwrap_or(name);
-    let is_family = FAMILIES.iter().any(|policies| policies[0].family() == family);
-    let is_policy = Spec::parse(name).is_ok();
-    (name == "all" || is_family && !is_policy).then_some(family)
+    let found = FAMILIES.iter().find(|policies| policies[0].family() == family);
+    let is_only_policy = found.is_some_and(|policies| policies.len() == 1 && name == family);
+    (name == "all" || found.is_some() && !is_only_policy).then_some(family)
 }
 
 /// The group of a family, or all groups.
@@ -109,7 +112,22 @@ fn find(name: &str) -> Result<Vec<Entry>, Failure> {
     // A modifier without a policy is parsed with the policy `first`.
     let alone = name.starts_with('+');
     let text = if alone { format!("first{name}") } else { name.to_owned() };
-    let spec = Spec::parse(&text).map_err(|error| Failure::WrongUse(anyhow!("{error}")))?;
+    let spec = Spec::parse(&text).map_err(|error| {
+        let bare = name.split(':').next().unwrap_or_default();
+        let help = match systems::find(bare) {
+            _ if modifiers::find(bare).is_some() => {
+                format!("`mirrorball policies +{bare}` shows its page")
+            }
+            Ok(system) => {
+                let title = &system.title;
+                let what = format!("`{bare}` is a storage system ({title}), not a policy");
+                let help = format!("`mirrorball policies --system {bare}` lists what it offers");
+                return Failure::WrongUse(anyhow!("{what}\n  help: {help}"));
+            }
+            Err(_) => return Failure::WrongUse(anyhow!("{error}")),
+        };
+        Failure::WrongUse(error.with_help(help).into())
+    })?;
     let policy = (!alone).then(|| Entry::from(spec.info()));
     Ok(policy.into_iter().chain(spec.modifiers().map(Entry::from)).collect())
 }

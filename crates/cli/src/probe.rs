@@ -2,6 +2,7 @@
 
 use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
+use crate::progress::stop_at_ctrl_c;
 use crate::screen;
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
@@ -23,9 +24,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// `model = "disk.toml"` in an array file.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Probe an idle device; root is needed for most. On Ctrl-C the profile is made \
+    after_help = "Probe an idle device; most devices need root. On Ctrl-C the profile is made \
 from what was measured so far, if that suffices. Exit code 1 if the device cannot be read, or no \
-model fits: `doubtful` says why.
+model fits: the line that begins with `doubtful` says why.
 
 Examples:
   mirrorball probe /dev/sda -o sda.toml
@@ -37,11 +38,11 @@ pub(crate) struct Args {
     #[arg(value_name = "DEVICE|FILE", required_unless_present = "model")]
     target: Option<PathBuf>,
 
-    /// Take a minute at most (default)
+    /// Measure for at most a minute (default)
     #[arg(long, conflicts_with = "full")]
     quick: bool,
 
-    /// Take ten minutes at most
+    /// Measure for at most ten minutes
     #[arg(long)]
     full: bool,
 
@@ -57,7 +58,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Write a page with the distributions measured and modelled
+    /// Write an HTML page with the measured and the modelled distributions to FILE
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
@@ -103,12 +104,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Class::Network => DeviceClass::Network,
     });
     let options = ProbeOptions { budget, class };
+    let stop = stop_at_ctrl_c("ending the measurement, and fitting a model to what was measured");
+    let stop = stop.map_err(Failure::Fault)?;
     let outcome = match (&args.model, &args.target) {
         (Some(model), _) => {
             let profile = model_profile(model)?;
             probe_model(&profile, None, options).map_err(|error| Failure::Fault(error.into()))?
         }
-        (None, Some(path)) => from_device(path, options)?,
+        (None, Some(path)) => from_device(path, options, stop)?,
         (None, None) => return Err(Failure::WrongUse(anyhow!("missing DEVICE|FILE or --model"))),
     };
     let is_shown = |path: &Option<PathBuf>| path.as_deref().is_some_and(output_file::is_stdout);
@@ -123,14 +126,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
     }
     Ok(match outcome.verdict {
-        _ if STOP.load(Ordering::Relaxed) => Ending::Interrupted,
+        _ if stop.load(Ordering::Relaxed) => Ending::Interrupted,
         ProbeVerdict::Doubtful(_) => Ending::FoundFailure,
         ProbeVerdict::Good | ProbeVerdict::UsableForRanking(_) => Ending::Done,
     })
 }
-
-/// Set by Ctrl-C.
-static STOP: AtomicBool = AtomicBool::new(false);
 
 fn model_profile(model: &str) -> Result<ModelProfile, Failure> {
     let profile = match model.contains('/') || model.ends_with(".toml") {
@@ -145,12 +145,13 @@ fn model_profile(model: &str) -> Result<ModelProfile, Failure> {
     profile.map_err(|error| Failure::WrongUse(error.into()))
 }
 
-fn from_device(path: &Path, options: ProbeOptions) -> Result<ProbeOutcome, Failure> {
+fn from_device(
+    path: &Path,
+    options: ProbeOptions,
+    stop: &AtomicBool,
+) -> Result<ProbeOutcome, Failure> {
     let target = ProbeTarget::open(path, &Sysroot::live());
     let target = target.map_err(|error| Failure::WrongUse(error.into()))?;
-    ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed))
-        .context("cannot listen for Ctrl-C")
-        .map_err(Failure::Fault)?;
     let most = [DeviceClass::Hdd, DeviceClass::Ssd, DeviceClass::Network]
         .map(|class| planned_time(class, options.budget));
     let most = most.into_iter().max().unwrap_or_default();
@@ -171,7 +172,7 @@ fn from_device(path: &Path, options: ProbeOptions) -> Result<ProbeOutcome, Failu
             screen::say(format_args!("  {:16} {:40} {left} left", last, progress.measures));
         }
     };
-    let control = ProbeControl { stop: &STOP, on_progress: &mut on_progress };
+    let control = ProbeControl { stop, on_progress: &mut on_progress };
     probe_device(&target, options, control).map_err(|error| Failure::Fault(error.into()))
 }
 

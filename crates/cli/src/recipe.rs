@@ -70,6 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     let text = if names.is_empty() {
         check_listing(args).map_err(Failure::WrongUse)?;
+        check_outputs(args, existing).map_err(Failure::WrongUse)?;
         listing(screen::width_columns()).map_err(Failure::Fault)?
     } else {
         let recipes: Result<Vec<Recipe>> = names.iter().map(|name| load(name)).collect();

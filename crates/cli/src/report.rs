@@ -84,7 +84,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let Loaded { sets, refused } = results::load(&args.paths, &args.ranking.criteria());
     if sets.is_empty() {
         let lines: Vec<String> = refused.iter().map(shown).collect();
-        return Err(Failure::WrongUse(anyhow!("{}", lines.join("\n  "))));
+        let mut text = lines.join("\n  ");
+        if !text.contains("\n  help: ") {
+            text += "\n  help: give a results folder, or files from its `cells` folder";
+        }
+        return Err(Failure::WrongUse(anyhow!(text)));
     }
     check_ranking(args, &sets).map_err(Failure::WrongUse)?;
     if let Some(path) = &output {

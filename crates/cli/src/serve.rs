@@ -5,7 +5,7 @@ use crate::ending::{Ending, Failure};
 use crate::numbers;
 use crate::screen;
 use crate::serving::{self, ListenArgs};
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_io::assemble::{
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 #[command(
     after_help = "A volume that `mirrorball create` or `mirrorball adopt` has labelled starts from \
 the paths of its members, in any order, or from a folder with them (--scan). It starts only if \
-every member that was in sync is there; --degraded starts it without.
+every member that was in sync is there; --degraded starts it without the missing members.
 
 An array file (a path that ends in .toml) whose members have no labels is served without recording \
 anything on them. When it starts, samples of all mirrors are compared, and it fails if they \
@@ -41,7 +41,7 @@ Examples:
 )]
 pub(crate) struct Args {
     /// Members of a labelled volume: files, block devices or NBD URIs; or an array file
-    #[arg(value_name = "DEVICE", required_unless_present = "scan")]
+    #[arg(value_name = "DEVICE")]
     devices: Vec<String>,
 
     #[command(flatten)]
@@ -51,11 +51,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", conflicts_with = "devices")]
     scan: Option<PathBuf>,
 
-    /// Name or UUID of the volume, if members of several are found
+    /// Name of the volume, if members of several are found, or its UUID, if several have this name
     #[arg(long, value_name = "NAME")]
     volume: Option<String>,
 
-    /// Start without members that were in sync. They are rebuilt when they return
+    /// Start although members that were in sync are missing. They are rebuilt when they return
     #[arg(long)]
     degraded: bool,
 
@@ -63,7 +63,8 @@ pub(crate) struct Args {
     #[arg(long)]
     read_only: bool,
 
-    /// Give up the data of a member that does not agree with the others, and rebuild it from them
+    /// Give up the data of a member that does not agree with the others, and rebuild it from them.
+    /// May be given several times
     #[arg(long, value_name = "DEVICE")]
     discard: Vec<String>,
 
@@ -72,9 +73,9 @@ pub(crate) struct Args {
     #[arg(short, long)]
     policy: Option<String>,
 
-    /// devid of the member with the correct data, if mirrors without labels differ. Its data
-    /// overwrite those on the other mirrors. The devid is the number of the member in the array
-    /// file, from 1
+    /// For an array file whose members have no labels: devid of the member with the correct data,
+    /// if mirrors differ. Its data overwrite those on the other mirrors. The devid is the number of
+    /// the member in the array file, from 1
     #[arg(long, value_name = "DEVID", allow_hyphen_values = true, value_parser = numbers::devid)]
     trust: Option<u64>,
 
@@ -84,7 +85,8 @@ pub(crate) struct Args {
           value_parser = peer_timeout)]
     peer_timeout: Nanos,
 
-    /// Use block devices even if they are mounted or have a filesystem
+    /// Use block devices even if they are mounted or contain a filesystem, a partition table or a
+    /// member of another array. Clients overwrite what they contain
     #[arg(long)]
     occupied: bool,
 
@@ -94,6 +96,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    args.check_devices().map_err(Failure::WrongUse)?;
     let assembly = match args.array_file() {
         Some(name) => args.serve_array(name)?,
         None => args.serve_devices()?,
@@ -108,6 +111,39 @@ impl Args {
         let [name] = &self.devices[..] else { return None };
         let is_builtin = !Path::new(name).exists() && ArrayFile::builtin(name).is_ok();
         (name.ends_with(".toml") || is_builtin).then_some(name)
+    }
+
+    /// Checks that there are devices, or one array file.
+    fn check_devices(&self) -> anyhow::Result<()> {
+        if self.devices.is_empty() && self.scan.is_none() {
+            bail!("no member is given\n  help: give devices, an array file, or --scan DIR");
+        }
+        let array = self.devices.iter().find(|name| name.ends_with(".toml"));
+        if let Some(array) = array.filter(|_| self.devices.len() > 1) {
+            bail!(
+                "an array file must be the only argument, but there are {}\n  help: give {array} \
+                 alone, or the devices alone",
+                self.devices.len()
+            );
+        }
+        if let Some(devid) = self.trust.filter(|_| self.array_file().is_none()) {
+            bail!(
+                "--trust {devid}: it is for an array file whose members have no labels\n  help: to \
+                 give up the data of a member, use --discard DEVICE"
+            );
+        }
+        Ok(())
+    }
+
+    /// The first of the options that only members with labels have.
+    fn option_for_labels(&self) -> Option<&'static str> {
+        let given = [
+            ("--read-only", self.read_only),
+            ("--degraded", self.degraded),
+            ("--discard", !self.discard.is_empty()),
+            ("--volume", self.volume.is_some()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
     }
 
     fn options(&self) -> OpenOptions {
@@ -131,17 +167,16 @@ impl Args {
             trusted: self.trust,
             backend: self.listen.backend.map(serving::Backend::kind),
         };
-        match assemble::serve(serving) {
-            Ok(_) if self.read_only || self.degraded || !self.discard.is_empty() => {
-                let text = "--read-only, --degraded and --discard need members with labels, which \
-                            `mirrorball adopt` writes";
-                Err(Failure::WrongUse(anyhow!(text)))
-            }
-            Err(AssembleError::Labelled(_)) => self.serve_members_of(&array),
-            Err(error @ (AssembleError::System(_) | AssembleError::Differ(_))) => {
+        match (assemble::serve(serving), self.option_for_labels()) {
+            (Ok(_), Some(option)) => Err(Failure::WrongUse(anyhow!(
+                "{option} has no effect with an array file whose members have no labels\n  help: \
+                 leave it out, or label the members with `mirrorball adopt`"
+            ))),
+            (Err(AssembleError::Labelled(_)), _) => self.serve_members_of(&array),
+            (Err(error @ (AssembleError::System(_) | AssembleError::Differ(_))), _) => {
                 Err(Failure::Fault(error.into()))
             }
-            result => result.map_err(|error| Failure::WrongUse(error.into())),
+            (result, _) => result.map_err(|error| Failure::WrongUse(error.into())),
         }
     }
 
@@ -150,8 +185,8 @@ impl Args {
     fn serve_members_of(&self, array: &ArraySpec) -> Result<Assembly, Failure> {
         if let Some(devid) = self.trust {
             let text = format!(
-                "--trust {devid}: the members have labels that say which of them are in sync; \
-                 give up the data of a member with --discard DEVICE"
+                "--trust {devid}: the members have labels that say which of them are in \
+                 sync\n  help: to give up the data of a member, use --discard DEVICE"
             );
             return Err(Failure::WrongUse(anyhow!(text)));
         }
@@ -186,6 +221,10 @@ impl Args {
             backend: self.listen.backend.map(serving::Backend::kind),
         };
         assemble::serve_labelled(serving).map_err(|error| match error {
+            error @ LabelledError::Nothing => Failure::WrongUse(match &self.scan {
+                Some(folder) => anyhow!("{}: {error}", folder.display()),
+                None => error.into(),
+            }),
             LabelledError::Assemble(AssembleError::System(error)) => Failure::Fault(error.into()),
             error @ (LabelledError::Doubtful { .. }
             | LabelledError::NeedsDegraded { .. }

@@ -346,7 +346,7 @@ fn print_notes(notes: impl IntoIterator<Item = String>) {
 
 fn no_thread(error: io::Error) -> Failure {
     let text = "cannot start a thread to open the exports";
-    Failure::Fault(anyhow!("{text}: {error}; raise the limit of processes (`ulimit -u`)"))
+    Failure::Fault(anyhow!("{text}: {error}\n  help: raise the limit of processes (`ulimit -u`)"))
 }
 
 fn system_failure(error: io::Error) -> Failure {
@@ -422,16 +422,15 @@ fn bind(
     files: &mut SocketFiles,
     bind: impl Fn(&ListenAddress) -> Result<BoundSocket, AddressError>,
 ) -> Result<OwnedFd, Failure> {
-    if files.addresses.contains(address) {
+    let place = address.absolute();
+    if files.addresses.contains(&place) {
         return Err(Failure::WrongUse(AddressError::Repeated(address.clone()).into()));
     }
     let BoundSocket { socket, note, file } = bind(address).map_err(|error| match error {
-        error @ (AddressError::Export { .. } | AddressError::Control { .. }) => {
-            Failure::Fault(error.into())
-        }
+        error if error.is_of_system() => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;
-    files.addresses.push(address.clone());
+    files.addresses.push(place);
     files.files.extend(file);
     print_notes(note);
     Ok(socket)

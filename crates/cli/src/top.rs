@@ -5,7 +5,9 @@ mod view;
 
 use crate::ctl::ask;
 use crate::ending::{Ending, Failure};
+use crate::numbers;
 use anyhow::anyhow;
+use mirrorball_core::units::Nanos;
 use mirrorball_io::control::protocol::{ControlRequest, ServiceStats, ServiceStatus};
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::{Path, PathBuf};
@@ -30,10 +32,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "PATH")]
     control: PathBuf,
 
-    /// Seconds between updates, from 0.1 to 3600
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, allow_hyphen_values = true,
+    /// Time between updates with its unit, for example 500ms or 2s; from 100ms to 1h
+    #[arg(long, value_name = "TIME", default_value = "1s", allow_hyphen_values = true,
           value_parser = interval)]
-    every: f64,
+    every: Nanos,
 }
 
 /// The state of the service at one time.
@@ -55,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let set = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
     set.map_err(|error| Failure::Fault(error.into()))?;
     let terminal = Terminal::take().map_err(|error| Failure::Fault(error.into()))?;
-    let every = Duration::from_secs_f64(args.every);
+    let every = Duration::from_nanos(args.every.0);
     watch(&terminal, &args.control, first, every, &ended)?;
     Ok(Ending::Done)
 }
@@ -106,10 +108,10 @@ fn sample(control: &Path) -> Result<Sample, Failure> {
     Ok(Sample { status, stats, at: Instant::now() })
 }
 
-fn interval(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("expected a number of seconds from 0.1 to 3600".to_owned()),
+fn interval(text: &str) -> Result<Nanos, String> {
+    match numbers::duration(text)? {
+        time if (Nanos::from_millis(100)..=Nanos::from_secs(3600)).contains(&time) => Ok(time),
+        _ => Err("must be from 100ms to 1h".to_owned()),
     }
 }
 
@@ -129,9 +131,13 @@ mod tests {
 
     #[test]
     fn intervals_are_bounded() {
-        assert_eq!(interval("0.5"), Ok(0.5));
-        for text in ["0", "-1", "nan", "soon", "1e9"] {
-            assert!(interval(text).unwrap_err().contains("0.1 to 3600"), "{text}");
+        assert_eq!(interval("500ms"), Ok(Nanos::from_millis(500)));
+        assert_eq!(interval("1s"), Ok(Nanos::from_secs(1)));
+        for text in ["99ms", "0s", "2h"] {
+            assert_eq!(interval(text).unwrap_err(), "must be from 100ms to 1h", "{text}");
+        }
+        for (text, part) in [("0.5", "no unit"), ("soon", "not a duration")] {
+            assert!(interval(text).unwrap_err().contains(part), "{text}");
         }
     }
 }

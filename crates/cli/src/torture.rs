@@ -9,7 +9,7 @@ use mirrorball_io::torture::{
 /// Histories between two reports of progress.
 const PROGRESS: u64 = 500;
 
-/// Test what survives failures and power cuts: run simulated histories of a volume
+/// Test volumes in simulation: random histories with failures and power cuts
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The code that serves volumes runs on simulated members and a simulated clock. \
@@ -24,11 +24,11 @@ Example:
   mirrorball torture --seed 7 --operations 1000000"
 )]
 pub(crate) struct Args {
-    /// Seed of the first history; each further one has the next
+    /// Seed of the first history. The second history uses this number plus 1, and so on
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Number of operations in all; a history has 60
+    /// Number of operations of all histories together; each history has 60
     #[arg(long, default_value_t = 60_000)]
     operations: u64,
 

@@ -17,6 +17,7 @@ use mirrorball_lab::experiment::plan::{Cell, Choices, Plan};
 use mirrorball_lab::experiment::results::Results;
 use mirrorball_lab::experiment::run;
 use mirrorball_lab::experiment::study::{Criteria, Study};
+use mirrorball_lab::experiment::systems;
 use std::path::Path;
 
 /// A question that can be run.
@@ -38,8 +39,8 @@ impl Question {
     /// If the array, a job or an option cannot be used, or no read of the array has a choice.
     pub(super) fn new(args: &Args, target: &Target, jobs: &[String]) -> Result<Question, Failure> {
         let array = load_array(&target.array).map_err(Failure::WrongUse)?.1;
-        let chosen = chosen_system(args, &array).map_err(Failure::WrongUse)?;
-        let name = target::without_flags(target.array.clone(), &array, &chosen);
+        let chosen = chosen_system(args, &target.array, &array).map_err(Failure::WrongUse)?;
+        let name = target::as_advised(target.array.clone(), &array, &chosen);
         Question::about(args, &name.map_err(Failure::WrongUse)?, &chosen, jobs)
     }
 
@@ -113,15 +114,34 @@ impl Question {
     }
 }
 
-fn chosen_system(args: &Args, array: &ArraySpec) -> Result<ChosenSystem> {
-    if let Some(system) = &args.system {
-        return Ok(system.clone());
+fn chosen_system(args: &Args, name: &str, array: &ArraySpec) -> Result<ChosenSystem> {
+    if let Some(chosen) = &args.system {
+        return match &array.source {
+            Some(source)
+                if systems::find(&source.system)?.serving(array)
+                    != chosen.system.serving(array) =>
+            {
+                Err(anyhow!(
+                    "--system {}: the array {} is of the storage system {}\n  help: leave out \
+                     --system, or give a version of that system, as in --system {2}:VERSION",
+                    chosen.system.name,
+                    array.name,
+                    source.system
+                ))
+            }
+            _ => Ok(chosen.clone()),
+        };
     }
     let Some(source) = &array.source else {
-        let help = "name it with --system, for example --system md:6.12";
-        return Err(anyhow!(
-            "the array file does not say which storage system the array is of\n  help: {help}"
-        ));
+        let is_file = Path::new(name).exists();
+        let (what, help) = match is_file {
+            true => (
+                "",
+                "give --system md, or add `[source]` and below it `system = \"md\"` to the file",
+            ),
+            false => ("built-in ", "give --system, for example --system md:6.12"),
+        };
+        return Err(anyhow!("the {what}array {name} names no storage system\n  help: {help}"));
     };
     ChosenSystem::found(&source.system, source.version.as_deref())
         .context("the array's storage system")

@@ -6,7 +6,8 @@ use crate::ending::Failure;
 use crate::output_file::{self, Existing};
 use crate::screen;
 use anyhow::{Context, Result, anyhow};
-use mirrorball_disk::array_file::{ArrayEdit, ArrayFile, ArraySpec};
+use mirrorball_core::member::MemberState;
+use mirrorball_disk::array_file::{ArrayEdit, ArrayFile, ArraySpec, MemberSpec};
 use mirrorball_host::detect::{DetectError, DetectedArray, Sysroot, detect_all, detect_at};
 use mirrorball_lab::evaluation::advice::policy_in_force;
 use mirrorball_lab::experiment::inputs::{builtin_job_names, load_array};
@@ -58,11 +59,7 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
         ));
     }
     for member in detected.members.iter().filter(|member| member.is_failed) {
-        screen::say(format_args!(
-            "note: devid {} has failed: replace it first; commands that name it are for the disk \
-             in its place",
-            member.devid
-        ));
+        say_failed(member.devid);
     }
     // Flags of members are settings that are compared with others, no properties of the disks.
     detected.policy.spec = detected.in_force();
@@ -86,6 +83,11 @@ fn not_detected(path: &str, error: DetectError) -> Failure {
             let help = "if it is an array file, give it a name that ends in .toml";
             Failure::WrongUse(diagnostic.with_help(help).into())
         }
+        DetectError::NoArray(diagnostic) => {
+            let help = diagnostic.help.clone().unwrap_or_default();
+            let help = format!("{help}; advise also takes an array file or a built-in array");
+            Failure::WrongUse(diagnostic.with_help(help).into())
+        }
         error => crate::detect::failure(error),
     }
 }
@@ -99,9 +101,15 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<DetectedArray, Failure> 
     };
     let message = match &names[..] {
         [_] => return Ok(found.into_iter().next().expect("there is one")),
-        [] => format!(
-            "{place} has no array that can be read\n  help: give the path of one, or an array file"
-        ),
+        [] => {
+            // The only name that was given may be that of a job.
+            let job = args.array.as_ref().map(|job| format!("`{job}` is a job, and "));
+            format!(
+                "{}{place} has no array that can be read\n  help: give the path of an array, or an \
+                 array file, before the jobs",
+                job.unwrap_or_default()
+            )
+        }
         names => format!(
             "{place} has {} arrays: {}\n  help: name one, as in `mirrorball advise {}`",
             names.len(),
@@ -131,13 +139,10 @@ pub(super) fn save(name: &str, text: &str) -> Result<PathBuf> {
     unreachable!("some number is free")
 }
 
-/// The array with the members' flags as a part of the policy in force: as it is, or a changed copy
-/// of its file.
-pub(super) fn without_flags(
-    array: String,
-    spec: &ArraySpec,
-    chosen: &ChosenSystem,
-) -> Result<String> {
+/// The array that advice is for: whole again, as far as its disks are known, and with the members'
+/// flags as a part of the policy in force. It is as it is, or a changed copy of its file.
+pub(super) fn as_advised(array: String, spec: &ArraySpec, chosen: &ChosenSystem) -> Result<String> {
+    let array = whole(array, spec)?;
     if !spec.members.iter().any(|member| member.write_mostly) {
         return Ok(array);
     }
@@ -151,6 +156,35 @@ pub(super) fn without_flags(
         path.display()
     ));
     Ok(path.display().to_string())
+}
+
+/// The array with the members in service whose disks are known: those that the file names a device
+/// of, as `detect` writes it.
+fn whole(array: String, spec: &ArraySpec) -> Result<String> {
+    let is_known =
+        |member: &&MemberSpec| member.device.is_some() && member.state != MemberState::InSync;
+    let devids: Vec<u64> = spec.members.iter().filter(is_known).map(|it| it.devid).collect();
+    if devids.is_empty() {
+        return Ok(array);
+    }
+    let mut edit = ArrayEdit::new(&read(&array)?);
+    for member in spec.members.iter().filter(is_known) {
+        edit.take_into_service(member.devid);
+        if !member.is_in_service() {
+            say_failed(member.devid);
+        }
+    }
+    let path = save(&spec.name, &edit.text())?;
+    screen::say(format_args!("the array, whole again, is in {}", path.display()));
+    Ok(path.display().to_string())
+}
+
+/// Says what to do about a member that failed.
+fn say_failed(devid: u64) {
+    screen::say(format_args!(
+        "note: devid {devid} has failed: replace it first; commands that name it are for the disk \
+         in its place"
+    ));
 }
 
 /// The file of an array, or the built-in one of this name.

@@ -1,7 +1,7 @@
 //! `compare --system`: the policies that a storage system offers, and what to do on it.
 
 use crate::screen;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{Spec, parse_list};
 use mirrorball_disk::array_file::ArraySpec;
@@ -42,6 +42,9 @@ impl FromStr for ChosenSystem {
         };
         let message = |error: Diagnostic| error.to_string();
         let system = systems::find(name).map_err(message)?;
+        if let Some(version) = version.filter(|version| version.contains(':')) {
+            return Err(format!("`{version}` is not a version such as 6.12"));
+        }
         let version = version.map(str::parse).transpose()?;
         if let Some(version) = &version {
             system.check_version(version).map_err(message)?;
@@ -92,6 +95,8 @@ impl ChosenSystem {
                 member.devid
             );
         }
+        let profile = self.system.check_profile(array);
+        profile.map_err(|error| anyhow!("--system {error}"))?;
         self.print_note();
         let system = self.system.serving(array);
         let settings = system.settings(array, self.version.as_ref());

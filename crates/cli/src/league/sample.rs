@@ -29,26 +29,52 @@ pub(super) struct SampleArgs {
           conflicts_with_all = ["is_final", "arrays", "jobs", "repeats"])]
     pub(super) size: Option<u32>,
 
-    /// List what is drawn, and run nothing
-    #[arg(long, requires = "size", conflicts_with_all = ["report", "pairing"])]
+    /// With --sample: list the pairings that are drawn, and run nothing
+    #[arg(long, conflicts_with_all = ["report", "pairing"])]
     list: bool,
 
-    /// Write the array and the job of this pairing as files in the current folder, and run nothing
-    #[arg(long, value_name = "K", requires = "size", allow_hyphen_values = true,
+    /// With --sample: write the array and the job of pairing K as files in the current folder, and
+    /// run nothing
+    #[arg(long, value_name = "K", allow_hyphen_values = true,
           value_parser = whole_number(1..=SIZE_MAX))]
     pairing: Option<u32>,
 
-    /// Folder for the results of a sample [default: mirrorball-results/sample-SEED]
-    #[arg(short, long, value_name = "FOLDER", requires = "size")]
+    /// With --sample: folder for the results, which is created if it is missing [default:
+    /// mirrorball-results/sample-SEED]
+    #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Use saved results of rivals and oracles also if another build of the program made them, to
-    /// judge each change of a policy quickly
-    #[arg(long, requires = "size")]
+    /// With --sample: reuse saved results of rivals and oracles that another build of the program
+    /// made. Only the --subject policies are simulated again
+    #[arg(long)]
     keep_rivals: bool,
 }
 
+impl SampleArgs {
+    /// Refuses options of a random league without --sample. clap does not: where an option is given
+    /// that --sample cannot be combined with, it no longer requires --sample.
+    pub(super) fn check_without_sample(&self) -> Result<()> {
+        let given = [
+            ("--list", self.list),
+            ("--pairing", self.pairing.is_some()),
+            ("--output", self.output.is_some()),
+            ("--keep-rivals", self.keep_rivals),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((option, _)) => Err(anyhow!(
+                "{option} has no effect without --sample\n  help: give --sample N, the number of \
+                 pairings to draw"
+            )),
+        }
+    }
+}
+
 pub(super) fn run(args: &Args, size: u32) -> Result<Ending, Failure> {
+    if args.sample.list && args.format != Format::Table {
+        let text = "--format has no effect with --list\n  help: leave one of them out";
+        return Err(Failure::WrongUse(anyhow!(text)));
+    }
     let request = request(args, size).map_err(Failure::WrongUse)?;
     let writes = args.report || args.sample.pairing.is_some();
     let output = writes.then_some(Path::new(PAGE));
