@@ -219,6 +219,28 @@ fn what_is_left_when_both_are_killed_is_restored_by_the_command() {
 }
 
 #[test]
+fn a_check_of_md_runs_with_each_run_and_is_ended() {
+    let machine = Machine::md();
+    let action = machine.path("sys/devices/virtual/block/md0/md/sync_action");
+    let seen = machine.folder.path("seen");
+    let note = format!("cat '{}' >> '{}'", action.display(), seen.display());
+    let scrub = ["/srv/data", "rand-4k-qd1", "--rounds", "1", "--background", "scrub"];
+    machine.fio(&note);
+    let output = machine.bench(&scrub);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(&seen).unwrap(), "check\n".repeat(3));
+    assert_eq!(fs::read_to_string(&action).unwrap(), "idle\n");
+
+    machine.fio("kill -9 $PPID");
+    assert_eq!(machine.bench(&scrub).status.code(), None, "killed");
+    assert_eq!(fs::read_to_string(&action).unwrap(), "idle\n", "by the watchdog");
+    assert_eq!(machine.left(), Vec::<String>::new());
+    let output = machine.bench(&["/srv/data", "--background", "defrag"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no defragmentation of md"), "{}", stderr(&output));
+}
+
+#[test]
 fn an_interrupted_bench_and_one_whose_fio_fails_restore() {
     let machine = Machine::btrfs();
     let arguments = ["/srv/data", "rand-4k-qd1", "--policy", "btrfs/devid:2", "--rounds", "2"];
