@@ -7,6 +7,8 @@ use std::fs;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// The saved tables of the whole league.
 const KEPT: &str = "league/results/table.md";
+/// The saved tables of the random league, of a seed that no policy was developed on.
+const JUDGED: &str = "league/results/random-judged.md";
 /// What stands around the part of it in the README.
 const MARKS: [&str; 2] = ["<!-- league -->\n", "<!-- end of league -->\n"];
 /// Number of its policies that are shown there, and those that people run.
@@ -39,8 +41,8 @@ fn league(folder: &Folder, subject: &str, more: &[&str]) -> String {
 #[test]
 fn a_corner_of_the_league_says_who_is_ahead() {
     let folder = Folder::new();
-    let shown = league(&folder, "research/sed", &["--report"]);
-    insta::assert_snapshot!(shown);
+    let printed = league(&folder, "research/sed", &["--report"]);
+    insta::assert_snapshot!(printed);
     let page = fs::read_to_string(folder.path("league.html")).unwrap();
     assert!(page.contains("rand-4k-qd1") && page.contains("title=\"equal-hdd, "), "{page}");
     let again = [&CORNER[..], &["research/sed", "--report"]].concat();
@@ -109,9 +111,9 @@ fn kept(path: &str) -> String {
     fs::read_to_string(format!("{ROOT}/{path}")).unwrap()
 }
 
-/// The head of the held-out half, its best policies and the familiar ones.
+/// The head of the judged sample, its best policies and the familiar ones.
 fn part_for_readme(kept: &str) -> String {
-    let table = kept.split_once("held-out half: ").unwrap().1;
+    let table = kept.split_once("## Random league: ").unwrap().1;
     let lines: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
     let (head, rows) = lines.split_at(2);
     let is_shown = |(index, row): &(usize, &&str)| {
@@ -124,7 +126,7 @@ fn part_for_readme(kept: &str) -> String {
 /// Set `UPDATE_README=1` to update it.
 #[test]
 fn the_readme_shows_the_kept_league() {
-    let made = part_for_readme(&kept(KEPT));
+    let made = part_for_readme(&kept(JUDGED));
     let readme = kept("README.md");
     let (before, rest) = readme.split_once(MARKS[0]).unwrap();
     let (shown, after) = rest.split_once(MARKS[1]).unwrap();
