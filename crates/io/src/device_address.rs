@@ -35,19 +35,23 @@ impl DeviceAddress {
         }
     }
 
-    /// The first of these that names the same file, device or export as an earlier one.
-    pub fn first_repeated(addresses: &[DeviceAddress]) -> Option<&DeviceAddress> {
-        let is_same = |one: &DeviceAddress, other: &DeviceAddress| match (one.path(), other.path())
-        {
-            (Some(one), Some(other)) => {
+    /// True if both name the same file, device or export, however they are written.
+    pub fn is_same(&self, other: &DeviceAddress) -> bool {
+        match (self, other) {
+            (DeviceAddress::Path(one), DeviceAddress::Path(other)) => {
                 let id = FileId::at(one);
                 one == other || id.is_some() && id == FileId::at(other)
             }
-            _ => one == other,
-        };
+            (DeviceAddress::Uri(one, _), DeviceAddress::Uri(other, _)) => one == other,
+            _ => false,
+        }
+    }
+
+    /// The first of these that names the same file, device or export as an earlier one.
+    pub fn first_repeated(addresses: &[DeviceAddress]) -> Option<&DeviceAddress> {
         let mut indexed = addresses.iter().enumerate();
         let repeated = indexed
-            .find(|(index, address)| addresses[..*index].iter().any(|it| is_same(it, address)));
+            .find(|(index, address)| addresses[..*index].iter().any(|it| it.is_same(address)));
         repeated.map(|(_, address)| address)
     }
 

@@ -36,6 +36,11 @@ pub enum RebuildError {
          those of `serve`, and of `emulate` with an array and without --members"
     )]
     NoVolume,
+    /// Nothing may be written to members.
+    #[error(
+        "cannot rebuild: the volume is read-only\n  help: restart the server without --read-only"
+    )]
+    ReadOnly,
     /// No member has this devid.
     #[error("the volume has no member with devid {0}\n  help: `ctl members` lists the members")]
     NoSuchMember(u64),
@@ -180,6 +185,9 @@ impl Rebuild {
         let RebuildRequest { devid, rate, .. } = request;
         let volume = executor.volume().ok_or(RebuildError::NoVolume)?;
         let member = volume.members().find(devid).ok_or(RebuildError::NoSuchMember(devid))?;
+        if volume.is_read_only() {
+            return Err(RebuildError::ReadOnly);
+        }
         if volume.map().tolerated_failures() == 0 {
             return Err(RebuildError::NoCopy);
         }

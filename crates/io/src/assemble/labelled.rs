@@ -155,20 +155,25 @@ fn is_called(label: &Label, wanted: &str) -> bool {
     label.array.name == wanted || wanted.parse() == Ok(label.array.uuid)
 }
 
-/// The indexes of the devices to discard.
+/// The indexes of the devices to discard. A device of each volume must be left.
 fn discarded(
     serving: &LabelledOptions,
     devices: &[ExaminedDevice],
 ) -> Result<Vec<usize>, LabelledError> {
     let index = |wanted: &DeviceAddress| {
-        let found = devices.iter().position(|device| device.address == *wanted);
+        let found = devices.iter().position(|device| device.address.is_same(wanted));
         found.ok_or_else(|| {
             let known: Vec<String> = devices.iter().map(|it| it.address.to_string()).collect();
             let known = format!("the devices are {}", known.join(", "));
             LabelledError::NotThere { device: wanted.to_string(), known }
         })
     };
-    serving.discarded.iter().map(index).collect()
+    let discarded: Vec<usize> = serving.discarded.iter().map(index).collect::<Result<_, _>>()?;
+    let is_lost = |volume: &ExaminedVolume| volume.devices.iter().all(|it| discarded.contains(it));
+    match volumes(devices, &[]).iter().find(|volume| is_lost(volume)) {
+        Some(lost) => Err(LabelledError::AllDiscarded(lost.assembly.newest.array.name.clone())),
+        None => Ok(discarded),
+    }
 }
 
 /// The volume to serve.
@@ -193,13 +198,22 @@ fn choose(
         let list: Vec<String> = volumes.iter().map(describe).collect();
         let list = list.join(", ");
         return Err(match &serving.volume {
-            Some(name) => {
-                LabelledError::SameName { name: name.clone(), list, uuid: volumes[0].uuid }
-            }
-            None => LabelledError::Several(list),
+            Some(name) => LabelledError::SameName { name: name.clone(), list },
+            None => LabelledError::Several { list, choice: choice(&volumes) },
         });
     }
     volumes.pop().ok_or(LabelledError::Nothing)
+}
+
+/// How to choose one of several volumes: by a UUID if names are equal.
+fn choice(volumes: &[ExaminedVolume]) -> &'static str {
+    let mut names: Vec<&str> =
+        volumes.iter().map(|volume| volume.assembly.newest.array.name.as_str()).collect();
+    names.sort_unstable();
+    match names.windows(2).any(|pair| pair[0] == pair[1]) {
+        true => "names are equal; choose one with --volume UUID",
+        false => "choose one with --volume NAME",
+    }
 }
 
 /// Refuses a volume that may not start, some of whose devices are discarded, and adds what the user

@@ -170,11 +170,9 @@ fn set_policy(
         error: error.to_string(),
         kind: RequestErrorKind::Policy,
     })?;
-    if keep && (name.len() > POLICY_BYTES_MAX || !volume.keep_policy(&name)) {
-        let error = "the policy cannot be kept: the members have no labels, the volume is \
-                     read-only, or the name is too long\n  help: leave out --keep"
-            .to_owned();
-        return Err(RequestError { error, kind: RequestErrorKind::Refused });
+    if keep {
+        keep_policy(&name, volume)
+            .map_err(|error| RequestError { error, kind: RequestErrorKind::Refused })?;
     }
     volume.set_policy(policy);
     let name = spec.to_string();
@@ -182,11 +180,43 @@ fn set_policy(
     Ok(name)
 }
 
+/// Records a policy in the labels, or says why it cannot.
+fn keep_policy(name: &str, volume: &mut Volume) -> Result<(), String> {
+    let why = if volume.label().is_none() {
+        "the members have no labels\n  help: leave out --keep; `mirrorball adopt` labels files and \
+         devices while the server is stopped"
+            .to_owned()
+    } else if name.len() > POLICY_BYTES_MAX {
+        format!(
+            "its name has {} bytes, but a label holds {POLICY_BYTES_MAX}\n  help: leave out --keep",
+            name.len()
+        )
+    } else if volume.keep_policy(name) {
+        return Ok(());
+    } else {
+        "the volume is read-only\n  help: leave out --keep, or restart the server without \
+         --read-only"
+            .to_owned()
+    };
+    Err(format!("the policy cannot be kept: {why}"))
+}
+
 /// Fails a member that works.
 fn fail(devid: u64, executor: &mut Executor) -> Result<String, RequestError> {
     let refused = |error| RequestError { error, kind: RequestErrorKind::Refused };
-    let members = executor.members().count();
-    let volume = executor.volume_mut().ok_or_else(|| no_volume(members))?;
+    let volume = executor.volume_mut().ok_or_else(|| RequestError {
+        error: "cannot fail the member: no volume is served, only disks\n  help: members of \
+                volumes can be failed: those of `serve`, and of `emulate` with an array and \
+                without --members"
+            .to_owned(),
+        kind: RequestErrorKind::NoVolume,
+    })?;
+    if volume.is_read_only() {
+        return Err(refused(format!(
+            "cannot fail the member with devid {devid}: the volume is read-only, so the member \
+             could not be rebuilt\n  help: restart the server without --read-only"
+        )));
+    }
     let member = volume.members().find(devid).ok_or_else(|| {
         refused(format!(
             "the volume has no member with devid {devid}\n  help: `ctl members` lists the members"

@@ -190,12 +190,14 @@ fn bad_requests_are_refused_and_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _) = start(&folder);
     let rebuild = |devid, rate_bytes_per_s| ControlRequest::Rebuild { devid, rate_bytes_per_s };
+    let keep_policy = ControlRequest::SetPolicy { name: "first".to_owned(), keep: true };
     for (request, kind, part) in [
         (set_policy("latncy-rr"), RequestErrorKind::Policy, "latency-rr"),
         (set_policy("devid:9"), RequestErrorKind::Policy, "9"),
         (rebuild(1, None), RequestErrorKind::Refused, "devid 1 is in sync"),
         (rebuild(9, Some(50 << 20)), RequestErrorKind::Refused, "no member with devid 9"),
         (rebuild(1, Some(0)), RequestErrorKind::Refused, "greater than zero"),
+        (keep_policy, RequestErrorKind::Refused, "kept: the members have no labels\n  help:"),
     ] {
         let error = refused(&path, request.clone());
         assert_eq!(error.kind, kind, "{request:?}: {error}");

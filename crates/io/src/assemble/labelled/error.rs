@@ -2,7 +2,6 @@
 
 use crate::assemble::AssembleError;
 use crate::examine::{DeviceError, MapError};
-use mirrorball_core::label::Uuid;
 
 /// Why a labelled volume cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +22,12 @@ pub enum LabelledError {
          devices, `mirrorball create` makes a volume"
     )]
     Nothing,
+    /// Every device of a volume is discarded.
+    #[error(
+        "every device of the volume `{0}` is discarded (--discard), so no copy of its data is \
+         left\n  help: leave out --discard for the device to keep"
+    )]
+    AllDiscarded(String),
     /// A device is not there.
     #[error(
         "cannot open `{0}`: no such file\n  help: give the path of the member, or find it with \
@@ -30,19 +35,20 @@ pub enum LabelledError {
     )]
     Missing(String),
     /// The devices are of several volumes.
-    #[error("the devices belong to several volumes: {0}\n  help: choose one with --volume NAME")]
-    Several(String),
+    #[error("the devices belong to several volumes: {list}\n  help: {choice}")]
+    Several {
+        /// The volumes.
+        list: String,
+        /// How to choose one.
+        choice: &'static str,
+    },
     /// Several volumes have the name that was given.
-    #[error(
-        "several volumes have the name `{name}`: {list}\n  help: give the UUID: --volume {uuid}"
-    )]
+    #[error("several volumes have the name `{name}`: {list}\n  help: give the UUID: --volume UUID")]
     SameName {
         /// The name.
         name: String,
         /// The volumes.
         list: String,
-        /// The UUID of one.
-        uuid: Uuid,
     },
     /// No device is of the volume.
     #[error("no device belongs to the volume `{wanted}`{found}")]
