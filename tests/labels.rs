@@ -330,7 +330,16 @@ fn a_read_only_volume_writes_nothing() {
     let refused = client(&folder).request(NbdRequest::Write, 0, &[2; BLOCK], BLOCK);
     assert_eq!(refused, Err(1), "EPERM");
     client(&folder).flush();
-    assert!(folder.ctl(&["status"]).contains("read-only"));
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("read-only") && !status.contains("being synchronised"), "{status}");
+    for (words, part) in [
+        (&["members", "fail", "1"][..], "cannot fail the member with devid 1: the volume is read"),
+        (&["members", "rebuild", "1"], "cannot rebuild: the volume is read-only"),
+        (&["policy", "pid", "--keep"], "the policy cannot be kept: the volume is read-only"),
+    ] {
+        folder.refuses(&[&["ctl", "-c", "control"], words].concat(), &[part, "restart the server"]);
+    }
+    assert_eq!(folder.ctl(&["status"]), status, "nothing changed");
     service.terminate();
     assert!(before == ["a.img", "b.img"].map(|name| fs::read(folder.path(name)).unwrap()));
 }
@@ -392,6 +401,15 @@ fn options_and_devices_without_effect_are_refused() {
     refuses(&["a.img", "b.img", "--volume", "x"], &["volume `x`", "the volume found is pair"]);
     refuses(&["--scan", ".", "--volume", "x"], &["volume `x`", "the volume found is pair"]);
     refuses(&["a.img", "b.img", "--discard", "c"], &["--discard c", "devices are a.img, b.img"]);
+    let pair = ["a.img", "b.img", "--discard", "./a.img"];
+    refuses(
+        &[&pair[..], &["--read-only"]].concat(),
+        &["--discard cannot be used with --read-only"],
+    );
+    let all = ["every device of the volume `pair` is discarded", "leave out --discard for"];
+    refuses(&[&pair[..], &["--discard", "b.img"]].concat(), &all);
+    refuses(&["--scan", ".", "--discard", "a.img", "--discard", "b.img"], &all);
+    refuses(&["a.img", "--degraded", "--discard", "a.img"], &all);
     fs::create_dir(folder.path("empty")).unwrap();
     refuses(&["--scan", "empty"], &["empty: no member of a volume was found"]);
     refuses(&["empty"], &["`empty` is a folder", "--scan DIR"]);
@@ -420,15 +438,16 @@ fn volumes_of_one_name_are_chosen_by_uuid() {
     }
     assert!(folder.run(&["create", "pair.toml"]).status.success());
     let both = ["serve", "--scan", ".", "--volume", "pair", "--export", "nbd:unix:socket"];
-    folder.refuses(&both, &["several volumes have the name `pair`", "give the UUID: --volume "]);
+    folder
+        .refuses(&both, &["several volumes have the name `pair`", "give the UUID: --volume UUID"]);
     let both = ["serve", "--scan", ".", "--export", "nbd:unix:socket"];
-    folder.refuses(&both, &["belong to several volumes", "help: choose one with --volume"]);
+    folder.refuses(&both, &["belong to several volumes", "choose one with --volume UUID"]);
 }
 
 #[test]
 fn what_is_discarded_is_not_called_stale() {
     let folder = created(2);
-    let service = serve(&folder, &["a.img", "b.img", "--discard", "b.img"]);
+    let service = serve(&folder, &["--scan", ".", "--volume", "pair", "--discard", "b.img"]);
     assert!(has_line(&service, "its data are discarded (--discard)"), "{:?}", service.lines);
     assert!(!has_line(&service, "stale"), "{:?}", service.lines);
     service.terminate();

@@ -77,7 +77,8 @@ fn gather(folder: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) {
         if path.is_dir() {
             gather(&path, files);
         } else {
-            files.push((path.file_name().unwrap().into(), fs::read(&path).unwrap()));
+            let bytes = if path.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+            files.push((path.file_name().unwrap().into(), bytes));
         }
     }
 }

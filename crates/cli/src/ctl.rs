@@ -315,7 +315,11 @@ fn status(status: &ServiceStatus) -> String {
     }
     if status.unsynced_bytes > 0 {
         let size = format_bytes(status.unsynced_bytes);
-        text += &format!("  mirrors may differ in {size}, which are being synchronised\n");
+        let when = match status.read_only {
+            true => "synchronised when the volume is served without --read-only",
+            false => "being synchronised",
+        };
+        text += &format!("  mirrors may differ in {size}, which are {when}\n");
     }
     if status.active_bytes > 0 {
         let size = format_bytes(status.active_bytes);
@@ -450,7 +454,8 @@ mod tests {
         });
         for part in [
             "pair: degraded\n  profile raid1, policy pid\n",
-            "mirrors may differ in 4 MiB, which are being synchronised\n",
+            "mirrors may differ in 4 MiB, which are synchronised when the volume is served \
+             without --read-only\n",
             "a crash now would have 8 MiB synchronised\n  read-only\n",
             "devid 1: its file is no longer at its path, where nothing is",
             "  scrub paused: 2 of 8 bytes (25.0 %)\n    mirrors differ in 3 blocks of 4 KiB and \

@@ -97,6 +97,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     args.check_devices().map_err(Failure::WrongUse)?;
+    if args.read_only && !args.discard.is_empty() {
+        let text = "--discard cannot be used with --read-only: a discarded member is rebuilt, and \
+                    --read-only writes nothing\n  help: leave one of them out";
+        return Err(Failure::WrongUse(anyhow!(text)));
+    }
     let assembly = match args.array_file() {
         Some(name) => args.serve_array(name)?,
         None => args.serve_devices()?,
