@@ -28,6 +28,8 @@ pub struct ArraySource {
     pub offered: Vec<String>,
     /// What is unusual about its state, such as `degraded`.
     pub condition: Option<String>,
+    /// What of it could not be read, so that something else was assumed.
+    pub not_known: Option<String>,
 }
 
 /// How well the model of a member is known to fit the real disk. The best comes first.
@@ -76,6 +78,7 @@ pub(super) fn read_array_source(root: &TomlSection<'_>) -> Result<Option<ArraySo
         "in_force",
         "offered",
         "condition",
+        "not_known",
     ])?;
     let text = |key| Ok(source.printable_text(key)?.map(|text| text.value.to_owned()));
     let Some(system) = text("system")? else {
@@ -92,6 +95,7 @@ pub(super) fn read_array_source(root: &TomlSection<'_>) -> Result<Option<ArraySo
         in_force: read_in_force(&source)?,
         offered: source.texts("offered")?,
         condition: text("condition")?,
+        not_known: text("not_known")?,
     }))
 }
 
@@ -130,7 +134,7 @@ mod tests {
     const SOURCE: &str = "profile = \"raid1\"\n[source]\nsystem = \"btrfs\"\n\
         version = \"6.12.1\"\nname = \"pool\"\nfsid = \"585f\"\nmount = \"/srv\"\n\
         policy = \"pid\"\nin_force = \"pid\"\noffered = [\"pid\", \"devid:1\"]\n\
-        condition = \"degraded\"\n";
+        condition = \"degraded\"\nnot_known = \"the level\"\n";
 
     #[test]
     fn source_and_devices_are_read_and_do_not_change_the_canonical_text() {
@@ -141,6 +145,7 @@ mod tests {
         assert_eq!(source.in_force.as_deref(), Some("btrfs/pid"), "in its canonical form");
         assert_eq!(source.mount.as_deref(), Some("/srv"));
         assert_eq!(source.condition.as_deref(), Some("degraded"));
+        assert_eq!(source.not_known.as_deref(), Some("the level"));
         assert_eq!(with.members[0].device.as_deref(), Some("/dev/sda1"));
         assert_eq!(with.members[0].confidence, Some(ModelConfidence::ClassDefault));
         assert_eq!(with.members[1].device, None);
@@ -157,9 +162,9 @@ mod tests {
             ("policy", "polisy", "a.toml:8:1: ", "did you mean `policy`?"),
             ("in_force = \"pid\"", "in_force = \"pit\"", "a.toml:9:12: ", "`pit`"),
             ("\"devid:1\"", "2", "a.toml:10:11: ", "`offered` must be a list of printable strings"),
-            ("class default", "class defaul", "a.toml:15:14: ", "did you mean `class default`?"),
-            ("/dev/sda1", "\\u0007", "a.toml:14:10: ", "`device`"),
-            ("/dev/sda1\"", "/dev/sda1\"\ncount = 2", "a.toml:14:10: ", "but `count` is 2"),
+            ("class default", "class defaul", "a.toml:16:14: ", "did you mean `class default`?"),
+            ("/dev/sda1", "\\u0007", "a.toml:15:10: ", "`device`"),
+            ("/dev/sda1\"", "/dev/sda1\"\ncount = 2", "a.toml:15:10: ", "but `count` is 2"),
         ] {
             let text = format!("{SOURCE}{MEMBERS}").replacen(from, to, 1);
             let error = ArrayFile::parse(&text, "a.toml").unwrap_err().to_string();
