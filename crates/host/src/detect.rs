@@ -41,12 +41,22 @@ pub use sysroot::Sysroot;
 /// # Errors
 /// If there is none, or it cannot be read.
 pub fn detect_at(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, DetectError> {
-    find::behind(sysroot, target)
+    find::behind(sysroot, target).map(with_version_noted)
 }
 
 /// Every array of the machine, each with the error if it cannot be read.
 pub fn detect_all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> {
-    find::all(sysroot)
+    let all = find::all(sysroot).into_iter();
+    all.map(|found| found.map(with_version_noted)).collect()
+}
+
+/// The array, with a note if the version of its system is not known.
+fn with_version_noted(mut array: DetectedArray) -> DetectedArray {
+    if array.version.is_none() {
+        let note = "the version of the system is not known: its newest rules are used".to_owned();
+        array.add_not_known("the version of the system", note);
+    }
+    array
 }
 
 #[cfg(test)]

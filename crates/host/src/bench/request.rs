@@ -192,7 +192,7 @@ impl Bench {
 /// # Errors
 /// If it is not.
 pub(super) fn check_condition(array: &DetectedArray) -> Result<(), Diagnostic> {
-    let Some(condition) = array.condition.text() else { return Ok(()) };
+    let Some(condition) = array.condition_text() else { return Ok(()) };
     let what = format!("{} is not measured: it is {condition}", array.name);
     let help = match array.condition.degraded {
         true => "replace the missing member, and wait for its rebuild",

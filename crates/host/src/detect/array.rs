@@ -83,6 +83,9 @@ pub struct DetectedArray {
     pub stack: Vec<StackLayer>,
     /// What could not be read, and what was assumed.
     pub notes: Vec<String>,
+    /// What of it could not be read, in a few words: something else was assumed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_known: Vec<&'static str>,
 }
 
 /// A read policy in use.
@@ -99,6 +102,30 @@ pub struct DetectedPolicy {
 }
 
 impl DetectedArray {
+    /// Whether its members are paths to one device, of which there is one copy.
+    pub fn has_paths(&self) -> bool {
+        self.system == StorageSystem::Nvme
+            || self.system == StorageSystem::Dm && self.stack.iter().any(|it| it.is_paths())
+    }
+
+    /// What is unusual about its state; `None` for an array that is complete and idle.
+    pub fn condition_text(&self) -> Option<String> {
+        if !self.has_paths() {
+            return self.condition.text();
+        }
+        match self.condition.missing {
+            0 => None,
+            1 => Some("1 path down".to_owned()),
+            down => Some(format!("{down} paths down")),
+        }
+    }
+
+    /// Notes that something could not be read.
+    pub(super) fn add_not_known(&mut self, what: &'static str, note: String) {
+        self.not_known.push(what);
+        self.notes.push(note);
+    }
+
     /// The policy in force as `compare --policy` takes it, with the members that are write-mostly.
     pub fn in_force(&self) -> Option<String> {
         let flagged = self.members.iter().filter(|member| member.write_mostly);

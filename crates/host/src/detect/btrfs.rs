@@ -10,7 +10,7 @@ use super::block::BlockDevice;
 use super::btrfs_ioctl::{self, BtrfsDevice};
 use super::disk::bracketed;
 use super::members::{
-    fill_missing, kernel_release, no_mirror, read_member, shared_disks, unreadable,
+    fill_missing, is_kernel_since, kernel_release, no_mirror, read_member, shared_disks, unreadable,
 };
 use super::mounts::{Mount, mounts};
 use super::stack::StackLayer;
@@ -91,10 +91,16 @@ impl<'a> Btrfs<'a> {
         let mut notes = Vec::new();
         let profile = self.profile(&mut notes)?;
         let mount = self.mount();
-        let mut members = self.members(mount.as_ref(), &mut notes)?;
+        let mut not_known = Vec::new();
+        let mut members = self.members(mount.as_ref(), &mut notes, &mut not_known)?;
         let condition = self.condition(mount.as_ref(), &members, &mut notes);
         fill_missing(&mut members);
         notes.extend(shared_disks(&members));
+        let policy = self.policy();
+        if policy.spec.is_none() && policy.text.is_none() {
+            notes.push("`read_policy` cannot be read: taken for the default".to_owned());
+            not_known.push("the read policy");
+        }
         Ok(DetectedArray {
             system: StorageSystem::Btrfs,
             version: kernel_release(self.sysroot),
@@ -104,11 +110,12 @@ impl<'a> Btrfs<'a> {
             layout: None,
             mount: mount.map(|mount| mount.point),
             read_ahead_kb: self.sysroot.number(&self.path("bdi/read_ahead_kb")),
-            policy: self.policy(),
+            policy,
             members,
             condition,
             stack: vec![StackLayer::mirrored(self.name(), format!("btrfs {profile}"))],
             notes,
+            not_known,
         })
     }
 
@@ -160,8 +167,12 @@ impl<'a> Btrfs<'a> {
         &self,
         mount: Option<&Mount>,
         notes: &mut Vec<String>,
+        not_known: &mut Vec<&'static str>,
     ) -> Result<Vec<DetectedMember>, DetectError> {
-        let known = self.devices(mount, notes);
+        let known = self.devices(mount, notes).unwrap_or_else(|assumed| {
+            not_known.push("which device has which devid");
+            assumed
+        });
         let mut devids = self.devids();
         if devids.is_empty() {
             // Before Linux 5.6 there is no `devinfo`.
@@ -198,7 +209,14 @@ impl<'a> Btrfs<'a> {
     }
 
     /// Which device has which devid.
-    fn devices(&self, mount: Option<&Mount>, notes: &mut Vec<String>) -> Vec<BtrfsDevice> {
+    ///
+    /// # Errors
+    /// If it cannot be read; with what is assumed.
+    fn devices(
+        &self,
+        mount: Option<&Mount>,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<BtrfsDevice>, Vec<BtrfsDevice>> {
         let found = match mount {
             Some(mount) if self.sysroot.is_live() => {
                 let folder = self.sysroot.host_path(&mount.point);
@@ -209,7 +227,7 @@ impl<'a> Btrfs<'a> {
             _ => self.sysroot.tool(&BTRFS_SHOW).map(|text| parse_show(&text, &self.fsid)),
         };
         match found {
-            Ok(devices) if !devices.is_empty() => return devices,
+            Ok(devices) if !devices.is_empty() => return Ok(devices),
             Ok(_) => notes.push("`btrfs filesystem show` does not list the file system".to_owned()),
             Err(reason) => notes.push(reason),
         }
@@ -220,7 +238,7 @@ impl<'a> Btrfs<'a> {
                 .to_owned(),
         );
         let device = |(devid, name)| BtrfsDevice { devid, total_bytes: 0, path: name };
-        devids.into_iter().zip(self.device_names()).map(device).collect()
+        Err(devids.into_iter().zip(self.device_names()).map(device).collect())
     }
 
     /// The kernel's name of a device path: that of the file system's own list, if it is there.
@@ -232,7 +250,8 @@ impl<'a> Btrfs<'a> {
     fn policy(&self) -> DetectedPolicy {
         let Some(written) = self.text("read_policy") else {
             // Before Linux 5.11 there is no such file, and no choice.
-            let spec = Some("btrfs/pid".to_owned());
+            let has_file = is_kernel_since(self.sysroot, (5, 11)) != Some(false);
+            let spec = (!has_file).then(|| "btrfs/pid".to_owned());
             return DetectedPolicy { spec, ..DetectedPolicy::default() };
         };
         let active = bracketed(&written);

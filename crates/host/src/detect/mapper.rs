@@ -106,6 +106,7 @@ impl<'a> Mapped<'a> {
             condition: ArrayCondition { degraded: missing > 0, missing, ..Default::default() },
             stack: vec![StackLayer::mirrored(self.device.device_path(self.sysroot), kind)],
             notes,
+            not_known: Vec::new(),
         }
     }
 
@@ -121,12 +122,18 @@ impl<'a> Mapped<'a> {
     fn raid(&self) -> Result<DetectedArray, DetectError> {
         let mut notes = Vec::new();
         let mut members = self.images("_rimage_", &mut notes);
-        let table = match self.line_of(&DMSETUP_TABLE) {
-            Ok(line) => parse_raid(&line),
+        let mut not_known = Vec::new();
+        let read = self.line_of(&DMSETUP_TABLE).and_then(|line| {
+            parse_raid(&line).ok_or_else(|| format!("`{line}` of `dmsetup table` is no RAID"))
+        });
+        let table = match read {
+            Ok(table) => Some(table),
             Err(reason) if members.len() == 2 => {
                 notes.push(format!(
-                    "the level is not known ({reason}): assumed raid1, as the volume has 2 images"
+                    "level and write-mostly members are not known ({reason}): assumed raid1, as \
+                     the volume has 2 images, and none write-mostly"
                 ));
+                not_known.push("level, write-mostly members and the place on the disks");
                 None
             }
             Err(reason) => {
@@ -134,6 +141,7 @@ impl<'a> Mapped<'a> {
                 return Err(unreadable(what, &reason));
             }
         };
+        let is_read = table.is_some();
         let table = table.unwrap_or(RaidTable { level: "raid1".to_owned(), ..Default::default() });
         let layout = self.raid_layout(&table, members.len())?;
         for index in &table.write_mostly {
@@ -145,6 +153,7 @@ impl<'a> Mapped<'a> {
             Ok(line) => apply_status(&line, &mut members),
             Err(reason) => {
                 notes.push(format!("the health of the images is not known: {reason}"));
+                not_known.push("the health of the images");
                 None
             }
         };
@@ -160,9 +169,10 @@ impl<'a> Mapped<'a> {
             true => Vec::new(),
             false => vec![("write-mostly".to_owned(), flagged.join(" "))],
         };
-        let text = Some(format!("dm raid {}", table.level));
+        array.not_known = not_known;
+        let text = is_read.then(|| format!("dm raid {}", table.level));
         let rule = if table.level == "raid1" { "md/raid1" } else { "md/raid10" };
-        let spec = Some(rule.to_owned());
+        let spec = is_read.then(|| rule.to_owned());
         array.policy = DetectedPolicy { text, spec, settings, offered: Vec::new() };
         if let Some((activity, progress)) = activity {
             (array.condition.activity, array.condition.progress_percent) =
@@ -269,7 +279,12 @@ impl<'a> Mapped<'a> {
             .zip(&slaves)
             .map(|(devid, path)| read_member(self.sysroot, devid, Some(path)))
             .collect();
-        let status = self.line_of(&DMSETUP_STATUS).unwrap_or_default();
+        let mut not_known = Vec::new();
+        let status = self.line_of(&DMSETUP_STATUS).unwrap_or_else(|reason| {
+            notes.push(format!("the states of the paths are not known: {reason}"));
+            not_known.push("which paths are up");
+            String::new()
+        });
         for (member, path) in members.iter_mut().zip(&slaves) {
             let number = self.sysroot.text(&path.file("dev")).unwrap_or_default();
             let mut words = status.split_whitespace().skip_while(|word| *word != number);
@@ -291,6 +306,7 @@ impl<'a> Mapped<'a> {
         let mut array = self.describe(profile, members, notes);
         array.policy.spec = selector.as_ref().map(|name| format!("dm/{name}"));
         array.policy.text = selector;
+        array.not_known = not_known;
         Ok(array)
     }
 }
@@ -351,6 +367,10 @@ fn apply_status(line: &str, members: &mut [DetectedMember]) -> Option<(String, O
             _ => ("not known".to_owned(), member.is_failed, false),
         };
     }
+    // In the first resync no image counts as in sync, but all can be read.
+    if members.iter().all(|member| member.is_failed || member.is_rebuilding) {
+        members.iter_mut().for_each(|member| member.is_rebuilding = false);
+    }
     let action = rest.first().filter(|action| **action != "idle")?;
     let progress = done.split_once('/');
     let progress =
@@ -385,6 +405,21 @@ mod tests {
         assert_eq!((table.chunk_bytes, table.copies, table.format.as_str()), (65536, 2, "far"));
         assert_eq!(parse_raid("0 8 raid"), None);
         assert_eq!(parse_raid("0 8 raid raid1 99 0"), None);
+    }
+
+    #[test]
+    fn in_the_first_resync_of_a_volume_its_images_can_be_read() {
+        let sysroot = Sysroot::recorded(std::path::Path::new("/nonexistent"));
+        let states = |line: &str| {
+            let mut members = [1, 2].map(|devid| read_member(&sysroot, devid, None));
+            let (action, percent) = apply_status(line, &mut members).unwrap();
+            let rebuilding = members.map(|member| (member.is_failed, member.is_rebuilding));
+            (action, percent.unwrap(), rebuilding)
+        };
+        let resync = states("0 8 raid raid1 2 aa 256/1024 resync 0 0 -");
+        assert_eq!(resync, ("resync".to_owned(), 25.0, [(false, false), (false, false)]));
+        let recover = states("0 8 raid raid1 2 Aa 256/1024 recover 0 0 -");
+        assert_eq!(recover, ("recover".to_owned(), 25.0, [(false, false), (false, true)]));
     }
 
     #[test]

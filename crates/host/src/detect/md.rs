@@ -126,7 +126,7 @@ impl<'a> Md<'a> {
         fill_missing(&mut members);
         notes.extend(shared_disks(&members));
         let is_raid10 = self.level == "raid10";
-        Ok(DetectedArray {
+        let mut array = DetectedArray {
             system: if is_raid10 { StorageSystem::MdRaid10 } else { StorageSystem::Md },
             version: kernel_release(self.sysroot),
             name: name.clone(),
@@ -143,7 +143,38 @@ impl<'a> Md<'a> {
                 format!("md {}", self.level),
             )],
             notes,
-        })
+            not_known: Vec::new(),
+        };
+        self.note_unread(&mut array);
+        Ok(array)
+    }
+
+    /// Notes which files of its state cannot be read.
+    fn note_unread(&self, array: &mut DetectedArray) {
+        let is_unread = |member: &&DetectedMember| !member.is_failed && member.state.is_empty();
+        let unread = array.members.iter().filter(is_unread);
+        let unread: Vec<String> = unread.filter_map(|member| member.kernel_name.clone()).collect();
+        if !unread.is_empty() {
+            for member in array.members.iter_mut().filter(|it| it.state.is_empty()) {
+                "not known".clone_into(&mut member.state);
+            }
+            let note = format!(
+                "the state of {} cannot be read: taken for in sync and not write-mostly",
+                unread.join(", ")
+            );
+            array.add_not_known("the state of a member", note);
+            // The flags of members are part of it.
+            (array.policy.spec, array.policy.text) = (None, None);
+        }
+        if self.text("sync_action").is_none() {
+            let note = "`sync_action` cannot be read: taken for idle".to_owned();
+            array.add_not_known("whether a resync or a check runs", note);
+        }
+        if self.number("component_size").is_none_or(|kib| kib == 0) {
+            let note = "`component_size` cannot be read: the members are taken for as large as \
+                        their devices";
+            array.add_not_known("the size of the members", note.to_owned());
+        }
     }
 
     /// How it places copies.
@@ -230,7 +261,8 @@ impl<'a> Md<'a> {
         member.begin_bytes =
             member.begin_bytes.and_then(|begin| begin.checked_add(device.offset_bytes));
         member.is_failed = device.has("faulty");
-        member.is_rebuilding = !member.is_failed && !device.has("in_sync");
+        let is_read = !device.state.is_empty();
+        member.is_rebuilding = is_read && !member.is_failed && !device.has("in_sync");
         member.write_mostly = device.has("write_mostly");
         member.state.clone_from(&device.state);
         member
@@ -238,7 +270,9 @@ impl<'a> Md<'a> {
 
     fn condition(&self, members: &[DetectedMember]) -> ArrayCondition {
         let missing = members.iter().filter(|member| member.is_failed).count();
-        let action = self.text("sync_action").filter(|action| action != "idle");
+        let state = self.text("array_state");
+        let stopped = state.filter(|state| matches!(state.as_str(), "inactive" | "clear"));
+        let action = self.text("sync_action").filter(|action| action != "idle").or(stopped);
         let completed = self.text("sync_completed").unwrap_or_default();
         let progress = completed.split_once('/').and_then(|(done, total)| {
             percent(done.trim().parse().ok()?, total.trim().parse().ok()?)

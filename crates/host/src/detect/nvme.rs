@@ -69,7 +69,7 @@ impl<'a> NvmePaths<'a> {
         let notes = vec![
             "the members are paths to one device: a simulation has a device for each".to_owned(),
         ];
-        Ok(DetectedArray {
+        let mut array = DetectedArray {
             system: StorageSystem::Nvme,
             version: kernel_release(self.sysroot),
             name: self.subsystem.clone(),
@@ -86,7 +86,13 @@ impl<'a> NvmePaths<'a> {
                 "nvme multipath",
             )],
             notes,
-        })
+            not_known: Vec::new(),
+        };
+        if array.policy.text.is_none() {
+            let note = "`iopolicy` cannot be read: taken for the default".to_owned();
+            array.add_not_known("the read policy", note);
+        }
+        Ok(array)
     }
 
     fn member(&self, devid: u64, path: &BlockDevice) -> DetectedMember {

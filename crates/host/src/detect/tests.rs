@@ -129,6 +129,52 @@ fn copy(from: &Path, to: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
+/// The only array of a recorded copy without a file or folder of it.
+fn without(name: &str, file: &str) -> DetectedArray {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&sysroots().join(name), folder.path(), &mut Vec::new());
+    let path = folder.path().join(file);
+    match path.is_dir() {
+        true => fs::remove_dir_all(path).unwrap(),
+        false => fs::remove_file(path).unwrap(),
+    }
+    let mut all = detect_all(&Sysroot::recorded(folder.path()));
+    assert_eq!(all.len(), 1, "{name}: {all:?}");
+    all.remove(0).unwrap()
+}
+
+#[test]
+fn state_that_cannot_be_read_is_named_and_is_no_fact() {
+    let md = "sys/block/md0/md";
+    for (name, file, not_known, in_force) in [
+        ("lvm-raid1-writemostly", "tools", "level, write-mostly members", None),
+        ("dm-multipath", "tools/dmsetup-status", "which paths are up", Some("dm/service-time")),
+        ("nvme-multipath", "sys/class/nvme-subsystem/nvme-subsys0/iopolicy", "read policy", None),
+        ("zfs-mirror", "sys/module/zfs/parameters", "the module parameters", None),
+        ("btrfs-raid1-three", "tools", "which device has which devid", Some("btrfs/pid")),
+        ("md-raid1-writemostly", &*format!("{md}/dev-sda/state"), "the state of a member", None),
+        ("md-raid1-resyncing", &*format!("{md}/sync_action"), "whether a resync", Some("md/raid1")),
+        ("md-raid10", &*format!("{md}/component_size"), "the size", Some("md/raid10")),
+        ("md-raid10", "proc/sys/kernel/osrelease", "the version", Some("md/raid10")),
+    ] {
+        let array = without(name, file);
+        assert!(array.not_known.iter().any(|it| it.contains(not_known)), "{name}: {array:?}");
+        assert!(!array.notes.is_empty(), "{name}: {array:?}");
+        assert_eq!(array.in_force().as_deref(), in_force, "{name}");
+        assert!(array.members.iter().all(|member| !member.is_rebuilding), "{name}: {array:?}");
+        let text = array.array_file();
+        let source = ArrayFile::parse(&text, "a.toml").unwrap().spec.source.unwrap();
+        assert!(source.not_known.is_some_and(|it| it.contains(not_known)), "{text}");
+    }
+}
+
+#[test]
+fn a_path_that_is_down_is_no_missing_member() {
+    let array = only("dm-multipath");
+    assert_eq!(array.condition_text().as_deref(), Some("1 path down"));
+    assert!(array.has_paths() && !only("lvm-raid1").has_paths());
+}
+
 /// Files that a copy has and `detect` does not read.
 const UNREAD: [&str; 16] = [
     "stat",

@@ -63,7 +63,9 @@ impl DetectedArray {
         optional("mount", &self.mount);
         optional("policy", &self.policy.text);
         optional("in_force", &self.in_force());
-        optional("condition", &self.condition.text());
+        optional("condition", &self.condition_text());
+        let not_known = (!self.not_known.is_empty()).then(|| self.not_known.join("; "));
+        optional("not_known", &not_known);
         if !self.policy.offered.is_empty() {
             let offered: Vec<String> = self.policy.offered.iter().map(|it| quoted(it)).collect();
             line(text, &format!("offered = [{}]", offered.join(", ")));

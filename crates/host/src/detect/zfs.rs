@@ -99,6 +99,13 @@ impl ZfsPool {
             let what = format!("pool {}: {reason}", self.name);
             unreadable(what, "pools whose mirrors all have 2, 3 or 4 disks can be described")
         })?;
+        let mut policy = policy(sysroot);
+        let mut not_known = Vec::new();
+        if policy.settings.is_empty() {
+            notes.push("the module parameters cannot be read: taken for the defaults".to_owned());
+            not_known.push("the module parameters");
+            policy.text = None;
+        }
         let mut members = members(sysroot, &mirrors);
         fill_missing(&mut members);
         notes.extend(shared_disks(&members));
@@ -111,11 +118,12 @@ impl ZfsPool {
             layout: Some(layout),
             mount: self.mount(sysroot),
             read_ahead_kb: None,
-            policy: policy(sysroot),
+            policy,
             condition: self.condition(&members),
             members,
             stack: vec![StackLayer::mirrored(self.name.clone(), "zfs mirror")],
             notes,
+            not_known,
         })
     }
 
