@@ -25,6 +25,9 @@ const WORTHWHILE: f64 = 1.02;
 /// A job whose speed falls below this factor is named.
 const SLOWER: f64 = 0.9;
 
+/// What the factors of settings for paths suppose.
+const PATHS_ARE_THE_LIMIT: &str = "only if the paths, not the device, are the limit";
+
 /// What to do with an array.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
@@ -42,6 +45,8 @@ pub struct Advice {
     pub known: Option<AdvisedPolicy>,
     /// How well the models of the members are known to fit their disks, in words.
     pub confidence: String,
+    /// True if the members are paths to one device, of which there is one copy.
+    pub is_of_paths: bool,
 }
 
 /// A policy that would be better than what is in force.
@@ -51,6 +56,8 @@ pub struct AdvisedPolicy {
     pub spec: String,
     /// How much faster it is than what is in force; none if that completed nothing.
     pub factor: Option<f64>,
+    /// What the factor supposes, in words; none if nothing.
+    pub only_if: Option<&'static str>,
     /// The number of jobs that the factor is a geometric mean of.
     pub jobs: usize,
     /// The jobs under which it is slower by more than a tenth.
@@ -91,6 +98,7 @@ impl Advice {
             let setting = settings.iter().find(|setting| setting.spec == spec);
             AdvisedPolicy {
                 factor,
+                only_if: system.is_multipath.then_some(PATHS_ARE_THE_LIMIT),
                 jobs: study.jobs.len(),
                 slower: slower(study, &spec, now),
                 takes: setting.map_or_else(|| elsewhere(&spec, system), |it| takes(it, system)),
@@ -123,13 +131,10 @@ impl Advice {
         let known = if system.is_multipath { None } else { best_of(&every).map(candidate) };
         let known = known.filter(is_better(least));
         let now_is_assumed = stated_policy(array, system).is_none();
-        let mut confidence = confidence::statement(array);
-        if system.is_multipath {
-            confidence += "; each path is simulated as a device of its own, so the factors hold \
-                           only where the paths, not the device, are the limit";
-        }
+        let confidence = confidence::whole_statement(array, system.is_multipath, now_is_assumed);
+        let is_of_paths = system.is_multipath;
         let (system, now) = (system.title.clone(), now.to_owned());
-        Advice { system, now, now_is_assumed, offered, conditional, known, confidence }
+        Advice { system, now, now_is_assumed, offered, conditional, known, confidence, is_of_paths }
     }
 }
 

@@ -50,8 +50,19 @@ pub struct AnsweredMember {
     pub model: String,
     /// How well the model is known to fit.
     pub confidence: Option<&'static str>,
-    /// False for a member that is missing.
+    /// False for a member that is missing or has failed.
     pub is_in_service: bool,
+    /// What its owner should do; none if nothing, or if its disk is not known.
+    pub remark: Option<&'static str>,
+}
+
+/// A member that the advice takes for in service, and that is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfService {
+    /// Its number.
+    pub devid: u64,
+    /// True if it failed; false while it is rebuilt.
+    pub is_failed: bool,
 }
 
 /// One job under each policy that the advice names.
@@ -120,6 +131,7 @@ impl ArrayAnswer {
             },
             confidence: member.confidence.map(ModelConfidence::name),
             is_in_service: member.is_in_service(),
+            remark: None,
         };
         ArrayAnswer {
             name: array.name.clone(),
@@ -130,6 +142,22 @@ impl ArrayAnswer {
             jobs,
             maintenance: None,
             results: String::new(),
+        }
+    }
+
+    /// Marks the members that have failed.
+    pub fn mark_failed(&mut self, out: &[OutOfService]) {
+        for failed in out.iter().filter(|it| it.is_failed) {
+            for member in self.members.iter_mut().filter(|it| it.devid == failed.devid) {
+                member.is_in_service = false;
+                member.remark = Some(match self.advice.is_of_paths {
+                    true => "this path is down: repair it first",
+                    false => {
+                        "failed: replace it first; commands that name it are for the disk in its \
+                         place"
+                    }
+                });
+            }
         }
     }
 

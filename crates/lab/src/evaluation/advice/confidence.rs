@@ -2,6 +2,23 @@
 
 use mirrorball_disk::array_file::{ArraySpec, MemberSpec, ModelConfidence};
 
+/// How far to trust advice: the models, and what else is not known.
+pub(super) fn whole_statement(array: &ArraySpec, is_of_paths: bool, is_assumed: bool) -> String {
+    let mut stated = statement(array);
+    if is_of_paths {
+        stated += "; each path is simulated as a device of its own, so the factors hold only where \
+                   the paths, not the device, are the limit";
+    }
+    let source = array.source.as_ref();
+    if let Some(what) = source.and_then(|source| source.not_known.as_ref()) {
+        stated += &format!("; could not be read: {what}");
+    }
+    if is_assumed && source.is_some() {
+        stated += "; the factors are over the default, which may not be in force";
+    }
+    stated
+}
+
 /// The least certain of the members' models, in words: `class default: the models of devids 1 and 2
 /// stand for their kind of disk`.
 pub(super) fn statement(array: &ArraySpec) -> String {

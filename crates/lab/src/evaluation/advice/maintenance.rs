@@ -79,6 +79,10 @@ pub struct FlushTimes {
 pub struct MaintenanceOptions<'a> {
     /// The policies, none twice.
     pub policies: Vec<String>,
+    /// False if the members are paths to one device, which nothing scrubs or rebuilds.
+    pub has_copies: bool,
+    /// The member whose rebuild is simulated; the last if none is given and none is missing.
+    pub rebuilt_devid: Option<u64>,
     /// Simulated time of a flush window; the others are no longer.
     pub duration: Nanos,
     /// The seed of every window.
@@ -120,11 +124,10 @@ impl Maintenance {
         let map = array.chunk_map()?;
         let window = options.duration.min(WINDOW_MAX);
         let mut rows: Vec<(WorkTimes, Vec<Window>)> = Vec::new();
-        for load in &LOADS {
-            rows.push(scrub(array, &map, load));
-        }
-        for load in &LOADS {
-            rows.push(rebuild(array, &map, load));
+        if options.has_copies {
+            rows.extend(LOADS.iter().map(|load| scrub(array, &map, load)));
+            let rebuilt = options.rebuilt_devid;
+            rows.extend(LOADS.iter().map(|load| rebuild(array, &map, load, rebuilt)));
         }
         let mut work = Vec::new();
         for (mut row, windows) in rows {
@@ -166,10 +169,17 @@ fn scrub(array: &ArraySpec, map: &ChunkMap, load: &Load) -> (WorkTimes, Vec<Wind
     (WorkTimes { work: SCRUB.to_owned(), load: load.name, bytes, times: Vec::new() }, windows)
 }
 
-/// The row of the rebuild of the member that is missing, else of the last, and its windows.
-fn rebuild(array: &ArraySpec, map: &ChunkMap, load: &Load) -> (WorkTimes, Vec<Window>) {
+/// The row of the rebuild of `devid` or of the member that is missing, else of the last, and its
+/// windows.
+fn rebuild(
+    array: &ArraySpec,
+    map: &ChunkMap,
+    load: &Load,
+    devid: Option<u64>,
+) -> (WorkTimes, Vec<Window>) {
     let missing = array.members.iter().position(|member| !member.is_in_service());
-    let member = missing.unwrap_or(array.members.len() - 1);
+    let given = array.members.iter().position(|member| Some(member.devid) == devid);
+    let member = given.or(missing).unwrap_or(array.members.len() - 1);
     let data = map.allocated(MemberIndex(member as u16));
     let bytes = data.end - data.start;
     let window = |percent: &u8| {
@@ -261,6 +271,8 @@ mod tests {
         let array = ArrayFile::parse(text, "a.toml").unwrap().spec;
         let options = MaintenanceOptions {
             policies: policies.iter().map(|policy| (*policy).to_owned()).collect(),
+            has_copies: true,
+            rebuilt_devid: None,
             duration: Nanos::from_millis(500),
             seed: 1,
             threads: None,

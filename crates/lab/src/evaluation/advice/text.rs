@@ -29,26 +29,30 @@ pub fn members(answer: &ArrayAnswer, width: usize) -> String {
         text += &format!("  {}\n", wrapped(&line, width - 4).replace('\n', "\n    "));
     };
     if let Some(condition) = &answer.condition {
-        add(format!("its state: {condition}; {}", what_is_advised(&answer.members)));
+        add(format!("its state: {condition}; {}", what_is_advised(answer)));
     }
     for member in &answer.members {
         let device =
             member.device.as_ref().map_or_else(String::new, |device| format!(", {device}"));
         let devid = member.devid;
         let confidence = member.confidence.unwrap_or("as the array says");
-        add(match member.is_in_service {
-            true => format!("devid {devid}{device}: simulated as {} ({confidence})", member.model),
-            false => format!("devid {devid}{device}: missing, not read"),
+        let model = format!("simulated as {} ({confidence})", member.model);
+        add(match (member.is_in_service, member.remark) {
+            (true, _) => format!("devid {devid}{device}: {model}"),
+            (false, None) => format!("devid {devid}{device}: missing, not read"),
+            (false, Some(remark)) => format!("devid {devid}{device}: {model}; {remark}"),
         });
     }
     text
 }
 
 /// Which array the advice is for, if the real one is not as it should be.
-fn what_is_advised(members: &[AnsweredMember]) -> String {
-    let missing = members.iter().filter(|member| !member.is_in_service);
+fn what_is_advised(answer: &ArrayAnswer) -> String {
+    let is_unknown = |member: &&AnsweredMember| !member.is_in_service && member.remark.is_none();
+    let missing = answer.members.iter().filter(is_unknown);
     let devids: Vec<String> = missing.map(|member| member.devid.to_string()).collect();
     match &devids[..] {
+        [] if answer.advice.is_of_paths => "the advice is for the time when all are up".to_owned(),
         [] => "the advice is for the array when it is whole and idle".to_owned(),
         devids => format!(
             "the disk of devid {} is not known, so the advice is for the array without it",
@@ -118,9 +122,14 @@ fn factor_text(candidate: &AdvisedPolicy) -> String {
     };
     let slower: Vec<String> =
         candidate.slower.iter().map(|it| format!("{} ({:.2})", it.job, it.factor)).collect();
+    let only_if = candidate.only_if.filter(|_| factor != 1.0);
+    let only_if = only_if.map_or_else(String::new, |only_if| format!(", {only_if}"));
     match &slower[..] {
-        [] => format!("{factor:.2} times as fast{over}"),
-        jobs => format!("{factor:.2} times as fast{over}, but slower under {}", jobs.join(", ")),
+        [] => format!("{factor:.2} times as fast{over}{only_if}"),
+        jobs => {
+            let jobs = jobs.join(", ");
+            format!("{factor:.2} times as fast{over}{only_if}, but slower under {jobs}")
+        }
     }
 }
 
@@ -262,16 +271,27 @@ fn times(maintenance: &Maintenance, advice: &Advice, style: Style) -> String {
     rows.push(("  median".to_owned(), texts(&|at| flush(maintenance.flushes[at].p50_ns))));
     rows.push(("  99 % within".to_owned(), texts(&|at| flush(maintenance.flushes[at].p99_ns))));
     let names: Vec<&str> = shown.iter().map(|(name, _)| *name).collect();
-    let window = Nanos(maintenance.window_ns);
-    let note = format!(
-        "Extrapolated to all data from {window} of simulation at three places of the volume, \
-         without a rate limit; flushes of a writer with a reader (fsync-writer)"
-    );
+    let (title, extrapolated) = match maintenance.work[..] {
+        [] => ("Time of a flush", String::new()),
+        _ => ("Time of a scrub, a rebuild and a flush", extrapolation(maintenance)),
+    };
+    let note = format!("{extrapolated}flushes of a writer with a reader (fsync-writer)");
+    let note = first_capital(&note);
     let table = table("", &names, rows, style);
+    format!("{title}\n{table}{}\n", wrapped(&note, style.width_columns))
+}
+
+/// What the times of scrub and rebuild are taken from.
+fn extrapolation(maintenance: &Maintenance) -> String {
     format!(
-        "Time of a scrub, a rebuild and a flush\n{table}{}\n",
-        wrapped(&note, style.width_columns)
+        "extrapolated to all data from {} of simulation at three places of the volume, without a \
+         rate limit; ",
+        Nanos(maintenance.window_ns)
     )
+}
+
+fn first_capital(text: &str) -> String {
+    text[..1].to_uppercase() + &text[1..]
 }
 
 fn hours(time: &WorkTime, width: usize) -> String {
