@@ -144,6 +144,92 @@ fn a_missing_member_whose_disk_is_not_known_is_left_out() {
 }
 
 #[test]
+fn a_failed_member_is_marked_in_the_answer_and_is_the_one_rebuilt() {
+    let text = advice("md-raid1-degraded", &["-p", "first", "-d", "50ms"]);
+    let line = text.lines().find(|line| line.contains("devid 1, /dev/sda")).unwrap();
+    assert!(line.contains("failed: replace it first"), "{text}");
+    assert!(text.contains("rebuild of devid 1"), "{text}");
+    let short = ["rand-4k-qd1", "-p", "first", "-d", "50ms", "--format", "json"];
+    let json: serde_json::Value =
+        serde_json::from_str(&advice("md-raid1-degraded", &short)).unwrap();
+    let members = &json["array"]["members"];
+    assert_eq!(
+        (&members[0]["is_in_service"], &members[1]["is_in_service"]),
+        (&false.into(), &true.into())
+    );
+
+    // Without a member in service there is nothing to rebuild a disk from.
+    let folder = Folder::new();
+    copy(&folder, "md-raid1-degraded", "both");
+    std::fs::write(folder.path("both/sys/block/md0/md/dev-sdb/state"), "faulty\n").unwrap();
+    let output = folder.run(&["advise", "--sysroot", "both", "rand-4k-qd1"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no member has the data"), "{}", stderr(&output));
+}
+
+/// Copies a recorded machine, or a part of it, into `folder`.
+fn copy(folder: &Folder, name: &str, to: &str) {
+    let to = folder.path(to);
+    let mut command = std::process::Command::new("cp");
+    assert!(command.arg("-a").arg(sysroot(name)).arg(to).status().unwrap().success());
+}
+
+#[test]
+fn paths_are_no_disks_to_replace_scrub_or_rebuild() {
+    let text = advice("dm-multipath", &["-p", "first", "-d", "50ms"]);
+    for part in ["its state: 1 path down", "this path is down: repair it first", "Time of a flush"]
+    {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+    assert!(!text.contains("rebuild") && !text.contains("replace it"), "{text}");
+    let text = advice("nvme-multipath", &["rand-4k-qd32", "-p", "first"]);
+    let best: Vec<&str> = entry(&text, "Best offered").split_whitespace().collect();
+    assert!(best.join(" ").contains("only if the paths, not the device, are the limit"), "{text}");
+    let root = sysroot("nvme-multipath");
+    for change in ["replace=2:ssd-sata-plp", "add=nvme-gen4"] {
+        let run = ["advise", "--sysroot", &root, "rand-4k-qd1", "--what-if", change];
+        let output = Folder::new().run(&run);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains("are paths to one device"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_in_the_confidence_and_an_unreadable_array_is_not_passed_over() {
+    let folder = Folder::new();
+    copy(&folder, "lvm-raid1-writemostly", "lvm");
+    std::fs::remove_dir_all(folder.path("lvm/tools")).unwrap();
+    let short = ["rand-4k-qd1", "-p", "first", "-d", "50ms", "-n", "2"];
+    let text = stdout(&folder.run(&[&["advise", "--sysroot", "lvm"][..], &short].concat()));
+    assert!(entry(&text, "You have").contains("md/raid1, the default"), "{text}");
+    let words: Vec<&str> = entry(&text, "Confidence").split_whitespace().collect();
+    let confidence = words.join(" ");
+    assert!(confidence.contains("could not be read: level, write-mostly members"), "{text}");
+    assert!(confidence.contains("over the default, which may not be in force"), "{text}");
+
+    copy(&folder, "md-raid1-hdd-ssd", "one");
+    std::fs::remove_file(folder.path("one/sys/block/md0/md/raid_disks")).unwrap();
+    let output = folder.run(&[&["advise", "--sysroot", "one"][..], &short].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("md0: cannot read the number"), "{}", stderr(&output));
+    // Of two arrays, the one that can be read is not taken for the one that is meant.
+    std::fs::remove_dir_all(folder.path("one/tools")).unwrap();
+    copy(&folder, "zfs-mirror/tools", "one/tools");
+    std::fs::create_dir_all(folder.path("one/sys/module/zfs")).unwrap();
+    for command in
+        [&["detect", "--sysroot", "one", "-o", "x.toml"][..], &["advise", "--sysroot", "one"]]
+    {
+        let output = folder.run(command);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let error = stderr(&output);
+        assert!(
+            error.contains("of 2 arrays 1 cannot be read") && error.contains("tank"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn a_flag_that_is_set_is_what_the_array_has() {
     let text = advice("md-raid1-writemostly", &["-p", "mirrorball/first"]);
     assert!(entry(&text, "You have").contains("md/raid1+write-mostly:"), "{text}");

@@ -57,7 +57,8 @@ What was detected is saved as mirrorball-results/NAME.toml, the results in
 mirrorball-results/advice-….
 
 Exit code 2 if there is no array at the path, or its storage system is not known; 1 if no advice is
-possible, because a member is missing and no read has a choice of members without it.
+possible: an array cannot be read, all members have failed, or a member is missing and no read has a
+choice of members without it.
 
 Examples:
   mirrorball advise /srv/data

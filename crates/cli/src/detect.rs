@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let sysroot = sysroot(args.sysroot.as_deref())?;
     let (arrays, ending) = match &args.path {
         Some(path) => (vec![detect_at(&sysroot, path).map_err(failure)?], Ending::Done),
-        None => every_array(&sysroot)?,
+        None => every_array(args, &sysroot)?,
     };
     match arrays.as_slice() {
         _ if args.json => screen::print(&json_text(&arrays)?)?,
@@ -89,7 +89,7 @@ pub(crate) fn sysroot(folder: Option<&Path>) -> Result<Sysroot, Failure> {
 }
 
 /// All arrays that can be read, and how the command ends.
-fn every_array(sysroot: &Sysroot) -> Result<(Vec<DetectedArray>, Ending), Failure> {
+fn every_array(args: &Args, sysroot: &Sysroot) -> Result<(Vec<DetectedArray>, Ending), Failure> {
     let mut arrays = Vec::new();
     let mut errors = Vec::new();
     for found in detect_all(sysroot) {
@@ -109,6 +109,10 @@ fn every_array(sysroot: &Sysroot) -> Result<(Vec<DetectedArray>, Ending), Failur
         return Err(errors.pop().map_or_else(|| Failure::WrongUse(none()), failure));
     }
     let ending = if errors.is_empty() { Ending::Done } else { Ending::FoundFailure };
+    if args.output.is_some() {
+        let errors = errors.into_iter().map(failure).collect();
+        return unreadable(&arrays, errors).map_or(Ok((arrays, ending)), Err);
+    }
     for error in errors {
         screen::say(format_args!("error: {:#}", failure(error).cause()));
     }
@@ -122,9 +126,33 @@ pub(crate) fn failure(error: DetectError) -> Failure {
     }
 }
 
+/// Why none of several arrays is taken for the one that is meant: some cannot be read.
+pub(crate) fn unreadable(found: &[DetectedArray], mut errors: Vec<Failure>) -> Option<Failure> {
+    let last = errors.pop()?;
+    let others = found.len() + errors.len();
+    if others == 0 {
+        return Some(last);
+    }
+    for error in &errors {
+        screen::say(format_args!("error: {:#}", error.cause()));
+    }
+    let names: Vec<&str> = found.iter().map(target).collect();
+    let help = match &names[..] {
+        [] => "give the path of one of them".to_owned(),
+        names => format!("give the path of one; these can be read: {}", names.join(", ")),
+    };
+    let cause = last.cause().to_string();
+    Some(Failure::Fault(anyhow!(
+        "of {} arrays {} cannot be read: {}\n  help: {help}",
+        others + 1,
+        errors.len() + 1,
+        cause.lines().next().unwrap_or_default()
+    )))
+}
+
 /// Writes the array file, and says on stderr what is unusual.
 fn write(args: &Args, existing: Existing, array: &DetectedArray) -> Result<(), Failure> {
-    if let Some(condition) = array.condition.text() {
+    if let Some(condition) = array.condition_text() {
         screen::say(format_args!("warning: {} is not idle and complete: {condition}", array.name));
     }
     let text = array.array_file();
@@ -143,7 +171,7 @@ fn json_text(arrays: &[DetectedArray]) -> Result<String, Failure> {
 /// One line for each array, with the command that describes it.
 fn listing(arrays: &[DetectedArray]) -> String {
     let lines = arrays.iter().map(|array| {
-        let condition = array.condition.text().map(|text| format!(" ({text})"));
+        let condition = array.condition_text().map(|text| format!(" ({text})"));
         let condition = condition.unwrap_or_default();
         format!(
             "{}{condition}\n  mirrorball detect {} -o {}.toml\n",

@@ -8,7 +8,7 @@ use crate::ending::Failure;
 use crate::progress::stop_at_ctrl_c;
 use anyhow::{Context, Result, anyhow};
 use mirrorball_disk::array_file::ArraySpec;
-use mirrorball_lab::evaluation::advice::answer::ArrayAnswer;
+use mirrorball_lab::evaluation::advice::answer::{ArrayAnswer, OutOfService};
 use mirrorball_lab::evaluation::advice::maintenance::{Maintenance, MaintenanceOptions};
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::hash::stable_hash;
@@ -30,6 +30,8 @@ pub(super) struct Question {
     pub(super) chosen: ChosenSystem,
     offered: Offered,
     plan: Plan,
+    /// Members that the advice takes for in service, and that are not.
+    pub(super) out_of_service: Vec<OutOfService>,
 }
 
 impl Question {
@@ -40,8 +42,11 @@ impl Question {
     pub(super) fn new(args: &Args, target: &Target, jobs: &[String]) -> Result<Question, Failure> {
         let array = load_array(&target.array).map_err(Failure::WrongUse)?.1;
         let chosen = chosen_system(args, &target.array, &array).map_err(Failure::WrongUse)?;
+        let mut out_of_service = target.out_of_service.clone();
+        out_of_service.extend(target::out_of_service(&array));
         let name = target::as_advised(target.array.clone(), &array, &chosen);
-        Question::about(args, &name.map_err(Failure::WrongUse)?, &chosen, jobs)
+        let question = Question::about(args, &name.map_err(Failure::WrongUse)?, &chosen, jobs)?;
+        Ok(Question { out_of_service, ..question })
     }
 
     /// The question about an array file without flags.
@@ -63,7 +68,8 @@ impl Question {
         let offered = chosen.offered(&inputs.array).map_err(Failure::WrongUse)?;
         let plan = plan(args, array, &inputs, &offered, &mix).map_err(Failure::WrongUse)?;
         let (array, jobs, chosen) = (array.to_owned(), jobs.to_vec(), chosen.clone());
-        Ok(Question { inputs, array, jobs, chosen, offered, plan })
+        let out_of_service = Vec::new();
+        Ok(Question { inputs, array, jobs, chosen, offered, plan, out_of_service })
     }
 
     /// Canonical string of the policy in force.
@@ -95,10 +101,13 @@ impl Question {
         let advice = self.offered.advice(&study, array);
         let mut answer = ArrayAnswer::new(array, &study, advice);
         answer.results = folder.display().to_string();
+        answer.mark_failed(&self.out_of_service);
         // With jobs of their own, users have asked something else.
         if self.jobs.is_empty() {
             let options = MaintenanceOptions {
                 policies: answer.advice.policies(),
+                has_copies: !self.chosen.system.is_multipath,
+                rebuilt_devid: self.out_of_service.first().map(|member| member.devid),
                 duration: args.duration,
                 seed: args.seed,
                 threads: args.threads,

@@ -8,7 +8,10 @@ use crate::screen;
 use anyhow::{Context, Result, anyhow};
 use mirrorball_core::member::MemberState;
 use mirrorball_disk::array_file::{ArrayEdit, ArrayFile, ArraySpec, MemberSpec};
-use mirrorball_host::detect::{DetectError, DetectedArray, Sysroot, detect_all, detect_at};
+use mirrorball_host::detect::{
+    DetectError, DetectedArray, DetectedMember, Sysroot, detect_all, detect_at,
+};
+use mirrorball_lab::evaluation::advice::answer::OutOfService;
 use mirrorball_lab::evaluation::advice::policy_in_force;
 use mirrorball_lab::experiment::inputs::{builtin_job_names, load_array};
 use std::path::{Path, PathBuf};
@@ -22,6 +25,8 @@ pub(super) struct Target {
     pub(super) array: String,
     /// What is unusual about the array's state.
     pub(super) condition: Option<String>,
+    /// Members that the advice takes for in service, and that are not.
+    pub(super) out_of_service: Vec<OutOfService>,
 }
 
 /// The array that was named, and the jobs: the first name may be that of a job.
@@ -41,7 +46,7 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
     if let Some(name) = array {
         let is_builtin = ArrayFile::builtin_names().any(|builtin| builtin == name);
         if name.ends_with(".toml") || is_builtin && !Path::new(name).exists() {
-            return Ok(Target { array: name.clone(), condition: None });
+            return Ok(Target { array: name.clone(), condition: None, out_of_service: Vec::new() });
         }
     }
     let sysroot = crate::detect::sysroot(args.sysroot.as_deref())?;
@@ -58,9 +63,7 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
             "note: the policy in force, `{text}`, is not known to Mirrorball"
         ));
     }
-    for member in detected.members.iter().filter(|member| member.is_failed) {
-        say_failed(member.devid);
-    }
+    let out_of_service = taken_into_service(&detected)?;
     // Flags of members are settings that are compared with others, no properties of the disks.
     detected.policy.spec = detected.in_force();
     for member in &mut detected.members {
@@ -69,11 +72,45 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
         member.is_rebuilding = false;
         member.is_failed &= member.disk.is_none();
     }
-    let condition = detected.condition.text();
+    let condition = detected.condition_text();
     let path = save(&detected.name, &detected.array_file()).map_err(Failure::WrongUse)?;
     let array = path.display().to_string();
     screen::say(format_args!("the array is described in {array}"));
-    Ok(Target { array, condition })
+    Ok(Target { array, condition, out_of_service })
+}
+
+/// The members of a detected array that the advice takes for in service, and that are not.
+///
+/// # Errors
+/// If none is in service.
+fn taken_into_service(detected: &DetectedArray) -> Result<Vec<OutOfService>, Failure> {
+    if !detected.has_paths() && detected.members.iter().all(|member| member.is_failed) {
+        return Err(no_copy(&detected.name));
+    }
+    let is_out = |member: &&DetectedMember| {
+        member.disk.is_some() && (member.is_failed || member.is_rebuilding)
+    };
+    let out = detected.members.iter().filter(is_out);
+    Ok(out.map(|it| OutOfService { devid: it.devid, is_failed: it.is_failed }).collect())
+}
+
+/// The members of an array file that the advice takes for in service, and that are not.
+pub(super) fn out_of_service(spec: &ArraySpec) -> Vec<OutOfService> {
+    let out = spec.members.iter().filter(is_taken_into_service);
+    out.map(|it| OutOfService { devid: it.devid, is_failed: !it.is_in_service() }).collect()
+}
+
+/// Whether a member that is not in service has a known disk: the file names a device of it, as
+/// `detect` writes it.
+fn is_taken_into_service(member: &&MemberSpec) -> bool {
+    member.device.is_some() && member.state != MemberState::InSync
+}
+
+fn no_copy(name: &str) -> Failure {
+    Failure::Fault(anyhow!(
+        "no advice for {name}: all its members have failed, so no member has the data\n  help: \
+         replace none of them; get one of them back into service first, or restore a backup"
+    ))
 }
 
 /// The failure to find an array at a path, which may be that of an array file.
@@ -93,7 +130,18 @@ fn not_detected(path: &str, error: DetectError) -> Failure {
 }
 
 fn only_array(args: &Args, sysroot: &Sysroot) -> Result<DetectedArray, Failure> {
-    let found: Vec<_> = detect_all(sysroot).into_iter().filter_map(Result::ok).collect();
+    let mut found = Vec::new();
+    let mut unreadable = Vec::new();
+    for array in detect_all(sysroot) {
+        match array {
+            Ok(array) => found.push(array),
+            Err(error) => unreadable.push(crate::detect::failure(error)),
+        }
+    }
+    // Which of several is meant is not guessed, even if one only can be read.
+    if let Some(failure) = crate::detect::unreadable(&found, unreadable) {
+        return Err(failure);
+    }
     let names: Vec<&str> = found.iter().map(|array| array.name.as_str()).collect();
     let place = match &args.sysroot {
         None => "this machine".to_owned(),
@@ -161,30 +209,17 @@ pub(super) fn as_advised(array: String, spec: &ArraySpec, chosen: &ChosenSystem)
 /// The array with the members in service whose disks are known: those that the file names a device
 /// of, as `detect` writes it.
 fn whole(array: String, spec: &ArraySpec) -> Result<String> {
-    let is_known =
-        |member: &&MemberSpec| member.device.is_some() && member.state != MemberState::InSync;
-    let devids: Vec<u64> = spec.members.iter().filter(is_known).map(|it| it.devid).collect();
-    if devids.is_empty() {
+    let out = out_of_service(spec);
+    if out.is_empty() {
         return Ok(array);
     }
     let mut edit = ArrayEdit::new(&read(&array)?);
-    for member in spec.members.iter().filter(is_known) {
+    for member in out {
         edit.take_into_service(member.devid);
-        if !member.is_in_service() {
-            say_failed(member.devid);
-        }
     }
     let path = save(&spec.name, &edit.text())?;
     screen::say(format_args!("the array, whole again, is in {}", path.display()));
     Ok(path.display().to_string())
-}
-
-/// Says what to do about a member that failed.
-fn say_failed(devid: u64) {
-    screen::say(format_args!(
-        "note: devid {devid} has failed: replace it first; commands that name it are for the disk \
-         in its place"
-    ));
 }
 
 /// The file of an array, or the built-in one of this name.

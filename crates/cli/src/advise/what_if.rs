@@ -4,7 +4,7 @@ use super::Args;
 use super::question::Question;
 use super::target;
 use crate::ending::Failure;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use mirrorball_disk::array_file::{AddedMember, ArrayEdit, ArrayFile};
 use std::fmt;
 use std::str::FromStr;
@@ -67,12 +67,29 @@ pub(super) fn changed(args: &Args, question: &Question) -> Result<Option<Questio
     let text = edited(args, question).context("--what-if").map_err(Failure::WrongUse)?;
     let name = format!("{}-what-if", question.inputs.array.name);
     let path = target::save(&name, &text).map_err(Failure::WrongUse)?;
-    Question::about(args, &path.display().to_string(), &question.chosen, &question.jobs).map(Some)
+    let path = path.display().to_string();
+    let mut changed = Question::about(args, &path, &question.chosen, &question.jobs)?;
+    let is_replaced = |devid: u64| {
+        args.what_if.iter().any(|change| match change {
+            HardwareChange::Replace { devid: replaced, .. } => *replaced == devid,
+            HardwareChange::Add(_) => false,
+        })
+    };
+    let out = question.out_of_service.iter().filter(|member| !is_replaced(member.devid));
+    changed.out_of_service = out.copied().collect();
+    Ok(Some(changed))
 }
 
 /// The text of the changed array.
 fn edited(args: &Args, question: &Question) -> Result<String> {
     let system = question.chosen.system;
+    if system.is_multipath {
+        bail!(
+            "the members of {} are paths to one device, so no disk can be replaced or added\n  \
+             help: leave out --what-if",
+            question.inputs.array.name
+        );
+    }
     // btrfs places the same number of copies on more disks.
     let brings = match system.name {
         "btrfs" => AddedMember::MoreSpace,
