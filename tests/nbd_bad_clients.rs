@@ -148,7 +148,8 @@ fn disconnects_in_the_middle_of_requests() {
     let mut place = Place::new();
     for round in 0..50 {
         // Disconnects during the handshake, in a request, in its data, and before the replies; or
-        // stays connected and does not read.
+        // stays connected and does not read. A write whose data all arrived before the server could
+        // reply to the read is done, so it must not be where `is_well` reads.
         let mut shaking = place.connect();
         shaking.write_all(&[0, 0, 0, 3, 0x49]).unwrap();
         let mut asking = place.client();
@@ -160,7 +161,8 @@ fn disconnects_in_the_middle_of_requests() {
             waiting.write_all(&request(READ, 0, 1 << 20)).unwrap();
         }
         let mut deaf = place.client();
-        deaf.write_all(&[request(READ, 0, 4096), request(WRITE, 0, 1 << 20)].concat()).unwrap();
+        deaf.write_all(&[request(READ, 0, 4096), request(WRITE, 1 << 20, 1 << 20)].concat())
+            .unwrap();
         deaf.shutdown(Shutdown::Read).unwrap();
         while deaf.write_all(&[9]).is_ok() {}
         drop((shaking, asking, writing, waiting, deaf));
