@@ -74,7 +74,7 @@ use crate::link::LinkParameters;
 use members::read_members;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{ArrayLayout, GeometryError, LayoutError, Profile, UnknownProfile};
-use mirrorball_core::member::MemberState;
+use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::{Nanos, parse_bytes, parse_duration, parse_rate};
 use mirrorball_core::volume::RmwLevel;
 use reader::{Located, TomlSection, TomlSource};
@@ -380,6 +380,15 @@ fn check_geometry(root: &TomlSection<'_>, spec: &ArraySpec) -> Result<(), Diagno
     }
     let Ok(configs) = spec.member_configs() else { return Ok(()) };
     let map = spec.allocate(&configs).map_err(|error| geometry_error(root, spec, &error))?;
+    let is_there = |member: MemberIndex, _| spec.members[member.get()].state != MemberState::Failed;
+    if map.parities() > 0 && !map.is_held(is_there) {
+        let failed = spec.members.iter().filter(|it| it.state == MemberState::Failed).count();
+        let parities = map.parities();
+        let message = format!(
+            "{failed} members are `failed`, but the parity makes up for {parities} at most"
+        );
+        return Err(root.error(message).with_help("remove `failed` from a member"));
+    }
     let capacity_bytes = map.capacity_bytes();
     if spec.used_bytes(capacity_bytes) >= capacity_bytes {
         let message = "`used` is as large as the volume, so no space is left for jobs";

@@ -42,6 +42,12 @@ const WHOLE: &[(&str, &str)] = &[
          at most 64 (use fewer members, or on btrfs `stripe_width_max = 64`)",
     ),
     (
+        "profile = \"raid5\"\n[[member]]\nmodel = \"delay\"\ncount = 2\n[[member]]\n\
+         model = \"delay\"\ncount = 2\nfailed = true",
+        "1: 2 members are `failed`, but the parity makes up for 1 at most (remove `failed` from a \
+         member)",
+    ),
+    (
         "rmw_level = 3\nprofile = \"raid5\"\n[[member]]\nmodel = \"delay\"\ncount = 3",
         "1: there is no `rmw_level` 3 (give 0, 1 or 2, as in `/sys/block/mdN/md/rmw_level`)",
     ),
