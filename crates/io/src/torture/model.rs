@@ -19,6 +19,8 @@ struct Block {
     values: Vec<u64>,
     /// The last value that was acknowledged.
     acknowledged: u64,
+    /// Number of its writes that have not ended.
+    writes_in_flight: u32,
     /// What was last read, while nothing may have changed it.
     seen: Option<Vec<u64>>,
 }
@@ -47,7 +49,7 @@ fn values(block: u64, bytes: &[u8]) -> Result<Vec<u64>, String> {
 
 impl Model {
     pub(super) fn new() -> Model {
-        let block = Block { values: vec![0], acknowledged: 0, seen: None };
+        let block = Block { values: vec![0], acknowledged: 0, writes_in_flight: 0, seen: None };
         Model { blocks: vec![block; BLOCKS as usize], last_value: 0 }
     }
 
@@ -56,12 +58,14 @@ impl Model {
         self.last_value += 1;
         let it = &mut self.blocks[block as usize];
         it.values.push(self.last_value);
+        it.writes_in_flight += 1;
         it.seen = None;
         self.last_value
     }
 
     pub(super) fn end_write(&mut self, block: u64, value: u64, is_acknowledged: bool) {
         let it = &mut self.blocks[block as usize];
+        it.writes_in_flight -= 1;
         it.seen = None;
         if is_acknowledged {
             // Overlapping writes are ordered, whichever reply comes first.
@@ -112,7 +116,7 @@ impl Model {
                 ));
             }
         }
-        if may_change {
+        if may_change || it.writes_in_flight > 0 {
             it.seen = None;
             return Ok(());
         }
@@ -128,6 +132,7 @@ impl Model {
     pub(super) fn crash(&mut self) {
         for block in &mut self.blocks {
             block.acknowledged = block.values[0];
+            block.writes_in_flight = 0;
             block.seen = None;
         }
     }
