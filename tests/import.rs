@@ -135,6 +135,8 @@ fn every_file_that_cannot_be_used_is_named_and_nothing_is_written() {
     write("a_bw.1.log", "abc, 1, 0, 0\n");
     let log = ["whole.json", "--log", "a_bw.1.log", "-o", "live"];
     place.refuses(&log, &["--log: a_bw.1.log:1: column 1, `abc`, is not a number"]);
+    place.refuses(&["whole.json", "-o", "live", "-j", ""], &["--job: the name is empty"]);
+    place.refuses(&["whole.json", "-o", "live", "-a", ""], &["--array: the name is empty"]);
     place.refuses(&["whole.json"], &["--output"]);
     let hint = place.run(&["report", "whole.json"]);
     assert!(stderr(&hint).contains("mirrorball import fio FILE -o DIR"), "{}", stderr(&hint));

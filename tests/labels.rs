@@ -240,6 +240,13 @@ fn torture_finds_a_lying_flush_and_nothing_else() {
     let folder = Folder::new();
     let output = folder.run(&["torture", "--operations", "3000"]);
     assert!(stdout(&output).contains("3000 operations in 50 histories broke no rule"));
+    for (option, part) in [("--operations", "a whole number from 1"), ("--seed", "a seed: a whole")]
+    {
+        folder.refuses(&["torture", option, "-1"], &[option, part]);
+    }
+    let output = folder.run(&["torture", "--operations", "1"]);
+    assert!(stdout(&output).contains("60 operations in 1 history broke no rule"));
+    assert!(stderr(&output).contains("note: a history has 60 operations"), "{}", stderr(&output));
     let output = folder.run(&["torture", "--lying-flush"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
@@ -413,6 +420,10 @@ fn options_and_devices_without_effect_are_refused() {
     fs::create_dir(folder.path("empty")).unwrap();
     refuses(&["--scan", "empty"], &["empty: no member of a volume was found"]);
     refuses(&["empty"], &["`empty` is a folder", "--scan DIR"]);
+    refuses(&[""], &["the path of a device is empty", "shell variable"]);
+    refuses(&["--scan", "gone"], &["cannot scan `gone`", "help: give a folder"]);
+    let backing = ["emulate", "hdd-15k", "--backing", "empty", "--export", "nbd:unix:socket"];
+    folder.refuses(&backing, &["--backing: empty is a folder", "for example empty/disk.img"]);
     folder.refuses(&["examine", "a.img", "a.img"], &["a.img is given twice"]);
     let plain = place(2);
     let volume = ["serve", "pair.toml", "--volume", "x", "--export", "nbd:unix:socket"];

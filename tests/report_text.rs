@@ -55,6 +55,7 @@ fn saved_results_are_ranked_by_other_figures() {
     };
     refuses(["--rank", "write.p99"], &["--rank: `write.p99` has no value", "help: the sections"]);
     refuses(["--rank", "other.p99"], &["--rank: no section has the name `other`"]);
+    refuses(["--baseline", "zfs/mirror"], &["`zfs/mirror` is not one of the compared policies"]);
     refuses(["--baseline", "pdi"], &["--baseline: unknown policy `pdi`"]);
 }
 

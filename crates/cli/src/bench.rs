@@ -4,8 +4,9 @@ use crate::compare;
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, whole_number};
 use crate::screen;
-use anyhow::{Context, anyhow};
-use mirrorball_core::units::{Nanos, format_bytes};
+use anyhow::{Context, anyhow, bail};
+use mirrorball_core::units::{MIB, Nanos, format_bytes};
+use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_host::bench::{
     BackgroundLoad, Bench, BenchControl, BenchEvent, BenchOutcome, BenchRequest, RestoreReport,
     RunTimes, prediction_table, restore_all, watch,
@@ -88,7 +89,7 @@ pub(crate) struct Args {
 
     /// Size of the file that is read. It should be four times the memory, and 16 GiB on btrfs
     #[arg(long, value_name = "SIZE", default_value = "16GiB", allow_hyphen_values = true,
-          value_parser = numbers::size)]
+          value_parser = file_size)]
     size: u64,
 
     /// Seed of the first round. The second round uses this number plus 1, and so on
@@ -164,6 +165,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let Some(target) = &args.target else {
         return Err(Failure::WrongUse(anyhow!("missing PATH|DEVICE")));
     };
+    check_folders(args).map_err(Failure::WrongUse)?;
     let bench = bench(args, &sysroot, target)?;
     screen::print(&outline(&bench))?;
     if args.plan {
@@ -177,8 +179,39 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     ending(args, &bench, &outcome, &folder)
 }
 
+/// Checks the folders that are used at the end, after many minutes of runs.
+fn check_folders(args: &Args) -> anyhow::Result<()> {
+    if let Some(output) = args.output.as_deref().filter(|path| path.exists() && !path.is_dir()) {
+        let output = output.display();
+        bail!("cannot use {output} as results folder: it is a file\n  help: give another with -o");
+    }
+    let Some(predicted) = &args.predicted else { return Ok(()) };
+    if results::load(std::slice::from_ref(predicted), &Criteria::default()).sets.is_empty() {
+        bail!(
+            "--predicted: {} is not a folder with results\n  help: give the results folder of \
+             `mirrorball compare`",
+            predicted.display()
+        );
+    }
+    Ok(())
+}
+
+/// Parses --size.
+fn file_size(text: &str) -> Result<u64, String> {
+    match numbers::size(text)? {
+        bytes if bytes >= MIB => Ok(bytes),
+        _ => Err("must be at least 1 MiB".to_owned()),
+    }
+}
+
 fn bench(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Bench, Failure> {
-    let array = detect_at(sysroot, target).map_err(crate::detect::failure)?;
+    let array = detect_at(sysroot, target).map_err(|error| match ArrayFile::builtin(target) {
+        Ok(_) => Failure::WrongUse(anyhow!(
+            "{target} is a simulated array, but bench measures a real one\n  help: use `mirrorball \
+             compare` or `mirrorball advise`"
+        )),
+        Err(_) => crate::detect::failure(error),
+    })?;
     let jobs: Vec<String> = match &args.jobs[..] {
         [] => STANDARD_JOBS.map(str::to_owned).to_vec(),
         jobs => jobs.to_vec(),

@@ -1,7 +1,7 @@
 //! Addresses of members on the command line.
 
 use crate::ending::Failure;
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
 use mirrorball_io::device_address::DeviceAddress;
 use std::path::Path;
@@ -9,6 +9,11 @@ use std::path::Path;
 /// Reads paths and URIs.
 pub(crate) fn parse(texts: &[String]) -> Result<Vec<DeviceAddress>, Failure> {
     let parse = |text: &String| {
+        if text.is_empty() {
+            let text = "the path of a device is empty\n  help: check that the shell variable in \
+                        its place is set";
+            return Err(Failure::WrongUse(anyhow!(text)));
+        }
         DeviceAddress::parse(text).map_err(|error| Failure::WrongUse(anyhow!("{error}")))
     };
     texts.iter().map(parse).collect()
@@ -17,8 +22,11 @@ pub(crate) fn parse(texts: &[String]) -> Result<Vec<DeviceAddress>, Failure> {
 /// The files and block devices of a folder.
 pub(crate) fn scan(folder: &Path) -> Result<Vec<DeviceAddress>, Failure> {
     let found = DeviceAddress::in_folder(folder);
-    let found = found.with_context(|| format!("cannot scan `{}`", folder.display()));
-    found.map_err(Failure::WrongUse)
+    found.map_err(|error| {
+        let folder = folder.display();
+        let help = "give a folder with members that you may read, for example /dev";
+        Failure::WrongUse(anyhow!("cannot scan `{folder}`: {error}\n  help: {help}"))
+    })
 }
 
 /// The members of an array file, whose paths are relative to its folder.

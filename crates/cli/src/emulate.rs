@@ -107,6 +107,16 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         path if is_model => Backing::File { path: path.into(), existing: args.existing() },
         path => Backing::Folder { path: folder(path)?, existing: args.existing() },
     };
+    if let Backing::File { path, .. } = &backing
+        && path.is_dir()
+    {
+        let path = path.display();
+        let text = format!(
+            "--backing: {path} is a folder, but a model needs a file\n  help: give for example \
+             {path}/disk.img"
+        );
+        return Err(Failure::WrongUse(anyhow!(text)));
+    }
     let emulation = EmulateOptions {
         array: &array,
         shape,

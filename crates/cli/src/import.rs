@@ -96,6 +96,12 @@ fn run_fio(args: &FioArgs) -> Result<Ending, Failure> {
 }
 
 fn about(args: &FioArgs) -> Result<ImportLabels> {
+    if args.job.as_deref() == Some("") {
+        bail!("--job: the name is empty\n  help: give a name, or leave out --job");
+    }
+    if args.array.is_empty() {
+        bail!("--array: the name is empty\n  help: give a name, or leave out --array");
+    }
     let (array, array_text) = array(&args.array)?;
     Ok(ImportLabels { array, array_text, policy: policy(&args.policy)?, job: args.job.clone() })
 }

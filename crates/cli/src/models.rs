@@ -5,6 +5,7 @@
 use crate::ending::{Ending, Failure};
 use crate::screen;
 use clap::ValueEnum;
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{GIB, Nanos, TIB};
 use mirrorball_disk::characterise::{Demerit, FigureCheck, compare, demerit, observe};
 use mirrorball_disk::figure::MeasuredAt;
@@ -31,7 +32,8 @@ Examples:
   mirrorball models --format json"
 )]
 pub(crate) struct Args {
-    /// Print only this model, with its notes and parameters [default: all models]
+    /// Print only this model, or those that `PREFIX*` stands for, with notes and parameters
+    /// [default: all models]
     name: Option<String>,
 
     /// Output format
@@ -57,9 +59,7 @@ struct TitledTable {
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let profiles = match &args.name {
         None => ModelProfile::builtins().collect(),
-        Some(name) => {
-            vec![ModelProfile::builtin(name).map_err(|error| Failure::WrongUse(error.into()))?]
-        }
+        Some(name) => named(name).map_err(|error| Failure::WrongUse(error.into()))?,
     };
     let sheets: Vec<TitledTable> = profiles.into_iter().map(TitledTable::new).collect();
     let text = match args.format {
@@ -76,6 +76,16 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     screen::print(&text)?;
     let all_hold = sheets.iter().all(|sheet| sheet.comparisons.iter().all(FigureCheck::holds));
     Ok(if all_hold { Ending::Done } else { Ending::FoundFailure })
+}
+
+/// The model with this name, or those that a name with `*` at its end stands for.
+fn named(name: &str) -> Result<Vec<ModelProfile>, Diagnostic> {
+    let prefix = name.strip_suffix('*').unwrap_or("");
+    let is_meant = |model: &ModelProfile| model.name.starts_with(prefix);
+    match ModelProfile::builtins().any(|model| is_meant(&model)) {
+        true if !prefix.is_empty() => Ok(ModelProfile::builtins().filter(is_meant).collect()),
+        _ => ModelProfile::builtin(name).map(|model| vec![model]),
+    }
 }
 
 impl TitledTable {
@@ -197,5 +207,23 @@ fn size(bytes: u64) -> String {
         format!("{:.0} GiB", bytes as f64 / GIB as f64)
     } else {
         format!("{:.1} TiB", bytes as f64 / TIB as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+
+    #[test]
+    fn a_name_with_a_star_stands_for_all_that_begin_with_it() {
+        let names = |name: &str| {
+            named(name).unwrap().into_iter().map(|model| model.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("hdd-15k"), ["hdd-15k"]);
+        let disks = names("hdd-*");
+        assert!(disks.len() > 1 && disks.iter().all(|name| name.starts_with("hdd-")), "{disks:?}");
+        for unknown in ["", "*", "zebra*"] {
+            assert!(named(unknown).is_err(), "{unknown}");
+        }
     }
 }

@@ -45,9 +45,13 @@ pub(crate) fn duration(text: &str) -> Result<Nanos, String> {
 
 /// Parses a duration that is not zero.
 pub(crate) fn positive_duration(text: &str) -> Result<Nanos, String> {
-    match duration(text)? {
-        Nanos::ZERO => Err("must be greater than zero, for example 500ms".to_owned()),
-        duration => Ok(duration),
+    let zero = "must be greater than zero, for example 500ms";
+    match text {
+        "0" => Err(zero.to_owned()),
+        _ => match duration(text)? {
+            Nanos::ZERO => Err(zero.to_owned()),
+            duration => Ok(duration),
+        },
     }
 }
 
@@ -91,6 +95,7 @@ mod tests {
         assert_eq!(positive_duration("1s"), Ok(Nanos::from_secs(1)));
         for (error, message) in [
             (duration("10").unwrap_err(), "it has no unit\n  help: write for example 10s"),
+            (positive_duration("0").unwrap_err(), "must be greater than zero, for example 500ms"),
             (positive_duration("0s").unwrap_err(), "must be greater than zero, for example 500ms"),
             (size("").map(Nanos).unwrap_err(), "the size is missing"),
             (size("99E").map(Nanos).unwrap_err(), "it is too large"),

@@ -75,6 +75,22 @@ impl RankingArgs {
         Err(error.with_help("add it to --policy"))
     }
 
+    /// Checks that the reference policy is one of the policies of saved results, unless it is the
+    /// default one.
+    pub(crate) fn check_saved(&self, policies: &[&str]) -> Result<()> {
+        let name = Spec::parse(&self.baseline).map_or(self.baseline.clone(), |it| it.to_string());
+        if name == BASELINE || policies.contains(&name.as_str()) {
+            return Ok(());
+        }
+        let mut saved = policies.to_vec();
+        saved.sort_unstable();
+        saved.dedup();
+        Err(anyhow!(
+            "--baseline: `{name}` is not one of the compared policies\n  help: they are {}",
+            saved.join(", ")
+        ))
+    }
+
     /// The criteria, before they are checked.
     pub(crate) fn criteria(&self) -> Criteria {
         let baseline = Spec::parse(&self.baseline);

@@ -137,7 +137,8 @@ fn check_ranking(args: &Args, sets: &[ResultSet]) -> anyhow::Result<()> {
         }
     }
     let policies: Vec<&str> = cells().map(|cell| cell.policy.as_str()).collect();
-    args.ranking.check(&jobs, &policies)
+    args.ranking.check(&jobs, &policies)?;
+    args.ranking.check_saved(&policies)
 }
 
 fn form_names() -> PossibleValuesParser {

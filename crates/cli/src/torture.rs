@@ -1,6 +1,7 @@
 //! `mirrorball torture`: histories of a volume with failures and power cuts, in simulation.
 
 use crate::ending::{Ending, Failure};
+use crate::numbers::{self, whole_number};
 use crate::screen;
 use mirrorball_io::torture::{
     HISTORY_OPERATIONS, Promises, TortureFailure, TortureReport, torture,
@@ -25,11 +26,12 @@ Example:
 )]
 pub(crate) struct Args {
     /// Seed of the first history. The second history uses this number plus 1, and so on
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_hyphen_values = true, value_parser = numbers::seed)]
     seed: u64,
 
     /// Number of operations of all histories together; each history has 60
-    #[arg(long, default_value_t = 60_000)]
+    #[arg(long, default_value_t = 60_000, allow_hyphen_values = true,
+          value_parser = whole_number(1..=u64::MAX))]
     operations: u64,
 
     /// Break a rule on purpose: flushes of members succeed and make nothing durable. Shows what is
@@ -40,7 +42,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let promises = if args.lying_flush { Promises::FlushLies } else { Promises::Kept };
-    let histories = args.operations.div_ceil(HISTORY_OPERATIONS).max(1);
+    let histories = args.operations.div_ceil(HISTORY_OPERATIONS);
+    if args.operations < HISTORY_OPERATIONS {
+        screen::say(format_args!(
+            "note: a history has {HISTORY_OPERATIONS} operations, so {HISTORY_OPERATIONS} are run"
+        ));
+    }
     let mut report = TortureReport::default();
     // A panic of the code under test is reported as the failure of a history.
     std::panic::set_hook(Box::new(|_| {}));
@@ -55,8 +62,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
     }
     let TortureReport { histories, operations, replies, power_cuts, kills, starts, .. } = report;
+    let histories = match histories {
+        1 => "1 history".to_owned(),
+        _ => format!("{histories} histories"),
+    };
     screen::print(&format!(
-        "{operations} operations in {histories} histories broke no rule: {replies} replies, \
+        "{operations} operations in {histories} broke no rule: {replies} replies, \
          {starts} starts, {power_cuts} power cuts, {kills} kills, {} times a member to rebuild\n",
         report.failures
     ))?;
