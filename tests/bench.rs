@@ -314,7 +314,14 @@ fn the_plan_is_printed_and_what_cannot_be_measured_is_refused() {
     refuses(&machine, &["/srv/data", "--policy", "md/raid1"], "`md/raid1` is not offered");
     refuses(&machine, &["/srv/data", "--budget", "1s"], "--budget 1.00s is too short");
     refuses(&machine, &["/srv/data", "--read-device"], "is not the path of a device");
-    refuses(&machine, &["/srv/data", "no-such-job"], "no-such-job");
+    let one_job = ["/srv/data", "rand-4k-qd1", "--budget", "1s", "--policy", "btrfs/pid"];
+    refuses(&machine, &one_job, "one round of 1 job under 1 setting takes");
+    refuses(&machine, &["/srv/data", "no-such-job"], "`no-such-job`\n  help: the built-in jobs");
+    refuses(&machine, &["/srv/data", "seq-read", "seq-read"], "`seq-read` is given twice");
+    fs::remove_dir(machine.path("srv/data")).unwrap();
+    assert!(stdout(&machine.bench(&["pool", "--plan"])).contains("3 jobs, 5 settings"));
+    refuses(&machine, &["pool"], "no such folder\n  help: create the folder");
+    fs::create_dir(machine.path("srv/data")).unwrap();
     refuses(&machine, &["two-ssd-raid1", "--plan"], "two-ssd-raid1 is a simulated array");
     let file = machine.folder.path("bin/fio").display().to_string();
     refuses(&machine, &["/srv/data", "--plan", "-o", &file], "as results folder: it is a file");

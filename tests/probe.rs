@@ -38,8 +38,9 @@ fn json_and_toml_have_the_whole_result() {
 fn what_cannot_be_measured_is_refused_by_name() {
     let folder = Folder::new();
     folder.refuses(&["probe", "missing"], &["cannot probe `missing`: no such file or device"]);
-    folder.refuses(&["probe", "."], &["cannot probe `.`"]);
-    folder.refuses(&["probe", "/dev/null"], &["cannot probe `/dev/null`"]);
+    folder.refuses(&["probe", "."], &["cannot probe `.`: it is a folder", "help: name a block"]);
+    let character_device = ["cannot probe `/dev/null`: it is a character device", "help: name a"];
+    folder.refuses(&["probe", "/dev/null"], &character_device);
     std::fs::write(folder.path("small"), vec![1; 1 << 20]).unwrap();
     folder.refuses(&["probe", "small"], &["cannot probe `small`: it has 1 MiB", "256 MiB"]);
     let holes = std::fs::File::create(folder.path("holes")).unwrap();

@@ -235,6 +235,7 @@ fn bench(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Bench, Failure>
             Load::Defrag => BackgroundLoad::Defrag,
             Load::None => BackgroundLoad::Nothing,
         }),
+        only_plans: args.plan,
         command: &words.join(" "),
         build: BuildIdentity::current().map_err(Failure::Fault)?,
     };

@@ -16,6 +16,7 @@ use mirrorball_lab::experiment::inputs::load_job;
 use mirrorball_lab::experiment::plan::{Choices, InputText, Plan, Reference};
 use mirrorball_sim::job::{BackgroundKind, Direction, JobFile, Mix};
 use rustix::fs::statvfs;
+use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -53,6 +54,8 @@ pub struct BenchRequest<'a> {
     pub background: Option<BackgroundLoad>,
     /// True to end a job's rounds when its settings are known to be faster, slower or equal.
     pub stops_early: bool,
+    /// True if the plan is printed and nothing is run.
+    pub only_plans: bool,
     /// The command, for the record.
     pub command: &'a str,
     /// The build of the program, for the record.
@@ -212,14 +215,28 @@ fn description(array: &DetectedArray) -> Result<(ArrayFile, String), Diagnostic>
     Ok((ArrayFile::parse(&text, &array.name)?, text))
 }
 
+/// A displayed error, whose help is on a line of its own, as a diagnostic.
+fn message_and_help(text: &str) -> Diagnostic {
+    match text.split_once("\n  help: ") {
+        Some((message, help)) => Diagnostic::new(message).with_help(help),
+        None => Diagnostic::new(text),
+    }
+}
+
 fn jobs(request: &BenchRequest<'_>) -> Result<(Vec<BenchJob>, Vec<InputText>), Diagnostic> {
     let (mut jobs, mut sources): (Vec<BenchJob>, Vec<InputText>) = (Vec::new(), Vec::new());
     for name in request.jobs {
         let (source, job) =
-            load_job(name).map_err(|error| Diagnostic::new(format!("{error:#}")))?;
+            load_job(name).map_err(|error| message_and_help(&format!("{error:#}")))?;
         if sources.iter().any(|other| other.name == source.name) {
-            let error = Diagnostic::new(format!("two jobs have the name `{}`", source.name));
-            return Err(error.with_help("rename one of the files"));
+            let is_same = |other: &&String| *other == name;
+            let (what, help) = match request.jobs.iter().filter(is_same).count() {
+                0 | 1 => {
+                    (format!("two jobs have the name `{}`", source.name), "rename one of the files")
+                }
+                _ => (format!("`{name}` is given twice"), "remove one of them"),
+            };
+            return Err(Diagnostic::new(what).with_help(help));
         }
         let mut job = bench_job(&source.text, &job);
         job.background = request.background.unwrap_or(job.background);
@@ -290,10 +307,20 @@ fn check_place(
         }
     };
     let above = folder.parent().unwrap_or(Path::new("/"));
-    let space = statvfs(above).map_err(|error| {
-        let what = format!("cannot create a file in {}: {error}", above.display());
-        Diagnostic::new(what).with_help("give a folder on the array that can be written")
-    })?;
+    let space = match statvfs(above) {
+        Ok(space) => space,
+        // A recorded copy has no folder of the data, and a plan needs none.
+        Err(Errno::NOENT) if request.only_plans => return Ok(()),
+        Err(Errno::NOENT) => {
+            let what = format!("cannot create a file in {}: no such folder", above.display());
+            return Err(Diagnostic::new(what).with_help("create the folder, or give another one"));
+        }
+        Err(error) => {
+            let what = format!("cannot create a file in {}: {error}", above.display());
+            let help = "give a folder on the array that can be written";
+            return Err(Diagnostic::new(what).with_help(help));
+        }
+    };
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     if request.size_bytes > free / 10 * 9 {
         let what = format!(
@@ -318,13 +345,21 @@ fn rounds(request: &BenchRequest<'_>, jobs: &[BenchJob], arms: usize) -> Result<
         rounds @ 2.. => Ok(rounds),
         _ => {
             let what = format!(
-                "--budget {} is too short: one round of {} jobs under {arms} settings takes \
-                 {round}, and two are needed",
+                "--budget {} is too short: one round of {} under {} takes {round}, and two are \
+                 needed",
                 request.budget,
-                jobs.len()
+                counted(jobs.len(), "job"),
+                counted(arms, "setting")
             );
             let help = "raise it, name fewer jobs or policies, or shorten --settle and --measure";
             Err(Diagnostic::new(what).with_help(help))
         }
+    }
+}
+
+fn counted(count: usize, word: &str) -> String {
+    match count {
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
     }
 }

@@ -8,7 +8,7 @@
 use crate::detect::Sysroot;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{MIB, format_bytes};
-use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek, stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -73,11 +73,21 @@ impl ProbeTarget {
         let fd = match open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty())
         {
             Ok(fd) => fd,
-            Err(Errno::NOENT) => return refuse("no such file or device", ""),
-            Err(Errno::ACCESS | Errno::PERM) => {
+            Err(Errno::NOENT) => {
+                let help = "give a block device such as /dev/sdb, or a file";
+                return refuse("no such file or device", help);
+            }
+            Err(Errno::ACCESS) => {
                 return refuse("permission denied", "run as root, or as a user who may read it");
             }
+            Err(Errno::PERM) => {
+                let help = "run as root; in a container, allow it to use the device";
+                return refuse("the system does not allow it", help);
+            }
             Err(Errno::INVAL) => {
+                if let Some((message, help)) = stat(path).ok().and_then(|it| unfit(it.st_mode)) {
+                    return refuse(message, help);
+                }
                 let help = "probe the device below, or a file on ext4, XFS or btrfs";
                 return refuse("its file system has no direct reads", help);
             }
@@ -87,19 +97,16 @@ impl ProbeTarget {
             Ok(stat) => stat,
             Err(error) => return refuse(&error.to_string(), ""),
         };
-        let device = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::BlockDevice => stat.st_rdev,
-            FileType::RegularFile => stat.st_dev,
-            FileType::Directory => {
-                return refuse("it is a folder", "name a block device, or a file of old data");
-            }
-            _ => return refuse("it is neither a file nor a block device", ""),
-        };
+        if let Some((message, help)) = unfit(stat.st_mode) {
+            return refuse(message, help);
+        }
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let device = if is_file { stat.st_dev } else { stat.st_rdev };
         let size_bytes = seek(&fd, SeekFrom::End(0)).unwrap_or(0);
         if size_bytes < SIZE_MIN {
             let (size, least) = (format_bytes(size_bytes), format_bytes(SIZE_MIN));
-            return refuse(&format!("it has {size}, and a probe needs {least} at least"), "");
+            let message = format!("it has {size}, and a probe needs {least} at least");
+            return refuse(&message, "give a larger file, or a block device");
         }
         // The end of a file counts as a hole.
         if is_file && seek(&fd, SeekFrom::Hole(0)).is_ok_and(|hole| hole < size_bytes) {
@@ -150,6 +157,19 @@ impl DeviceFacts {
             is_part: is_partition,
             name,
         }
+    }
+}
+
+/// Why a file of this mode cannot be probed, and what to give instead.
+fn unfit(mode: u32) -> Option<(&'static str, &'static str)> {
+    let help = "name a block device, or a file of old data";
+    match FileType::from_raw_mode(mode) {
+        FileType::BlockDevice | FileType::RegularFile => None,
+        FileType::Directory => Some(("it is a folder", help)),
+        FileType::CharacterDevice => {
+            Some(("it is a character device, neither a file nor a block device", help))
+        }
+        _ => Some(("it is neither a file nor a block device", help)),
     }
 }
 
