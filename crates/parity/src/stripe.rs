@@ -254,8 +254,8 @@ impl<'a> StripeBytes<'a> {
     }
 }
 
-/// The columns of data but those in `without`, in the order of Horner's rule: each is added after
-/// so many doublings of the sum of those before it. Returns them with the doublings after the last.
+/// The columns of data but those in `without`, in the order of Horner's rule: each with how often
+/// the sum of those before it is doubled first. Returns them with the doublings after the last.
 fn terms<'a>(
     bytes: &'a [u8],
     column_bytes: usize,

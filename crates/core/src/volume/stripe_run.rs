@@ -6,7 +6,7 @@
 //! A read that fails makes a new plan without the column. A write that fails fails its member, as
 //! with mirrors, and the parities have what it missed; if the volume cannot do without the member,
 //! the write fails and the stripe is *torn*: its parities may not match its data, so nothing is
-//! recovered from them until they are written anew.
+//! recovered from them until they are written again.
 
 use super::column_set::ColumnSet;
 use super::durability::OwnIo;

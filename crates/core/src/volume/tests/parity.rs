@@ -279,7 +279,7 @@ fn a_write_error_in_a_stripe_fails_the_member() {
 }
 
 /// Beyond the losses that the profile allows the write fails, and nothing is recovered from the
-/// parity of that stripe until it is written anew.
+/// parity of that stripe until it is written again.
 #[test]
 fn a_torn_stripe_recovers_nothing() {
     let mut world = raid("md-raid5", 4);
@@ -315,7 +315,7 @@ fn a_torn_stripe_recovers_nothing() {
         assert_eq!(read(&mut world, 5, whole, 4096), Ok(vec![1; 8]), "other stripes are whole");
     }
     assert_eq!(ios_of_write(&mut world, 6, 0, 192 * KIB), (0, 3));
-    assert_eq!(read(&mut world, 7, torn, 4096), Ok(vec![6; 8]), "written anew");
+    assert_eq!(read(&mut world, 7, torn, 4096), Ok(vec![6; 8]), "written again");
 }
 
 #[test]
