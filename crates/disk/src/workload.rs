@@ -185,7 +185,7 @@ const WORKLOADS: [ModelWorkload; 22] = [
     )
     .measuring_flushes(100),
     ModelWorkload::new(
-        "randread-beside-fsync",
+        "randread-with-fsync",
         "random 4 KiB reads during a write and flush loop",
         &[Agent::random_reads(1), Agent::random_writes(1, 1)],
     ),

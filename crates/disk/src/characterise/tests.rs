@@ -89,7 +89,7 @@ fn the_loop_measures_what_a_delay_does() {
     assert!((named("iops").read(&flushes) - 500.0 / 9.0).abs() < 1e-6);
     assert_eq!(flushes.latencies.count(), 300);
     // With an fsync writer each read waits for one of the other's.
-    let with_writer = measure("randread-beside-fsync", delay(1, None).as_mut());
+    let with_writer = measure("randread-with-fsync", delay(1, None).as_mut());
     assert!((named("mean").read(&with_writer) - 4e-3).abs() < 1e-6);
 }
 
