@@ -4,6 +4,10 @@
 //! those of the systems named at each constant. None adapts to foreground load: kernels throttle
 //! such work by a rate, and the job file can give one.
 
+mod scrub;
+
+pub(crate) use scrub::Scrub;
+
 use crate::client::{Action, Client, ClientRequest, Origin, RequestEnd};
 use crate::read_ahead::IoRange;
 use mirrorball_core::io::RequestKind;
@@ -35,14 +39,6 @@ pub(crate) struct Rebuild {
     in_flight: u32,
 }
 
-/// Reads every copy of the volume from start to end, repeatedly.
-pub(crate) struct Scrub {
-    volume_bytes: u64,
-    next: u64,
-    rate_limit: RateLimit,
-    in_flight: u32,
-}
-
 /// Limits the bytes per second of a stream of requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateLimit {
@@ -64,9 +60,6 @@ const DEFRAG_WRITES_MAX: u32 = 32;
 /// gmirror's rebuild copies blocks of 128 KiB, two at a time (`kern.geom.mirror.sync_requests`).
 const REBUILD_BYTES: u64 = 128 * KIB;
 const REBUILD_DEPTH: u32 = 2;
-/// btrfs scrubs stripes of 64 KiB, eight to a group, two groups at a time.
-const SCRUB_BYTES: u64 = 512 * KIB;
-const SCRUB_DEPTH: u32 = 2;
 
 impl RateLimit {
     pub(crate) fn new(bytes_per_second: Option<u64>) -> RateLimit {
@@ -196,39 +189,6 @@ impl Client for Rebuild {
     }
 }
 
-impl Scrub {
-    /// Scrubs a volume of `volume_bytes`, from this many percent of it on.
-    pub(crate) fn new(volume_bytes: u64, from_percent: u8, rate_limit: RateLimit) -> Scrub {
-        let first = volume_bytes / 100 * u64::from(from_percent);
-        Scrub { volume_bytes, next: first - first % SCRUB_BYTES, rate_limit, in_flight: 0 }
-    }
-}
-
-impl Client for Scrub {
-    fn next_action(&mut self, now: Nanos) -> Action {
-        if self.in_flight >= SCRUB_DEPTH {
-            return Action::Wait;
-        }
-        let (offset, length) = (self.next, SCRUB_BYTES.min(self.volume_bytes - self.next));
-        if let Err(later) = self.rate_limit.take(now, length) {
-            return Action::Sleep(later);
-        }
-        self.next = (offset + length) % self.volume_bytes;
-        self.in_flight += 1;
-        Action::Submit(request(RequestKind::Scrub, offset, length))
-    }
-
-    fn on_reply(
-        &mut self,
-        _order: &ClientRequest,
-        _ending: RequestEnd,
-        _now: Nanos,
-    ) -> Option<ClientRequest> {
-        self.in_flight -= 1;
-        None
-    }
-}
-
 /// A request of background work. Its latency is not measured, so the intended start is zero.
 fn request(kind: RequestKind, offset: u64, length: u64) -> ClientRequest {
     ClientRequest { kind, origin: Origin::Application, offset, length, intended: Nanos::ZERO }
@@ -276,36 +236,6 @@ mod tests {
             let extent = index as u64 % 1024;
             assert_eq!(write.offset, target.offset + extent * EXTENT_BYTES);
         }
-    }
-
-    #[test]
-    fn rate_limit_is_kept() {
-        let rate = 10 * 1024 * KIB;
-        let mut scrub = Scrub::new(1 << 40, 0, RateLimit::new(Some(rate)));
-        let (mut now, mut bytes) = (Nanos::ZERO, 0);
-        while now < Nanos::from_secs(10) {
-            match scrub.next_action(now) {
-                Action::Submit(request) => {
-                    bytes += request.length;
-                    scrub.on_reply(&request, RequestEnd::Done, now);
-                }
-                Action::Sleep(until) => now = until,
-                other => panic!("{other:?}"),
-            }
-        }
-        assert!(bytes.abs_diff(10 * rate) <= SCRUB_BYTES, "{bytes}");
-    }
-
-    #[test]
-    fn a_scrub_begins_where_it_should_and_wraps_around() {
-        let volume_bytes = 1000 * SCRUB_BYTES;
-        let mut scrub = Scrub::new(volume_bytes, 99, RateLimit::new(None));
-        let offsets: Vec<u64> = (0..6)
-            .flat_map(|_| drive(&mut scrub, Nanos::ZERO))
-            .map(|request| request.offset / SCRUB_BYTES)
-            .collect();
-        assert_eq!(offsets[..3], [990, 991, 992]);
-        assert_eq!(offsets[9..12], [999, 0, 1]);
     }
 
     #[test]

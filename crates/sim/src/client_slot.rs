@@ -119,7 +119,7 @@ impl<'a> ClientFactory<'a> {
         Ok(match work.kind {
             BackgroundKind::Scrub => {
                 let share = work.from_percent.unwrap_or(0);
-                Box::new(Scrub::new(self.volume.capacity_bytes(), share, rate_limit))
+                Box::new(Scrub::new(self.volume.map(), share, rate_limit))
             }
             BackgroundKind::Defrag => {
                 let (source, target) = self.defrag_ranges();
