@@ -45,6 +45,8 @@ pub struct Advice {
     pub known: Option<AdvisedPolicy>,
     /// How well the models of the members are known to fit their disks, in words.
     pub confidence: String,
+    /// True if some reads can be served by several members.
+    pub has_choice: bool,
     /// True if the members are paths to one device, of which there is one copy.
     pub is_of_paths: bool,
 }
@@ -132,9 +134,20 @@ impl Advice {
         let known = known.filter(is_better(least));
         let now_is_assumed = stated_policy(array, system).is_none();
         let confidence = confidence::whole_statement(array, system.is_multipath, now_is_assumed);
+        let has_choice = array.chunk_map().is_ok_and(|map| map.copies() > 1);
         let is_of_paths = system.is_multipath;
         let (system, now) = (system.title.clone(), now.to_owned());
-        Advice { system, now, now_is_assumed, offered, conditional, known, confidence, is_of_paths }
+        Advice {
+            system,
+            now,
+            now_is_assumed,
+            offered,
+            conditional,
+            known,
+            confidence,
+            has_choice,
+            is_of_paths,
+        }
     }
 }
 

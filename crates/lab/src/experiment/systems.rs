@@ -60,6 +60,8 @@ pub struct System {
     pub version_of: String,
     /// The policy in force if nothing was set.
     pub default: String,
+    /// What commands of the system mean by the name of an array, where they have one.
+    pub array_name: Option<String>,
     /// The layouts of arrays that it has, as in array files.
     pub layouts: Vec<String>,
     /// True if its members are paths to one device, which only a rule for paths can use.
@@ -194,6 +196,15 @@ impl Offer {
         match name.strip_suffix("{value}") {
             Some(family) => self.values.iter().any(|value| format!("{family}{value}") == policy),
             None => name == policy,
+        }
+    }
+
+    /// A template of the offer with the policy's own name in it, where the offer holds several.
+    pub fn written_for(&self, policy: &str, template: &str) -> String {
+        let family = self.policy.strip_suffix("{value}").filter(|family| family.ends_with('/'));
+        match family.and_then(|family| policy.strip_prefix(family)) {
+            Some(name) => template.replace("{value}", name),
+            None => template.to_owned(),
         }
     }
 

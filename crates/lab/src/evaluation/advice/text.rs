@@ -24,6 +24,14 @@ pub fn array(answer: &ArrayAnswer, style: Style) -> String {
 
 /// The members, with how sure their models are.
 pub fn members(answer: &ArrayAnswer, width: usize) -> String {
+    members_after(answer, &answer.members, width)
+}
+
+/// The members of an array that had the members `before` until a change.
+fn members_after(answer: &ArrayAnswer, before: &[AnsweredMember], width: usize) -> String {
+    let is_same = |member: &AnsweredMember| {
+        before.iter().any(|old| (old.devid, &old.model) == (member.devid, &member.model))
+    };
     let mut text = format!("{}\n", answer.name);
     let mut add = |line: String| {
         text += &format!("  {}\n", wrapped(&line, width - 4).replace('\n', "\n    "));
@@ -35,7 +43,8 @@ pub fn members(answer: &ArrayAnswer, width: usize) -> String {
         let device =
             member.device.as_ref().map_or_else(String::new, |device| format!(", {device}"));
         let devid = member.devid;
-        let confidence = member.confidence.unwrap_or("as the array says");
+        let stated = if is_same(member) { "as the array says" } else { "as --what-if says" };
+        let confidence = member.confidence.unwrap_or(stated);
         let model = format!("simulated as {} ({confidence})", member.model);
         add(match (member.is_in_service, member.remark) {
             (true, _) => format!("devid {devid}{device}: {model}"),
@@ -70,6 +79,10 @@ pub fn render(advice: &Advice, width: usize) -> String {
 /// The entries after what is in force.
 fn choices(advice: &Advice, width: usize) -> String {
     let mut text = match &advice.offered {
+        None if !advice.has_choice => {
+            let why = "nothing to choose: each read has a single member that can serve it";
+            entry("Best offered", why, width)
+        }
         None => entry("Best offered", "not known: no request succeeded", width),
         Some(offered) if offered.spec == advice.now => {
             let same = format!("nothing better than {} in {}", advice.now, advice.system);
@@ -82,6 +95,7 @@ fn choices(advice: &Advice, width: usize) -> String {
     }
     match &advice.known {
         Some(known) => text += &candidate("Best known", known, width),
+        None if !advice.has_choice => {}
         None => text += &entry("Best known", "nothing compared here is better", width),
     }
     text + &entry("Confidence", &advice.confidence, width)
@@ -100,6 +114,9 @@ fn candidate(name: &str, candidate: &AdvisedPolicy, width: usize) -> String {
     text += &lines("set", &commands.set);
     text += &lines("check", commands.check.as_slice());
     text += &lines("undo", &commands.undo);
+    if !commands.placeholders.is_empty() {
+        text += &entry("", &commands.placeholders.join("; "), width);
+    }
     let remarks = [
         commands.persist.clone(),
         candidate.note.clone(),
@@ -312,7 +329,7 @@ pub fn what_if(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String {
     let width = style.width_columns;
     let after = &what_if.array;
     let mut text = format!("What if: {}\n", what_if.changes.join(", "));
-    text += &members(after, width);
+    text += &members_after(after, &before.members, width);
     text += "\n";
     text += &entry("It would have", &after.advice.now, width);
     text += &choices(&after.advice, width);

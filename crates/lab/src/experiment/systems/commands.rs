@@ -23,7 +23,25 @@ pub struct Commands {
     pub persist: Option<String>,
     /// Restore what was in force.
     pub undo: Vec<String>,
+    /// What stands for each word in capitals, in words.
+    pub placeholders: Vec<String>,
 }
+
+/// The words of templates, what commands have where their value is not known, and its meaning.
+/// That of the array is the system's own.
+const UNKNOWN: [(&str, &str, &str); 9] = [
+    ("{array}", "ARRAY", ""),
+    ("{fsid}", "FSID", "the UUID of the file system, which `btrfs filesystem show` prints"),
+    ("{minor}", "MINOR", "the number of the device: 0 for /dev/drbd0"),
+    ("{control}", "CONTROL-SOCKET", "the path given to `mirrorball serve` as --control"),
+    ("{previous}", "PREVIOUS", "the setting in force before"),
+    ("{value}", "VALUE", "the parameter of the policy"),
+    ("{bytes}", "BYTES", "the parameter of the policy, in bytes"),
+    ("{devid}", "DEVID", "the devid of the member"),
+    ("{policy}", "POLICY", "the name of the policy"),
+];
+/// How commands name a member whose device is not known.
+const UNKNOWN_DEVICE: &str = "DEVICE-";
 
 /// What is in force before a setting is.
 #[derive(Clone, Copy, Debug)]
@@ -54,12 +72,12 @@ impl Setting {
             true => filled(template, &words, &marked),
             false => Vec::new(),
         };
-        Commands {
-            set: [of_system(&system.reset), own(&self.offer.set)].concat(),
-            check: own(&self.offer.check).pop(),
-            persist: own(&self.offer.persist).pop(),
-            undo: [own(&self.offer.undo), of_system(&system.restore)].concat(),
-        }
+        let set = [of_system(&system.reset), own(&self.offer.set)].concat();
+        let check = own(&self.offer.check).pop();
+        let undo = [own(&self.offer.undo), of_system(&system.restore)].concat();
+        let shown: Vec<&String> = set.iter().chain(&check).chain(&undo).collect();
+        let placeholders = system.placeholders(|word| shown.iter().any(|it| it.contains(word)));
+        Commands { set, check, persist: own(&self.offer.persist).pop(), undo, placeholders }
     }
 
     /// What stands for the words of templates.
@@ -71,20 +89,51 @@ impl Setting {
             ("{policy}", self.spec.clone()),
             ("{value}", self.value.clone().unwrap_or_default()),
             ("{bytes}", bytes.map_or_else(String::new, |bytes| bytes.to_string())),
-            ("{array}", source.name.unwrap_or_else(|| "ARRAY".to_owned())),
-            ("{fsid}", source.fsid.unwrap_or_else(|| "FSID".to_owned())),
-            ("{minor}", "MINOR".to_owned()),
-            ("{control}", "CONTROL-SOCKET".to_owned()),
-            ("{previous}", now.written.unwrap_or("PREVIOUS").to_owned()),
         ];
+        let known = [
+            ("{array}", source.name),
+            ("{fsid}", source.fsid),
+            ("{previous}", now.written.map(str::to_owned)),
+        ];
+        words.extend(known.into_iter().filter_map(|(word, value)| Some((word, value?))));
         if let [member] = self.members[..] {
             words.push(("{devid}", array.members[member].devid.to_string()));
         }
+        // The first value of a word counts.
+        words.extend(UNKNOWN.map(|(word, shown, _)| (word, shown.to_owned())));
         let words = words.into_iter().map(|(word, value)| (word.to_owned(), value));
-        // The first value of a word counts: these are for a policy in force of another system.
+        // These are for a policy in force of another system.
         let unknown = |number| (format!("{{previous.{number}}}"), format!("PREVIOUS-{number}"));
         let unknown = (1..=PARAMETERS_MAX).map(unknown);
         words.chain(parameters(now.spec)).chain(unknown).collect()
+    }
+}
+
+impl System {
+    /// What the words in capitals stand for that are in the commands.
+    fn placeholders(&self, is_used: impl Fn(&str) -> bool) -> Vec<String> {
+        let meaning = |meaning: &'static str| match (meaning, &self.array_name) {
+            ("", Some(own)) => own.clone(),
+            (meaning, _) => meaning.to_owned(),
+        };
+        let used = UNKNOWN.iter().filter(|(_, shown, _)| is_used(shown));
+        let used = used.map(|(_, shown, text)| format!("{shown} is {}", meaning(text)));
+        let device = format!("{UNKNOWN_DEVICE}N is the device of devid N, as sdb1 or /dev/sdb1");
+        used.chain(is_used(UNKNOWN_DEVICE).then_some(device)).collect()
+    }
+
+    /// A template as text, with words in capitals, and what they stand for.
+    pub fn described(&self, template: &str) -> (String, Vec<String>) {
+        let replace =
+            |text: String, (word, shown, _): &(&str, &str, &str)| text.replace(word, shown);
+        let text = UNKNOWN.iter().fold(template.to_owned(), replace);
+        let text = text.replace("{member}", "DEVICE-N").replace("{device}", "DEVICE-N");
+        let numbered = |text: String, number| {
+            text.replace(&format!("{{previous.{number}}}"), &format!("PREVIOUS-{number}"))
+        };
+        let text = (1..=PARAMETERS_MAX).fold(text, numbered);
+        let placeholders = self.placeholders(|word| text.contains(word));
+        (text, placeholders)
     }
 }
 
@@ -125,7 +174,7 @@ fn filled(
         return vec![text];
     }
     let of_member = |member: &&MemberSpec| {
-        let unknown = format!("DEVICE-{}", member.devid);
+        let unknown = format!("{UNKNOWN_DEVICE}{}", member.devid);
         let device = member.device.clone().unwrap_or(unknown);
         let kernel_name = device.strip_prefix("/dev/").unwrap_or(&device).to_owned();
         text.replace("{member}", &kernel_name).replace("{device}", &device)

@@ -51,6 +51,15 @@ fn every_offer_expands_to_policies_of_the_table() {
 }
 
 #[test]
+fn every_system_whose_commands_name_an_array_says_what_the_name_is() {
+    for system in all() {
+        let templates = system.offers.iter().flat_map(|it| [&it.set, &it.check, &it.undo]);
+        let names_one = templates.flatten().any(|template| template.contains("{array}"));
+        assert!(!names_one || system.array_name.is_some(), "{}", system.name);
+    }
+}
+
+#[test]
 fn write_mostly_is_offered_for_each_kind_of_member() {
     let two = hdd_and_ssd();
     let expected = ["md/raid1", "md/raid1+write-mostly:1", "md/raid1+write-mostly:2"];
