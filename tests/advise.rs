@@ -261,6 +261,8 @@ fn advice_needs_an_array_and_its_system() {
     let job = ["advise", "--sysroot", ".", "rand-4k-qd1"];
     folder.refuses(&job, &["`rand-4k-qd1` is a job", "before the jobs"]);
     let root = sysroot("btrfs-raid1-loop");
+    let both = ["advise", "two-ssd-raid1", "--system", "md", "--sysroot", &root];
+    folder.refuses(&both, &["--sysroot has no effect with a built-in array", "leave it out"]);
     let other = folder.run(&["advise", "--sysroot", &root, "--system", "zfs"]);
     assert_eq!((other.status.code(), other.stdout.len()), (Some(2), 0), "{}", stderr(&other));
     assert!(stderr(&other).contains("is of the storage system btrfs"), "{}", stderr(&other));
@@ -282,6 +284,15 @@ fn a_raid10_of_md_is_advised_by_the_rule_of_raid10() {
 }
 
 #[test]
+fn where_no_read_has_a_choice_nothing_is_advised() {
+    let short = ["rand-4k-qd1", "-d", "50ms", "-n", "2", "-p", "first"];
+    let advise = ["advise", "five-hdd-raid6", "--system", "btrfs"];
+    let text = stdout(&Folder::new().run(&[&advise[..], &short].concat()));
+    assert!(entry(&text, "Best offered").contains("nothing to choose: each read has"), "{text}");
+    assert!(!text.contains("no request succeeded") && !text.contains("Best known"), "{text}");
+}
+
+#[test]
 fn a_change_of_hardware_is_answered_beside_the_array_as_it_is() {
     let folder = Folder::new();
     let pair = ["advise", "hdd-ssd-raid1", "rand-4k-qd32", "--system", "md"];
@@ -289,9 +300,13 @@ fn a_change_of_hardware_is_answered_beside_the_array_as_it_is() {
     let text = stdout(
         &folder.run(&[&pair[..], &short, &["--what-if", "replace=1:ssd-sata-plp"]].concat()),
     );
+    let text = text.replace("\n              ", " ");
     for part in [
         "What if: devid 1 is replaced by ssd-sata-plp",
-        "devid 1: simulated as ssd-sata-plp",
+        "devid 1: simulated as ssd-sata-plp (as --what-if says)",
+        "devid 2: simulated as ssd-sata-plp (as the array says)",
+        "/sys/block/ARRAY/md/dev-DEVICE-1/state",
+        "ARRAY is the name in /proc/mdstat, for example md0; DEVICE-N is the device of devid N",
         "It would have md/raid1",
         "The best setting of each, in requests/s: md/raid1+write-mostly:1 now, md/raid1 then",
     ] {
@@ -308,6 +323,8 @@ fn a_change_of_hardware_is_answered_beside_the_array_as_it_is() {
     refuse("replace=7:ssd-sata-plp", &["no member has devid 7", "the devids are 1, 2"]);
     refuse("add=ssd-sata-pl", &["no model `ssd-sata-pl`", "did you mean `ssd-sata-plp`?"]);
     refuse("remove=1", &["write replace=DEVID:MODEL or add=MODEL"]);
+    let twice = ["--what-if", "replace=1:hdd-15k", "--what-if", "replace=1:nvme-gen3"];
+    folder.refuses(&[&pair[..], &twice].concat(), &["--what-if: devid 1 is replaced twice"]);
     let three = ["advise", "eight-hdd-raid10", "--system", "zfs", "--what-if", "add=hdd-7k2-ent"];
     stdout(&folder.run(&[&three[..], &["rand-4k-qd1"], &short].concat()));
 }

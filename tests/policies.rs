@@ -47,6 +47,24 @@ fn every_family_is_listed_with_its_policies_then_the_modifiers() {
 }
 
 #[test]
+fn words_in_commands_that_the_user_replaces_are_explained() {
+    for (policy, parts) in [
+        ("pid", &["/sys/fs/btrfs/FSID/read_policy", "FSID is the UUID of the file system"][..]),
+        ("zfs/mirror", &["rotating_seek_inc=VALUE", "VALUE is the parameter of the policy"]),
+        ("drbd/round-robin", &["--read-balancing=round-robin", "MINOR is the number"]),
+        ("nvme/round-robin", &["ARRAY is the subsystem, for example nvme-subsys0"]),
+    ] {
+        let page = stdout(&[policy]);
+        for part in parts {
+            assert!(page.contains(part), "{policy}: no `{part}` in\n{page}");
+        }
+        for word in ["{array}", "{fsid}", "{previous", "{value}", "{member}", "{device}"] {
+            assert!(!page.contains(word), "{policy}: {word} in\n{page}");
+        }
+    }
+}
+
+#[test]
 fn a_family_is_listed_alone() {
     for name in ["btrfs", "btrfs/*"] {
         let listing = stdout(&[name]);

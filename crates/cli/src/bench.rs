@@ -117,7 +117,7 @@ pub(crate) struct Args {
     plan: bool,
 
     /// Restore what an earlier bench left changed, on all arrays, and run nothing
-    #[arg(long, conflicts_with = "target")]
+    #[arg(long, conflicts_with_all = RUN_OPTIONS)]
     restore: bool,
 
     /// Read and set a recorded copy of the files of a machine in DIR instead of this machine
@@ -128,6 +128,25 @@ pub(crate) struct Args {
     #[arg(long, value_name = "JOURNAL", hide = true)]
     watch: Option<PathBuf>,
 }
+
+/// Arguments of runs, which --restore does not do.
+const RUN_OPTIONS: [&str; 15] = [
+    "target",
+    "jobs",
+    "policy",
+    "budget",
+    "rounds",
+    "background",
+    "stop_early",
+    "predicted",
+    "settle",
+    "measure",
+    "size",
+    "seed",
+    "read_device",
+    "lateness_max",
+    "output",
+];
 
 /// Work in the background.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

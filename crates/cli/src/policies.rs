@@ -246,6 +246,9 @@ fn availability(policy: &'static str) -> Vec<(String, String)> {
         let set = offer.set.as_ref().map(|set| format!("`{set}`"));
         let parts = [set, offer.persist.clone(), undo];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
+        let text = offer.written_for(policy, &parts.join("; "));
+        let (text, meanings) = system.described(&text);
+        let parts = [vec![text], meanings].concat();
         if offer.set.is_some() {
             facts.push((format!("set in {}", system.title), parts.join("; ")));
         }

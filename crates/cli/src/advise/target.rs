@@ -46,6 +46,10 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
     if let Some(name) = array {
         let is_builtin = ArrayFile::builtin_names().any(|builtin| builtin == name);
         if name.ends_with(".toml") || is_builtin && !Path::new(name).exists() {
+            if args.sysroot.is_some() {
+                let error = "--sysroot has no effect with a built-in array or an array file";
+                return Err(Failure::WrongUse(anyhow!("{error}\n  help: leave it out")));
+            }
             return Ok(Target { array: name.clone(), condition: None, out_of_service: Vec::new() });
         }
     }

@@ -97,9 +97,14 @@ fn edited(args: &Args, question: &Question) -> Result<String> {
     };
     let mut edit = ArrayEdit::new(&target::read(&question.array)?);
     let mut in_force = question.now().to_owned();
+    let mut replaced = Vec::new();
     for change in &args.what_if {
         match change {
             HardwareChange::Replace { devid, model } => {
+                if replaced.contains(devid) {
+                    bail!("devid {devid} is replaced twice\n  help: give one of the two");
+                }
+                replaced.push(*devid);
                 edit.replace(*devid, model)?;
                 // A new disk has no flag.
                 let flag = format!("write-mostly:{devid}");
