@@ -8,7 +8,8 @@
 //! Writes that wait for a record leave together: while a record is under way, those that arrive are
 //! collected for the next. Regions leave lazily: those without a write for [`IDLE_PERIOD`] are
 //! dropped after a flush of all members, in a record that nothing waits for. A full set is emptied
-//! the same way at once. A region whose mirrors are not yet synchronised stays.
+//! the same way at once. A region whose mirrors are not yet synchronised stays; in a set full of
+//! those, writes to other regions wait until some are.
 //!
 //! When a member starts to take writes, the next record goes to it before any write does, and
 //! before a step of its rebuild.
@@ -176,6 +177,11 @@ impl DirtyLog {
     pub(super) fn is_full_for(&self, wanted: &[u32]) -> bool {
         let more = wanted.iter().filter(|number| !self.regions.contains_key(number)).count();
         self.regions.len() + more > DIRTY_REGIONS_MAX
+    }
+
+    /// Returns true if writes wait and no region fits.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_full() && !self.waiting.is_empty()
     }
 
     /// Returns true if no region fits.

@@ -18,7 +18,7 @@ use super::scrub_keeper::ScrubKeeper;
 use super::unsynced_regions::{REGION_BYTES, regions};
 use crate::io::RequestKind;
 use crate::label::assembly::FoundMember;
-use crate::label::{DIRTY_REGIONS_MAX, Label};
+use crate::label::{DIRTY_REGIONS_MAX, Label, Uuid};
 use crate::member::{MemberIndex, MemberState};
 use std::ops::Range;
 
@@ -59,13 +59,8 @@ impl Volume {
         let unsynced = labels.unsynced.clone();
         self.scrub = ScrubKeeper::new(labels.scrub);
         let mut writer = LabelWriter::new(labels);
-        // The log must have space for writes; the label says the rest.
-        let fits = unsynced.len() <= DIRTY_REGIONS_MAX / 2;
-        let first = unsynced.iter().min().map(|&region| u64::from(region) * REGION_BYTES);
-        if !fits {
-            writer.resync_from = writer.resync_from.into_iter().chain(first).min();
-        }
-        let logged = if fits { unsynced } else { Vec::new() };
+        let (logged, tail) = split_unsynced(unsynced, self.capacity_bytes());
+        writer.resync_from = writer.resync_from.into_iter().chain(tail).min();
         let resync_from = writer.resync_from;
         let log = DirtyLog::new(sequence, least_sequence, logged.clone());
         (self.labels, self.log) = (Some(Box::new(writer)), Some(Box::new(log)));
@@ -122,13 +117,23 @@ impl Volume {
         Some(start..(start + REGION_BYTES).min(self.capacity_bytes()))
     }
 
-    /// Takes that a member that is to be rebuilt has another storage, or the same one opened again,
-    /// and what that holds of a volume.
+    /// Takes that a member that is to be rebuilt has another storage, or the same one opened again.
+    /// `found` is what that holds of this member, if its UUID is [`Volume::own_uuid`]; a storage
+    /// without it must have no valid label in either slot, and becomes a member with a new UUID.
     pub fn on_storage_replaced(&mut self, member: MemberIndex, found: Option<&FoundMember>) {
+        let own = self.own_uuid(member);
+        let found = found.filter(|found| Some(found.newest.found.member) == own);
         let (Some(labels), Some(log)) = (&mut self.labels, &mut self.log) else { return };
-        labels.on_replaced(member, found.map_or(0, |found| found.newest.slot));
+        labels.on_replaced(member, found.map(|found| found.newest.slot));
         let record = found.and_then(|found| found.record.as_ref());
         log.on_joined(member, record.map_or(0, |record| record.sequence));
+    }
+
+    /// The UUID by which the storage of a failed member is known when it returns; `None` without
+    /// labels, or if the member works: then another storage is not the same one.
+    pub fn own_uuid(&self, member: MemberIndex) -> Option<Uuid> {
+        let labels = self.labels.as_deref().filter(|_| self.states.is_failed(member));
+        labels.map(|labels| labels.uuid(member))
     }
 
     /// Fails a member that is gone, unless the volume cannot do without it.
@@ -214,6 +219,14 @@ impl Volume {
                 }
             }
         }
+        // Writes may wait for the space of a region that can leave now.
+        self.start_record();
+    }
+
+    /// Returns true if writes wait until regions are resynced, because the dirty log is full of
+    /// them.
+    pub fn waits_for_resync(&self) -> bool {
+        self.log.as_deref().is_some_and(DirtyLog::is_blocked)
     }
 
     /// Flushes a member whose rebuild ends with this request, or is to be recorded, and returns
@@ -261,7 +274,41 @@ impl Volume {
     }
 }
 
+/// Divides the regions that are unsynced at the start, in order, into those that the log holds and
+/// an offset from which everything is. That is where a long run begins that ends with the volume:
+/// without it, writes would wait until the log has space.
+fn split_unsynced(mut regions: Vec<u32>, capacity_bytes: u64) -> (Vec<u32>, Option<u64>) {
+    let count = capacity_bytes.div_ceil(REGION_BYTES) as u32;
+    let run = regions.iter().rev().zip((0..count).rev()).take_while(|(it, end)| **it == *end);
+    let run = run.count();
+    let kept = match run > DIRTY_REGIONS_MAX / 2 {
+        true => regions.len() - run,
+        false => regions.len(),
+    };
+    let kept = kept.min(DIRTY_REGIONS_MAX);
+    let tail = regions.get(kept).map(|&region| u64::from(region) * REGION_BYTES);
+    regions.truncate(kept);
+    (regions, tail)
+}
+
 /// The numbers of the regions that a range overlaps, as the dirty log has them.
 pub(super) fn region_numbers(range: &Range<u64>) -> impl Iterator<Item = u32> + use<> {
     regions(range).map(|region| region as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsynced_regions_are_logged_but_for_a_long_run_at_the_end() {
+        let split = |regions: Vec<u32>| split_unsynced(regions, 3000 * REGION_BYTES);
+        let at = |region: u64| Some(region * REGION_BYTES);
+        assert_eq!(split(vec![1, 3, 2999]), (vec![1, 3, 2999], None));
+        assert_eq!(split((0..700).collect()), ((0..700).collect(), None));
+        assert_eq!(split((0..1200).collect()), ((0..1000).collect(), at(1000)));
+        assert_eq!(split((0..3000).collect()), (vec![], at(0)));
+        assert_eq!(split([5].into_iter().chain(2000..3000).collect()), (vec![5], at(2000)));
+        assert_eq!(split(vec![]), (vec![], None));
+    }
 }

@@ -16,14 +16,20 @@ impl Volume {
     /// Records that the volume was stopped in good order. The volume must be idle, and flushed
     /// since the last write. Ends when [`Volume::is_recorded`].
     ///
+    /// Regions that a crash left unsynced are in the dirty log, which counts only while the volume
+    /// is not recorded as stopped: so it stays as it is until they are synchronised. The first
+    /// synchronisation, from an offset on, goes on where it was.
+    ///
     /// # Panics
     /// If it is not idle.
     pub fn record_stop(&mut self) {
         assert!(self.is_idle(), "a volume stops when it is idle");
-        let resync_from = self.unsynced.next(0).map(|region| region * REGION_BYTES);
         let Some(labels) = &mut self.labels else { return };
-        if !labels.committed().is_clean && !self.has_lost_writes && !self.is_read_only {
-            (labels.is_clean, labels.resync_from) = (true, resync_from);
+        let first = self.unsynced.next(0).map(|region| region * REGION_BYTES);
+        let is_logged = first.is_some_and(|first| labels.resync_from.is_none_or(|it| first < it));
+        if !labels.committed().is_clean && !self.has_lost_writes && !self.is_read_only && !is_logged
+        {
+            (labels.is_clean, labels.resync_from) = (true, first);
             self.update_labels();
         }
     }
@@ -46,13 +52,11 @@ impl Volume {
             MetadataJob::Label => labels.block(io.member),
             MetadataJob::Log => {
                 let log = self.log.as_ref().expect("a volume with labels has a log");
-                let label = labels.committed();
-                log.record().encode(label.array.uuid, label.members[io.member.get()].uuid)
+                log.record().encode(labels.committed().array.uuid, labels.uuid(io.member))
             }
             MetadataJob::Scrub => {
-                let label = labels.committed();
-                let member = label.members[io.member.get()].uuid;
-                self.scrub.record().encode(label.array.uuid, member)
+                let volume = labels.committed().array.uuid;
+                self.scrub.record().encode(volume, labels.uuid(io.member))
             }
         }
     }

@@ -13,7 +13,7 @@ use super::unsynced_regions::REGION_BYTES;
 use crate::label::assembly::{
     AssembledMember, FoundMember, LabelAssembly, MemberStanding, least_sequence,
 };
-use crate::label::{DataId, DirtyRecord, LABEL_SLOTS, Label, LabelledMember, ScrubRecord};
+use crate::label::{DataId, DirtyRecord, LABEL_SLOTS, Label, LabelledMember, ScrubRecord, Uuid};
 use crate::member::{MemberIndex, MemberState};
 use crate::rng::Rng;
 use std::collections::BTreeSet;
@@ -116,6 +116,8 @@ pub(super) struct LabelWriter {
     generation: u64,
     /// For each member, the slot of the newest label on it.
     slots: Vec<usize>,
+    /// The UUID of each member. The labels are to have it.
+    uuids: Vec<Uuid>,
     update: Option<Update>,
     /// Members whose storage was replaced while their label was written.
     replaced: Vec<MemberIndex>,
@@ -175,6 +177,7 @@ impl LabelWriter {
             is_clean: label.is_clean,
             resync_from: label.resync_from,
             policy: label.policy.clone(),
+            uuids: label.members.iter().map(|row| row.uuid).collect(),
             committed: label,
             slots,
             update,
@@ -192,13 +195,21 @@ impl LabelWriter {
 
     /// Returns true if the labels say what is so.
     pub(super) fn is_current(&self, states: &MemberStates) -> bool {
-        let mut rows = self.committed.members.iter().zip(states.members().iter());
+        let rows = self.committed.members.iter().zip(&self.uuids);
+        let mut rows = rows.zip(states.members().iter());
         self.update.is_none()
             && !self.is_due
             && self.committed.is_clean == self.is_clean
             && self.committed.resync_from == self.resync_from
             && self.committed.policy == self.policy
-            && rows.all(|(row, (_, member))| is_true(row.state, member.state))
+            && rows.all(|((row, uuid), (_, member))| {
+                row.uuid == *uuid && is_true(row.state, member.state)
+            })
+    }
+
+    /// The UUID of a member.
+    pub(super) fn uuid(&self, member: MemberIndex) -> Uuid {
+        self.uuids[member.get()]
     }
 
     pub(super) fn has_io_in_flight(&self) -> bool {
@@ -219,10 +230,11 @@ impl LabelWriter {
         self.issue()
     }
 
-    /// The bytes of the label for a member.
+    /// The bytes of the label for a member. If its storage was replaced since the update began,
+    /// the label does not list it, and so is not valid on it.
     pub(super) fn block(&self, member: MemberIndex) -> Box<[u8]> {
         let update = self.update.as_ref().expect("an update is under way");
-        update.label.encode(update.label.members[member.get()].uuid, self.slot_offset(member))
+        update.label.encode(self.uuid(member), self.slot_offset(member))
     }
 
     /// The offset of the slot to write on a member.
@@ -230,10 +242,16 @@ impl LabelWriter {
         LABEL_SLOTS[1 - self.slots[member.get()]]
     }
 
-    /// Takes that a member has another storage, with its newest label in this slot.
-    pub(super) fn on_replaced(&mut self, member: MemberIndex, slot: usize) {
-        self.slots[member.get()] = slot;
-        // The new storage may have no label.
+    /// Takes that a member has another storage, with its newest label in this slot. A storage
+    /// without a label of this member gets another UUID: should the old one be found again, the two
+    /// must not be taken for each other.
+    pub(super) fn on_replaced(&mut self, member: MemberIndex, slot: Option<usize>) {
+        self.slots[member.get()] = slot.unwrap_or(0);
+        if slot.is_none() {
+            let words = [self.rng.next_u64(), self.rng.next_u64()];
+            let number = u128::from(words[0]) << 64 | u128::from(words[1]);
+            self.uuids[member.get()] = Uuid(number.to_be_bytes());
+        }
         self.is_due = true;
         if self.has_io_in_flight() {
             self.replaced.push(member);
@@ -285,10 +303,12 @@ impl LabelWriter {
             return Some(UpdateStep::Unwritable(update.left.clone()));
         }
         // A label that calls a member in use which failed meanwhile must not be written again: that
-        // member would seem to be an old copy. The next update says what is so.
-        let rows = update.label.members.iter().zip(states.members().iter());
-        let is_outdated = rows.into_iter().any(|(row, (_, member))| match row.state {
+        // member would seem to be an old copy. Nor must one that calls a member in sync whose
+        // storage is another one now. The next update says what is so.
+        let rows = update.label.members.iter().zip(&self.uuids).zip(states.members().iter());
+        let is_outdated = rows.into_iter().any(|((row, uuid), (_, member))| match row.state {
             MemberState::Failed => false,
+            _ if row.uuid != *uuid => true,
             state => member.state == MemberState::Failed || claims_more(state, member.state),
         });
         if update.step == Step::Announce && !is_outdated {
@@ -325,6 +345,7 @@ impl LabelWriter {
         self.is_due = false;
         let mut has_left = false;
         for (row, (index, member)) in label.members.iter_mut().zip(states.members().iter()) {
+            row.uuid = self.uuids[index.get()];
             has_left |= row.state == MemberState::InSync && member.state != MemberState::InSync;
             row.state = recorded_state(row, member.state, self.durable_bytes[index.get()]);
         }
@@ -364,6 +385,7 @@ fn claims_more(recorded: MemberState, state: MemberState) -> bool {
             MemberState::Rebuilding { recovered_bytes },
             MemberState::Rebuilding { recovered_bytes: now },
         ) => recovered_bytes > now,
+        (MemberState::InSync, MemberState::Rebuilding { .. }) => true,
         _ => false,
     }
 }

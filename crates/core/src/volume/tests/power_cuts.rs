@@ -12,6 +12,7 @@ mod machine;
 use crate::label::LABEL_SLOTS;
 use crate::label::assembly::{ArrayVerdict, MemberStanding};
 use crate::rng::Rng;
+use crate::volume::REGION_BYTES;
 use crate::volume::dirty_log::IDLE_PERIOD;
 use disk::{Disk, SECTOR};
 use machine::{CELLS, Cell, Machine, Operation, assembled, found, new_disks, sectors_of};
@@ -255,4 +256,27 @@ fn a_snapshot_that_is_put_back_after_a_crash_is_noticed() {
     let (assembly, _, verdict) = assembled(&disks, &[0, 1, 2]);
     assert_eq!(assembly.standings[1], MemberStanding::OldCopy);
     assert_eq!(verdict, ArrayVerdict::Doubtful);
+}
+
+#[test]
+fn a_stop_before_the_resync_does_not_widen_it() {
+    let start = |disks, cells, seed| {
+        let started = Machine::start(disks, &[0, 1, 2], cells, seed);
+        started.unwrap_or_else(|_| panic!("all members are there"))
+    };
+    let rng = &mut Rng::new(1);
+    let mut machine = start(new_disks(), new_cells(), 1);
+    machine.begin(Operation::Write { cell: 0, count: 1 });
+    machine.settle(rng);
+    let (disks, cells) = cut(machine, |_| true);
+    let mut machine = start(disks, cells, 2);
+    assert_eq!(machine.volume.unsynced_bytes(), REGION_BYTES);
+    machine.volume.record_stop();
+    machine.issue();
+    machine.settle(rng);
+    assert!(machine.volume.is_recorded());
+    let (disks, cells) = cut(machine, |_| true);
+    let machine = start(disks, cells, 3);
+    assert_eq!(machine.volume.unsynced_bytes(), REGION_BYTES);
+    machine.stop(rng);
 }
