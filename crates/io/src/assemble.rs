@@ -4,6 +4,7 @@ mod backing;
 mod create;
 mod labelled;
 mod open;
+mod replacement;
 
 use crate::clock::{Clock, Speed};
 use crate::driver::{BackendKind, Driver};
@@ -185,7 +186,7 @@ pub enum AssembleError {
     /// The device of a labelled member was not found.
     #[error(
         "the device of the member with devid {0} was not found when the volume was started\n  \
-         help: connect it, and start the volume again"
+         help: `ctl members replace {0} DEVICE` uses this device, or another one in its place"
     )]
     NotFound(u64),
     /// A member has a label.

@@ -22,7 +22,7 @@ use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{Event, EventOwner, Handle, Output, Token};
 use crate::executor::Executor;
 use crate::export::nbd::server::Server;
-use crate::rebuild::{Rebuild, RebuildError};
+use crate::rebuild::{Rebuild, RebuildError, RebuildOpened};
 use crate::scrub::Scrub;
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
@@ -273,7 +273,7 @@ impl Control {
     pub fn reply_later(
         &mut self,
         client: u32,
-        result: Result<Vec<String>, RebuildError>,
+        result: Result<RebuildOpened, RebuildError>,
         executor: &mut Executor,
     ) {
         self.send(ClientKey::from_slot(client), &respond::rebuild_opened(result), executor);

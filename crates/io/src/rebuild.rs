@@ -11,20 +11,23 @@
 //! A member that failed is rebuilt from its beginning, on request. Its path may name another file,
 //! device or server than the open one, so it is opened again first ([`crate::reopen`]); if
 //! that fails, nothing changes. A working member whose file was replaced is opened again, too: the
-//! open file has no path any more and is lost when the service ends. Emulated members have no path
-//! and are used as they are.
+//! open file has no path any more and is lost when the service ends. A request may name another
+//! device, which takes the place of the member from then on. Emulated members have no path and are
+//! used as they are.
 //!
 //! The recovery offset is kept by the volume, so a rebuild continues there after an error and a
 //! pause.
 
+use crate::device_address::DeviceAddress;
 use crate::driver::buffers::BufferKey;
 use crate::driver::{EventOwner, Token};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
-use crate::reopen::{PathState, ReopenedMember, Reopener};
+use crate::member::file::Occupied;
+use crate::reopen::{MemberPlace, OpenRequest, PathState, ReopenedMember, Reopener};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::{Member, MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::REGION_BYTES;
+use mirrorball_core::volume::{REGION_BYTES, Volume};
 use std::path::PathBuf;
 
 /// Why a rebuild cannot start.
@@ -70,6 +73,14 @@ pub enum RebuildError {
         /// Why not.
         why: String,
     },
+    /// The device cannot take its place.
+    #[error("the device cannot take the place of the member with devid {devid}: {why}")]
+    Unfit {
+        /// The member.
+        devid: u64,
+        /// Why not.
+        why: String,
+    },
     /// It is being opened for an earlier request.
     #[error("the member with devid {0} is already being opened for a rebuild")]
     Opening(u64),
@@ -85,20 +96,33 @@ pub enum RebuildError {
         /// The path of its file.
         path: PathBuf,
     },
-    /// It works, its file was replaced, and it may have the only copy of some data.
+    /// It works, and may have the only copy of some data.
     #[error(
-        "the member with devid {0} uses a file that was replaced at its path, and may have the \
-         only copy of some data: it is not rebuilt while another member is not in sync\n  help: \
-         rebuild that member first"
+        "the member with devid {0} may have the only copy of some data: no other storage takes \
+         its place while another member is not in sync\n  help: rebuild that member first"
     )]
     Needed(u64),
+    /// Nothing records where members are.
+    #[error(
+        "cannot replace the member: the members have no labels, so the next start would use the \
+         old device again\n  help: put the new device at the path of the old one and use `ctl \
+         members rebuild`, or label the members with `mirrorball adopt` while the server is stopped"
+    )]
+    NoLabels,
+    /// The members have no device.
+    #[error(
+        "cannot replace the member: it is emulated\n  help: members of `serve` can be replaced"
+    )]
+    Emulated,
 }
 
 /// A request to rebuild a member.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RebuildRequest {
     /// The devid of the member.
     pub devid: u64,
+    /// The device that replaces it, and what to do if that contains data.
+    pub replacement: Option<(DeviceAddress, Occupied)>,
     /// Rate limit of all rebuilds from now on, in bytes per second.
     pub rate: Option<u64>,
     /// The client that a later reply is for.
@@ -114,8 +138,17 @@ pub enum RebuildStart {
     Opening,
 }
 
-/// The reply to a client whose member had to be opened first: notes for the user, or an error.
-pub type DelayedReply = (u32, Result<Vec<String>, RebuildError>);
+/// A member that was opened for a rebuild, which has started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RebuildOpened {
+    /// Where it is.
+    pub place: MemberPlace,
+    /// Notes for the user, a line each.
+    pub notes: Vec<String>,
+}
+
+/// The reply to a client whose member had to be opened first.
+pub type DelayedReply = (u32, Result<RebuildOpened, RebuildError>);
 
 /// Bytes that one step copies: about 10 ms of a hard disk.
 const STEP_BYTES: u64 = 1 << 20;
@@ -183,6 +216,7 @@ impl Rebuild {
         executor: &mut Executor,
     ) -> Result<RebuildStart, RebuildError> {
         let RebuildRequest { devid, rate, .. } = request;
+        let is_replaced = request.replacement.is_some();
         let volume = executor.volume().ok_or(RebuildError::NoVolume)?;
         let member = volume.members().find(devid).ok_or(RebuildError::NoSuchMember(devid))?;
         if volume.is_read_only() {
@@ -190,6 +224,12 @@ impl Rebuild {
         }
         if volume.map().tolerated_failures() == 0 {
             return Err(RebuildError::NoCopy);
+        }
+        if is_replaced && self.reopener.is_none() {
+            return Err(RebuildError::Emulated);
+        }
+        if is_replaced && volume.label().is_none() {
+            return Err(RebuildError::NoLabels);
         }
         if self.requests.iter().any(|(opening, _)| *opening == member) {
             return Err(RebuildError::Opening(devid));
@@ -210,6 +250,8 @@ impl Rebuild {
             return self.open(member, request, executor);
         }
         match self.path_state(member, executor) {
+            _ if is_replaced && is_needed(member, executor) => Err(RebuildError::Needed(devid)),
+            _ if is_replaced => self.open(member, request, executor),
             PathState::Missing(path) => Err(RebuildError::Nameless { devid, path }),
             PathState::Replaced if is_needed(member, executor) => Err(RebuildError::Needed(devid)),
             PathState::Replaced => self.open(member, request, executor),
@@ -238,9 +280,19 @@ impl Rebuild {
         request: RebuildRequest,
         executor: &Executor,
     ) -> Result<RebuildStart, RebuildError> {
-        let size_bytes = executor.size_bytes(Target::Member(member));
+        let volume = executor.volume().expect("a member of it is rebuilt");
         let reopener = self.reopener.as_mut().expect("only a member with an address is opened");
-        let begun = reopener.open(member, size_bytes);
+        let replacement = request.replacement.clone();
+        let begun = reopener.open(OpenRequest {
+            member,
+            size_bytes: executor.size_bytes(Target::Member(member)),
+            place: match replacement {
+                Some((address, occupied)) => MemberPlace::New(address, occupied),
+                None => reopener.place(member),
+            },
+            label: volume.label().cloned(),
+            own_uuid: volume.own_uuid(member),
+        });
         let devid = request.devid;
         begun.map_err(|error| RebuildError::NotBack { devid, why: error.to_string() })?;
         self.requests.push((member, request));
@@ -250,13 +302,16 @@ impl Rebuild {
     /// Attaches the members that were opened. No step is in flight, so none that wrote to the old
     /// storage is counted for the new one.
     fn install(&mut self, executor: &mut Executor) {
-        while let Some(ReopenedMember { member, result }) =
-            self.reopener.as_ref().and_then(Reopener::poll)
+        while let Some(reopener) = &mut self.reopener
+            && let Some(ReopenedMember { member, place, result }) = reopener.poll()
         {
-            let place = self.requests.iter().position(|(opening, _)| *opening == member);
-            let (_, request) = self.requests.remove(place.expect("a member is opened on request"));
+            let asked = self.requests.iter().position(|(opening, _)| *opening == member);
+            let (_, request) = self.requests.remove(asked.expect("a member is opened on request"));
             let devid = request.devid;
             let installed = match result {
+                Err(why) if request.replacement.is_some() => {
+                    Err(RebuildError::Unfit { devid, why })
+                }
                 Err(why) => Err(RebuildError::NotBack { devid, why }),
                 // Another member may have failed since the request.
                 Ok(_) if !is_failed(member, executor) && is_needed(member, executor) => {
@@ -266,8 +321,9 @@ impl Rebuild {
                     let attached = executor.attach(member, opened.source);
                     if let (Ok(()), Some(volume)) = (&attached, executor.volume_mut()) {
                         volume.on_storage_replaced(member, opened.found.as_ref());
+                        reopener.on_attached(member, place.clone());
                     }
-                    let attached = attached.map(|()| opened.notes);
+                    let attached = attached.map(|()| RebuildOpened { place, notes: opened.notes });
                     attached
                         .map_err(|error| RebuildError::NotBack { devid, why: error.to_string() })
                 }
@@ -296,7 +352,8 @@ impl Rebuild {
         self.install(executor);
         let (kind, from, until) = self.next(executor)?;
         let now = executor.driver.now();
-        if now < self.next_step {
+        let is_urgent = executor.volume().is_some_and(Volume::waits_for_resync);
+        if now < self.next_step && !(is_urgent && kind == RequestKind::Resync) {
             return Some(self.next_step - now);
         }
         let length = match kind {

@@ -4,32 +4,68 @@
 //! it, one member at a time, in the order of the requests.
 
 use crate::blocking_worker::BlockingWorker;
+use crate::device_address::DeviceAddress;
 use crate::driver::{Driver, EventOwner, FileId, Token};
 use crate::executor::Executor;
 use crate::member::Source;
+use crate::member::file::Occupied;
 use mirrorball_core::label::assembly::FoundMember;
+use mirrorball_core::label::{Label, Uuid};
 use mirrorball_core::member::MemberIndex;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// Where the storage of a member is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MemberPlace {
+    /// Where it was at the start.
+    Original,
+    /// Where an earlier request put it.
+    Moved(DeviceAddress),
+    /// A device that takes the place of the one before, and what to do if it contains data.
+    New(DeviceAddress, Occupied),
+}
+
+/// A request to open a member of a running volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpenRequest {
+    /// The member.
+    pub member: MemberIndex,
+    /// Bytes that it needs.
+    pub size_bytes: u64,
+    /// Where it is.
+    pub place: MemberPlace,
+    /// What the labels of the members say; `None` if they have none.
+    pub label: Option<Label>,
+    /// The UUID with which a storage is this member, having missed some writes; any other is taken
+    /// for a new one, on which no label is left.
+    pub own_uuid: Option<Uuid>,
+}
+
 /// Opens the members of a volume again.
 pub trait OpenMember: Send + Sync {
-    /// Opens a member that holds `size_bytes` of the volume.
+    /// Opens a member.
     ///
     /// # Errors
     /// If the member cannot be opened, or cannot replace what was open; the text says why.
-    fn open_again(&self, member: MemberIndex, size_bytes: u64) -> Result<OpenedMember, String>;
+    fn open_again(&self, request: &OpenRequest) -> Result<OpenedMember, String>;
 
-    /// Compares the file at the path of a member with the open one.
-    fn path_state(&self, member: MemberIndex, open: Option<FileId>) -> PathState;
+    /// Compares the file at the place of a member with the open one.
+    fn path_state(
+        &self,
+        member: MemberIndex,
+        place: &MemberPlace,
+        open: Option<FileId>,
+    ) -> PathState;
 }
 
 /// The storage of a member that was opened again.
 pub struct OpenedMember {
     /// The storage.
     pub source: Source,
-    /// The label and dirty log on it, if there are any.
+    /// The label and dirty log on it, if they are those of this member.
     pub found: Option<FoundMember>,
     /// Notes for the user, a line each.
     pub notes: Vec<String>,
@@ -50,6 +86,8 @@ pub enum PathState {
 pub struct ReopenedMember {
     /// The member.
     pub member: MemberIndex,
+    /// Where it is.
+    pub place: MemberPlace,
     /// Its storage.
     pub result: Result<OpenedMember, String>,
 }
@@ -58,6 +96,8 @@ pub struct ReopenedMember {
 pub struct Reopener {
     opener: Arc<dyn OpenMember>,
     worker: BlockingWorker<ReopenedMember>,
+    /// Where members are that were moved.
+    moved: BTreeMap<MemberIndex, DeviceAddress>,
 }
 
 impl Reopener {
@@ -67,16 +107,33 @@ impl Reopener {
     /// If the process is out of file descriptors.
     pub fn new(opener: Arc<dyn OpenMember>, driver: &mut Driver) -> io::Result<Reopener> {
         let worker = BlockingWorker::new(Token::new(EventOwner::Reopen, 0), driver)?;
-        Ok(Reopener { opener, worker })
+        Ok(Reopener { opener, worker, moved: BTreeMap::new() })
     }
 
-    /// Queues a request to open a member that holds `size_bytes` of the volume.
+    /// Where a member is now.
+    pub fn place(&self, member: MemberIndex) -> MemberPlace {
+        let moved = self.moved.get(&member).cloned();
+        moved.map_or(MemberPlace::Original, MemberPlace::Moved)
+    }
+
+    /// Takes that the storage at this place was attached.
+    pub fn on_attached(&mut self, member: MemberIndex, place: MemberPlace) {
+        if let MemberPlace::New(address, _) = place {
+            self.moved.insert(member, address);
+        }
+    }
+
+    /// Queues a request to open a member.
     ///
     /// # Errors
     /// If the system cannot start a thread.
-    pub fn open(&mut self, member: MemberIndex, size_bytes: u64) -> io::Result<()> {
+    pub fn open(&mut self, request: OpenRequest) -> io::Result<()> {
         let opener = Arc::clone(&self.opener);
-        let task = move || ReopenedMember { member, result: opener.open_again(member, size_bytes) };
+        let task = move || ReopenedMember {
+            member: request.member,
+            result: opener.open_again(&request),
+            place: request.place,
+        };
         self.worker.run(task)
     }
 
@@ -85,8 +142,8 @@ impl Reopener {
         self.worker.poll()
     }
 
-    /// Compares the file at the path of a member with the open one.
+    /// Compares the file at the place of a member with the open one.
     pub fn path_state(&self, member: MemberIndex, executor: &Executor) -> PathState {
-        self.opener.path_state(member, executor.file_id(member))
+        self.opener.path_state(member, &self.place(member), executor.file_id(member))
     }
 }

@@ -14,7 +14,7 @@ use crate::rebuild::Rebuild;
 use crate::reopen::{OpenMember, Reopener};
 use crate::scrub::Scrub;
 use mirrorball_core::io::{RequestKind, VolumeError};
-use mirrorball_core::units::Nanos;
+use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_core::volume::Volume;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io;
@@ -130,11 +130,16 @@ impl Service {
     pub fn last_notes(&self) -> Vec<String> {
         let files = self.fuse.as_ref().and_then(Fuse::teardown_note);
         let devices = self.ublk.as_ref().map(Ublk::teardown_notes).unwrap_or_default();
-        let label = self.executor.volume().and_then(Volume::label);
-        let unclean = label.filter(|label| !label.is_clean).map(|_| {
-            "the end of the volume could not be recorded: its mirrors are synchronised at the \
-             next start"
-                .to_owned()
+        let volume = self.executor.volume().filter(|volume| !volume.is_read_only());
+        let unclean = volume.filter(|volume| volume.label().is_some_and(|label| !label.is_clean));
+        let unclean = unclean.map(|volume| match volume.unsynced_bytes() {
+            0 => "the end of the volume could not be recorded: its mirrors are synchronised after \
+                  the next start"
+                .to_owned(),
+            bytes => format!(
+                "mirrors may still differ in {}, which are synchronised after the next start",
+                format_bytes(bytes)
+            ),
         });
         files.into_iter().chain(devices).chain(unclean).collect()
     }

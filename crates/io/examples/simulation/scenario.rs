@@ -17,7 +17,7 @@ use mirrorball_io::executor::{Executor, Target};
 use mirrorball_io::export::Export;
 use mirrorball_io::export::nbd::server::{ConnectionsMax, Server};
 use mirrorball_io::member::{MemberFile, NewMember, Source};
-use mirrorball_io::reopen::{OpenMember, OpenedMember, PathState};
+use mirrorball_io::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState};
 use mirrorball_io::service::{Service, ServiceState, Stopper};
 use rustix::io::Errno;
 use std::fmt;
@@ -77,11 +77,12 @@ impl Opener {
 }
 
 impl OpenMember for Opener {
-    fn open_again(&self, member: MemberIndex, _: u64) -> Result<OpenedMember, String> {
-        Ok(OpenedMember { source: self.open(member.get())?, found: None, notes: Vec::new() })
+    fn open_again(&self, request: &OpenRequest) -> Result<OpenedMember, String> {
+        let source = self.open(request.member.get())?;
+        Ok(OpenedMember { source, found: None, notes: Vec::new() })
     }
 
-    fn path_state(&self, _: MemberIndex, _: Option<FileId>) -> PathState {
+    fn path_state(&self, _: MemberIndex, _: &MemberPlace, _: Option<FileId>) -> PathState {
         PathState::Same
     }
 }

@@ -276,7 +276,7 @@ fn check_name(name: &str) -> Result<(), CreateError> {
 }
 
 /// What a device holds, if anything is known to be there.
-fn occupant(open: &Open) -> Option<String> {
+pub(super) fn occupant(open: &Open) -> Option<String> {
     let read = |offset, length| open.read(offset, length);
     if let Ok(found) = label_from(read) {
         return Some(format!("a member of the volume `{}`", found.found.label.array.name));
@@ -293,11 +293,16 @@ fn occupant(open: &Open) -> Option<String> {
 }
 
 /// Zeroes the first and the last MiB, where other programs keep their metadata.
-fn wipe(open: &Open) -> io::Result<()> {
+pub(super) fn wipe(open: &Open) -> io::Result<()> {
     let zeroes = vec![0; STEP_BYTES as usize];
     open.write(0, &zeroes)?;
     let end = open.size_bytes() - open.size_bytes() % 4096;
     open.write(end.saturating_sub(STEP_BYTES), &zeroes)
+}
+
+/// Zeroes the labels, the dirty log and the progress of a scrub.
+pub(super) fn clear_metadata(open: &Open) -> io::Result<()> {
+    open.write(LABEL_SLOTS[0], &vec![0; (RESERVED_BYTES - LABEL_SLOTS[0]) as usize])
 }
 
 /// Returns true if a file has no data at all.
@@ -376,9 +381,8 @@ fn write_labels(
         members: rows,
         is_read_only: false,
     };
-    let area = vec![0; (RESERVED_BYTES - LABEL_SLOTS[0]) as usize];
     for ((_, open), device) in members.iter().zip(&devices) {
-        open.write(LABEL_SLOTS[0], &area).map_err(|error| write_error(device, error))?;
+        clear_metadata(open).map_err(|error| write_error(device, error))?;
     }
     for (generation, slot) in (1..).zip(LABEL_SLOTS) {
         label.generation = generation;

@@ -23,7 +23,7 @@ use mirrorball_core::label::{BlockError, Label, LabelledMember, MemberLabel, New
 use mirrorball_core::member::{MemberConfig, MemberState, Members};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::{Nanos, format_bytes};
-use mirrorball_core::volume::{REGION_BYTES, RmwLevel, Volume, VolumeLabels};
+use mirrorball_core::volume::{RmwLevel, Volume, VolumeLabels};
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, Host, MemberSource, MemberSpec, Used};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -306,16 +306,13 @@ fn rows(
             continue;
         };
         let index = volume.devices[at];
-        let mut open = opened[index].take().expect("a device is one member");
+        let open = opened[index].take().expect("a device is one member");
         let LabelledMember { devid, size_bytes: needed_bytes, .. } = *member;
         let (device, size_bytes) = (devices[index].address.to_string(), open.size_bytes());
         if size_bytes < needed_bytes {
             return Err(LabelledError::Shrunk { device, devid, size_bytes, needed_bytes });
         }
-        if let Open::Real(real) = &mut open {
-            real.size_bytes = needed_bytes;
-        }
-        rows.push(Some(open));
+        rows.push(Some(open.restricted(needed_bytes)));
     }
     Ok(rows)
 }
@@ -336,7 +333,7 @@ fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> ArraySpec 
         rotational: row.rotational,
         optimal_io_bytes: row.optimal_io_bytes,
         state: MemberState::InSync,
-        range: DevicePart { begin_bytes: 0, size_bytes: Some(row.size_bytes) },
+        range: DevicePart::default(),
         partition: None,
         device: None,
         confidence: None,
@@ -379,21 +376,16 @@ fn build(
     let volume = Volume::new(map, Members::new(configs.iter().cloned()), policy, 0);
     let mut volume = volume.with_block_bytes(block_bytes);
     let seed = u64::from_le_bytes(random_bytes().map_err(AssembleError::from)?);
-    let labels = VolumeLabels::of(assembly, &found, capacity_bytes, seed);
-    if is_mirrored && !newest.is_clean {
-        let size = format_bytes(labels.unsynced.len() as u64 * REGION_BYTES);
-        notes.push(format!(
-            "`{name}` was not stopped in good order: mirrors may differ in {size}, which are \
-             synchronised while it is used"
-        ));
+    volume = volume.with_labels(VolumeLabels::of(assembly, &found, capacity_bytes, seed));
+    let is_read_only = serving.options.access == MemberAccess::ReadOnly;
+    if is_mirrored {
+        notes.extend(unsynced_note(&name, newest.is_clean, is_read_only, volume.unsynced_bytes()));
     }
-    volume = volume.with_labels(labels);
-    if serving.options.access == MemberAccess::ReadOnly {
+    if is_read_only {
         volume = volume.read_only();
     }
     let mut opener = MemberOpener::new(array, serving.options, serving.peer_timeout);
     opener.block_bytes = block_bytes;
-    opener.label = Some(newest.clone());
     let driver = driver(serving.backend, &mut notes).map_err(AssembleError::from)?;
     let sources = rows.into_iter().map(|row| row.map_or(Source::Absent, Open::source));
     let members = configs.into_iter().zip(sources);
@@ -405,6 +397,31 @@ fn build(
     let opener = Some(Arc::new(opener) as _);
     let policy = Some(policy_name);
     Ok(Assembly { executor, exports, opener, notes, name, policy })
+}
+
+/// What to say of mirrors that may differ at the start.
+fn unsynced_note(
+    name: &str,
+    is_clean: bool,
+    is_read_only: bool,
+    unsynced_bytes: u64,
+) -> Option<String> {
+    let size = format_bytes(unsynced_bytes);
+    let when = match is_read_only {
+        true => "when the volume is served without --read-only",
+        false => "while it is used",
+    };
+    match is_clean {
+        true if unsynced_bytes == 0 => None,
+        true => Some(format!(
+            "the mirrors of `{name}` are not synchronised yet: {size} are left, which are \
+             synchronised {when}"
+        )),
+        false => Some(format!(
+            "`{name}` was not stopped in good order, or before it was synchronised: mirrors may \
+             differ in {size}, which are synchronised {when}"
+        )),
+    }
 }
 
 /// The descriptions of the members for the volume.

@@ -2,16 +2,12 @@
 
 use super::AssembleError;
 use crate::device_address::DeviceAddress;
-use crate::driver::{FileId, read_aligned, write_aligned};
-use crate::examine::{DeviceError, metadata_from};
+use crate::driver::{read_aligned, write_aligned};
 use crate::member::Source;
 use crate::member::file::{Caching, OpenOptions, RealMember};
 use crate::member::remote::peer::Peer;
 use crate::nbd_protocol::uri::NbdUri;
 use crate::nbd_protocol::wire::transmission_flag;
-use crate::reopen::{OpenMember, OpenedMember, PathState};
-use mirrorball_core::label::Label;
-use mirrorball_core::label::assembly::FoundMember;
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, MemberSource, MemberSpec};
@@ -22,15 +18,13 @@ use std::sync::Arc;
 
 /// Opens members: when a volume is assembled, and again before a rebuild.
 pub(super) struct MemberOpener {
-    members: Vec<MemberSpec>,
+    pub(super) members: Vec<MemberSpec>,
     /// The array file; relative paths are relative to its folder.
     array_file: String,
-    options: OpenOptions,
-    peer_timeout: Nanos,
+    pub(super) options: OpenOptions,
+    pub(super) peer_timeout: Nanos,
     /// The block size that clients of the volume were sent.
     pub(super) block_bytes: u64,
-    /// The label of the volume, if its members have labels.
-    pub(super) label: Option<Label>,
 }
 
 /// An open member.
@@ -90,6 +84,15 @@ impl Open {
         }
     }
 
+    /// The same, of which no more than this is used. Bytes after that are not part of the volume,
+    /// and a file may be truncated to it.
+    pub(super) fn restricted(mut self, size_bytes: u64) -> Open {
+        if let Open::Real(real) = &mut self {
+            real.size_bytes = size_bytes;
+        }
+        self
+    }
+
     pub(super) fn source(self) -> Source {
         match self {
             Open::Real(real) => Source::Real(real.into()),
@@ -143,14 +146,13 @@ impl MemberOpener {
             options,
             peer_timeout,
             block_bytes: 0,
-            label: None,
         }
     }
 
     /// An opener of devices of no array.
     pub(super) fn of_devices(options: OpenOptions, peer_timeout: Nanos) -> MemberOpener {
         let (members, array_file) = (Vec::new(), String::new());
-        MemberOpener { members, array_file, options, peer_timeout, block_bytes: 0, label: None }
+        MemberOpener { members, array_file, options, peer_timeout, block_bytes: 0 }
     }
 
     /// Opens a file, device or export whole.
@@ -195,42 +197,6 @@ impl MemberOpener {
         Ok((config, open))
     }
 
-    /// Opens a member of a running volume again, which holds `size_bytes` of it.
-    ///
-    /// # Errors
-    /// If it cannot be opened, or cannot take the place of what it was.
-    fn open_replacement(
-        &self,
-        member: MemberIndex,
-        size_bytes: u64,
-        notes: &mut Vec<String>,
-    ) -> Result<(Source, Option<FoundMember>), AssembleError> {
-        let (config, mut open) = self.open(member, notes)?;
-        let unfit = |what| AssembleError::Unfit { place: self.place(member), what };
-        if config.size_bytes < size_bytes {
-            let has = config.size_bytes;
-            return Err(unfit(format!("has {has} bytes, but the member needs {size_bytes}")));
-        }
-        if open.block_bytes() > self.block_bytes {
-            let (block, unit) = (open.block_bytes(), self.block_bytes);
-            return Err(unfit(format!(
-                "has blocks of {block} bytes, but the clients of the volume use blocks of {unit} \
-                 bytes (stop the volume, and serve it again with --trust)"
-            )));
-        }
-        let mut found = None;
-        if let Some(label) = &self.label {
-            // The label may be in a volatile cache, where an update must not rely on it.
-            open.flush()?;
-            found = check_replacement(label, member, &open).map_err(unfit)?;
-        }
-        if let Open::Real(real) = &mut open {
-            // Bytes after that are not part of the volume, and may be truncated.
-            real.size_bytes = size_bytes;
-        }
-        Ok((open.source(), found))
-    }
-
     /// Checks that no two local members are the same file or device.
     ///
     /// # Errors
@@ -246,14 +212,15 @@ impl MemberOpener {
     }
 
     /// The path of a local member.
-    fn path(&self, member: MemberIndex) -> Option<PathBuf> {
+    pub(super) fn path(&self, member: MemberIndex) -> Option<PathBuf> {
         match &self.members[member.get()].source {
             MemberSource::Path(path) if !path.as_os_str().is_empty() => Some(self.resolve(path)),
             MemberSource::Path(_) | MemberSource::Uri(_) | MemberSource::Model(_) => None,
         }
     }
 
-    fn place(&self, member: MemberIndex) -> String {
+    /// The path or URI of a member.
+    pub(super) fn place(&self, member: MemberIndex) -> String {
         match &self.members[member.get()].source {
             MemberSource::Uri(uri) => uri.clone(),
             _ => self.path(member).unwrap_or_default().display().to_string(),
@@ -292,47 +259,5 @@ impl MemberOpener {
     /// Resolves a path relative to the folder of the array file.
     fn resolve(&self, path: &Path) -> PathBuf {
         Path::new(&self.array_file).with_file_name("").join(path)
-    }
-}
-
-/// Refuses a device that is a member of another volume, or another member of this one. Returns its
-/// label and dirty log, if it has any.
-fn check_replacement(
-    label: &Label,
-    member: MemberIndex,
-    open: &Open,
-) -> Result<Option<FoundMember>, String> {
-    let metadata = match metadata_from(|offset, length| open.read(offset, length)) {
-        Ok(metadata) => metadata,
-        Err(DeviceError::Unreadable(error)) => return Err(format!("cannot be read: {error}")),
-        Err(DeviceError::Label(_)) => return Ok(None),
-    };
-    let found = &metadata.newest.found;
-    if found.label.array.uuid != label.array.uuid {
-        return Err(format!("is a member of the volume `{}`", found.label.array.name));
-    }
-    match label.row(found.member) {
-        Some(row) if row != member.get() => {
-            Err(format!("is the member with devid {}", label.members[row].devid))
-        }
-        _ => Ok(Some(metadata)),
-    }
-}
-
-impl OpenMember for MemberOpener {
-    fn open_again(&self, member: MemberIndex, size_bytes: u64) -> Result<OpenedMember, String> {
-        let mut notes = Vec::new();
-        let opened = self.open_replacement(member, size_bytes, &mut notes);
-        let (source, found) = opened.map_err(|error| error.to_string())?;
-        Ok(OpenedMember { source, found, notes })
-    }
-
-    fn path_state(&self, member: MemberIndex, open: Option<FileId>) -> PathState {
-        let Some(path) = self.path(member) else { return PathState::Same };
-        match FileId::at(&path) {
-            None => PathState::Missing(path),
-            found if found == open => PathState::Same,
-            Some(_) => PathState::Replaced,
-        }
     }
 }

@@ -68,6 +68,21 @@ pub enum ControlRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate_bytes_per_s: Option<u64>,
     },
+    /// Puts a device in the place of a member and rebuilds it; answered with a string that says
+    /// what was done.
+    Replace {
+        /// The member; the one that has failed if missing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        devid: Option<u64>,
+        /// Path or URI of the device. A path is relative to the working directory of the service.
+        device: String,
+        /// Uses the device even if it contains data, which are destroyed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        occupied: bool,
+        /// Rate limit, as of [`ControlRequest::Rebuild`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate_bytes_per_s: Option<u64>,
+    },
     /// Does something with the scrub of the volume; answered with [`ScrubReport`], or with nothing
     /// if there was no scrub yet.
     Scrub {

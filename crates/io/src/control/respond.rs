@@ -7,10 +7,12 @@ use super::protocol::{
     VolumeHealth,
 };
 use super::{ClientKey, Control, ServiceParts};
+use crate::device_address::DeviceAddress;
 use crate::executor::{Executor, MemberStats, Target};
 use crate::lateness::Lateness;
-use crate::rebuild::{RebuildError, RebuildRequest, RebuildStart};
-use crate::reopen::PathState;
+use crate::member::file::Occupied;
+use crate::rebuild::{RebuildError, RebuildOpened, RebuildRequest, RebuildStart};
+use crate::reopen::{MemberPlace, PathState};
 use crate::scrub::Scrub;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::label::POLICY_BYTES_MAX;
@@ -53,16 +55,23 @@ pub(super) fn respond(
         }
         ControlRequest::Fail { devid } => encode(fail(devid, parts.executor)),
         ControlRequest::Rebuild { rate_bytes_per_s: Some(0), .. }
+        | ControlRequest::Replace { rate_bytes_per_s: Some(0), .. }
         | ControlRequest::Scrub { rate_bytes_per_s: Some(0), .. } => {
             let message = "the rate limit must be greater than zero";
             failed(RequestErrorKind::Refused, message.to_owned())
         }
         ControlRequest::Rebuild { devid, rate_bytes_per_s } => {
-            let request = RebuildRequest { devid, rate: rate_bytes_per_s, client: client.slot() };
-            match parts.rebuild.begin(request, parts.executor) {
-                Ok(RebuildStart::Opening) => return None,
-                Ok(RebuildStart::Started) => encode(Ok("the member is being rebuilt")),
-                Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
+            let client = client.slot();
+            let request =
+                RebuildRequest { devid, replacement: None, rate: rate_bytes_per_s, client };
+            return rebuild(request, parts);
+        }
+        ControlRequest::Replace { devid, device, occupied, rate_bytes_per_s } => {
+            let request = replacement(devid, &device, occupied, parts.executor);
+            let (rate, client) = (rate_bytes_per_s, client.slot());
+            match request {
+                Ok(request) => return rebuild(RebuildRequest { rate, client, ..request }, parts),
+                Err(error) => failed(RequestErrorKind::Refused, error),
             }
         }
         ControlRequest::Scrub { action, repair, rate_bytes_per_s } => {
@@ -82,13 +91,63 @@ pub(super) fn respond(
     })
 }
 
+/// Starts a rebuild; `None` if the member has to be opened first.
+fn rebuild(request: RebuildRequest, parts: &mut ServiceParts<'_>) -> Option<String> {
+    match parts.rebuild.begin(request, parts.executor) {
+        Ok(RebuildStart::Opening) => None,
+        Ok(RebuildStart::Started) => Some(encode(Ok("the member is being rebuilt"))),
+        Err(error) => Some(failed(RequestErrorKind::Refused, error.to_string())),
+    }
+}
+
+/// A request to put a device in the place of a member: of the one that failed, if none is named.
+fn replacement(
+    devid: Option<u64>,
+    device: &str,
+    occupied: bool,
+    executor: &Executor,
+) -> Result<RebuildRequest, String> {
+    let address = DeviceAddress::parse(device).map_err(|error| error.to_string())?;
+    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
+    let failed = members.filter(|(_, member)| member.state == MemberState::Failed);
+    let failed: Vec<u64> = failed.map(|(_, member)| member.config.devid).collect();
+    let devid = match (devid, &failed[..]) {
+        (Some(devid), _) => devid,
+        (None, [devid]) => *devid,
+        (None, []) if executor.volume().is_some() => {
+            return Err("no member has failed, so there is no place for another device\n  help: \
+                        `ctl members replace DEVID DEVICE` replaces a member that works"
+                .to_owned());
+        }
+        // Without a volume, the rebuild says so.
+        (None, []) => 0,
+        (None, failed) => {
+            let list: Vec<String> = failed.iter().map(u64::to_string).collect();
+            return Err(format!(
+                "several members have failed: devid {}\n  help: name one of them: `ctl members \
+                 replace DEVID DEVICE`",
+                list.join(", ")
+            ));
+        }
+    };
+    let occupied = if occupied { Occupied::Allow } else { Occupied::Refuse };
+    Ok(RebuildRequest { devid, replacement: Some((address, occupied)), rate: None, client: 0 })
+}
+
 /// The response to a rebuild whose member had to be opened first: the notes of opening it, or why
 /// it failed.
-pub(super) fn rebuild_opened(result: Result<Vec<String>, RebuildError>) -> String {
+pub(super) fn rebuild_opened(result: Result<RebuildOpened, RebuildError>) -> String {
     match result {
-        Ok(notes) => {
+        Ok(RebuildOpened { place, notes }) => {
             let notes = notes.iter().map(|note| format!("; {note}")).collect::<String>();
-            encode(Ok(format!("the member was opened again and is being rebuilt{notes}")))
+            encode(Ok(match place {
+                MemberPlace::New(address, _) => {
+                    format!("`{address}` took the place of the member and is being rebuilt{notes}")
+                }
+                MemberPlace::Original | MemberPlace::Moved(_) => {
+                    format!("the member was opened again and is being rebuilt{notes}")
+                }
+            }))
         }
         Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
     }
@@ -231,7 +290,10 @@ fn fail(devid: u64, executor: &mut Executor) -> Result<String, RequestError> {
              other member in sync"
         )));
     }
-    Ok(format!("the member with devid {devid} is failed; `members rebuild {devid}` takes it back"))
+    Ok(format!(
+        "the member with devid {devid} is failed; `members rebuild {devid}` takes it back, \
+         `members replace {devid} DEVICE` uses another device"
+    ))
 }
 
 /// Members that work although their file is no longer at their path: what is written to such a file

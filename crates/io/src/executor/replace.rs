@@ -40,7 +40,7 @@ impl Executor {
     /// Replaces the storage of a member. I/Os in flight end on the old storage.
     ///
     /// # Errors
-    /// If the driver cannot adopt it.
+    /// If the driver cannot adopt it, or it is local and was remote.
     pub fn attach(&mut self, member: MemberIndex, source: Source) -> io::Result<()> {
         let slot = &mut self.slots[member.get()];
         slot.on_replaced();
@@ -49,6 +49,12 @@ impl Executor {
                 remote.detach(&mut self.driver);
                 remote.attach(peer, &mut self.driver)
             }
+            // Operations on its connections end later than it would.
+            (Store::Remote(_), _) => Err(io::Error::other(
+                "it is on another machine, and only a device of another machine can replace it \
+                 while the server runs\n  help: restart the server without it, with --degraded, \
+                 and replace it then",
+            )),
             (_, source) => {
                 let store = store(member, source, &mut self.driver)?;
                 if let Store::Real { handle, .. } = std::mem::replace(&mut slot.store, store) {

@@ -49,14 +49,14 @@ fn a_step_of_an_earlier_rebuild_does_not_advance_the_next() {
     let mut executor = pair();
     let mut rebuild = Rebuild::new(&mut executor);
     let stale = MemberIndex(1);
-    let request = RebuildRequest { devid: 2, rate: None, client: 1 };
+    let request = RebuildRequest { devid: 2, replacement: None, rate: None, client: 1 };
     let state = |executor: &Executor| executor.volume().unwrap().members()[stale].state;
     let fail = |executor: &mut Executor| {
         executor.volume_mut().unwrap().set_member_state(stale, MemberState::Failed);
     };
     fail(&mut executor);
     let begin_and_take_two_steps = |rebuild: &mut Rebuild, executor: &mut Executor| {
-        assert_eq!(rebuild.begin(request, executor), Ok(RebuildStart::Started));
+        assert_eq!(rebuild.begin(request.clone(), executor), Ok(RebuildStart::Started));
         for _ in 0..3 {
             // The first may be one of an earlier rebuild.
             finish(rebuild, executor);

@@ -34,6 +34,8 @@ pub(super) enum Operation {
     Mend { member: usize },
     /// The user has a member rebuilt.
     Rebuild { member: usize },
+    /// The user puts an empty disk in the place of a member.
+    Replace { member: usize },
     /// The user has the mirrors compared.
     Scrub,
     /// Time passes, in milliseconds.
@@ -54,6 +56,7 @@ impl fmt::Display for Operation {
             Operation::SpoilReads { member } => write!(f, "some reads of member {member} fail"),
             Operation::Mend { member } => write!(f, "member {member} works again"),
             Operation::Rebuild { member } => write!(f, "rebuild member {member}"),
+            Operation::Replace { member } => write!(f, "replace member {member}"),
             Operation::Scrub => write!(f, "scrub"),
             Operation::Wait { millis } => write!(f, "{millis} ms pass"),
             Operation::Settle => write!(f, "requests in flight end"),
@@ -69,10 +72,17 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Draws a history.
+/// Draws a history. In half of them, members are replaced, too.
 pub(super) fn draw(seed: u64, count: u64) -> Vec<Operation> {
     let rng = &mut Rng::stream(seed, "history");
-    (0..count).map(|_| operation(rng)).collect()
+    let replacements = &mut Rng::stream(seed, "replacements");
+    let operation = |_| match operation(rng) {
+        Operation::Rebuild { member } if seed.is_multiple_of(2) && replacements.below(2) == 0 => {
+            Operation::Replace { member }
+        }
+        operation => operation,
+    };
+    (0..count).map(operation).collect()
 }
 
 fn operation(rng: &mut Rng) -> Operation {

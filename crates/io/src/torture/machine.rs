@@ -9,7 +9,9 @@ use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
 use crate::driver::{EventOwner, Token};
 use crate::executor::{Executor, IoReply, IoRequest, SCRUB_BLOCK_BYTES, Target};
-use crate::rebuild::{Rebuild, RebuildRequest};
+use crate::member::file::Occupied;
+use crate::rebuild::{Rebuild, RebuildOpened, RebuildRequest};
+use crate::reopen::MemberPlace;
 use crate::scrub::Scrub;
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::io::{RequestKind, VolumeError};
@@ -19,7 +21,7 @@ use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use rustix::io::Errno;
-use start::new_label;
+use start::{disk_address, disk_at, new_label};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -61,10 +63,20 @@ pub(super) struct Served {
     pub(super) next_key: u32,
 }
 
+/// A disk of the machine.
+pub(super) struct Disk {
+    pub(super) file: ObjectId,
+    is_bad: bool,
+    /// True until a label was found on it.
+    pub(super) is_new: bool,
+}
+
 pub(super) struct Machine {
     pub(super) simulation: SimulatedWorld,
-    pub(super) files: Vec<ObjectId>,
-    is_bad: Vec<bool>,
+    /// All disks that there are, also those that are not members any more.
+    pub(super) disks: Vec<Disk>,
+    /// The disk of each member.
+    pub(super) rows: Vec<ObjectId>,
     pub(super) label: Label,
     pub(super) seed: u64,
     pub(super) rng: Rng,
@@ -90,19 +102,11 @@ impl Machine {
         let (profile, count) =
             [(Profile::Raid1, 2), (Profile::Raid1c3, 3), (Profile::Raid10, 4), (Profile::Raid1, 3)]
                 [(seed % 4) as usize];
-        let files: Vec<ObjectId> = (0..count).map(|_| simulation.add_file(MEMBER_BYTES)).collect();
         let label = new_label(profile, count);
-        for (row, &file) in label.members.iter().zip(&files) {
-            let slot = LABEL_SLOTS[0];
-            simulation.write_file(file, slot, &label.encode(row.uuid, slot));
-            if promises == Promises::FlushLies {
-                simulation.set_fault(file, FileFault::SyncsNothing);
-            }
-        }
-        Machine {
-            is_bad: vec![promises == Promises::FlushLies; count],
+        let mut machine = Machine {
             simulation,
-            files,
+            disks: Vec::new(),
+            rows: Vec::new(),
             label,
             seed,
             rng,
@@ -111,7 +115,30 @@ impl Machine {
             changes: 0,
             may_differ: promises == Promises::FlushLies,
             tally: Tally::default(),
+        };
+        for row in 0..count {
+            let (file, slot) = (machine.add_disk(), LABEL_SLOTS[0]);
+            machine.rows.push(file);
+            let block = machine.label.encode(machine.label.members[row].uuid, slot);
+            machine.simulation.write_file(file, slot, &block);
+            if promises == Promises::FlushLies {
+                machine.simulation.set_fault(file, FileFault::SyncsNothing);
+                machine.disk(file).is_bad = true;
+            }
         }
+        machine
+    }
+
+    /// Adds an empty disk.
+    fn add_disk(&mut self) -> ObjectId {
+        let file = self.simulation.add_file(MEMBER_BYTES);
+        self.disks.push(Disk { file, is_bad: false, is_new: true });
+        file
+    }
+
+    pub(super) fn disk(&mut self, file: ObjectId) -> &mut Disk {
+        let disk = self.disks.iter_mut().find(|disk| disk.file == file);
+        disk.expect("the machine knows its disks")
     }
 
     /// Runs a history, and then checks what is left.
@@ -129,7 +156,7 @@ impl Machine {
     }
 
     fn perform(&mut self, operation: Operation) -> Result<(), String> {
-        let count = self.files.len();
+        let count = self.rows.len();
         match operation {
             Operation::Write { block } => self.submit(RequestKind::Write, block),
             Operation::Read { block } => self.submit(RequestKind::Read, block),
@@ -141,7 +168,11 @@ impl Machine {
                 self.set_fault(member % count, FileFault::FailsReads(3));
             }
             Operation::Mend { member } => self.set_fault(member % count, FileFault::None),
-            Operation::Rebuild { member } => self.begin_rebuild(member % count),
+            Operation::Rebuild { member } => self.begin_rebuild(member % count, None),
+            Operation::Replace { member } => {
+                let disk = self.add_disk();
+                self.begin_rebuild(member % count, Some(disk));
+            }
             Operation::Wait { millis } => {
                 let until = self.simulation.now() + Nanos::from_millis(millis);
                 while self.served.is_some() && self.simulation.now() < until {
@@ -166,13 +197,16 @@ impl Machine {
     fn set_fault(&mut self, member: usize, fault: FileFault) {
         self.changes += 1;
         self.model.forget_reads();
-        self.is_bad[member] = fault != FileFault::None;
-        self.simulation.set_fault(self.files[member], fault);
+        let file = self.rows[member];
+        self.disk(file).is_bad = fault != FileFault::None;
+        self.simulation.set_fault(file, fault);
     }
 
-    fn begin_rebuild(&mut self, member: usize) {
+    fn begin_rebuild(&mut self, member: usize, disk: Option<ObjectId>) {
         let Some(served) = &mut self.served else { return };
-        let request = RebuildRequest { devid: member as u64 + 1, rate: None, client: 0 };
+        let replacement = disk.map(|disk| (disk_address(disk), Occupied::Refuse));
+        let (devid, client) = (member as u64 + 1, member as u32);
+        let request = RebuildRequest { devid, replacement, rate: None, client };
         // It is refused while the member is in sync, or its mirrors are gone.
         let _ = served.rebuild.begin(request, &mut served.executor);
     }
@@ -230,7 +264,12 @@ impl Machine {
         if scrub.progress().is_some_and(|scrub| scrub.differing_blocks > 0) && !self.may_differ {
             return Err("a scrub found mirrors that differ".to_owned());
         }
-        while rebuild.poll_reply().is_some() {}
+        while let Some((member, opened)) = rebuild.poll_reply() {
+            if let Ok(RebuildOpened { place: MemberPlace::New(address, _), .. }) = opened {
+                self.rows[member as usize] = disk_at(&address);
+                self.changes += 1;
+            }
+        }
         let timeout = timer.map_or(timeout, |timer| timer.min(timeout));
         let mut events = Vec::new();
         let timeout = Some(Duration::from_nanos(timeout.0));
@@ -254,7 +293,7 @@ impl Machine {
             driver.release(buffer);
             bytes
         });
-        let is_well = !self.is_bad.iter().any(|&is_bad| is_bad);
+        let is_well = !self.disks.iter().any(|disk| disk.is_bad && self.rows.contains(&disk.file));
         let states = served.executor.volume().into_iter().flat_map(|it| it.members().iter());
         let all_in_sync = states.into_iter().all(|(_, it)| it.state == MemberState::InSync);
         match (kind, reply.result) {
@@ -344,9 +383,10 @@ impl Machine {
     /// Mends everything, lets the volume recover, and compares the mirrors.
     fn finish(&mut self) -> Result<(), String> {
         self.end(End::Stop)?;
-        for member in 0..self.files.len() {
-            if self.simulation.fault(self.files[member]) != FileFault::SyncsNothing {
-                self.set_fault(member, FileFault::None);
+        for disk in &mut self.disks {
+            if self.simulation.fault(disk.file) != FileFault::SyncsNothing {
+                disk.is_bad = false;
+                self.simulation.set_fault(disk.file, FileFault::None);
             }
         }
         self.start(0)?;
@@ -362,10 +402,16 @@ impl Machine {
             let Some(volume) = self.served.as_ref().and_then(|it| it.executor.volume()) else {
                 break;
             };
-            let mut members = volume.members().iter();
-            let all_in_sync = members.all(|(_, it)| it.state == MemberState::InSync);
+            let states: Vec<MemberState> =
+                volume.members().iter().map(|(_, member)| member.state).collect();
+            let all_in_sync = states.iter().all(|&state| state == MemberState::InSync);
             if all_in_sync && volume.unsynced_bytes() == 0 {
                 break;
+            }
+            // A disk that failed before it had its first label has to be replaced again.
+            let failed = states.iter().position(|&state| state == MemberState::Failed);
+            if let Some(member) = failed {
+                self.perform(Operation::Replace { member })?;
             }
             if turn == TURNS_MAX {
                 return Err("the volume does not recover".to_owned());
@@ -386,7 +432,7 @@ impl Machine {
         let offset = self.rng.below(map.capacity_bytes() / SCRUB_BLOCK_BYTES) * SCRUB_BLOCK_BYTES;
         let mapped = map.map(offset, SCRUB_BLOCK_BYTES);
         let mirror = mapped.mirrors()[self.rng.below(mapped.mirrors().len() as u64) as usize];
-        let file = self.files[mirror.member.get()];
+        let file = self.rows[mirror.member.get()];
         let mut bytes = self.simulation.read_file(file, mirror.offset, 1);
         bytes[0] ^= 1 << self.rng.below(8);
         self.simulation.write_file(file, mirror.offset, &bytes);
@@ -422,7 +468,7 @@ impl Machine {
         while offset < map.capacity_bytes() {
             let mapped = map.map(offset, STEP_BYTES.min(map.capacity_bytes() - offset));
             let mut copies = mapped.mirrors().iter().map(|mirror| {
-                let file = self.files[mirror.member.get()];
+                let file = self.rows[mirror.member.get()];
                 self.simulation.read_file(file, mirror.offset, mapped.length as usize)
             });
             let first = copies.next();

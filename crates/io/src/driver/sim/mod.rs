@@ -77,12 +77,12 @@ pub struct ObjectId(u32);
 
 impl ObjectId {
     /// The number of an object, unique in its world.
-    pub(super) fn number(self) -> u64 {
+    pub(crate) fn number(self) -> u64 {
         self.0.into()
     }
 
     /// The object with this number.
-    pub(super) fn from_number(number: usize) -> ObjectId {
+    pub(crate) fn from_number(number: usize) -> ObjectId {
         ObjectId(number as u32)
     }
 }

@@ -2,15 +2,16 @@
 
 use super::{MEMBER_BYTES, Machine, Served, VOLUME};
 use crate::clock::{Clock, Speed};
+use crate::device_address::DeviceAddress;
 use crate::driver::Driver;
 use crate::driver::FileId;
 use crate::driver::sim::{FileFault, ObjectId, SimulatedWorld};
 use crate::executor::Executor;
 use crate::member::{MemberFile, NewMember, Source};
 use crate::rebuild::Rebuild;
-use crate::reopen::{OpenMember, OpenedMember, PathState, Reopener};
+use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState, Reopener};
 use crate::scrub::Scrub;
-use mirrorball_core::geometry::{ChunkMap, Profile};
+use mirrorball_core::geometry::{ChunkMap, Profile, RESERVED_BYTES};
 use mirrorball_core::label::assembly::{ArrayVerdict, FoundMember, LabelAssembly, assemble};
 use mirrorball_core::label::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember,
@@ -22,21 +23,40 @@ use mirrorball_core::policies::Spec;
 use mirrorball_core::volume::{Volume, VolumeLabels};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 const POLICIES: [&str; 4] = ["round-robin", "random", "crucible/read-all-first", "mirrorball/auto"];
 
-/// Opens members again, as they are.
+/// The address of a disk: its number.
+pub(super) fn disk_address(disk: ObjectId) -> DeviceAddress {
+    DeviceAddress::Path(PathBuf::from(disk.number().to_string()))
+}
+
+/// The disk at an address.
+pub(super) fn disk_at(address: &DeviceAddress) -> ObjectId {
+    let number = address.to_string().parse();
+    ObjectId::from_number(number.expect("disks have numbers as addresses"))
+}
+
+/// Disks with labels, and how they relate.
+struct Assembled {
+    assembly: LabelAssembly,
+    found: Vec<FoundMember>,
+    disks: Vec<ObjectId>,
+}
+
+/// Opens the disks of members.
 struct Opener {
     simulation: SimulatedWorld,
-    files: Vec<ObjectId>,
+    /// The disk of each member at the start.
+    rows: Vec<ObjectId>,
 }
 
 impl Opener {
-    /// What a member holds, if it has a label.
-    fn found(&self, member: usize) -> Option<FoundMember> {
-        let file = self.files[member];
-        let read = |offset, length| self.simulation.read_file(file, offset, length);
+    /// What a disk holds, if it has a label.
+    fn found(&self, disk: ObjectId) -> Option<FoundMember> {
+        let read = |offset, length| self.simulation.read_file(disk, offset, length);
         let slots = LABEL_SLOTS.map(|slot| read(slot, METADATA_BYTES));
         let newest = newest_label([&slots[0], &slots[1]]).ok()?;
         let log = read(DIRTY_LOG_OFFSET, DIRTY_LOG_BYTES as usize);
@@ -46,9 +66,9 @@ impl Opener {
         Some(FoundMember { newest, record, scrub })
     }
 
-    fn source(&self, member: usize) -> Source {
+    fn source(&self, disk: ObjectId) -> Source {
         Source::Real(MemberFile {
-            file: self.simulation.endpoint(self.files[member]),
+            file: self.simulation.endpoint(disk),
             begin_bytes: 0,
             least_bytes: Some(MEMBER_BYTES),
         })
@@ -56,70 +76,93 @@ impl Opener {
 }
 
 impl OpenMember for Opener {
-    fn open_again(&self, member: MemberIndex, _: u64) -> Result<OpenedMember, String> {
-        self.simulation.sync_file(self.files[member.get()]);
-        let (source, found) = (self.source(member.get()), self.found(member.get()));
-        Ok(OpenedMember { source, found, notes: Vec::new() })
+    fn open_again(&self, request: &OpenRequest) -> Result<OpenedMember, String> {
+        let disk = match &request.place {
+            MemberPlace::Original => self.rows[request.member.get()],
+            MemberPlace::Moved(address) | MemberPlace::New(address, _) => disk_at(address),
+        };
+        self.simulation.sync_file(disk);
+        let found = self.found(disk);
+        let found = found.filter(|it| Some(it.newest.found.member) == request.own_uuid);
+        if found.is_none() {
+            let area = vec![0; (RESERVED_BYTES - LABEL_SLOTS[0]) as usize];
+            self.simulation.write_file(disk, LABEL_SLOTS[0], &area);
+        }
+        Ok(OpenedMember { source: self.source(disk), found, notes: Vec::new() })
     }
 
-    fn path_state(&self, _: MemberIndex, _: Option<FileId>) -> PathState {
+    fn path_state(&self, _: MemberIndex, _: &MemberPlace, _: Option<FileId>) -> PathState {
         PathState::Same
     }
 }
 
 impl Machine {
-    /// What the members with these indexes hold.
-    fn assembled(&self, present: &[usize]) -> Option<(LabelAssembly, Vec<FoundMember>)> {
-        let opener = self.opener();
-        let found = present.iter().map(|&index| opener.found(index));
-        let found = found.collect::<Option<Vec<FoundMember>>>()?;
-        let assembly = (!found.is_empty()).then(|| assemble(&found, &[]))?;
-        Some((assembly, found))
-    }
-
     fn opener(&self) -> Opener {
-        Opener { simulation: self.simulation.clone(), files: self.files.clone() }
+        Opener { simulation: self.simulation.clone(), rows: self.rows.clone() }
     }
 
-    /// Starts the volume from the members that work and are not left out. Without the newest data
-    /// it may only start if the user says so, which this user does not.
+    /// Those of these disks that have a label, what they hold, and how they relate. A disk may lack
+    /// one only until the first was found on it.
+    fn assembled(&mut self, disks: &[ObjectId]) -> Result<Option<Assembled>, String> {
+        let opener = self.opener();
+        let (mut labelled, mut found) = (Vec::new(), Vec::new());
+        for &file in disks {
+            let disk = self.disk(file);
+            match opener.found(file) {
+                Some(member) => {
+                    disk.is_new = false;
+                    labelled.push(file);
+                    found.push(member);
+                }
+                None if disk.is_new => {}
+                None => return Err("a label is lost".to_owned()),
+            }
+        }
+        let assembly = (!found.is_empty()).then(|| assemble(&found, &[]));
+        Ok(assembly.map(|assembly| Assembled { assembly, found, disks: labelled }))
+    }
+
+    /// Starts the volume from the members that work and are not left out. Disks that are no members
+    /// any more are there, too, or not. Without the newest data it may only start if the user says
+    /// so, which this user does not.
     pub(super) fn start(&mut self, without: u8) -> Result<(), String> {
-        let is_there = |index: &usize| {
-            let is_gone =
-                self.simulation.fault(self.files[*index]) == FileFault::Fails(Errno::NODEV);
-            without >> index & 1 == 0 && !is_gone
+        let all: Vec<ObjectId> = self.disks.iter().map(|disk| disk.file).collect();
+        let has_others = self.rng.below(2) == 0;
+        let is_there = |file: &ObjectId| {
+            let row = self.rows.iter().position(|member| member == file);
+            let is_left_out = row.map_or(!has_others, |row| without >> row & 1 == 1);
+            let is_gone = self.simulation.fault(*file) == FileFault::Fails(Errno::NODEV);
+            !is_left_out && !is_gone
         };
-        let present: Vec<usize> = (0..self.files.len()).filter(is_there).collect();
+        let present: Vec<ObjectId> = all.iter().copied().filter(is_there).collect();
         // The service flushes members before it reads their labels.
-        present.iter().for_each(|&index| self.simulation.sync_file(self.files[index]));
-        let all: Vec<usize> = (0..self.files.len()).collect();
-        let Some((assembly, found)) = self.assembled(&present) else {
-            return if present.is_empty() { Ok(()) } else { Err("a label is lost".to_owned()) };
-        };
-        let (whole, _) = self.assembled(&all).ok_or("a label is lost")?;
-        let map = self.map();
-        let has_newest = whole.newest.lineage == assembly.newest.lineage
-            && whole.newest.generation == assembly.newest.generation;
-        match assembly.verdict(&map) {
+        present.iter().for_each(|&file| self.simulation.sync_file(file));
+        let Some(found) = self.assembled(&present)? else { return Ok(()) };
+        let whole = self.assembled(&all)?.ok_or("a label is lost")?.assembly.newest;
+        let newest = &found.assembly.newest;
+        let has_newest = whole.lineage == newest.lineage && whole.generation == newest.generation;
+        match found.assembly.verdict(&self.map()) {
             ArrayVerdict::Start => {}
             ArrayVerdict::NeedsDegraded { .. } if has_newest => {}
             ArrayVerdict::NeedsDegraded { .. } | ArrayVerdict::Incomplete { .. } => return Ok(()),
             ArrayVerdict::Doubtful => {
-                return Err(format!("members seem to be in doubt: {:?}", assembly.standings));
+                let standings = &found.assembly.standings;
+                return Err(format!("members seem to be in doubt: {standings:?}"));
             }
         }
         self.tally.starts += 1;
         self.changes += 1;
         self.model.forget_reads();
-        self.serve(&assembly, &found, &present)
+        for (row, member) in found.assembly.members.iter().enumerate() {
+            if let Some(index) = member.found {
+                self.rows[row] = found.disks[index];
+            }
+        }
+        self.serve(&found)
     }
 
-    fn serve(
-        &mut self,
-        assembly: &LabelAssembly,
-        found: &[FoundMember],
-        present: &[usize],
-    ) -> Result<(), String> {
+    fn serve(&mut self, assembled: &Assembled) -> Result<(), String> {
+        let Assembled { assembly, found, .. } = assembled;
         let map = self.map();
         let mut configs = self.label.map_configs();
         for (config, row) in configs.iter_mut().zip(&assembly.members) {
@@ -136,8 +179,8 @@ impl Machine {
         let volume = Volume::new(map, members, policy, self.seed).with_labels(labels);
         let opener = Arc::new(self.opener());
         let member = |(index, config): (usize, &MemberConfig)| {
-            let is_here = present.contains(&index) && config.state != MemberState::Failed;
-            let source = if is_here { opener.source(index) } else { Source::Absent };
+            let is_here = assembly.members[index].found.is_some();
+            let source = if is_here { opener.source(self.rows[index]) } else { Source::Absent };
             NewMember { config: config.clone(), source }
         };
         let members = configs.iter().enumerate().map(member).collect();

@@ -1,0 +1,144 @@
+//! Opens a device that takes the place of a member of a running volume, or the same one again: what
+//! it may hold, and how that is removed.
+
+use super::AssembleError;
+use super::create::{clear_metadata, occupant, wipe};
+use super::open::{MemberOpener, Open};
+use crate::driver::FileId;
+use crate::examine::{DeviceError, metadata_from};
+use crate::member::Source;
+use crate::member::file::{Occupied, OpenOptions};
+use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState};
+use mirrorball_core::label::Label;
+use mirrorball_core::label::assembly::FoundMember;
+use mirrorball_core::member::MemberIndex;
+use std::io;
+use std::path::Path;
+
+impl MemberOpener {
+    /// Opens a member of a running volume again.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or cannot take the place of what it was.
+    fn open_replacement(
+        &self,
+        request: &OpenRequest,
+        notes: &mut Vec<String>,
+    ) -> Result<(Source, Option<FoundMember>), AssembleError> {
+        let OpenRequest { member, size_bytes, place, .. } = request;
+        let (open, name) = match place {
+            MemberPlace::Original => (self.open(*member, notes)?.1, self.place(*member)),
+            MemberPlace::Moved(address) => {
+                (self.open_source(&address.source(), notes)?, address.to_string())
+            }
+            MemberPlace::New(address, occupied) => {
+                let options = OpenOptions { occupied: *occupied, ..self.options };
+                let opener = MemberOpener::of_devices(options, self.peer_timeout);
+                (opener.open_source(&address.source(), notes)?, address.to_string())
+            }
+        };
+        let unfit = |what| AssembleError::Unfit { place: name.clone(), what };
+        let has_bytes = open.size_bytes() - open.size_bytes() % open.block_bytes();
+        if has_bytes < *size_bytes {
+            return Err(unfit(format!(
+                "has {has_bytes} bytes, but the member needs {size_bytes}\n  help: use a larger \
+                 device, or enlarge a file with `truncate -s {size_bytes} FILE`, and repeat"
+            )));
+        }
+        if open.block_bytes() > self.block_bytes {
+            let (block, unit) = (open.block_bytes(), self.block_bytes);
+            return Err(unfit(format!(
+                "has blocks of {block} bytes, but the clients of the volume use blocks of {unit} \
+                 bytes (stop the volume, and serve it again with --trust)"
+            )));
+        }
+        let mut found = None;
+        if let Some(label) = &request.label {
+            // The label may be in a volatile cache, where an update must not rely on it.
+            open.flush()?;
+            found = check(label, request, &open).map_err(unfit)?;
+            if found.is_none() {
+                clear(request, &open)?;
+            }
+        }
+        Ok((open.restricted(*size_bytes).source(), found))
+    }
+}
+
+impl OpenMember for MemberOpener {
+    fn open_again(&self, request: &OpenRequest) -> Result<OpenedMember, String> {
+        let mut notes = Vec::new();
+        let opened = self.open_replacement(request, &mut notes);
+        let (source, found) = opened.map_err(|error| error.to_string())?;
+        Ok(OpenedMember { source, found, notes })
+    }
+
+    fn path_state(
+        &self,
+        member: MemberIndex,
+        place: &MemberPlace,
+        open: Option<FileId>,
+    ) -> PathState {
+        let path = match place {
+            MemberPlace::Original => self.path(member),
+            MemberPlace::Moved(address) | MemberPlace::New(address, _) => {
+                address.path().map(Path::to_owned)
+            }
+        };
+        let Some(path) = path else { return PathState::Same };
+        match FileId::at(&path) {
+            None => PathState::Missing(path),
+            found if found == open => PathState::Same,
+            Some(_) => PathState::Replaced,
+        }
+    }
+}
+
+/// Refuses a device that is another member of this volume, or of another volume, or has data of
+/// another program. Returns its label and dirty log if it is the member itself.
+fn check(label: &Label, request: &OpenRequest, open: &Open) -> Result<Option<FoundMember>, String> {
+    let is_refused = matches!(request.place, MemberPlace::New(_, Occupied::Refuse));
+    let give_up = "give another device, or --occupied to destroy what it contains";
+    let metadata = match metadata_from(|offset, length| open.read(offset, length)) {
+        Ok(metadata) => metadata,
+        Err(DeviceError::Unreadable(error)) => return Err(format!("cannot be read: {error}")),
+        Err(DeviceError::Label(_)) => {
+            let occupant = occupant(open).filter(|_| is_refused);
+            return match occupant {
+                Some(what) => Err(format!("contains {what}\n  help: {give_up}")),
+                None => Ok(None),
+            };
+        }
+    };
+    let found = &metadata.newest.found;
+    if found.label.array.uuid != label.array.uuid {
+        // At the path of the member, nobody may have meant it; a new device was named.
+        return match request.place {
+            MemberPlace::New(_, Occupied::Allow) => Ok(None),
+            MemberPlace::New(_, Occupied::Refuse) => Err(format!(
+                "is a member of the volume `{}`\n  help: {give_up}",
+                found.label.array.name
+            )),
+            _ => Err(format!("is a member of the volume `{}`", found.label.array.name)),
+        };
+    }
+    match label.row(found.member) {
+        Some(row) if row != request.member.get() => {
+            Err(format!("is the member with devid {}", label.members[row].devid))
+        }
+        Some(_) if request.own_uuid == Some(found.member) => Ok(Some(metadata)),
+        None if is_refused => {
+            Err(format!("was a member of this volume, and may have data of it\n  help: {give_up}"))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Removes what a device holds of another use: all metadata of this program and, if the user gave
+/// up what it contains, of others.
+fn clear(request: &OpenRequest, open: &Open) -> io::Result<()> {
+    match request.place {
+        MemberPlace::New(_, Occupied::Allow) => wipe(open),
+        _ => clear_metadata(open),
+    }
+}
