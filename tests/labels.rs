@@ -1,5 +1,7 @@
 //! Labelled volumes: what survives a stop, a crash, a lost member, and a split brain.
 
+mod replace;
+
 use crate::common::nbd_client::{NbdClient, NbdRequest};
 use crate::common::service::{Service, wait_until};
 use crate::common::{Folder, stderr, stdout};

@@ -1,17 +1,20 @@
 //! `mirrorball ctl`: shows the state of a running volume and changes its policy.
 
+mod text;
+
 use crate::ending::{Ending, Failure};
-use crate::{numbers, screen};
+use crate::{devices, numbers, screen};
 use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
-use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_io::control::protocol::{
-    self, AskError, ControlRequest, MemberReport, MemberStatsReport, Quantiles, ReportedScrubState,
-    ScrubAction, ScrubReport, ServiceStats, ServiceStatus, VolumeHealth,
+    self, AskError, ControlRequest, MemberReport, ScrubAction, ScrubReport, ServiceStats,
+    ServiceStatus, VolumeHealth,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
+pub(crate) use text::refusal;
+use text::{member, member_stats, requests, scrub_text, sentence, status};
 
 /// Show the state of a running volume, or change its policy
 #[derive(Debug, clap::Args)]
@@ -22,6 +25,7 @@ Examples:
   mirrorball ctl --control /tmp/volume.ctl status
   mirrorball ctl --control /tmp/volume.ctl policy round-robin:256K
   mirrorball ctl --control /tmp/volume.ctl members rebuild 2 --rate 50M
+  mirrorball ctl --control /tmp/volume.ctl members replace 2 /dev/sdd
   mirrorball ctl --control /tmp/volume.ctl scrub start
   mirrorball ctl stats --format json --control /tmp/volume.ctl")]
 pub(crate) struct Args {
@@ -47,7 +51,7 @@ enum Action {
         #[arg(long)]
         check: bool,
     },
-    /// Show state and counters of each member, or rebuild one
+    /// Show state and counters of each member; fail, rebuild or replace one
     #[command(override_usage = "mirrorball ctl --control <PATH> members [OPTIONS] [COMMAND]")]
     Members {
         #[command(subcommand)]
@@ -109,6 +113,41 @@ enum MemberAction {
               value_parser = numbers::rate_limit)]
         rate: Option<u64>,
     },
+    /// Put another device in the place of a member, and rebuild it from its mirrors
+    ///
+    /// What the device contains is overwritten. The volume starts with it from then on; the device
+    /// before is not a member any more. Works for labelled volumes.
+    #[command(override_usage = "mirrorball ctl --control <PATH> members replace [OPTIONS] \
+                               <DEVID> <DEVICE>")]
+    Replace {
+        /// devid of the member
+        #[arg(value_parser = numbers::devid)]
+        devid: u64,
+        /// File, block device or NBD URI, at least as large as the member
+        device: String,
+        #[command(flatten)]
+        replacement: Replacement,
+    },
+    /// Put a device in the place of the member that has failed or is missing, and rebuild it
+    #[command(override_usage = "mirrorball ctl --control <PATH> members add [OPTIONS] <DEVICE>")]
+    Add {
+        /// File, block device or NBD URI, at least as large as the member
+        device: String,
+        #[command(flatten)]
+        replacement: Replacement,
+    },
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct Replacement {
+    /// Use the device even if it contains a filesystem, a partition table or a member of another
+    /// volume. What it contains is destroyed
+    #[arg(long)]
+    occupied: bool,
+    /// Rate limit in bytes per second, for example 50M [default: no limit]
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true,
+          value_parser = numbers::rate_limit)]
+    rate: Option<u64>,
 }
 
 #[derive(Clone, Debug, Subcommand)]
@@ -181,6 +220,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Action::Members { action: Some(MemberAction::Fail { devid }) } => {
             print(format, &ask(control, &ControlRequest::Fail { devid: *devid })?, sentence)?;
         }
+        Action::Members { action: Some(MemberAction::Replace { devid, device, replacement }) } => {
+            print(format, &ask(control, &replace(Some(*devid), device, replacement)?)?, sentence)?;
+        }
+        Action::Members { action: Some(MemberAction::Add { device, replacement }) } => {
+            print(format, &ask(control, &replace(None, device, replacement)?)?, sentence)?;
+        }
         Action::Stats { check, reset } => {
             let stats: ServiceStats = ask(control, &ControlRequest::Stats { reset: *reset })?;
             print(format, &stats, |stats| stats.members.iter().map(member_stats).collect())?;
@@ -209,6 +254,25 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
     }
     Ok(Ending::Done)
+}
+
+/// The request to use a device, whose path the service may see from another folder.
+fn replace(
+    devid: Option<u64>,
+    device: &str,
+    replacement: &Replacement,
+) -> Result<ControlRequest, Failure> {
+    let address = devices::parse(&[device.to_owned()])?.remove(0);
+    let device = match address.path() {
+        Some(path) => std::path::absolute(path).map_err(|error| Failure::Fault(error.into()))?,
+        None => PathBuf::from(device),
+    };
+    let device = device.into_os_string().into_string().map_err(|device| {
+        let device = device.display();
+        Failure::WrongUse(anyhow!("`{device}` is not valid UTF-8\n  help: give another path"))
+    })?;
+    let Replacement { occupied, rate } = *replacement;
+    Ok(ControlRequest::Replace { devid, device, occupied, rate_bytes_per_s: rate })
 }
 
 /// Does something with the scrub, and shows it.
@@ -243,35 +307,6 @@ fn scrub(
     })
 }
 
-fn scrub_text(scrub: &ScrubReport) -> String {
-    let state = match scrub.state {
-        ReportedScrubState::Running => "running",
-        ReportedScrubState::Paused => "paused",
-        ReportedScrubState::Finished => "finished",
-        ReportedScrubState::Cancelled => "cancelled",
-    };
-    let (checked, total) = (scrub.checked_bytes, scrub.total_bytes);
-    let percent = 100.0 * checked as f64 / total.max(1) as f64;
-    let limit = scrub.rate_bytes_per_s;
-    let limit = limit.map(|rate| format!(", at most {rate} bytes/s")).unwrap_or_default();
-    let mut text = format!("scrub {state}: {checked} of {total} bytes ({percent:.1} %){limit}\n");
-    match scrub.differing_blocks {
-        0 => text += "  no mirrors differ\n",
-        blocks => {
-            let repair = match scrub.repair {
-                true => "; they are copied from the first mirror to the others",
-                false => " and were left as they are",
-            };
-            text += &format!("  mirrors differ in {blocks} blocks of 4 KiB{repair}\n");
-        }
-    }
-    if scrub.unreadable_blocks > 0 {
-        let blocks = scrub.unreadable_blocks;
-        text += &format!("  no mirror could read {blocks} blocks of 4 KiB\n");
-    }
-    text
-}
-
 /// Sends a request to the service with this control socket, and returns its answer.
 pub(crate) fn ask<T: DeserializeOwned>(
     socket: &Path,
@@ -297,172 +332,4 @@ fn print<T: Serialize>(
             json.map_err(|error| Failure::Fault(error.into()))? + "\n"
         }
     })
-}
-
-fn sentence(text: &String) -> String {
-    format!("{text}\n")
-}
-
-fn status(status: &ServiceStatus) -> String {
-    let health = match status.health {
-        VolumeHealth::InSync => "in sync",
-        VolumeHealth::Resyncing => "resyncing",
-        VolumeHealth::Degraded => "degraded",
-    };
-    let mut text = format!("{}: {health}\n", status.name);
-    if let (Some(profile), Some(policy)) = (&status.profile, &status.policy) {
-        text += &format!("  profile {profile}, policy {policy}\n");
-    }
-    if status.unsynced_bytes > 0 {
-        let size = format_bytes(status.unsynced_bytes);
-        let when = match status.read_only {
-            true => "synchronised when the volume is served without --read-only",
-            false => "being synchronised",
-        };
-        text += &format!("  mirrors may differ in {size}, which are {when}\n");
-    }
-    if status.active_bytes > 0 {
-        let size = format_bytes(status.active_bytes);
-        text += &format!("  a crash now would have {size} synchronised\n");
-    }
-    if status.read_only {
-        text += "  read-only\n";
-    }
-    for export in &status.exports {
-        text += &format!("  export {}: {}\n", export.name, exact_size(export.size_bytes));
-    }
-    for member in &status.misplaced {
-        let (devid, at_path) = (member.devid, &member.at_path);
-        text += &format!(
-            "  devid {devid}: its file is no longer at its path, where {at_path} is; data written \
-             to it are lost when the service ends\n"
-        );
-        text += &format!("  (`members rebuild {devid}` uses the file at the path)\n");
-    }
-    if let Some(scrub) = &status.scrub {
-        text.extend(scrub_text(scrub).lines().map(|line| format!("  {line}\n")));
-    }
-    for rebuild in &status.rebuilds {
-        let (recovered, total) = (rebuild.recovered_bytes, rebuild.total_bytes);
-        let percent = 100.0 * recovered as f64 / total.max(1) as f64;
-        let limit = status.rebuild_bytes_per_s;
-        let limit = limit.map(|rate| format!(", at most {rate} bytes/s")).unwrap_or_default();
-        let devid = rebuild.devid;
-        text += &format!("  rebuilding devid {devid}: {recovered} of {total} bytes ");
-        text += &format!("({percent:.1} %){limit}\n");
-    }
-    text + &format!("  {} connections, I/O backend {}\n", status.connections, status.backend)
-}
-
-/// A size in the unit that fits, and in bytes.
-pub(crate) fn exact_size(bytes: u64) -> String {
-    match format_bytes(bytes) {
-        shown if shown.ends_with(" bytes") => shown,
-        shown => format!("{shown} ({bytes} bytes)"),
-    }
-}
-
-/// Number of reads and writes whose times were measured.
-fn requests(stats: &MemberStatsReport) -> u64 {
-    stats.read_wait.count + stats.write_wait.count
-}
-
-fn member(member: &MemberReport) -> String {
-    let progress = member.recovered_bytes.map(|recovered| {
-        format!(" ({:.0} %)", 100.0 * recovered as f64 / member.size_bytes.max(1) as f64)
-    });
-    let MemberReport { devid, in_flight, reads, read_bytes, writes, written_bytes, errors, .. } =
-        member;
-    format!(
-        "devid {devid}: {}{}, {in_flight} in flight, {reads} reads ({read_bytes} bytes), {writes} \
-         writes ({written_bytes} bytes), {errors} errors\n",
-        member.state.name(),
-        progress.unwrap_or_default(),
-    )
-}
-
-fn member_stats(stats: &MemberStatsReport) -> String {
-    let mut text = member(&stats.member);
-    if requests(stats) == 0 {
-        text += "  no reads or writes measured yet\n";
-    }
-    let mut add = |what, times: &Quantiles| {
-        if times.count > 0 {
-            text += &format!(
-                "  {what}: mean {}, p50 {}, p99 {}, p99.9 {}, max {}\n",
-                Nanos(times.mean_ns),
-                Nanos(times.p50_ns),
-                Nanos(times.p99_ns),
-                Nanos(times.p99_9_ns),
-                Nanos(times.max_ns.unwrap_or(0)),
-            );
-        }
-    };
-    add("read time", &stats.read_wait);
-    add("write time", &stats.write_wait);
-    if let Some(lateness) = &stats.lateness {
-        add("lateness", &lateness.times);
-        if !lateness.within_bound {
-            let (p99, bound) = (Nanos(lateness.times.p99_ns), Nanos(lateness.bound_p99_ns));
-            text += &format!("  {}\n", refusal(p99, bound));
-        }
-    }
-    text
-}
-
-/// The message that measured times are invalid, and what to do.
-pub(crate) fn refusal(p99: Nanos, bound: Nanos) -> String {
-    format!(
-        "measured times are invalid: lateness p99 {p99} is above the limit of {bound}, so the load \
-         of this machine distorts them\n  help: run the server with `chrt -f 10`, or on a machine \
-         with less other load"
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use mirrorball_io::control::protocol::{Misplaced, RebuildProgress};
-
-    #[test]
-    fn status_names_what_needs_attention() {
-        let text = status(&ServiceStatus {
-            name: "pair".to_owned(),
-            policy: Some("pid".to_owned()),
-            profile: Some("raid1".to_owned()),
-            health: VolumeHealth::Degraded,
-            misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
-            rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
-            unsynced_bytes: 4 << 20,
-            active_bytes: 8 << 20,
-            labelled: true,
-            read_only: true,
-            scrub: Some(ScrubReport {
-                state: ReportedScrubState::Paused,
-                repair: false,
-                checked_bytes: 2,
-                total_bytes: 8,
-                differing_blocks: 3,
-                unreadable_blocks: 1,
-                rate_bytes_per_s: None,
-            }),
-            rebuild_bytes_per_s: Some(50),
-            connections: 1,
-            exports: Vec::new(),
-            backend: "io_uring".to_owned(),
-            uptime_s: 1.0,
-        });
-        for part in [
-            "pair: degraded\n  profile raid1, policy pid\n",
-            "mirrors may differ in 4 MiB, which are synchronised when the volume is served \
-             without --read-only\n",
-            "a crash now would have 8 MiB synchronised\n  read-only\n",
-            "devid 1: its file is no longer at its path, where nothing is",
-            "  scrub paused: 2 of 8 bytes (25.0 %)\n    mirrors differ in 3 blocks of 4 KiB and \
-             were left as they are\n    no mirror could read 1 blocks of 4 KiB\n",
-            "rebuilding devid 2: 1 of 8 bytes (12.5 %), at most 50 bytes/s\n",
-        ] {
-            assert!(text.contains(part), "no `{part}` in {text}");
-        }
-    }
 }

@@ -1,0 +1,204 @@
+//! What `ctl` prints, in words.
+
+use mirrorball_core::units::{Nanos, format_bytes};
+use mirrorball_io::control::protocol::{
+    MemberReport, MemberStatsReport, Quantiles, ReportedScrubState, ScrubReport, ServiceStatus,
+    VolumeHealth,
+};
+
+pub(super) fn sentence(text: &String) -> String {
+    format!("{text}\n")
+}
+
+pub(super) fn status(status: &ServiceStatus) -> String {
+    let health = match status.health {
+        VolumeHealth::InSync => "in sync",
+        VolumeHealth::Resyncing => "resyncing",
+        VolumeHealth::Degraded => "degraded",
+    };
+    let mut text = format!("{}: {health}\n", status.name);
+    if let (Some(profile), Some(policy)) = (&status.profile, &status.policy) {
+        text += &format!("  profile {profile}, policy {policy}\n");
+    }
+    if status.unsynced_bytes > 0 {
+        let size = format_bytes(status.unsynced_bytes);
+        let when = match status.read_only {
+            true => "synchronised when the volume is served without --read-only",
+            false => "being synchronised",
+        };
+        text += &format!("  mirrors may differ in {size}, which are {when}\n");
+    }
+    if status.active_bytes > 0 {
+        let size = format_bytes(status.active_bytes);
+        text += &format!("  a crash now would have {size} synchronised\n");
+    }
+    if status.read_only {
+        text += "  read-only\n";
+    }
+    for export in &status.exports {
+        text += &format!("  export {}: {}\n", export.name, exact_size(export.size_bytes));
+    }
+    for member in &status.misplaced {
+        let (devid, at_path) = (member.devid, &member.at_path);
+        text += &format!(
+            "  devid {devid}: its file is no longer at its path, where {at_path} is; data written \
+             to it are lost when the service ends\n"
+        );
+        text += &format!("  (`members rebuild {devid}` uses the file at the path)\n");
+    }
+    if let Some(scrub) = &status.scrub {
+        text.extend(scrub_text(scrub).lines().map(|line| format!("  {line}\n")));
+    }
+    for rebuild in &status.rebuilds {
+        let (recovered, total) = (rebuild.recovered_bytes, rebuild.total_bytes);
+        let percent = 100.0 * recovered as f64 / total.max(1) as f64;
+        let limit = status.rebuild_bytes_per_s;
+        let limit = limit.map(|rate| format!(", at most {rate} bytes/s")).unwrap_or_default();
+        let devid = rebuild.devid;
+        text += &format!("  rebuilding devid {devid}: {recovered} of {total} bytes ");
+        text += &format!("({percent:.1} %){limit}\n");
+    }
+    text + &format!("  {} connections, I/O backend {}\n", status.connections, status.backend)
+}
+
+/// A size in the unit that fits, and in bytes.
+fn exact_size(bytes: u64) -> String {
+    match format_bytes(bytes) {
+        shown if shown.ends_with(" bytes") => shown,
+        shown => format!("{shown} ({bytes} bytes)"),
+    }
+}
+
+/// Number of reads and writes whose times were measured.
+pub(super) fn requests(stats: &MemberStatsReport) -> u64 {
+    stats.read_wait.count + stats.write_wait.count
+}
+
+pub(super) fn member(member: &MemberReport) -> String {
+    let progress = member.recovered_bytes.map(|recovered| {
+        format!(" ({:.0} %)", 100.0 * recovered as f64 / member.size_bytes.max(1) as f64)
+    });
+    let MemberReport { devid, in_flight, reads, read_bytes, writes, written_bytes, errors, .. } =
+        member;
+    format!(
+        "devid {devid}: {}{}, {in_flight} in flight, {reads} reads ({read_bytes} bytes), {writes} \
+         writes ({written_bytes} bytes), {errors} errors\n",
+        member.state.name(),
+        progress.unwrap_or_default(),
+    )
+}
+
+pub(super) fn member_stats(stats: &MemberStatsReport) -> String {
+    let mut text = member(&stats.member);
+    if requests(stats) == 0 {
+        text += "  no reads or writes measured yet\n";
+    }
+    let mut add = |what, times: &Quantiles| {
+        if times.count > 0 {
+            text += &format!(
+                "  {what}: mean {}, p50 {}, p99 {}, p99.9 {}, max {}\n",
+                Nanos(times.mean_ns),
+                Nanos(times.p50_ns),
+                Nanos(times.p99_ns),
+                Nanos(times.p99_9_ns),
+                Nanos(times.max_ns.unwrap_or(0)),
+            );
+        }
+    };
+    add("read time", &stats.read_wait);
+    add("write time", &stats.write_wait);
+    if let Some(lateness) = &stats.lateness {
+        add("lateness", &lateness.times);
+        if !lateness.within_bound {
+            let (p99, bound) = (Nanos(lateness.times.p99_ns), Nanos(lateness.bound_p99_ns));
+            text += &format!("  {}\n", refusal(p99, bound));
+        }
+    }
+    text
+}
+
+/// The message that measured times are invalid, and what to do.
+pub(crate) fn refusal(p99: Nanos, bound: Nanos) -> String {
+    format!(
+        "measured times are invalid: lateness p99 {p99} is above the limit of {bound}, so the load \
+         of this machine distorts them\n  help: run the server with `chrt -f 10`, or on a machine \
+         with less other load"
+    )
+}
+
+pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
+    let state = match scrub.state {
+        ReportedScrubState::Running => "running",
+        ReportedScrubState::Paused => "paused",
+        ReportedScrubState::Finished => "finished",
+        ReportedScrubState::Cancelled => "cancelled",
+    };
+    let (checked, total) = (scrub.checked_bytes, scrub.total_bytes);
+    let percent = 100.0 * checked as f64 / total.max(1) as f64;
+    let limit = scrub.rate_bytes_per_s;
+    let limit = limit.map(|rate| format!(", at most {rate} bytes/s")).unwrap_or_default();
+    let mut text = format!("scrub {state}: {checked} of {total} bytes ({percent:.1} %){limit}\n");
+    match scrub.differing_blocks {
+        0 => text += "  no mirrors differ\n",
+        blocks => {
+            let repair = match scrub.repair {
+                true => "; they are copied from the first mirror to the others",
+                false => " and were left as they are",
+            };
+            text += &format!("  mirrors differ in {blocks} blocks of 4 KiB{repair}\n");
+        }
+    }
+    if scrub.unreadable_blocks > 0 {
+        let blocks = scrub.unreadable_blocks;
+        text += &format!("  no mirror could read {blocks} blocks of 4 KiB\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mirrorball_io::control::protocol::{Misplaced, RebuildProgress};
+
+    #[test]
+    fn status_names_what_needs_attention() {
+        let text = status(&ServiceStatus {
+            name: "pair".to_owned(),
+            policy: Some("pid".to_owned()),
+            profile: Some("raid1".to_owned()),
+            health: VolumeHealth::Degraded,
+            misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
+            rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
+            unsynced_bytes: 4 << 20,
+            active_bytes: 8 << 20,
+            labelled: true,
+            read_only: true,
+            scrub: Some(ScrubReport {
+                state: ReportedScrubState::Paused,
+                repair: false,
+                checked_bytes: 2,
+                total_bytes: 8,
+                differing_blocks: 3,
+                unreadable_blocks: 1,
+                rate_bytes_per_s: None,
+            }),
+            rebuild_bytes_per_s: Some(50),
+            connections: 1,
+            exports: Vec::new(),
+            backend: "io_uring".to_owned(),
+            uptime_s: 1.0,
+        });
+        for part in [
+            "pair: degraded\n  profile raid1, policy pid\n",
+            "mirrors may differ in 4 MiB, which are synchronised when the volume is served \
+             without --read-only\n",
+            "a crash now would have 8 MiB synchronised\n  read-only\n",
+            "devid 1: its file is no longer at its path, where nothing is",
+            "  scrub paused: 2 of 8 bytes (25.0 %)\n    mirrors differ in 3 blocks of 4 KiB and \
+             were left as they are\n    no mirror could read 1 blocks of 4 KiB\n",
+            "rebuilding devid 2: 1 of 8 bytes (12.5 %), at most 50 bytes/s\n",
+        ] {
+            assert!(text.contains(part), "no `{part}` in {text}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Another device in the place of a member: it is rebuilt, and the volume starts with it from then
+//! on, whether the old one is there or not.
+
+use super::*;
+
+fn image(folder: &Folder, name: &str, size_bytes: u64) {
+    File::create(folder.path(name)).unwrap().set_len(size_bytes).unwrap();
+}
+
+/// The error of a request that must be refused.
+fn refused(folder: &Folder, arguments: &[&str]) -> String {
+    let output = folder.run(&[&["ctl", "--control", "control", "members"], arguments].concat());
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+    stderr(&output)
+}
+
+#[test]
+fn a_failed_member_is_replaced_and_the_old_one_is_left_out() {
+    let folder = created(2);
+    image(&folder, "new.img", SIZE_BYTES);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[1; BLOCK]);
+    folder.ctl(&["members", "fail", "2"]);
+    client(&folder).write(0, &[2; BLOCK]);
+    let text = folder.ctl(&["members", "add", "new.img"]);
+    assert!(text.contains("new.img` took the place of the member"), "{text}");
+    wait_until_in_sync(&folder);
+    service.terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "new.img"));
+    // The volume starts without the old one and with it, which is not used.
+    for devices in [&["a.img", "new.img"][..], &["a.img", "b.img", "new.img"], &["--scan", "."]] {
+        let service = serve(&folder, devices);
+        let left_out = has_line(&service, "b.img`: not a member any more");
+        assert_eq!(left_out, devices.len() != 2 || devices[0] == "--scan", "{:?}", service.lines);
+        assert_reads(&folder, 0, 2);
+        assert!(folder.ctl(&["status"]).contains("pair: in sync"));
+        service.terminate();
+    }
+}
+
+#[test]
+fn a_member_that_is_missing_at_the_start_is_replaced() {
+    let folder = created(3);
+    image(&folder, "new.img", SIZE_BYTES);
+    let service = serve(&folder, &["a.img", "b.img", "--degraded"]);
+    client(&folder).write(0, &[3; BLOCK]);
+    let error = refused(&folder, &["rebuild", "3"]);
+    assert!(error.contains("members replace"), "{error}");
+    folder.ctl(&["members", "replace", "3", "new.img"]);
+    wait_until_in_sync(&folder);
+    // Killed, not stopped: the labels say who is a member.
+    service.stop("-KILL");
+    let service = serve(&folder, &["new.img", "b.img", "a.img"]);
+    assert_reads(&folder, 0, 3);
+    service.terminate();
+}
+
+#[test]
+fn a_working_member_is_moved_to_another_device() {
+    let folder = created(2);
+    image(&folder, "new.img", SIZE_BYTES + (3 << 20));
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[4; BLOCK]);
+    folder.ctl(&["members", "replace", "1", "new.img"]);
+    wait_until_in_sync(&folder);
+    client(&folder).write(0, &[5; BLOCK]);
+    assert!(!folder.ctl(&["status"]).contains("no longer at its path"));
+    service.terminate();
+    let service = serve(&folder, &["a.img", "b.img", "new.img"]);
+    assert!(has_line(&service, "a.img`: not a member any more"), "{:?}", service.lines);
+    assert_reads(&folder, 0, 5);
+    service.terminate();
+}
+
+#[test]
+fn devices_that_cannot_or_should_not_replace_a_member_are_refused() {
+    let folder = created(2);
+    for (name, size_bytes) in [("new.img", SIZE_BYTES), ("small.img", SIZE_BYTES / 2)] {
+        image(&folder, name, size_bytes);
+    }
+    image(&folder, "luks.img", SIZE_BYTES);
+    let file = File::options().write(true).open(folder.path("luks.img")).unwrap();
+    file.write_all_at(b"LUKS\xba\xbe", 0).unwrap();
+    let other = "name = \"other\"\nprofile = \"single\"\n[[member]]\npath = \"other.img\"\n";
+    fs::write(folder.path("other.toml"), other).unwrap();
+    image(&folder, "other.img", SIZE_BYTES);
+    assert!(folder.run(&["create", "other.toml"]).status.success());
+    let service = serve(&folder, &["a.img", "b.img"]);
+    for (arguments, parts) in [
+        (&["add", "new.img"][..], &["no member has failed", "members replace"][..]),
+        (&["replace", "2", "small.img"], &["devid 2", "has 12582912 bytes", "25165824"]),
+        (&["replace", "2", "a.img"], &["is another member of this array"]),
+        (&["replace", "2", "nosuch"], &["nosuch`: no such file"]),
+        (&["replace", "9", "new.img"], &["no member with devid 9"]),
+        (&["replace", "2", "luks.img"], &["contains an encrypted volume (LUKS)", "--occupied"]),
+        (&["replace", "2", "other.img"], &["a member of the volume `other`", "--occupied"]),
+        (&["replace", "2", ""], &["path of a device is empty"]),
+    ] {
+        let error = refused(&folder, arguments);
+        assert!(parts.iter().all(|part| error.contains(part)), "{arguments:?}: {error}");
+    }
+    assert!(folder.ctl(&["status"]).contains("pair: in sync"));
+    folder.ctl(&["members", "fail", "2"]);
+    // What the device contains may be given up. Then the disk before it may not, without a word.
+    folder.ctl(&["members", "replace", "2", "luks.img", "--occupied"]);
+    wait_until_in_sync(&folder);
+    let error = refused(&folder, &["replace", "2", "b.img"]);
+    assert!(error.contains("was a member of this volume"), "{error}");
+    service.terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "luks.img"));
+}
+
+#[test]
+fn a_volume_without_labels_has_no_place_for_another_device() {
+    let folder = place(2);
+    image(&folder, "new.img", SIZE_BYTES);
+    let service = serve(&folder, &["pair.toml"]);
+    let error = refused(&folder, &["replace", "2", "new.img"]);
+    assert!(error.contains("no labels") && error.contains("mirrorball adopt"), "{error}");
+    service.terminate();
+}
