@@ -1,6 +1,7 @@
 //! Labelled volumes: what survives a stop, a crash, a lost member, and a split brain.
 
 mod replace;
+mod scrub;
 
 use crate::common::nbd_client::{NbdClient, NbdRequest};
 use crate::common::service::{Service, wait_until};
@@ -169,71 +170,6 @@ fn a_member_is_failed_and_a_policy_kept_on_request() {
     assert!(folder.ctl(&["status"]).contains("policy round-robin"));
     assert_reads(&folder, 0, 2);
     wait_until_in_sync(&folder);
-    service.terminate();
-}
-
-/// Has a scrub run to its end, and returns what it found.
-fn scrub(folder: &Folder, arguments: &[&str]) -> String {
-    folder.ctl(&[&["scrub", "start"], arguments].concat());
-    wait_until("the scrub", || folder.ctl(&["scrub"]).contains("scrub finished: "));
-    folder.ctl(&["scrub", "status"])
-}
-
-#[test]
-fn a_scrub_finds_what_differs_and_repairs_it_on_request() {
-    let folder = created(2);
-    let check = || {
-        let status = ["ctl", "--control", "control", "scrub", "status", "--check"];
-        folder.run(&status).status.code()
-    };
-    let service = serve(&folder, &["a.img", "b.img"]);
-    client(&folder).write(0, &[1; BLOCK]);
-    assert_eq!(folder.ctl(&["scrub"]), "no scrub yet\n");
-    assert!(scrub(&folder, &[]).contains("(100.0 %)\n  no mirrors differ\n"));
-    service.terminate();
-    let file = File::options().write(true).open(folder.path("b.img")).unwrap();
-    for offset in [100, 8192 + 5] {
-        file.write_all_at(&[9], DATA as u64 + offset).unwrap();
-    }
-    let service = serve(&folder, &["a.img", "b.img"]);
-    assert!(folder.ctl(&["status"]).contains("no mirrors differ"), "the labels keep the last one");
-    assert_eq!(check(), Some(0));
-    let found = scrub(&folder, &[]);
-    assert!(found.contains("differ in 2 blocks of 4 KiB and were left as they are"), "{found}");
-    assert_eq!(check(), Some(1));
-    service.terminate();
-    assert!(data(&folder, "a.img") != data(&folder, "b.img"));
-    let service = serve(&folder, &["a.img", "b.img"]);
-    assert_eq!(check(), Some(1), "it is kept over a restart");
-    let found = scrub(&folder, &["--repair"]);
-    assert!(found.contains("differ in 2 blocks of 4 KiB; they are copied"), "{found}");
-    assert!(scrub(&folder, &[]).contains("no mirrors differ"));
-    assert_eq!(check(), Some(0));
-    service.terminate();
-    assert!(data(&folder, "a.img") == data(&folder, "b.img"));
-}
-
-#[test]
-fn a_scrub_is_paused_and_goes_on_over_restarts() {
-    let folder = created(2);
-    let service = serve(&folder, &["a.img", "b.img"]);
-    folder.ctl(&["scrub", "start", "--rate", "2M"]);
-    let has_begun = || !folder.ctl(&["scrub"]).contains(": 0 of");
-    wait_until("the first step", has_begun);
-    let refused = ["ctl", "--control", "control", "scrub", "start"];
-    assert_eq!(folder.run(&refused).status.code(), Some(2), "one at a time");
-    assert!(folder.ctl(&["scrub", "pause"]).contains("scrub paused: "));
-    service.terminate();
-    let service = serve(&folder, &["a.img", "b.img"]);
-    let status = folder.ctl(&["scrub"]);
-    assert!(status.contains("scrub paused: ") && has_begun(), "{status}");
-    assert!(folder.ctl(&["scrub", "resume"]).contains("scrub running: "));
-    service.terminate();
-    let service = serve(&folder, &["a.img", "b.img"]);
-    assert!(folder.ctl(&["scrub"]).contains("scrub running: ") && has_begun());
-    assert!(folder.ctl(&["scrub", "cancel"]).contains("scrub cancelled: "));
-    let refused = ["ctl", "--control", "control", "scrub", "resume"];
-    assert_eq!(folder.run(&refused).status.code(), Some(2));
     service.terminate();
 }
 

@@ -47,7 +47,8 @@ enum Action {
     /// Show what is served, the policy, health and rebuild progress
     #[command(override_usage = "mirrorball ctl --control <PATH> status [OPTIONS]")]
     Status {
-        /// Exit with code 1 if a member is not in sync, or mirrors may differ
+        /// Exit with code 1 if a member is not in sync, mirrors may differ, or the last scrub left
+        /// blocks that differ or cannot be read
         #[arg(long)]
         check: bool,
     },
@@ -70,7 +71,7 @@ enum Action {
         #[arg(long)]
         reset: bool,
     },
-    /// Compare all mirrors while the volume is used, or show how far that is
+    /// Compare all mirrors while the volume is used, or show the progress
     #[command(override_usage = "mirrorball ctl --control <PATH> scrub [OPTIONS] [COMMAND]")]
     Scrub {
         #[command(subcommand)]
@@ -155,14 +156,17 @@ enum ScrubCommand {
     /// Start to compare all mirrors, from the beginning of the volume
     ///
     /// Blocks that differ are counted. Mirrors whose medium cannot be read are rewritten from the
-    /// others. A scrub leaves clients half of the time of the disks, waits while a member is
-    /// rebuilt, and goes on when a labelled volume is started again.
+    /// others. A scrub uses at most half of the time of the disks while clients use them, waits
+    /// while a member is rebuilt, and goes on when a labelled volume is started again.
     #[command(override_usage = "mirrorball ctl --control <PATH> scrub start [OPTIONS]")]
     Start {
-        /// Make mirrors equal where they differ, by copying the first one to the others. Nothing
-        /// tells which of them is right
+        /// Make mirrors equal where they differ, by copying the data that more than half of them
+        /// have. With two mirrors, --from has to say which one is right
         #[arg(long)]
         repair: bool,
+        /// Member that is right where no data are on more than half of the mirrors
+        #[arg(long, value_name = "DEVID", requires = "repair", value_parser = numbers::devid)]
+        from: Option<u64>,
         /// Rate limit in bytes of the volume per second, for example 50M [default: no limit]
         #[arg(long, value_name = "BYTES", allow_hyphen_values = true,
               value_parser = numbers::rate_limit)]
@@ -180,7 +184,8 @@ enum ScrubCommand {
     /// Show how far the scrub is, and what it found
     #[command(override_usage = "mirrorball ctl --control <PATH> scrub status [OPTIONS]")]
     Status {
-        /// Exit with code 1 if the last scrub found blocks that differ or cannot be read
+        /// Exit with code 1 if the last scrub left blocks that differ or cannot be read, or could
+        /// not compare everything
         #[arg(long)]
         check: bool,
     },
@@ -205,7 +210,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Action::Status { check } => {
             let answer: ServiceStatus = ask(control, &ControlRequest::Status)?;
             print(format, &answer, status)?;
-            if *check && answer.health != VolumeHealth::InSync {
+            let has_bad_blocks = answer.scrub.as_ref().is_some_and(|scrub| !scrub.is_well());
+            if *check && (answer.health != VolumeHealth::InSync || has_bad_blocks) {
                 return Ok(Ending::FoundFailure);
             }
         }
@@ -281,11 +287,17 @@ fn scrub(
     format: Format,
     command: Option<&ScrubCommand>,
 ) -> Result<Ending, Failure> {
-    let request = |action| ControlRequest::Scrub { action, repair: false, rate_bytes_per_s: None };
+    let request = |action| ControlRequest::Scrub {
+        action,
+        repair: false,
+        from: None,
+        rate_bytes_per_s: None,
+    };
     let request = match command {
-        Some(ScrubCommand::Start { repair, rate }) => ControlRequest::Scrub {
+        Some(ScrubCommand::Start { repair, from, rate }) => ControlRequest::Scrub {
             action: ScrubAction::Start,
             repair: *repair,
+            from: *from,
             rate_bytes_per_s: *rate,
         },
         Some(ScrubCommand::Pause) => request(ScrubAction::Pause),
@@ -300,7 +312,7 @@ fn scrub(
     };
     print(format, &report, text)?;
     let is_checked = matches!(command, Some(ScrubCommand::Status { check: true }));
-    let is_bad = |report: ScrubReport| report.differing_blocks + report.unreadable_blocks > 0;
+    let is_bad = |report: ScrubReport| !report.is_well();
     Ok(match report.is_some_and(is_bad) && is_checked {
         true => Ending::FoundFailure,
         false => Ending::Done,

@@ -30,6 +30,8 @@ pub enum RequestKind {
     Rebuild(MemberIndex),
     /// Copy a range whose mirrors may differ from the mirror that it is read from to the others.
     Resync,
+    /// Copy a range from the mirror on this member to the others. Fails if that cannot be read.
+    Repair(MemberIndex),
 }
 
 /// A request to the volume.

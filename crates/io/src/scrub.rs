@@ -2,10 +2,10 @@
 //!
 //! A step takes the lock of its range, so no write is in flight there, reads every mirror in sync
 //! and compares the bytes. A mirror whose medium cannot be read is rewritten from another one, as
-//! after any read. Blocks that differ are counted. Which of the mirrors is right is not known
-//! without checksums, so they are left as they are unless the user asked for a repair; then the
-//! region is resynchronised: copied from the mirror that it is read from meanwhile, which is the
-//! first one, to the others.
+//! after any read. Blocks that differ are counted, and left as they are unless the user asked for a
+//! repair. Then the data that more than half of the mirrors have are copied to the others; where
+//! there are no such data, as with two mirrors, those of the member that the user named, or none.
+//! What was found is recorded before it is repaired.
 //!
 //! A scrub waits while a member is rebuilt or regions are resynchronised, and pauses after each
 //! step for as long as the step took while clients use the volume. The progress is kept on the
@@ -14,13 +14,13 @@
 
 use crate::driver::buffers::BufferKey;
 use crate::driver::{EventOwner, Token};
-use crate::executor::{Executor, IoReply, IoRequest, SCRUB_BLOCK_BYTES, Target};
+use crate::executor::{BlockDifference, Executor, IoReply, IoRequest, SCRUB_BLOCK_BYTES, Target};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::label::{ScrubProgress, ScrubState};
-use mirrorball_core::member::MemberState;
+use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
-use mirrorball_core::volume::{REGION_BYTES, Volume};
-use std::ops::Range;
+use mirrorball_core::volume::Volume;
+use std::collections::VecDeque;
 
 /// Bytes that one step reads of each mirror: about 10 ms of a hard disk.
 const STEP_BYTES: u64 = 1 << 20;
@@ -45,9 +45,28 @@ pub enum ScrubError {
     Parity,
     /// It is read-only.
     #[error(
-        "the volume is read-only, so a scrub cannot repair it\n  help: start it without --repair"
+        "the volume is read-only, so a scrub cannot repair it\n  help: start the scrub without \
+         --repair, or restart the server without --read-only"
     )]
     ReadOnly,
+    /// Nothing has two mirrors in sync.
+    #[error(
+        "no two mirrors are in sync, so there is nothing to compare\n  help: rebuild the other \
+         members first: `ctl members` lists them"
+    )]
+    NoMirror,
+    /// No data can be on most mirrors.
+    #[error(
+        "each block has two mirrors, and nothing shows which of them is right where they \
+         differ\n  help: start the scrub without --repair; if you find out which disk is good, \
+         name it: --repair --from DEVID"
+    )]
+    NoMajority,
+    /// No member in sync has this devid.
+    #[error(
+        "--from {0}: no member with devid {0} is in sync\n  help: `ctl members` lists the members"
+    )]
+    NotInSync(u64),
     /// A scrub is under way.
     #[error(
         "a scrub is already under way\n  help: `ctl scrub status` shows it, `ctl scrub cancel` \
@@ -55,24 +74,39 @@ pub enum ScrubError {
     )]
     UnderWay,
     /// No scrub runs.
-    #[error("no scrub is running")]
+    #[error("no scrub is running\n  help: `ctl scrub start` starts one")]
     NotRunning,
+    /// It is paused already.
+    #[error("the scrub is paused already\n  help: `ctl scrub resume` goes on with it")]
+    Paused,
     /// No scrub is paused.
-    #[error("no scrub is paused")]
+    #[error("no scrub is paused\n  help: `ctl scrub status` shows the last one")]
     NotPaused,
+}
+
+/// What the user wants of a scrub.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ScrubRequest {
+    /// Makes blocks equal that differ, where it is known which mirror is right.
+    pub repairs: bool,
+    /// The devid of the member that is right where no data are on most mirrors.
+    pub from: Option<u64>,
+    /// Rate limit in bytes of the volume per second.
+    pub rate: Option<u64>,
 }
 
 /// The scrub of a volume.
 pub struct Scrub {
     /// The last scrub, if there was one.
     progress: Option<ScrubProgress>,
-    /// The progress when nothing that it counts was left to repair: what the members keep.
-    kept: Option<ScrubProgress>,
-    /// Where blocks of the region under way differ that are to be repaired.
-    to_repair: Option<Range<u64>>,
+    /// What was found before this offset is repaired as far as it can be.
+    settled_bytes: u64,
+    /// Blocks to repair, each with the member whose data are right.
+    to_repair: VecDeque<(u64, MemberIndex)>,
+    /// True if blocks were repaired since the last flush.
+    needs_flush: bool,
     buffer: Option<BufferKey>,
-    /// When the step in flight began, and its length.
-    step_in_flight: Option<(Nanos, u64)>,
+    step_in_flight: Option<Step>,
     /// True if the step in flight is of a scrub that ended meanwhile.
     is_superseded: bool,
     /// When the next step may begin.
@@ -84,14 +118,23 @@ pub struct Scrub {
     is_stopping: bool,
 }
 
+/// A request in flight.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    kind: RequestKind,
+    began: Nanos,
+    length: u64,
+}
+
 impl Scrub {
     /// The scrub of the executor's volume, which goes on with what the members kept.
     pub fn new(executor: &Executor) -> Scrub {
         let progress = executor.volume().and_then(Volume::kept_scrub);
         Scrub {
             progress,
-            kept: progress,
-            to_repair: None,
+            settled_bytes: progress.map_or(0, |progress| progress.checked_bytes),
+            to_repair: VecDeque::new(),
+            needs_flush: progress.is_some_and(|progress| progress.repaired_blocks > 0),
             buffer: None,
             step_in_flight: None,
             is_superseded: false,
@@ -110,28 +153,20 @@ impl Scrub {
     /// Starts a scrub from the beginning of the volume.
     ///
     /// # Errors
-    /// If one is under way, or the volume has nothing to compare.
+    /// If one is under way, the volume has nothing to compare, or nothing can be repaired.
     pub fn start(
         &mut self,
-        repairs: bool,
-        rate: Option<u64>,
+        request: ScrubRequest,
         executor: &mut Executor,
     ) -> Result<(), ScrubError> {
-        let volume = executor.volume().ok_or(ScrubError::NoVolume)?;
-        if volume.map().parities() > 0 {
-            return Err(ScrubError::Parity);
-        }
-        if volume.map().copies() == 1 {
-            return Err(ScrubError::NoCopy);
-        }
-        if volume.is_read_only() && repairs {
-            return Err(ScrubError::ReadOnly);
-        }
+        check(request, executor)?;
         if matches!(self.state(), Some(ScrubState::Running | ScrubState::Paused)) {
             return Err(ScrubError::UnderWay);
         }
-        self.progress = Some(ScrubProgress::begin(repairs, rate));
-        (self.kept, self.to_repair, self.single_until) = (None, None, 0);
+        let ScrubRequest { repairs, from, rate } = request;
+        self.progress = Some(ScrubProgress::begin(repairs, from, rate));
+        (self.settled_bytes, self.single_until, self.needs_flush) = (0, 0, false);
+        self.to_repair.clear();
         self.is_superseded = self.step_in_flight.is_some();
         self.next_step = executor.driver.now();
         self.keep(executor);
@@ -143,8 +178,11 @@ impl Scrub {
     /// # Errors
     /// If none is running.
     pub fn pause(&mut self, executor: &mut Executor) -> Result<(), ScrubError> {
-        self.change(ScrubState::Running, ScrubState::Paused, executor)
-            .map_err(|()| ScrubError::NotRunning)
+        let refused = match self.state() {
+            Some(ScrubState::Paused) => ScrubError::Paused,
+            _ => ScrubError::NotRunning,
+        };
+        self.change(ScrubState::Running, ScrubState::Paused, executor).map_err(|()| refused)
     }
 
     /// Goes on with a scrub that was paused.
@@ -157,7 +195,7 @@ impl Scrub {
             .map_err(|()| ScrubError::NotPaused)
     }
 
-    /// Gives up the scrub.
+    /// Gives up the scrub, and what is not repaired yet.
     ///
     /// # Errors
     /// If none is under way.
@@ -178,27 +216,32 @@ impl Scrub {
         if now < self.next_step {
             return Some(self.next_step - now);
         }
-        if self.to_repair.is_none() {
-            self.kept = self.progress;
-        }
-        let offset = progress.checked_bytes;
-        let rest = executor.size_bytes(Target::Volume).saturating_sub(offset);
-        if rest == 0 {
-            let _ = self.change(ScrubState::Running, ScrubState::Finished, executor);
-            return None;
-        }
-        let is_single = offset < self.single_until;
-        let length = if is_single { SCRUB_BLOCK_BYTES } else { STEP_BYTES }.min(rest);
+        let volume_bytes = executor.size_bytes(Target::Volume);
+        let next = match self.to_repair.front() {
+            Some(&(offset, source)) => (RequestKind::Repair(source), offset, SCRUB_BLOCK_BYTES),
+            None if progress.checked_bytes < volume_bytes => {
+                let is_single = progress.checked_bytes < self.single_until;
+                let length = if is_single { SCRUB_BLOCK_BYTES } else { STEP_BYTES };
+                (RequestKind::Scrub, progress.checked_bytes, length)
+            }
+            None if self.needs_flush => (RequestKind::Flush, 0, 0),
+            None => {
+                let _ = self.change(ScrubState::Running, ScrubState::Finished, executor);
+                return None;
+            }
+        };
+        let (kind, offset, length) = next;
+        let length = length.min(volume_bytes - offset);
         let driver = &mut executor.driver;
         let buffer = *self.buffer.get_or_insert_with(|| driver.acquire(STEP_BYTES as usize));
-        self.step_in_flight = Some((now, length));
+        self.step_in_flight = Some(Step { kind, began: now, length });
         executor.submit(IoRequest {
             token: Token::new(EventOwner::Scrub, 0),
             target: Target::Volume,
-            kind: RequestKind::Scrub,
+            kind,
             offset,
             length,
-            buffer: Some(buffer),
+            buffer: Some(buffer).filter(|_| length > 0),
             stream: STREAM,
         });
         None
@@ -206,38 +249,69 @@ impl Scrub {
 
     /// Handles the end of a step.
     pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
-        let (began, length) = self.step_in_flight.take().expect("a step was under way");
+        let step = self.step_in_flight.take().expect("a step was under way");
         let differences = executor.take_differences();
         if std::mem::take(&mut self.is_superseded) {
             return;
         }
         let Some(progress) = &mut self.progress else { return };
-        let now = executor.driver.now();
-        if ended.result.is_err() && length > SCRUB_BLOCK_BYTES {
-            self.single_until = progress.checked_bytes + length;
-            return;
-        }
-        progress.unreadable_blocks += u64::from(ended.result.is_err());
-        progress.checked_bytes += length;
-        let volume = executor.volume().expect("its mirrors are compared");
-        for offset in differences {
-            let block = offset..offset + SCRUB_BLOCK_BYTES;
-            if !volume.may_differ(&block) {
-                progress.differing_blocks += 1;
-                let first = self.to_repair.as_ref().map_or(offset, |range| range.start);
-                self.to_repair = Some(first..block.end).filter(|_| progress.repairs);
+        let is_good = ended.result.is_ok();
+        match step.kind {
+            RequestKind::Repair(_) => {
+                // A scrub that was given up has nothing to repair.
+                let was_wanted = self.to_repair.pop_front().is_some();
+                progress.repaired_blocks += u64::from(was_wanted && is_good);
+                self.needs_flush = true;
+            }
+            RequestKind::Flush => self.needs_flush = false,
+            _ if !is_good && step.length > SCRUB_BLOCK_BYTES => {
+                self.single_until = progress.checked_bytes + step.length;
+                return;
+            }
+            _ => {
+                progress.unreadable_blocks += u64::from(!is_good);
+                self.on_checked(step.length, &differences, executor);
             }
         }
-        let is_end = progress.checked_bytes == volume.capacity_bytes();
-        if is_end || progress.checked_bytes.is_multiple_of(REGION_BYTES) {
-            self.repair(executor);
+        let checked_bytes = self.progress.map_or(0, |progress| progress.checked_bytes);
+        let now = executor.driver.now();
+        let is_repaired = matches!(step.kind, RequestKind::Repair(_)) && self.to_repair.is_empty();
+        let has_news = !differences.is_empty() || is_repaired;
+        if self.to_repair.is_empty() {
+            self.settled_bytes = checked_bytes;
         }
         let rate = self.progress.and_then(|progress| progress.rate);
-        let least = rate.map_or(Nanos::ZERO, |rate| crate::rebuild::pace(length, rate));
-        let next_step = if executor.is_idle() { now } else { now + (now - began) };
-        self.next_step = next_step.max(began + least);
-        if now >= self.kept_at + KEEP_INTERVAL {
+        let least = rate.map_or(Nanos::ZERO, |rate| crate::rebuild::pace(step.length, rate));
+        let next_step = if executor.is_idle() { now } else { now + (now - step.began) };
+        self.next_step = next_step.max(step.began + least);
+        if has_news || now >= self.kept_at + KEEP_INTERVAL {
             self.keep(executor);
+        }
+    }
+
+    /// Takes what a step found in the next bytes.
+    fn on_checked(&mut self, length: u64, differences: &[BlockDifference], executor: &Executor) {
+        let volume = executor.volume().expect("its mirrors are compared");
+        let Some(progress) = &mut self.progress else { return };
+        let range = progress.checked_bytes..progress.checked_bytes + length;
+        progress.uncompared_bytes += length - volume.comparable_bytes(range.clone());
+        progress.checked_bytes = range.end;
+        let from = progress.from.and_then(|devid| volume.members().find(devid));
+        for BlockDifference { offset, right, odd } in differences {
+            let end = volume.capacity_bytes().min(offset + SCRUB_BLOCK_BYTES);
+            let block = *offset..end;
+            if volume.may_differ(&block) {
+                continue;
+            }
+            progress.differing_blocks += 1;
+            for member in odd {
+                if let Some(blocks) = progress.odd_blocks.get_mut(member.get()) {
+                    *blocks += 1;
+                }
+            }
+            let source = right.or(from.filter(|&member| volume.holds(member, &block)));
+            let source = source.filter(|_| progress.repairs);
+            self.to_repair.extend(source.map(|source| (*offset, source)));
         }
     }
 
@@ -246,13 +320,6 @@ impl Scrub {
         self.is_stopping = true;
         if self.state() == Some(ScrubState::Running) {
             self.keep(executor);
-        }
-    }
-
-    /// Has the region copied from one mirror to the others, if blocks in it differ.
-    fn repair(&mut self, executor: &mut Executor) {
-        if let (Some(range), Some(volume)) = (self.to_repair.take(), executor.volume_mut()) {
-            volume.add_unsynced(range);
         }
     }
 
@@ -269,7 +336,9 @@ impl Scrub {
     ) -> Result<(), ()> {
         let progress = self.progress.as_mut().filter(|progress| progress.state == from);
         progress.ok_or(())?.state = to;
-        self.repair(executor);
+        if to == ScrubState::Cancelled {
+            self.to_repair.clear();
+        }
         if to != ScrubState::Running
             && self.step_in_flight.is_none()
             && let Some(buffer) = self.buffer.take()
@@ -280,20 +349,46 @@ impl Scrub {
         Ok(())
     }
 
+    /// Has the members keep the progress. What is not settled is checked again after a restart.
     fn keep(&mut self, executor: &mut Executor) {
         self.kept_at = executor.driver.now();
         let (Some(progress), Some(volume)) = (self.progress, executor.volume_mut()) else { return };
-        if self.to_repair.is_none() && volume.unsynced_bytes() == 0 {
-            self.kept = self.progress;
-        }
-        let kept = self.kept.unwrap_or(ScrubProgress::begin(progress.repairs, progress.rate));
-        volume.keep_scrub(ScrubProgress { state: progress.state, rate: progress.rate, ..kept });
+        volume.keep_scrub(ScrubProgress { checked_bytes: self.settled_bytes, ..progress });
     }
 }
 
-/// Returns true if a member is rebuilt or regions are resynchronised.
+/// Refuses a scrub that could compare or repair nothing.
+fn check(request: ScrubRequest, executor: &Executor) -> Result<(), ScrubError> {
+    let volume = executor.volume().ok_or(ScrubError::NoVolume)?;
+    if volume.map().parities() > 0 {
+        return Err(ScrubError::Parity);
+    }
+    if volume.map().copies() == 1 {
+        return Err(ScrubError::NoCopy);
+    }
+    if volume.is_read_only() && request.repairs {
+        return Err(ScrubError::ReadOnly);
+    }
+    if volume.comparable_bytes(0..volume.capacity_bytes()) == 0 {
+        return Err(ScrubError::NoMirror);
+    }
+    match request.from {
+        None if request.repairs && volume.map().copies() == 2 => Err(ScrubError::NoMajority),
+        None => Ok(()),
+        Some(devid) => {
+            let member = volume.members().find(devid).map(|member| &volume.members()[member]);
+            let is_in_sync = member.is_some_and(|member| member.state == MemberState::InSync);
+            is_in_sync.then_some(()).ok_or(ScrubError::NotInSync(devid))
+        }
+    }
+}
+
+/// Returns true if a member is rebuilt or regions are resynchronised. Nothing is in a volume that
+/// is read-only.
 fn has_other_work(executor: &Executor) -> bool {
-    let Some(volume) = executor.volume() else { return false };
+    let Some(volume) = executor.volume().filter(|volume| !volume.is_read_only()) else {
+        return false;
+    };
     let is_rebuilt = |state| matches!(state, MemberState::Rebuilding { .. });
     volume.unsynced_bytes() > 0 || volume.members().iter().any(|(_, it)| is_rebuilt(it.state))
 }

@@ -202,7 +202,10 @@ impl SectionResult {
             RequestKind::Write => &mut self.write,
             RequestKind::Discard => &mut self.trim,
             RequestKind::Flush => &mut self.flush,
-            RequestKind::Scrub | RequestKind::Rebuild(_) | RequestKind::Resync => {
+            RequestKind::Scrub
+            | RequestKind::Rebuild(_)
+            | RequestKind::Resync
+            | RequestKind::Repair(_) => {
                 unreachable!("sections do not scrub or rebuild")
             }
         }

@@ -2,8 +2,8 @@
 
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_io::control::protocol::{
-    MemberReport, MemberStatsReport, Quantiles, ReportedScrubState, ScrubReport, ServiceStatus,
-    VolumeHealth,
+    MemberReport, MemberStatsReport, OddMember, Quantiles, ReportedScrubState, ScrubReport,
+    ServiceStatus, VolumeHealth,
 };
 
 pub(super) fn sentence(text: &String) -> String {
@@ -126,6 +126,13 @@ pub(crate) fn refusal(p99: Nanos, bound: Nanos) -> String {
     )
 }
 
+fn blocks(count: u64) -> String {
+    match count {
+        1 => "1 block of 4 KiB".to_owned(),
+        count => format!("{count} blocks of 4 KiB"),
+    }
+}
+
 pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
     let state = match scrub.state {
         ReportedScrubState::Running => "running",
@@ -138,19 +145,33 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
     let limit = scrub.rate_bytes_per_s;
     let limit = limit.map(|rate| format!(", at most {rate} bytes/s")).unwrap_or_default();
     let mut text = format!("scrub {state}: {checked} of {total} bytes ({percent:.1} %){limit}\n");
-    match scrub.differing_blocks {
-        0 => text += "  no mirrors differ\n",
-        blocks => {
-            let repair = match scrub.repair {
-                true => "; they are copied from the first mirror to the others",
-                false => " and were left as they are",
-            };
-            text += &format!("  mirrors differ in {blocks} blocks of 4 KiB{repair}\n");
-        }
+    let (differing, repaired) = (scrub.differing_blocks, scrub.repaired_blocks);
+    let left = differing.saturating_sub(repaired);
+    match differing {
+        0 if checked == 0 => {}
+        0 if scrub.state == ReportedScrubState::Finished => text += "  no mirrors differ\n",
+        0 => text += "  no difference found so far\n",
+        _ => text += &format!("  mirrors differed in {}\n", blocks(differing)),
+    }
+    if repaired > 0 {
+        text += &format!("  {} repaired\n", blocks(repaired));
+    }
+    if left > 0 && scrub.state != ReportedScrubState::Running {
+        let why = match scrub.repair {
+            true => ", because nothing shows which mirror is right",
+            false => "",
+        };
+        text += &format!("  {} left as they were{why}\n", blocks(left));
+    }
+    for OddMember { devid, blocks: count } in &scrub.odd_members {
+        text += &format!("  devid {devid} differed from most mirrors in {}\n", blocks(*count));
+    }
+    if scrub.uncompared_bytes > 0 {
+        let size = format_bytes(scrub.uncompared_bytes);
+        text += &format!("  {size} were not compared: fewer than two mirrors were in sync\n");
     }
     if scrub.unreadable_blocks > 0 {
-        let blocks = scrub.unreadable_blocks;
-        text += &format!("  no mirror could read {blocks} blocks of 4 KiB\n");
+        text += &format!("  no mirror could read {}\n", blocks(scrub.unreadable_blocks));
     }
     text
 }
@@ -175,10 +196,14 @@ mod tests {
             read_only: true,
             scrub: Some(ScrubReport {
                 state: ReportedScrubState::Paused,
-                repair: false,
+                repair: true,
+                from: None,
                 checked_bytes: 2,
                 total_bytes: 8,
+                uncompared_bytes: 4 << 20,
                 differing_blocks: 3,
+                repaired_blocks: 1,
+                odd_members: vec![OddMember { devid: 2, blocks: 1 }],
                 unreadable_blocks: 1,
                 rate_bytes_per_s: None,
             }),
@@ -194,8 +219,11 @@ mod tests {
              without --read-only\n",
             "a crash now would have 8 MiB synchronised\n  read-only\n",
             "devid 1: its file is no longer at its path, where nothing is",
-            "  scrub paused: 2 of 8 bytes (25.0 %)\n    mirrors differ in 3 blocks of 4 KiB and \
-             were left as they are\n    no mirror could read 1 blocks of 4 KiB\n",
+            "  scrub paused: 2 of 8 bytes (25.0 %)\n    mirrors differed in 3 blocks of 4 KiB\n    \
+             1 block of 4 KiB repaired\n    2 blocks of 4 KiB left as they were, because nothing \
+             shows which mirror is right\n    devid 2 differed from most mirrors in 1 block of 4 \
+             KiB\n    4 MiB were not compared: fewer than two mirrors were in sync\n    no mirror \
+             could read 1 block of 4 KiB\n",
             "rebuilding devid 2: 1 of 8 bytes (12.5 %), at most 50 bytes/s\n",
         ] {
             assert!(text.contains(part), "no `{part}` in {text}");

@@ -13,14 +13,21 @@
 //! | 88 | 8 | blocks that differed |
 //! | 96 | 8 | blocks that could not be read |
 //! | 104 | 8 | rate limit in bytes per second; 0 for none |
+//! | 112 | 8 | blocks that were repaired |
+//! | 120 | 8 | bytes that no two mirrors held |
+//! | 128 | 8 | devid of the member with the right data, and 1; 0 for none |
+//! | 136 | 8 each | for each member, blocks in which it differed from most mirrors |
 
 use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, Uuid};
+use super::contents::LABELLED_MEMBERS_MAX;
 
 /// Offset of the first record of a scrub on a member.
 pub const SCRUB_OFFSET: u64 = 960 << 10;
 
 /// Bytes of all records of a scrub.
 pub const SCRUB_BYTES: u32 = 2 * METADATA_BYTES as u32;
+
+const ODD_BLOCKS: usize = 136;
 
 /// The state of a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,12 +47,20 @@ pub enum ScrubState {
 pub struct ScrubProgress {
     /// Its state.
     pub state: ScrubState,
-    /// True if blocks that differ are copied from one mirror to the others.
+    /// True if blocks that differ are made equal, where it is known which mirror is right.
     pub repairs: bool,
+    /// The devid of the member that is right where no data are on most mirrors.
+    pub from: Option<u64>,
     /// Bytes of the volume that were checked, from its start.
     pub checked_bytes: u64,
+    /// Bytes of those that were not compared, because fewer than two mirrors were in sync.
+    pub uncompared_bytes: u64,
     /// Number of blocks that differed between mirrors.
     pub differing_blocks: u64,
+    /// Number of blocks of those that were made equal.
+    pub repaired_blocks: u64,
+    /// For each member, the number of blocks in which it differed from most mirrors.
+    pub odd_blocks: [u64; LABELLED_MEMBERS_MAX],
     /// Number of blocks that no mirror could read.
     pub unreadable_blocks: u64,
     /// Rate limit in bytes of the volume per second.
@@ -66,12 +81,16 @@ const STATES: [ScrubState; 4] =
 
 impl ScrubProgress {
     /// The start of a scrub.
-    pub fn begin(repairs: bool, rate: Option<u64>) -> ScrubProgress {
+    pub fn begin(repairs: bool, from: Option<u64>, rate: Option<u64>) -> ScrubProgress {
         ScrubProgress {
             state: ScrubState::Running,
             repairs,
+            from,
             checked_bytes: 0,
+            uncompared_bytes: 0,
             differing_blocks: 0,
+            repaired_blocks: 0,
+            odd_blocks: [0; LABELLED_MEMBERS_MAX],
             unreadable_blocks: 0,
             rate,
         }
@@ -95,6 +114,12 @@ impl ScrubRecord {
         page.put(88, &progress.differing_blocks.to_le_bytes());
         page.put(96, &progress.unreadable_blocks.to_le_bytes());
         page.put(104, &progress.rate.unwrap_or(0).to_le_bytes());
+        page.put(112, &progress.repaired_blocks.to_le_bytes());
+        page.put(120, &progress.uncompared_bytes.to_le_bytes());
+        page.put(128, &progress.from.map_or(0, |devid| devid.saturating_add(1)).to_le_bytes());
+        for (index, blocks) in progress.odd_blocks.iter().enumerate() {
+            page.put(ODD_BLOCKS + 8 * index, &blocks.to_le_bytes());
+        }
         let (offset, generation) = (self.offset(), self.sequence);
         let header = BlockHeader { volume, member, offset, generation, is_read_only: false };
         page.seal(BlockKind::Scrub, &header)
@@ -119,6 +144,10 @@ impl ScrubRecord {
             differing_blocks: page.u64(88),
             unreadable_blocks: page.u64(96),
             rate: Some(page.u64(104)).filter(|&rate| rate > 0),
+            repaired_blocks: page.u64(112),
+            uncompared_bytes: page.u64(120),
+            from: page.u64(128).checked_sub(1),
+            odd_blocks: std::array::from_fn(|index| page.u64(ODD_BLOCKS + 8 * index)),
         };
         Ok(ScrubRecord { sequence: header.generation, progress })
     }
@@ -147,7 +176,10 @@ mod tests {
             checked_bytes: 3,
             differing_blocks: 4,
             unreadable_blocks: 5,
-            ..ScrubProgress::begin(true, Some(6))
+            repaired_blocks: 7,
+            uncompared_bytes: 8,
+            odd_blocks: std::array::from_fn(|index| index as u64),
+            ..ScrubProgress::begin(true, Some(9), Some(6))
         };
         ScrubRecord { sequence, progress }
     }
@@ -173,6 +205,6 @@ mod tests {
     #[test]
     fn the_encoding_never_changes() {
         let bytes = record(7, ScrubState::Paused).encode(VOLUME, MEMBER);
-        assert_eq!(crate::crc32c::crc32c(&bytes[..METADATA_BYTES - 4]), 0x8014_e76a);
+        assert_eq!(crate::crc32c::crc32c(&bytes[..METADATA_BYTES - 4]), 0xbbb9_be39);
     }
 }

@@ -168,7 +168,7 @@ impl Volume {
         let piece = self.pieces.get(key);
         let writes = match piece.kind {
             RequestKind::Write | RequestKind::Discard => true,
-            RequestKind::Rebuild(_) | RequestKind::Resync => false,
+            RequestKind::Rebuild(_) | RequestKind::Resync | RequestKind::Repair(_) => false,
             RequestKind::Read | RequestKind::Flush | RequestKind::Scrub => return false,
         };
         let range = piece.plan.range();
@@ -180,7 +180,9 @@ impl Volume {
             return true;
         }
         let numbers = || region_numbers(&range).filter(|_| writes);
-        let needs_record = piece.kind != RequestKind::Resync;
+        // A repair that a crash interrupts leaves mirrors that differ where they differed before.
+        // In the log, the resync after a crash could copy the wrong one.
+        let needs_record = !matches!(piece.kind, RequestKind::Resync | RequestKind::Repair(_));
         if needs_record && !log.covers(numbers(), self.states.active()) {
             log.waiting.push(key);
             self.start_record();

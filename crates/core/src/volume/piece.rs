@@ -82,7 +82,8 @@ impl Piece {
             RequestKind::Read
             | RequestKind::Scrub
             | RequestKind::Rebuild(_)
-            | RequestKind::Resync => Err(VolumeError::Unreadable),
+            | RequestKind::Resync
+            | RequestKind::Repair(_) => Err(VolumeError::Unreadable),
             // A discard is advice: a member that does not take it loses no data.
             RequestKind::Discard => Ok(()),
             RequestKind::Write | RequestKind::Flush => Err(VolumeError::Unwritable),

@@ -92,7 +92,11 @@ impl Volume {
 
     pub(super) fn add_piece(&mut self, request: RequestKey, kind: RequestKind, plan: PiecePlan) {
         self.requests.get_mut(request).pieces_left += 1;
-        let key = self.pieces.insert(Piece::new(request, kind, plan));
+        let mut piece = Piece::new(request, kind, plan);
+        if let RequestKind::Repair(source) = kind {
+            piece.failed = plan.targets_elsewhere(source);
+        }
+        let key = self.pieces.insert(piece);
         self.start(key);
     }
 
@@ -133,9 +137,10 @@ impl Volume {
         }
         let piece = self.pieces.get(key);
         let (op, purpose) = match piece.kind {
-            RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Resync => {
-                return self.work.push_back(Work::Decide(key));
-            }
+            RequestKind::Read
+            | RequestKind::Rebuild(_)
+            | RequestKind::Resync
+            | RequestKind::Repair(_) => return self.work.push_back(Work::Decide(key)),
             RequestKind::Write => (Op::Write, Purpose::User),
             RequestKind::Flush => (Op::Flush, Purpose::User),
             RequestKind::Discard => (Op::Discard, Purpose::User),
@@ -216,13 +221,15 @@ impl Volume {
     fn continue_piece(&mut self, key: PieceKey) {
         let piece = self.pieces.get(key);
         let was_read = !piece.good.is_empty();
-        let is_copied = piece.plan.is_rebuild() || piece.kind == RequestKind::Resync;
+        let is_copied = piece.plan.is_rebuild()
+            || matches!(piece.kind, RequestKind::Resync | RequestKind::Repair(_));
         let needs_rewrite = !self.is_read_only && (!piece.spoiled.is_empty() || is_copied);
         match piece.kind {
             _ if piece.is_rewriting => self.finish(key),
             RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Resync if !was_read => {
                 self.retry(key);
             }
+            RequestKind::Scrub | RequestKind::Repair(_) if !was_read => self.give_up(key),
             // In a race one read answered and another failed. The answer may be older than a write
             // that ended meanwhile: what is to be rewritten is read again under the lock.
             RequestKind::Read if needs_rewrite && !piece.has_lock => {
@@ -230,10 +237,10 @@ impl Volume {
                 (piece.good, piece.has_answer) = (TargetSet::default(), true);
                 self.retry(key);
             }
-            RequestKind::Scrub if !was_read => self.give_up(key),
             RequestKind::Read
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
+            | RequestKind::Repair(_)
             | RequestKind::Scrub
                 if needs_rewrite =>
             {
@@ -289,7 +296,10 @@ impl Volume {
             return self.reconstruct(key);
         }
         let piece = *self.pieces.get(key);
-        let may_help = !piece.spoiled.is_empty() && piece.good.is_empty() && !piece.has_answer;
+        let may_help = !piece.spoiled.is_empty()
+            && piece.good.is_empty()
+            && !piece.has_answer
+            && !matches!(piece.kind, RequestKind::Repair(_));
         let halves = if may_help { piece.plan.halves() } else { None };
         let Some(halves) = halves else {
             return self.finish(key);
@@ -337,7 +347,9 @@ impl Volume {
         let piece = self.pieces.get_mut(key);
         piece.is_rewriting = true;
         let targets = match piece.kind {
-            RequestKind::Resync => piece.plan.resync_targets(&self.states, piece.good),
+            RequestKind::Resync | RequestKind::Repair(_) => {
+                piece.plan.resync_targets(&self.states, piece.good)
+            }
             _ => piece.plan.rewrite_targets(&self.states, piece.spoiled),
         };
         let purpose = match piece.kind {

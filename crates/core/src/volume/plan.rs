@@ -168,6 +168,11 @@ impl PiecePlan {
         })
     }
 
+    /// The targets that are on other members than this one.
+    pub(super) fn targets_elsewhere(&self, member: MemberIndex) -> TargetSet {
+        self.targets_where(|mirror| mirror.member != member)
+    }
+
     /// Returns true if the piece is to be written after a read.
     #[inline]
     pub(super) fn is_rebuild(&self) -> bool {

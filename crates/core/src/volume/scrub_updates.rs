@@ -8,6 +8,7 @@ use super::durability::MetadataJob;
 use crate::io::Op;
 use crate::label::ScrubProgress;
 use crate::member::MemberIndex;
+use crate::policy::Mirror;
 use std::ops::Range;
 
 impl Volume {
@@ -27,6 +28,29 @@ impl Volume {
     /// Returns true if the mirrors of a range may differ because they were not synchronised.
     pub fn may_differ(&self, range: &Range<u64>) -> bool {
         self.is_unsynced(range)
+    }
+
+    /// Number of bytes of a range that two mirrors or more hold in sync, so that they can be
+    /// compared.
+    pub fn comparable_bytes(&self, range: Range<u64>) -> u64 {
+        let (mut offset, mut bytes) = (range.start, 0);
+        while offset < range.end {
+            let mapped = self.map().map(offset, range.end - offset);
+            let is_in_sync = |mirror: &&Mirror| {
+                self.states.is_in_sync(mirror.member, mirror.offset, mapped.length)
+            };
+            let in_sync = mapped.mirrors().iter().filter(is_in_sync).count();
+            bytes += if in_sync > 1 { mapped.length } else { 0 };
+            offset += mapped.length;
+        }
+        bytes
+    }
+
+    /// Returns true if the mirror of a range on this member is in sync.
+    pub fn holds(&self, member: MemberIndex, range: &Range<u64>) -> bool {
+        let mapped = self.map().map(range.start, range.end - range.start);
+        let mut mirrors = mapped.mirrors().iter().filter(|mirror| mirror.member == member);
+        mirrors.any(|mirror| self.states.is_in_sync(member, mirror.offset, mapped.length))
     }
 
     /// Takes the end of a record on a member.

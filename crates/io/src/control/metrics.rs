@@ -157,6 +157,11 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
                 value(scrub.differing_blocks),
             ),
             gauge(
+                "scrub_repaired_blocks",
+                "Blocks of 4 KiB of those that were made equal",
+                value(scrub.repaired_blocks),
+            ),
+            gauge(
                 "scrub_unreadable_blocks",
                 "Blocks of 4 KiB that no mirror could read",
                 value(scrub.unreadable_blocks),

@@ -17,7 +17,7 @@ mod scrub;
 use crate::address::PathTooLong;
 use mirrorball_core::member::MemberState;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
-pub use scrub::{ReportedScrubState, ScrubAction, ScrubReport};
+pub use scrub::{OddMember, ReportedScrubState, ScrubAction, ScrubReport};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -88,9 +88,12 @@ pub enum ControlRequest {
     Scrub {
         /// What to do.
         action: ScrubAction,
-        /// Of a start: copies blocks that differ from one mirror to the others.
+        /// Of a start: makes blocks equal that differ, where it is known which mirror is right.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         repair: bool,
+        /// Of a start: the devid of the member that is right where no data are on most mirrors.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<u64>,
         /// Of a start: rate limit in bytes of the volume; none if missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate_bytes_per_s: Option<u64>,

@@ -2,9 +2,9 @@
 
 use super::protocol::{
     ControlRequest, ControlResponse, ExportKind, ExportSummary, LatenessReport, MemberReport,
-    MemberStatsReport, Misplaced, PolicyCounter, Quantiles, RebuildProgress, ReportedState,
-    RequestError, RequestErrorKind, ScrubAction, ScrubReport, ServiceStats, ServiceStatus,
-    VolumeHealth,
+    MemberStatsReport, Misplaced, OddMember, PolicyCounter, Quantiles, RebuildProgress,
+    ReportedState, RequestError, RequestErrorKind, ScrubAction, ScrubReport, ServiceStats,
+    ServiceStatus, VolumeHealth,
 };
 use super::{ClientKey, Control, ServiceParts};
 use crate::device_address::DeviceAddress;
@@ -13,9 +13,9 @@ use crate::lateness::Lateness;
 use crate::member::file::Occupied;
 use crate::rebuild::{RebuildError, RebuildOpened, RebuildRequest, RebuildStart};
 use crate::reopen::{MemberPlace, PathState};
-use crate::scrub::Scrub;
+use crate::scrub::{Scrub, ScrubRequest};
 use mirrorball_core::histogram::Histogram;
-use mirrorball_core::label::POLICY_BYTES_MAX;
+use mirrorball_core::label::{POLICY_BYTES_MAX, ScrubProgress};
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::slab::SlabKey;
@@ -74,10 +74,13 @@ pub(super) fn respond(
                 Err(error) => failed(RequestErrorKind::Refused, error),
             }
         }
-        ControlRequest::Scrub { action, repair, rate_bytes_per_s } => {
+        ControlRequest::Scrub { action, repair, from, rate_bytes_per_s } => {
             let ServiceParts { executor, scrub, .. } = parts;
             let done = match action {
-                ScrubAction::Start => scrub.start(repair, rate_bytes_per_s, executor),
+                ScrubAction::Start => {
+                    let rate = rate_bytes_per_s;
+                    scrub.start(ScrubRequest { repairs: repair, from, rate }, executor)
+                }
                 ScrubAction::Pause => scrub.pause(executor),
                 ScrubAction::Resume => scrub.resume(executor),
                 ScrubAction::Cancel => scrub.cancel(executor),
@@ -317,12 +320,21 @@ pub(super) fn scrub_report(scrub: &Scrub, executor: &Executor) -> Option<ScrubRe
     Some(ScrubReport {
         state: progress.state.into(),
         repair: progress.repairs,
+        from: progress.from,
         checked_bytes: progress.checked_bytes,
+        uncompared_bytes: progress.uncompared_bytes,
+        repaired_blocks: progress.repaired_blocks,
+        odd_members: odd_members(progress, executor),
         total_bytes: executor.volume().map_or(0, Volume::capacity_bytes),
         differing_blocks: progress.differing_blocks,
         unreadable_blocks: progress.unreadable_blocks,
         rate_bytes_per_s: progress.rate,
     })
+}
+
+fn odd_members(progress: &ScrubProgress, executor: &Executor) -> Vec<OddMember> {
+    let members = executor.members().zip(progress.odd_blocks).filter(|(_, blocks)| *blocks > 0);
+    members.map(|((config, _), blocks)| OddMember { devid: config.devid, blocks }).collect()
 }
 
 fn rebuilds(executor: &Executor) -> Vec<RebuildProgress> {

@@ -169,7 +169,7 @@ impl Executor {
                 match io.own_buffer {
                     None => {}
                     Some(buffer) if wanted && member_io.purpose == Purpose::Scrub => {
-                        self.compare_mirror(buffer, &io);
+                        self.keep_mirror(buffer, &io);
                     }
                     // Other member I/Os of the request may still write to its buffer.
                     Some(buffer) if wanted => {

@@ -1,58 +1,130 @@
 //! Comparison of mirrors, for a scrub.
 //!
-//! Each mirror is read into a buffer of its own. The first good read of a range is copied to the
-//! buffer of the request, from which mirrors whose medium failed are rewritten, and the others are
-//! compared with it.
+//! Each mirror is read into a buffer of its own. The first good read of a range is also copied to
+//! the buffer of the request, from which mirrors whose medium failed are rewritten. When the
+//! request ends, the mirrors of each range are compared, a block at a time.
 
 use super::active_io::{ActiveIo, IoRequestKey};
 use super::{Executor, SCRUB_BLOCK_BYTES};
 use crate::driver::buffers::{BufferKey, Slice};
+use mirrorball_core::member::MemberIndex;
 
-/// The mirrors that scrubs in flight read.
+/// The mirrors that scrubs in flight have read, and what their comparison found.
 #[derive(Default)]
 pub(super) struct MirrorCompare {
-    /// Requests, and the offsets in their buffers, for which a mirror was read.
-    read: Vec<(IoRequestKey, usize)>,
-    /// Offsets on the volume of blocks that differed.
-    differences: Vec<u64>,
+    read: Vec<MirrorRead>,
+    found: Vec<BlockDifference>,
 }
 
-impl MirrorCompare {
-    /// Forgets the ranges of a request.
-    pub(super) fn end(&mut self, request: IoRequestKey) {
-        self.read.retain(|(other, _)| *other != request);
-    }
+/// A good read of a mirror.
+struct MirrorRead {
+    request: IoRequestKey,
+    /// Where the range is in the buffer of the request.
+    within: usize,
+    length: usize,
+    member: MemberIndex,
+    buffer: BufferKey,
+}
+
+/// A block whose mirrors differ.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlockDifference {
+    /// Its offset on the volume.
+    pub offset: u64,
+    /// A member with the data that most mirrors have; `None` if no data are on more than half.
+    pub right: Option<MemberIndex>,
+    /// The members with other data than most have.
+    pub odd: Vec<MemberIndex>,
 }
 
 impl Executor {
-    /// Takes the offsets of the blocks that differed between mirrors, in ascending order.
-    pub fn take_differences(&mut self) -> Vec<u64> {
-        let mut offsets = std::mem::take(&mut self.mirror_compare.differences);
-        offsets.sort_unstable();
-        offsets.dedup();
-        offsets
+    /// Takes the blocks in which the mirrors of a scrub that ended differ, in ascending order.
+    pub fn take_differences(&mut self) -> Vec<BlockDifference> {
+        let mut found = std::mem::take(&mut self.mirror_compare.found);
+        found.sort_unstable_by_key(|block| block.offset);
+        found
     }
 
-    /// Takes the data that a scrub read from a mirror, and releases its buffer.
-    pub(super) fn compare_mirror(&mut self, buffer: BufferKey, io: &ActiveIo) {
-        let request = *self.requests.get(io.request);
-        let target = request.buffer.expect("a scrub has a buffer");
+    /// Keeps the data that a scrub read from a mirror until its request ends.
+    pub(super) fn keep_mirror(&mut self, buffer: BufferKey, io: &ActiveIo) {
+        let target = self.requests.get(io.request).buffer.expect("a scrub has a buffer");
+        let ActiveIo { request, within, member, .. } = *io;
         let length = io.length as usize;
-        let from = Slice::data(buffer, 0, length);
-        let to = Slice::data(target, io.within, length);
-        let range = (io.request, io.within);
-        let MirrorCompare { read, differences } = &mut self.mirror_compare;
-        if read.contains(&range) {
-            let block = SCRUB_BLOCK_BYTES as usize;
-            let mirrors = [from, to].map(|slice| self.driver.bytes(slice).chunks(block));
-            let [one, other] = mirrors;
-            let offsets = (request.offset + io.within as u64..).step_by(block);
-            let differing = one.zip(other).zip(offsets).filter(|((one, other), _)| one != other);
-            differences.extend(differing.map(|(_, offset)| offset));
-        } else {
-            self.driver.copy(from, to);
-            read.push(range);
+        let read = &mut self.mirror_compare.read;
+        if !read.iter().any(|it| it.request == request && it.within == within) {
+            self.driver.copy(Slice::data(buffer, 0, length), Slice::data(target, within, length));
         }
-        self.driver.release(buffer);
+        read.push(MirrorRead { request, within, length, member, buffer });
+    }
+
+    /// Compares the mirrors that a scrub of the range from `offset` on has read.
+    pub(super) fn compare_mirrors(&mut self, request: IoRequestKey, offset: u64) {
+        let all = std::mem::take(&mut self.mirror_compare.read);
+        let (mut read, others): (Vec<MirrorRead>, _) =
+            all.into_iter().partition(|it| it.request == request);
+        self.mirror_compare.read = others;
+        read.sort_by_key(|it| (it.within, it.length, it.member));
+        for mirrors in
+            read.chunk_by(|one, other| (one.within, one.length) == (other.within, other.length))
+        {
+            let start = offset + mirrors[0].within as u64;
+            let length = mirrors[0].length;
+            for from in (0..length).step_by(SCRUB_BLOCK_BYTES as usize) {
+                let until = length.min(from + SCRUB_BLOCK_BYTES as usize);
+                let bytes = |it: &MirrorRead| {
+                    let slice = Slice::data(it.buffer, from, until - from);
+                    (it.member, self.driver.bytes(slice))
+                };
+                let blocks: Vec<(MemberIndex, &[u8])> = mirrors.iter().map(bytes).collect();
+                let found = compare_block(start + from as u64, &blocks);
+                self.mirror_compare.found.extend(found);
+            }
+        }
+        for it in read {
+            self.driver.release(it.buffer);
+        }
+    }
+}
+
+/// Compares the data of one block on several members; `None` if they are equal.
+fn compare_block(offset: u64, blocks: &[(MemberIndex, &[u8])]) -> Option<BlockDifference> {
+    let (_, first) = blocks.first()?;
+    if blocks.iter().all(|(_, bytes)| bytes == first) {
+        return None;
+    }
+    let count = |wanted: &[u8]| blocks.iter().filter(|(_, bytes)| *bytes == wanted).count();
+    let majority = blocks.iter().find(|(_, bytes)| 2 * count(bytes) > blocks.len());
+    let is_odd = |bytes: &[u8]| majority.is_some_and(|(_, most)| bytes != *most);
+    Some(BlockDifference {
+        offset,
+        right: majority.map(|(member, _)| *member),
+        odd: blocks.iter().filter(|(_, it)| is_odd(it)).map(|(member, _)| *member).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_of_most_mirrors_are_right() {
+        let compare = |blocks: &[u8]| {
+            let blocks: Vec<[u8; 1]> = blocks.iter().map(|&byte| [byte]).collect();
+            let blocks: Vec<(MemberIndex, &[u8])> =
+                (0..).map(MemberIndex).zip(blocks.iter().map(<[u8; 1]>::as_slice)).collect();
+            let found = compare_block(8192, &blocks)?;
+            assert_eq!(found.offset, 8192);
+            let odd: Vec<u16> = found.odd.iter().map(|member| member.0).collect();
+            Some((found.right.map(|member| member.0), odd))
+        };
+        assert_eq!(compare(&[]), None);
+        assert_eq!(compare(&[1]), None);
+        assert_eq!(compare(&[1, 1, 1]), None);
+        assert_eq!(compare(&[1, 2]), Some((None, vec![])), "one of two");
+        assert_eq!(compare(&[2, 1, 1]), Some((Some(1), vec![0])));
+        assert_eq!(compare(&[1, 1, 2, 1]), Some((Some(0), vec![2])));
+        assert_eq!(compare(&[1, 2, 1, 3, 1]), Some((Some(0), vec![1, 3])));
+        assert_eq!(compare(&[1, 1, 2, 2]), Some((None, vec![])), "two against two");
+        assert_eq!(compare(&[1, 2, 3]), Some((None, vec![])));
     }
 }

@@ -37,6 +37,7 @@ use crate::member::remote::{self, RemoteReply};
 use crate::member::{NewMember, Source, Store, io_error};
 use active_io::{ActiveIo, ActiveIoKey, IoRequestKey, LateData, Origin, zeroing_step};
 use member_slot::MemberSlot;
+pub use mirror_compare::BlockDifference;
 use mirror_compare::MirrorCompare;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::io::{IoError, MemberIo, Op, Request, RequestId, RequestKind, VolumeError};
@@ -275,7 +276,10 @@ impl Executor {
                 let volume = self.volume.as_mut().expect("there is a volume");
                 let background = matches!(
                     kind,
-                    RequestKind::Rebuild(_) | RequestKind::Resync | RequestKind::Scrub
+                    RequestKind::Rebuild(_)
+                        | RequestKind::Resync
+                        | RequestKind::Repair(_)
+                        | RequestKind::Scrub
                 );
                 volume.submit(Request { id, kind, offset, length, stream, cpu: 0, background });
             }
@@ -405,7 +409,10 @@ impl Executor {
             RequestKind::Write => Op::Write,
             RequestKind::Flush => Op::Flush,
             RequestKind::Discard => Op::Discard,
-            RequestKind::Scrub | RequestKind::Rebuild(_) | RequestKind::Resync => {
+            RequestKind::Scrub
+            | RequestKind::Rebuild(_)
+            | RequestKind::Resync
+            | RequestKind::Repair(_) => {
                 return self.end_request(key, Err(VolumeError::NotRebuilding));
             }
         };
@@ -467,7 +474,7 @@ impl Executor {
         }
         let request = self.requests.remove(key).expect("a request ends once");
         if request.kind == RequestKind::Scrub {
-            self.mirror_compare.end(key);
+            self.compare_mirrors(key, request.offset);
         }
         self.ended.push_back(IoReply { token: request.token, result });
         if self.hold.is_some() {

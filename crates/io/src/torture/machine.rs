@@ -12,7 +12,7 @@ use crate::executor::{Executor, IoReply, IoRequest, SCRUB_BLOCK_BYTES, Target};
 use crate::member::file::Occupied;
 use crate::rebuild::{Rebuild, RebuildOpened, RebuildRequest};
 use crate::reopen::MemberPlace;
-use crate::scrub::Scrub;
+use crate::scrub::{Scrub, ScrubRequest};
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::label::{LABEL_SLOTS, Label, ScrubState, Uuid};
@@ -182,7 +182,8 @@ impl Machine {
             Operation::Scrub => {
                 if let Some(Served { executor, scrub, .. }) = &mut self.served {
                     // It is refused while one is under way.
-                    let _ = scrub.start(true, None, executor);
+                    let request = ScrubRequest { repairs: true, from: Some(1), rate: None };
+                    let _ = scrub.start(request, executor);
                 }
             }
             Operation::Settle => return self.settle(),
@@ -426,22 +427,27 @@ impl Machine {
         self.compare()
     }
 
-    /// Damages a copy of some data without an error, and has it found and repaired.
+    /// Damages a copy of some data without an error, and has it found and repaired: from most
+    /// mirrors, or from the other one of two, which the user names.
     fn scrub(&mut self) -> Result<(), String> {
         let map = self.map();
         let offset = self.rng.below(map.capacity_bytes() / SCRUB_BLOCK_BYTES) * SCRUB_BLOCK_BYTES;
         let mapped = map.map(offset, SCRUB_BLOCK_BYTES);
         let mirror = mapped.mirrors()[self.rng.below(mapped.mirrors().len() as u64) as usize];
+        let other = mapped.mirrors().iter().find(|it| it.member != mirror.member);
+        let other = other.ok_or("a block has a single mirror")?;
         let file = self.rows[mirror.member.get()];
-        let mut bytes = self.simulation.read_file(file, mirror.offset, 1);
-        bytes[0] ^= 1 << self.rng.below(8);
-        self.simulation.write_file(file, mirror.offset, &bytes);
+        let good = self.simulation.read_file(file, mirror.offset, 1);
+        let bad = [good[0] ^ 1 << self.rng.below(8)];
+        self.simulation.write_file(file, mirror.offset, &bad);
         self.may_differ = true;
         for repairs in [false, true] {
             let Some(Served { executor, scrub, .. }) = &mut self.served else { return Ok(()) };
             // One may go on that a history started.
             let _ = scrub.cancel(executor);
-            scrub.start(repairs, None, executor).map_err(|error| error.to_string())?;
+            let from = Some(u64::from(other.member.0) + 1).filter(|_| repairs);
+            let request = ScrubRequest { repairs, from, rate: None };
+            scrub.start(request, executor).map_err(|error| error.to_string())?;
             let mut turns = 0..TURNS_MAX;
             let progress = loop {
                 self.turn(Nanos::from_secs(1))?;
@@ -453,11 +459,14 @@ impl Machine {
                     _ => {}
                 }
             };
-            if progress.differing_blocks != 1 {
+            if progress.differing_blocks != 1 || progress.repaired_blocks != u64::from(repairs) {
                 return Err(format!("a scrub found {progress:?}, not the block that was damaged"));
             }
         }
-        Ok(())
+        match self.simulation.read_file(file, mirror.offset, 1) == good {
+            true => Ok(()),
+            false => Err("a repair kept the damaged copy".to_owned()),
+        }
     }
 
     /// All mirrors hold the same.

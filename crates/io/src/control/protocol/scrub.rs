@@ -24,18 +24,49 @@ pub enum ScrubAction {
 pub struct ScrubReport {
     /// Its state.
     pub state: ReportedScrubState,
-    /// True if blocks that differ are copied from one mirror to the others.
+    /// True if blocks that differ are made equal, where it is known which mirror is right.
     pub repair: bool,
+    /// The devid of the member that is right where no data are on most mirrors.
+    #[serde(default)]
+    pub from: Option<u64>,
     /// Bytes of the volume that were checked.
     pub checked_bytes: u64,
     /// Size of the volume.
     pub total_bytes: u64,
+    /// Bytes of those that were not compared, because fewer than two mirrors were in sync.
+    #[serde(default)]
+    pub uncompared_bytes: u64,
     /// Number of blocks of 4 KiB that differed between mirrors.
     pub differing_blocks: u64,
+    /// Number of blocks of those that were made equal.
+    #[serde(default)]
+    pub repaired_blocks: u64,
+    /// Members that differed from most mirrors.
+    #[serde(default)]
+    pub odd_members: Vec<OddMember>,
     /// Number of blocks of 4 KiB that no mirror could read.
     pub unreadable_blocks: u64,
     /// Rate limit.
     pub rate_bytes_per_s: Option<u64>,
+}
+
+impl ScrubReport {
+    /// Returns true if all was compared that was checked, and no block is left that differs or
+    /// cannot be read.
+    pub fn is_well(&self) -> bool {
+        self.differing_blocks == self.repaired_blocks
+            && self.unreadable_blocks == 0
+            && self.uncompared_bytes == 0
+    }
+}
+
+/// A member that differed from most mirrors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OddMember {
+    /// The member.
+    pub devid: u64,
+    /// Number of blocks of 4 KiB.
+    pub blocks: u64,
 }
 
 /// The state of a scrub.
