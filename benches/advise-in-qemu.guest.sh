@@ -210,21 +210,14 @@ nvme() {
     holds "$subsystem/iopolicy" queue-depth
 }
 
-# Disks get their names in the order of their numbers: the kernel itself probes them all at a time.
-attach_disks() {
-    try modprobe virtio_scsi
-    echo 0 >/sys/bus/scsi/drivers_autoprobe
-    try modprobe sd_mod
-    # Paths of sysfs, without spaces.
-    # shellcheck disable=SC2012
-    for disk in $(ls -d /sys/bus/scsi/devices/*:*:*:* | sort -t : -k 3n); do
-        echo "${disk##*/}" >/sys/bus/scsi/drivers/sd/bind
-    done
+# Attaches both disks, and shows what the kernel says of them.
+attach_members() {
+    attach_disks
     member1=sda
     member2=sdb
-    for disk in sda sdb; do
-        echo "    $disk: $(cat /sys/block/$disk/device/model)," \
-            "rotational $(cat /sys/block/$disk/queue/rotational)"
+    for disk in $disks; do
+        echo "    $disk: $(cat "/sys/block/$disk/device/model")," \
+            "rotational $(cat "/sys/block/$disk/queue/rotational")"
     done
 }
 
@@ -232,7 +225,7 @@ jobs=$(sed -n 's/.*jobs=\([^ ]*\).*/\1/p' /proc/cmdline | tr , ' ')
 array_name=$(sed -n 's/.*array=\([^ ]*\).*/\1/p' /proc/cmdline)
 systems=,$(sed -n 's/.*systems=\([^ ]*\).*/\1/p' /proc/cmdline),
 case $systems in *,md,* | *,lvm,*)
-    attach_disks
+    attach_members
     for module in raid1 dm_raid; do try modprobe $module; done ;;
 esac
 case $systems in *,md,*) md ;; esac

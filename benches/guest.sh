@@ -24,3 +24,21 @@ fail() {
 try() {
     "$@" >/run/output 2>&1 </dev/null || fail "$*"
 }
+
+# Attaches the SCSI disks in the order of their numbers, so that they get their names in that order:
+# the kernel itself probes them all at a time. Sets $disks to their names.
+attach_disks() {
+    # A kernel may have them built in.
+    modprobe virtio_scsi 2>/dev/null
+    echo 0 >/sys/bus/scsi/drivers_autoprobe
+    modprobe sd_mod 2>/dev/null
+    disks=""
+    # Paths of sysfs, without spaces.
+    # shellcheck disable=SC2012
+    for address in $(ls -d /sys/bus/scsi/devices/*:*:*:* | sort -t : -k 3n -k 4n); do
+        echo "${address##*/}" >/sys/bus/scsi/drivers/sd/bind
+        disks="$disks $(ls "$address/block")"
+    done
+    disks=${disks# }
+    [ -n "$disks" ] || fail "no disks"
+}

@@ -31,8 +31,7 @@ fetch() {
 # Fetches the kernel, and starts the guest's tree with these folders of its modules. Sets $kernel
 # to its version and $image to the path of the kernel itself.
 start_guest_tree() {
-    local package part parts found images modules
-    mkdir -p "$guest"/{bin,dev,etc,proc,sys,run,tmp}
+    local package parts found images
     package=${KERNEL:-$(kernel_package)}
     # Since Linux 7 Debian has the kernel in packages that the one with its name depends on.
     mapfile -t parts < <(apt-cache depends "$package" |
@@ -49,18 +48,41 @@ start_guest_tree() {
     fi
     kernel=$(basename "${found[0]}")
     image=${images[0]}
-    modules=$guest/lib/modules/$kernel
-    mkdir -p "$modules"
-    for part in "$@"; do
-        if [[ -d ${found[0]}/kernel/$part ]]; then
+    start_tree_with "${found[0]}" "$@"
+}
+
+# The same with a kernel image of the user and its modules, a folder lib/modules/VERSION; no folder
+# if everything is built in.
+start_guest_tree_of() {
+    local modules=$2
+    image=$1
+    kernel=$(file --brief "$image" | sed -n 's/.*kernel.*version \([^ ]*\).*/\1/p')
+    if [[ -z $kernel ]]; then
+        echo "$image is not a kernel image: give the bzImage" >&2
+        exit 2
+    fi
+    if [[ -n $modules && $(basename "$modules") != "$kernel" ]]; then
+        echo "$image is $kernel, and $modules is not lib/modules/$kernel" >&2
+        exit 2
+    fi
+    start_tree_with "$modules" "${@:3}"
+}
+
+# Starts the guest's tree with these folders of the modules in a folder, if there is one.
+start_tree_with() {
+    local part modules=$guest/lib/modules/$kernel
+    mkdir -p "$guest"/{bin,dev,etc,proc,sys,run,tmp} "$modules"
+    cp "$(command -v busybox)" "$guest/bin/"
+    if [[ -z $1 ]]; then return; fi
+    for part in "${@:2}"; do
+        if [[ -d $1/kernel/$part ]]; then
             mkdir -p "$modules/$part"
-            cp -r "${found[0]}/kernel/$part/." "$modules/$part"
+            cp -r "$1/kernel/$part/." "$modules/$part"
         fi
     done
-    for part in order builtin builtin.modinfo; do cp "${found[0]}/modules.$part" "$modules"; done
+    for part in order builtin builtin.modinfo; do cp "$1/modules.$part" "$modules"; done
     find "$modules" -name '*.xz' -exec xz --decompress {} +
     busybox depmod -b "$guest" "$kernel"
-    cp "$(command -v busybox)" "$guest/bin/"
 }
 
 # Stops unless the kernel has this module as a file.

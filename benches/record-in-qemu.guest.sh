@@ -186,18 +186,6 @@ nvme_multipath() {
         "for QEMU). Nothing is mounted."
 }
 
-# Disks get their names in the order of their numbers: the kernel itself probes them all at a time.
-attach_disks() {
-    try modprobe virtio_scsi
-    echo 0 >/sys/bus/scsi/drivers_autoprobe
-    try modprobe sd_mod
-    # Paths of sysfs, without spaces.
-    # shellcheck disable=SC2012
-    for disk in $(ls -d /sys/bus/scsi/devices/*:*:*:* | sort -t : -k 3n); do
-        echo "${disk##*/}" >/sys/bus/scsi/drivers/sd/bind
-    done
-}
-
 attach_disks
 for module in virtio_blk xfs btrfs raid1 raid10 dm_raid dm_crypt; do try modprobe $module; done
 trees=,$(sed -n 's/.*trees=\([^ ]*\).*/\1/p' /proc/cmdline),
