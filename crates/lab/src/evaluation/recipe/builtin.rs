@@ -3,186 +3,66 @@
 /// A file of a recipe: its name and its text.
 pub(super) type Named = (&'static str, &'static str);
 
+/// A recipe and its files, in the order given.
+macro_rules! recipe {
+    ($name:literal: $($file:literal),+) => {
+        ($name, &[$(($file, include_str!(concat!("../../../../../recipes/", $name, "/", $file)))),+])
+    };
+}
+
 /// The recipes, the files of each.
-pub(super) const BUILTINS: [(&str, &[Named]); 12] = [
-    (
-        "btrfs-2025-hetero-hdd",
-        &[
-            (
-                "recipe.toml",
-                include_str!("../../../../../recipes/btrfs-2025-hetero-hdd/recipe.toml"),
-            ),
-            ("array.toml", include_str!("../../../../../recipes/btrfs-2025-hetero-hdd/array.toml")),
-            (
-                "qd1-defrag.fio",
-                include_str!("../../../../../recipes/btrfs-2025-hetero-hdd/qd1-defrag.fio"),
-            ),
-            ("qd1.fio", include_str!("../../../../../recipes/btrfs-2025-hetero-hdd/qd1.fio")),
-            (
-                "qd32-defrag.fio",
-                include_str!("../../../../../recipes/btrfs-2025-hetero-hdd/qd32-defrag.fio"),
-            ),
-            ("qd32.fio", include_str!("../../../../../recipes/btrfs-2025-hetero-hdd/qd32.fio")),
-            (
-                "seq-defrag.fio",
-                include_str!("../../../../../recipes/btrfs-2025-hetero-hdd/seq-defrag.fio"),
-            ),
-            ("seq.fio", include_str!("../../../../../recipes/btrfs-2025-hetero-hdd/seq.fio")),
-        ],
+pub(super) const BUILTINS: [(&str, &[Named]); 15] = [
+    recipe!(
+        "btrfs-2025-hetero-hdd": "recipe.toml", "array.toml", "qd1-defrag.fio", "qd1.fio",
+        "qd32-defrag.fio", "qd32.fio", "seq-defrag.fio", "seq.fio"
     ),
-    (
-        "linux-7.2-two-delays",
-        &[
-            (
-                "recipe.toml",
-                include_str!("../../../../../recipes/linux-7.2-two-delays/recipe.toml"),
-            ),
-            ("array.toml", include_str!("../../../../../recipes/linux-7.2-two-delays/array.toml")),
-            ("far.toml", include_str!("../../../../../recipes/linux-7.2-two-delays/far.toml")),
-            (
-                "rand-qd1.fio",
-                include_str!("../../../../../recipes/linux-7.2-two-delays/rand-qd1.fio"),
-            ),
-            (
-                "rand-qd4x4.fio",
-                include_str!("../../../../../recipes/linux-7.2-two-delays/rand-qd4x4.fio"),
-            ),
-            (
-                "rand-qd8.fio",
-                include_str!("../../../../../recipes/linux-7.2-two-delays/rand-qd8.fio"),
-            ),
-            (
-                "read-128k.fio",
-                include_str!("../../../../../recipes/linux-7.2-two-delays/read-128k.fio"),
-            ),
-            (
-                "read-64k.fio",
-                include_str!("../../../../../recipes/linux-7.2-two-delays/read-64k.fio"),
-            ),
-        ],
+    recipe!(
+        "linux-7.2-two-delays": "recipe.toml", "array.toml", "far.toml", "rand-qd1.fio",
+        "rand-qd4x4.fio", "rand-qd8.fio", "read-128k.fio", "read-64k.fio"
     ),
-    (
-        "gmirror-2009-rebuild",
-        &[
-            (
-                "recipe.toml",
-                include_str!("../../../../../recipes/gmirror-2009-rebuild/recipe.toml"),
-            ),
-            ("array.toml", include_str!("../../../../../recipes/gmirror-2009-rebuild/array.toml")),
-            (
-                "rebuild.fio",
-                include_str!("../../../../../recipes/gmirror-2009-rebuild/rebuild.fio"),
-            ),
-        ],
+    recipe!(
+        "linux-6.12-md-raid1-2": "recipe.toml", "md-raid1-2-mixed-128k.toml",
+        "md-raid1-2-mixed-wm1-128k.toml", "md-raid1-2-mixed-wm1.toml",
+        "md-raid1-2-mixed-wm2-128k.toml", "md-raid1-2-mixed-wm2.toml", "md-raid1-2-mixed.toml",
+        "md-raid1-2-rotational-128k.toml", "md-raid1-2-rotational-wm1-128k.toml",
+        "md-raid1-2-rotational-wm1.toml", "md-raid1-2-rotational-wm2-128k.toml",
+        "md-raid1-2-rotational-wm2.toml", "md-raid1-2-rotational.toml",
+        "md-raid1-2-solid-128k.toml", "md-raid1-2-solid-wm1-128k.toml", "md-raid1-2-solid-wm1.toml",
+        "md-raid1-2-solid-wm2-128k.toml", "md-raid1-2-solid-wm2.toml", "md-raid1-2-solid.toml",
+        "rand-qd1.fio", "rand-qd8.fio", "read-128k.fio"
     ),
-    (
-        "gmirror-2009-random",
-        &[
-            ("recipe.toml", include_str!("../../../../../recipes/gmirror-2009-random/recipe.toml")),
-            ("array.toml", include_str!("../../../../../recipes/gmirror-2009-random/array.toml")),
-            ("random.fio", include_str!("../../../../../recipes/gmirror-2009-random/random.fio")),
-        ],
+    recipe!(
+        "linux-6.12-md-raid1-3": "recipe.toml", "md-raid1-3-mixed-128k.toml",
+        "md-raid1-3-mixed-256k.toml", "md-raid1-3-mixed-wm1-128k.toml",
+        "md-raid1-3-mixed-wm1-256k.toml", "md-raid1-3-mixed-wm1.toml", "md-raid1-3-mixed.toml",
+        "md-raid1-3-rotational-128k.toml", "md-raid1-3-rotational-256k.toml",
+        "md-raid1-3-rotational-wm1-128k.toml", "md-raid1-3-rotational-wm1-256k.toml",
+        "md-raid1-3-rotational-wm1.toml", "md-raid1-3-rotational.toml",
+        "md-raid1-3-solid-128k.toml", "md-raid1-3-solid-256k.toml",
+        "md-raid1-3-solid-wm1-128k.toml", "md-raid1-3-solid-wm1-256k.toml",
+        "md-raid1-3-solid-wm1.toml", "md-raid1-3-solid.toml", "rand-qd1.fio", "rand-qd8.fio",
+        "randrw-qd8.fio", "read-128k.fio", "read-3x256k.fio"
     ),
-    (
-        "btrfs-2024-randrw",
-        &[
-            ("recipe.toml", include_str!("../../../../../recipes/btrfs-2024-randrw/recipe.toml")),
-            ("v1.toml", include_str!("../../../../../recipes/btrfs-2024-randrw/v1.toml")),
-            ("v2.toml", include_str!("../../../../../recipes/btrfs-2024-randrw/v2.toml")),
-            ("v1.fio", include_str!("../../../../../recipes/btrfs-2024-randrw/v1.fio")),
-            ("v2.fio", include_str!("../../../../../recipes/btrfs-2024-randrw/v2.fio")),
-        ],
+    recipe!(
+        "linux-6.12-dm-multipath": "recipe.toml", "dm-2-128k.toml", "dm-2.toml", "dm-3-128k.toml",
+        "dm-3.toml", "rand-qd1.fio", "rand-qd8.fio", "read-128k.fio"
     ),
-    (
-        "btrfs-2024-defrag",
-        &[
-            ("recipe.toml", include_str!("../../../../../recipes/btrfs-2024-defrag/recipe.toml")),
-            ("v1.toml", include_str!("../../../../../recipes/btrfs-2024-defrag/v1.toml")),
-            ("v2.toml", include_str!("../../../../../recipes/btrfs-2024-defrag/v2.toml")),
-            ("defrag.fio", include_str!("../../../../../recipes/btrfs-2024-defrag/defrag.fio")),
-        ],
+    recipe!("gmirror-2009-rebuild": "recipe.toml", "array.toml", "rebuild.fio"),
+    recipe!("gmirror-2009-random": "recipe.toml", "array.toml", "random.fio"),
+    recipe!("btrfs-2024-randrw": "recipe.toml", "v1.toml", "v2.toml", "v1.fio", "v2.fio"),
+    recipe!("btrfs-2024-defrag": "recipe.toml", "v1.toml", "v2.toml", "defrag.fio"),
+    recipe!(
+        "btrfs-2008-multidevice": "recipe.toml", "raid0.toml", "raid1.toml", "raid10.toml",
+        "single.toml", "phases.fio"
     ),
-    (
-        "btrfs-2008-multidevice",
-        &[
-            (
-                "recipe.toml",
-                include_str!("../../../../../recipes/btrfs-2008-multidevice/recipe.toml"),
-            ),
-            (
-                "raid0.toml",
-                include_str!("../../../../../recipes/btrfs-2008-multidevice/raid0.toml"),
-            ),
-            (
-                "raid1.toml",
-                include_str!("../../../../../recipes/btrfs-2008-multidevice/raid1.toml"),
-            ),
-            (
-                "raid10.toml",
-                include_str!("../../../../../recipes/btrfs-2008-multidevice/raid10.toml"),
-            ),
-            (
-                "single.toml",
-                include_str!("../../../../../recipes/btrfs-2008-multidevice/single.toml"),
-            ),
-            (
-                "phases.fio",
-                include_str!("../../../../../recipes/btrfs-2008-multidevice/phases.fio"),
-            ),
-        ],
+    recipe!("btrfs-2025-forza": "recipe.toml", "hdd.toml", "ssd.toml", "qd1.fio", "qd32.fio"),
+    recipe!(
+        "zfs-mixed-mirror": "recipe.toml", "array.toml", "three-dd-prefetch.fio", "three-dd.fio"
     ),
-    (
-        "btrfs-2025-forza",
-        &[
-            ("recipe.toml", include_str!("../../../../../recipes/btrfs-2025-forza/recipe.toml")),
-            ("hdd.toml", include_str!("../../../../../recipes/btrfs-2025-forza/hdd.toml")),
-            ("ssd.toml", include_str!("../../../../../recipes/btrfs-2025-forza/ssd.toml")),
-            ("qd1.fio", include_str!("../../../../../recipes/btrfs-2025-forza/qd1.fio")),
-            ("qd32.fio", include_str!("../../../../../recipes/btrfs-2025-forza/qd32.fio")),
-        ],
-    ),
-    (
-        "zfs-mixed-mirror",
-        &[
-            ("recipe.toml", include_str!("../../../../../recipes/zfs-mixed-mirror/recipe.toml")),
-            ("array.toml", include_str!("../../../../../recipes/zfs-mixed-mirror/array.toml")),
-            (
-                "three-dd-prefetch.fio",
-                include_str!("../../../../../recipes/zfs-mixed-mirror/three-dd-prefetch.fio"),
-            ),
-            ("three-dd.fio", include_str!("../../../../../recipes/zfs-mixed-mirror/three-dd.fio")),
-        ],
-    ),
-    (
-        "btrfs-2021-rostecki",
-        &[
-            ("recipe.toml", include_str!("../../../../../recipes/btrfs-2021-rostecki/recipe.toml")),
-            ("hdds.toml", include_str!("../../../../../recipes/btrfs-2021-rostecki/hdds.toml")),
-            ("mixed.toml", include_str!("../../../../../recipes/btrfs-2021-rostecki/mixed.toml")),
-            ("seqread.fio", include_str!("../../../../../recipes/btrfs-2021-rostecki/seqread.fio")),
-        ],
-    ),
-    (
-        "nvme-2025-adaptive",
-        &[
-            ("recipe.toml", include_str!("../../../../../recipes/nvme-2025-adaptive/recipe.toml")),
-            ("array.toml", include_str!("../../../../../recipes/nvme-2025-adaptive/array.toml")),
-            (
-                "randread.fio",
-                include_str!("../../../../../recipes/nvme-2025-adaptive/randread.fio"),
-            ),
-        ],
-    ),
-    (
-        "spdk-raid1",
-        &[
-            ("recipe.toml", include_str!("../../../../../recipes/spdk-raid1/recipe.toml")),
-            ("one.toml", include_str!("../../../../../recipes/spdk-raid1/one.toml")),
-            ("two.toml", include_str!("../../../../../recipes/spdk-raid1/two.toml")),
-            ("three.toml", include_str!("../../../../../recipes/spdk-raid1/three.toml")),
-            ("4k.fio", include_str!("../../../../../recipes/spdk-raid1/4k.fio")),
-            ("mixed.fio", include_str!("../../../../../recipes/spdk-raid1/mixed.fio")),
-        ],
+    recipe!("btrfs-2021-rostecki": "recipe.toml", "hdds.toml", "mixed.toml", "seqread.fio"),
+    recipe!("nvme-2025-adaptive": "recipe.toml", "array.toml", "randread.fio"),
+    recipe!(
+        "spdk-raid1": "recipe.toml", "one.toml", "two.toml", "three.toml", "4k.fio", "mixed.fio"
     ),
 ];
 
