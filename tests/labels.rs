@@ -259,7 +259,7 @@ fn after_a_kill_the_mirrors_are_made_equal() {
     let all = ["a.img", "b.img", "c.img"].map(|name| data(&folder, name));
     assert!(all[0] == all[1] && all[1] == all[2]);
     let service = serve(&folder, &["--scan", "."]);
-    assert!(!has_line(&service, "not stopped"), "{:?}", service.lines);
+    assert!(!has_line(&service, "not stopped in"), "{:?}", service.lines);
     service.terminate();
 }
 

@@ -139,10 +139,10 @@ fn working_member_is_rebuilt_into_a_replaced_file() {
     assert!(
         folder
             .ctl(&["status"])
-            .contains("devid 2: its file is no longer at its path, where nothing is")
+            .contains("devid 2: its file was removed or replaced, and nothing is at its path")
     );
     replace(&folder, SIZE_BYTES + 4096);
-    assert!(folder.ctl(&["status"]).contains("where another file is"));
+    assert!(folder.ctl(&["status"]).contains("replaced, and another file is at its path"));
     folder.ctl(&["members", "rebuild", "2"]);
     write(&folder, 0, 0x77);
     wait_until_in_sync(&folder);
@@ -161,7 +161,7 @@ fn last_copy_is_not_rebuilt() {
     write(&folder, 0, 0x11);
     assert!(folder.ctl(&["members"]).contains("devid 1: failed"));
     replace(&folder, SIZE_BYTES);
-    assert!(refusal(&folder).contains("while another member is not in sync"));
+    assert!(refusal(&folder).contains("because another member is not in sync"));
     assert!(read(&folder, 0).iter().all(|&byte| byte == 0x11));
     ours.terminate();
 }

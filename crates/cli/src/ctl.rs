@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use text::refusal;
 use text::{member, member_stats, requests, scrub_text, sentence, status};
 
-/// Show the state of a running volume, or change its policy
+/// Show the state of a running volume, change its policy, rebuild or replace members, or scrub it
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "mirrorball ctl --control <PATH> [OPTIONS] <COMMAND>")]
 #[command(after_help = "PATH is the path given to `emulate` or `serve` as --control.
@@ -93,10 +93,10 @@ enum Action {
 enum MemberAction {
     /// Stop using a member, for example before its disk is replaced
     ///
-    /// It is recorded as failed in the labels of the others, and rebuilt when it is taken back.
+    /// It is recorded as failed in the labels of the others. `members rebuild` takes it back.
     #[command(override_usage = "mirrorball ctl --control <PATH> members fail <DEVID>")]
     Fail {
-        /// devid of the member
+        /// devid of the member, as `ctl members` shows it
         #[arg(value_parser = numbers::devid)]
         devid: u64,
     },
@@ -105,7 +105,7 @@ enum MemberAction {
     /// The member's path is reopened, so that a replaced file or device is used.
     #[command(override_usage = "mirrorball ctl --control <PATH> members rebuild [OPTIONS] <DEVID>")]
     Rebuild {
-        /// devid of the member: its number in the array file, from 1
+        /// devid of the member, as `ctl members` shows it
         #[arg(allow_hyphen_values = true, value_parser = numbers::devid)]
         devid: u64,
         /// Rate limit in bytes per second, for example 50M [default: no limit]. Run the command
@@ -121,7 +121,7 @@ enum MemberAction {
     #[command(override_usage = "mirrorball ctl --control <PATH> members replace [OPTIONS] \
                                <DEVID> <DEVICE>")]
     Replace {
-        /// devid of the member
+        /// devid of the member, as `ctl members` shows it
         #[arg(value_parser = numbers::devid)]
         devid: u64,
         /// File, block device or NBD URI, at least as large as the member
@@ -201,7 +201,7 @@ enum Format {
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let control = args.control.as_deref().ok_or_else(|| {
-        let text = "missing --control PATH\n  help: give the path that `emulate` or `serve` has as \
+        let text = "missing --control PATH\n  help: give the path given to `emulate` or `serve` as \
                     --control";
         Failure::WrongUse(anyhow!("{text}"))
     })?;
@@ -251,10 +251,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
         Action::Policy { name: Some(name), keep } => {
             let before: String = ask(control, &ControlRequest::Policy)?;
+            let kept = if *keep { ", which is recorded in the labels" } else { "" };
             let request = ControlRequest::SetPolicy { name: name.clone(), keep: *keep };
             let changed = |now: &String| match *now == before {
-                true => format!("policy is already {now}\n"),
-                false => format!("policy changed from {before} to {now}\n"),
+                true => format!("policy is already {now}{kept}\n"),
+                false => format!("policy changed from {before} to {now}{kept}\n"),
             };
             print(format, &ask(control, &request)?, changed)?;
         }

@@ -182,7 +182,10 @@ fn text(examination: &Examination) -> String {
     let mut text = String::new();
     for volume in &examination.volumes {
         let VolumeReport { name, uuid, profile, layout, policy, .. } = volume;
-        let clean = if volume.clean { "stopped in good order" } else { "not stopped" };
+        let clean = match volume.clean {
+            true => "stopped in good order",
+            false => "in use, or not stopped in good order",
+        };
         let verdict = match volume.verdict {
             "start" => "it can start, unless a server has it open (not tested)",
             "needs-degraded" => {
@@ -193,10 +196,16 @@ fn text(examination: &Examination) -> String {
             _ => "it cannot start: this version lays it out in another way",
         };
         text += &format!("volume `{name}`: {verdict}\n  UUID {uuid}\n");
-        text += &format!("  profile {profile}, layout {layout}, policy {policy}, {clean}\n");
+        text += &format!("  {clean}\n  profile {profile}, layout {layout}, policy {policy}\n");
         text += &format!("  generation {}, data id {}\n", volume.generation, volume.data_id);
         for member in &volume.members {
-            let device = member.device.as_deref().unwrap_or("missing");
+            // A device with its UUID may be there that is not used; it is listed below.
+            let is_its = |device: &&DeviceReport| device.devid == Some(member.devid);
+            let device = match (&member.device, volume.devices.iter().find(is_its)) {
+                (Some(device), _) => device.clone(),
+                (None, Some(other)) => format!("`{}` is not used", other.device),
+                (None, None) => "missing".to_owned(),
+            };
             let MemberRow { devid, size_bytes, state, .. } = member;
             let size = format_bytes(*size_bytes);
             text += &format!("  devid {devid}: {state}, {size}, {device}\n");

@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 #[command(
     after_help = "A volume that `mirrorball create` or `mirrorball adopt` has labelled starts from \
 the paths of its members, in any order, or from a folder with them (--scan). It starts only if \
-every member that was in sync is there; --degraded starts it without the missing members.
+every member that was in sync is there; --degraded or --read-only starts it without those that are
+missing.
 
 An array file (a path that ends in .toml) whose members have no labels is served without recording \
 anything on them. When it starts, samples of all mirrors are compared, and it fails if they \
@@ -59,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long)]
     degraded: bool,
 
-    /// Serve the volume read-only, and write nothing to any member
+    /// Serve the volume read-only, also if members are missing, and write nothing to any member
     #[arg(long)]
     read_only: bool,
 

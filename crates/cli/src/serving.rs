@@ -297,7 +297,7 @@ impl ListenArgs {
             endpoints.push(Endpoint { listener, protocol: Protocol::JsonLines });
         }
         if let Some(address) = self.metrics {
-            let listener = listen_for_metrics(address, executor).map_err(Failure::Fault)?;
+            let listener = listen_for_metrics(address, executor)?;
             endpoints.push(Endpoint { listener, protocol: Protocol::Http });
         }
         Ok(Control::new(name, policy, endpoints, executor))
@@ -437,11 +437,17 @@ fn bind(
 }
 
 /// Listens for HTTP clients that fetch metrics, and prints the address.
-fn listen_for_metrics(address: SocketAddr, executor: &mut Executor) -> anyhow::Result<Handle> {
-    let socket = TcpListener::bind(address)
-        .with_context(|| format!("cannot listen on {address} for --metrics"))?;
-    screen::say(format_args!("metrics: http://{}/metrics", socket.local_addr()?));
-    Ok(executor.driver.adopt(socket.into())?)
+fn listen_for_metrics(address: SocketAddr, executor: &mut Executor) -> Result<Handle, Failure> {
+    let socket = TcpListener::bind(address).map_err(|error| {
+        Failure::WrongUse(anyhow!(
+            "cannot listen on {address} for --metrics: {error}\n  help: give another port, or stop \
+             the program that uses it"
+        ))
+    })?;
+    let system = |error: io::Error| Failure::Fault(error.into());
+    let place = socket.local_addr().map_err(system)?;
+    screen::say(format_args!("metrics: http://{place}/metrics"));
+    executor.driver.adopt(socket.into()).map_err(system)
 }
 
 /// Parses the address of metrics.

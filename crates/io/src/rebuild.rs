@@ -98,8 +98,9 @@ pub enum RebuildError {
     },
     /// It works, and may have the only copy of some data.
     #[error(
-        "the member with devid {0} may have the only copy of some data: no other storage takes \
-         its place while another member is not in sync\n  help: rebuild that member first"
+        "the member with devid {0} may have the only copy of some data, because another member is \
+         not in sync: no other storage takes its place now\n  help: rebuild the other member \
+         first: `ctl members` shows which one it is"
     )]
     Needed(u64),
     /// Nothing records where members are.

@@ -16,7 +16,17 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         VolumeHealth::Resyncing => "resyncing",
         VolumeHealth::Degraded => "degraded",
     };
+    let health = match status.health {
+        VolumeHealth::Resyncing if status.read_only => "mirrors may differ",
+        _ => health,
+    };
     let mut text = format!("{}: {health}\n", status.name);
+    for devid in &status.failed {
+        text += &format!(
+            "  devid {devid} has failed or is missing (`members rebuild {devid}` takes it back, \
+             `members replace {devid} DEVICE` uses another device)\n"
+        );
+    }
     if let (Some(profile), Some(policy)) = (&status.profile, &status.policy) {
         text += &format!("  profile {profile}, policy {policy}\n");
     }
@@ -30,7 +40,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     }
     if status.active_bytes > 0 {
         let size = format_bytes(status.active_bytes);
-        text += &format!("  a crash now would have {size} synchronised\n");
+        text += &format!("  after a crash now, {size} would be synchronised\n");
     }
     if status.read_only {
         text += "  read-only\n";
@@ -41,10 +51,13 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     for member in &status.misplaced {
         let (devid, at_path) = (member.devid, &member.at_path);
         text += &format!(
-            "  devid {devid}: its file is no longer at its path, where {at_path} is; data written \
-             to it are lost when the service ends\n"
+            "  devid {devid}: its file was removed or replaced, and {at_path} is at its path; the \
+             old file is still used, and its data are lost when the server ends\n"
         );
-        text += &format!("  (`members rebuild {devid}` uses the file at the path)\n");
+        text += &format!(
+            "  (put a file of the same size there; then `members rebuild {devid}` copies the data \
+             into it)\n"
+        );
     }
     if let Some(scrub) = &status.scrub {
         text.extend(scrub_text(scrub).lines().map(|line| format!("  {line}\n")));
@@ -188,6 +201,7 @@ mod tests {
             policy: Some("pid".to_owned()),
             profile: Some("raid1".to_owned()),
             health: VolumeHealth::Degraded,
+            failed: vec![3],
             misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
             rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
             unsynced_bytes: 4 << 20,
@@ -214,11 +228,12 @@ mod tests {
             uptime_s: 1.0,
         });
         for part in [
-            "pair: degraded\n  profile raid1, policy pid\n",
+            "  profile raid1, policy pid\n",
             "mirrors may differ in 4 MiB, which are synchronised when the volume is served \
              without --read-only\n",
-            "a crash now would have 8 MiB synchronised\n  read-only\n",
-            "devid 1: its file is no longer at its path, where nothing is",
+            "after a crash now, 8 MiB would be synchronised\n  read-only\n",
+            "devid 1: its file was removed or replaced, and nothing is at its path",
+            "devid 3 has failed or is missing (`members rebuild 3` takes it back",
             "  scrub paused: 2 of 8 bytes (25.0 %)\n    mirrors differed in 3 blocks of 4 KiB\n    \
              1 block of 4 KiB repaired\n    2 blocks of 4 KiB left as they were, because nothing \
              shows which mirror is right\n    devid 2 differed from most mirrors in 1 block of 4 \

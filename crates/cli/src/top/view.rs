@@ -333,6 +333,7 @@ mod tests {
             policy: Some("latency-rr".to_owned()),
             profile: Some("raid1".to_owned()),
             health: VolumeHealth::Degraded,
+            failed: Vec::new(),
             misplaced: Vec::new(),
             rebuilds: vec![RebuildProgress { devid: 3, recovered_bytes: 1, total_bytes: 8 }],
             unsynced_bytes: 0,

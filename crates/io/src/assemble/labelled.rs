@@ -101,9 +101,9 @@ fn open_devices(
         if let Err(error) = metadata {
             let hint = match error {
                 DeviceError::Label(BlockError::Absent) => {
-                    "\n  help: to serve it with its data, write an array file and give that, or \
-                     label it with `mirrorball adopt`; `mirrorball create` makes a new volume and \
-                     destroys the data"
+                    "\n  help: to serve it with its data, write an array file that names it, and \
+                     give that to `serve`, or to `adopt` to add labels; `mirrorball create` makes \
+                     a new volume and destroys the data"
                 }
                 _ => "",
             };
@@ -252,7 +252,9 @@ fn check_verdict(
     for (at, &index) in volume.devices.iter().enumerate() {
         let standing = volume.assembly.standings[at];
         let device = &devices[index].address;
-        if discarded.contains(&index) {
+        if discarded.contains(&index) && standing == MemberStanding::Unknown {
+            notes.push(format!("`{device}` is not used: another device is the same member"));
+        } else if discarded.contains(&index) {
             notes.push(format!(
                 "`{device}`: its data are discarded (--discard); it is rebuilt from the other \
                  members"
@@ -288,8 +290,8 @@ fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {
             "\n  there are {count} versions of the data: members were used without each other"
         );
     }
-    text + "\n  help: disconnect a device that is not to be used, or give up its data with \
-            --discard DEVICE, which rebuilds it from the others"
+    text + "\n  help: leave out a device that is not to be used, such as one of two copies, or \
+            give up its data with --discard DEVICE, which rebuilds it from the others"
 }
 
 /// The devices of the members, in the order of the label.

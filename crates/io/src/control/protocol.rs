@@ -177,6 +177,9 @@ pub struct ServiceStatus {
     pub profile: Option<String>,
     /// Whether all members are in sync.
     pub health: VolumeHealth,
+    /// The devids of members that have failed or are missing.
+    #[serde(default)]
+    pub failed: Vec<u64>,
     /// Members whose file or device is no longer at their path.
     #[serde(default)]
     pub misplaced: Vec<Misplaced>,
@@ -382,8 +385,8 @@ pub struct PolicyCounter {
 pub enum AskError {
     /// There is no connection, or it broke.
     #[error(
-        "cannot connect to control socket `{}`: {error}\n  help: give the path that a running \
-         `serve` or `emulate` has as --control",
+        "cannot connect to control socket `{}`: {error}\n  help: give the path given to \
+         `emulate` or `serve` as --control",
         path.display()
     )]
     Connection {
@@ -403,12 +406,12 @@ pub enum AskError {
         path: PathBuf,
     },
     /// The path is longer than that of a socket may be.
-    #[error("{0}\n  help: give the path that `serve` or `emulate` has as --control")]
+    #[error("{0}\n  help: give the path given to `emulate` or `serve` as --control")]
     TooLong(PathTooLong),
     /// Something else than a control socket is at the path.
     #[error(
-        "`{}` is {what}, not a control socket\n  help: give the path that `serve` or `emulate` has \
-         as --control",
+        "`{}` is {what}, not a control socket\n  help: give the path given to `emulate` or \
+         `serve` as --control",
         path.display()
     )]
     NotControl {
@@ -420,7 +423,7 @@ pub enum AskError {
     /// The response is not one of this protocol.
     #[error(
         "the response of `{}` is not one of a control socket of this version: {error}\n  help: \
-         give the path that `serve` or `emulate` has as --control, and use the same version of \
+         give the path given to `emulate` or `serve` as --control, and use the same version of \
          mirrorball",
         path.display()
     )]

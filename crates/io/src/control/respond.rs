@@ -111,9 +111,7 @@ fn replacement(
     executor: &Executor,
 ) -> Result<RebuildRequest, String> {
     let address = DeviceAddress::parse(device).map_err(|error| error.to_string())?;
-    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
-    let failed = members.filter(|(_, member)| member.state == MemberState::Failed);
-    let failed: Vec<u64> = failed.map(|(_, member)| member.config.devid).collect();
+    let failed = failed_members(executor);
     let devid = match (devid, &failed[..]) {
         (Some(devid), _) => devid,
         (None, [devid]) => *devid,
@@ -202,6 +200,7 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
             true => VolumeHealth::Resyncing,
             false => VolumeHealth::Degraded,
         },
+        failed: failed_members(executor),
         misplaced: misplaced(parts),
         rebuilds: rebuilds(executor),
         unsynced_bytes,
@@ -285,7 +284,10 @@ fn fail(devid: u64, executor: &mut Executor) -> Result<String, RequestError> {
         ))
     })?;
     if volume.members()[member].state == MemberState::Failed {
-        return Err(refused(format!("the member with devid {devid} has failed already")));
+        return Err(refused(format!(
+            "the member with devid {devid} has failed already\n  help: `members rebuild {devid}` \
+             takes it back, `members replace {devid} DEVICE` uses another device"
+        )));
     }
     if !volume.fail_on_request(member) {
         return Err(refused(format!(
@@ -297,6 +299,13 @@ fn fail(devid: u64, executor: &mut Executor) -> Result<String, RequestError> {
         "the member with devid {devid} is failed; `members rebuild {devid}` takes it back, \
          `members replace {devid} DEVICE` uses another device"
     ))
+}
+
+/// The devids of the members that have failed or are missing.
+fn failed_members(executor: &Executor) -> Vec<u64> {
+    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
+    let failed = members.filter(|(_, member)| member.state == MemberState::Failed);
+    failed.map(|(_, member)| member.config.devid).collect()
 }
 
 /// Members that work although their file is no longer at their path: what is written to such a file

@@ -259,5 +259,5 @@ fn a_missing_service_is_named() {
     let path = folder.path().join("none");
     let error = ask::<String>(&path, &ControlRequest::Policy).unwrap_err().to_string();
     assert!(error.starts_with("cannot connect to control socket `"), "{error}");
-    assert!(error.contains("help: give the path that a running `serve`"), "{error}");
+    assert!(error.contains("help: give the path given to `emulate` or `serve`"), "{error}");
 }

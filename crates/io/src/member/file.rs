@@ -154,8 +154,11 @@ pub(crate) fn kind_name(kind: FileType) -> &'static str {
 
 fn kind_hint(what: &str) -> &'static str {
     match what {
-        FOLDER => "\n  help: give a file in it; `serve --scan DIR` searches a folder for members",
-        _ => "\n  help: give a file or a block device",
+        FOLDER => {
+            "\n  help: a member must be a file or a block device; `serve --scan DIR` searches a \
+             folder for members"
+        }
+        _ => "\n  help: a member must be a file or a block device",
     }
 }
 

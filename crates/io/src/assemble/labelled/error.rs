@@ -19,7 +19,7 @@ pub enum LabelledError {
     /// No device has a label.
     #[error(
         "no member of a volume was found\n  help: `mirrorball examine` shows the labels of \
-         devices, `mirrorball create` makes a volume"
+         devices; `mirrorball create` makes a new volume and destroys what the devices contain"
     )]
     Nothing,
     /// Every device of a volume is discarded.

@@ -62,6 +62,7 @@ fn status_keeps_its_fields() {
         policy: Some("pid".to_owned()),
         profile: Some("raid1".to_owned()),
         health: VolumeHealth::Degraded,
+        failed: vec![4],
         misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
         rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
         unsynced_bytes: 0,
@@ -81,7 +82,7 @@ fn status_keeps_its_fields() {
     };
     let json = json!({
         "name": "pair", "policy": "pid", "profile": "raid1", "health": "degraded",
-        "misplaced": [{ "devid": 1, "at_path": "nothing" }],
+        "failed": [4], "misplaced": [{ "devid": 1, "at_path": "nothing" }],
         "rebuilds": [{ "devid": 2, "recovered_bytes": 1, "total_bytes": 8 }],
         "unsynced_bytes": 0, "active_bytes": 0, "labelled": false, "read_only": false,
         "scrub": null, "rebuild_bytes_per_s": null, "connections": 3,
