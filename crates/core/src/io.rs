@@ -114,7 +114,8 @@ pub struct MemberIo {
     pub offset: u64,
     /// Number of bytes; zero for a flush.
     pub length: u64,
-    /// First byte, on the volume: it gives the part of the request's buffer.
+    /// First byte, on the volume: it gives the part of the request's buffer. Of a full stripe, the
+    /// first byte of its data or of the strip, which may lie outside of the request.
     pub volume_offset: u64,
     /// The stream of the request.
     pub stream: u64,

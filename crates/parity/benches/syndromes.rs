@@ -23,7 +23,7 @@ fn syndromes(criterion: &mut Criterion) {
         });
         let lost: Vec<usize> = (0..parities).collect();
         group.bench_function(BenchmarkId::new("recover", &shape), |bencher| {
-            bencher.iter(|| stripe.recover(black_box(0..COLUMN_BYTES), &lost));
+            bencher.iter(|| stripe.recover(black_box(0..COLUMN_BYTES), &lost, &lost));
         });
         let new = vec![0x3c; COLUMN_BYTES];
         group.throughput(Throughput::Bytes(COLUMN_BYTES as u64));

@@ -26,8 +26,12 @@ pub enum StripeCheck {
     /// In each page at most one column is wrong, and the wrong ones are these, one bit for each
     /// column. They are correct in memory now.
     Repaired(u64),
-    /// They disagree, and which column is wrong cannot be found out.
-    Inconsistent,
+    /// In some pages they disagree, and which column is wrong cannot be found out.
+    Inconsistent {
+        /// Columns that were wrong in other pages, one bit for each. They are correct in memory
+        /// now.
+        repaired: u64,
+    },
 }
 
 impl<'a> StripeBytes<'a> {
@@ -57,11 +61,12 @@ impl<'a> StripeBytes<'a> {
         }
     }
 
-    /// Recovers the columns in `missing`, as many as there are parities at most, from the others.
+    /// Recovers the columns in `wanted` from all but those in `missing`, of which there are as many
+    /// as parities at most. Other columns in `missing` have any bytes afterwards.
     ///
     /// # Panics
     /// If there are more.
-    pub fn recover(&mut self, rows: Range<usize>, missing: &[usize]) {
+    pub fn recover(&mut self, rows: Range<usize>, missing: &[usize], wanted: &[usize]) {
         assert!(missing.len() <= self.parities, "{missing:?} of {} parities", self.parities);
         let data = self.data();
         let mut lost = missing.to_vec();
@@ -84,7 +89,9 @@ impl<'a> StripeBytes<'a> {
             [a, b] => self.recover_two(&rows, a, b),
             _ => unreachable!("at most two columns are missing"),
         }
-        self.sum_into(&rows, &[], &lost_parities);
+        let wanted: Vec<usize> =
+            lost_parities.into_iter().filter(|column| wanted.contains(column)).collect();
+        self.sum_into(&rows, &[], &wanted);
     }
 
     /// Replaces bytes of a column of data, and updates the parities in `parities` by the
@@ -103,22 +110,26 @@ impl<'a> StripeBytes<'a> {
 
     /// Compares the parities of some rows with the data, and corrects what they locate.
     pub fn verify(&mut self, rows: Range<usize>) -> StripeCheck {
-        let mut repaired = 0;
-        let mut pages = Vec::new();
+        let (mut repaired, mut is_located) = (0, true);
         for start in rows.clone().step_by(PAGE_BYTES) {
             let page = start..(start + PAGE_BYTES).min(rows.end);
             let wrong = self.differences(&page);
             if wrong.iter().flatten().all(|&byte| byte == 0) {
                 continue;
             }
-            let Some(column) = self.located(&wrong) else { return StripeCheck::Inconsistent };
-            repaired |= 1 << column;
-            pages.push((page, column));
+            match self.located(&wrong) {
+                Some(column) => {
+                    repaired |= 1 << column;
+                    self.recover(page, &[column], &[column]);
+                }
+                None => is_located = false,
+            }
         }
-        for (page, column) in pages {
-            self.recover(page, &[column]);
+        match is_located {
+            false => StripeCheck::Inconsistent { repaired },
+            true if repaired == 0 => StripeCheck::Consistent,
+            true => StripeCheck::Repaired(repaired),
         }
-        if repaired == 0 { StripeCheck::Consistent } else { StripeCheck::Repaired(repaired) }
     }
 
     /// Bytes of a column.

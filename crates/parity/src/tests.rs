@@ -162,8 +162,14 @@ proptest! {
                     damaged.column(column).fill(0xa5);
                 }
                 let rows = 0..damaged.column_bytes;
-                damaged.stripe().recover(rows, &missing);
+                damaged.stripe().recover(rows.clone(), &missing, &missing);
                 prop_assert!(damaged.bytes == whole.bytes, "{:?} of {}", missing, columns);
+                for &column in &missing {
+                    let mut damaged = whole.clone();
+                    missing.iter().for_each(|&it| damaged.column(it).fill(0xa5));
+                    damaged.stripe().recover(rows.clone(), &missing, &[column]);
+                    prop_assert!(damaged.column(column) == whole.clone().column(column));
+                }
             }
         }
     }
@@ -198,7 +204,7 @@ proptest! {
             prop_assert_eq!(verdict, StripeCheck::Repaired(1 << column));
             prop_assert_eq!(wrong.bytes, whole.bytes);
         } else {
-            prop_assert_eq!(verdict, StripeCheck::Inconsistent);
+            prop_assert_eq!(verdict, StripeCheck::Inconsistent { repaired: 0 });
             prop_assert_eq!(wrong.bytes, damaged.bytes);
         }
     }
@@ -216,7 +222,7 @@ proptest! {
         wrong.column(second)[40] ^= 0x80;
         let damaged = wrong.clone();
         let rows = 0..wrong.column_bytes;
-        prop_assert_eq!(wrong.stripe().verify(rows), StripeCheck::Inconsistent);
+        prop_assert_eq!(wrong.stripe().verify(rows), StripeCheck::Inconsistent { repaired: 0 });
         prop_assert_eq!(wrong.bytes, damaged.bytes);
     }
 }
@@ -232,6 +238,23 @@ fn pages_are_judged_one_by_one() {
     wrong.column(3)[5000] = !wrong.column(3)[5000];
     assert_eq!(wrong.stripe().verify(0..8192), StripeCheck::Repaired(0b1010));
     assert_eq!(wrong.bytes, whole.bytes);
+}
+
+/// Two wrong columns in one page cannot be located; the next page is corrected all the same.
+#[test]
+fn a_page_that_is_not_located_spares_no_other() {
+    let bytes: Vec<u8> = (0..5 * 8192u32).map(|at| (at * 7 + at / 256) as u8).collect();
+    let whole = Sample { bytes, column_bytes: 8192, exponents: vec![0, 1, 2], parities: 2 };
+    let whole = whole.with_parities();
+    let mut wrong = whole.clone();
+    wrong.column(0)[100] ^= 1;
+    wrong.column(1)[200] ^= 0x80;
+    let mut expected = wrong.clone();
+    wrong.column(2)[5000] ^= 4;
+    assert_eq!(wrong.stripe().verify(0..8192), StripeCheck::Inconsistent { repaired: 0b100 });
+    assert_eq!(wrong.bytes, expected.bytes, "the first page is left, the second is right");
+    let before = StripeCheck::Inconsistent { repaired: 0 };
+    assert_eq!(expected.stripe().verify(0..8192), before);
 }
 
 #[test]

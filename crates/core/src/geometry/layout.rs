@@ -52,6 +52,9 @@ pub struct ArrayLayout {
     rotation: Rotation,
 }
 
+/// Largest chunk with parity: operations keep a chunk of each member in memory, up to 1 GiB.
+const PARITY_CHUNK_BYTES_MAX: u64 = 16 << 20;
+
 /// The rules of one layout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LayoutRules {
@@ -208,7 +211,7 @@ impl ArrayLayout {
     /// The same with another chunk size.
     ///
     /// # Errors
-    /// If the layout has no chunk size, or md does not allow this one.
+    /// If the layout has no chunk size, or not this one.
     pub fn with_chunk(self, chunk_bytes: u64) -> Result<ArrayLayout, LayoutError> {
         if self.chunk_bytes == 0 {
             return Err(LayoutError {
@@ -217,10 +220,13 @@ impl ArrayLayout {
                     .to_owned(),
             });
         }
-        if !chunk_bytes.is_power_of_two() || chunk_bytes < SECTOR_BYTES {
+        let has_parity = matches!(self.rules().arrangement, Arrangement::Parity(_));
+        let largest = if has_parity { PARITY_CHUNK_BYTES_MAX } else { 1 << 63 };
+        let sizes = if has_parity { "to 16M" } else { "on" };
+        if !chunk_bytes.is_power_of_two() || !(SECTOR_BYTES..=largest).contains(&chunk_bytes) {
             return Err(LayoutError {
                 message: format!("a chunk of {chunk_bytes} bytes is not possible in {self}"),
-                help: format!("give a power of two from {SECTOR_BYTES} on, such as 64K or 512K"),
+                help: format!("give a power of two from 4096 {sizes}, such as 64K or 512K"),
             });
         }
         Ok(ArrayLayout { chunk_bytes, ..self })

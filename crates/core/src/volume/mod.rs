@@ -32,7 +32,7 @@
 //! resynced.
 //!
 //! **Parity.** Writes, scrubs, rebuilds and reads that failed are operations on full stripes, each
-//! under the lock of its stripe (see `stripe_run`).
+//! under the lock of its rows (see `stripe_run`).
 //!
 //! **Rebuilding.** The stale part of a member being rebuilt is never read but is written like any
 //! other, so its recovery offset is the whole state of a rebuild.
@@ -54,18 +54,22 @@ mod pieces;
 mod plan;
 mod race;
 mod range_locks;
+mod range_set;
 mod reads;
 mod recovered_ranges;
 mod row_plan;
 mod scrub_keeper;
 mod scrub_updates;
 mod stripe_cut;
+mod stripe_end;
 mod stripe_ops;
+mod stripe_plan;
 mod stripe_run;
 mod stripe_steps;
 mod target;
 #[cfg(test)]
 mod tests;
+mod torn_rows;
 mod unsynced_regions;
 
 pub use eligibility::EligibleMirrors;
@@ -178,8 +182,12 @@ enum Work {
     SecondRead { race: RaceId, target: PlanTarget },
     /// Write the metadata of a member, or flush it.
     Metadata { member: MemberIndex, op: Op, job: MetadataJob },
-    /// Start this operation, whose stripe is locked for it.
+    /// Read this piece of a volume with parity.
+    ReadStrip(PieceKey),
+    /// Start this operation, whose rows are locked for it.
     StartStripe(StripeKey),
+    /// Do the next rows of this operation.
+    NextRows(StripeKey),
     /// Hand out an I/O of this operation.
     StripeIo { op: StripeKey, index: u16 },
 }
@@ -212,7 +220,7 @@ impl Volume {
         seed: u64,
     ) -> Volume {
         members.set_layout(map.layout());
-        let stripes = (map.parities() > 0).then(Box::default);
+        let stripes = Stripes::of(&map);
         let layout = Layout::new(map);
         let states = MemberStates::new(members, layout.tolerated_failures());
         let mut volume = Volume {
@@ -304,6 +312,9 @@ impl Volume {
     /// Sets the state of a member: it failed, returned to be rebuilt, or is in sync.
     pub fn set_member_state(&mut self, member: MemberIndex, state: MemberState) {
         self.states.set(member, state);
+        if let MemberState::Rebuilding { .. } = state {
+            self.forget_failed_writes(member);
+        }
         if let (MemberState::Rebuilding { .. }, Some(log)) = (state, &mut self.log) {
             log.on_joined(member, 0);
         }
@@ -349,8 +360,13 @@ impl Volume {
                     Some(self.issue_metadata(member, op, job, now))
                 }
                 Work::StripeIo { op, index } => self.issue_stripe_io(op, index, now),
+                Work::ReadStrip(piece) => self.read_strip(piece, now),
                 Work::StartStripe(op) => {
                     self.start_stripe(op);
+                    None
+                }
+                Work::NextRows(op) => {
+                    self.plan_stripe(op);
                     None
                 }
                 Work::Start(piece) => {

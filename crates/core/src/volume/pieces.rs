@@ -25,7 +25,7 @@ impl Volume {
             RequestKind::Rebuild(member) => self.cut_rebuild(key, request, member),
             _ => {
                 check_range(request, self.layout.capacity_bytes())?;
-                if self.stripes.is_some() && request.kind != RequestKind::Read {
+                if self.stripes.is_some() {
                     self.cut_into_stripes(key, request);
                     return Ok(());
                 }
@@ -47,7 +47,7 @@ impl Volume {
         if self.has_lost_writes {
             return Err(VolumeError::Unwritable);
         }
-        if !states.is_complete(|states| layout.is_in_sync(states)) {
+        if !states.is_complete(|states| layout.is_in_sync(states)) || self.lacks_torn_data() {
             return Err(VolumeError::Unwritable);
         }
         self.requests.get_mut(key).was_synced = self.unsynced.is_empty();

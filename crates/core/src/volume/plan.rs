@@ -12,8 +12,9 @@
 //! Request scheduling (`pieces`, `reads`, `race`) issues the I/O of targets, counts what is in
 //! flight and retries. It does not ask how targets relate to each other.
 //!
-//! The one layout so far keeps mirrors: each target is a whole copy of the piece, and each way of
-//! reading is one target.
+//! Each target is a whole copy of the piece, and each way of reading is one target. With parity, a
+//! piece has one target, the strip of its member; everything but its first read is done by
+//! operations on full stripes (see `stripe_run`).
 
 use super::eligibility::EligibleMirrors;
 use super::member_states::MemberStates;

@@ -72,6 +72,34 @@ impl<K: Copy> RangeLocks<K> {
         granted
     }
 
+    /// Extends a lock from `from` to `to`, which is `from` and `part`, whether it is held or waits.
+    /// Returns false if it cannot be held at once, or `part` overlaps a lock that was asked for
+    /// later and waits.
+    pub(super) fn extend(
+        &mut self,
+        owner: K,
+        from: &Range<u64>,
+        to: Range<u64>,
+        part: &Range<u64>,
+    ) -> bool
+    where
+        K: PartialEq,
+    {
+        let waiting = self.waiting.iter().position(|(_, waiting)| *waiting == owner);
+        let later = &self.waiting[waiting.map_or(0, |at| at + 1)..];
+        if later.iter().any(|(range, _)| overlap(range, part)) {
+            return false;
+        }
+        if let Some(at) = waiting {
+            self.waiting[at].0 = to;
+            return true;
+        }
+        self.held.remove(from);
+        let is_free = !self.held.overlaps(&to);
+        self.held.insert(if is_free { to } else { from.clone() });
+        is_free
+    }
+
     /// Divides the held lock around `offset` into two, each of which is released by itself.
     ///
     /// # Panics
@@ -139,6 +167,23 @@ mod tests {
         assert!(locks.release(0..10).is_empty());
         assert_eq!(locks.release(20..30), ['c']);
         assert_eq!(locks.release(10..20), ['b']);
+    }
+
+    #[test]
+    fn a_lock_is_extended_if_that_lets_it_pass_no_other() {
+        let mut locks = RangeLocks::default();
+        assert!(locks.acquire(0..10, 'a'));
+        assert!(locks.acquire(20..30, 'b'));
+        assert!(locks.extend('a', &(0..10), 0..15, &(5..15)));
+        assert!(!locks.extend('a', &(0..15), 0..25, &(15..25)), "`b` holds a part");
+        assert!(!locks.acquire(12..18, 'c'));
+        assert!(!locks.extend('a', &(0..15), 0..20, &(15..20)), "`c` was first");
+        assert!(locks.extend('c', &(12..18), 12..25, &(18..25)), "it waits for `b` as well");
+        assert!(!locks.acquire(24..26, 'd'));
+        assert!(!locks.extend('c', &(12..25), 12..28, &(25..28)), "`d` waits and was first");
+        assert!(locks.release(0..15).is_empty());
+        assert_eq!(locks.release(20..30), ['c']);
+        assert_eq!(locks.release(12..25), ['d']);
     }
 
     #[test]

@@ -38,13 +38,17 @@ pub(super) struct ColumnStates {
     pub(super) data: ColumnSet,
     /// The columns with parities.
     pub(super) parities: ColumnSet,
+    /// Columns of members that are in sync.
+    pub(super) in_sync: ColumnSet,
     /// Columns that hold what they should and were not found unreadable.
     pub(super) readable: ColumnSet,
+    /// Columns to read rather than others: those whose members are in no back-off.
+    pub(super) preferred: ColumnSet,
     /// Columns of members that have not failed.
     pub(super) writable: ColumnSet,
     /// Columns whose medium failed.
     pub(super) spoiled: ColumnSet,
-    /// False if the parities may not match the data.
+    /// False if the rows are torn: the parities may not match the data.
     pub(super) has_parity: bool,
 }
 
@@ -57,10 +61,11 @@ pub(super) enum Arithmetic {
     Compute,
     /// The parities, from the difference of old and new data.
     Update,
-    /// These columns, from all others; then the parities, if data are written.
-    Recover(ColumnSet),
-    /// Whether the parities match the data.
-    Verify,
+    /// The columns in `wanted`, from all but those in `missing`; then the parities, if data are
+    /// written.
+    Recover { missing: ColumnSet, wanted: ColumnSet },
+    /// Whether the parities match the data, once these columns are recovered from the others.
+    Verify(ColumnSet),
 }
 
 /// The plan for a range of rows.
@@ -106,35 +111,50 @@ impl ColumnStates {
         if can_compute {
             return access(Arithmetic::Compute, others);
         }
+        if !self.has_parity {
+            // The parities are in doubt already, and stay so.
+            let nothing = Arithmetic::Nothing;
+            let access =
+                Access { reads: ColumnSet::default(), arithmetic: nothing, writes: covered };
+            return covered.is_within(self.in_sync).then_some(access);
+        }
         let wanted = others.and(self.readable);
-        let Access { reads, arithmetic, writes: repairs } = self.recover(wanted)?;
-        Some(Access { reads, arithmetic, writes: writes.or(repairs) })
+        let access = self.recover(wanted, others.without(self.readable))?;
+        Some(Access { writes: writes.or(access.writes), ..access })
     }
 
-    /// How to read a column: from its member, or from n others.
+    /// How to read a column: from its member, or from n others if it cannot be read or they are
+    /// preferred.
     pub(super) fn read(&self, column: u8) -> Option<Access> {
-        if self.readable.contains(column) {
-            let (reads, writes) = (ColumnSet::one(column), ColumnSet::default());
+        let one = ColumnSet::one(column);
+        let others = self.readable.and(self.preferred).without(one);
+        let has_others = self.has_parity && others.count() >= self.data.count();
+        let is_preferred = self.preferred.contains(column) || !has_others;
+        if self.readable.contains(column) && is_preferred {
+            let (reads, writes) = (one, ColumnSet::default());
             return Some(Access { reads, arithmetic: Arithmetic::Nothing, writes });
         }
-        self.recover(ColumnSet::default())
+        self.recover(ColumnSet::default(), one)
     }
 
-    /// How to find out whether a stripe is right, and to correct it.
+    /// How to find out whether a stripe is right, and to correct it. With no more columns than data
+    /// there is nothing to compare: they are only read.
     pub(super) fn scrub(&self) -> Option<Access> {
-        let all = self.data.or(self.parities);
-        let reads = self.readable;
-        let unread = all.without(reads);
         if !self.has_parity {
             return self.resync();
         }
-        let access = |arithmetic| Some(Access { reads, arithmetic, writes: ColumnSet::default() });
-        if unread.is_empty() {
-            return access(Arithmetic::Verify);
+        let unread = self.data.or(self.parities).without(self.readable);
+        let lost = unread.and(self.in_sync).without(self.spoiled);
+        let spare = self.readable.count().checked_sub(self.data.count())?;
+        if !lost.is_empty() {
+            return None;
         }
-        match self.spoiled.is_empty() {
-            true => access(Arithmetic::Nothing),
-            false => self.recover(ColumnSet::default()),
+        let writes = self.spoiled.and(unread).and(self.writable);
+        let access = |arithmetic| Some(Access { reads: self.readable, arithmetic, writes });
+        match spare {
+            0 if self.spoiled.is_empty() => access(Arithmetic::Nothing),
+            0 => self.recover(ColumnSet::default(), self.spoiled),
+            _ => access(Arithmetic::Verify(unread)),
         }
     }
 
@@ -145,18 +165,35 @@ impl ColumnStates {
         self.data.is_within(self.readable).then_some(access)
     }
 
-    /// Recovers all that cannot be read from n columns that can, those in `wanted` first, and
-    /// rewrites what is spoiled.
-    pub(super) fn recover(&self, wanted: ColumnSet) -> Option<Access> {
-        let more = self.readable.without(wanted);
+    /// How to write a column that its member lost. In torn rows parities are computed if all data
+    /// can be read; else nothing can be done there.
+    pub(super) fn rebuild(&self, column: u8) -> Option<Access> {
+        let one = ColumnSet::one(column);
+        let others = ColumnStates { readable: self.readable.without(one), ..*self };
+        if self.has_parity {
+            let access = others.recover(ColumnSet::default(), one)?;
+            let writes = access.writes.or(one.and(self.writable));
+            return Some(Access { writes, ..access });
+        }
+        let none = ColumnSet::default();
+        let nothing = Access { reads: none, arithmetic: Arithmetic::Nothing, writes: none };
+        Some(others.resync().unwrap_or(nothing))
+    }
+
+    /// Recovers the columns in `wanted` from n columns that can be read, those in `first` and then
+    /// those that are preferred, and rewrites what is spoiled.
+    fn recover(&self, first: ColumnSet, wanted: ColumnSet) -> Option<Access> {
         let needed = self.data.count();
         if !self.has_parity || self.readable.count() < needed {
             return None;
         }
-        let reads = wanted.or(more.first(needed - wanted.count()));
+        let preferred = self.readable.and(self.preferred).without(first);
+        let reads = first.or(preferred.first(needed - first.count()));
+        let reads = reads.or(self.readable.without(reads).first(needed - reads.count()));
         let missing = self.data.or(self.parities).without(reads);
         let writes = self.spoiled.and(missing).and(self.writable);
-        Some(Access { reads, arithmetic: Arithmetic::Recover(missing), writes })
+        let wanted = wanted.or(writes).and(missing);
+        Some(Access { reads, arithmetic: Arithmetic::Recover { missing, wanted }, writes })
     }
 }
 
@@ -225,7 +262,9 @@ mod tests {
         ColumnStates {
             data: ColumnSet::range(0..data),
             parities: ColumnSet::range(data..data + parities),
+            in_sync: all,
             readable: all,
+            preferred: all,
             writable: all,
             spoiled: ColumnSet::default(),
             has_parity: true,
@@ -234,9 +273,9 @@ mod tests {
 
     fn without(states: ColumnStates, failed: &[u8]) -> ColumnStates {
         let failed = ColumnSet::of(failed.iter().copied());
-        let (readable, writable) =
-            (states.readable.without(failed), states.writable.without(failed));
-        ColumnStates { readable, writable, ..states }
+        let without = |set: ColumnSet| set.without(failed);
+        let (in_sync, readable) = (without(states.in_sync), without(states.readable));
+        ColumnStates { in_sync, readable, writable: without(states.writable), ..states }
     }
 
     /// Numbers of reads and writes of md for k of n columns: n - k and k + m, or k + m and k + m if
@@ -285,7 +324,8 @@ mod tests {
         let stale = ColumnStates { readable: raid6.readable.without(one(4)), ..raid6 };
         let access = stale.write(one(1), RmwLevel::FewerReads).unwrap();
         let missing = ColumnSet::of([0, 4].into_iter());
-        assert_eq!(access.arithmetic, Arithmetic::Recover(missing));
+        let wanted = ColumnSet::one(0);
+        assert_eq!(access.arithmetic, Arithmetic::Recover { missing, wanted }, "4 is computed");
         assert_eq!(access.reads, ColumnSet::of([1, 2, 3, 5].into_iter()));
     }
 
@@ -303,6 +343,56 @@ mod tests {
         assert_eq!(torn.read(2), None, "parities that may be wrong recover nothing");
     }
 
+    /// Torn rows: column 0 of the four is lost.
+    #[test]
+    fn torn_rows_are_written_without_their_parities() {
+        let torn = ColumnStates { has_parity: false, ..without(healthy(4, 2), &[0]) };
+        let columns = |columns: &[u8]| ColumnSet::of(columns.iter().copied());
+        let write = |written: &[u8]| {
+            let access = torn.write(columns(written), RmwLevel::FewerReads)?;
+            Some((access.arithmetic, access.reads, access.writes))
+        };
+        let computed = Some((Arithmetic::Compute, columns(&[1, 2, 3]), columns(&[4, 5])));
+        assert_eq!(write(&[0]), computed, "all data are known then");
+        let plain = Some((Arithmetic::Nothing, columns(&[]), columns(&[1])));
+        assert_eq!(write(&[1]), plain);
+        let back = ColumnStates { writable: columns(&[0, 1, 2, 3, 4, 5]), ..torn };
+        assert_eq!(back.rebuild(0).unwrap().writes, columns(&[]), "it is lost");
+        assert_eq!(back.rebuild(4).unwrap().writes, columns(&[]), "data are missing");
+        let whole = ColumnStates { readable: columns(&[0, 1, 2, 3, 5]), ..back };
+        assert_eq!(whole.rebuild(4).unwrap().arithmetic, Arithmetic::Compute);
+        assert_eq!(whole.rebuild(4).unwrap().writes, columns(&[4, 5]));
+    }
+
+    #[test]
+    fn columns_in_backoff_are_read_last() {
+        let columns = |columns: &[u8]| ColumnSet::of(columns.iter().copied());
+        let raid6 = ColumnStates { preferred: columns(&[0, 2, 3, 4, 5]), ..healthy(4, 2) };
+        assert_eq!(raid6.read(1).unwrap().reads, columns(&[0, 2, 3, 4]));
+        let degraded = without(raid6, &[0]);
+        assert_eq!(degraded.read(0).unwrap().reads, columns(&[2, 3, 4, 5]));
+        assert_eq!(degraded.read(1).unwrap().reads, columns(&[2, 3, 4, 5]));
+        let last = without(raid6, &[0, 5]);
+        assert_eq!(last.read(0).unwrap().reads, columns(&[1, 2, 3, 4]), "no other is left");
+        assert_eq!(last.read(1).unwrap().reads, columns(&[1]));
+    }
+
+    #[test]
+    fn a_scrub_checks_what_it_can_and_fails_for_what_it_cannot_read() {
+        let columns = |columns: &[u8]| ColumnSet::of(columns.iter().copied());
+        let scrub = |states: ColumnStates| states.scrub().map(|it| (it.reads, it.arithmetic));
+        let raid6 = healthy(4, 2);
+        let all = columns(&[0, 1, 2, 3, 4, 5]);
+        assert_eq!(scrub(raid6), Some((all, Arithmetic::Verify(columns(&[])))));
+        let rest = columns(&[0, 2, 3, 4, 5]);
+        assert_eq!(scrub(without(raid6, &[1])), Some((rest, Arithmetic::Verify(columns(&[1])))));
+        let two = without(raid6, &[1, 5]);
+        assert_eq!(scrub(two), Some((columns(&[0, 2, 3, 4]), Arithmetic::Nothing)));
+        assert_eq!(scrub(without(raid6, &[1, 4, 5])), None, "too few are left");
+        let lost = ColumnStates { readable: rest, ..raid6 };
+        assert_eq!(scrub(lost), None, "a read failed in its transport");
+    }
+
     #[test]
     fn a_spoiled_column_is_rewritten() {
         let one = ColumnSet::one(1);
@@ -312,7 +402,8 @@ mod tests {
         assert_eq!(spoiled.scrub().unwrap().writes, one);
         let other = spoiled.write(ColumnSet::range(0..1), RmwLevel::Never).unwrap();
         assert_eq!(other.arithmetic, Arithmetic::Update, "the spoiled column is left alone");
-        assert_eq!(raid5.scrub().unwrap().arithmetic, Arithmetic::Verify);
+        let verify = Arithmetic::Verify(ColumnSet::default());
+        assert_eq!(raid5.scrub().unwrap().arithmetic, verify);
     }
 
     fn rows_of(column: u8, rows: Range<u64>) -> ColumnRows {

@@ -5,10 +5,12 @@ use super::keys::{PieceKey, RequestKey, StripeKey};
 use super::piece::Piece;
 use super::row_plan::{ColumnRows, RmwLevel};
 use super::stripe_ops::{StripeExtent, StripeOp, StripeWork};
-use super::{Volume, Work};
+use super::target::PlanTarget;
+use super::{TargetIo, Volume, Work};
 use crate::geometry::FullStripe;
-use crate::io::{Request, RequestKind};
+use crate::io::{MemberIo, Op, Purpose, ReadRole, Request, RequestKind};
 use crate::member::MemberIndex;
+use crate::units::Nanos;
 use std::ops::Range;
 
 impl Volume {
@@ -28,10 +30,14 @@ impl Volume {
         self
     }
 
-    /// Cuts a write, scrub or resync into operations on the stripes that it touches. A discard does
-    /// nothing: members would return anything for it, and the parities would no longer match.
+    /// Cuts a read into pieces, one for each strip, and a write, scrub or resync into operations on
+    /// the stripes that it touches. A discard does nothing: members would return anything for it,
+    /// and the parities would no longer match.
     pub(super) fn cut_into_stripes(&mut self, key: RequestKey, request: &Request) {
         let (mut offset, end) = (request.offset, request.offset + request.length);
+        if request.kind == RequestKind::Read {
+            return self.cut_into_strips(key, offset..end);
+        }
         while offset < end && request.kind != RequestKind::Discard {
             let stripe = self.full_stripe(offset);
             let part = offset..end.min(stripe.volume_offset + stripe.length());
@@ -42,6 +48,35 @@ impl Volume {
                 _ => self.add_whole_stripe(key, StripeWork::Scrub, stripe),
             }
         }
+    }
+
+    fn cut_into_strips(&mut self, key: RequestKey, mut range: Range<u64>) {
+        while !range.is_empty() {
+            let plan = self.layout.plan(range.start, range.end - range.start);
+            range.start += plan.length;
+            self.requests.get_mut(key).pieces_left += 1;
+            let piece = self.pieces.insert(Piece::new(key, RequestKind::Read, plan));
+            self.work.push_back(Work::ReadStrip(piece));
+        }
+    }
+
+    /// Reads a piece from its member, or from the others of its stripe if that member cannot be
+    /// read or should rest.
+    pub(super) fn read_strip(&mut self, key: PieceKey, now: Nanos) -> Option<MemberIo> {
+        let plan = &self.pieces.get(key).plan;
+        let target = PlanTarget::new(0);
+        let (member, offset) = plan.location(target);
+        let is_lost = self.stripes().torn.is_lost(&plan.range());
+        let can_read = self.states.all_eligible()
+            || (self.states.is_in_sync(member, offset, plan.length)
+                && !self.states.is_in_backoff(member));
+        if is_lost || !can_read {
+            self.reconstruct(key);
+            return None;
+        }
+        self.pieces.get_mut(key).pending = 1;
+        let (op, purpose, role) = (Op::Read, Purpose::User, ReadRole::Only);
+        Some(self.issue(TargetIo { piece: key, target, op, purpose, role }, now))
     }
 
     /// Cuts the rebuild of a range of a member into operations on the stripes that it touches.
@@ -86,7 +121,7 @@ impl Volume {
         self.add_stripe_op(op);
     }
 
-    fn full_stripe(&self, offset: u64) -> FullStripe {
+    pub(super) fn full_stripe(&self, offset: u64) -> FullStripe {
         self.layout.map().full_stripe(offset).expect("the volume has parity")
     }
 
@@ -116,23 +151,18 @@ impl Volume {
             offset += length;
         }
         self.requests.get_mut(request).pieces_left += extents.len() as u32;
-        let stripes = self.stripes.as_mut().expect("the volume has parity");
-        if let Some(&earlier) = stripes.joinable.get(&stripe.volume_offset) {
-            let op = stripes.ops.get_mut(earlier);
-            if op.background == background && op.joins(&extents) {
-                return;
-            }
+        if self.stripes_mut().join(&stripe, background, &extents) {
+            return;
         }
         let op = StripeOp { background, ..StripeOp::new(StripeWork::Write, stripe, extents) };
         let key = self.add_stripe_op(op);
-        let stripes = self.stripes.as_mut().expect("the volume has parity");
-        stripes.joinable.insert(stripe.volume_offset, key);
+        self.stripes_mut().joinable.entry(stripe.volume_offset).or_default().push(key);
     }
 
-    /// Adds an operation; it starts when the stripe is free.
+    /// Adds an operation; it starts when its rows are free.
     fn add_stripe_op(&mut self, op: StripeOp) -> StripeKey {
-        let stripes = self.stripes.as_mut().expect("the volume has parity");
-        let range = op.range();
+        let stripes = self.stripes_mut();
+        let range = stripes.lock(&op.stripe, &op.rows);
         let key = stripes.ops.insert(op);
         if stripes.locks.acquire(range, key) {
             self.work.push_back(Work::StartStripe(key));

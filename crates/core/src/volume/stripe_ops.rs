@@ -1,30 +1,88 @@
 //! Operations on full stripes, and what the volume keeps of them.
 
 use super::column_set::ColumnSet;
+use super::held_ranges::overlap;
 use super::keys::{RequestKey, StripeKey};
 use super::range_locks::RangeLocks;
 use super::row_plan::{ColumnRows, RmwLevel, RowPlan};
 use super::stripe_steps::{StripeBuffer, StripeStep};
-use crate::geometry::FullStripe;
+use super::torn_rows::{TornRows, spread};
+use crate::geometry::{ChunkMap, FullStripe, LayoutKind};
 use crate::io::{Op, Purpose, VolumeError};
 use crate::slab::Slab;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::units::SECTOR_BYTES;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// The full stripes of a volume with parity.
 #[derive(Default)]
 pub(super) struct Stripes {
     pub(super) ops: Slab<StripeKey, StripeOp>,
-    /// A lock covers the data of whole stripes.
     pub(super) locks: RangeLocks<StripeKey>,
-    /// By the first byte of a stripe, the last write to it that has not started and may be joined.
-    pub(super) joinable: BTreeMap<u64, StripeKey>,
-    /// Stripes whose parities may not match the data, by their first byte: a write failed midway.
-    pub(super) torn: BTreeSet<u64>,
+    /// True if operations on other rows of a stripe run together, as md's do; a full stripe of
+    /// btrfs has one operation at a time.
+    pub(super) locks_rows: bool,
+    /// By the first byte of a stripe, the writes to it that have not started and may be joined.
+    pub(super) joinable: BTreeMap<u64, Vec<StripeKey>>,
+    pub(super) torn: TornRows,
     pub(super) steps: VecDeque<(StripeBuffer, StripeStep)>,
     pub(super) rmw_level: RmwLevel,
     /// True if there are no data, so that no steps are needed.
     pub(super) is_simulated: bool,
+}
+
+impl Stripes {
+    /// The stripes of a volume; `None` if it has no parity.
+    pub(super) fn of(map: &ChunkMap) -> Option<Box<Stripes>> {
+        let locks_rows = map.layout().kind() != LayoutKind::Btrfs;
+        (map.parities() > 0).then(|| Box::new(Stripes { locks_rows, ..Stripes::default() }))
+    }
+
+    /// The lock of some rows: as whole pages, or the whole stripe.
+    pub(super) fn lock(&self, stripe: &FullStripe, rows: &Range<u64>) -> Range<u64> {
+        if !self.locks_rows {
+            return stripe.volume_offset..stripe.volume_offset + stripe.length();
+        }
+        let start = rows.start / SECTOR_BYTES * SECTOR_BYTES;
+        spread(stripe, &(start..rows.end.next_multiple_of(SECTOR_BYTES)))
+    }
+
+    /// Joins parts of a request to a write that has not started, and returns true; or returns false
+    /// if that would change the order of overlapping operations.
+    pub(super) fn join(
+        &mut self,
+        stripe: &FullStripe,
+        background: bool,
+        extents: &[StripeExtent],
+    ) -> bool {
+        let Some(keys) = self.joinable.get(&stripe.volume_offset) else { return false };
+        let rows = rows_of(extents);
+        let part = self.lock(stripe, &rows);
+        for &key in keys.iter().rev() {
+            let op = self.ops.get(key);
+            let touches = op.rows.start <= rows.end && rows.start <= op.rows.end;
+            let is_near = touches || !self.locks_rows;
+            if op.background != background || !is_near || !op.can_join(extents) {
+                continue;
+            }
+            let all = op.rows.start.min(rows.start)..op.rows.end.max(rows.end);
+            let (held, whole) = (self.lock(stripe, &op.rows), self.lock(stripe, &all));
+            if self.locks.extend(key, &held, whole, &part) {
+                let op = self.ops.get_mut(key);
+                op.extents.extend_from_slice(extents);
+                op.rows = all;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The rows from the first to the last of some extents.
+fn rows_of(extents: &[StripeExtent]) -> Range<u64> {
+    let starts = extents.iter().map(|extent| extent.place.rows.start);
+    let ends = extents.iter().map(|extent| extent.place.rows.end);
+    starts.min().unwrap_or(0)..ends.max().unwrap_or(0)
 }
 
 /// What an operation does with its stripe.
@@ -57,7 +115,7 @@ pub(super) struct StripeIo {
     pub(super) purpose: Purpose,
 }
 
-/// An operation on a full stripe, which holds the lock of the stripe once it started.
+/// An operation on a full stripe, which holds the lock of its rows once it started.
 pub(super) struct StripeOp {
     pub(super) work: StripeWork,
     pub(super) stripe: FullStripe,
@@ -65,26 +123,29 @@ pub(super) struct StripeOp {
     pub(super) rows: Range<u64>,
     /// The requests that it serves: at least one.
     pub(super) extents: Vec<StripeExtent>,
-    /// Rows to do, the next last. Bad spots of different columns seldom are in the same rows, so
-    /// rows that cannot be done together are divided.
+    /// Rows to do, the next last; but for writes, each range is torn or is not. Bad spots of
+    /// different columns seldom are in the same rows, so rows that cannot be done together are
+    /// divided.
     pub(super) todo: Vec<Range<u64>>,
     /// Columns that could not be read.
     pub(super) lost: ColumnSet,
     /// Columns whose medium failed.
     pub(super) spoiled: ColumnSet,
-    /// Columns that could not be written.
-    pub(super) unwritten: ColumnSet,
+    /// What could not be written.
+    pub(super) unwritten: Vec<ColumnRows>,
     pub(super) plans: Vec<RowPlan>,
     pub(super) ios: Vec<StripeIo>,
     pub(super) pending: u32,
     pub(super) is_writing: bool,
     /// True if what could not be read was tried again.
     pub(super) has_retried: bool,
+    /// True if what could not be written was tried again.
+    pub(super) has_rewritten: bool,
     /// True if a read failed since the plans were made.
     pub(super) needs_plan: bool,
-    pub(super) has_started: bool,
     pub(super) background: bool,
-    pub(super) result: Result<(), VolumeError>,
+    /// Rows that could not be done.
+    pub(super) failures: Vec<(Range<u64>, VolumeError)>,
 }
 
 impl StripeOp {
@@ -93,32 +154,25 @@ impl StripeOp {
         stripe: FullStripe,
         extents: Vec<StripeExtent>,
     ) -> StripeOp {
-        let mut op = StripeOp {
+        StripeOp {
             work,
             stripe,
-            rows: 0..0,
+            rows: rows_of(&extents),
             extents,
             todo: Vec::new(),
             lost: ColumnSet::default(),
             spoiled: ColumnSet::default(),
-            unwritten: ColumnSet::default(),
+            unwritten: Vec::new(),
             plans: Vec::new(),
             ios: Vec::new(),
             pending: 0,
             is_writing: false,
             has_retried: false,
+            has_rewritten: false,
             needs_plan: false,
-            has_started: false,
             background: false,
-            result: Ok(()),
-        };
-        op.take_rows();
-        op
-    }
-
-    /// The bytes of the volume in its stripe.
-    pub(super) fn range(&self) -> Range<u64> {
-        self.stripe.volume_offset..self.stripe.volume_offset + self.stripe.length()
+            failures: Vec::new(),
+        }
     }
 
     /// The rows that are done now.
@@ -126,29 +180,20 @@ impl StripeOp {
         self.todo.last().expect("an operation under way has rows to do").clone()
     }
 
-    /// Joins another part of a request to a write, unless they overlap: then their order counts.
-    pub(super) fn joins(&mut self, extents: &[StripeExtent]) -> bool {
+    /// The result of one of its extents.
+    pub(super) fn result(&self, extent: &StripeExtent) -> Result<(), VolumeError> {
+        let failure = self.failures.iter().find(|(rows, _)| overlap(rows, &extent.place.rows));
+        failure.map_or(Ok(()), |(_, error)| Err(*error))
+    }
+
+    /// Returns true if other parts of a request may be added. If they overlap, their order counts.
+    fn can_join(&self, extents: &[StripeExtent]) -> bool {
         const EXTENTS_MAX: usize = 256;
         let overlaps = |one: &ColumnRows, other: &ColumnRows| {
-            one.column == other.column
-                && one.rows.start < other.rows.end
-                && other.rows.start < one.rows.end
+            one.column == other.column && overlap(&one.rows, &other.rows)
         };
         let fits = self.extents.len() + extents.len() <= EXTENTS_MAX;
         let mut pairs = extents.iter().flat_map(|new| self.extents.iter().map(move |it| (new, it)));
-        let is_free = pairs.all(|(new, it)| !overlaps(&new.place, &it.place));
-        if fits && is_free {
-            self.extents.extend_from_slice(extents);
-            self.take_rows();
-        }
-        fits && is_free
-    }
-
-    /// Covers the rows of its extents.
-    fn take_rows(&mut self) {
-        let starts = self.extents.iter().map(|extent| extent.place.rows.start);
-        let ends = self.extents.iter().map(|extent| extent.place.rows.end);
-        self.rows = starts.min().unwrap_or(0)..ends.max().unwrap_or(0);
-        self.todo = vec![self.rows.clone()];
+        fits && pairs.all(|(new, it)| !overlaps(&new.place, &it.place))
     }
 }

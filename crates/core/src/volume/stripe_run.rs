@@ -1,27 +1,22 @@
 //! The life of an operation on a full stripe: planned, read, computed, written, ended.
 //!
-//! An operation holds the lock of its stripe from its start to its end, so nothing else writes to
-//! the stripe or recovers from it meanwhile. Reads of data that need no other column take no lock.
-//!
-//! A read that fails makes a new plan without the column. A write that fails fails its member, as
-//! with mirrors, and the parities have what it missed; if the volume cannot do without the member,
-//! the write fails and the stripe is *torn*: its parities may not match its data, so nothing is
-//! recovered from them until they are written again.
+//! An operation holds the lock of its rows from its start to its end, so nothing else writes to
+//! them or recovers from them meanwhile. Reads of data that need no other column take no lock. A
+//! read that fails makes a new plan without the column.
 
 use super::column_set::ColumnSet;
 use super::durability::OwnIo;
 use super::keys::{IoKey, PieceKey, StripeKey};
-use super::row_plan::{Access, Arithmetic, ColumnRows, ColumnStates, RowPlan, joined, segments};
+use super::row_plan::{Arithmetic, ColumnRows, RowPlan, joined};
 use super::stripe_ops::{StripeIo, StripeOp, StripeWork, Stripes};
 use super::stripe_steps::{
     BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep, StripeVerdict,
 };
 use super::target::PlanTarget;
 use super::{InFlightIo, Volume, Work};
-use crate::geometry::FullStripe;
 use crate::io::{IoError, IoId, MemberIo, Op, Purpose, ReadRole, VolumeError};
 use crate::slab::SlabKey;
-use crate::units::{Nanos, SECTOR_BYTES};
+use crate::units::Nanos;
 use std::ops::Range;
 
 impl Volume {
@@ -51,30 +46,46 @@ impl Volume {
     pub fn on_verified(&mut self, buffer: StripeBuffer, verdict: StripeVerdict) {
         let key = StripeKey::from_slot(buffer.0);
         let op = self.stripes_mut().ops.get_mut(key);
-        match verdict {
-            StripeVerdict::Consistent => {}
-            StripeVerdict::Corrected(columns) => {
-                let columns = ColumnSet::from_bits(columns);
-                op.plans.iter_mut().for_each(|plan| plan.writes = columns);
-                let stripe = op.stripe;
-                for column in columns.iter() {
-                    let (member, _) = self.layout.map().column(&stripe, column);
-                    self.states.members_mut().get_mut(member).errors += 1;
-                }
+        let rows = op.window();
+        let is_whole =
+            op.plans.iter().all(|plan| plan.arithmetic == Arithmetic::Verify(ColumnSet::default()));
+        let (corrected, is_right) = match verdict {
+            StripeVerdict::Consistent => (None, true),
+            StripeVerdict::Corrected(columns) if is_whole => (Some(columns), true),
+            StripeVerdict::Inconsistent { corrected } if is_whole => (Some(corrected), false),
+            // Columns were recovered from what may be wrong.
+            StripeVerdict::Corrected(_) | StripeVerdict::Inconsistent { .. } => (Some(0), false),
+        };
+        if !is_right {
+            op.failures.push((rows, VolumeError::Inconsistent));
+        }
+        if let Some(columns) = corrected {
+            let columns = ColumnSet::from_bits(columns);
+            op.plans.iter_mut().for_each(|plan| plan.writes = columns);
+            let stripe = op.stripe;
+            for column in columns.iter() {
+                let (member, _) = self.layout.map().column(&stripe, column);
+                self.states.members_mut().get_mut(member).errors += 1;
             }
-            StripeVerdict::Inconsistent => op.result = Err(VolumeError::Inconsistent),
         }
         self.write_stripe(key);
     }
 
-    /// Starts an operation whose stripe is locked for it.
+    /// Starts an operation whose rows are locked for it.
     pub(super) fn start_stripe(&mut self, key: StripeKey) {
         let stripes = self.stripes_mut();
         let op = stripes.ops.get_mut(key);
-        op.has_started = true;
         let (stripe, rows_bytes) = (op.stripe, op.rows.end - op.rows.start);
-        if stripes.joinable.get(&stripe.volume_offset) == Some(&key) {
-            stripes.joinable.remove(&stripe.volume_offset);
+        op.todo = match op.work {
+            // Its plans are cut there instead.
+            StripeWork::Write => vec![op.rows.clone()],
+            _ => stripes.torn.cut(&stripe, &op.rows).into_iter().rev().collect(),
+        };
+        if let Some(joinable) = stripes.joinable.get_mut(&stripe.volume_offset) {
+            joinable.retain(|other| *other != key);
+            if joinable.is_empty() {
+                stripes.joinable.remove(&stripe.volume_offset);
+            }
         }
         self.add_step(key, || StripeStep::Begin { stripe: Box::new(stripe), rows_bytes });
         self.plan_stripe(key);
@@ -97,7 +108,7 @@ impl Volume {
             _ => !self.states.is_failed(member),
         };
         if !can_do {
-            self.end_stripe_io(key, column, kind, Err(IoError::Gone));
+            self.end_stripe_io(key, ColumnRows { column, rows }, kind, Err(IoError::Gone));
             return None;
         }
         let is_data = column < op.stripe.data;
@@ -141,22 +152,31 @@ impl Volume {
         result: Result<(), IoError>,
     ) {
         let key = StripeKey::from_slot(owner.slot());
-        self.end_stripe_io(key, target.index() as u8, io.op, result);
+        let column = target.index() as u8;
+        let (_, start) = self.layout.map().column(&self.stripes().ops.get(key).stripe, column);
+        let rows = io.offset - start..io.offset - start + io.length;
+        self.end_stripe_io(key, ColumnRows { column, rows }, io.op, result);
     }
 
-    fn end_stripe_io(&mut self, key: StripeKey, column: u8, kind: Op, result: Result<(), IoError>) {
+    fn end_stripe_io(
+        &mut self,
+        key: StripeKey,
+        place: ColumnRows,
+        kind: Op,
+        result: Result<(), IoError>,
+    ) {
         let op = self.stripes_mut().ops.get_mut(key);
         op.pending -= 1;
         match (result, kind) {
             (Ok(()), _) => {}
             (Err(error), Op::Read) => {
                 op.needs_plan = true;
-                op.lost.insert(column);
+                op.lost.insert(place.column);
                 if error == IoError::Medium {
-                    op.spoiled.insert(column);
+                    op.spoiled.insert(place.column);
                 }
             }
-            (Err(_), _) => op.unwritten.insert(column),
+            (Err(_), _) => op.unwritten.push(place),
         }
         match op {
             StripeOp { pending: 0, is_writing: true, .. } => self.end_window(key),
@@ -166,101 +186,22 @@ impl Volume {
         }
     }
 
-    /// Plans the next rows of an operation, and reads what that takes.
-    fn plan_stripe(&mut self, key: StripeKey) {
-        let op = self.stripes().ops.get(key);
-        let window = op.window();
-        let mut plans = Vec::new();
-        let covered = match op.work {
-            StripeWork::Write => {
-                segments(op.extents.iter().map(|extent| extent.place.clone()), &window)
-            }
-            _ => vec![(window, ColumnSet::default())],
-        };
-        for (rows, covered) in covered {
-            let Some(access) = self.access(op, &rows, covered) else {
-                return self.divide_or_fail(key);
-            };
-            let Access { reads, arithmetic, writes } = access;
-            plans.push(RowPlan { rows, covered, reads, arithmetic, writes });
-        }
-        let reads = joined(&plans, |plan| plan.reads);
-        let purpose = match op.work {
-            StripeWork::Write | StripeWork::Read(_) => Purpose::User,
-            StripeWork::Scrub => Purpose::Scrub,
-            StripeWork::Rebuild(_) | StripeWork::Resync => Purpose::Rebuild,
-        };
-        let op = self.stripes_mut().ops.get_mut(key);
-        (op.plans, op.needs_plan, op.is_writing) = (plans, false, false);
-        match reads.is_empty() {
-            true => self.compute_stripe(key),
-            false => self.queue_stripe_ios(key, reads, Op::Read, purpose),
-        }
-    }
-
-    /// What some rows of an operation take.
-    fn access(&self, op: &StripeOp, rows: &Range<u64>, covered: ColumnSet) -> Option<Access> {
-        let states = self.column_states(op, rows);
-        match op.work {
-            StripeWork::Write => states.write(covered, self.stripes().rmw_level),
-            StripeWork::Read(column) => states.read(column),
-            StripeWork::Scrub => states.scrub(),
-            StripeWork::Resync => states.resync(),
-            StripeWork::Rebuild(column) => {
-                let one = ColumnSet::one(column);
-                let others = ColumnStates { readable: states.readable.without(one), ..states };
-                let access = others.recover(ColumnSet::default())?;
-                let writes = access.writes.or(one.and(states.writable));
-                Some(Access { writes, ..access })
-            }
-        }
-    }
-
-    fn column_states(&self, op: &StripeOp, rows: &Range<u64>) -> ColumnStates {
-        let stripe = &op.stripe;
-        let is_writable = |column: &u8| {
-            let (member, _) = self.layout.map().column(stripe, *column);
-            !self.states.is_failed(member)
-        };
-        let readable = self.in_sync_columns(stripe, rows);
-        let all = ColumnSet::range(0..stripe.columns());
-        let writable = match readable == all {
-            true => all,
-            false => ColumnSet::of(all.iter().filter(is_writable)),
-        };
-        ColumnStates {
-            data: ColumnSet::range(0..stripe.data),
-            parities: ColumnSet::range(stripe.data..stripe.columns()),
-            readable: readable.without(op.lost),
-            writable,
-            spoiled: op.spoiled,
-            has_parity: !self.stripes().torn.contains(&stripe.volume_offset),
-        }
-    }
-
-    fn in_sync_columns(&self, stripe: &FullStripe, rows: &Range<u64>) -> ColumnSet {
-        if self.states.all_eligible() {
-            return ColumnSet::range(0..stripe.columns());
-        }
-        let length = rows.end - rows.start;
-        let is_in_sync = |column: &u8| {
-            let (member, start) = self.layout.map().column(stripe, *column);
-            self.states.is_in_sync(member, start + rows.start, length)
-        };
-        ColumnSet::of((0..stripe.columns()).filter(is_in_sync))
-    }
-
     /// Computes what is written, or given to the request, from what was read.
-    fn compute_stripe(&mut self, key: StripeKey) {
+    pub(super) fn compute_stripe(&mut self, key: StripeKey) {
         let op = self.stripes().ops.get(key);
         let (work, count) = (op.work, op.plans.len());
         for index in 0..count {
             let RowPlan { rows, arithmetic, writes, .. } =
                 self.stripes().ops.get(key).plans[index].clone();
             let local = self.local_rows(key, &rows);
-            if let Arithmetic::Recover(missing) = arithmetic {
-                let missing = missing.bits();
-                self.add_step(key, || StripeStep::Recover { rows: local.clone(), missing });
+            let recovers = match arithmetic {
+                Arithmetic::Recover { missing, wanted } => Some((missing, wanted)),
+                Arithmetic::Verify(missing) if !missing.is_empty() => Some((missing, missing)),
+                _ => None,
+            };
+            if let Some((missing, wanted)) = recovers {
+                let (missing, wanted) = (missing.bits(), wanted.bits());
+                self.add_step(key, || StripeStep::Recover { rows: local.clone(), missing, wanted });
             }
             match work {
                 StripeWork::Write => self.add_write_steps(key, &rows, arithmetic, writes),
@@ -268,7 +209,9 @@ impl Volume {
                 _ if arithmetic == Arithmetic::Compute => {
                     self.add_step(key, || StripeStep::Compute(local));
                 }
-                _ if arithmetic == Arithmetic::Verify && !self.stripes().is_simulated => {
+                _ if matches!(arithmetic, Arithmetic::Verify(_))
+                    && !self.stripes().is_simulated =>
+                {
                     // The verdict continues the operation.
                     return self.add_step(key, || StripeStep::Verify(local));
                 }
@@ -305,7 +248,7 @@ impl Volume {
                 _ => StripeStep::Load(data),
             });
         }
-        if matches!(arithmetic, Arithmetic::Compute | Arithmetic::Recover(_)) {
+        if matches!(arithmetic, Arithmetic::Compute | Arithmetic::Recover { .. }) {
             let local = self.local_rows(key, rows);
             self.add_step(key, || StripeStep::Compute(local));
         }
@@ -356,7 +299,7 @@ impl Volume {
         }
     }
 
-    fn queue_stripe_ios(
+    pub(super) fn queue_stripe_ios(
         &mut self,
         key: StripeKey,
         places: Vec<ColumnRows>,
@@ -372,102 +315,18 @@ impl Volume {
         }
     }
 
-    /// Divides rows that cannot be done together, or tries once more what could not be read: it may
-    /// have been rewritten meanwhile. Fails the operation if neither helps.
-    fn divide_or_fail(&mut self, key: StripeKey) {
-        let op = self.stripes_mut().ops.get_mut(key);
-        let window = op.window();
-        let middle = ((window.start + window.end) / 2).next_multiple_of(SECTOR_BYTES);
-        if !op.spoiled.is_empty() && middle < window.end {
-            op.todo.pop();
-            op.todo.extend([middle..window.end, window.start..middle]);
-            (op.lost, op.spoiled) = (ColumnSet::default(), ColumnSet::default());
-            return self.plan_stripe(key);
-        }
-        if !op.lost.is_empty() && !op.has_retried {
-            (op.lost, op.spoiled) = (ColumnSet::default(), ColumnSet::default());
-            op.has_retried = true;
-            return self.plan_stripe(key);
-        }
-        let error = match op.work {
-            StripeWork::Write => VolumeError::Unwritable,
-            _ => VolumeError::Unreadable,
-        };
-        op.result = Err(error);
-        self.end_stripe(key);
-    }
-
-    /// Ends the rows that were done, and goes on with the next.
-    fn end_window(&mut self, key: StripeKey) {
-        let op = self.stripes().ops.get(key);
-        let (stripe, unwritten, work) = (op.stripe, op.unwritten, op.work);
-        let parities = ColumnSet::range(stripe.data..stripe.columns());
-        let needed = op.plans.iter().fold(parities, |all, plan| all.or(plan.covered));
-        let mut can_go_on = true;
-        for column in unwritten.iter() {
-            let (member, _) = self.layout.map().column(&stripe, column);
-            if self.states.can_fail(member) {
-                self.fail_member(member);
-            } else {
-                // A column that was rewritten stays as bad as it was.
-                can_go_on &= !needed.contains(column);
-            }
-        }
-        let op = self.stripes().ops.get(key);
-        let window = op.window();
-        let in_sync = self.in_sync_columns(&stripe, &window).count();
-        let missing = usize::from(stripe.columns()) - in_sync;
-        let is_stored = can_go_on && missing <= usize::from(stripe.parities);
-        let planned: u64 = op.plans.iter().map(|plan| plan.rows.end - plan.rows.start).sum();
-        let is_whole = planned == stripe.strip_bytes;
-        let is_computed = op.plans.iter().all(|plan| plan.arithmetic == Arithmetic::Compute);
-        let writes_parity = matches!(work, StripeWork::Write | StripeWork::Resync)
-            || (work == StripeWork::Scrub && is_computed);
-        let stripes = self.stripes_mut();
-        if writes_parity && !is_stored {
-            stripes.torn.insert(stripe.volume_offset);
-            stripes.ops.get_mut(key).result = Err(VolumeError::Unwritable);
-            return self.end_stripe(key);
-        }
-        if writes_parity && is_whole && is_computed {
-            stripes.torn.remove(&stripe.volume_offset);
-        }
-        let op = stripes.ops.get_mut(key);
-        op.todo.pop();
-        (op.lost, op.spoiled, op.unwritten) = Default::default();
-        op.has_retried = false;
-        match op.todo.is_empty() {
-            true => self.end_stripe(key),
-            false => self.plan_stripe(key),
-        }
-    }
-
-    /// Ends an operation: frees its stripe and ends its part of the requests.
-    fn end_stripe(&mut self, key: StripeKey) {
-        self.add_step(key, || StripeStep::End);
-        let stripes = self.stripes_mut();
-        let op = stripes.ops.remove(key).expect("an operation ends once");
-        assert_eq!(op.pending, 0, "an operation ends when none of its I/O is in flight");
-        for granted in stripes.locks.release(op.range()) {
-            self.work.push_back(Work::StartStripe(granted));
-        }
-        for extent in &op.extents {
-            self.end_piece_of(extent.request, op.result);
-        }
-    }
-
-    fn add_step(&mut self, key: StripeKey, step: impl FnOnce() -> StripeStep) {
+    pub(super) fn add_step(&mut self, key: StripeKey, step: impl FnOnce() -> StripeStep) {
         let stripes = self.stripes_mut();
         if !stripes.is_simulated {
             stripes.steps.push_back((StripeBuffer(key.slot()), step()));
         }
     }
 
-    fn stripes(&self) -> &Stripes {
+    pub(super) fn stripes(&self) -> &Stripes {
         self.stripes.as_deref().expect("the volume has parity")
     }
 
-    fn stripes_mut(&mut self) -> &mut Stripes {
+    pub(super) fn stripes_mut(&mut self) -> &mut Stripes {
         self.stripes.as_deref_mut().expect("the volume has parity")
     }
 }

@@ -55,12 +55,14 @@ pub enum StripeStep {
     },
     /// Compute the parities of these rows from the data.
     Compute(Range<u64>),
-    /// Recover columns of these rows from the others.
+    /// Recover columns of these rows from others.
     Recover {
         /// The rows.
         rows: Range<u64>,
-        /// The columns, one bit for each.
+        /// The columns that are not in the buffer, one bit for each.
         missing: u64,
+        /// Those of them that are needed.
+        wanted: u64,
     },
     /// Compare the parities of these rows with the data, correct a column that is found to be
     /// wrong, and report the verdict to [`Volume::on_verified`](super::Volume::on_verified).
@@ -78,8 +80,11 @@ pub enum StripeVerdict {
     Consistent,
     /// These columns were wrong, one bit for each, and are corrected in the buffer.
     Corrected(u64),
-    /// They disagree, and which column is wrong cannot be found out.
-    Inconsistent,
+    /// In some rows they disagree, and which column is wrong cannot be found out.
+    Inconsistent {
+        /// Columns that were wrong in other rows, and are corrected in the buffer.
+        corrected: u64,
+    },
 }
 
 /// The place of a member I/O in the buffer of a stripe.

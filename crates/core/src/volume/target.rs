@@ -37,6 +37,10 @@ impl TargetSet {
         self.0 |= 1 << target.0;
     }
 
+    pub(super) fn remove(&mut self, target: PlanTarget) {
+        self.0 &= !(1 << target.0);
+    }
+
     #[inline]
     pub(super) fn contains(self, target: PlanTarget) -> bool {
         self.0 & 1 << target.0 != 0

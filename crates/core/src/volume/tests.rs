@@ -10,6 +10,7 @@ mod parity_history;
 mod power_cuts;
 mod races;
 mod stripe_memory;
+mod torn_rows;
 
 use super::*;
 use crate::geometry::{ChunkMap, GeometryError, Profile};

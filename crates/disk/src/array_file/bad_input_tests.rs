@@ -333,9 +333,9 @@ const LAYOUT: &[(&str, &str)] = &[
         "1: layout md-raid5-left-symmetric over 4 members is profile raid5 (leave `profile` out)",
     ),
     (
-        "layout = \"md-raid5\"\nchunk = \"2GiB\"",
-        "5: the member with devid 1 has 1 GiB, but a member needs at least 2.1 GiB (write for \
-         example size = \"500G\")",
+        "layout = \"md-raid5\"\nchunk = \"32M\"",
+        "2: a chunk of 33554432 bytes is not possible in md-raid5-left-symmetric (give a power of \
+         two from 4096 to 16M, such as 64K or 512K)",
     ),
     (
         r#"layout = "btrfs""#,

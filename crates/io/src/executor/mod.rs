@@ -12,7 +12,8 @@
 //!
 //! **Time** is the time of the models ([`crate::clock`]), for the volume and the policies, too.
 //!
-//! Memory is reused: nothing is allocated per request in a steady state.
+//! Memory is reused: nothing is allocated per request in a steady state, but for operations on full
+//! stripes.
 
 mod active_io;
 pub(crate) mod block_status;

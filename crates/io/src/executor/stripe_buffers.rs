@@ -88,17 +88,22 @@ impl Executor {
             StripeStep::Compute(rows) => {
                 self.with_stripe(number, |mut stripe| stripe.compute(local(&rows)));
             }
-            StripeStep::Recover { rows, missing } => {
-                let columns = (0..64usize).filter(|column| missing & 1 << column != 0);
-                let columns: Vec<usize> = columns.collect();
-                self.with_stripe(number, |mut stripe| stripe.recover(local(&rows), &columns));
+            StripeStep::Recover { rows, missing, wanted } => {
+                let columns = |bits: u64| (0..64).filter(move |column| bits & 1 << column != 0);
+                let missing: Vec<usize> = columns(missing).collect();
+                let wanted: Vec<usize> = columns(wanted).collect();
+                self.with_stripe(number, |mut stripe| {
+                    stripe.recover(local(&rows), &missing, &wanted);
+                });
             }
             StripeStep::Verify(rows) => {
                 let verdict = self.with_stripe(number, |mut stripe| stripe.verify(local(&rows)));
                 let verdict = match verdict {
                     StripeCheck::Consistent => StripeVerdict::Consistent,
                     StripeCheck::Repaired(columns) => StripeVerdict::Corrected(columns),
-                    StripeCheck::Inconsistent => StripeVerdict::Inconsistent,
+                    StripeCheck::Inconsistent { repaired } => {
+                        StripeVerdict::Inconsistent { corrected: repaired }
+                    }
                 };
                 let volume = self.volume.as_mut().expect("the volume asked for it");
                 volume.on_verified(number, verdict);

@@ -6,7 +6,7 @@ use crate::geometry::ArrayLayout;
 use crate::units::KIB;
 use crate::volume::RmwLevel;
 
-fn raid(layout: &str, members: usize) -> World {
+pub(super) fn raid(layout: &str, members: usize) -> World {
     let layout: ArrayLayout = layout.parse().unwrap();
     let map =
         |configs: &[MemberConfig]| ChunkMap::arrange(layout.with_chunk(64 * KIB).unwrap(), configs);
@@ -19,7 +19,7 @@ fn counts(world: &World) -> (usize, usize) {
     (of(Op::Read), of(Op::Write))
 }
 
-fn ios_of_write(world: &mut World, id: u64, offset: u64, length: u64) -> (usize, usize) {
+pub(super) fn ios_of_write(world: &mut World, id: u64, offset: u64, length: u64) -> (usize, usize) {
     world.handed_out.clear();
     world.write(id, offset, length, id);
     world.settle();
@@ -27,7 +27,12 @@ fn ios_of_write(world: &mut World, id: u64, offset: u64, length: u64) -> (usize,
     counts(world)
 }
 
-fn read(world: &mut World, id: u64, offset: u64, length: u64) -> Result<Vec<u64>, VolumeError> {
+pub(super) fn read(
+    world: &mut World,
+    id: u64,
+    offset: u64,
+    length: u64,
+) -> Result<Vec<u64>, VolumeError> {
     world.handed_out.clear();
     world.request(id, RequestKind::Read, offset, length);
     world.settle();
@@ -300,6 +305,9 @@ fn a_torn_stripe_recovers_nothing() {
     writes.into_iter().for_each(|io| {
         world.complete(io);
     });
+    let again = world.pump();
+    assert_eq!((again.len(), again[0].member), (1, failed.member));
+    world.volume.complete(again[0].id, Err(IoError::Transport), world.now);
     world.settle();
     assert_eq!(world.reply(), Some((2, Err(VolumeError::Unwritable))));
     assert_eq!(world.volume.members()[failed.member].state, MemberState::InSync);

@@ -131,7 +131,7 @@ impl Buffer {
                 *self.word(column, row) = *word;
             }
         }
-        StripeVerdict::Inconsistent
+        StripeVerdict::Inconsistent { corrected: 0 }
     }
 }
 
@@ -182,20 +182,32 @@ impl World {
                 }
             }
             StripeStep::Compute(rows) => blocks(&rows).for_each(|row| buffer.compute(row)),
-            StripeStep::Recover { rows, missing } => {
-                let missing: Vec<u8> = (0..64).filter(|bit| missing & 1 << bit != 0).collect();
-                blocks(&rows).for_each(|row| buffer.recover(row, &missing));
+            StripeStep::Recover { rows, missing, wanted } => {
+                assert_eq!(wanted & !missing, 0, "only what is missing is recovered");
+                let columns = |bits: u64| {
+                    (0..64).filter(move |bit| bits & 1 << bit != 0).collect::<Vec<u8>>()
+                };
+                let missing = columns(missing);
+                for row in blocks(&rows) {
+                    buffer.recover(row, &missing);
+                    for &column in missing.iter().filter(|it| wanted & 1 << **it == 0) {
+                        *buffer.word(column, row) = 0xbad;
+                    }
+                }
             }
             StripeStep::Verify(rows) => {
                 let verdicts = blocks(&rows).map(|row| buffer.verify(row));
-                let joined =
-                    verdicts.fold(StripeVerdict::Consistent, |all, row| match (all, row) {
-                        (StripeVerdict::Corrected(a), StripeVerdict::Corrected(b)) => {
-                            StripeVerdict::Corrected(a | b)
-                        }
-                        (StripeVerdict::Inconsistent, _) | (_, StripeVerdict::Consistent) => all,
-                        (_, row) => row,
-                    });
+                let (mut corrected, mut is_right) = (0, true);
+                verdicts.for_each(|row| match row {
+                    StripeVerdict::Consistent => {}
+                    StripeVerdict::Corrected(columns) => corrected |= columns,
+                    StripeVerdict::Inconsistent { .. } => is_right = false,
+                });
+                let joined = match (is_right, corrected) {
+                    (true, 0) => StripeVerdict::Consistent,
+                    (true, _) => StripeVerdict::Corrected(corrected),
+                    (false, _) => StripeVerdict::Inconsistent { corrected },
+                };
                 self.volume.on_verified(StripeBuffer(number), joined);
             }
             StripeStep::Deliver(data) => {

@@ -1,0 +1,138 @@
+//! The end of an operation on a full stripe, or of some of its rows: what was written and what was
+//! not.
+//!
+//! A write that fails fails its member, as with mirrors, and the parities have what it missed. If
+//! the volume cannot do without the member, the write is tried once more. If that fails too, so
+//! does the request, and the rows are torn (see `torn_rows`).
+
+use super::column_set::ColumnSet;
+use super::held_ranges::overlap;
+use super::keys::StripeKey;
+use super::row_plan::{Arithmetic, ColumnRows, RowPlan};
+use super::stripe_ops::StripeWork;
+use super::stripe_steps::StripeStep;
+use super::{Volume, Work};
+use crate::io::{Op, RequestKind, VolumeError};
+use crate::member::MemberIndex;
+
+impl Volume {
+    /// Ends the rows that were done, and goes on with the next.
+    pub(super) fn end_window(&mut self, key: StripeKey) {
+        if self.fail_or_rewrite(key) {
+            return;
+        }
+        let op = self.stripes_mut().ops.get_mut(key);
+        let (plans, unwritten) = (std::mem::take(&mut op.plans), std::mem::take(&mut op.unwritten));
+        for plan in &plans {
+            let overlaps = |it: &&ColumnRows| overlap(&it.rows, &plan.rows);
+            let failed = unwritten.iter().filter(overlaps).map(|it| it.column);
+            self.end_rows(key, plan, ColumnSet::of(failed));
+        }
+        let op = self.stripes_mut().ops.get_mut(key);
+        op.todo.pop();
+        (op.lost, op.spoiled) = Default::default();
+        (op.has_retried, op.has_rewritten) = (false, false);
+        match op.todo.is_empty() {
+            true => self.end_stripe(key),
+            false => self.queue_next_rows(key),
+        }
+    }
+
+    /// Fails the members that could not be written. Those that the volume cannot do without are
+    /// written once more; returns true if there are any.
+    fn fail_or_rewrite(&mut self, key: StripeKey) -> bool {
+        let op = self.stripes_mut().ops.get_mut(key);
+        let (stripe, mut failed) = (op.stripe, std::mem::take(&mut op.unwritten));
+        failed.retain(|place| {
+            let (member, _) = self.layout.map().column(&stripe, place.column);
+            let can_fail = self.states.can_fail(member);
+            if can_fail {
+                self.fail_member(member);
+            }
+            !can_fail
+        });
+        let op = self.stripes_mut().ops.get_mut(key);
+        if failed.is_empty() || op.has_rewritten {
+            op.unwritten = failed;
+            return false;
+        }
+        op.has_rewritten = true;
+        let purpose = op.ios[0].purpose;
+        self.queue_stripe_ios(key, failed, Op::Write, purpose);
+        true
+    }
+
+    /// Ends some rows; the columns in `failed` could not be written, and their members stay.
+    fn end_rows(&mut self, key: StripeKey, plan: &RowPlan, failed: ColumnSet) {
+        let is_read_only = self.is_read_only;
+        let op = self.stripes().ops.get(key);
+        let (stripe, work) = (op.stripe, op.work);
+        let parities = ColumnSet::range(stripe.data..stripe.columns());
+        // A column that was rewritten because its medium failed stays as bad as it was.
+        let needed = match work {
+            StripeWork::Write => plan.covered.or(parities),
+            StripeWork::Resync => parities,
+            StripeWork::Scrub => plan.writes.without(op.spoiled),
+            StripeWork::Read(_) | StripeWork::Rebuild(_) => ColumnSet::default(),
+        };
+        let is_stored = match work {
+            StripeWork::Write | StripeWork::Resync => {
+                let in_sync = self.in_sync_columns(&stripe, &plan.rows).count();
+                usize::from(stripe.columns()) - in_sync <= usize::from(stripe.parities)
+            }
+            _ => true,
+        };
+        let stripes = self.stripes_mut();
+        let is_computed = plan.arithmetic == Arithmetic::Compute && !is_read_only;
+        let torn = &mut stripes.torn;
+        if is_computed && failed.and(plan.covered.or(parities)).is_empty() {
+            torn.mend(&stripe, &plan.rows);
+        } else if !failed.and(needed).is_empty() && !plan.writes.and(parities).is_empty() {
+            torn.tear(&stripe, &plan.rows);
+        }
+        if !failed.and(needed).is_empty() || !is_stored {
+            let failures = &mut stripes.ops.get_mut(key).failures;
+            return failures.push((plan.rows.clone(), VolumeError::Unwritable));
+        }
+        let is_skipped = plan.arithmetic == Arithmetic::Nothing;
+        match work {
+            StripeWork::Rebuild(column) if is_skipped && column < stripe.data => {
+                torn.lose(&stripe, column, &plan.rows);
+            }
+            StripeWork::Write => {
+                plan.covered.iter().for_each(|it| torn.on_written(&stripe, it, &plan.rows));
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends an operation: frees its rows and ends its part of the requests.
+    fn end_stripe(&mut self, key: StripeKey) {
+        self.add_step(key, || StripeStep::End);
+        let stripes = self.stripes_mut();
+        let op = stripes.ops.remove(key).expect("an operation ends once");
+        assert_eq!(op.pending, 0, "an operation ends when none of its I/O is in flight");
+        let lock = stripes.lock(&op.stripe, &op.rows);
+        for granted in stripes.locks.release(lock) {
+            self.work.push_back(Work::StartStripe(granted));
+        }
+        for extent in &op.extents {
+            self.end_piece_of(extent.request, op.result(extent));
+        }
+    }
+
+    /// Forgets which writes of a member failed before it came back: it is rebuilt from its
+    /// beginning, and must not fail for them a second time.
+    pub(super) fn forget_failed_writes(&mut self, member: MemberIndex) {
+        for piece in self.pieces.iter_mut().filter(|piece| piece.kind == RequestKind::Write) {
+            let plan = piece.plan;
+            let missed = piece.failed.iter().find(|target| plan.location(*target).0 == member);
+            missed.into_iter().for_each(|target| piece.failed.remove(target));
+        }
+        let map = self.layout.map();
+        for op in self.stripes.iter_mut().flat_map(|stripes| stripes.ops.iter_mut()) {
+            let stripe = op.stripe;
+            op.unwritten.retain(|place| map.column(&stripe, place.column).0 != member);
+        }
+    }
+}

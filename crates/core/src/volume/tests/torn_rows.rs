@@ -1,0 +1,343 @@
+//! Rows of full stripes whose parities a failed write left in doubt.
+
+use super::parity::{check_parities, ios_of_write, raid, read};
+use super::*;
+use crate::units::KIB;
+
+const STRIP: u64 = 64 * KIB;
+
+/// A RAID5 of four members whose blocks of the first two full stripes hold 1, without a member.
+fn degraded(lost: impl Fn(&World) -> MemberIndex) -> (World, MemberIndex) {
+    let mut world = raid("md-raid5", 4);
+    world.write(1, 0, 6 * STRIP, 1);
+    world.settle();
+    world.reply();
+    let lost = lost(&world);
+    world.volume.set_member_state(lost, MemberState::Failed);
+    (world, lost)
+}
+
+fn member_of(world: &World, offset: u64) -> MemberIndex {
+    world.volume.map().map(offset, 512).mirrors[0].member
+}
+
+fn parity_member(world: &World) -> MemberIndex {
+    let map = world.volume.map();
+    let stripe = map.full_stripe(0).unwrap();
+    map.column(&stripe, stripe.data).0
+}
+
+/// Writes, and fails each write of this member as often as it is tried.
+fn write_without(world: &mut World, id: u64, range: (u64, u64), member: MemberIndex) -> u32 {
+    world.write(id, range.0, range.1, id);
+    let mut tries = 0;
+    loop {
+        let ios = world.pump();
+        if ios.is_empty() {
+            return tries;
+        }
+        for io in ios {
+            let fails = io.op == Op::Write && io.member == member;
+            tries += u32::from(fails);
+            match fails {
+                true => {
+                    world.volume.complete(io.id, Err(IoError::Transport), world.now);
+                }
+                false => {
+                    world.complete(io);
+                }
+            }
+        }
+    }
+}
+
+fn flush(world: &mut World, id: u64) -> Result<(), VolumeError> {
+    world.request(id, RequestKind::Flush, 0, 0);
+    world.settle();
+    world.reply().unwrap().1
+}
+
+fn rebuild(world: &mut World, id: u64, member: MemberIndex) -> Result<(), VolumeError> {
+    let state = MemberState::Rebuilding { recovered_bytes: 0 };
+    world.disks.retain(|(of, _), _| *of != member.0);
+    world.volume.set_member_state(member, state);
+    world.request(id, RequestKind::Rebuild(member), 0, 200 * MIB);
+    world.settle();
+    world.reply().unwrap().1
+}
+
+#[test]
+fn a_write_that_failed_once_is_tried_again() {
+    let (mut world, _) = degraded(|world| member_of(world, 0));
+    world.write(2, STRIP, 4096, 2);
+    let reads = world.pump();
+    reads.into_iter().for_each(|io| {
+        world.complete(io);
+    });
+    let mut writes = world.pump();
+    let failed = writes.remove(0);
+    assert_eq!(failed.op, Op::Write);
+    world.volume.complete(failed.id, Err(IoError::Transport), world.now);
+    writes.into_iter().for_each(|io| {
+        world.complete(io);
+    });
+    let again = world.pump();
+    assert_eq!(again.len(), 1);
+    let place = |io: &MemberIo| (io.member, io.op, io.offset, io.length);
+    assert_eq!(place(&again[0]), place(&failed));
+    world.complete(again[0]);
+    assert_eq!(world.reply(), Some((2, Ok(()))));
+    assert_eq!(read(&mut world, 3, 0, 4096), Ok(vec![1; 8]), "the lost strip is in the parity");
+}
+
+#[test]
+fn only_the_rows_of_the_failed_write_are_torn() {
+    let (mut world, _) = degraded(|world| member_of(world, 0));
+    let bad = member_of(&world, STRIP);
+    assert_eq!(write_without(&mut world, 2, (STRIP + 8192, 4096), bad), 2, "tried twice");
+    assert_eq!(world.reply(), Some((2, Err(VolumeError::Unwritable))));
+    assert_eq!(read(&mut world, 3, 8192, 4096), Err(VolumeError::Unreadable), "torn");
+    assert_eq!(read(&mut world, 4, 4096, 4096), Ok(vec![1; 8]), "the rows before");
+    assert_eq!(read(&mut world, 5, 12288, 32768), Ok(vec![1; 64]), "the rows after");
+    assert_eq!(read(&mut world, 6, 2 * STRIP, STRIP), Ok(vec![1; 128]), "a member that is there");
+    // Each half of the torn rows is written by itself.
+    for (id, row) in [(7, 8192), (8, 10240)] {
+        let counts = ios_of_write(&mut world, id, row, 2048);
+        assert_eq!(counts, (2, 1), "the parity is computed from the other data");
+    }
+    assert_eq!(read(&mut world, 9, 8192, 4096).unwrap(), [[7; 4], [8; 4]].concat());
+}
+
+/// The member that returns held the parity: all data are there.
+#[test]
+fn a_torn_parity_is_rebuilt_from_the_data() {
+    let (mut world, lost) = degraded(parity_member);
+    // Without a parity nothing is torn by a failed write, so it is torn while the member is
+    // rebuilt.
+    let state = MemberState::Rebuilding { recovered_bytes: 0 };
+    world.volume.set_member_state(lost, state);
+    let bad = member_of(&world, 0);
+    write_without(&mut world, 2, (0, 4096), bad);
+    assert_eq!(world.reply(), Some((2, Err(VolumeError::Unwritable))));
+    assert_eq!(rebuild(&mut world, 3, lost), Ok(()));
+    assert_eq!(world.volume.members()[lost].state, MemberState::InSync);
+    check_parities(&world, 0..768);
+    world.volume.set_member_state(bad, MemberState::Failed);
+    assert!(read(&mut world, 4, 0, STRIP).is_ok(), "the parity serves again");
+    assert_eq!(flush(&mut world, 5), Ok(()));
+}
+
+/// The member that returns held data: they are lost in the torn rows, and only there.
+#[test]
+fn a_rebuild_goes_past_torn_data() {
+    let (mut world, lost) = degraded(|world| member_of(world, 0));
+    let bad = member_of(&world, STRIP);
+    write_without(&mut world, 2, (STRIP + 8192, 4096), bad);
+    world.reply();
+    assert_eq!(rebuild(&mut world, 3, lost), Ok(()));
+    assert_eq!(world.volume.members()[lost].state, MemberState::InSync);
+    assert_eq!(read(&mut world, 4, 8192, 4096), Err(VolumeError::Unreadable), "never garbage");
+    assert_eq!(read(&mut world, 5, 0, 8192), Ok(vec![1; 16]));
+    assert_eq!(read(&mut world, 6, 12288, STRIP - 12288), Ok(vec![1; 104]));
+    assert_eq!(flush(&mut world, 7), Err(VolumeError::Unwritable), "data are lost");
+    world.request(8, RequestKind::Scrub, 0, 3 * STRIP);
+    world.settle();
+    assert_eq!(world.reply(), Some((8, Err(VolumeError::Unreadable))));
+    // Its neighbours can be written, and it itself heals the rows.
+    assert_eq!(ios_of_write(&mut world, 9, 2 * STRIP + 8192, 4096), (0, 1));
+    assert_eq!(read(&mut world, 10, 8192, 512), Err(VolumeError::Unreadable));
+    assert_eq!(ios_of_write(&mut world, 11, 8192, 4096), (2, 2));
+    assert_eq!(read(&mut world, 12, 8192, 4096), Ok(vec![11; 8]));
+    assert_eq!(flush(&mut world, 13), Ok(()));
+    check_parities(&world, 0..768);
+}
+
+/// A write that lives in the parity only is lost with it, and a flush must say so.
+#[test]
+fn a_flush_fails_while_torn_rows_lack_data() {
+    let (mut world, _) = degraded(|world| member_of(world, 0));
+    world.write(2, 8192, 4096, 2);
+    world.settle();
+    assert_eq!(world.reply(), Some((2, Ok(()))));
+    assert_eq!(flush(&mut world, 3), Ok(()));
+    let bad = member_of(&world, STRIP);
+    write_without(&mut world, 4, (STRIP + 8192, 4096), bad);
+    assert_eq!(world.reply(), Some((4, Err(VolumeError::Unwritable))));
+    assert_eq!(flush(&mut world, 5), Err(VolumeError::Unwritable));
+    ios_of_write(&mut world, 6, 8192, 4096);
+    assert_eq!(flush(&mut world, 7), Ok(()), "written again");
+}
+
+/// As md, which works on rows of pages; a full stripe of btrfs has one operation at a time.
+#[test]
+fn operations_on_other_rows_run_together() {
+    let (mut world, _) = degraded(|world| member_of(world, 0));
+    world.handed_out.clear();
+    for id in 2..=9 {
+        world.request(id, RequestKind::Read, (id - 2) * 8192, 4096);
+    }
+    world.write(10, STRIP + 4096, 4096, 10);
+    world.request(11, RequestKind::Read, 2048, 512);
+    assert_eq!(world.pump().len(), 8 * 3 + 2, "only the read of a page that is busy waits");
+}
+
+/// Two writes in flight that touch: each has its own result.
+#[test]
+fn a_joined_write_fails_alone() {
+    let (mut world, lost) = degraded(|world| member_of(world, 0));
+    // The first needs the strip of the next member in its rows, which cannot be read.
+    let bad = world.volume.map().map(STRIP, 512).mirrors[0];
+    world.bad.push((bad.member.0, bad.offset / BLOCK));
+    world.request(2, RequestKind::Scrub, 0, 3 * STRIP);
+    let scrub = world.pump();
+    world.write(3, 0, 4096, 3);
+    world.write(4, 2 * STRIP + 4096, 4096, 4);
+    assert_eq!(world.pump(), [], "they wait together");
+    scrub.into_iter().for_each(|io| {
+        world.complete(io);
+    });
+    world.settle();
+    let replies = std::iter::from_fn(|| world.reply());
+    let expected =
+        [(2, Err(VolumeError::Unreadable)), (3, Err(VolumeError::Unwritable)), (4, Ok(()))];
+    assert_eq!(replies.collect::<Vec<_>>(), expected);
+    assert_eq!(read(&mut world, 5, 2 * STRIP + 4096, 4096), Ok(vec![4; 8]));
+    assert_eq!(world.volume.members()[lost].state, MemberState::Failed);
+}
+
+/// The buffer of an operation is of its rows, so writes that are far apart are not joined.
+#[test]
+fn writes_that_do_not_touch_are_not_joined() {
+    let mut world = raid("md-raid5", 4);
+    world.write(1, 0, 4096, 1);
+    world.write(2, STRIP - 4096, 4096, 2);
+    world.write(3, 8192, 4096, 3);
+    world.write(4, 4096, 4096, 4);
+    let reads = world.pump();
+    // The fourth touches the third, which came last.
+    assert_eq!(reads.len(), 6, "{reads:?}");
+    assert!(reads.iter().all(|io| io.length <= 8192));
+    reads.into_iter().for_each(|io| {
+        world.complete(io);
+    });
+    world.settle();
+    check_parities(&world, 0..384);
+    for (id, row, value) in [(5, 0, 1), (6, STRIP - 4096, 2), (7, 8192, 3), (8, 4096, 4)] {
+        while world.reply().is_some() {}
+        assert_eq!(read(&mut world, id, row, 4096), Ok(vec![value; 8]));
+    }
+}
+
+/// The write of a member that was gone is no reason to fail it after its return.
+#[test]
+fn a_failed_write_does_not_fail_a_member_that_came_back() {
+    for layout in ["md-raid5", "md-raid1"] {
+        let mut world = raid_or_mirror(layout);
+        world.write(1, 0, 4096, 1);
+        let ios = world.pump();
+        let (reads, mut ios): (Vec<_>, Vec<_>) = ios.into_iter().partition(|io| io.op == Op::Read);
+        reads.into_iter().for_each(|io| {
+            world.complete(io);
+        });
+        ios.extend(world.pump());
+        let gone = ios.remove(0);
+        world.volume.complete(gone.id, Err(IoError::Gone), world.now);
+        assert_eq!(world.volume.members()[gone.member].state, MemberState::Failed);
+        let back = MemberState::Rebuilding { recovered_bytes: 0 };
+        world.volume.set_member_state(gone.member, back);
+        ios.into_iter().for_each(|io| {
+            world.complete(io);
+        });
+        world.settle();
+        assert_eq!(world.reply(), Some((1, Ok(()))), "{layout}");
+        assert_eq!(world.volume.members()[gone.member].state, back, "{layout}");
+    }
+}
+
+fn raid_or_mirror(layout: &str) -> World {
+    match layout {
+        "md-raid1" => World::new(Profile::Raid1, 2, Box::new(First)),
+        _ => raid(layout, 4),
+    }
+}
+
+/// A survivor that timed out just now is not read where others do.
+#[test]
+fn a_member_in_backoff_is_left_alone() {
+    let mut world = raid("md-raid6", 5);
+    world.write(1, 0, 3 * STRIP, 1);
+    world.settle();
+    world.reply();
+    let (first, second) = (member_of(&world, 0), member_of(&world, STRIP));
+    world.request(2, RequestKind::Read, STRIP, 4096);
+    let io = world.pump().remove(0);
+    world.volume.complete(io.id, Err(IoError::Transport), world.now);
+    world.settle();
+    assert_eq!(world.reply(), Some((2, Ok(()))));
+    for lost in [false, true] {
+        if lost {
+            world.volume.set_member_state(first, MemberState::Failed);
+        }
+        for offset in [0, STRIP] {
+            let id = 10 + offset + u64::from(lost);
+            assert_eq!(read(&mut world, id, offset, 4096), Ok(vec![1; 8]));
+            assert!(world.handed_out.iter().all(|io| io.member != second), "{lost} {offset}");
+        }
+    }
+}
+
+/// Which column is wrong cannot be found out without all of them, but that one is wrong can.
+#[test]
+fn a_scrub_without_a_member_checks_the_rest() {
+    for (layout, members, expected) in
+        [("md-raid6", 5, Err(VolumeError::Inconsistent)), ("md-raid5", 4, Ok(()))]
+    {
+        let mut world = raid(layout, members);
+        world.write(1, 0, 3 * STRIP, 1);
+        world.settle();
+        world.reply();
+        let lost = member_of(&world, 0);
+        world.volume.set_member_state(lost, MemberState::Failed);
+        world.request(2, RequestKind::Scrub, 0, 4096);
+        world.settle();
+        assert_eq!(world.reply(), Some((2, Ok(()))));
+        let wrong = world.volume.map().map(STRIP, 512).mirrors[0];
+        world.disks.insert((wrong.member.0, wrong.offset / BLOCK), 0x1234);
+        let before = world.disks.clone();
+        world.request(3, RequestKind::Scrub, 0, 4096);
+        world.settle();
+        assert_eq!(world.reply(), Some((3, expected)), "{layout}: read only, if there is no rest");
+        assert_eq!(world.disks, before, "nothing is written by guess");
+    }
+}
+
+#[test]
+fn a_scrub_reports_what_it_cannot_read() {
+    let mut world = raid("md-raid6", 5);
+    let mut scrub = |id: u64, losses: usize| {
+        world.request(id, RequestKind::Scrub, 0, 4096);
+        let mut losses_left = losses;
+        loop {
+            let ios = world.pump();
+            if ios.is_empty() {
+                return world.reply().unwrap().1;
+            }
+            for io in ios {
+                if losses_left > 0 && io.member == MemberIndex(2) {
+                    losses_left -= 1;
+                    world.volume.complete(io.id, Err(IoError::Transport), world.now);
+                } else {
+                    world.complete(io);
+                }
+            }
+        }
+    };
+    assert_eq!(scrub(1, 1), Ok(()), "it is read a second time");
+    assert_eq!(scrub(2, 2), Err(VolumeError::Unreadable));
+    for member in 0..3 {
+        world.volume.set_member_state(MemberIndex(member), MemberState::Failed);
+    }
+    world.request(3, RequestKind::Scrub, 0, 4096);
+    world.settle();
+    assert_eq!(world.reply(), Some((3, Err(VolumeError::Unreadable))), "too few are left");
+}

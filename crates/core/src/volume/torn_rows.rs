@@ -1,0 +1,111 @@
+//! Torn rows: rows of full stripes whose parities may not match the data, because a write failed
+//! midway.
+//!
+//! Nothing is recovered from their parities. Data that were on a missing member are *lost* there:
+//! the member is rebuilt without them, and they stay unreadable until they are written again. Rows
+//! are torn no longer once their parities are computed from all data.
+
+use super::Volume;
+use super::range_set::RangeSet;
+use crate::geometry::FullStripe;
+use std::ops::Range;
+
+/// The torn rows of a volume.
+#[derive(Debug, Default)]
+pub(super) struct TornRows {
+    /// Rows, counted from the first byte of their stripe on the volume.
+    torn: RangeSet,
+    /// Bytes of the volume that are lost although their member is in sync. They are in torn rows.
+    lost: RangeSet,
+}
+
+/// Rows of a stripe in a space where those of other stripes are elsewhere: a strip is no longer
+/// than the data of its stripe.
+pub(super) fn spread(stripe: &FullStripe, rows: &Range<u64>) -> Range<u64> {
+    stripe.volume_offset + rows.start..stripe.volume_offset + rows.end
+}
+
+/// The data of a column.
+fn data_of(stripe: &FullStripe, column: u8, rows: &Range<u64>) -> Range<u64> {
+    let start = stripe.volume_offset + u64::from(column) * stripe.strip_bytes;
+    start + rows.start..start + rows.end
+}
+
+impl TornRows {
+    /// Marks rows whose parities could not be written with their data.
+    pub(super) fn tear(&mut self, stripe: &FullStripe, rows: &Range<u64>) {
+        self.torn.insert(spread(stripe, rows));
+    }
+
+    /// Takes the marks from rows whose parities were computed from all data.
+    pub(super) fn mend(&mut self, stripe: &FullStripe, rows: &Range<u64>) {
+        self.torn.remove(&spread(stripe, rows));
+        for column in 0..stripe.data {
+            self.on_written(stripe, column, rows);
+        }
+    }
+
+    /// Marks data that a rebuild could not recover.
+    pub(super) fn lose(&mut self, stripe: &FullStripe, column: u8, rows: &Range<u64>) {
+        debug_assert!(self.are_torn(stripe, rows), "data are lost in torn rows only");
+        self.lost.insert(data_of(stripe, column, rows));
+    }
+
+    /// Takes the mark from data that were written again.
+    pub(super) fn on_written(&mut self, stripe: &FullStripe, column: u8, rows: &Range<u64>) {
+        if !self.lost.is_empty() {
+            self.lost.remove(&data_of(stripe, column, rows));
+        }
+    }
+
+    /// Returns true if some of the rows are torn.
+    pub(super) fn are_torn(&self, stripe: &FullStripe, rows: &Range<u64>) -> bool {
+        self.torn.overlaps(&spread(stripe, rows))
+    }
+
+    /// Returns true if data of a column are lost in some of the rows.
+    pub(super) fn are_lost(&self, stripe: &FullStripe, column: u8, rows: &Range<u64>) -> bool {
+        column < stripe.data && self.lost.overlaps(&data_of(stripe, column, rows))
+    }
+
+    /// Returns true if a part of this range of the volume is lost.
+    #[inline]
+    pub(super) fn is_lost(&self, range: &Range<u64>) -> bool {
+        !self.lost.is_empty() && self.lost.overlaps(range)
+    }
+
+    /// Cuts rows into ranges that are torn or are not.
+    pub(super) fn cut(&self, stripe: &FullStripe, rows: &Range<u64>) -> Vec<Range<u64>> {
+        let first = stripe.volume_offset;
+        let parts = self.torn.cut(spread(stripe, rows));
+        parts.into_iter().map(|part| part.start - first..part.end - first).collect()
+    }
+}
+
+impl Volume {
+    /// Returns true if data in torn rows are in sync on no member.
+    pub(super) fn lacks_torn_data(&self) -> bool {
+        let Some(stripes) = &self.stripes else { return false };
+        let TornRows { torn, lost } = &stripes.torn;
+        !lost.is_empty() || torn.iter().any(|range| self.lacks_data_of(range))
+    }
+
+    /// Returns true if data in a range of torn rows are in sync on no member.
+    fn lacks_data_of(&self, mut range: Range<u64>) -> bool {
+        while !range.is_empty() {
+            let stripe = self.full_stripe(range.start);
+            // Only where a stripe has one strip of data do the rows of the next one follow.
+            let end = range.end.min(stripe.volume_offset + stripe.strip_bytes);
+            let row = range.start - stripe.volume_offset;
+            let is_missing = |column| {
+                let (member, start) = self.layout.map().column(&stripe, column);
+                !self.states.is_in_sync(member, start + row, end - range.start)
+            };
+            if (0..stripe.data).any(is_missing) {
+                return true;
+            }
+            range.start = end;
+        }
+        false
+    }
+}
