@@ -1,5 +1,7 @@
 //! Random histories of volumes with parity: no order of events within the losses that the profile
-//! allows loses what was acknowledged, and nothing else is read.
+//! allows loses what was acknowledged, and nothing else is read. Beyond these losses see `beyond`.
+
+mod beyond;
 
 use super::parity::check_parities;
 use super::*;
@@ -80,15 +82,22 @@ fn action() -> impl Strategy<Value = Action> {
 /// writes its request number.
 struct Play {
     world: World,
+    /// True if there may be more losses than the profile allows.
+    goes_beyond: bool,
     /// By block, what was acknowledged.
     settled: BTreeMap<u64, u64>,
+    /// The writes without a reply so far.
     writes: BTreeMap<u64, Range<u64>>,
+    /// All writes.
+    written: BTreeMap<u64, Range<u64>>,
     /// Reads with what was acknowledged when they began.
     reads: BTreeMap<u64, (Range<u64>, BTreeMap<u64, u64>)>,
     /// Requests of which an I/O was made to fail by chance, until they are replied to.
     unlucky: BTreeSet<u64>,
     /// Members whose writes were made to fail.
     doomed: BTreeSet<u16>,
+    /// Beyond the losses: members all of whose writes fail for a while, done or not.
+    failing: BTreeMap<u16, bool>,
     flying: Vec<MemberIo>,
     requests: u64,
     replies: u64,
@@ -114,7 +123,10 @@ impl Play {
             bad_in_row.entry(block * BLOCK / SECTOR_BYTES).or_default().insert(member);
         }
         let bad = bad_in_row.values().map(BTreeSet::len).max().unwrap_or(0);
-        let tolerated = self.world.volume.map().tolerated_failures();
+        let tolerated = match self.goes_beyond {
+            true => usize::MAX,
+            false => self.world.volume.map().tolerated_failures(),
+        };
         tolerated.saturating_sub(missing + bad + self.unlucky.len())
     }
 
@@ -132,6 +144,7 @@ impl Play {
             }
             Action::Write { block, blocks } => {
                 self.writes.insert(id, block..block + blocks);
+                self.written.insert(id, block..block + blocks);
                 self.world.write(id, block * BLOCK, blocks * BLOCK, id);
             }
             Action::Scrub { block } => {
@@ -149,7 +162,8 @@ impl Play {
                 let pick = pick % self.flying.len();
                 let io = self.flying[pick];
                 let is_there = self.state(io.member.0) != MemberState::Failed;
-                if io.op == Op::Read && is_there && self.unlucky.insert(io.request.0) {
+                let is_read = io.op == Op::Read && is_there;
+                if is_read && (self.unlucky.insert(io.request.0) || self.goes_beyond) {
                     self.flying.swap_remove(pick);
                     let now = self.world.now;
                     self.world.volume.complete(io.id, Err(IoError::Transport), now);
@@ -157,12 +171,13 @@ impl Play {
             }
             Action::Spoil { member, sector } if member < self.members() => {
                 let block = self.start(member) / BLOCK + sector * (SECTOR_BYTES / BLOCK);
-                let is_idle = self.world.volume.is_idle();
+                let is_idle = self.world.volume.is_idle() || self.goes_beyond;
                 if is_idle && self.losses_left() > 0 && self.state(member) == MemberState::InSync {
                     self.world.bad.push((member, block));
                 }
             }
             Action::Wait => {
+                self.failing.clear();
                 self.world.now += backoff::FIRST / 4;
                 self.world.volume.on_timeout(self.world.now);
             }
@@ -178,6 +193,13 @@ impl Play {
                 let now = self.world.now;
                 self.world.volume.complete(io.id, Err(IoError::Gone), now);
             }
+            _ if io.op == Op::Write && self.failing.contains_key(&io.member.0) => {
+                if self.failing[&io.member.0] {
+                    self.world.perform(&io).unwrap();
+                }
+                let now = self.world.now;
+                self.world.volume.complete(io.id, Err(IoError::Transport), now);
+            }
             _ => {
                 self.world.complete(io);
             }
@@ -185,8 +207,11 @@ impl Play {
     }
 
     fn kill(&mut self, member: u16, done: bool) {
-        if self.losses_left() == 0 || self.state(member) != MemberState::InSync {
-            return;
+        match self.state(member) {
+            MemberState::Failed => return,
+            MemberState::InSync if self.losses_left() == 0 => return,
+            // One that is being rebuilt is a loss already.
+            MemberState::InSync | MemberState::Rebuilding { .. } => {}
         }
         if done {
             let writes =
@@ -238,6 +263,10 @@ impl Play {
         let io = self.flying[pick];
         let is_new = !self.doomed.contains(&io.member.0);
         let is_in_sync = self.state(io.member.0) == MemberState::InSync;
+        if self.goes_beyond {
+            self.failing.insert(io.member.0, done);
+            return;
+        }
         if io.op != Op::Write || !is_in_sync || (is_new && self.losses_left() == 0) {
             return;
         }
@@ -255,27 +284,35 @@ impl Play {
             self.replies += 1;
             self.unlucky.remove(&request);
             if let Some(blocks) = self.writes.remove(&request) {
-                prop_assert_eq!(result, Ok(()), "write {}", request);
-                for block in blocks {
+                prop_assert!(self.goes_beyond || result == Ok(()), "write {}", request);
+                for block in blocks.filter(|_| result == Ok(())) {
                     let settled = self.settled.entry(block).or_default();
                     *settled = request.max(*settled);
                 }
             }
             if let Some((blocks, before)) = self.reads.remove(&request) {
-                prop_assert_eq!(result, Ok(()), "read {}", request);
-                for block in blocks {
+                prop_assert!(self.goes_beyond || result == Ok(()), "read {}", request);
+                for block in blocks.filter(|_| result == Ok(())) {
                     let value = self.world.buffers[&request][&block];
                     let settled = before.get(&block).copied().unwrap_or(0);
-                    let is_known = value >= settled && value <= request.max(self.requests);
-                    prop_assert!(is_known, "{value:#x} at {block}, after {settled}");
+                    let is_right = self.is_right(block, value, settled);
+                    prop_assert!(is_right, "{value:#x} at {block}, after {settled}");
                 }
             }
         }
         Ok(())
     }
 
-    /// Ends what is under way, and reads all back: whole, and without as many members as may fail.
-    fn end(mut self) -> Result<(), TestCaseError> {
+    /// Returns true if a block may hold this value once `settled` was acknowledged: that, or what a
+    /// later write to it may have left.
+    fn is_right(&self, block: u64, value: u64, settled: u64) -> bool {
+        let is_later = value > settled;
+        let is_of_block = self.written.get(&value).is_some_and(|blocks| blocks.contains(&block));
+        value == settled || (is_later && is_of_block)
+    }
+
+    /// Ends what is under way.
+    fn drain(&mut self) -> Result<(), TestCaseError> {
         for _ in 0..100_000 {
             let Some(io) = self.flying.pop() else { break };
             self.complete(io);
@@ -283,6 +320,12 @@ impl Play {
             self.check_replies()?;
         }
         prop_assert!(self.world.volume.is_idle(), "every request is replied to");
+        Ok(())
+    }
+
+    /// Reads all back: whole, and without as many members as may fail.
+    fn end(mut self) -> Result<(), TestCaseError> {
+        self.drain()?;
         let mut doomed = self.doomed.iter();
         prop_assert!(doomed.all(|&member| self.state(member) == MemberState::Failed));
         self.read_back()?;
@@ -325,19 +368,23 @@ const LAYOUTS: &[(&str, usize)] = &[
     ("md-raid6-left-symmetric-6", 7),
 ];
 
-fn play(layout: &str, members: usize, level: RmwLevel) -> Play {
+fn play(layout: &str, members: usize, level: RmwLevel, goes_beyond: bool) -> Play {
     let layout: ArrayLayout = layout.parse().unwrap();
     let map =
         |configs: &[MemberConfig]| ChunkMap::arrange(layout.with_chunk(STRIP).unwrap(), configs);
-    let mut world = World::over(members, |_| {}, map, Box::new(First));
+    let adjust = |config: &mut MemberConfig| config.size_bytes = 2 * MIB;
+    let mut world = World::over(members, adjust, map, Box::new(First));
     world.volume = world.volume.with_rmw_level(level);
     Play {
         world,
+        goes_beyond,
         settled: BTreeMap::new(),
         writes: BTreeMap::new(),
+        written: BTreeMap::new(),
         reads: BTreeMap::new(),
         unlucky: BTreeSet::new(),
         doomed: BTreeSet::new(),
+        failing: BTreeMap::new(),
         flying: Vec::new(),
         requests: 0,
         replies: 0,
@@ -355,7 +402,7 @@ proptest! {
         level in select(&[RmwLevel::Never, RmwLevel::FewerReads, RmwLevel::NoMoreReads][..]),
         history in prop::collection::vec(action(), 1..160),
     ) {
-        let mut play = play(layout, members, level);
+        let mut play = play(layout, members, level, false);
         for action in history {
             play.act(action);
             play.check_replies()?;
@@ -367,7 +414,7 @@ proptest! {
 /// The strips of the history are those that it counts on.
 #[test]
 fn strips_have_eight_blocks() {
-    let play = play("md-raid5", 3, RmwLevel::default());
+    let play = play("md-raid5", 3, RmwLevel::default(), false);
     let map = play.world.volume.map();
     let (stripe, column) = map.column_at(MemberIndex(0), play.start(0) + BLOCK).unwrap();
     assert_eq!(
