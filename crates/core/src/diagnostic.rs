@@ -55,6 +55,12 @@ impl Diagnostic {
         Diagnostic { file: None, line: None, column: None, message: message.into(), help: None }
     }
 
+    /// The error for an empty name of something, which is usually an unset shell variable.
+    pub fn empty_name(what: &str) -> Diagnostic {
+        Diagnostic::new(format!("the name of the {what} is empty"))
+            .with_help("check that the shell variable in its place is set")
+    }
+
     /// An error from a message of serde, in the words of array files. For an unknown field, serde
     /// puts the name that was written and then all known names between backticks.
     pub fn of_serde(message: &str) -> Diagnostic {

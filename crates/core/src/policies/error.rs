@@ -40,6 +40,11 @@ pub(super) fn unknown_policy(name: &str) -> Diagnostic {
         let message = format!("`{name}` is a list of policies, but only one is allowed here");
         return Diagnostic::new(message).with_help("run the command once for each policy");
     }
+    if name.contains(char::is_whitespace) {
+        let list = name.split_whitespace().collect::<Vec<&str>>().join(",");
+        return Diagnostic::new(format!("unknown policy `{name}`"))
+            .with_help(format!("separate several policies by commas: {list}"));
+    }
     let family = name.strip_suffix("/*");
     if name == "all" || family.is_some_and(|family| families().contains(&family)) {
         let message = format!("`{name}` means several policies, but only one is allowed here");
