@@ -163,6 +163,12 @@ const KEYS: [&str; 11] = [
 ];
 
 fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
+    if root.has("kind") && !root.has("member") {
+        let file = root.source.file;
+        let error = Diagnostic::new("this is a model profile, not an array file").in_file(file);
+        let help = format!("name it in an array file: model = \"{file}\"");
+        return Err(error.with_help(format!("{help}; `mirrorball probe --model` shows it")));
+    }
     root.allow_only(&KEYS)?;
     let file_name = root.source.file;
     let name = match root.printable_text("name")? {

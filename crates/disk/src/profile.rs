@@ -139,6 +139,12 @@ impl ModelProfile {
     /// have these parameters.
     pub fn parse(text: &str, origin: &str) -> Result<ModelProfile, Diagnostic> {
         let locate = |error: toml::de::Error| from_toml(text, origin, &error);
+        let table: Option<toml::Table> = text.parse().ok();
+        if table.is_some_and(|it| it.contains_key("member") && !it.contains_key("kind")) {
+            let error = Diagnostic::new("this is an array file, not a model profile");
+            let help = "give the profile of one disk, which has a line with `kind`";
+            return Err(error.in_file(origin).with_help(help));
+        }
         let kind_name = toml::from_str::<KindOnly>(text).map_err(locate)?.kind;
         let kind = KINDS.iter().find(|kind| kind.name == kind_name.get_ref());
         let kind = kind.ok_or_else(|| {

@@ -218,8 +218,12 @@ fn read_model_file(
         let error = section.source.error(model.start, message);
         error.with_help("the path is relative to the folder of the array file")
     })?;
-    // What is wrong inside the file is reported at its place in that file.
-    ModelProfile::parse(&text, &path.display().to_string())
+    ModelProfile::parse(&text, &path.display().to_string()).map_err(|error| {
+        let help = error.help.clone();
+        let inside = Diagnostic { help: None, ..error };
+        let message = format!("`{}` is not a model profile: {inside}", model.value);
+        Diagnostic { help, ..section.source.error(model.start, message) }
+    })
 }
 
 fn read_link_name(
