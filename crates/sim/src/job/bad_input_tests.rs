@@ -169,8 +169,8 @@ const BAD: &[(&str, usize, &str, &str)] = &[
     (
         "[a]\nbsrange=4k-8k",
         2,
-        "`bsrange` is not supported: use `bssplit`, which lists sizes and their shares",
-        "remove it",
+        "`bsrange` is not supported: sizes need shares",
+        "write for example bssplit=4k/50:16k/50",
     ),
     (
         "[a]\nioengine=cpuio",

@@ -380,9 +380,16 @@ impl<'a> Reader<'a> {
                 if value.is_some_and(|value| unless.contains(&value)) {
                     return Ok(());
                 }
-                let help = match unless.first() {
-                    Some(harmless) => format!("remove it, or write {}={harmless}", option.name),
-                    None => "remove it".to_owned(),
+                let (reason, instead) = match reason.split_once('\n') {
+                    Some((reason, instead)) => (reason, Some(instead)),
+                    None => (reason, None),
+                };
+                let help = match (instead, unless.first()) {
+                    (Some(instead), _) => instead.to_owned(),
+                    (None, Some(harmless)) => {
+                        format!("remove it, or write {}={harmless}", option.name)
+                    }
+                    (None, None) => "remove it".to_owned(),
                 };
                 Err(job_error(format!("`{}` is not supported: {reason}", option.name), help))
             }

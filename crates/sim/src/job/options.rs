@@ -29,7 +29,8 @@ pub(super) enum Support {
     Takes(Setter),
     /// Has no effect on a simulation, for this reason.
     Ignored(&'static str),
-    /// Would change the result unless it has one of these values, for this reason.
+    /// Would change the result unless it has one of these values, for this reason, which may be
+    /// followed by a line with what to write instead.
     Refused {
         unless: &'static [&'static str],
         reason: &'static str,
@@ -314,7 +315,7 @@ const ROWS: &[Row] = &[
     refused(
         &["bsrange", "blocksize_range"],
         &[],
-        "use `bssplit`, which lists sizes and their shares",
+        "sizes need shares\nwrite for example bssplit=4k/50:16k/50",
     ),
     refused(&["ba", "blockalign", "offset_align"], &[], "addresses are aligned to the block size"),
     refused(

@@ -293,6 +293,19 @@ impl Section {
                 part(volume_bytes, percent).min(volume_bytes.saturating_sub(offset))
             }
         };
+        let part = match self.clones {
+            1 => String::new(),
+            clones => format!("copy {} of {clones} of ", clone + 1),
+        };
+        let volume_size = format_bytes(volume_bytes);
+        let begins_behind = offset > volume_bytes || offset == volume_bytes && volume_bytes > 0;
+        if begins_behind && self.size.is_none() {
+            let name = &self.name;
+            let begin = format_bytes(offset);
+            let message =
+                format!("{part}job `{name}` begins at {begin}, but {place} has {volume_size}");
+            return Err(job_error(message, "reduce offset, or offset_increment or numjobs"));
+        }
         let largest = sizes.max().unwrap_or(SECTOR_BYTES);
         if offset.saturating_add(bytes) > volume_bytes || offset == volume_bytes {
             let end = offset.saturating_add(bytes.max(block_bytes));
@@ -301,7 +314,6 @@ impl Section {
                 clones => format!("its copy {} of {clones}", clone + 1),
             };
             let beyond = format_bytes(end - volume_bytes);
-            let volume_size = format_bytes(volume_bytes);
             return Err(job_error(
                 format!(
                     "job `{}` is larger than {place}, which has {volume_size}: {part} ends \

@@ -294,6 +294,8 @@ fn regions_are_resolved_and_held_against_the_volume() {
     let too_large = "job `job` is larger than the volume, which has 1 GiB: it ends 1 GiB after the \
                      end";
     assert_eq!(complaint("size=2g"), Err((Some(2), too_large.to_owned())));
+    let behind = "job `job` begins at 2 GiB, but the volume has 1 GiB";
+    assert_eq!(complaint("offset=2g"), Err((Some(2), behind.to_owned())));
     let last_clone = "job `job` is larger than the volume, which has 1 GiB: its copy 3 of 3 ends \
                       176 MiB after the end";
     let steps = "size=400m\noffset_increment=400m\nnumjobs=3";
