@@ -16,12 +16,16 @@ pub enum DeviceAddress {
 }
 
 impl DeviceAddress {
-    /// Reads a path, or a URI if the text has `://` in it.
+    /// Reads a path, or a URI if the text has `://` in it. A text that begins as a URI of NBD and
+    /// is not the path of a file is meant for one, too.
     ///
     /// # Errors
     /// If a URI is invalid.
     pub fn parse(text: &str) -> Result<DeviceAddress, UriError> {
-        match text.contains("://") {
+        let is_like_uri = ["nbd:", "nbds:", "nbd+unix:", "nbds+unix:"]
+            .iter()
+            .any(|scheme| text.starts_with(scheme));
+        match text.contains("://") || is_like_uri && !Path::new(text).exists() {
             true => Ok(DeviceAddress::Uri(NbdUri::parse(text)?, text.to_owned())),
             false => Ok(DeviceAddress::Path(PathBuf::from(text))),
         }

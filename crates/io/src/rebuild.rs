@@ -56,7 +56,7 @@ pub enum RebuildError {
     /// The profile has no redundancy.
     #[error(
         "the profile of the volume keeps a single copy of the data: there is nothing to rebuild \
-         from"
+         from\n  help: restore the data from a backup"
     )]
     NoCopy,
     /// Every other member has failed, too.
@@ -135,6 +135,8 @@ pub struct RebuildRequest {
 pub enum RebuildStart {
     /// It has started.
     Started,
+    /// It runs already, and has the requested rate limit from now on.
+    Continued,
     /// The member is being opened; the reply comes from [`Rebuild::poll_reply`].
     Opening,
 }
@@ -259,7 +261,7 @@ impl Rebuild {
             PathState::Same if state == MemberState::InSync => Err(RebuildError::InSync(devid)),
             PathState::Same => {
                 (self.rate, self.next_step) = (rate, executor.driver.now());
-                Ok(RebuildStart::Started)
+                Ok(RebuildStart::Continued)
             }
         }
     }

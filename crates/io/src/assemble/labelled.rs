@@ -369,8 +369,10 @@ fn build(
     let newest = &assembly.newest;
     let policy_name = serving.policy.clone().unwrap_or_else(|| newest.policy.clone());
     let devids: Vec<u64> = newest.members.iter().map(|member| member.devid).collect();
-    let policy = Spec::parse(&policy_name).and_then(|spec| spec.build(&devids));
-    let policy = policy.map_err(|error| LabelledError::Policy(error.to_string()))?;
+    // Labels may have the policy as a user wrote it.
+    let policy =
+        Spec::parse(&policy_name).and_then(|spec| Ok((spec.to_string(), spec.build(&devids)?)));
+    let (policy_name, policy) = policy.map_err(|error| LabelledError::Policy(error.to_string()))?;
     let configs = configs(assembly, array, &rows);
     let block_bytes = newest.array.block_bytes;
     let capacity_bytes = map.capacity_bytes();

@@ -96,9 +96,16 @@ pub(super) fn respond(
 
 /// Starts a rebuild; `None` if the member has to be opened first.
 fn rebuild(request: RebuildRequest, parts: &mut ServiceParts<'_>) -> Option<String> {
+    let limit = match request.rate {
+        Some(rate) => format!("at most {rate} bytes/s"),
+        None => "without a rate limit".to_owned(),
+    };
     match parts.rebuild.begin(request, parts.executor) {
         Ok(RebuildStart::Opening) => None,
         Ok(RebuildStart::Started) => Some(encode(Ok("the member is being rebuilt"))),
+        Ok(RebuildStart::Continued) => {
+            Some(encode(Ok(format!("the member was being rebuilt already, now {limit}"))))
+        }
         Err(error) => Some(failed(RequestErrorKind::Refused, error.to_string())),
     }
 }
@@ -292,7 +299,8 @@ fn fail(devid: u64, executor: &mut Executor) -> Result<String, RequestError> {
     if !volume.fail_on_request(member) {
         return Err(refused(format!(
             "the volume cannot do without the member with devid {devid}: some data are on no \
-             other member in sync"
+             other member in sync\n  help: rebuild the other members first; `ctl members` shows \
+             their states"
         )));
     }
     Ok(format!(

@@ -42,14 +42,15 @@ pub(crate) struct ClientTls(pub(crate) Arc<ClientConfig>);
 pub enum TlsError {
     /// A file is missing, or holds something else.
     #[error(
-        "cannot use `{}` for TLS: {what}\n  help: the folder must hold ca-cert.pem and, for a \
-         server, server-cert.pem and server-key.pem, for a client, client-cert.pem and \
-         client-key.pem",
+        "cannot use `{}` for TLS: {what}\n  help: the folder must hold ca-cert.pem, \
+         {side}-cert.pem and {side}-key.pem",
         path.display()
     )]
     File {
-        /// The file.
+        /// The file, or the folder if that is missing.
         path: PathBuf,
+        /// Whose files these are: those of a server or of a client.
+        side: &'static str,
         /// What is wrong with it.
         what: String,
     },
@@ -109,36 +110,44 @@ fn provider() -> Arc<CryptoProvider> {
 /// The authority, and the certificates and the key of this side.
 type Files = (RootCertStore, Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn files(folder: &Path, side: &str) -> Result<Files, TlsError> {
+fn files(folder: &Path, side: &'static str) -> Result<Files, TlsError> {
+    if !folder.is_dir() {
+        let what = if folder.exists() { "it is not a folder" } else { "there is no such folder" };
+        return Err(TlsError::File { path: folder.to_owned(), side, what: what.to_owned() });
+    }
+    let certificates = |name: String| certificates(folder.join(name), side);
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(folder.join(AUTHORITY))? {
+    for certificate in certificates(AUTHORITY.to_owned())? {
         roots.add(certificate).map_err(|error| unfit(folder, error))?;
     }
-    let chain = certificates(folder.join(format!("{side}-cert.pem")))?;
+    let chain = certificates(format!("{side}-cert.pem"))?;
     let path = folder.join(format!("{side}-key.pem"));
-    let key = PrivateKeyDer::from_pem_file(&path).map_err(|error| unusable(&path, error))?;
+    let key = PrivateKeyDer::from_pem_file(&path).map_err(|error| unusable(&path, side, error))?;
     Ok((roots, chain, key))
 }
 
 /// The certificates in a file, of which there is at least one.
-fn certificates(path: PathBuf) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(
+    path: PathBuf,
+    side: &'static str,
+) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read = CertificateDer::pem_file_iter(&path).and_then(Iterator::collect);
     match read {
         Ok(certificates) if Vec::is_empty(&certificates) => {
-            Err(unusable(&path, PemError::NoItemsFound))
+            Err(unusable(&path, side, PemError::NoItemsFound))
         }
         Ok(certificates) => Ok(certificates),
-        Err(error) => Err(unusable(&path, error)),
+        Err(error) => Err(unusable(&path, side, error)),
     }
 }
 
-fn unusable(path: &Path, error: PemError) -> TlsError {
+fn unusable(path: &Path, side: &'static str, error: PemError) -> TlsError {
     let what = match error {
         PemError::Io(error) => error.to_string(),
         PemError::NoItemsFound => "what it should hold, in PEM, is not there".to_owned(),
         error => error.to_string(),
     };
-    TlsError::File { path: path.to_owned(), what }
+    TlsError::File { path: path.to_owned(), side, what }
 }
 
 fn unfit(folder: &Path, error: impl ToString) -> TlsError {

@@ -66,7 +66,12 @@ impl fmt::Display for Operation {
                     End::Kill => "kill",
                     End::PowerCut => "power cut",
                 };
-                write!(f, "{end}, start without members {without:#06b}")
+                let left_out = (0..u8::BITS).filter(|member| without >> member & 1 != 0);
+                let left_out: Vec<String> = left_out.map(|member| member.to_string()).collect();
+                match &left_out[..] {
+                    [] => write!(f, "{end}, start with all members"),
+                    members => write!(f, "{end}, start without members {}", members.join(", ")),
+                }
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::device_address::DeviceAddress;
 use crate::driver::Driver;
 use crate::driver::FileId;
 use crate::driver::sim::{FileFault, ObjectId, SimulatedWorld};
+use crate::examine::standing_text;
 use crate::executor::Executor;
 use crate::member::{MemberFile, NewMember, Source};
 use crate::rebuild::Rebuild;
@@ -146,8 +147,10 @@ impl Machine {
             ArrayVerdict::NeedsDegraded { .. } if has_newest => {}
             ArrayVerdict::NeedsDegraded { .. } | ArrayVerdict::Incomplete { .. } => return Ok(()),
             ArrayVerdict::Doubtful => {
-                let standings = &found.assembly.standings;
-                return Err(format!("members seem to be in doubt: {standings:?}"));
+                let standings: Vec<String> =
+                    found.assembly.standings.iter().copied().map(standing_text).collect();
+                let standings = standings.join("; ");
+                return Err(format!("the labels do not tell whose data are new: {standings}"));
             }
         }
         self.tally.starts += 1;
