@@ -36,6 +36,8 @@ use std::path::Path;
 
 /// The file of a recipe that names the others.
 const RECIPE_FILE: &str = "recipe.toml";
+/// What a recipe is, as help.
+const A_RECIPE: &str = "a recipe is a folder with `recipe.toml` and the files named in it";
 
 /// The names of the recipes compiled in.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
@@ -51,17 +53,21 @@ pub fn load(name: &str) -> Result<Recipe> {
     if folder.is_file() {
         let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
         let help = match parent {
+            _ if folder.file_name() != Some(RECIPE_FILE.as_ref()) => A_RECIPE.to_owned(),
             Some(parent) => format!("give its folder: {}", parent.display()),
             None => "give its folder: .".to_owned(),
         };
-        return Err(Diagnostic::new(format!("{name} is a file")).with_help(help).into());
+        return Err(Diagnostic::new(format!("{name} is a file, not a recipe"))
+            .with_help(help)
+            .into());
+    }
+    if name.is_empty() {
+        return Err(Diagnostic::empty_name("recipe").into());
     }
     let is_builtin = builtin_names().any(|builtin| builtin == name);
     if folder.is_dir() && !is_builtin && !folder.join(RECIPE_FILE).exists() {
-        let help = "a recipe is a folder with `recipe.toml` and the files named in it";
-        return Err(Diagnostic::new(format!("{name} has no file {RECIPE_FILE}"))
-            .with_help(help)
-            .into());
+        let error = Diagnostic::new(format!("{name} has no file {RECIPE_FILE}"));
+        return Err(error.with_help(A_RECIPE).into());
     }
     if name.contains('/') || folder.join(RECIPE_FILE).exists() {
         let stem = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -69,8 +75,7 @@ pub fn load(name: &str) -> Result<Recipe> {
             let path = folder.join(file);
             fs::read_to_string(&path).map_err(|error| {
                 let text = format!("cannot read {}: {error}", path.display());
-                let help = "a recipe is a folder with `recipe.toml` and the files named in it";
-                Diagnostic::new(text).with_help(help).into()
+                Diagnostic::new(text).with_help(A_RECIPE).into()
             })
         });
     }

@@ -199,8 +199,8 @@ pub fn explain(inputs: &Inputs, request: &ExplainRequest<'_>) -> Result<Explaine
 fn nothing_decided(explanation: &Explanation, inputs: &Inputs, from: Nanos) -> anyhow::Error {
     if explanation.ended <= from {
         return anyhow!(
-            "the window starts at {from} (--at; 1s unless given), but the job ends at {}\n  help: \
-             give an earlier --at, or give the job more time with --duration",
+            "the window starts at {from} (--at), but the job ends at {}\n  help: give an \
+             earlier --at, or give the job more time with --duration",
             explanation.ended
         );
     }
@@ -246,6 +246,10 @@ impl Explained {
             choices => format!("{} choices", choices.len()),
         };
         let from = Nanos(self.from_ns);
+        let from = match from {
+            Nanos::ZERO => "the start".to_owned(),
+            from => from.to_string(),
+        };
         format!("{count} of {policy} from {from} on: {job} on {array}, seed {seed}")
     }
 

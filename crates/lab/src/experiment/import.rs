@@ -9,7 +9,7 @@ pub mod fio;
 
 use crate::experiment::record::CellRecord;
 use crate::experiment::results::{
-    CELLS_FOLDER, PLAN_FILE, folder_problem, saved_cells, write_whole,
+    CELLS_FOLDER, PLAN_FILE, SAMPLE_FILE, folder_problem, saved_cells, write_whole,
 };
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -44,6 +44,10 @@ pub struct Added {
 /// If the folder has other contents; the message lists them and says what to do.
 pub fn check_folder(folder: &Path, about: &ImportLabels) -> Result<()> {
     let hint = "choose another folder with -o";
+    if folder.join(SAMPLE_FILE).exists() {
+        let shown = folder.display();
+        bail!("{shown} holds results of `league --sample`\n  help: {hint}");
+    }
     let shown = folder.display();
     if folder.join(PLAN_FILE).exists() {
         bail!("{shown} holds results of `compare`, and imports cannot be added\n  help: {hint}");
@@ -64,11 +68,16 @@ pub fn check_folder(folder: &Path, about: &ImportLabels) -> Result<()> {
     };
     if let Some(other) = saved_cells(folder).iter().find(|record| is_other(record)) {
         let (saved, given) = (&other.cell.array, &about.array);
-        let which = match saved == given {
-            true => format!("a different array that is also named `{given}`"),
-            false => format!("array `{saved}`, not of `{given}`"),
-        };
-        bail!("{shown} holds results of {which}\n  help: {hint}");
+        if saved != given {
+            bail!(
+                "{shown} holds results of array `{saved}`, not of `{given}`\n  help: give --array \
+                 {saved}, or {hint}"
+            );
+        }
+        bail!(
+            "{shown} holds results of a different array that is also named `{given}`\n  help: \
+             {hint}"
+        );
     }
     Ok(())
 }

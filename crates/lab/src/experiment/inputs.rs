@@ -276,7 +276,10 @@ mod tests {
         let path = folder.path().join("bin.toml");
         fs::write(&path, [0xff, 0xfe]).unwrap();
         let path = path.to_str().unwrap();
-        let expected = format!("{path} is not a text file: it has bytes that are not UTF-8");
+        let expected = format!(
+            "{path} is not a text file: it has bytes that are not UTF-8\n  help: the names of \
+             array files end in .toml"
+        );
         assert_eq!(message(path), expected);
     }
 

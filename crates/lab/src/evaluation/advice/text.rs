@@ -10,7 +10,7 @@ use mirrorball_core::units::Nanos;
 const NAME_WIDTH: usize = 14;
 
 /// What follows a policy that is not known to be in force.
-const ASSUMED: &str = ", the default: the array does not say what is in force";
+const ASSUMED: &str = ", the default: what is in force is not known";
 
 /// The whole answer about one array, without its members.
 pub fn array(answer: &ArrayAnswer, style: Style) -> String {

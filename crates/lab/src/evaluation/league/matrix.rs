@@ -116,6 +116,9 @@ fn chosen(what: &str, names: &[&str], list: &str) -> Result<Vec<String>> {
         let before = chosen.len();
         chosen.extend(names.iter().filter(fits).map(|name| (*name).to_owned()));
         if chosen.len() == before {
+            if wanted.is_empty() {
+                return Err(Diagnostic::empty_name(what).into());
+            }
             let unknown = Diagnostic::new(format!("the league has no {what} `{wanted}`"));
             let listing = format!("the {what}s of the league are");
             return Err(unknown.with_suggestion(wanted, names, &listing).into());

@@ -160,7 +160,7 @@ fn summary(standings: &SampleStandings, subject: &str) -> Vec<String> {
             standings.pairings.len()
         ),
         format!(
-            "{subject}: {} ties; p99 is more than {TAIL_MOST} times that of the best rival in {} \
+            "{subject}: ties: {}; p99 is more than {TAIL_MOST} times that of the best rival in {} \
              of {}, p99.9 in {} of {}, in the worst section of each",
             tails.ties, tails.p99.1, tails.p99.0, tails.p99_9.1, tails.p99_9.0
         ),

@@ -41,30 +41,43 @@ impl InputKind {
             }
             if error.kind() == ErrorKind::InvalidData {
                 let what = "is not a text file: it has bytes that are not UTF-8";
-                return Diagnostic::new(format!("{path} {what}")).into();
+                let error = Diagnostic::new(format!("{path} {what}"));
+                return error.with_help(self.names_of_files()).into();
             }
-            let guess = match error.kind() {
-                ErrorKind::NotFound => self.nearest(path),
-                _ => None,
-            };
             let failed = Diagnostic::new(format!("{path}: cannot read the {kind} file: {error}"));
-            match guess {
-                Some(guess) => failed.with_help(format!("did you mean `{guess}`?")).into(),
-                None => failed.into(),
-            }
+            let help = match (error.kind(), self.nearest(path)) {
+                (ErrorKind::NotFound, Some(guess)) => format!("did you mean `{guess}`?"),
+                (ErrorKind::NotFound, None) => {
+                    format!("check the path; the built-in {kind}s are {}", self.listed())
+                }
+                (ErrorKind::FileTooLarge, _) => self.names_of_files(),
+                _ => "give a file that you may read".to_owned(),
+            };
+            failed.with_help(help).into()
         })
     }
 
     /// The error for a name that is neither a file nor built in.
     pub(super) fn unknown(&self, name: &str) -> Error {
         let kind = self.name;
+        if name.is_empty() {
+            return Diagnostic::empty_name(kind).into();
+        }
         let unknown = Diagnostic::new(format!("there is no file and no built-in {kind} `{name}`"));
         let help = match self.nearest(name) {
             _ if name.contains(',') => format!("separate {kind}s by spaces"),
             Some(guess) => format!("did you mean `{guess}`?"),
-            None => format!("the built-in {kind}s are {}", (self.builtin)().join(", ")),
+            None => format!("the built-in {kind}s are {}", self.listed()),
         };
         unknown.with_help(help).into()
+    }
+
+    fn listed(&self) -> String {
+        (self.builtin)().join(", ")
+    }
+
+    fn names_of_files(&self) -> String {
+        format!("the names of {} files end in {}", self.name, self.ending)
     }
 
     /// The most similar name: a file in the same folder, or a built-in one.

@@ -73,9 +73,11 @@ fn diagnosed(bytes: &[u8], error: &serde_json::Error) -> String {
         return OF_SAMPLE.to_owned();
     }
     if has("schema_version") {
-        return format!("is damaged: {error}");
+        let error = error.to_string();
+        let what = error.split(" at line ").next().unwrap_or_default();
+        return format!("is damaged: {what}");
     }
-    format!("is not a result of mirrorball: {error}\n  help: {WHAT_IS_READ}")
+    format!("is JSON, but not a result of mirrorball\n  help: {WHAT_IS_READ}")
 }
 
 const FIO_MARK: &str = "\"fio version\"";

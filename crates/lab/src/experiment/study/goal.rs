@@ -106,6 +106,17 @@ impl Goal {
     /// figure.
     pub fn parse(text: &str) -> Result<Goal> {
         let terms: Vec<Term> = text.split(',').map(Term::parse).collect::<Result<_>>()?;
+        let is_same = |one: &Term, other: &Term| {
+            (&one.section, one.kind, one.figure) == (&other.section, other.kind, other.figure)
+        };
+        let is_repeated = |(index, term): &(usize, &Term)| {
+            terms[..*index].iter().any(|earlier| is_same(earlier, term))
+        };
+        if let Some((_, term)) = terms.iter().enumerate().find(is_repeated) {
+            let name = Term { weight: 1.0, ..term.clone() };
+            let error = Diagnostic::new(format!("`{name}` is given twice"));
+            return Err(error.with_help(format!("give it a weight: {name}:2")).into());
+        }
         Ok(Goal { terms })
     }
 

@@ -24,14 +24,32 @@ impl System {
 
     /// What to say of a version that is newer than every one whose sources were read.
     pub fn note_if_newer(&self, version: &Version) -> Option<String> {
-        let newest = self.newest_read.as_ref()?;
+        let name = &self.version_of;
+        let Some(newest) = &self.newest_read else { return self.note_if_not_named(version) };
         (!version.is_within(newest)).then(|| {
-            let name = &self.version_of;
             format!(
                 "{name} {version} is newer than {name} {newest}, the newest version whose source \
                  was examined; the settings of that version are assumed"
             )
         })
+    }
+
+    /// What to say of a version that is newer than every one that an offer names.
+    fn note_if_not_named(&self, version: &Version) -> Option<String> {
+        let name = &self.version_of;
+        let bounds = self.offers.iter().flat_map(|offer| [&offer.since, &offer.until]);
+        let newest = bounds.flatten().max();
+        match newest {
+            Some(newest) if version.is_within(newest) => None,
+            Some(newest) => Some(format!(
+                "no change of the read policies of {name} after {newest} is known; {version} is \
+                 taken to offer the same"
+            )),
+            None => Some(format!(
+                "no version of {name} is known to differ from the others; {version} is taken to \
+                 offer the same"
+            )),
+        }
     }
 
     /// The versions for which a policy is known, each range once.
@@ -44,7 +62,10 @@ impl System {
         ranges.dedup();
         // Of the ranges without an end the earliest holds the others.
         let open = ranges.iter().find(|(_, until)| until.is_none()).copied();
-        ranges.retain(|range| range.1.is_some() || Some(*range) == open);
+        let is_within_open = |range: &(Option<&Version>, Option<&Version>)| {
+            open.is_some_and(|open| open.0 <= range.0 && open != *range)
+        };
+        ranges.retain(|range| !is_within_open(range));
         let words = ranges.into_iter().map(|range| match range {
             (None, None) => "of any number".to_owned(),
             (Some(since), None) => format!("from {since} on"),

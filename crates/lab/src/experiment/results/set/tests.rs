@@ -97,7 +97,7 @@ fn what_is_no_cell_is_named_with_what_it_is() {
             "is output of fio\n  help: `mirrorball import fio",
         ),
         ("{\"fio version\" : \"fio-3.33\"}", "is output of fio"),
-        ("{\"results\":[]}", "is not a result of mirrorball"),
+        ("{\"results\":[]}", "is JSON, but not a result of mirrorball"),
         (
             "IOPS: 94\n",
             "is not a result of mirrorball: it is not JSON\n  help: give a results folder",
