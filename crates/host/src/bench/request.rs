@@ -24,6 +24,8 @@ use std::path::{Path, PathBuf};
 /// emulated disks are held to.
 const LATENESS_MAX_ROTATIONAL: Nanos = Nanos::from_micros(500);
 const LATENESS_MAX: Nanos = Nanos::from_micros(150);
+/// The time for all runs if none is given.
+const BUDGET_DEFAULT: Nanos = Nanos::from_secs(40 * 60);
 
 /// What a user asks for.
 #[derive(Clone, Debug)]
@@ -345,9 +347,10 @@ fn rounds(request: &BenchRequest<'_>, jobs: &[BenchJob], arms: usize) -> Result<
         rounds @ 2.. => Ok(rounds),
         _ => {
             let what = format!(
-                "--budget {} is too short: one round of {} under {} takes {round}, and two are \
+                "--budget {}{} is too short: one round of {} under {} takes {round}, and two are \
                  needed",
                 request.budget,
+                if request.budget == BUDGET_DEFAULT { ", the default," } else { "" },
                 counted(jobs.len(), "job"),
                 counted(arms, "setting")
             );
