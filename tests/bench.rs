@@ -284,7 +284,7 @@ fn a_late_host_refuses_its_runs() {
         "--size",
         "1MiB",
         "--lateness-max",
-        "0s",
+        "1ns",
         "--sysroot",
     ];
     let root = machine.path("").display().to_string();

@@ -151,6 +151,20 @@ fn a_missing_member_needs_the_user_and_is_rebuilt_when_it_returns() {
 }
 
 #[test]
+fn the_rate_of_a_running_rebuild_is_changed() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[1; BLOCK]);
+    folder.ctl(&["members", "fail", "2"]);
+    let rebuild = |more: &[&str]| folder.ctl(&[&["members", "rebuild", "2"], more].concat());
+    assert!(rebuild(&["--rate", "4K"]).contains("is being rebuilt"));
+    assert!(rebuild(&["--rate", "8K"]).contains("rebuilt already, now at most 8192 bytes/s"));
+    assert!(rebuild(&[]).contains("rebuilt already, now without a rate limit"));
+    wait_until_in_sync(&folder);
+    service.terminate();
+}
+
+#[test]
 fn a_member_is_failed_and_a_policy_kept_on_request() {
     let folder = created(2);
     let service = serve(&folder, &["a.img", "b.img"]);
@@ -167,28 +181,12 @@ fn a_member_is_failed_and_a_policy_kept_on_request() {
     service.terminate();
     let service = serve(&folder, &["a.img", "b.img"]);
     assert!(has_line(&service, "missed writes"), "{:?}", service.lines);
-    assert!(folder.ctl(&["status"]).contains("policy round-robin"));
+    assert!(folder.ctl(&["status"]).contains("policy btrfs/round-robin"), "in its full form");
+    let label = folder.run(&["examine", "a.img", "b.img"]);
+    assert!(stdout(&label).contains("policy btrfs/round-robin,"), "{label:?}");
     assert_reads(&folder, 0, 2);
     wait_until_in_sync(&folder);
     service.terminate();
-}
-
-#[test]
-fn torture_finds_a_lying_flush_and_nothing_else() {
-    let folder = Folder::new();
-    let output = folder.run(&["torture", "--operations", "3000"]);
-    assert!(stdout(&output).contains("3000 operations in 50 histories broke no rule"));
-    for (option, part) in [("--operations", "a whole number from 1"), ("--seed", "a seed: a whole")]
-    {
-        folder.refuses(&["torture", option, "-1"], &[option, part]);
-    }
-    let output = folder.run(&["torture", "--operations", "1"]);
-    assert!(stdout(&output).contains("60 operations in 1 history broke no rule"));
-    assert!(stderr(&output).contains("note: a history has 60 operations"), "{}", stderr(&output));
-    let output = folder.run(&["torture", "--lying-flush"]);
-    assert_eq!(output.status.code(), Some(1));
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("breaks a rule") && text.contains("mirrorball torture --seed"), "{text}");
 }
 
 #[test]

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 mod advise;
+mod bad_inputs;
 mod bench;
 mod check;
 mod closed_output;
@@ -30,4 +31,5 @@ mod recipes;
 mod report;
 mod report_browser;
 mod report_text;
+mod torture;
 mod ublk;

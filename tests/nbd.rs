@@ -181,7 +181,7 @@ fn failed_start_leaves_no_socket() {
     let place = Place::with_pair();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let tcp = format!("nbd:tcp:{}", taken.local_addr().unwrap().port());
-    for (other, code) in [(tcp.as_str(), 2), ("fuse:pair.toml", 1)] {
+    for (other, code) in [(tcp.as_str(), 2), ("fuse:pair.toml/x", 1)] {
         let exports = ["-e", "nbd:unix:socket", "-e", other, "--control", "control"];
         let output = place.folder.run(&[&["serve", "pair.toml"], &exports[..]].concat());
         let message = String::from_utf8_lossy(&output.stderr);

@@ -156,7 +156,10 @@ fn remote_plain_text_needs_consent() {
     let open = ["--export", "nbd:tcp:0.0.0.0:0"];
     place.refuses(&emulate(&open), &["other machines can reach", "--tls-certificates DIR"]);
     let nowhere = [&open[..], &["--tls-certificates", "nowhere"]].concat();
-    place.refuses(&emulate(&nowhere), &["nowhere/ca-cert.pem", "server-key.pem"]);
+    place.refuses(&emulate(&nowhere), &["`nowhere` for TLS: there is no such", "server-key.pem"]);
+    std::fs::create_dir(place.path("empty")).unwrap();
+    let empty = [&open[..], &["--tls-certificates", "empty"]].concat();
+    place.refuses(&emulate(&empty), &["empty/ca-cert.pem", "server-key.pem"]);
     let unix = ["--export", "nbd:unix:socket", "--tls-certificates", "nowhere"];
     place.refuses(&emulate(&unix), &["without a TCP export"]);
     let knowing = [&open[..], &["--without-tls"]].concat();

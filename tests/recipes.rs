@@ -69,7 +69,7 @@ fn wrong_names_and_files_in_the_way_are_refused() {
         &["recipes.html already exists"],
     );
     folder.refuses(&["recipe", "-o", "recipes.html"], &["recipes.html already exists"]);
-    folder.refuses(&["recipe", "./recipes.html"], &["./recipes.html is a file", "its folder: ."]);
+    folder.refuses(&["recipe", "./recipes.html"], &["./recipes.html is a file, not a recipe"]);
     std::fs::create_dir(folder.path("bare")).expect("a folder");
     std::fs::write(folder.path("bare/recipe.toml"), "title = \"x\"\n").expect("a file");
     folder.refuses(&["recipe", "bare"], &["`sources` is missing", "add for example sources = [\""]);

@@ -125,7 +125,10 @@ fn where_nothing_can_be_reported_it_says_why() {
     fs::write(place.path("foreign.json"), "{\"name\": \"package\"}").unwrap();
     place.refuses(&["report", "empty"], &["empty holds no saved results"]);
     place.refuses(&["report", "absent"], &["absent cannot be read"]);
-    place.refuses(&["report", "foreign.json"], &["foreign.json is not a result of mirrorball"]);
+    place.refuses(
+        &["report", "foreign.json"],
+        &["foreign.json is JSON, but not a result of mirrorball"],
+    );
     place.refuses(&["report"], &["DIR|FILE"]);
     place.refuses(&["report", "out", "--format", "cvs"], &["cvs", "csv"]);
 }

@@ -42,7 +42,8 @@ Examples:
   mirrorball bench /srv/data --plan
   mirrorball bench --restore")]
 pub(crate) struct Args {
-    /// Mount point or path on it, block device, or name of an array
+    /// Mount point or path on it, block device, or name of an array; required unless --restore is
+    /// given
     #[arg(value_name = "PATH|DEVICE", required_unless_present_any = ["restore", "watch"])]
     target: Option<String>,
 
@@ -105,7 +106,7 @@ pub(crate) struct Args {
     /// Refuse a run if 1 of 100 wake-ups of this host is later than this [default: 500us if all
     /// members rotate, else 150us]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true,
-          value_parser = numbers::duration)]
+          value_parser = numbers::positive_duration)]
     lateness_max: Option<Nanos>,
 
     /// Results folder [default: mirrorball-results/bench-ARRAY, with a number if it exists]
@@ -285,7 +286,11 @@ fn outline(bench: &Bench) -> String {
     text += &format!("  jobs      {}\n", names.join(", "));
     text += &format!("  settings  {}\n", plan.policies.join(", "));
     let RunTimes { settle, measure } = bench.times;
-    text += &format!("  each run  {settle} to settle, {measure} measured\n");
+    let settle = match settle {
+        Nanos::ZERO => String::new(),
+        settle => format!("{settle} to settle, "),
+    };
+    text += &format!("  each run  {settle}{measure} measured\n");
     for note in &bench.notes {
         text += &format!("  note      {note}\n");
     }

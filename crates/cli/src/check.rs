@@ -12,7 +12,10 @@ use mirrorball_core::geometry::{ArrayLayout, ChunkMap, Stripe};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::{Nanos, format_bytes as size};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource, MemberSpec, Partition};
+use mirrorball_io::device_address::DeviceAddress;
+use mirrorball_lab::evaluation::advice::stated_policy;
 use mirrorball_lab::experiment::inputs::{builtin_job_names, check_fit, load_array, load_job};
+use mirrorball_lab::experiment::systems;
 use mirrorball_sim::job::{
     Access, Arrivals, Background, Direction, JobFile, Mix, Section, SizeOrPercent,
 };
@@ -83,6 +86,9 @@ impl FileKind {
             _ if builtin_job_names().any(|name| name == file) => return Ok(FileKind::Job),
             _ => {}
         }
+        if file.is_empty() {
+            return Err(Diagnostic::empty_name("file"));
+        }
         if Path::new(file).is_dir() {
             let error = Diagnostic::new(format!("cannot check {file}: it is a folder"));
             return Err(error.with_help(format!("give files, for example {file}/*.toml")));
@@ -90,7 +96,7 @@ impl FileKind {
         if Path::new(file).exists() {
             let what = "the name of an array file ends in .toml, that of a job file in .fio";
             let error = Diagnostic::new(format!("cannot check {file}: {what}"));
-            return Err(error.with_help("rename it"));
+            return Err(error.with_help("if it is one of these, rename it"));
         }
         let error = Diagnostic::new(format!(
             "cannot check `{file}`: there is no such file, and no built-in array or job of that \
@@ -108,6 +114,7 @@ impl CheckedFiles {
         match FileKind::of(file)? {
             FileKind::Array => {
                 let spec = load_array(file)?.1;
+                check_source(file, &spec)?;
                 let text = format!("{file}: {}", array(&spec)?);
                 self.arrays.push((file.to_owned(), spec));
                 Ok(text)
@@ -130,6 +137,27 @@ impl CheckedFiles {
             pairs.clone().filter_map(|((name, array), jobs)| check_fit(name, array, jobs).err());
         (pairs.count(), misfits.collect())
     }
+}
+
+/// Checks what only commands other than `compare` use: the storage system, the policy in force and
+/// the URIs of members.
+fn check_source(file: &str, spec: &ArraySpec) -> Result<()> {
+    for member in &spec.members {
+        if let MemberSource::Uri(uri) = &member.source {
+            let place = || format!("{file}:{}", member.line);
+            DeviceAddress::parse(uri).with_context(place)?;
+        }
+    }
+    let Some(source) = &spec.source else { return Ok(()) };
+    let system = systems::find(&source.system).with_context(|| format!("{file}: [source]"))?;
+    if let (Some(policy), None) = (&source.policy, stated_policy(spec, system)) {
+        screen::say(format_args!(
+            "note: {file}: the policy `{policy}` in [source] is not known; `advise` takes the \
+             default of {}",
+            system.title
+        ));
+    }
+    Ok(())
 }
 
 fn is_real(member: &MemberSpec) -> bool {
@@ -275,8 +303,14 @@ fn job_line(job: &Section) -> String {
     };
     let sizes = &job.sizes[job.mix.directions()[0]];
     let sizes: Vec<String> = sizes.iter().map(|share| size(share.bytes)).collect();
+    let offset = match job.offset {
+        SizeOrPercent::Bytes(0) | SizeOrPercent::Percent(0) => String::new(),
+        SizeOrPercent::Bytes(bytes) => format!(" from {} on", size(bytes)),
+        SizeOrPercent::Percent(percent) => format!(" from {percent} % of the volume on"),
+    };
     let region = match job.size {
-        None => "the whole volume".to_owned(),
+        None if offset.is_empty() => "the whole volume".to_owned(),
+        None => "the volume".to_owned(),
         Some(SizeOrPercent::Bytes(bytes)) => size(bytes),
         Some(SizeOrPercent::Percent(percent)) => format!("{percent} % of the volume"),
     };
@@ -290,7 +324,7 @@ fn job_line(job: &Section) -> String {
     };
     let ramp = if job.ramp == Nanos::ZERO { String::new() } else { format!(" after {}", job.ramp) };
     format!(
-        "{access} {mix} of {} over {region}, {} in flight{clones}{}{}{cache}{until}{ramp}",
+        "{access} {mix} of {} over {region}{offset}, {} in flight{clones}{}{}{cache}{until}{ramp}",
         sizes.join(" or "),
         job.depth,
         rates(job),

@@ -12,7 +12,7 @@ pub(crate) fn parse<P: Parser>() -> P {
             error.exit();
         }
         // Not through clap, which prints control characters of the command line as they are.
-        screen::say(in_our_words(&error.to_string()).trim_end());
+        screen::say(message(&error).trim_end());
         std::process::exit(error.exit_code())
     })
 }
@@ -29,6 +29,56 @@ const WORDS: [(&str, &str); 9] = [
     ("the following required arguments were not provided", "these are missing"),
     ("  tip:", "  help:"),
 ];
+
+/// The message of an error of clap.
+fn message(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::ArgumentConflict => conflict(error),
+        ErrorKind::MissingSubcommand => {
+            let commands = named(error, ContextKind::ValidSubcommand);
+            let commands: Vec<&String> = commands.iter().filter(|it| *it != "help").collect();
+            let commands: Vec<&str> = commands.into_iter().map(String::as_str).collect();
+            format!("error: the command is missing\n  help: give one of {}", commands.join(", "))
+        }
+        _ => in_our_words(&error.to_string()),
+    }
+}
+
+/// Arguments that exclude each other, or one that is repeated.
+fn conflict(error: &Error) -> String {
+    let given = named(error, ContextKind::InvalidArg);
+    let others = named(error, ContextKind::PriorArg);
+    let listed = |arguments: &[String]| {
+        arguments.iter().map(|it| bare(it)).collect::<Vec<String>>().join(", ")
+    };
+    let first = listed(&given);
+    if given == others {
+        let help = match given.iter().any(|argument| argument.ends_with("<LIST>")) {
+            true => "give it once, with commas between its items",
+            false => "give it once",
+        };
+        return format!("error: {first} is given more than once\n  help: {help}");
+    }
+    let others = listed(&others);
+    format!("error: {first} cannot be used with {others}\n  help: leave one of them out")
+}
+
+/// The texts of an error's context.
+fn named(error: &Error, kind: ContextKind) -> Vec<String> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => vec![text.clone()],
+        Some(ContextValue::Strings(texts)) => texts.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// The name of an argument without the value of an option and without the brackets of usage lines.
+fn bare(argument: &str) -> String {
+    match argument.starts_with('-') {
+        true => argument.split_whitespace().next().unwrap_or_default().to_owned(),
+        false => argument.trim_end_matches("...").trim_matches(['[', ']', '<', '>']).to_owned(),
+    }
+}
 
 /// An error of clap in the words and with the quotation marks of the other errors.
 fn in_our_words(error: &str) -> String {
@@ -85,7 +135,7 @@ mod tests {
 
     fn refusal(words: &[&str]) -> String {
         let words = ["mirrorball"].iter().chain(words).map(OsString::from).collect();
-        in_our_words(&try_parse::<Cli>(words).unwrap_err().to_string())
+        message(&try_parse::<Cli>(words).unwrap_err())
     }
 
     #[test]
@@ -105,7 +155,19 @@ mod tests {
             (&["examine"], &["these are missing:\n  <DEVICE>..."]),
             (
                 &["detect", "-o", "x", "--json"],
-                &["the option `--output <FILE>` cannot be used with"],
+                &["--json", "cannot be used with", "--output", "help: leave one of them out"],
+            ),
+            (&["policies", "pid", "--system", "md"], &["NAME cannot be used with --system"]),
+            (&["bench", "x", "--restore"], &["PATH|DEVICE", "cannot be used with", "--restore"]),
+            (&["recipe", "x", "--all"], &["NAME", "cannot be used with", "--all"]),
+            (
+                &["compare", "-p", "pid", "-p", "queue"],
+                &["--policy is given more than once", "with commas between its items"],
+            ),
+            (&["compare", "-n", "2", "-n", "3"], &["--repeats is given more than once"]),
+            (
+                &["ctl", "-c", "x"],
+                &["the command is missing", "status, members, stats, scrub, policy"],
             ),
         ] {
             let message = refusal(words);

@@ -242,9 +242,18 @@ fn command(args: &Args) -> String {
     words.push(format!("--policy {}", quoted(&args.policy)));
     words.push(format!("--repeats {} --seed {}", args.repeats, args.seed));
     if let Some(duration) = args.duration {
-        words.push(format!("--duration {}ns", duration.0));
+        words.push(format!("--duration {}", exact(duration)));
     }
     words.join(" ")
+}
+
+/// A duration in the largest unit in which it is a whole number.
+fn exact(duration: Nanos) -> String {
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)];
+    match units.into_iter().find(|(_, nanos)| duration.0.is_multiple_of(*nanos)) {
+        Some((unit, nanos)) => format!("{}{unit}", duration.0 / nanos),
+        None => format!("{}ns", duration.0),
+    }
 }
 
 /// A word, quoted for a shell where necessary.

@@ -3,12 +3,14 @@
 use crate::compare::quoted;
 use crate::ending::{Ending, Failure};
 use crate::{devices, numbers, screen, serving};
+use anyhow::anyhow;
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::format_bytes;
 use mirrorball_io::assemble::{self, AssembleError, CreateError, CreateOptions, Created, Trust};
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_lab::experiment::inputs::load_array;
+use std::path::Path;
 
 /// Create a mirrored volume on files and block devices, whose contents are lost
 #[derive(Debug, clap::Args)]
@@ -17,13 +19,23 @@ use mirrorball_lab::experiment::inputs::load_array;
 their states, the layout and the read policy. `mirrorball serve` then needs the paths of the \
 members only. A member with data of another program is refused.
 
-Example, where pair.toml has profile = \"raid1\" and two [[member]] entries with a path:
+Example, where pair.toml is
+  profile = \"raid1\"
+  [[member]]
+  path = \"/dev/sdb\"
+  [[member]]
+  path = \"/dev/sdc\"
+and the last line serves the volume:
   mirrorball create pair.toml
   mirrorball serve /dev/sdb /dev/sdc --export nbd:unix:/tmp/volume.sock"
 )]
 pub(crate) struct CreateArgs {
     /// Array file whose members have a `path` or a `uri`
     array: String,
+
+    // Devices in place of an array file are refused with an example of one.
+    #[arg(hide = true)]
+    others: Vec<String>,
 
     /// Name of the volume [default: that of the array]
     #[arg(long)]
@@ -53,6 +65,10 @@ pub(crate) struct AdoptArgs {
     /// Array file that the array was served with
     array: String,
 
+    // As above.
+    #[arg(hide = true)]
+    others: Vec<String>,
+
     /// devid of the member with the valid data. Its data overwrite those on the other mirrors
     #[arg(long, value_name = "DEVID", value_parser = numbers::devid)]
     trust: Option<u64>,
@@ -72,7 +88,8 @@ pub(crate) struct AdoptArgs {
 }
 
 pub(crate) fn create(args: &CreateArgs) -> Result<Ending, Failure> {
-    let CreateArgs { array, name, policy, occupied } = args;
+    let CreateArgs { array, others, name, policy, occupied } = args;
+    check_array_file(array, others)?;
     let created = with_options(array, name.as_deref(), policy, *occupied, |creation| {
         assemble::create(creation)
     })?;
@@ -80,12 +97,30 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Ending, Failure> {
 }
 
 pub(crate) fn adopt(args: &AdoptArgs) -> Result<Ending, Failure> {
-    let AdoptArgs { array, trust, name, policy, occupied } = args;
+    let AdoptArgs { array, others, trust, name, policy, occupied } = args;
+    check_array_file(array, others)?;
     let trust = trust.map_or(Trust::Equal, Trust::Member);
     let created = with_options(array, name.as_deref(), policy, *occupied, |creation| {
         assemble::adopt(creation, trust)
     })?;
     report("adopted", &created)
+}
+
+/// Refuses members in place of an array file, as `serve` takes them.
+fn check_array_file(array: &str, others: &[String]) -> Result<(), Failure> {
+    let path = Path::new(array);
+    let is_member = path.exists() && !path.is_dir() && load_array(array).is_err();
+    if others.is_empty() && (array.ends_with(".toml") || !is_member) {
+        return Ok(());
+    }
+    let what = match others {
+        [] => format!("{array} is not an array file"),
+        _ => format!("expected one array file, but there are {} names", others.len() + 1),
+    };
+    Err(Failure::WrongUse(anyhow!(
+        "{what}\n  help: write an array file, such as pair.toml, with profile = \"raid1\" and a \
+         [[member]] with a `path` for each device, and give that"
+    )))
 }
 
 fn with_options(
@@ -96,11 +131,11 @@ fn with_options(
     make: impl FnOnce(&CreateOptions<'_>) -> Result<Created, CreateError>,
 ) -> Result<(Created, Vec<DeviceAddress>), Failure> {
     let (_, array) = load_array(file).map_err(Failure::WrongUse)?;
-    serving::policy(policy, &array)?;
+    let (policy, _) = serving::policy(policy, &array)?;
     let creation = CreateOptions {
         array: &array,
         name: name.unwrap_or(&array.name).to_owned(),
-        policy: policy.to_owned(),
+        policy,
         options: OpenOptions {
             access: MemberAccess::ReadWrite,
             caching: Caching::Direct,

@@ -171,6 +171,9 @@ fn without_effect(option: &str, why: &str, help: &str) -> Failure {
 }
 
 fn unknown(what: &str) -> Failure {
+    if what.is_empty() {
+        return Failure::WrongUse(Diagnostic::empty_name("model or array").into());
+    }
     let models: Vec<&str> = ModelProfile::builtin_names().collect();
     let arrays: Vec<&str> = ArrayFile::builtin_names().collect();
     let unknown = Diagnostic::new(format!("no model or array is named `{what}`"));

@@ -8,10 +8,12 @@ use clap::ValueEnum;
 use mirrorball_core::label::assembly::ArrayVerdict;
 use mirrorball_core::label::{Label, LabelledMember};
 use mirrorball_core::member::MemberState;
+use mirrorball_core::policies::Spec;
 use mirrorball_core::units::format_bytes;
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::examine::{ExaminedDevice, ExaminedVolume, examine, standing_text, volumes};
 use serde::Serialize;
+use std::path::Path;
 
 /// Show the labels of devices, and whether the volume that they belong to may start
 #[derive(Debug, clap::Args)]
@@ -150,7 +152,7 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
         uuid: volume.uuid.to_string(),
         profile: newest.array.profile.to_string(),
         layout: newest.array.layout.to_string(),
-        policy: newest.policy.clone(),
+        policy: Spec::parse(&newest.policy).map_or(newest.policy.clone(), |it| it.to_string()),
         clean: newest.is_clean,
         generation: newest.generation,
         data_id: data_id(newest),
@@ -221,12 +223,26 @@ fn text(examination: &Examination) -> String {
     screen::broken(&text)
 }
 
+/// The pattern of all files in a folder.
+fn in_folder(folder: &str) -> String {
+    Path::new(folder).join("*").display().to_string()
+}
+
 /// Says which devices have no label, and what to give instead.
 fn say_others(examination: &Examination) {
     for OtherDevice { device, error } in &examination.others {
-        let help = match device.ends_with(".toml") {
-            true => "an array file is not a member: give the files and devices that it names",
-            false => "give members of volumes that `mirrorball create` or `adopt` has labelled",
+        let is_folder = Path::new(device).is_dir();
+        let error = if is_folder { "is a folder" } else { error };
+        let help = if is_folder {
+            format!("give the files and devices in it, for example {}", in_folder(device))
+        } else if device.ends_with(".toml") {
+            "an array file is not a member: give the files and devices that it names".to_owned()
+        } else if error.contains("Permission denied") {
+            "run as root, or as a user who may read it".to_owned()
+        } else if error.contains("No such file") {
+            "give the path of a file or device, or the URI of an NBD export".to_owned()
+        } else {
+            "give members of volumes that `mirrorball create` or `adopt` has labelled".to_owned()
         };
         screen::say(format_args!("error: `{device}` {error}\n  help: {help}"));
     }

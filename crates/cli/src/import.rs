@@ -129,7 +129,11 @@ fn fio_records(args: &FioArgs, about: &ImportLabels) -> Result<Vec<CellRecord>> 
         }
     }
     if !failures.is_empty() {
-        bail!("{}", failures.join("\n  "));
+        let mut text = failures.join("\n  ");
+        if !text.contains("\n  help: ") {
+            text += "\n  help: give files that fio wrote with --output-format=json+";
+        }
+        bail!(text);
     }
     Ok(records)
 }

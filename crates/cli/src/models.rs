@@ -80,6 +80,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 
 /// The model with this name, or those that a name with `*` at its end stands for.
 fn named(name: &str) -> Result<Vec<ModelProfile>, Diagnostic> {
+    if name.is_empty() {
+        return Err(Diagnostic::empty_name("model"));
+    }
+    if name.contains('/') || name.ends_with(".toml") {
+        let error = Diagnostic::new(format!("there is no built-in model `{name}`"));
+        let help = format!("`mirrorball probe --model {name}` shows a model profile");
+        return Err(error.with_help(help));
+    }
     let prefix = name.strip_suffix('*').unwrap_or("");
     let is_meant = |model: &ModelProfile| model.name.starts_with(prefix);
     match ModelProfile::builtins().any(|model| is_meant(&model)) {

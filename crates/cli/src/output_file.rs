@@ -63,13 +63,27 @@ pub(crate) fn check(path: &Path, existing: Existing) -> Result<()> {
         return Err(exists(path));
     }
     match folder_of(path) {
-        folder if folder.is_dir() => Ok(()),
+        folder if folder.is_dir() => check_writable(path),
         folder if folder.exists() => {
             let folder = folder.display();
             bail!("cannot write {shown}: {folder} is not a folder\n  help: give another path")
         }
         _ => bail!("cannot write {shown}: its folder does not exist\n  help: create it first"),
     }
+}
+
+/// Fails if no file can be created in place of this one. Devices and pipes are not tried.
+fn check_writable(path: &Path) -> Result<()> {
+    if path.exists() && !path.is_file() {
+        return Ok(());
+    }
+    // It is removed at once.
+    TemporaryFile::create_beside(path).map(drop).map_err(|error| {
+        let path = path.display();
+        anyhow!(
+            "cannot write {path}: {error}\n  help: give a path in a folder that you may write to"
+        )
+    })
 }
 
 /// Writes a file, or to standard output if the path is `-`.

@@ -6,6 +6,7 @@ use crate::progress::stop_at_ctrl_c;
 use crate::screen;
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_host::detect::Sysroot;
@@ -34,7 +35,7 @@ Examples:
   mirrorball probe --model hdd-7k2-desktop"
 )]
 pub(crate) struct Args {
-    /// Block device, or a file of old data on it
+    /// Block device, or a file of old data on it; required unless --model is given
     #[arg(value_name = "DEVICE|FILE", required_unless_present = "model")]
     target: Option<PathBuf>,
 
@@ -109,7 +110,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let outcome = match (&args.model, &args.target) {
         (Some(model), _) => {
             let profile = model_profile(model)?;
-            probe_model(&profile, None, options).map_err(|error| Failure::Fault(error.into()))?
+            let probed = probe_model(&profile, None, options);
+            probed.map_err(|error| Failure::Fault(without_class(error, args.class).into()))?
         }
         (None, Some(path)) => from_device(path, options, stop)?,
         (None, None) => return Err(Failure::WrongUse(anyhow!("missing DEVICE|FILE or --model"))),
@@ -130,6 +132,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         ProbeVerdict::Doubtful(_) => Ending::FoundFailure,
         ProbeVerdict::Good | ProbeVerdict::UsableForRanking(_) => Ending::Done,
     })
+}
+
+/// Adds to an error without a help what to do where the class was named.
+fn without_class(error: Diagnostic, class: Option<Class>) -> Diagnostic {
+    match (class, &error.help) {
+        (Some(_), None) => error.with_help("leave out --class"),
+        _ => error,
+    }
 }
 
 fn model_profile(model: &str) -> Result<ModelProfile, Failure> {

@@ -85,7 +85,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if sets.is_empty() {
         let lines: Vec<String> = refused.iter().map(shown).collect();
         let mut text = lines.join("\n  ");
-        if !text.contains("\n  help: ") {
+        if text.contains("Permission denied") {
+            text += "\n  help: give results that you may read";
+        } else if !text.contains("\n  help: ") {
             text += "\n  help: give a results folder, or files from its `cells` folder";
         }
         return Err(Failure::WrongUse(anyhow!(text)));

@@ -315,12 +315,20 @@ impl ListenArgs {
                 ExportAddress::Ublk => devices += 1,
             }
         }
+        if let Some(file) = folders.iter().find(|path| path.exists() && !path.is_dir()) {
+            let file = file.display();
+            let text = format!(
+                "cannot mount on `{file}`: it is not a folder\n  help: give the path of a folder, \
+                 which is created if it is missing"
+            );
+            return Err(Failure::WrongUse(anyhow!(text)));
+        }
         let wrong = |text| Err(Failure::WrongUse(anyhow!("{text}")));
         match folders.len() {
             0 if self.loops => {
                 wrong("--loop has no effect without files\n  help: give --export fuse:DIR")
             }
-            _ if devices > 1 => wrong("--export ublk may be given once"),
+            _ if devices > 1 => wrong("--export ublk may be given once\n  help: leave one out"),
             0 | 1 => Ok((addresses, folders.pop(), devices == 1)),
             _ => wrong("--export fuse:DIR may be given once"),
         }

@@ -109,7 +109,11 @@ fn sample(control: &Path) -> Result<Sample, Failure> {
 }
 
 fn interval(text: &str) -> Result<Nanos, String> {
-    match numbers::duration(text)? {
+    let time = match text {
+        "0" => Nanos::ZERO,
+        text => numbers::duration(text)?,
+    };
+    match time {
         time if (Nanos::from_millis(100)..=Nanos::from_secs(3600)).contains(&time) => Ok(time),
         _ => Err("must be from 100ms to 1h".to_owned()),
     }
@@ -133,7 +137,7 @@ mod tests {
     fn intervals_are_bounded() {
         assert_eq!(interval("500ms"), Ok(Nanos::from_millis(500)));
         assert_eq!(interval("1s"), Ok(Nanos::from_secs(1)));
-        for text in ["99ms", "0s", "2h"] {
+        for text in ["99ms", "0s", "0", "2h"] {
             assert_eq!(interval(text).unwrap_err(), "must be from 100ms to 1h", "{text}");
         }
         for (text, part) in [("0.5", "no unit"), ("soon", "not a duration")] {

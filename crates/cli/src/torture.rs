@@ -67,8 +67,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         _ => format!("{histories} histories"),
     };
     screen::print(&format!(
-        "{operations} operations in {histories} broke no rule: {replies} replies, \
-         {starts} starts, {power_cuts} power cuts, {kills} kills, {} times a member to rebuild\n",
+        "{operations} operations in {histories} broke no rule; in the course of them {replies} \
+         requests were answered, the volume started {starts} times, after {power_cuts} power cuts \
+         and {kills} kills, and {} times a member was out of sync and was rebuilt\n",
         report.failures
     ))?;
     Ok(Ending::Done)

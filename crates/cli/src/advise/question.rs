@@ -6,10 +6,12 @@ use crate::compare::system::{ChosenSystem, Offered};
 use crate::compare::{self, progress};
 use crate::ending::Failure;
 use crate::progress::stop_at_ctrl_c;
+use crate::screen;
 use anyhow::{Context, Result, anyhow};
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_lab::evaluation::advice::answer::{ArrayAnswer, OutOfService};
 use mirrorball_lab::evaluation::advice::maintenance::{Maintenance, MaintenanceOptions};
+use mirrorball_lab::evaluation::advice::stated_policy;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::hash::stable_hash;
 use mirrorball_lab::experiment::inputs::{Inputs, load_array};
@@ -42,6 +44,12 @@ impl Question {
     pub(super) fn new(args: &Args, target: &Target, jobs: &[String]) -> Result<Question, Failure> {
         let array = load_array(&target.array).map_err(Failure::WrongUse)?.1;
         let chosen = chosen_system(args, &target.array, &array).map_err(Failure::WrongUse)?;
+        let stated = array.source.as_ref().and_then(|source| source.policy.as_deref());
+        if let (Some(policy), None) = (stated, stated_policy(&array, chosen.system)) {
+            screen::say(format_args!(
+                "note: the policy in force, `{policy}`, is not known to Mirrorball"
+            ));
+        }
         let mut out_of_service = target.out_of_service.clone();
         out_of_service.extend(target::out_of_service(&array));
         let name = target::as_advised(target.array.clone(), &array, &chosen);
@@ -87,9 +95,10 @@ impl Question {
         let keys: Vec<String> = self.plan.cells().iter().map(Cell::key).collect();
         let hash = stable_hash(keys.iter().map(String::as_str));
         let folder = Path::new(FOLDER).join(format!("advice-{}", &hash[..12]));
-        let results = Results::open(&folder, &self.plan)
-            .with_context(|| format!("cannot write results into {}", folder.display()))
-            .map_err(Failure::WrongUse)?;
+        let results = Results::open(&folder, &self.plan).map_err(|error| {
+            let help = "change to a folder that you may write to";
+            Failure::WrongUse(anyhow!("{error:#}\n  help: {help}"))
+        })?;
         let ending = progress::run_cells(args.threads, &self.plan, &self.inputs, &results);
         let summaries = match ending.map_err(Failure::Fault)? {
             run::Ending::Complete(summaries) => summaries,

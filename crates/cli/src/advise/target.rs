@@ -61,12 +61,6 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
     for note in &detected.notes {
         screen::say(format_args!("note: {note}"));
     }
-    let policy = &detected.policy;
-    if let (Some(text), None) = (&policy.text, &policy.spec) {
-        screen::say(format_args!(
-            "note: the policy in force, `{text}`, is not known to Mirrorball"
-        ));
-    }
     let out_of_service = taken_into_service(&detected)?;
     // Flags of members are settings that are compared with others, no properties of the disks.
     detected.policy.spec = detected.in_force();

@@ -117,7 +117,10 @@ pub(super) fn run(args: &Args, size: u32) -> Result<Ending, Failure> {
 fn request(args: &Args, size: u32) -> Result<SampleRequest> {
     let Policies { subjects, rivals } = Policies::new(args)?;
     if let Some(number) = args.sample.pairing.filter(|number| *number > size) {
-        return Err(anyhow!("--pairing {number}: the sample has {size} pairings"));
+        return Err(anyhow!(
+            "--pairing {number}: the sample has {size} pairings\n  help: give a number from 1 to \
+             {size}"
+        ));
     }
     Ok(SampleRequest {
         size,
