@@ -18,5 +18,8 @@ fn torture_finds_a_lying_flush_and_nothing_else() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("breaks a rule") && text.contains("mirrorball torture --seed"), "{text}");
+    let (_, command) = text.split_once("`mirrorball ").unwrap();
+    let words: Vec<&str> = command.split('`').next().unwrap().split(' ').collect();
+    assert_eq!(String::from_utf8(folder.run(&words).stdout).unwrap(), text, "{words:?}");
     assert!(!text.contains("0b") && !text.contains("InSync"), "in words: {text}");
 }

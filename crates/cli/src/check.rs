@@ -28,8 +28,9 @@ use std::path::Path;
 /// Check array files (.toml) and job files (.fio), and print a summary of each
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Also checks that each job fits each array. The exit code is 2 if a file has an \
-error or a job does not fit an array.
+    after_help = "Also checks that each job fits each array that is simulated. Opens files and \
+devices of members for reading; does not connect to NBD exports. The exit code is 2 if a file has \
+an error or a job does not fit an array.
 
 Examples:
   mirrorball check my-array.toml my-job.fio

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     for history in 0..histories {
         let seed = args.seed.wrapping_add(history);
         if let Err(failure) = torture(seed, promises, &mut report) {
-            screen::print(&failure_text(&failure))?;
+            screen::print(&failure_text(&failure, args.lying_flush))?;
             return Ok(Ending::FoundFailure);
         }
         if (history + 1).is_multiple_of(PROGRESS) {
@@ -75,11 +75,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-fn failure_text(failure: &TortureFailure) -> String {
+fn failure_text(failure: &TortureFailure, lying_flush: bool) -> String {
     let TortureFailure { seed, what, history } = failure;
     let mut text = format!("the history of seed {seed} breaks a rule: {what}\n");
     for operation in history {
         text += &format!("  {operation}\n");
     }
-    text + &format!("repeat it with `mirrorball torture --seed {seed} --operations 1`\n")
+    let lying = if lying_flush { " --lying-flush" } else { "" };
+    let history = format!("--seed {seed} --operations {HISTORY_OPERATIONS}");
+    text + &format!("repeat it with `mirrorball torture {history}{lying}`\n")
 }
