@@ -150,7 +150,9 @@ impl Machine {
                 let standings: Vec<String> =
                     found.assembly.standings.iter().copied().map(standing_text).collect();
                 let standings = standings.join("; ");
-                return Err(format!("the labels do not tell whose data are new: {standings}"));
+                return Err(format!(
+                    "the labels do not tell which members are up to date; in order: {standings}"
+                ));
             }
         }
         self.tally.starts += 1;
