@@ -20,6 +20,7 @@ fn refuses_each(rows: &[(&[&str], &[&str])]) {
         ("x.txt", "hello\n".to_owned()),
         ("empty.json", "{}".to_owned()),
         ("versioned.json", "{\"schema_version\": 2}".to_owned()),
+        ("plan.json", "{\n\"schema_version\": 2, \"jobs\": [{}]}".to_owned()),
         ("range.fio", "[a]\nrw=randread\nbsrange=4k-8k\n".to_owned()),
         ("behind.fio", "[a]\nrw=randread\nbs=4k\noffset=100T\n".to_owned()),
         ("sample/sample.json", "{}".to_owned()),
@@ -76,6 +77,10 @@ fn files_of_another_kind_are_called_what_they_are() {
         (&["report", "empty.json"], &["is JSON, but not a result of mirrorball\n  help: give a"]),
         (&["report", "versioned.json"], &["versioned.json is damaged: missing field `"]),
         (&["import", "fio", "empty.json", "-o", "out"], &["not output of fio", "json+"]),
+        (
+            &["import", "fio", "plan.json", "-o", "out"],
+            &["plan.json was written by mirrorball, not by fio", "json+"],
+        ),
         (&["import", "fio", "sample", "-o", "out"], &["cannot read sample", "json+"]),
         (
             &["import", "fio", "empty.json", "-o", "sample"],

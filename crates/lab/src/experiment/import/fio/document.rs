@@ -142,7 +142,11 @@ impl Document {
             }
             bail!("contains no JSON\n  help: run fio with --output-format=json+");
         };
+        let is_ours = |it: Value| it.get("schema_version").is_some();
         match error.classify() {
+            Category::Data if serde_json::from_slice(text).is_ok_and(is_ours) => {
+                bail!("was written by mirrorball, not by fio")
+            }
             Category::Eof => bail!("is cut off: its JSON ends too early"),
             Category::Data if error.to_string().contains("fio version") => {
                 bail!("is JSON, but not output of fio: it has no `fio version`")
