@@ -50,6 +50,11 @@ pub fn detect_all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> 
     all.map(|found| found.map(with_version_noted)).collect()
 }
 
+/// What is found on the machine that keeps no copies, each in words.
+pub fn detect_without_copies(sysroot: &Sysroot) -> Vec<String> {
+    find::without_copies(sysroot)
+}
+
 /// The array, with a note if the version of its system is not known.
 fn with_version_noted(mut array: DetectedArray) -> DetectedArray {
     if array.version.is_none() {

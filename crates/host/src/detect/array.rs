@@ -4,6 +4,7 @@ use super::disk::DetectedDisk;
 use super::model_choice::ModelChoice;
 use super::stack::StackLayer;
 use mirrorball_core::geometry::ArrayLayout;
+use mirrorball_core::units::MIB;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -120,6 +121,17 @@ impl DetectedArray {
         }
     }
 
+    /// Bytes of a member that its running rebuild has recovered, in whole MiB; 0 if none runs or
+    /// its progress is not known.
+    pub fn recovered_bytes(&self, member: &DetectedMember) -> u64 {
+        let recovers = self.condition.activity.as_deref() == Some("recover");
+        let percent = self.condition.progress_percent.filter(|_| recovers && member.is_rebuilding);
+        let (Some(percent), Some(size)) = (percent, member.size_bytes) else { return 0 };
+        // Progress has one digit after the point.
+        let per_mille = (percent * 10.0).round() as u64;
+        (size / 1000).saturating_mul(per_mille.min(1000)) / MIB * MIB
+    }
+
     /// Notes that something could not be read.
     pub(super) fn add_not_known(&mut self, what: &'static str, note: String) {
         self.not_known.push(what);
@@ -180,6 +192,14 @@ pub struct ArrayCondition {
 }
 
 impl ArrayCondition {
+    /// States of an md array that serves no reads, as md writes them.
+    pub const STOPPED: [&str; 2] = ["inactive", "clear"];
+
+    /// Whether the array has stopped, or was never started: it serves no reads.
+    pub fn is_stopped(&self) -> bool {
+        self.activity.as_deref().is_some_and(|activity| Self::STOPPED.contains(&activity))
+    }
+
     /// What is unusual; `None` for an array that is complete and idle.
     pub fn text(&self) -> Option<String> {
         let mut parts = Vec::new();

@@ -1,11 +1,11 @@
 //! From a path, a device or a name to the array behind it, through the layers between.
 
-use super::array::{DetectError, DetectedArray};
+use super::array::{DetectError, DetectedArray, DetectedMember};
 use super::block::{BlockDevice, mapper_devices};
 use super::btrfs::Btrfs;
-use super::mapper::Mapped;
+use super::mapper::{Mapped, volume_name};
 use super::md::Md;
-use super::members::no_mirror;
+use super::members::{NO_MIRROR, no_mirror, unreadable};
 use super::mounts::{Mount, mount_of, mounts};
 use super::nvme::NvmePaths;
 use super::stack::StackLayer;
@@ -23,6 +23,35 @@ const WHAT_IS_FOUND: &str = "detect finds btrfs on several devices, md raid1 and
 /// Every array of the machine, each with the error if it cannot be described. Those that keep no
 /// copies are left out.
 pub(super) fn all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> {
+    let mut found = every(sysroot);
+    found.retain(|array| !matches!(array, Err(DetectError::NoArray(_))));
+    found
+}
+
+/// What is found on the machine that keeps no copies, in words: `md0 is md raid0 of 2 devices`.
+pub(super) fn without_copies(sysroot: &Sysroot) -> Vec<String> {
+    let found = every(sysroot).into_iter().filter_map(|found| match found {
+        Err(DetectError::NoArray(diagnostic)) => Some(diagnostic.message),
+        _ => None,
+    });
+    let found: Vec<String> =
+        found.map(|what| what.trim_start_matches(NO_MIRROR).to_owned()).collect();
+    let names = sysroot.names("/sys/block");
+    let devices = names.iter().filter_map(|name| BlockDevice::by_name(sysroot, name));
+    let of_md = devices.filter(|device| Md::at(sysroot, device).is_none()).filter_map(|device| {
+        let level = device.md_level(sysroot)?;
+        let instead = match level.as_str() {
+            "raid4" | "raid5" | "raid6" => ", which has parity instead of copies",
+            _ => "",
+        };
+        let count = device.slaves(sysroot).len();
+        Some(format!("{} is md {level} of {count} devices{instead}", device.name))
+    });
+    [found, of_md.collect()].concat()
+}
+
+/// Every array of the machine, each with the error if it cannot be described or keeps no copies.
+fn every(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> {
     let mut found: Vec<Result<DetectedArray, DetectError>> = Vec::new();
     let btrfs = Btrfs::all(sysroot).into_iter().filter(|btrfs| btrfs.only_device().is_none());
     found.extend(btrfs.map(|btrfs| btrfs.array()));
@@ -33,7 +62,6 @@ pub(super) fn all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> 
         Ok(pools) => found.extend(pools.iter().map(|pool| pool.array(sysroot))),
         Err(error) => found.push(Err(error)),
     }
-    found.retain(|array| !matches!(array, Err(DetectError::NoArray(_))));
     found
 }
 
@@ -59,6 +87,9 @@ pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, D
     if sysroot.is_live() && std::fs::metadata(&path).is_ok_and(|it| it.file_type().is_char_device())
     {
         return Err(unknown(format!("{target} is a character device, not a block device")));
+    }
+    if !sysroot.is_live() && path.starts_with("/dev/") {
+        return Err(unknown(format!("the recorded copy has no block device {path}")));
     }
     let all = mounts(sysroot);
     let Some(mount) = mount_of(&all, &path) else {
@@ -86,13 +117,23 @@ pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, D
                     let layer = StackLayer::plain(mount.point.clone(), kind);
                     below(sysroot, target, &device, vec![layer])
                 }
-                None => Err(unknown(format!(
-                    "{path} is on {kind} ({}), which is on no block device",
-                    mount.source
-                ))),
+                None => Err(on_no_device(sysroot, &path, mount)),
             }
         }
     }
+}
+
+/// The error for a path on a file system that is on no block device.
+fn on_no_device(sysroot: &Sysroot, path: &str, mount: &Mount) -> DetectError {
+    let what =
+        format!("{path} is on {} ({}), which is on no block device", mount.kind, mount.source);
+    if sysroot.is_live() {
+        return unknown(what);
+    }
+    // Files below mount points are not recorded.
+    let help = "a recorded copy does not say which paths exist: give a mount point, a device or \
+                the name of an array";
+    DetectError::NoArray(Diagnostic::new(what).with_help(help))
 }
 
 /// The error for a path without a mount among `all`.
@@ -178,7 +219,37 @@ fn by_name(sysroot: &Sysroot, name: &str) -> Option<Result<DetectedArray, Detect
         .or_else(|| mapper_devices(sysroot).find(|device| device.mapper(sysroot).0 == name));
     match device {
         Some(device) => Some(below(sysroot, name, &device, Vec::new())),
-        None => pool(sysroot, name),
+        None => volume(sysroot, name).or_else(|| {
+            // A data set has the name of its pool in front.
+            pool(sysroot, name.split('/').next().unwrap_or_default())
+        }),
+    }
+}
+
+/// The array of the logical volume, or the volume group, that is called `name`.
+fn volume(sysroot: &Sysroot, name: &str) -> Option<Result<DetectedArray, DetectError>> {
+    let mut found: Vec<(String, DetectedArray)> = Vec::new();
+    for device in mapper_devices(sysroot) {
+        let (mapped, uuid) = device.mapper(sysroot);
+        let full = volume_name(&mapped);
+        let is_named = full.split_once('/').is_some_and(|(group, lv)| group == name || lv == name);
+        if !uuid.starts_with("LVM-") || !is_named {
+            continue;
+        }
+        // Images of a volume are single devices.
+        if let Ok(array) = below(sysroot, name, &device, Vec::new()) {
+            found.push((full, array));
+        }
+    }
+    let names: Vec<&str> = found.iter().map(|(full, _)| full.as_str()).collect();
+    match &names[..] {
+        [] => None,
+        [_] => found.pop().map(|(_, array)| Ok(array)),
+        names => {
+            let what = format!("{name} stands for several volumes: {}", names.join(", "));
+            let help = format!("give one of them, such as {}", names[0]);
+            Some(Err(DetectError::NoArray(Diagnostic::new(what).with_help(help))))
+        }
     }
 }
 
@@ -209,6 +280,18 @@ fn of_btrfs(
 fn mirrored(sysroot: &Sysroot, device: &BlockDevice) -> Option<Result<DetectedArray, DetectError>> {
     if let Some(md) = Md::at(sysroot, device) {
         return Some(md.array());
+    }
+    if sysroot.exists(&device.file("md")) && device.md_level(sysroot).is_none() {
+        let state = sysroot.text(&device.file("md/array_state")).unwrap_or_default();
+        // A device without an array: one that was stopped, or never assembled.
+        if state == "clear" {
+            return None;
+        }
+        let what = match state.as_str() {
+            "inactive" => format!("{}: the array is not running, and has no level", device.name),
+            _ => format!("{}: cannot read its level", device.name),
+        };
+        return Some(Err(unreadable(what, "see `cat /proc/mdstat`; is it being stopped?")));
     }
     if let Some(mapped) = Mapped::at(sysroot, device) {
         return Some(mapped.array());
@@ -251,11 +334,28 @@ fn below(
     }
     let names: Vec<String> =
         stack.iter().map(|layer| format!("{} ({})", layer.name, layer.kind)).collect();
-    Err(unknown(format!(
+    let error = format!(
         "no mirrored storage below {target}: it is {}{}, which is one device",
         if stack[0].name == target { "" } else { "on " },
         names.join(" on ")
-    )))
+    );
+    match with_member(sysroot, device) {
+        None => Err(unknown(error)),
+        Some(name) => {
+            let help = format!("it is a member of {name}: give {name}");
+            Err(DetectError::NoArray(Diagnostic::new(error).with_help(help)))
+        }
+    }
+}
+
+/// The name of the array of which a device, or a partition of it, is a member.
+fn with_member(sysroot: &Sysroot, device: &BlockDevice) -> Option<String> {
+    let is_it = |member: &DetectedMember| {
+        let disk = member.disk.as_ref().map(|disk| &disk.name);
+        member.kernel_name.as_ref() == Some(&device.name) || disk == Some(&device.name)
+    };
+    let mut arrays = all(sysroot).into_iter().flatten();
+    arrays.find(|array| array.members.iter().any(is_it)).map(|array| array.name)
 }
 
 /// The error for a layer over several devices that is no mirror itself, naming arrays below it.

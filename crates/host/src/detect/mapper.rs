@@ -9,13 +9,12 @@ use super::array::{
 use super::block::BlockDevice;
 use super::md::{Raid10Layout, fixed_layout, profile_of_layout};
 use super::members::{
-    fill_missing, kernel_release, mount_point, percent, profile_of_copies, read_member,
+    fill_missing, kernel_release, mount_point, no_mirror, percent, profile_of_copies, read_member,
     shared_disks, unreadable,
 };
 use super::stack::StackLayer;
 use super::sysroot::Sysroot;
 use super::tools::{DMSETUP_STATUS, DMSETUP_TABLE, Tool};
-use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::ArrayLayout;
 
 /// A device of the device mapper that chooses among devices below it.
@@ -201,9 +200,11 @@ impl<'a> Mapped<'a> {
                 layout.array_layout(images, chunk_bytes)
             }
             level => {
-                let what = format!("no mirror: {} is LVM {level} of {images} images", self.name);
-                let help = "read policies choose among the copies of raid1 and raid10";
-                return Err(DetectError::NoArray(Diagnostic::new(what).with_help(help)));
+                let what = format!("{} is LVM {level} of {images} images", self.name);
+                return Err(no_mirror(
+                    what,
+                    "read policies choose among the copies of raid1 and raid10",
+                ));
             }
         };
         found.map_err(|reason| {
@@ -318,7 +319,7 @@ fn image_index(sysroot: &Sysroot, device: &BlockDevice, mark: &str) -> Option<u6
 }
 
 /// `vg/lv` of a name in the device mapper, where hyphens within a name are doubled.
-fn volume_name(name: &str) -> String {
+pub(super) fn volume_name(name: &str) -> String {
     let masked = name.replace("--", "\u{0}");
     match masked.split_once('-') {
         Some((group, volume)) => format!("{group}/{volume}").replace('\u{0}', "-"),

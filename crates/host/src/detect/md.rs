@@ -166,7 +166,7 @@ impl<'a> Md<'a> {
             // The flags of members are part of it.
             (array.policy.spec, array.policy.text) = (None, None);
         }
-        if self.text("sync_action").is_none() {
+        if self.text("sync_action").is_none() && !array.condition.is_stopped() {
             let note = "`sync_action` cannot be read: taken for idle".to_owned();
             array.add_not_known("whether a resync or a check runs", note);
         }
@@ -271,7 +271,7 @@ impl<'a> Md<'a> {
     fn condition(&self, members: &[DetectedMember]) -> ArrayCondition {
         let missing = members.iter().filter(|member| member.is_failed).count();
         let state = self.text("array_state");
-        let stopped = state.filter(|state| matches!(state.as_str(), "inactive" | "clear"));
+        let stopped = state.filter(|state| ArrayCondition::STOPPED.contains(&state.as_str()));
         let action = self.text("sync_action").filter(|action| action != "idle").or(stopped);
         let completed = self.text("sync_completed").unwrap_or_default();
         let progress = completed.split_once('/').and_then(|(done, total)| {

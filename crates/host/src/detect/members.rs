@@ -9,6 +9,9 @@ use super::sysroot::Sysroot;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_disk::array_file::ModelConfidence;
 
+/// How the message about something without copies begins.
+pub(super) const NO_MIRROR: &str = "no mirror: ";
+
 /// A member of this number on a device; `None` for one that is missing.
 pub(super) fn read_member(
     sysroot: &Sysroot,
@@ -104,7 +107,7 @@ pub(super) fn percent(done: u64, total: u64) -> Option<f64> {
 
 /// The error for something that keeps no copies.
 pub(super) fn no_mirror(what: impl std::fmt::Display, help: &str) -> DetectError {
-    DetectError::NoArray(Diagnostic::new(format!("no mirror: {what}")).with_help(help))
+    DetectError::NoArray(Diagnostic::new(format!("{NO_MIRROR}{what}")).with_help(help))
 }
 
 /// The error for an array of which something cannot be read.

@@ -1,7 +1,7 @@
 //! Recorded copies of machines, in `tests/sysroots`: each gives its array file, and no change to
 //! any of its files leads to a panic.
 
-use super::{DetectError, DetectedArray, Sysroot, detect_all, detect_at};
+use super::{DetectError, DetectedArray, Sysroot, detect_all, detect_at, detect_without_copies};
 use mirrorball_core::rng::Rng;
 use mirrorball_disk::array_file::ArrayFile;
 use std::fs;
@@ -58,10 +58,16 @@ fn a_path_below_a_mount_and_the_devices_lead_to_the_same_array() {
     for (name, targets) in [
         ("btrfs-raid1-three", &["/srv/data", "/srv/data/films/x", "/dev/sdh", "pool"][..]),
         ("md-raid1-hdd-ssd", &["/srv/data/x", "/dev/md0", "md0"]),
-        ("lvm-raid1", &["/srv/data", "/dev/vg0/data", "/dev/mapper/vg0-data", "vg0/data"]),
-        ("luks-on-lvm-on-md", &["/srv/data", "/dev/mapper/home", "home", "/dev/vg1/home", "md0"]),
+        (
+            "lvm-raid1",
+            &["/srv/data", "/dev/vg0/data", "/dev/mapper/vg0-data", "vg0/data", "vg0", "data"],
+        ),
+        (
+            "luks-on-lvm-on-md",
+            &["/srv/data", "/dev/mapper/home", "home", "/dev/vg1/home", "vg1", "md0"],
+        ),
         ("nvme-multipath", &["/dev/nvme0n1", "nvme0n1", "nvme-subsys0"]),
-        ("zfs-mirror", &["/tank/media/x", "tank"]),
+        ("zfs-mirror", &["/tank/media/x", "tank", "tank/media"]),
     ] {
         let members = |array: &DetectedArray| {
             array.members.iter().map(|it| it.kernel_name.clone()).collect::<Vec<_>>()
@@ -106,6 +112,75 @@ fn what_is_no_array_is_named() {
     let DetectError::NoArray(error) = error else { panic!("{error:?}") };
     let message = "no mirrored storage below /dev/sda: it is /dev/sda (disk), which is one device";
     assert_eq!(error.message, message);
+    assert_eq!(error.help.as_deref(), Some("it is a member of md0: give md0"));
+    let error = detect_at(&root, "/dev/sdz").unwrap_err();
+    let DetectError::NoArray(error) = error else { panic!("{error:?}") };
+    assert_eq!(error.message, "the recorded copy has no block device /dev/sdz");
+}
+
+/// A recorded copy in a folder of its own, with some files of md changed; none removes the file.
+fn changed(name: &str, files: &[(&str, Option<&str>)]) -> (tempfile::TempDir, Sysroot) {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&sysroots().join(name), folder.path(), &mut Vec::new());
+    for (file, content) in files {
+        let path = folder.path().join("sys/block/md0/md").join(file);
+        match content {
+            Some(content) => fs::write(path, content).unwrap(),
+            None => fs::remove_file(path).unwrap(),
+        }
+    }
+    let root = Sysroot::recorded(folder.path());
+    (folder, root)
+}
+
+#[test]
+fn a_running_recovery_says_how_far_the_member_is() {
+    let completed = ("sync_completed", Some("500000000 / 1953260928\n"));
+    let recover =
+        [("dev-sda/state", Some("spare\n")), ("sync_action", Some("recover\n")), completed];
+    let (_folder, root) = changed("md-raid1-hdd-ssd", &recover);
+    let text = detect_at(&root, "md0").unwrap().array_file();
+    assert!(text.contains("condition = \"recover at 25.6 %\""), "{text}");
+    // 25.6 % of 976630464 KiB are 244157.6 MiB.
+    assert!(text.contains("rebuilding = \"244157MiB\" # state: spare"), "{text}");
+    assert!(ArrayFile::parse(&text, "a.toml").is_ok(), "{text}");
+    // The progress of a check is not that of a rebuild.
+    let check = [recover[0], ("sync_action", Some("check\n")), completed];
+    let (_folder, root) = changed("md-raid1-hdd-ssd", &check);
+    let text = detect_at(&root, "md0").unwrap().array_file();
+    assert!(text.contains("rebuilding = \"0\""), "{text}");
+}
+
+#[test]
+fn a_stopped_array_is_named_and_an_array_that_keeps_no_copies_too() {
+    let stopped = [("array_state", Some("inactive\n")), ("sync_action", None)];
+    let (_folder, root) = changed("md-raid1-hdd-ssd", &stopped);
+    let array = detect_at(&root, "md0").unwrap();
+    assert!(array.condition.is_stopped() && array.not_known.is_empty(), "{array:?}");
+    for (state, message) in [
+        ("clean", Some("md0: cannot read its level")),
+        ("inactive", Some("not running")),
+        ("clear", None),
+    ] {
+        let files = [("array_state", Some(state)), ("level", None)];
+        let (_folder, root) = changed("md-raid1-hdd-ssd", &files);
+        let found = detect_all(&root);
+        match (message, &found[..]) {
+            (None, []) => {}
+            (Some(message), [Err(DetectError::Unreadable(error))]) => {
+                assert!(error.message.contains(message), "{error}");
+            }
+            other => panic!("{state}: {other:?}"),
+        }
+    }
+    for (level, words) in [
+        ("raid0", "md0 is md raid0 of 2 devices"),
+        ("raid5", "md0 is md raid5 of 2 devices, which has parity instead of copies"),
+    ] {
+        let (_folder, root) = changed("md-raid1-hdd-ssd", &[("level", Some(level))]);
+        assert!(detect_all(&root).is_empty());
+        assert_eq!(detect_without_copies(&root), [words]);
+    }
 }
 
 /// Copies a tree, symbolic links as links, and returns its files.

@@ -109,7 +109,9 @@ impl DetectedArray {
         if member.is_failed {
             line(text, &format!("failed = true # state: {}", printable(&member.state)));
         } else if member.is_rebuilding {
-            line(text, &format!("rebuilding = \"0\" # state: {}", printable(&member.state)));
+            let recovered = size(self.recovered_bytes(member));
+            let state = printable(&member.state);
+            line(text, &format!("rebuilding = \"{recovered}\" # state: {state}"));
         }
     }
 
