@@ -140,7 +140,7 @@ fn a_missing_member_whose_disk_is_not_known_is_left_out() {
     let error = stderr(&output);
     assert!(error.contains("no advice for pair: devid 2 is missing"), "{error}");
     assert!(error.contains("no read has a choice"), "{error}");
-    assert!(error.contains("help: in pair.toml, give devid 2 the model of its disk"), "{error}");
+    assert!(error.contains("`mirrorball advise pair.toml --what-if replace=2:MODEL`"), "{error}");
 }
 
 #[test]

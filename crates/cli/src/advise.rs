@@ -149,11 +149,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         output_file::check(path, existing).map_err(Failure::WrongUse)?;
     }
     let (array, jobs) = target::array_and_jobs(args);
-    let target = target::find(args, array)?;
+    let (target, changes) = what_if::with_missing_replaced(args, target::find(args, array)?)?;
     let question = Question::new(args, &target, &jobs)?;
     let source = question.inputs.array.source.as_ref();
     let condition = source.and_then(|source| source.condition.clone());
-    let changed = what_if::changed(args, &question)?;
+    let changed = what_if::changed(args, &changes, &question)?;
+    let layout = question.inputs.array.layout;
     let Some((mut array, is_dead)) = question.answer(args)? else {
         return Ok(Ending::Interrupted);
     };
@@ -161,7 +162,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let mut answer = Answer { array, what_if: None };
     if let Some(changed) = changed {
         let Some((after, _)) = changed.answer(args)? else { return Ok(Ending::Interrupted) };
-        let changes = args.what_if.iter().map(ToString::to_string).collect();
+        let changes = changes.iter().map(|change| change.described(layout)).collect();
         answer.what_if = Some(WhatIf::new(changes, &answer.array, after));
     }
     screen::print(&rendered(args, &answer)?)?;

@@ -175,7 +175,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         let width = screen::style().width_columns;
         screen::print(&format!(
             "\n{}",
-            text::render(&offered.advice(&study, &inputs.array), width)
+            text::render(&offered.advice(&study, &inputs.array, &[]), width)
         ))?;
     }
     screen::say(format_args!("results are in {shown}"));

@@ -4,7 +4,9 @@ use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
 use crate::screen;
 use anyhow::{Context, anyhow};
-use mirrorball_host::detect::{DetectError, DetectedArray, Sysroot, detect_all, detect_at};
+use mirrorball_host::detect::{
+    DetectError, DetectedArray, Sysroot, detect_all, detect_at, detect_without_copies,
+};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -99,10 +101,14 @@ fn every_array(args: &Args, sysroot: &Sysroot) -> Result<(Vec<DetectedArray>, En
         }
     }
     if arrays.is_empty() {
+        let others = match &detect_without_copies(sysroot)[..] {
+            [] => String::new(),
+            others => format!(" with copies of the data: {}", others.join("; ")),
+        };
         let none = || {
             anyhow!(
-                "found no array\n  help: detect finds btrfs on several devices, md raid1 and \
-                 raid10, LVM RAID, device-mapper mirrors and multipath, ZFS mirrors, and NVMe \
+                "found no array{others}\n  help: detect finds btrfs on several devices, md raid1 \
+                 and raid10, LVM RAID, device-mapper mirrors and multipath, ZFS mirrors, and NVMe \
                  multipath"
             )
         };

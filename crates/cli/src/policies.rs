@@ -242,8 +242,10 @@ fn availability(policy: &'static str) -> Vec<(String, String)> {
     places.dedup();
     let mut facts = vec![("available in".to_owned(), places.join("; "))];
     for (system, offer) in offers.iter().filter(|(_, offer)| offer.policy != "*") {
-        let undo = offer.undo.as_ref().map(|undo| format!("undo: `{undo}`"));
-        let set = offer.set.as_ref().map(|set| format!("`{set}`"));
+        // A command on each line; a table has one line.
+        let joined = |commands: &String| commands.replace('\n', " && ");
+        let undo = offer.undo.as_ref().map(|undo| format!("undo: `{}`", joined(undo)));
+        let set = offer.set.as_ref().map(|set| format!("`{}`", joined(set)));
         let parts = [set, offer.persist.clone(), undo];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         let text = offer.written_for(policy, &parts.join("; "));

@@ -3,6 +3,7 @@
 //! `docs/result-schema.json` is generated from the types, and a test holds it to them. To update
 //! it after a change: `UPDATE_SCHEMA=1 cargo test -p mirrorball-lab schema`.
 
+use crate::evaluation::advice::answer::Answer;
 use crate::evaluation::recipe::compare::Repetition;
 use crate::evaluation::sample::record::PairingRecord;
 use crate::evaluation::sample::standings::SampleStandings;
@@ -11,11 +12,12 @@ use crate::experiment::record::CellRecord;
 use crate::experiment::study::Study;
 use crate::report::Findings;
 use schemars::{JsonSchema, schema_for};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::fs;
 
 /// Any JSON document of Mirrorball.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
 #[serde(untagged)]
 enum Document {
     /// `plan.json` in a results folder.
@@ -28,6 +30,8 @@ enum Document {
     Findings(Box<Findings<'static>>),
     /// What `recipe --format json` prints, one per recipe.
     Repetitions(Vec<Repetition>),
+    /// What `advise --format json` prints.
+    Answer(Box<Answer>),
     /// A file of a pairing in the results folder of `league --sample`.
     Pairing(Box<PairingRecord>),
     /// What `league --sample --format json` prints.

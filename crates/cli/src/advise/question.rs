@@ -44,6 +44,8 @@ impl Question {
     pub(super) fn new(args: &Args, target: &Target, jobs: &[String]) -> Result<Question, Failure> {
         let array = load_array(&target.array).map_err(Failure::WrongUse)?.1;
         let chosen = chosen_system(args, &target.array, &array).map_err(Failure::WrongUse)?;
+        let condition = array.source.as_ref().and_then(|source| source.condition.as_deref());
+        target::check_running(&array.name, condition)?;
         let stated = array.source.as_ref().and_then(|source| source.policy.as_deref());
         if let (Some(policy), None) = (stated, stated_policy(&array, chosen.system)) {
             screen::say(format_args!(
@@ -107,7 +109,9 @@ impl Question {
         let baseline = Some(self.offered.now.clone());
         let study = Study::new(self.plan, summaries, Criteria { baseline, ..Criteria::default() });
         let array = &self.inputs.array;
-        let advice = self.offered.advice(&study, array);
+        let failed = self.out_of_service.iter().filter(|member| member.is_failed);
+        let failed: Vec<u64> = failed.map(|member| member.devid).collect();
+        let advice = self.offered.advice(&study, array, &failed);
         let mut answer = ArrayAnswer::new(array, &study, advice);
         answer.results = folder.display().to_string();
         answer.mark_failed(&self.out_of_service);
@@ -117,6 +121,7 @@ impl Question {
                 policies: answer.advice.policies(),
                 has_copies: !self.chosen.system.is_multipath,
                 rebuilt_devid: self.out_of_service.first().map(|member| member.devid),
+                recovered_bytes: self.out_of_service.first().map_or(0, |it| it.recovered_bytes),
                 duration: args.duration,
                 seed: args.seed,
                 threads: args.threads,

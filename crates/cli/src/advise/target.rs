@@ -9,7 +9,8 @@ use anyhow::{Context, Result, anyhow};
 use mirrorball_core::member::MemberState;
 use mirrorball_disk::array_file::{ArrayEdit, ArrayFile, ArraySpec, MemberSpec};
 use mirrorball_host::detect::{
-    DetectError, DetectedArray, DetectedMember, Sysroot, detect_all, detect_at,
+    ArrayCondition, DetectError, DetectedArray, DetectedMember, Sysroot, detect_all, detect_at,
+    detect_without_copies,
 };
 use mirrorball_lab::evaluation::advice::answer::OutOfService;
 use mirrorball_lab::evaluation::advice::policy_in_force;
@@ -61,6 +62,7 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
     for note in &detected.notes {
         screen::say(format_args!("note: {note}"));
     }
+    check_running(&detected.name, detected.condition_text().as_deref())?;
     let out_of_service = taken_into_service(&detected)?;
     // Flags of members are settings that are compared with others, no properties of the disks.
     detected.policy.spec = detected.in_force();
@@ -88,14 +90,42 @@ fn taken_into_service(detected: &DetectedArray) -> Result<Vec<OutOfService>, Fai
     let is_out = |member: &&DetectedMember| {
         member.disk.is_some() && (member.is_failed || member.is_rebuilding)
     };
-    let out = detected.members.iter().filter(is_out);
-    Ok(out.map(|it| OutOfService { devid: it.devid, is_failed: it.is_failed }).collect())
+    let out = detected.members.iter().filter(is_out).map(|member| OutOfService {
+        devid: member.devid,
+        is_failed: member.is_failed,
+        recovered_bytes: detected.recovered_bytes(member),
+    });
+    Ok(out.collect())
+}
+
+/// Checks that an array with this condition runs: a stopped one takes no setting.
+///
+/// # Errors
+/// If it does not.
+pub(super) fn check_running(name: &str, condition: Option<&str>) -> Result<(), Failure> {
+    let mut states = condition.into_iter().flat_map(|condition| condition.split("; "));
+    let Some(state) = states.find(|state| ArrayCondition::STOPPED.contains(state)) else {
+        return Ok(());
+    };
+    Err(Failure::Fault(anyhow!(
+        "no advice for {name}: the array is not running (its state is {state})\n  help: \
+         `cat /proc/mdstat` shows which of its devices were found; start it first, as with \
+         `mdadm --run /dev/{name}`"
+    )))
 }
 
 /// The members of an array file that the advice takes for in service, and that are not.
 pub(super) fn out_of_service(spec: &ArraySpec) -> Vec<OutOfService> {
     let out = spec.members.iter().filter(is_taken_into_service);
-    out.map(|it| OutOfService { devid: it.devid, is_failed: !it.is_in_service() }).collect()
+    let out = out.map(|member| OutOfService {
+        devid: member.devid,
+        is_failed: !member.is_in_service(),
+        recovered_bytes: match member.state {
+            MemberState::Rebuilding { recovered_bytes } => recovered_bytes,
+            MemberState::InSync | MemberState::Failed => 0,
+        },
+    });
+    out.collect()
 }
 
 /// Whether a member that is not in service has a known disk: the file names a device of it, as
@@ -150,9 +180,13 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<DetectedArray, Failure> 
         [] => {
             // The only name that was given may be that of a job.
             let job = args.array.as_ref().map(|job| format!("`{job}` is a job, and "));
+            let none = match &detect_without_copies(sysroot)[..] {
+                [] => "no array that can be read".to_owned(),
+                others => format!("no array with copies of the data: {}", others.join("; ")),
+            };
             format!(
-                "{}{place} has no array that can be read\n  help: give the path of an array, or an \
-                 array file, before the jobs",
+                "{}{place} has {none}\n  help: give the path of an array, or an array file, before \
+                 the jobs",
                 job.unwrap_or_default()
             )
         }
@@ -166,7 +200,12 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<DetectedArray, Failure> 
     Err(Failure::WrongUse(anyhow!(message)))
 }
 
-/// Saves the description of an array under a name that is free, or that has the same text.
+/// The lines of a description without the way to the array, which depends on what was named.
+fn facts(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| !line.starts_with("# stack:")).collect()
+}
+
+/// Saves the description of an array under a name that is free, or that says the same.
 pub(super) fn save(name: &str, text: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
     let stem = crate::detect::file_stem(name);
@@ -174,7 +213,7 @@ pub(super) fn save(name: &str, text: &str) -> Result<PathBuf> {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
         let path = Path::new(FOLDER).join(format!("{stem}{suffix}.toml"));
         match std::fs::read_to_string(&path) {
-            Ok(existing) if existing == text => return Ok(path),
+            Ok(existing) if facts(&existing) == facts(text) => return Ok(path),
             Ok(_) => {}
             Err(_) => {
                 output_file::write(&path, text, Existing::Keep)?;
@@ -245,8 +284,8 @@ pub(super) fn check_choice(array: &str, spec: &ArraySpec) -> Result<(), Failure>
     }
     Err(Failure::Fault(anyhow!(
         "no advice for {}: devid {} is missing, and each block has one copy on the others, so no \
-         read has a choice\n  help: in {array}, give devid {} the model of its disk and remove \
-         `failed`; then run `mirrorball advise {array}`",
+         read has a choice\n  help: say which disk takes its place: `mirrorball advise {array} \
+         --what-if replace={}:MODEL`; `mirrorball models` lists the models",
         spec.name,
         failed.join(", "),
         failed[0]

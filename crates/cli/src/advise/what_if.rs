@@ -2,10 +2,12 @@
 
 use super::Args;
 use super::question::Question;
-use super::target;
+use super::target::{self, Target};
 use crate::ending::Failure;
 use anyhow::{Context, Result, anyhow, bail};
+use mirrorball_core::geometry::{ArrayLayout, LayoutKind};
 use mirrorball_disk::array_file::{AddedMember, ArrayEdit, ArrayFile};
+use mirrorball_lab::experiment::inputs::load_array;
 use std::fmt;
 use std::str::FromStr;
 
@@ -45,6 +47,18 @@ impl FromStr for HardwareChange {
     }
 }
 
+impl HardwareChange {
+    /// What is changed, and what it takes if md cannot do it to an array of this layout.
+    pub(super) fn described(&self, layout: ArrayLayout) -> String {
+        match (self, layout.kind()) {
+            (HardwareChange::Add(_), LayoutKind::MdRaid10Far) => {
+                format!("{self} (md cannot reshape a far layout: create the array again)")
+            }
+            _ => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for HardwareChange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -56,21 +70,71 @@ impl fmt::Display for HardwareChange {
     }
 }
 
+/// The target with a disk in the place of each missing member that a change replaces, if no read
+/// has a choice of members without it; and the changes that are left.
+///
+/// # Errors
+/// If there is no such model.
+pub(super) fn with_missing_replaced(
+    args: &Args,
+    mut target: Target,
+) -> Result<(Target, Vec<HardwareChange>), Failure> {
+    let changes = args.what_if.clone();
+    if changes.is_empty() {
+        return Ok((target, changes));
+    }
+    let (_, spec) = load_array(&target.array).map_err(Failure::WrongUse)?;
+    if target::check_choice(&target.array, &spec).is_ok() {
+        return Ok((target, changes));
+    }
+    let is_missing = |change: &HardwareChange| match change {
+        HardwareChange::Replace { devid, .. } => spec.members.iter().any(|member| {
+            member.devid == *devid && !member.is_in_service() && member.device.is_none()
+        }),
+        HardwareChange::Add(_) => false,
+    };
+    let (made, left): (Vec<HardwareChange>, Vec<HardwareChange>) =
+        changes.into_iter().partition(is_missing);
+    if made.is_empty() {
+        return Ok((target, left));
+    }
+    let file = target::read(&target.array).map_err(Failure::WrongUse)?;
+    let mut edit = ArrayEdit::new(&file);
+    for change in &made {
+        if let HardwareChange::Replace { devid, model } = change {
+            let replaced = edit.replace(*devid, model).context("--what-if");
+            replaced.map_err(Failure::WrongUse)?;
+        }
+    }
+    let name = format!("{}-what-if", spec.name);
+    let path = target::save(&name, &edit.text()).map_err(Failure::WrongUse)?;
+    target.array = path.display().to_string();
+    let made: Vec<String> = made.iter().map(ToString::to_string).collect();
+    let condition = target.condition.or(spec.source.and_then(|source| source.condition));
+    let condition = condition.unwrap_or_else(|| "a member is missing".to_owned());
+    target.condition = Some(format!("{condition}, and {}", made.join(", ")));
+    Ok((target, left))
+}
+
 /// The question about the changed array; `None` if no change is asked for.
 ///
 /// # Errors
 /// If there is no such member or model, or the array cannot be changed like this.
-pub(super) fn changed(args: &Args, question: &Question) -> Result<Option<Question>, Failure> {
-    if args.what_if.is_empty() {
+pub(super) fn changed(
+    args: &Args,
+    changes: &[HardwareChange],
+    question: &Question,
+) -> Result<Option<Question>, Failure> {
+    if changes.is_empty() {
         return Ok(None);
     }
-    let text = edited(args, question).context("--what-if").map_err(Failure::WrongUse)?;
+    let text = edited(changes, question).context("--what-if").map_err(Failure::WrongUse)?;
     let name = format!("{}-what-if", question.inputs.array.name);
     let path = target::save(&name, &text).map_err(Failure::WrongUse)?;
     let path = path.display().to_string();
     let mut changed = Question::about(args, &path, &question.chosen, &question.jobs)?;
     let is_replaced = |devid: u64| {
-        args.what_if.iter().any(|change| match change {
+        changes.iter().any(|change| match change {
             HardwareChange::Replace { devid: replaced, .. } => *replaced == devid,
             HardwareChange::Add(_) => false,
         })
@@ -81,7 +145,7 @@ pub(super) fn changed(args: &Args, question: &Question) -> Result<Option<Questio
 }
 
 /// The text of the changed array.
-fn edited(args: &Args, question: &Question) -> Result<String> {
+fn edited(changes: &[HardwareChange], question: &Question) -> Result<String> {
     let system = question.chosen.system;
     if system.is_multipath {
         bail!(
@@ -98,7 +162,7 @@ fn edited(args: &Args, question: &Question) -> Result<String> {
     let mut edit = ArrayEdit::new(&target::read(&question.array)?);
     let mut in_force = question.now().to_owned();
     let mut replaced = Vec::new();
-    for change in &args.what_if {
+    for change in changes {
         match change {
             HardwareChange::Replace { devid, model } => {
                 if replaced.contains(devid) {

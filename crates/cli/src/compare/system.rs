@@ -123,8 +123,8 @@ impl Offered {
         Ok(unique)
     }
 
-    /// What to do.
-    pub(crate) fn advice(&self, study: &Study, array: &ArraySpec) -> Advice {
-        Advice::new(study, self.system, &self.settings, &self.now, array)
+    /// What to do. The disks of the members `failed` are to be replaced first.
+    pub(crate) fn advice(&self, study: &Study, array: &ArraySpec, failed: &[u64]) -> Advice {
+        Advice::new(study, self.system, &self.settings, &self.now, array, failed)
     }
 }

@@ -12,7 +12,7 @@ use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::policies::{Spec, parse_list};
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_lab::evaluation::advice::policy_in_force;
-use mirrorball_lab::experiment::systems::{self, Availability, InForce, Setting, System, Version};
+use mirrorball_lab::experiment::systems::{self, Availability, Setting, System, Version};
 use std::collections::BTreeSet;
 
 /// A setting to measure.
@@ -127,12 +127,7 @@ impl ArmSet {
 
 /// The writes that lead from any setting of the system to this one; `None` if they are not files.
 fn file_writes(setting: &Setting, system: &System, array: &ArraySpec) -> Option<Vec<FileWrite>> {
-    // As if every member were flagged, so that the command that takes a flag back is given for
-    // each.
-    let flags = array.members.iter().map(|member| format!("+write-mostly:{}", member.devid));
-    let all_flagged = flags.fold(system.default.clone(), |spec, flag| spec + &flag);
-    let now = InForce { spec: &all_flagged, written: None, is_default: false };
-    let commands = setting.commands(system, array, now).set;
+    let commands = setting.commands_from_any(system, array);
     if commands.is_empty() {
         return None;
     }

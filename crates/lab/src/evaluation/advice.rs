@@ -17,6 +17,8 @@ use crate::experiment::systems::{
 };
 use mirrorball_core::policies::Spec;
 use mirrorball_disk::array_file::ArraySpec;
+#[cfg(test)]
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// An advantage below this factor is not worth a change.
@@ -30,6 +32,7 @@ const PATHS_ARE_THE_LIMIT: &str = "only if the paths, not the device, are the li
 
 /// What to do with an array.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Advice {
     /// The system, in words.
     pub system: String,
@@ -49,10 +52,13 @@ pub struct Advice {
     pub has_choice: bool,
     /// True if the members are paths to one device, of which there is one copy.
     pub is_of_paths: bool,
+    /// What users should know of the names of the system's settings.
+    pub remark: Option<String>,
 }
 
 /// A policy that would be better than what is in force.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct AdvisedPolicy {
     /// Canonical policy string.
     pub spec: String,
@@ -66,6 +72,9 @@ pub struct AdvisedPolicy {
     pub slower: Vec<SlowerJob>,
     /// What it takes, in words; none if nothing.
     pub takes: Option<String>,
+    /// The widest 95 % interval over the repeats of its figures and of those of what is in force,
+    /// as a fraction.
+    pub spread: Option<f64>,
     /// How to put it into force.
     pub commands: Commands,
     /// What its user should know.
@@ -76,6 +85,7 @@ pub struct AdvisedPolicy {
 
 /// A job under which an advised policy is slower than what is in force.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct SlowerJob {
     /// Name of the job.
     pub job: String,
@@ -85,16 +95,19 @@ pub struct SlowerJob {
 
 impl Advice {
     /// Advice for `array`, of whose system `settings` are what is offered and `now` is in force.
-    /// All of them are policies of the study.
+    /// All of them are policies of the study. The disks of the members `failed` are to be replaced
+    /// first.
     pub fn new(
         study: &Study,
         system: &'static System,
         settings: &[Setting],
         now: &str,
         array: &ArraySpec,
+        failed: &[u64],
     ) -> Advice {
         let is_default = now == system.default_spec(settings);
-        let in_force = InForce { spec: now, written: previous(array, now, is_default), is_default };
+        let written = previous(array, now, is_default);
+        let in_force = InForce { spec: now, written, is_default, failed };
         let best_of = |specs: &[&str]| best(study, specs, now);
         let candidate = |(spec, factor): (String, Option<f64>)| {
             let setting = settings.iter().find(|setting| setting.spec == spec);
@@ -103,11 +116,12 @@ impl Advice {
                 only_if: system.is_multipath.then_some(PATHS_ARE_THE_LIMIT),
                 jobs: study.jobs.len(),
                 slower: slower(study, &spec, now),
+                spread: spread(study, &[&spec, now]),
                 takes: setting.map_or_else(|| elsewhere(&spec, system), |it| takes(it, system)),
                 commands: setting.map_or_else(Commands::default, |setting| {
                     setting.commands(system, array, in_force)
                 }),
-                note: setting.and_then(|setting| setting.offer.note.clone()),
+                note: setting.and_then(|setting| note(setting.offer, array)),
                 is_unverified: setting.is_some_and(|setting| !setting.offer.verified),
                 spec,
             }
@@ -133,20 +147,17 @@ impl Advice {
         let known = if system.is_multipath { None } else { best_of(&every).map(candidate) };
         let known = known.filter(is_better(least));
         let now_is_assumed = stated_policy(array, system).is_none();
-        let confidence = confidence::whole_statement(array, system.is_multipath, now_is_assumed);
-        let has_choice = array.chunk_map().is_ok_and(|map| map.copies() > 1);
-        let is_of_paths = system.is_multipath;
-        let (system, now) = (system.title.clone(), now.to_owned());
         Advice {
-            system,
-            now,
+            system: system.title.clone(),
+            now: now.to_owned(),
             now_is_assumed,
             offered,
             conditional,
             known,
-            confidence,
-            has_choice,
-            is_of_paths,
+            confidence: confidence::whole_statement(array, system, now_is_assumed),
+            has_choice: array.chunk_map().is_ok_and(|map| map.copies() > 1),
+            is_of_paths: system.is_multipath,
+            remark: system.remark.clone(),
         }
     }
 }
@@ -256,6 +267,28 @@ fn slower(study: &Study, spec: &str, now: &str) -> Vec<SlowerJob> {
         (factor < SLOWER).then(|| SlowerJob { job: job.job.clone(), factor })
     });
     jobs.collect()
+}
+
+/// The widest interval over the repeats of the figures of these policies.
+fn spread(study: &Study, specs: &[&str]) -> Option<f64> {
+    let rows = study.jobs.iter().flat_map(|job| &job.rows);
+    let own = rows.filter(|row| specs.contains(&row.policy.as_str()));
+    own.filter_map(|row| row.score.relative()).max_by(f64::total_cmp)
+}
+
+/// What the user of an offer should know, and whether its command is refused at the moment.
+fn note(offer: &Offer, array: &ArraySpec) -> Option<String> {
+    /// Words of a condition in which copies differ.
+    const NOT_IN_SYNC: [&str; 4] = ["degraded", "resync", "recover", "reshape"];
+    let condition = array.source.as_ref().and_then(|source| source.condition.as_deref());
+    let has_word = |condition: &&str| NOT_IN_SYNC.iter().any(|word| condition.contains(word));
+    match condition.filter(|_| offer.needs_sync).filter(has_word) {
+        None => offer.note.clone(),
+        Some(condition) => {
+            let general = offer.note.as_deref().unwrap_or_default();
+            Some(format!("{general} It is not in sync now ({condition}): set it after that."))
+        }
+    }
 }
 
 /// What it takes to have a policy that the array's system does not offer.

@@ -67,6 +67,11 @@ pub struct System {
     /// True if its members are paths to one device, which only a rule for paths can use.
     #[serde(default)]
     pub is_multipath: bool,
+    /// True if its first member is the local one, and the others are reached over a network.
+    #[serde(default)]
+    pub has_peers: bool,
+    /// What users should know of the names of its settings.
+    pub remark: Option<String>,
     /// The newest version whose sources were read.
     pub newest_read: Option<Version>,
     /// The system whose rule serves the arrays of a profile, where it is another one.
@@ -105,8 +110,11 @@ pub struct Offer {
     pub requires: Option<String>,
     /// The patch that adds it, if no release has it.
     pub patch: Option<String>,
-    /// Command that puts it into force, as root.
+    /// Commands that put it into force, as root, one on each line.
     pub set: Option<String>,
+    /// Command that adds the new disk of a failed member, where the setting takes another one than
+    /// `set`.
+    pub add: Option<String>,
     /// Command that shows what is in force.
     pub check: Option<String>,
     /// How it survives a restart.
@@ -115,6 +123,9 @@ pub struct Offer {
     pub undo: Option<String>,
     /// What else its user should know.
     pub note: Option<String>,
+    /// True if the system refuses the command while the array is not in sync.
+    #[serde(default)]
+    pub needs_sync: bool,
     /// Where this was read.
     pub source: String,
     /// False if not everything was read in a source.

@@ -18,6 +18,41 @@ pub fn wrapped(text: &str, width: usize) -> String {
     broken.join("\n")
 }
 
+/// The text in lines of at most `width`, where what is between backticks and every word stays
+/// whole, because users copy it.
+pub fn whole_words(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut is_quoted = false;
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is a line");
+        let is_first = line.is_empty();
+        // The length of a quoted text counts as a whole, from its first word.
+        let length = match (is_quoted, word.find('`')) {
+            (false, Some(_)) => quoted_length(text, word),
+            _ => word.chars().count(),
+        };
+        if is_first || is_quoted || line.chars().count() + 1 + length <= width {
+            *line += if is_first { "" } else { " " };
+            *line += word;
+        } else {
+            lines.push(word.to_owned());
+        }
+        is_quoted ^= !word.matches('`').count().is_multiple_of(2);
+    }
+    lines
+}
+
+/// Number of characters from a word that opens a quotation to the end of the quotation.
+fn quoted_length(text: &str, word: &str) -> usize {
+    if word.matches('`').count().is_multiple_of(2) {
+        return word.chars().count();
+    }
+    let start = word.as_ptr() as usize - text.as_ptr() as usize;
+    let rest = &text[start..];
+    let before_and_quoted = rest.splitn(3, '`').take(2);
+    before_and_quoted.map(|part| part.chars().count() + 1).sum()
+}
+
 /// A command on lines of at most `width` characters, as a shell takes it: broken between words,
 /// each line but the last ending in a backslash. A longer word is left whole.
 pub(super) fn wrapped_command(command: &str, width: usize) -> String {
@@ -74,5 +109,22 @@ mod tests {
         let expected = "mirrorball compare \\\n  'my array.toml' \\\n  job.fio --policy \\\n  \
                         'btrfs/*' --seed 1";
         assert_eq!(wrapped_command(command, 22), expected);
+    }
+
+    #[test]
+    fn what_users_copy_stays_on_a_line() {
+        let text =
+            "put `options zfs zfs_vdev_mirror_rotating_inc=100` into /etc/modprobe.d/zfs.conf now";
+        let lines = whole_words(text, 20);
+        let expected = [
+            "put",
+            "`options zfs zfs_vdev_mirror_rotating_inc=100`",
+            "into",
+            "/etc/modprobe.d/zfs.conf",
+            "now",
+        ];
+        assert_eq!(lines, expected);
+        assert_eq!(whole_words("one `two` three four", 13), ["one `two`", "three four"]);
+        assert_eq!(whole_words("", 13), [""]);
     }
 }

@@ -7,10 +7,13 @@ use super::Advice;
 use super::maintenance::Maintenance;
 use crate::experiment::study::{JobStudy, Study, Yardstick};
 use mirrorball_disk::array_file::{ArraySpec, MemberSource, ModelConfidence};
+#[cfg(test)]
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The answer, and the one after a change of hardware.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Answer {
     /// The array as it is.
     pub array: ArrayAnswer,
@@ -20,6 +23,7 @@ pub struct Answer {
 
 /// The answer about one array.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct ArrayAnswer {
     /// Its name.
     pub name: String,
@@ -41,6 +45,7 @@ pub struct ArrayAnswer {
 
 /// A member.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct AnsweredMember {
     /// Its number.
     pub devid: u64,
@@ -63,10 +68,13 @@ pub struct OutOfService {
     pub devid: u64,
     /// True if it failed; false while it is rebuilt.
     pub is_failed: bool,
+    /// Bytes that its rebuild has recovered.
+    pub recovered_bytes: u64,
 }
 
 /// One job under each policy that the advice names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct JobAnswer {
     /// Name of the job.
     pub job: String,
@@ -78,6 +86,7 @@ pub struct JobAnswer {
 
 /// One policy under one job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct JobFigure {
     /// Canonical policy string.
     pub policy: String,
@@ -91,6 +100,7 @@ pub struct JobFigure {
 
 /// The array after a change of hardware.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct WhatIf {
     /// The changes, as they were asked for.
     pub changes: Vec<String>,
@@ -104,6 +114,7 @@ pub struct WhatIf {
 
 /// One job on both arrays, each with its best setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct WhatIfJob {
     /// Name of the job.
     pub job: String,
@@ -152,10 +163,7 @@ impl ArrayAnswer {
                 member.is_in_service = false;
                 member.remark = Some(match self.advice.is_of_paths {
                     true => "this path is down: repair it first",
-                    false => {
-                        "failed: replace it first; commands that name it are for the disk in its \
-                         place"
-                    }
+                    false => "failed: replace it first",
                 });
             }
         }

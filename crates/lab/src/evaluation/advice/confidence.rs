@@ -1,11 +1,19 @@
 //! How far to trust advice: as far as the least certain model of a member.
 
+use crate::experiment::systems::System;
 use mirrorball_disk::array_file::{ArraySpec, MemberSpec, ModelConfidence};
 
 /// How far to trust advice: the models, and what else is not known.
-pub(super) fn whole_statement(array: &ArraySpec, is_of_paths: bool, is_assumed: bool) -> String {
+pub(super) fn whole_statement(array: &ArraySpec, system: &System, is_assumed: bool) -> String {
     let mut stated = statement(array);
-    if is_of_paths {
+    if let ([local, peers @ ..], true) = (&array.members[..], system.has_peers) {
+        stated += &format!("; devid {} is taken for the local disk", local.devid);
+        if peers.iter().all(|peer| peer.link.is_none()) {
+            stated += ", and no network to a peer is described, so a peer's disk answers as fast \
+                       as a local one";
+        }
+    }
+    if system.is_multipath {
         stated += "; each path is simulated as a device of its own, so the factors hold only where \
                    the paths, not the device, are the limit";
     }

@@ -20,8 +20,11 @@ use mirrorball_sim::job::{JobContext, JobFile};
 use mirrorball_sim::record::RunRecord;
 use rayon::ThreadPoolBuilder;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
+#[cfg(test)]
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 /// Places of the volume that a window begins at, in percent.
@@ -33,6 +36,7 @@ const FLUSH_JOB: &str = "fsync-writer";
 
 /// Times of a scrub, a rebuild and a flush, for each policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Maintenance {
     /// Simulated time of each window.
     pub window_ns: u64,
@@ -46,6 +50,7 @@ pub struct Maintenance {
 
 /// One kind of work under one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct WorkTimes {
     /// `scrub`, or `rebuild of devid 2`.
     pub work: String,
@@ -59,6 +64,7 @@ pub struct WorkTimes {
 
 /// One policy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct WorkTime {
     /// Mean rate over the places; zero if nothing was moved.
     pub bytes_per_s: f64,
@@ -68,6 +74,7 @@ pub struct WorkTime {
 
 /// The latency of flushes under one policy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct FlushTimes {
     /// Half of the flushes took no longer.
     pub p50_ns: u64,
@@ -83,6 +90,8 @@ pub struct MaintenanceOptions<'a> {
     pub has_copies: bool,
     /// The member whose rebuild is simulated; the last if none is given and none is missing.
     pub rebuilt_devid: Option<u64>,
+    /// What of it is recovered already, in bytes.
+    pub recovered_bytes: u64,
     /// Simulated time of a flush window; the others are no longer.
     pub duration: Nanos,
     /// The seed of every window.
@@ -126,8 +135,8 @@ impl Maintenance {
         let mut rows: Vec<(WorkTimes, Vec<Window>)> = Vec::new();
         if options.has_copies {
             rows.extend(LOADS.iter().map(|load| scrub(array, &map, load)));
-            let rebuilt = options.rebuilt_devid;
-            rows.extend(LOADS.iter().map(|load| rebuild(array, &map, load, rebuilt)));
+            let rebuilt = RebuiltMember::of(array, &map, options);
+            rows.extend(LOADS.iter().map(|load| rebuild(array, load, &rebuilt)));
         }
         let mut work = Vec::new();
         for (mut row, windows) in rows {
@@ -169,28 +178,52 @@ fn scrub(array: &ArraySpec, map: &ChunkMap, load: &Load) -> (WorkTimes, Vec<Wind
     (WorkTimes { work: SCRUB.to_owned(), load: load.name, bytes, times: Vec::new() }, windows)
 }
 
-/// The row of the rebuild of `devid` or of the member that is missing, else of the last, and its
-/// windows.
-fn rebuild(
-    array: &ArraySpec,
-    map: &ChunkMap,
-    load: &Load,
-    devid: Option<u64>,
-) -> (WorkTimes, Vec<Window>) {
-    let missing = array.members.iter().position(|member| !member.is_in_service());
-    let given = array.members.iter().position(|member| Some(member.devid) == devid);
-    let member = given.or(missing).unwrap_or(array.members.len() - 1);
-    let data = map.allocated(MemberIndex(member as u16));
-    let bytes = data.end - data.start;
+/// A member to rebuild, and what of it is left.
+struct RebuiltMember {
+    index: usize,
+    /// What the row is called.
+    work: String,
+    left: Range<u64>,
+}
+
+impl RebuiltMember {
+    /// The member that the options name, or the one that is missing or being rebuilt, else the
+    /// last.
+    fn of(array: &ArraySpec, map: &ChunkMap, options: &MaintenanceOptions<'_>) -> RebuiltMember {
+        let members = &array.members;
+        let out = members.iter().position(|member| member.state != MemberState::InSync);
+        let given = members.iter().position(|it| Some(it.devid) == options.rebuilt_devid);
+        let index = given.or(out).unwrap_or(members.len() - 1);
+        let data = map.allocated(MemberIndex(index as u16));
+        let recovered = match members[index].state {
+            MemberState::Rebuilding { recovered_bytes } => recovered_bytes,
+            _ if given.is_some() => options.recovered_bytes,
+            _ => 0,
+        };
+        let left = recovered.clamp(data.start, data.end)..data.end;
+        let all = (data.end - data.start).max(1);
+        let percent = (left.end - left.start) as f64 / all as f64 * 100.0;
+        let devid = members[index].devid;
+        let work = match left.start > data.start {
+            true => format!("rebuild of devid {devid} ({percent:.0} % left)"),
+            false => format!("rebuild of devid {devid}"),
+        };
+        RebuiltMember { index, work, left }
+    }
+}
+
+/// The row of a rebuild, and its windows.
+fn rebuild(array: &ArraySpec, load: &Load, member: &RebuiltMember) -> (WorkTimes, Vec<Window>) {
+    let bytes = member.left.end - member.left.start;
     let window = |percent: &u8| {
-        let done_bytes = data.start + bytes / 100 * u64::from(*percent);
+        let done_bytes = member.left.start + bytes / 100 * u64::from(*percent);
         let recovered_bytes = done_bytes - done_bytes % MIB;
         let mut array = array.clone();
-        array.members[member].state = MemberState::Rebuilding { recovered_bytes };
+        array.members[member.index].state = MemberState::Rebuilding { recovered_bytes };
         Window { array, job: job(load, "rebuild") }
     };
     let windows = PLACES_PERCENT.iter().map(window).collect();
-    let work = format!("rebuild of devid {}", array.members[member].devid);
+    let work = member.work.clone();
     (WorkTimes { work, load: load.name, bytes, times: Vec::new() }, windows)
 }
 
@@ -273,6 +306,7 @@ mod tests {
             policies: policies.iter().map(|policy| (*policy).to_owned()).collect(),
             has_copies: true,
             rebuilt_devid: None,
+            recovered_bytes: 0,
             duration: Nanos::from_millis(500),
             seed: 1,
             threads: None,
@@ -306,6 +340,26 @@ mod tests {
         let expected = 2.0 * 128.0 * 1024.0 / 0.02;
         assert!((time.bytes_per_s / expected - 1.0).abs() < 0.05, "{time:?} {expected}");
         assert!(maintenance.flushes[0].p50_ns > 0);
+    }
+
+    #[test]
+    fn of_a_running_rebuild_the_rest_counts() {
+        let text = |state: &str| {
+            format!(
+                "layout = \"md-raid1\"\n[host]\noverhead = \"0us\"\n\
+                 [[member]]\nmodel = \"delay\"\nset = {{ service = \"10ms\" }}\nsize = \"1TiB\"\n\
+                 [[member]]\nmodel = \"delay\"\nset = {{ service = \"10ms\" }}\nsize = \"1TiB\"\n\
+                 {state}"
+            )
+        };
+        let whole = measured(&text(""), &["md/raid1"]);
+        let rest = measured(&text("rebuilding = \"768GiB\""), &["md/raid1"]);
+        let (whole, rest) = (&whole.work[3], &rest.work[3]);
+        assert_eq!(rest.work, "rebuild of devid 2 (25 % left)");
+        let share = rest.bytes as f64 / whole.bytes as f64;
+        assert!((share - 0.25).abs() < 0.001, "{share}");
+        let share = rest.times[0].hours.unwrap() / whole.times[0].hours.unwrap();
+        assert!((share - 0.25).abs() < 0.01, "{share}");
     }
 
     #[test]

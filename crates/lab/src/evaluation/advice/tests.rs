@@ -31,7 +31,7 @@ fn advice(system: &str, policy: &str, rates: &[(&str, u64)]) -> Advice {
         let found = rates.iter().find(|(spec, _)| *spec == cell.policy);
         Achieved::reads(found.map_or(1000, |(_, reads)| *reads))
     });
-    Advice::new(&study, system, &settings, &now, &array)
+    Advice::new(&study, system, &settings, &now, &array, &[])
 }
 
 #[test]
@@ -78,6 +78,32 @@ fn nothing_is_changed_for_a_gain_that_is_no_gain() {
 fn a_gain_of_two_percent_is_not_worth_a_change() {
     let rates = [("md/raid1", 4000), ("md/raid1+write-mostly:1", 4060)];
     assert_eq!(advice("md", "raid1", &rates).offered.unwrap().spec, "md/raid1");
+}
+
+#[test]
+fn what_a_system_supposes_is_said() {
+    let confidence = advice("drbd", "", &[("drbd/prefer-local", 4000)]).confidence;
+    assert!(confidence.contains("devid 1 is taken for the local disk, and no network"));
+    let lvm = advice("lvm", "", &[("md/raid1", 4000)]);
+    assert!(text::render(&lvm, 80).contains("LVM serves reads by the code of md"));
+    assert_eq!(advice("md", "raid1", &[("md/raid1", 4000)]).remark, None);
+    let offer = find("lvm").unwrap().offers.iter().find(|it| it.needs_sync).unwrap();
+    let mut volume = array("lvm", "");
+    assert!(!note(offer, &volume).unwrap().contains("now"));
+    volume.source.as_mut().unwrap().condition = Some("resync at 25.0 %".to_owned());
+    assert!(note(offer, &volume).unwrap().contains("It is not in sync now (resync at 25.0 %)"));
+}
+
+#[test]
+fn a_factor_of_spread_figures_is_rounded() {
+    let rates = [("md/raid1+write-mostly:1", 4000), ("md/raid1", 3000)];
+    let mut advised = advice("md", "raid1", &rates).offered.unwrap();
+    for (spread, words) in [(0.1, "1.33 times"), (0.3, "about 1.3 times")] {
+        advised.spread = Some(spread);
+        let mut whole = advice("md", "raid1", &rates);
+        whole.offered = Some(advised.clone());
+        assert!(text::render(&whole, 80).contains(&format!(": {words} as fast")), "{spread}");
+    }
 }
 
 #[test]

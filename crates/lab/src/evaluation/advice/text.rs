@@ -3,11 +3,17 @@
 use super::answer::{AnsweredMember, ArrayAnswer, WhatIf};
 use super::maintenance::{Maintenance, WorkTime};
 use super::{Advice, AdvisedPolicy};
-use crate::report::{Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw, wrapped};
+use crate::experiment::systems::Commands;
+use crate::report::{
+    Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw, whole_words, wrapped,
+};
 use mirrorball_core::units::Nanos;
 
 /// Width of the entries' names.
 const NAME_WIDTH: usize = 14;
+
+/// A factor is rounded, and called `about`, where figures over the repeats spread by more.
+const UNCERTAIN: f64 = 0.25;
 
 /// What follows a policy that is not known to be in force.
 const ASSUMED: &str = ", the default: what is in force is not known";
@@ -60,9 +66,17 @@ fn what_is_advised(answer: &ArrayAnswer) -> String {
     let is_unknown = |member: &&AnsweredMember| !member.is_in_service && member.remark.is_none();
     let missing = answer.members.iter().filter(is_unknown);
     let devids: Vec<String> = missing.map(|member| member.devid.to_string()).collect();
+    let in_service: Vec<&AnsweredMember> =
+        answer.members.iter().filter(|member| member.is_in_service).collect();
     match &devids[..] {
         [] if answer.advice.is_of_paths => "the advice is for the time when all are up".to_owned(),
-        [] => "the advice is for the array when it is whole and idle".to_owned(),
+        [] => {
+            let alone = match &in_service[..] {
+                [one] => format!("; until then devid {} serves all reads", one.devid),
+                _ => String::new(),
+            };
+            format!("the advice is for the array when it is whole and idle{alone}")
+        }
         devids => format!(
             "the disk of devid {} is not known, so the advice is for the array without it",
             devids.join(", ")
@@ -73,7 +87,9 @@ fn what_is_advised(answer: &ArrayAnswer) -> String {
 /// The advice for a terminal of `width` characters. Commands are never broken.
 pub fn render(advice: &Advice, width: usize) -> String {
     let assumed = if advice.now_is_assumed { ASSUMED } else { "" };
-    entry("You have", &format!("{}{assumed}", advice.now), width) + &choices(advice, width)
+    let now = entry("You have", &format!("{}{assumed}", advice.now), width);
+    let remark = advice.remark.as_ref().map_or_else(String::new, |it| entry("", it, width));
+    now + &remark + &choices(advice, width)
 }
 
 /// The entries after what is in force.
@@ -86,7 +102,13 @@ fn choices(advice: &Advice, width: usize) -> String {
         None => entry("Best offered", "not known: no request succeeded", width),
         Some(offered) if offered.spec == advice.now => {
             let same = format!("nothing better than {} in {}", advice.now, advice.system);
-            entry("Best offered", &same, width)
+            let mut text = entry("Best offered", &same, width);
+            if !offered.commands.add.is_empty() {
+                text += &lines("add", &offered.commands.add);
+                let new = "NEW is the disk in the place of the one that failed";
+                text += &entry("", new, width);
+            }
+            text
         }
         Some(offered) => candidate("Best offered", offered, width),
     };
@@ -107,25 +129,34 @@ fn candidate(name: &str, candidate: &AdvisedPolicy, width: usize) -> String {
         candidate.takes.as_ref().map_or_else(String::new, |takes| format!("; needs {takes}"));
     let mut text = entry(name, &format!("{}: {factor}{takes}", candidate.spec), width);
     let commands = &candidate.commands;
-    let lines = |name: &str, commands: &[String]| -> String {
-        let indent = " ".repeat(NAME_WIDTH);
-        commands.iter().map(|command| format!("{indent}{name:<6} {command}\n")).collect()
-    };
+    text += &command_lines(commands, width);
+    let is_doubtful = candidate.is_unverified && !commands.set.is_empty();
+    let remarks = [
+        commands.persist.clone(),
+        candidate.note.clone(),
+        is_doubtful.then(|| "These commands were not verified in a source.".to_owned()),
+    ];
+    for remark in remarks.iter().flatten() {
+        text += &entry("", remark, width);
+    }
+    text
+}
+
+/// The commands, and what the words in capitals in them stand for.
+fn command_lines(commands: &Commands, width: usize) -> String {
+    let mut text = lines("add", &commands.add);
     text += &lines("set", &commands.set);
     text += &lines("check", commands.check.as_slice());
     text += &lines("undo", &commands.undo);
     if !commands.placeholders.is_empty() {
         text += &entry("", &commands.placeholders.join("; "), width);
     }
-    let remarks = [
-        commands.persist.clone(),
-        candidate.note.clone(),
-        candidate.is_unverified.then(|| "These commands were not verified in a source.".to_owned()),
-    ];
-    for remark in remarks.iter().flatten() {
-        text += &entry("", remark, width);
-    }
     text
+}
+
+fn lines(name: &str, commands: &[String]) -> String {
+    let indent = " ".repeat(NAME_WIDTH);
+    commands.iter().map(|command| format!("{indent}{name:<6} {command}\n")).collect()
 }
 
 /// How much faster a policy is, over how many jobs, and under which it is slower.
@@ -137,15 +168,22 @@ fn factor_text(candidate: &AdvisedPolicy) -> String {
         0 | 1 => String::new(),
         jobs => format!(" (geometric mean over {jobs} jobs)"),
     };
+    let is_uncertain = candidate.spread.is_some_and(|spread| spread > UNCERTAIN);
+    let speed = match (is_uncertain, factor) {
+        (false, factor) => format!("{factor:.2} times as fast"),
+        (true, factor) if factor < 1.05 => "about as fast".to_owned(),
+        (true, factor) if factor < 10.0 => format!("about {factor:.1} times as fast"),
+        (true, factor) => format!("about {factor:.0} times as fast"),
+    };
     let slower: Vec<String> =
         candidate.slower.iter().map(|it| format!("{} ({:.2})", it.job, it.factor)).collect();
     let only_if = candidate.only_if.filter(|_| factor != 1.0);
     let only_if = only_if.map_or_else(String::new, |only_if| format!(", {only_if}"));
     match &slower[..] {
-        [] => format!("{factor:.2} times as fast{over}{only_if}"),
+        [] => format!("{speed}{over}{only_if}"),
         jobs => {
             let jobs = jobs.join(", ");
-            format!("{factor:.2} times as fast{over}{only_if}, but slower under {jobs}")
+            format!("{speed}{over}{only_if}, but slower under {jobs}")
         }
     }
 }
@@ -155,41 +193,6 @@ fn entry(name: &str, text: &str, width: usize) -> String {
     let indent = format!("\n{}", " ".repeat(NAME_WIDTH));
     let lines = whole_words(text, width.saturating_sub(NAME_WIDTH).max(20)).join(&indent);
     format!("{name:<NAME_WIDTH$}{lines}\n")
-}
-
-/// The text in lines of at most `width`, where what is between backticks and every word stays
-/// whole, because users copy it.
-fn whole_words(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    let mut is_quoted = false;
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is a line");
-        let is_first = line.is_empty();
-        // The length of a quoted text counts as a whole, from its first word.
-        let length = match (is_quoted, word.find('`')) {
-            (false, Some(_)) => quoted_length(text, word),
-            _ => word.chars().count(),
-        };
-        if is_first || is_quoted || line.chars().count() + 1 + length <= width {
-            *line += if is_first { "" } else { " " };
-            *line += word;
-        } else {
-            lines.push(word.to_owned());
-        }
-        is_quoted ^= !word.matches('`').count().is_multiple_of(2);
-    }
-    lines
-}
-
-/// Number of characters from a word that opens a quotation to the end of the quotation.
-fn quoted_length(text: &str, word: &str) -> usize {
-    if word.matches('`').count().is_multiple_of(2) {
-        return word.chars().count();
-    }
-    let start = word.as_ptr() as usize - text.as_ptr() as usize;
-    let rest = &text[start..];
-    let before_and_quoted = rest.splitn(3, '`').take(2);
-    before_and_quoted.map(|part| part.chars().count() + 1).sum()
 }
 
 /// The columns of policies: name and policy.
@@ -229,6 +232,9 @@ fn table(first: &str, names: &[&str], rows: Vec<(String, Vec<String>)>, style: S
 /// What each candidate reaches under each job, as a factor of what is in force.
 fn jobs(answer: &ArrayAnswer, style: Style) -> String {
     let columns = columns(&answer.advice);
+    if columns.len() == 1 {
+        return figures(answer, style);
+    }
     let rows = answer.jobs.iter().map(|job| {
         let factor = |(_, spec): &(&str, &str)| {
             let figure = job.policies.iter().find(|it| it.policy == *spec);
@@ -240,6 +246,17 @@ fn jobs(answer: &ArrayAnswer, style: Style) -> String {
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let table = table("job", &names, rows.collect(), style);
     format!("Speed relative to what you have\n{table}{}", spread(answer, style.width_columns))
+}
+
+/// What is in force reaches this under each job, if nothing is compared with it.
+fn figures(answer: &ArrayAnswer, style: Style) -> String {
+    let rows = answer.jobs.iter().map(|job| {
+        let figure = job.policies.iter().find(|it| it.policy == answer.advice.now);
+        (job.job.clone(), vec![figure.map_or("-".to_owned(), |it| number(it.value))])
+    });
+    let unit = answer.jobs.first().map_or("requests/s", |job| job.unit);
+    let table = table("job", &[unit], rows.collect(), style);
+    format!("Speed of what you have\n{table}{}", spread(answer, style.width_columns))
 }
 
 /// The widest interval over the repeats.
@@ -255,10 +272,13 @@ fn spread(answer: &ArrayAnswer, width: usize) -> String {
     let Some((spread, name, job)) = figures.max_by(|a, b| a.0.total_cmp(&b.0)) else {
         return String::new();
     };
-    let text = format!(
+    let mut text = format!(
         "Spread over the repeats (95 % intervals): at most ±{:.0} %, of `{job}`, {name}",
         (spread * 100.0).ceil()
     );
+    if spread > UNCERTAIN {
+        text += "; more repeats (--repeats) or longer runs (--duration) narrow it";
+    }
     wrapped(&text, width) + "\n"
 }
 
@@ -324,6 +344,13 @@ fn hours(time: &WorkTime, width: usize) -> String {
     }
 }
 
+fn number(value: f64) -> String {
+    match value {
+        value if value < 100.0 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
+    }
+}
+
 /// The array after a change, side by side with the array as it is.
 pub fn what_if(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String {
     let width = style.width_columns;
@@ -333,10 +360,6 @@ pub fn what_if(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String {
     text += "\n";
     text += &entry("It would have", &after.advice.now, width);
     text += &choices(&after.advice, width);
-    let number = |value: f64| match value {
-        value if value < 100.0 => format!("{value:.1}"),
-        value => format!("{value:.0}"),
-    };
     let rows = what_if.jobs.iter().map(|job| {
         let gain = job.gain.map_or("-".to_owned(), |gain| format!("{gain:.2}"));
         (job.job.clone(), vec![number(job.before), number(job.after), gain])
@@ -354,26 +377,4 @@ pub fn what_if(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String {
         None => "not known: one of the arrays completed nothing in some job".to_owned(),
     };
     text + &entry("Gain", &gain, width)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::whole_words;
-
-    #[test]
-    fn what_users_copy_stays_on_a_line() {
-        let text =
-            "put `options zfs zfs_vdev_mirror_rotating_inc=100` into /etc/modprobe.d/zfs.conf now";
-        let lines = whole_words(text, 20);
-        let expected = [
-            "put",
-            "`options zfs zfs_vdev_mirror_rotating_inc=100`",
-            "into",
-            "/etc/modprobe.d/zfs.conf",
-            "now",
-        ];
-        assert_eq!(lines, expected);
-        assert_eq!(whole_words("one `two` three four", 13), ["one `two`", "three four"]);
-        assert_eq!(whole_words("", 13), [""]);
-    }
 }

@@ -1,22 +1,31 @@
 //! The commands of a setting for one array.
 //!
 //! Templates have words in braces: `{value}`, `{devid}`, `{member}`, `{array}`, …. A command that
-//! names a member is given once for each member of the setting. `{previous}` is what is in force as
+//! names a member is given once for each member of the setting, and each line of a template is a
+//! command. `{previous}` is what is in force as
 //! the system writes it, `{previous.1}` to `{previous.9}` are the parameters of its policy.
 
 use super::{Availability, Setting, System};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::parse_bytes;
 use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
+#[cfg(test)]
+use schemars::JsonSchema;
 
 /// Parameters of a policy that templates can name.
 const PARAMETERS_MAX: usize = 9;
 
+/// The modifier of a policy string that stands for a flag of a member.
+const FLAG: &str = "write-mostly";
+
 /// The commands of a setting. What is not known is written in capitals.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Commands {
     /// Put it into force; none if there is nothing to do.
     pub set: Vec<String>,
+    /// Add the new disk of a failed member with its flag, where that is another command than `set`.
+    pub add: Vec<String>,
     /// Shows what is in force.
     pub check: Option<String>,
     /// How it survives a restart.
@@ -29,9 +38,10 @@ pub struct Commands {
 
 /// The words of templates, what commands have where their value is not known, and its meaning.
 /// That of the array is the system's own.
-const UNKNOWN: [(&str, &str, &str); 9] = [
+const UNKNOWN: [(&str, &str, &str); 10] = [
     ("{array}", "ARRAY", ""),
     ("{fsid}", "FSID", "the UUID of the file system, which `btrfs filesystem show` prints"),
+    ("{nqn}", "NQN", "the name of the subsystem, which `nvme list-subsys` prints"),
     ("{minor}", "MINOR", "the number of the device: 0 for /dev/drbd0"),
     ("{control}", "CONTROL-SOCKET", "the path given to `mirrorball serve` as --control"),
     ("{previous}", "PREVIOUS", "the setting in force before"),
@@ -42,6 +52,8 @@ const UNKNOWN: [(&str, &str, &str); 9] = [
 ];
 /// How commands name a member whose device is not known.
 const UNKNOWN_DEVICE: &str = "DEVICE-";
+/// How commands name the disk in the place of a failed one.
+const NEW_DEVICE: &str = "/dev/NEW";
 
 /// What is in force before a setting is.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +64,17 @@ pub struct InForce<'a> {
     pub written: Option<&'a str>,
     /// Whether it is what is in force if nothing was set.
     pub is_default: bool,
+    /// The devids of failed members: their disks are replaced first.
+    pub failed: &'a [u64],
+}
+
+impl Commands {
+    /// True if a command, or the text on how it persists, has this word.
+    fn has(&self, word: &str) -> bool {
+        let mut all = self.set.iter().chain(&self.add).chain(&self.undo);
+        all.any(|it| it.contains(word))
+            || self.check.iter().chain(&self.persist).any(|it| it.contains(word))
+    }
 }
 
 impl Setting {
@@ -62,22 +85,61 @@ impl Setting {
             return Commands::default();
         }
         let words = self.words(array, now);
-        let of_setting: Vec<&MemberSpec> =
-            self.members.iter().map(|&member| &array.members[member]).collect();
-        let own = |template: &Option<String>| filled(template, &words, &of_setting);
+        let fill = |template: &Option<String>, members: &[&MemberSpec]| {
+            filled(template, &words, &named(members, now.failed))
+        };
+        let all = self.named_members(array);
         let adds_up = !now.is_default && now.spec != self.spec;
-        let marked: Vec<&MemberSpec> =
-            array.members.iter().filter(|member| is_marked(now.spec, member.devid)).collect();
+        // A flag that stays is not written again.
+        let stays = |member: &MemberSpec| {
+            let is_flag = self.offer.modifier.as_deref() == Some(FLAG);
+            let is_here = all.iter().any(|own| own.devid == member.devid);
+            adds_up && is_flag && is_here && is_marked(now.spec, member.devid)
+        };
+        let has_left = |member: &&&MemberSpec| !stays(member);
+        let own: Vec<&MemberSpec> = all.iter().filter(has_left).copied().collect();
+        // The disk in the place of a failed one has no flag.
+        let is_new =
+            |member: &MemberSpec| self.offer.add.is_some() && now.failed.contains(&member.devid);
+        let marked = |member: &&MemberSpec| {
+            is_marked(now.spec, member.devid) && !stays(member) && !is_new(member)
+        };
+        let marked: Vec<&MemberSpec> = array.members.iter().filter(marked).collect();
         let of_system = |template: &Option<String>| match adds_up {
-            true => filled(template, &words, &marked),
+            true => fill(template, &marked),
             false => Vec::new(),
         };
-        let set = [of_system(&system.reset), own(&self.offer.set)].concat();
-        let check = own(&self.offer.check).pop();
-        let undo = [own(&self.offer.undo), of_system(&system.restore)].concat();
-        let shown: Vec<&String> = set.iter().chain(&check).chain(&undo).collect();
-        let placeholders = system.placeholders(|word| shown.iter().any(|it| it.contains(word)));
-        Commands { set, check, persist: own(&self.offer.persist).pop(), undo, placeholders }
+        let added: Vec<&MemberSpec> = all.iter().copied().filter(|it| is_new(it)).collect();
+        let set: Vec<&MemberSpec> = own.iter().copied().filter(|it| !is_new(it)).collect();
+        let mut commands = Commands {
+            set: [of_system(&system.reset), fill(&self.offer.set, &set)].concat(),
+            add: if added.is_empty() { Vec::new() } else { fill(&self.offer.add, &added) },
+            check: fill(&self.offer.check, &all).pop(),
+            persist: fill(&self.offer.persist, &all).pop(),
+            undo: [fill(&self.offer.undo, &own), of_system(&system.restore)].concat(),
+            placeholders: Vec::new(),
+        };
+        commands.placeholders = system.placeholders(|word| commands.has(word));
+        commands
+    }
+
+    /// The commands that put it into force whichever setting of the system is: each flag is taken
+    /// back first.
+    pub fn commands_from_any(&self, system: &System, array: &ArraySpec) -> Vec<String> {
+        if matches!(self.availability, Availability::NotHere(_)) {
+            return Vec::new();
+        }
+        let now = InForce { spec: &system.default, written: None, is_default: false, failed: &[] };
+        let words = self.words(array, now);
+        let every: Vec<&MemberSpec> = array.members.iter().collect();
+        let reset = filled(&system.reset, &words, &named(&every, &[]));
+        let own = named(&self.named_members(array), &[]);
+        [reset, filled(&self.offer.set, &words, &own)].concat()
+    }
+
+    /// The members that it names.
+    fn named_members<'a>(&self, array: &'a ArraySpec) -> Vec<&'a MemberSpec> {
+        self.members.iter().map(|&member| &array.members[member]).collect()
     }
 
     /// What stands for the words of templates.
@@ -92,6 +154,7 @@ impl Setting {
         ];
         let known = [
             ("{array}", source.name),
+            ("{nqn}", source.fsid.clone()),
             ("{fsid}", source.fsid),
             ("{previous}", now.written.map(str::to_owned)),
         ];
@@ -119,7 +182,9 @@ impl System {
         let used = UNKNOWN.iter().filter(|(_, shown, _)| is_used(shown));
         let used = used.map(|(_, shown, text)| format!("{shown} is {}", meaning(text)));
         let device = format!("{UNKNOWN_DEVICE}N is the device of devid N, as sdb1 or /dev/sdb1");
-        used.chain(is_used(UNKNOWN_DEVICE).then_some(device)).collect()
+        let new = "NEW is the disk in the place of the one that failed".to_owned();
+        let used = used.chain(is_used(UNKNOWN_DEVICE).then_some(device));
+        used.chain(is_used(NEW_DEVICE).then_some(new)).collect()
     }
 
     /// A template as text, with words in capitals, and what they stand for.
@@ -158,26 +223,36 @@ fn parameters(spec: &str) -> Vec<(String, String)> {
 
 /// True if a policy string names the member as write-mostly.
 fn is_marked(spec: &str, devid: u64) -> bool {
-    spec.split('+').any(|part| part == format!("write-mostly:{devid}"))
+    spec.split('+').any(|part| part == format!("{FLAG}:{devid}"))
 }
 
-/// A template with its words filled in, once for each member if it names one.
+/// The devices of members, in commands. Those of failed members are their new disks.
+fn named(members: &[&MemberSpec], failed: &[u64]) -> Vec<String> {
+    let device = |member: &&MemberSpec| match failed {
+        [devid] if *devid == member.devid => NEW_DEVICE.to_owned(),
+        failed if failed.contains(&member.devid) => format!("{NEW_DEVICE}-{}", member.devid),
+        _ => member.device.clone().unwrap_or_else(|| format!("{UNKNOWN_DEVICE}{}", member.devid)),
+    };
+    members.iter().map(device).collect()
+}
+
+/// A template with its words filled in, once for each device if it names one; a command for each
+/// line.
 fn filled(
     template: &Option<String>,
     words: &[(String, String)],
-    members: &[&MemberSpec],
+    devices: &[String],
 ) -> Vec<String> {
     let Some(template) = template else { return Vec::new() };
     let fill = |text: String, (word, value): &(String, String)| text.replace(word, value);
     let text = words.iter().fold(template.clone(), fill);
     if !text.contains("{member}") && !text.contains("{device}") {
-        return vec![text];
+        return text.lines().map(str::to_owned).collect();
     }
-    let of_member = |member: &&MemberSpec| {
-        let unknown = format!("{UNKNOWN_DEVICE}{}", member.devid);
-        let device = member.device.clone().unwrap_or(unknown);
-        let kernel_name = device.strip_prefix("/dev/").unwrap_or(&device).to_owned();
-        text.replace("{member}", &kernel_name).replace("{device}", &device)
+    let of_device = |device: &String| {
+        let kernel_name = device.strip_prefix("/dev/").unwrap_or(device);
+        let text = text.replace("{member}", kernel_name).replace("{device}", device);
+        text.lines().map(str::to_owned).collect::<Vec<String>>()
     };
-    members.iter().map(of_member).collect()
+    devices.iter().flat_map(of_device).collect()
 }

@@ -93,13 +93,29 @@ fn a_version_has_what_its_release_had() {
 
 /// The commands of a setting while something is in force.
 fn commands(system: &str, array: &ArraySpec, now: &str, setting: &str) -> Commands {
+    commands_with_failed(system, array, now, setting, &[])
+}
+
+/// The same with members whose disks are replaced first.
+fn commands_with_failed(
+    system: &str,
+    array: &ArraySpec,
+    now: &str,
+    setting: &str,
+    failed: &[u64],
+) -> Commands {
     let system = find(system).unwrap();
     let settings = system.settings(array, None);
     let setting = settings.iter().find(|it| it.spec == setting).expect(setting);
     setting.commands(
         system,
         array,
-        InForce { spec: now, written: Some("pid"), is_default: now == system.default_spec(&[]) },
+        InForce {
+            spec: now,
+            written: Some("pid"),
+            is_default: now == system.default_spec(&[]),
+            failed,
+        },
     )
 }
 
@@ -189,6 +205,11 @@ fn settings_that_add_up_are_reset_first_and_restored_last() {
     let same = commands("md", &array, "md/raid1+write-mostly:1", "md/raid1+write-mostly:1");
     assert_eq!(same.set, [mark("sda1")]);
 
+    // Both are marked: only the flag that goes is written.
+    let both = "md/raid1+write-mostly:1+write-mostly:2";
+    let fewer = commands("md", &array, both, "md/raid1+write-mostly:1");
+    assert_eq!((fewer.set, fewer.undo), (vec![clear("sdb1")], vec![mark("sdb1")]));
+
     let tuned = commands("zfs", &array, "zfs/mirror:7:1:20:0:64K", "zfs/mirror:0");
     assert_eq!(tuned.set.len(), 2, "{tuned:?}");
     assert!(tuned.set[0].contains("echo 0 > zfs_vdev_mirror_rotating_inc"), "{tuned:?}");
@@ -197,6 +218,41 @@ fn settings_that_add_up_are_reset_first_and_restored_last() {
         assert!(tuned.undo[1].contains(restored), "{tuned:?}");
     }
     assert!(tuned.undo[1].contains("65536 > zfs_vdev_mirror_rotating_seek_offset"), "{tuned:?}");
+}
+
+#[test]
+fn the_new_disk_of_a_failed_member_is_added_with_its_flag() {
+    let array = hdd_and_ssd();
+    let marked = |system: &str, now: &str, failed: &[u64]| {
+        commands_with_failed(system, &array, now, "md/raid1+write-mostly:1", failed)
+    };
+    let new = marked("md", "md/raid1", &[1]);
+    assert_eq!(new.add, ["mdadm /dev/md0 --add --write-mostly /dev/NEW"]);
+    assert_eq!(new.set, Vec::<String>::new());
+    assert_eq!(new.undo, ["echo -writemostly > /sys/block/md0/md/dev-NEW/state"]);
+    // The flag of the disk that failed is gone with it.
+    assert_eq!(marked("md", "md/raid1+write-mostly:1", &[1]).add.len(), 1);
+    assert_eq!(marked("md", "md/raid1", &[2]).add, Vec::<String>::new());
+    assert_eq!(marked("md", "md/raid1", &[]).set.len(), 1);
+    let of_lvm = marked("lvm", "md/raid1", &[1]);
+    assert_eq!(of_lvm.set, ["lvchange --yes --writemostly /dev/NEW:y md0"]);
+}
+
+#[test]
+fn commands_of_dm_gmirror_and_nvme_are_for_a_shell() {
+    let array = hdd_and_ssd();
+    let dm = commands("dm", &array, "dm/service-time", "dm/round-robin");
+    assert_eq!(dm.set.len(), 3, "{dm:?}");
+    assert!(
+        dm.set[1].starts_with("printf 'overrides {\\n\\tpath_selector \"round-robin 0\"\\n}\\n'")
+    );
+    assert_eq!(dm.set[2], "multipathd reconfigure");
+    assert_eq!(dm.undo[0], "rm /etc/multipath/conf.d/path-selector.conf");
+    let prefer = commands("gmirror", &array, "gmirror/load", "gmirror/prefer+prefer-member:2");
+    let last = ["gmirror deactivate md0 sdb1", "gmirror activate md0 sdb1"];
+    assert_eq!((prefer.set.len(), &prefer.set[2..]), (4, &last.map(str::to_owned)[..]));
+    let nvme = commands("nvme", &array, "nvme/numa", "nvme/round-robin");
+    assert!(nvme.persist.unwrap().contains("ATTR{subsysnqn}==\"NQN\""));
 }
 
 /// An array of btrfs in a running kernel that offers these policies.
@@ -255,7 +311,7 @@ fn a_member_that_is_missing_is_in_no_setting() {
 fn no_command_has_an_unfilled_word() {
     for system in all() {
         for setting in system.settings(&hdd_and_ssd(), None) {
-            let now = InForce { spec: "btrfs/pid", written: None, is_default: false };
+            let now = InForce { spec: "btrfs/pid", written: None, is_default: false, failed: &[] };
             let Commands { set, check, undo, .. } = setting.commands(system, &hdd_and_ssd(), now);
             for command in set.iter().chain(&check).chain(&undo) {
                 for word in ["{previous", "{value", "{array", "{member", "{device", "{fsid"] {

@@ -1,0 +1,152 @@
+//! `mirrorball advise` on arrays that are stopped, degraded, being rebuilt or without copies:
+//! recorded machines with some of their files changed.
+
+use crate::common::{Folder, stderr, stdout};
+use std::fs;
+use std::path::Path;
+
+/// Options for a short answer about one job.
+const SHORT: [&str; 6] = ["-p", "first", "-d", "50ms", "-n", "2"];
+
+/// Copies a recorded machine into `folder`, and writes files of its md0; `None` removes one.
+fn machine(folder: &Folder, name: &str, to: &str, files: &[(&str, Option<&str>)]) {
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sysroots").join(name);
+    let recorded = recorded.canonicalize().unwrap();
+    let mut command = std::process::Command::new("cp");
+    assert!(command.arg("-a").arg(recorded).arg(folder.path(to)).status().unwrap().success());
+    for (file, content) in files {
+        let path = folder.path(to).join("sys/block/md0/md").join(file);
+        match content {
+            Some(content) => fs::write(path, content).unwrap(),
+            None => fs::remove_file(path).unwrap(),
+        }
+    }
+}
+
+/// The answer, on one line.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn of_a_running_recovery_the_rest_is_rebuilt() {
+    let folder = Folder::new();
+    let recover = [
+        ("dev-sda/state", Some("spare\n")),
+        ("sync_action", Some("recover\n")),
+        ("sync_completed", Some("500000000 / 1953260928\n")),
+    ];
+    machine(&folder, "md-raid1-hdd-ssd", "md", &recover);
+    let text = stdout(&folder.run(&[&["advise", "--sysroot", "md"][..], &SHORT].concat()));
+    assert!(text.contains("its state: recover at 25.6 %"), "{text}");
+    assert!(text.contains("rebuild of devid 1 (74 % left)"), "{text}");
+    // The file of `detect` says the same.
+    let detect = ["detect", "--sysroot", "md", "-o", "md0.toml"];
+    assert!(folder.run(&detect).status.success());
+    let text = stdout(&folder.run(&[&["advise", "md0.toml"][..], &SHORT].concat()));
+    assert!(text.contains("rebuild of devid 1 (74 % left)"), "{text}");
+}
+
+#[test]
+fn a_stopped_array_gets_no_commands() {
+    let folder = Folder::new();
+    let stopped = [("array_state", Some("inactive\n")), ("sync_action", None)];
+    machine(&folder, "md-raid1-hdd-ssd", "md", &stopped);
+    assert!(folder.run(&["detect", "--sysroot", "md", "-o", "md0.toml"]).status.success());
+    for array in [&["advise", "--sysroot", "md"][..], &["advise", "md0.toml"]] {
+        let output = folder.run(&[array, &["rand-4k-qd1"], &SHORT].concat());
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+        let error = stderr(&output);
+        assert!(error.contains("the array is not running (its state is inactive)"), "{error}");
+    }
+}
+
+#[test]
+fn the_new_disk_of_a_failed_member_is_added_with_its_flag() {
+    let folder = Folder::new();
+    machine(&folder, "md-raid1-degraded", "md", &[]);
+    let run = [&["advise", "--sysroot", "md", "rand-4k-qd1"][..], &SHORT].concat();
+    let text = stdout(&folder.run(&run));
+    assert!(text.contains("add    mdadm /dev/md0 --add --write-mostly /dev/NEW"), "{text}");
+    assert!(!text.contains("set    echo"), "{text}");
+    let text = words(&text);
+    for part in [
+        "NEW is the disk in the place of the one that failed",
+        "until then devid 2 serves all reads",
+    ] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+    // If the flag is in force already, the new disk does not have it.
+    fs::write(folder.path("md/sys/block/md0/md/dev-sda/state"), "faulty,write_mostly\n").unwrap();
+    let text = stdout(&folder.run(&run));
+    assert!(text.contains("nothing better than md/raid1+write-mostly:1"), "{text}");
+    assert!(text.contains("add    mdadm /dev/md0 --add --write-mostly /dev/NEW"), "{text}");
+}
+
+#[test]
+fn a_missing_disk_can_be_replaced_by_one_of_a_model() {
+    let folder = Folder::new();
+    let pair = "name = \"pair\"\nlayout = \"md-raid1\"\n[source]\nsystem = \"md\"\n[[member]]\n\
+                model = \"hdd-7k2-ent\"\nfailed = true\n\
+                [[member]]\nmodel = \"ssd-sata-consumer\"\n";
+    fs::write(folder.path("pair.toml"), pair).unwrap();
+    let run = [&["advise", "pair.toml", "rand-4k-qd1"][..], &SHORT].concat();
+    let output = folder.run(&run);
+    assert_eq!(output.status.code(), Some(1));
+    let error = stderr(&output);
+    assert!(error.contains("`mirrorball advise pair.toml --what-if replace=1:MODEL`"), "{error}");
+    let text = stdout(&folder.run(&[&run[..], &["--what-if", "replace=1:hdd-5k4"]].concat()));
+    assert!(words(&text).contains("a member is missing, and devid 1 is replaced by hdd-5k4"));
+    assert!(text.contains("devid 1: simulated as hdd-5k4"), "{text}");
+    assert!(text.contains("md/raid1+write-mostly:1"), "{text}");
+    assert!(!text.contains("What if"), "the array as it is has no answer: {text}");
+    let more = ["--what-if", "replace=1:hdd-5k4", "--what-if", "replace=2:nvme-gen4"];
+    let text = stdout(&folder.run(&[&run[..], &more].concat()));
+    assert!(text.contains("What if: devid 2 is replaced by nvme-gen4\n"), "{text}");
+    let unknown = [&run[..], &["--what-if", "replace=1:hdd-5k5"]].concat();
+    folder.refuses(&unknown, &["there is no model `hdd-5k5`", "did you mean"]);
+}
+
+#[test]
+fn what_keeps_no_copies_is_named_without_a_path_too() {
+    let folder = Folder::new();
+    machine(&folder, "md-raid1-hdd-ssd", "md", &[("level", Some("raid5\n"))]);
+    let words = "with copies of the data: md0 is md raid5 of 2 devices, which has parity";
+    let root = folder.path("md");
+    for command in ["detect", "advise"] {
+        Folder::new().refuses(&[command, "--sysroot", root.to_str().unwrap()], &[words]);
+    }
+    machine(&folder, "md-raid1-hdd-ssd", "no-level", &[("level", None)]);
+    for command in ["detect", "advise"] {
+        let output = folder.run(&[command, "--sysroot", "no-level"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("md0: cannot read its level"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn what_a_far_layout_takes_and_which_disk_of_drbd_is_local_is_said() {
+    let folder = Folder::new();
+    machine(&folder, "md-raid10-far", "md", &[]);
+    let more = ["--what-if", "add=hdd-7k2-desktop"];
+    let run = [&["advise", "--sysroot", "md", "rand-4k-qd1"][..], &SHORT, &more].concat();
+    let text = stdout(&folder.run(&run));
+    assert!(words(&text).contains("is added (md cannot reshape a far layout"), "{text}");
+    assert!(text.contains("Speed of what you have\n"), "one column has figures: {text}");
+    let run = ["advise", "hdd-ssd-raid1", "rand-4k-qd1", "--system", "drbd"];
+    let text = words(&stdout(&folder.run(&[&run[..], &SHORT].concat())));
+    assert!(text.contains("devid 1 is taken for the local disk, and no network"), "{text}");
+}
+
+/// What was asked for differs in the way to the array only.
+#[test]
+fn one_array_has_one_description() {
+    let folder = Folder::new();
+    machine(&folder, "md-raid1-hdd-ssd", "md", &[]);
+    for target in ["/srv/data", "/dev/md0", "md0"] {
+        let run = ["advise", "--sysroot", "md", target, "rand-4k-qd1"];
+        let output = folder.run(&[&run[..], &SHORT].concat());
+        assert!(stderr(&output).contains("mirrorball-results/md0.toml"), "{}", stderr(&output));
+    }
+    assert!(!folder.path("mirrorball-results/md0-2.toml").exists());
+}
