@@ -19,7 +19,8 @@ use std::path::Path;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Reads only, and takes no lock: devices may be in use. Exits with code 1 if a \
-device has no label or a volume cannot start without --degraded or other options.
+device has no label or a volume cannot start without --degraded or other options. It does not
+search for devices: name all that may belong together, as in `mirrorball examine /dev/sd?`.
 
 Example:
   mirrorball examine /dev/sdb /dev/sdc"

@@ -3,7 +3,7 @@
 use crate::ending::Failure;
 use anyhow::Context;
 use mirrorball_core::diagnostic::Escaped;
-use mirrorball_lab::report::{ColourMode, Style, wrapped};
+use mirrorball_lab::report::{ColourMode, Style, whole_words};
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use terminal_size::terminal_size_of;
@@ -25,9 +25,12 @@ pub(crate) fn style() -> Style {
 
 /// How wide lines may be: as `COLUMNS` says, else as the terminal is; `None` if neither is known.
 pub(crate) fn width_columns() -> Option<usize> {
-    let asked = std::env::var("COLUMNS").ok().and_then(|value| value.parse().ok());
     let terminal = || terminal_size_of(stdout()).map(|(width, _)| usize::from(width.0));
-    Some(asked.or_else(terminal)?.max(WIDTH_MIN))
+    Some(columns_asked().or_else(terminal)?.max(WIDTH_MIN))
+}
+
+fn columns_asked() -> Option<usize> {
+    std::env::var("COLUMNS").ok().and_then(|value| value.parse().ok())
 }
 
 /// Writes to stdout. A reader that has seen enough (`| head`) is no failure.
@@ -54,20 +57,26 @@ fn broken_at(text: &str, columns: usize) -> String {
         }
         let indent = line.len() - line.trim_start().len();
         let hanging = format!("\n{:1$}", "", indent + 4);
-        let words = wrapped(line.trim_start(), columns.saturating_sub(indent + 4));
-        format!("{:indent$}{}", "", words.replace('\n', &hanging))
+        // What users copy, such as a UUID or a command in backticks, stays whole.
+        let words = whole_words(line.trim_start(), columns.saturating_sub(indent + 4));
+        format!("{:indent$}{}", "", words.join(&hanging))
     };
     let lines: Vec<String> = text.split('\n').map(line).collect();
     lines.join("\n")
 }
 
-/// Writes a line to stderr; the only way there, for `eprintln!` panics if stderr is closed, and
-/// what a command does and how it ends must not depend on that.
+/// Writes a line to stderr, broken as wide as the terminal there is; the only way there, for
+/// `eprintln!` panics if stderr is closed, and what a command does and how it ends must not depend
+/// on that.
 ///
 /// Names and paths in it may hold any character, so control characters are escaped: on a terminal
 /// they could colour, move or erase text.
 pub(crate) fn say(line: impl Display) {
-    let _ = stderr().write_all(format!("{}\n", escaped(&line.to_string())).as_bytes());
+    let text = escaped(&line.to_string());
+    let terminal = || terminal_size_of(stderr()).map(|(width, _)| usize::from(width.0));
+    let columns = columns_asked().or_else(terminal).map(|columns| columns.max(WIDTH_MIN));
+    let text = columns.map_or_else(|| text.clone(), |columns| broken_at(&text, columns));
+    let _ = stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 /// The text without control characters other than line ends and tabs.
@@ -92,6 +101,8 @@ mod tests {
                         of a\n      model\n\nshort\n";
         assert_eq!(broken_at(text, 12), expected);
         assert_eq!(broken_at(text, 80), text);
+        let copied = "UUID 8162d8f0-c7c2 of `a b c d`";
+        assert_eq!(broken_at(copied, 12), "UUID\n    8162d8f0-c7c2\n    of\n    `a b c d`");
     }
 
     #[test]
