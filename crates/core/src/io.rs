@@ -180,8 +180,10 @@ impl fmt::Display for VolumeError {
             VolumeError::OutOfRange => {
                 "the range is outside the volume or not in whole blocks of 512 bytes"
             }
-            VolumeError::Unreadable => "no mirror of the range could be read",
-            VolumeError::Unwritable => "no mirror of the range could be written",
+            VolumeError::Unreadable => "too few of the members that hold the range could be read",
+            VolumeError::Unwritable => {
+                "too few of the members that hold the range could be written"
+            }
             VolumeError::NotRebuilding => "the member is not being rebuilt",
             VolumeError::ReadOnly => "the volume is read-only",
             VolumeError::Inconsistent => {

@@ -395,6 +395,11 @@ fn check_geometry(root: &TomlSection<'_>, spec: &ArraySpec) -> Result<(), Diagno
         );
         return Err(root.error(message).with_help("remove `failed` from a member"));
     }
+    if map.parities() > 0 && spec.members.iter().any(|member| member.write_mostly) {
+        let message = "`write_mostly` has no effect with parity: each part of the data is on one \
+                       member";
+        return Err(root.error(message).with_help("remove `write_mostly`"));
+    }
     let capacity_bytes = map.capacity_bytes();
     if spec.used_bytes(capacity_bytes) >= capacity_bytes {
         let message = "`used` is as large as the volume, so no space is left for jobs";
@@ -416,8 +421,9 @@ fn geometry_error(root: &TomlSection<'_>, spec: &ArraySpec, error: &GeometryErro
             size_error(root, largest, message)
         }
         GeometryError::StripeWidthTooSmall { .. } => root.error_at("stripe_width_max", message),
-        GeometryError::StripeTooWide { .. } if spec.layout != ArrayLayout::BTRFS => {
-            root.error_at("layout", message)
+        GeometryError::StripeTooWide { is_btrfs: false, .. } => root.error_at("layout", message),
+        GeometryError::StripeTooWide { .. } if spec.stripe_width_max.is_some() => {
+            root.error_at("stripe_width_max", message)
         }
         GeometryError::TooFewMembers { .. } | GeometryError::StripeTooWide { .. } => {
             root.error_at("profile", message)

@@ -217,8 +217,9 @@ fn narrowed(
             return Err(GeometryError::StripeWidthTooSmall { profile, stripe_width_max });
         }
     }
-    if rules.parities > 0 && stripe_width_max.unwrap_or(members).min(members) > PARITY_WIDTH_MAX {
-        return Err(GeometryError::StripeTooWide { profile, members });
+    let width = stripe_width_max.unwrap_or(members).min(members);
+    if rules.parities > 0 && width > PARITY_WIDTH_MAX {
+        return Err(GeometryError::StripeTooWide { profile, width, is_btrfs: true });
     }
     Ok(rules)
 }

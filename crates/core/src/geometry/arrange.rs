@@ -113,7 +113,8 @@ impl ArrayLayout {
                 }
                 if members > PARITY_WIDTH_MAX {
                     let profile = layout.profile(members).expect("a layout other than btrfs's");
-                    return Err(GeometryError::StripeTooWide { profile, members });
+                    let (width, is_btrfs) = (members, false);
+                    return Err(GeometryError::StripeTooWide { profile, width, is_btrfs });
                 }
             }
             _ if members < copies.max(2) => {

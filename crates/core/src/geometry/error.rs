@@ -58,8 +58,10 @@ pub enum GeometryError {
     StripeTooWide {
         /// The requested profile.
         profile: Profile,
-        /// Number of members.
-        members: usize,
+        /// Members of a row.
+        width: usize,
+        /// True if the layout is that of btrfs, where a user can limit the width.
+        is_btrfs: bool,
     },
     /// `stripe_width_max`, rounded down to the profile's increment, is below the profile's minimum.
     StripeWidthTooSmall {
@@ -126,15 +128,14 @@ impl GeometryError {
                     "check the units of the sizes; write for example size = \"500G\"".to_owned(),
                 )
             }
-            GeometryError::StripeTooWide { profile, members } => {
+            GeometryError::StripeTooWide { profile, width, is_btrfs } => {
                 let message = format!(
-                    "a chunk of profile {profile} would span {members} members, but a row of \
+                    "a chunk of profile {profile} would span {width} members, but a row of \
                      strips with parity spans at most {PARITY_WIDTH_MAX}"
                 );
-                let help = format!(
-                    "use fewer members, or on btrfs `stripe_width_max = {PARITY_WIDTH_MAX}`"
-                );
-                (message, help)
+                let limit = format!(", or `stripe_width_max = {PARITY_WIDTH_MAX}`");
+                let limit = if *is_btrfs { &limit } else { "" };
+                (message, format!("use fewer members{limit}"))
             }
             GeometryError::StripeWidthTooSmall { profile, stripe_width_max } => {
                 let needed = members_text(profile.rules().members_min);

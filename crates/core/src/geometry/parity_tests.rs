@@ -106,12 +106,17 @@ fn arrays_that_cannot_have_parity_are_refused() {
         "layout md-raid6-left-symmetric needs at least 4 members, but the array has 3\n  help: add \
          members"
     );
-    let too_wide = "a chunk of profile raid5 would span 65 members, but a row of strips with \
-                    parity spans at most 64\n  help: use fewer members, or on btrfs \
-                    `stripe_width_max = 64`";
-    assert_eq!(refused(arranged("md-raid5", 64 * KIB, &[GIB; 65])), too_wide);
-    let wide = members(&[GIB; 65]);
-    assert_eq!(refused(ChunkMap::allocate(Profile::Raid5, None, &wide)), too_wide);
+    let too_wide = |width: usize, more: &str| {
+        format!(
+            "a chunk of profile raid5 would span {width} members, but a row of strips with parity \
+             spans at most 64\n  help: use fewer members{more}"
+        )
+    };
+    assert_eq!(refused(arranged("md-raid5", 64 * KIB, &[GIB; 65])), too_wide(65, ""));
+    let wide = members(&[GIB; 70]);
+    let refused_width = |most| refused(ChunkMap::allocate(Profile::Raid5, most, &wide));
+    assert_eq!(refused_width(None), too_wide(70, ", or `stripe_width_max = 64`"));
+    assert_eq!(refused_width(Some(65)), too_wide(65, ", or `stripe_width_max = 64`"));
     ChunkMap::allocate(Profile::Raid5, Some(64), &wide).unwrap();
     let small = refused(arranged("md-raid5", 16 * MIB, &[12 * MIB; 3]));
     assert!(small.starts_with("the member with devid 1 has 12 MiB"), "{small}");

@@ -39,7 +39,17 @@ const WHOLE: &[(&str, &str)] = &[
     (
         "profile = \"raid5\"\n[[member]]\nmodel = \"delay\"\ncount = 65",
         "1: a chunk of profile raid5 would span 65 members, but a row of strips with parity spans \
-         at most 64 (use fewer members, or on btrfs `stripe_width_max = 64`)",
+         at most 64 (use fewer members, or `stripe_width_max = 64`)",
+    ),
+    (
+        "profile = \"raid5\"\nstripe_width_max = 65\n[[member]]\nmodel = \"delay\"\ncount = 70",
+        "2: a chunk of profile raid5 would span 65 members, but a row of strips with parity spans \
+         at most 64 (use fewer members, or `stripe_width_max = 64`)",
+    ),
+    (
+        "layout = \"md-raid5\"\n[[member]]\nmodel = \"delay\"\ncount = 3\nwrite_mostly = true",
+        "1: `write_mostly` has no effect with parity: each part of the data is on one member \
+         (remove `write_mostly`)",
     ),
     (
         "profile = \"raid5\"\n[[member]]\nmodel = \"delay\"\ncount = 2\n[[member]]\n\
