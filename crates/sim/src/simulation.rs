@@ -1,6 +1,6 @@
 //! The description of one run: an array, a job file, a policy and a seed.
 
-use crate::job::{JobFile, Section};
+use crate::job::{Direction, JobFile, Mix, Section};
 use crate::policy_under_test::PolicyUnderTest;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
@@ -31,6 +31,16 @@ impl Simulation<'_> {
     }
 
     fn section(&self, section: &Section) -> Result<Section, Diagnostic> {
+        if self.array.profile.parities() > 0 && section.mix == Mix::Only(Direction::Trim) {
+            let message = format!(
+                "section `{}` trims, which does nothing on an array with parity",
+                section.name
+            );
+            let help = "leave the section out; md, too, refuses discards on raid5 and raid6 unless \
+                        it is told that they return zeros";
+            let error = Diagnostic::new(message).with_help(help);
+            return Err(error.in_file(&self.job.file).at_line(section.line));
+        }
         let mut section = section.clone();
         let Some(duration) = self.duration else {
             return Ok(section);

@@ -1,7 +1,7 @@
 //! Arrays with parity against closed forms: on members of 2 ms with one server each, on a host that
 //! costs nothing, a request takes 2 ms for its reads and 2 ms for its writes.
 
-use super::{assert_near, jobs, member_reads, simulate};
+use super::{Checks, PolicyUnderTest, Simulation, assert_near, jobs, member_reads, run, simulate};
 use mirrorball_core::member::MemberState;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::record::RunRecord;
@@ -93,6 +93,29 @@ fn parity_serves_reads_writes_scrubs_and_rebuilds() {
             }
         }
     }
+}
+
+/// A trim would end at once and be counted: with a host that costs nothing, without an end.
+#[test]
+fn trims_are_refused() {
+    let (array, job) = (array(RAID5, 4), jobs("rw=randtrim\niodepth=4"));
+    let (policy, duration, checks) = (PolicyUnderTest::Policy("first"), None, Checks::On);
+    let simulation = Simulation { array: &array, job: &job, policy, seed: 1, duration, checks };
+    let error = run(&simulation).expect_err("trims do nothing").to_string();
+    assert!(error.contains("trims, which does nothing on an array with parity"), "{error}");
+}
+
+/// Reads of one lost strip are recovered at the same time.
+#[test]
+fn degraded_reads_of_one_stripe_run_together() {
+    let text = "layout = \"md-raid5\"\nchunk = \"16M\"\n[host]\noverhead = \"0us\"\n\
+                [[member]]\nmodel = \"delay\"\nsize = \"17GiB\"\n\
+                set = { service = \"2ms\", servers = 64 }\ncount = 4\n";
+    let mut array = ArrayFile::parse(text, "parity.toml").expect("a valid array").spec;
+    array.members[0].state = MemberState::Failed;
+    let job = "rw=read\nbs=4k\niodepth=16\nsize=64M\ndirect=1";
+    let record = simulate(&array, &jobs(job), "first");
+    assert_near(rate(&record), 16.0 * 500.0, 0.05);
 }
 
 #[test]
