@@ -45,6 +45,9 @@ fn parity_is_simulated_and_refused_on_real_members() {
     let refusal = "profile raid5 cannot be used with real members";
     place.refuses(&["serve", "raid5.toml", "--export", "nbd:unix:socket"], &[refusal, "raid1"]);
     place.refuses(&["create", "raid5.toml"], &[refusal]);
+    place.write("md.toml", &format!("layout = \"md-raid5\"\n{members}"));
+    let refusal = "layout md-raid5-left-symmetric cannot be used with real members";
+    place.refuses(&["serve", "md.toml", "--export", "nbd:unix:socket"], &[refusal, "wrong data"]);
     place.write("wide.toml", "layout = \"md-raid6\"\n[[member]]\nmodel = \"hdd-5k4\"\ncount = 3\n");
     place.refuses(&["check", "wide.toml"], &["needs at least 4 members, but the array has 3"]);
     place.write(

@@ -312,11 +312,14 @@ fn refuse_parity(array: &ArraySpec) -> Result<(), Diagnostic> {
     if array.profile.parities() == 0 {
         return Ok(());
     }
-    let profile = array.profile;
+    let name = match array.layout.profile(array.members.len()) {
+        Some(_) => format!("layout {}", array.layout),
+        None => format!("profile {}", array.profile),
+    };
     let error = Diagnostic::new(format!(
-        "profile {profile} cannot be used with real members: a crash in the middle of a write \
-         leaves parity that does not match the data, the dirty log does not record where, and the \
-         loss of a member would then return garbage"
+        "{name} cannot be used with real members: a crash in the middle of a write leaves parity \
+         that does not match the data, the dirty log does not record where, and reads after the \
+         loss of a member would return wrong data"
     ));
     let help = "use a profile with copies, such as raid1 or raid10; `mirrorball emulate` and \
                 `mirrorball compare` take arrays with parity";
