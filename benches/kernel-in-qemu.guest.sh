@@ -39,7 +39,7 @@ start_fio() {
             read -r child _ <"/proc/$fio/task/$fio/children"
         done
         if [ $((child % 2)) = "$2" ]; then return; fi
-        kill -INT $fio
+        kill -KILL $fio "$child"
         wait $fio
         if [ $((attempt % 2)) = 1 ]; then
             true &
@@ -149,13 +149,17 @@ run_md() {
     stop_md "$@"
 }
 
+# Clears flags first: LVM refuses to have all images write-mostly even for a moment.
 set_lvm() {
-    number=0
-    for disk in $disks; do
-        number=$((number + 1))
-        flag=n
-        if is_write_mostly "$1" $number; then flag=y; fi
-        try lvchange -y --writemostly "/dev/$disk:$flag" vg/lv
+    for flag in n y; do
+        number=0
+        for disk in $disks; do
+            number=$((number + 1))
+            wanted=n
+            if is_write_mostly "$1" $number; then wanted=y; fi
+            [ $wanted = $flag ] || continue
+            try lvchange -y --writemostly "/dev/$disk:$flag" vg/lv
+        done
     done
 }
 
