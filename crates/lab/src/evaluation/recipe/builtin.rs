@@ -11,7 +11,7 @@ macro_rules! recipe {
 }
 
 /// The recipes, the files of each.
-pub(super) const BUILTINS: [(&str, &[Named]); 15] = [
+pub(super) const BUILTINS: [(&str, &[Named]); 17] = [
     recipe!(
         "btrfs-2025-hetero-hdd": "recipe.toml", "array.toml", "qd1-defrag.fio", "qd1.fio",
         "qd32-defrag.fio", "qd32.fio", "seq-defrag.fio", "seq.fio"
@@ -44,8 +44,20 @@ pub(super) const BUILTINS: [(&str, &[Named]); 15] = [
         "randrw-qd8.fio", "read-128k.fio", "read-3x256k.fio"
     ),
     recipe!(
+        "linux-6.12-md-raid1-4": "recipe.toml", "md-raid1-4-mixed-128k.toml",
+        "md-raid1-4-mixed-wm1-128k.toml", "md-raid1-4-mixed-wm1.toml", "md-raid1-4-mixed.toml",
+        "md-raid1-4-rotational-128k.toml", "md-raid1-4-rotational-wm1-128k.toml",
+        "md-raid1-4-rotational-wm1.toml", "md-raid1-4-rotational.toml",
+        "md-raid1-4-solid-128k.toml", "md-raid1-4-solid-wm1-128k.toml", "md-raid1-4-solid-wm1.toml",
+        "md-raid1-4-solid.toml", "rand-qd1.fio", "rand-qd8.fio", "read-128k.fio"
+    ),
+    recipe!(
         "linux-6.12-dm-multipath": "recipe.toml", "dm-2-128k.toml", "dm-2.toml", "dm-3-128k.toml",
         "dm-3.toml", "rand-qd1.fio", "rand-qd8.fio", "read-128k.fio"
+    ),
+    recipe!(
+        "linux-6.12-btrfs-raid1": "recipe.toml", "btrfs-raid1-4.toml", "rand-qd1.fio",
+        "rand-qd8.fio"
     ),
     recipe!("gmirror-2009-rebuild": "recipe.toml", "array.toml", "rebuild.fio"),
     recipe!("gmirror-2009-random": "recipe.toml", "array.toml", "random.fio"),
