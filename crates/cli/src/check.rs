@@ -200,7 +200,11 @@ fn array(spec: &ArraySpec) -> Result<String> {
             MemberSource::Path(path) => {
                 let bytes = size_of(path).with_context(|| {
                     let (file, line) = (&spec.file_name, member.line);
-                    format!("{file}:{line}: cannot open the member {}", path.display())
+                    let path = path.display();
+                    format!(
+                        "{file}:{line}: cannot open the member {path}\n  help: create it, or correct \
+                         `path`, which is relative to the folder of the array file"
+                    )
                 })?;
                 format!("{}, {}", Escaped(&path.display().to_string()), size(bytes))
             }

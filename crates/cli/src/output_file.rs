@@ -102,7 +102,9 @@ pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<()> {
 
 fn exists(path: &Path) -> anyhow::Error {
     let path = path.display();
-    anyhow!("{path} already exists\n  help: give another file name, or --force to overwrite it")
+    anyhow!(
+        "{path} already exists\n  help: move it, give another file if the command takes one, or overwrite it with --force"
+    )
 }
 
 fn write_bytes(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {

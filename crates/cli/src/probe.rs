@@ -35,7 +35,8 @@ Examples:
   mirrorball probe --model hdd-7k2-desktop"
 )]
 pub(crate) struct Args {
-    /// Block device, or a file of old data on it; required unless --model is given
+    /// Block device, or a file on it that was written long ago (recent data may be in a fast cache
+    /// of the disk); required unless --model is given
     #[arg(value_name = "DEVICE|FILE", required_unless_present = "model")]
     target: Option<PathBuf>,
 

@@ -227,9 +227,10 @@ fn read_layout(root: &TomlSection<'_>) -> Result<ArrayLayout, Diagnostic> {
     }
     match root.quantity("chunk", parse_bytes)? {
         Some(_) if !root.has("layout") => {
-            let message = "`chunk` is for layouts of md raid10, but `layout` is missing, so it is \
-                           btrfs";
-            let help = "add for example layout = \"md-raid10-near:2\", or remove `chunk`";
+            let message = "`chunk` is for layouts of md raid10, raid5 and raid6, but `layout` is \
+                           missing, so it is btrfs";
+            let help = "remove `chunk`, or write a layout of md such as md-raid10-near:2 or \
+                        md-raid5 in place of `profile`";
             Err(root.error_at("chunk", message).with_help(help))
         }
         Some(bytes) => {
@@ -284,8 +285,10 @@ fn contradicting_profile(
     members: usize,
     implied: Profile,
 ) -> Diagnostic {
-    let message = format!("layout {layout} over {members} members is profile {implied}");
-    root.error_at("profile", message).with_help("leave `profile` out")
+    let message = format!(
+        "layout {layout} over {members} members is profile {implied}, which `profile` contradicts"
+    );
+    root.error_at("profile", message).with_help("remove `profile`")
 }
 
 fn read_host(root: &TomlSection<'_>) -> Result<Host, Diagnostic> {
@@ -325,7 +328,7 @@ fn parse_jitter(text: &str) -> Result<f64, String> {
     let percent = text.trim().strip_suffix('%').and_then(|number| number.trim().parse().ok());
     match percent {
         Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err(format!("`{text}` is not a percentage from 0% to 100%")),
+        _ => Err(format!("`{text}` is not a percentage from 0% to 100%, such as \"10%\"")),
     }
 }
 

@@ -186,11 +186,11 @@ const TOP: &[(&str, &str)] = &[
     ),
     (
         r#"host = { overhead = { mean = "15us", jitter = "101%" } }"#,
-        "1: `jitter`: `101%` is not a percentage from 0% to 100%",
+        "1: `jitter`: `101%` is not a percentage from 0% to 100%, such as \"10%\"",
     ),
     (
         r#"host = { overhead = { mean = "15us", jitter = 0.1 } }"#,
-        "1: `jitter`: `0.1` is not a percentage from 0% to 100%",
+        "1: `jitter`: `0.1` is not a percentage from 0% to 100%, such as \"10%\"",
     ),
     (
         r#"host = { overhead = { mean = "15us", jiter = "1%" } }"#,
@@ -340,7 +340,8 @@ const LAYOUT: &[(&str, &str)] = &[
     ),
     (
         "profile = \"raid6\"\nlayout = \"md-raid5\"",
-        "1: layout md-raid5-left-symmetric over 4 members is profile raid5 (leave `profile` out)",
+        "1: layout md-raid5-left-symmetric over 4 members is profile raid5, which `profile` \
+         contradicts (remove `profile`)",
     ),
     (
         "layout = \"md-raid5\"\nchunk = \"32M\"",
@@ -354,11 +355,13 @@ const LAYOUT: &[(&str, &str)] = &[
     ),
     (
         "layout = \"md-raid1\"\nprofile = \"raid1\"",
-        "2: layout md-raid1 over 4 members is profile raid1c4 (leave `profile` out)",
+        "2: layout md-raid1 over 4 members is profile raid1c4, which `profile` contradicts (remove \
+         `profile`)",
     ),
     (
         "profile = \"raid1\"\nlayout = \"md-raid10-near:2\"",
-        "1: layout md-raid10-near:2 over 4 members is profile raid10 (leave `profile` out)",
+        "1: layout md-raid10-near:2 over 4 members is profile raid10, which `profile` contradicts \
+         (remove `profile`)",
     ),
     ("layout = \"md-raid1:2\"", "1: layout md-raid1 takes no number of copies (leave `:2` out)"),
     (
@@ -372,8 +375,9 @@ const LAYOUT: &[(&str, &str)] = &[
     ),
     (
         "chunk = \"64K\"\nprofile = \"raid10\"",
-        "1: `chunk` is for layouts of md raid10, but `layout` is missing, so it is btrfs (add for \
-         example layout = \"md-raid10-near:2\", or remove `chunk`)",
+        "1: `chunk` is for layouts of md raid10, raid5 and raid6, but `layout` is missing, so it is \
+         btrfs (remove `chunk`, or write a layout of md such as md-raid10-near:2 or md-raid5 in \
+         place of `profile`)",
     ),
     (
         "layout = \"md-raid10-far:2\"\nchunk = \"100K\"",

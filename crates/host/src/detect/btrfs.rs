@@ -133,7 +133,7 @@ impl<'a> Btrfs<'a> {
         let fsid = &self.fsid;
         let Some(first) = written.first() else {
             let what = format!("btrfs {fsid} does not show the profile of its data");
-            return Err(unreadable(what, "is it being unmounted? try again"));
+            return Err(unreadable(what, "if it is being mounted or unmounted, try again later"));
         };
         if written.len() > 1 {
             notes.push(format!(
@@ -203,7 +203,7 @@ impl<'a> Btrfs<'a> {
             true => Ok(members),
             false => {
                 let what = format!("no device of btrfs {} can be read", self.fsid);
-                Err(unreadable(what, "is it being unmounted? try again"))
+                Err(unreadable(what, "if it is being mounted or unmounted, try again later"))
             }
         }
     }

@@ -11,6 +11,8 @@ use super::stack::StackLayer;
 use super::sysroot::Sysroot;
 use mirrorball_core::geometry::{ArrayLayout, LayoutError, Profile};
 
+/// What to do if a file of an array cannot be read.
+const STOPPING: &str = "if the array is being started or stopped, try again later";
 /// Most members that are read, as md allows with version 1 metadata.
 const MEMBERS_MAX: u64 = 1920;
 
@@ -109,8 +111,8 @@ impl<'a> Md<'a> {
     pub(super) fn array(&self) -> Result<DetectedArray, DetectError> {
         let name = &self.device.name;
         let Some(slots) = self.number("raid_disks").filter(|slots| *slots <= MEMBERS_MAX) else {
-            let what = format!("{name}: cannot read the number of its members");
-            return Err(unreadable(what, "is the array being stopped? try again"));
+            let what = format!("{name}: cannot read the number of its members (md/raid_disks)");
+            return Err(unreadable(what, STOPPING));
         };
         let mut notes = Vec::new();
         if self.text("raid_disks").is_some_and(|text| text.contains('(')) {
@@ -119,7 +121,7 @@ impl<'a> Md<'a> {
         let mut members = self.members(slots, &mut notes);
         if members.iter().all(|member| member.disk.is_none()) {
             let what = format!("{name}: none of its {slots} members can be read");
-            return Err(unreadable(what, "is the array being stopped? try again"));
+            return Err(unreadable(what, STOPPING));
         }
         let condition = self.condition(&members);
         let layout = self.layout(members.len())?;
@@ -188,7 +190,7 @@ impl<'a> Md<'a> {
         }
         let Some(number) = self.number("layout") else {
             let what = format!("{name}: cannot read the layout of its copies");
-            return Err(unreadable(what, "is the array being stopped? try again"));
+            return Err(unreadable(what, STOPPING));
         };
         let chunk_bytes = self.number("chunk_size").filter(|bytes| *bytes > 0);
         let layout = Raid10Layout::from_number(number).array_layout(members, chunk_bytes);

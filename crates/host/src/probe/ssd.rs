@@ -136,7 +136,7 @@ fn refuse_empty(input: &FitInput<'_>) -> Result<(), Diagnostic> {
          disk answers such reads without its flash",
         100.0 * share
     ));
-    Err(error.with_help("probe a drive, or a file on it, that holds old data"))
+    Err(error.with_help("probe a drive, or a file on it, that was written long ago: recent data may be in a fast cache"))
 }
 
 fn closed_forms(input: &FitInput<'_>) -> Result<ClosedForms, Diagnostic> {

@@ -162,7 +162,7 @@ impl DeviceFacts {
 
 /// Why a file of this mode cannot be probed, and what to give instead.
 fn unfit(mode: u32) -> Option<(&'static str, &'static str)> {
-    let help = "name a block device, or a file of old data";
+    let help = "name a block device, or a file on it that was written long ago";
     match FileType::from_raw_mode(mode) {
         FileType::BlockDevice | FileType::RegularFile => None,
         FileType::Directory => Some(("it is a folder", help)),

@@ -223,7 +223,10 @@ fn nothing_decided(explanation: &Explanation, inputs: &Inputs, from: Nanos) -> a
         );
     }
     let unread = unread.join(", ");
-    anyhow!("{none}: {unread}\n  help: such members are read only if no other can be read")
+    anyhow!(
+        "{none}: {unread}\n  help: remove `failed`, `rebuilding` or `write_mostly` from members in \
+         the array file, or give an array with more mirrors"
+    )
 }
 
 /// What keeps a member from being chosen.

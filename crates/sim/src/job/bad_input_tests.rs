@@ -78,7 +78,7 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "[a]\nsize=1.5g",
         2,
         "size: `1.5g` is not a size or number",
-        "fio accepts whole numbers only: write 1536 instead of 1.5k",
+        "fio accepts whole numbers only: write it in a smaller unit, as 1536 for 1.5k",
     ),
     (
         "[a]\nsize=(2*1g)",
@@ -96,7 +96,7 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "[a]\nbs=512",
         2,
         "bs: `512` is not a whole number of sectors",
-        "a volume is read and written in sectors of 4096 bytes",
+        "write a multiple of 4k: sectors have 4096 bytes",
     ),
     ("[a]\nbs=0", 2, "bs: the block size is zero", "write a size, for example 4k"),
     (
@@ -237,8 +237,8 @@ const BAD: &[(&str, usize, &str, &str)] = &[
     (
         "; mirrorball: background=scrub from=100%",
         1,
-        "`from=100%` is no part of the volume",
-        "write for example from=50%",
+        "`from=100%` does not leave a part of the volume",
+        "write 0% to 99%",
     ),
     (
         "[a]\nbs=4k ; mirrorball: background=scrub",
@@ -249,13 +249,13 @@ const BAD: &[(&str, usize, &str, &str)] = &[
     (
         "; mirrorball: counts=no\n[a]",
         1,
-        "`counts` outside a section",
+        "`counts` outside the section of a job",
         "move it below the first line of its section, such as [load]",
     ),
     (
         "[global]\n; mirrorball: counts=no\n[a]",
         2,
-        "`counts` outside a section",
+        "`counts` outside the section of a job",
         "move it below the first line of its section, such as [load]",
     ),
     (
@@ -279,25 +279,25 @@ const BAD: &[(&str, usize, &str, &str)] = &[
     (
         "; Mirrorball: background=scrub\n[a]",
         1,
-        "`Mirrorball:` does not begin a pragma",
+        "`Mirrorball:` does not begin a `mirrorball:` comment",
         "did you mean `; mirrorball:`?",
     ),
     (
         "#mirorball:background=scrub\n[a]",
         1,
-        "`mirorball:` does not begin a pragma",
+        "`mirorball:` does not begin a `mirrorball:` comment",
         "did you mean `; mirrorball:`?",
     ),
     (
         "; mirrorball : background=scrub\n[a]",
         1,
-        "`mirrorball :` does not begin a pragma",
+        "`mirrorball :` does not begin a `mirrorball:` comment",
         "did you mean `; mirrorball:`?",
     ),
     (
         "; mirrorball background=scrub\n[a]",
         1,
-        "`mirrorball` does not begin a pragma",
+        "`mirrorball` does not begin a `mirrorball:` comment",
         "did you mean `; mirrorball:`?",
     ),
 ];

@@ -44,7 +44,7 @@ pub(super) fn content(line: &str) -> Result<Content<'_>, Diagnostic> {
         None => (line, ""),
     };
     if let Some(beginning) = misspelt_pragma(comment) {
-        let message = format!("`{beginning}` does not begin a pragma");
+        let message = format!("`{beginning}` does not begin a `mirrorball:` comment");
         return Err(job_error(message, format!("did you mean `; {PRAGMA}`?")));
     }
     if let Some(words) = comment.strip_prefix(PRAGMA) {

@@ -249,7 +249,8 @@ impl<'a> Reader<'a> {
         };
         let help = "move it below the first line of its section, such as [load]";
         let section = self.section.as_mut().filter(|section| section.name != lexer::GLOBAL);
-        let section = section.ok_or_else(|| job_error("`counts` outside a section", help))?;
+        let section =
+            section.ok_or_else(|| job_error("`counts` outside the section of a job", help))?;
         if section.counts.replace(counts).is_some() {
             return Err(job_error("`counts` is given twice", "remove one"));
         }

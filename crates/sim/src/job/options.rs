@@ -76,7 +76,7 @@ const OFF: &[&str] = &["0", "none"];
 const ONE: &[&str] = &["1"];
 
 const NO_FILE: &str = "the simulation accesses the volume directly and creates no files";
-const NO_KERNEL: &str = "the simulation makes no system calls";
+const NO_KERNEL: &str = "has no effect: the simulation makes no system calls";
 const NO_DATA: &str = "simulated I/O carries no data";
 const NO_CPU: &str = "simulated jobs do not run on the CPUs of this machine";
 const REPORTING: &str = "results are reported by mirrorball, not by fio";

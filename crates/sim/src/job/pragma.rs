@@ -96,7 +96,7 @@ pub(super) fn parse(words: &str, line: usize) -> Result<Pragma, Diagnostic> {
 fn parse_from(value: &str) -> Result<u8, Diagnostic> {
     let percent = value.strip_suffix('%').and_then(|number| number.parse().ok());
     percent.filter(|percent| *percent < 100).ok_or_else(|| {
-        job_error(format!("`from={value}` is no part of the volume"), "write for example from=50%")
+        job_error(format!("`from={value}` does not leave a part of the volume"), "write 0% to 99%")
     })
 }
 

@@ -74,9 +74,9 @@ pub(super) fn integer(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
         let fault = |help: &str| job_error(format!("`{text}` is not a size or number"), help);
         match text {
             text if text.contains('(') => fault("arithmetic is not supported: write the result"),
-            text if text.contains('.') => {
-                fault("fio accepts whole numbers only: write 1536 instead of 1.5k")
-            }
+            text if text.contains('.') => fault(
+                "fio accepts whole numbers only: write it in a smaller unit, as 1536 for 1.5k",
+            ),
             text if text.contains('%') => {
                 fault("only size, offset and offset_increment accept a percentage")
             }
@@ -117,7 +117,7 @@ pub(super) fn sectors(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
             &text[..text.len() - 2]
         )
     } else {
-        format!("a volume is read and written in sectors of {SECTOR_BYTES} bytes")
+        format!("write a multiple of 4k: sectors have {SECTOR_BYTES} bytes")
     };
     Err(job_error(format!("`{text}` is not a whole number of sectors"), help))
 }

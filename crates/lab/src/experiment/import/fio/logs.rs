@@ -68,7 +68,7 @@ impl Log {
                 Ok(Log { kind, number, name: name.to_owned(), text })
             }
             _ => Err(anyhow!(
-                "{name}: the file name says no kind of log\n  help: keep the name that fio gives: \
+                "{name}: the file name does not show the kind of log\n  help: keep the name that fio gives: \
                  NAME_bw.1.log, NAME_iops.1.log, NAME_lat.1.log or NAME_clat.1.log"
             )),
         }

@@ -261,7 +261,10 @@ fn what_is_no_output_of_fio_is_told_apart() {
 #[test]
 fn logs_that_are_none_are_refused() {
     let error = Log::new("run_hist.1.log", String::new()).unwrap_err().to_string();
-    assert!(error.starts_with("run_hist.1.log: the file name says no kind of log"), "{error}");
+    assert!(
+        error.starts_with("run_hist.1.log: the file name does not show the kind of log"),
+        "{error}"
+    );
     let with = |text: &str| {
         let log = Log::new("x_lat.1.log", text.to_owned()).unwrap();
         cell(SINGLE.as_bytes(), &[log], &about()).unwrap_err().to_string()
