@@ -165,7 +165,7 @@ const KEYS: [&str; 11] = [
 fn read_array(root: &TomlSection<'_>) -> Result<ArraySpec, Diagnostic> {
     if root.has("kind") && !root.has("member") {
         let file = root.source.file;
-        let error = Diagnostic::new("this is a model profile, not an array file").in_file(file);
+        let error = root.error_at("kind", "this is a model profile, not an array file");
         let help = format!("name it in an array file: model = \"{file}\"");
         return Err(error.with_help(format!("{help}; `mirrorball probe --model` shows it")));
     }
