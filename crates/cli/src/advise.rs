@@ -47,8 +47,8 @@ const KNOWN_POLICIES: &str =
 ///
 /// Detects the array at a path, compares the settings that its storage system offers, by
 /// simulation, and prints what you have, the best that the system offers with the commands to set,
-/// check and undo it, and the best policy known. Writes only into the folder mirrorball-results, and
-/// the page of --report.
+/// check and undo it, and the best policy known. Writes only into the folder mirrorball-results,
+/// and the page of --report.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The disks are simulated by models that `detect` chooses. The answer says how \

@@ -202,8 +202,8 @@ fn array(spec: &ArraySpec) -> Result<String> {
                     let (file, line) = (&spec.file_name, member.line);
                     let path = path.display();
                     format!(
-                        "{file}:{line}: cannot open the member {path}\n  help: create it, or correct \
-                         `path`, which is relative to the folder of the array file"
+                        "{file}:{line}: cannot open the member {path}\n  help: create it, or \
+                         correct `path`, which is relative to the folder of the array file"
                     )
                 })?;
                 format!("{}, {}", Escaped(&path.display().to_string()), size(bytes))

@@ -103,7 +103,8 @@ pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<()> {
 fn exists(path: &Path) -> anyhow::Error {
     let path = path.display();
     anyhow!(
-        "{path} already exists\n  help: move it, give another file if the command takes one, or overwrite it with --force"
+        "{path} already exists\n  help: move it, give another file if the command takes one, or \
+         overwrite it with --force"
     )
 }
 

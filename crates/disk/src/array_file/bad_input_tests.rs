@@ -375,8 +375,8 @@ const LAYOUT: &[(&str, &str)] = &[
     ),
     (
         "chunk = \"64K\"\nprofile = \"raid10\"",
-        "1: `chunk` is for layouts of md raid10, raid5 and raid6, but `layout` is missing, so it is \
-         btrfs (remove `chunk`, or write a layout of md such as md-raid10-near:2 or md-raid5 in \
+        "1: `chunk` is for layouts of md raid10, raid5 and raid6, but `layout` is missing, so it \
+         is btrfs (remove `chunk`, or write a layout of md such as md-raid10-near:2 or md-raid5 in \
          place of `profile`)",
     ),
     (

@@ -136,7 +136,9 @@ fn refuse_empty(input: &FitInput<'_>) -> Result<(), Diagnostic> {
          disk answers such reads without its flash",
         100.0 * share
     ));
-    Err(error.with_help("probe a drive, or a file on it, that was written long ago: recent data may be in a fast cache"))
+    let help = "probe a drive, or a file on it, that was written long ago: recent data may be in \
+                a fast cache";
+    Err(error.with_help(help))
 }
 
 fn closed_forms(input: &FitInput<'_>) -> Result<ClosedForms, Diagnostic> {

@@ -6,7 +6,13 @@ pub(super) type Named = (&'static str, &'static str);
 /// A recipe and its files, in the order given.
 macro_rules! recipe {
     ($name:literal: $($file:literal),+) => {
-        ($name, &[$(($file, include_str!(concat!("../../../../../recipes/", $name, "/", $file)))),+])
+        (
+            $name,
+            &[$((
+                $file,
+                include_str!(concat!("../../../../../recipes/", $name, "/", $file)),
+            )),+],
+        )
     };
 }
 

@@ -68,8 +68,8 @@ impl Log {
                 Ok(Log { kind, number, name: name.to_owned(), text })
             }
             _ => Err(anyhow!(
-                "{name}: the file name does not show the kind of log\n  help: keep the name that fio gives: \
-                 NAME_bw.1.log, NAME_iops.1.log, NAME_lat.1.log or NAME_clat.1.log"
+                "{name}: the file name does not show the kind of log\n  help: keep the name that \
+                 fio gives: NAME_bw.1.log, NAME_iops.1.log, NAME_lat.1.log or NAME_clat.1.log"
             )),
         }
     }
