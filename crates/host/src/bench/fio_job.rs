@@ -59,6 +59,8 @@ fn decided(place: &JobPlace<'_>) -> Vec<String> {
     let mut lines = vec![
         format!("filename={}", place.file.replace(':', "\\:")),
         "allow_file_create=0".to_owned(),
+        // With randrepeat, fio's default, the offsets do not depend on the seed.
+        "randrepeat=0".to_owned(),
         format!("randseed={}", place.seed),
         "time_based".to_owned(),
         format!("runtime={}us", place.measure.0 / 1_000),
@@ -82,6 +84,9 @@ fn option_name(line: &str) -> &str {
 mod tests {
     use super::*;
     use mirrorball_lab::experiment::inputs::{builtin_job_names, load_job};
+    use std::fs;
+    use std::path::Path;
+    use std::process::Command;
 
     const PLACE: JobPlace<'static> = JobPlace {
         file: "/mnt/a:b/data",
@@ -95,11 +100,46 @@ mod tests {
         let text = "; runtime=1\n[global]\nioengine=libaio\nruntime = 60\ntime_based\n\
             [one]\nfilename=/dev/sda\nrw=randread\n\n[two]\nrandseed=3\nbs=4k\n";
         let expected = "; runtime=1\n[global]\nioengine=libaio\n\
-            [one]\nfilename=/mnt/a\\:b/data\nallow_file_create=0\nrandseed=7\ntime_based\n\
-            runtime=20000000us\nlat_percentiles=1\nramp_time=5000000us\nrw=randread\n\n\
-            [two]\nfilename=/mnt/a\\:b/data\nallow_file_create=0\nrandseed=7\ntime_based\n\
-            runtime=20000000us\nlat_percentiles=1\nramp_time=5000000us\nbs=4k\n";
+            [one]\nfilename=/mnt/a\\:b/data\nallow_file_create=0\nrandrepeat=0\nrandseed=7\n\
+            time_based\nruntime=20000000us\nlat_percentiles=1\nramp_time=5000000us\nrw=randread\n\n\
+            [two]\nfilename=/mnt/a\\:b/data\nallow_file_create=0\nrandrepeat=0\nrandseed=7\n\
+            time_based\nruntime=20000000us\nlat_percentiles=1\nramp_time=5000000us\nbs=4k\n";
         assert_eq!(job_for_fio(text, &PLACE), expected);
+    }
+
+    /// Offsets of the first reads of fio under a seed; none if fio cannot be run.
+    fn offsets(folder: &Path, seed: u64) -> Option<Vec<String>> {
+        let (data, log) = (folder.join("data"), folder.join(format!("log-{seed}")));
+        fs::write(&data, vec![0; 1 << 20]).unwrap();
+        let place = JobPlace {
+            file: data.to_str().unwrap(),
+            settle: Nanos::ZERO,
+            measure: Nanos::from_millis(20),
+            seed,
+        };
+        let text = format!(
+            "[job]\nioengine=psync\nrw=randread\nbs=4k\nwrite_iolog={}\n",
+            log.to_str().unwrap()
+        );
+        let job = folder.join("job.fio");
+        fs::write(&job, job_for_fio(&text, &place)).unwrap();
+        let run = Command::new("fio").arg(&job).current_dir(folder).output().ok()?;
+        assert!(run.status.success(), "{run:?}");
+        let text = fs::read_to_string(&log).unwrap();
+        fs::remove_file(&log).unwrap();
+        let reads = text.lines().filter_map(|line| line.split_once(" read "));
+        Some(reads.map(|(_, read)| read.to_owned()).take(8).collect())
+    }
+
+    #[test]
+    fn fio_reads_other_offsets_with_another_seed_and_the_same_with_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(first) = offsets(folder.path(), 1) else {
+            return eprintln!("skipped: fio is not installed");
+        };
+        assert_eq!(first.len(), 8);
+        assert_eq!(offsets(folder.path(), 1).unwrap(), first);
+        assert_ne!(offsets(folder.path(), 2).unwrap(), first);
     }
 
     #[test]
@@ -109,7 +149,9 @@ mod tests {
             let sections =
                 text.lines().filter(|line| line.starts_with('[') && !line.starts_with("[global]"));
             let sections = sections.count();
-            for option in ["filename=", "runtime=", "time_based", "randseed=", "ramp_time="] {
+            for option in
+                ["filename=", "runtime=", "time_based", "randrepeat=", "randseed=", "ramp_time="]
+            {
                 let count = text.lines().filter(|line| line.starts_with(option)).count();
                 assert_eq!(count, sections, "{name}: {option}");
             }
