@@ -29,7 +29,7 @@ try() {
 # the kernel itself probes them all at a time. Sets $disks to their names.
 attach_disks() {
     # A kernel may have them built in.
-    modprobe virtio_scsi 2>/dev/null
+    for module in virtio_pci virtio_scsi; do modprobe $module 2>/dev/null; done
     echo 0 >/sys/bus/scsi/drivers_autoprobe
     modprobe sd_mod 2>/dev/null
     disks=""
