@@ -183,7 +183,7 @@ fn a_member_is_failed_and_a_policy_kept_on_request() {
     assert!(has_line(&service, "missed writes"), "{:?}", service.lines);
     assert!(folder.ctl(&["status"]).contains("policy btrfs/round-robin"), "in its full form");
     let label = folder.run(&["examine", "a.img", "b.img"]);
-    assert!(stdout(&label).contains("policy btrfs/round-robin,"), "{label:?}");
+    assert!(stdout(&label).contains("policy btrfs/round-robin\n"), "{label:?}");
     assert_reads(&folder, 0, 2);
     wait_until_in_sync(&folder);
     service.terminate();
