@@ -54,7 +54,7 @@ fn empty_names_are_called_empty() {
 
 #[test]
 fn files_of_another_kind_are_called_what_they_are() {
-    let profile = "profile.toml: this is a model profile, not an array file";
+    let profile = "profile.toml:3:8: this is a model profile, not an array file";
     let members = ["profile = \"raid1\"", "[[member]] with a `path` for each device"];
     refuses_each(&[
         (&["check", "profile.toml"], &[profile, "model = \"profile.toml\""]),
