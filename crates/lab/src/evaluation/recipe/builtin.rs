@@ -17,7 +17,7 @@ macro_rules! recipe {
 }
 
 /// The recipes, the files of each.
-pub(super) const BUILTINS: [(&str, &[Named]); 17] = [
+pub(super) const BUILTINS: [(&str, &[Named]); 18] = [
     recipe!(
         "btrfs-2025-hetero-hdd": "recipe.toml", "array.toml", "qd1-defrag.fio", "qd1.fio",
         "qd32-defrag.fio", "qd32.fio", "seq-defrag.fio", "seq.fio"
@@ -56,6 +56,12 @@ pub(super) const BUILTINS: [(&str, &[Named]); 17] = [
         "md-raid1-4-rotational-wm1.toml", "md-raid1-4-rotational.toml",
         "md-raid1-4-solid-128k.toml", "md-raid1-4-solid-wm1-128k.toml", "md-raid1-4-solid-wm1.toml",
         "md-raid1-4-solid.toml", "rand-qd1.fio", "rand-qd8.fio", "read-128k.fio"
+    ),
+    recipe!(
+        "linux-6.12-md-raid10": "recipe.toml", "md-raid10-far-128k.toml", "md-raid10-far-64k.toml",
+        "md-raid10-far.toml", "md-raid10-near-128k.toml", "md-raid10-near-64k.toml",
+        "md-raid10-near.toml", "md-raid10-offset-128k.toml", "md-raid10-offset-64k.toml",
+        "md-raid10-offset.toml", "rand-qd1.fio", "rand-qd8.fio", "read-128k.fio", "read-64k.fio"
     ),
     recipe!(
         "linux-6.12-dm-multipath": "recipe.toml", "dm-2-128k.toml", "dm-2.toml", "dm-3-128k.toml",
