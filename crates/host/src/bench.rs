@@ -6,9 +6,10 @@
 //! | module | contents |
 //! |---|---|
 //! | `knob`, `setting_commands`, `arms` | files of the kernel, and the settings that they make |
-//! | `journal`, `restore`, `array_lock`, `watchdog` | nothing is left changed |
+//! | `journal`, `array_lock`, `watchdog`, `changed_array` | nothing is left changed |
+//! | `knob_place`, `restore` | what is changed is found and put back |
 //! | `design` | the order of runs |
-//! | `fio_job`, `data_folder`, `background`, `fio_run` | one run of fio |
+//! | `fio_job`, `data_folder`, `background`, `fio_run`, `process_tree` | one run of fio |
 //! | `disk_counters`, `measured_cell`, `stability`, `pid_residue`, `tables` | what a run gave |
 //! | `block_statistics`, `comparison_tables` | how the settings compare |
 //! | `request`, `session`, `runs`, `outcome` | everything in its order |
@@ -22,6 +23,7 @@ mod arms;
 mod array_lock;
 mod background;
 mod block_statistics;
+mod changed_array;
 mod comparison_tables;
 mod data_folder;
 mod design;
@@ -30,9 +32,11 @@ mod fio_job;
 mod fio_run;
 mod journal;
 mod knob;
+mod knob_place;
 mod measured_cell;
 mod outcome;
 mod pid_residue;
+mod process_tree;
 mod request;
 mod restore;
 mod runs;

@@ -16,6 +16,7 @@ mod btrfs;
 mod btrfs_ioctl;
 mod disk;
 mod find;
+mod identity;
 mod mapper;
 mod md;
 mod members;
@@ -32,6 +33,7 @@ pub use array::{
     ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 pub use disk::{DetectedDisk, DiskBus};
+pub(crate) use identity::{Identifiers, array_identifiers, find_md, md_members, nvme_identifiers};
 pub use model_choice::ModelChoice;
 pub use stack::StackLayer;
 pub use sysroot::Sysroot;

@@ -1,8 +1,9 @@
 //! The settings to compare: what the running system offers, each as values of knobs.
 //!
 //! [`System::settings`] says what a system offers for an array. A setting is put into force by the
-//! values of all knobs that any of them touches, so the order of settings does not matter. The
-//! setting in force is the first. Settings that are no files (LVM, dm-multipath, DRBD) cannot be
+//! values of all knobs that any of them touches, so the order of settings does not matter. Knobs of
+//! settings that are not measured are watched too: another program may change them. The setting in
+//! force is the first. Settings that are no files (LVM, dm-multipath, DRBD) cannot be
 //! compared; the one in force can be measured.
 
 use super::knob::{Knob, KnobKind};
@@ -29,6 +30,8 @@ pub(super) struct BenchArm {
 pub(super) struct ArmSet {
     pub(super) arms: Vec<BenchArm>,
     pub(super) knobs: Vec<Knob>,
+    /// The value of each knob when the settings were chosen.
+    pub(super) in_force: Vec<String>,
     /// What else a user should know.
     pub(super) notes: Vec<String>,
 }
@@ -67,8 +70,10 @@ impl ArmSet {
             Some(list) => named(list, &now, &writable, detected)?,
             None => one_of_each(&offered, &now),
         };
+        let all = writable.iter().flat_map(|(_, writes)| writes.iter().map(|it| it.path.clone()));
+        let watched: BTreeSet<String> = all.collect();
         writable.retain(|(spec, _)| chosen.contains(spec) && *spec != now);
-        let mut set = ArmSet::of_writes(sysroot, &now, writable);
+        let mut set = ArmSet::of_writes(sysroot, &now, &watched, &writable);
         if list.is_some() && !chosen.contains(&now) {
             set.arms.remove(0);
         }
@@ -76,11 +81,14 @@ impl ArmSet {
         Ok(set)
     }
 
-    /// The setting in force, and those of `writable`.
-    fn of_writes(sysroot: &Sysroot, now: &str, writable: Vec<(String, Vec<FileWrite>)>) -> ArmSet {
+    /// The setting in force, and those of `writable`, with the knobs at `paths`.
+    fn of_writes(
+        sysroot: &Sysroot,
+        now: &str,
+        paths: &BTreeSet<String>,
+        writable: &[(String, Vec<FileWrite>)],
+    ) -> ArmSet {
         let mut notes = Vec::new();
-        let paths: BTreeSet<&str> =
-            writable.iter().flat_map(|(_, writes)| writes).map(|write| &*write.path).collect();
         let mut knobs = Vec::new();
         let mut in_force = Vec::new();
         let mut missing = BTreeSet::new();
@@ -89,15 +97,15 @@ impl ArmSet {
                 Some(raw) => {
                     let kind = KnobKind::of(path, &raw);
                     in_force.push(kind.value(&raw));
-                    knobs.push(Knob { path: path.to_owned(), kind });
+                    knobs.push(Knob { path: path.clone(), kind });
                 }
                 None => {
-                    missing.insert(path.to_owned());
+                    missing.insert(path.clone());
                 }
             }
         }
         let mut arms = vec![BenchArm { spec: now.to_owned(), values: in_force.clone() }];
-        for (spec, writes) in &writable {
+        for (spec, writes) in writable {
             if let Some(gone) = writes.iter().find(|write| missing.contains(&write.path)) {
                 notes.push(format!("{spec} is not measured: {} cannot be read", gone.path));
                 continue;
@@ -115,7 +123,7 @@ impl ArmSet {
                 None => arms.push(BenchArm { spec: spec.clone(), values }),
             }
         }
-        ArmSet { arms, knobs, notes }
+        ArmSet { arms, knobs, in_force, notes }
     }
 
     /// The values that the knob of this number is set to.

@@ -1,13 +1,14 @@
 //! One `bench` per array: a lock on a file next to the array's journal.
 //!
-//! The kernel releases the lock when the process ends, however it ends.
+//! Lock and journal belong to what the knobs belong to. Those of ZFS are parameters of the module,
+//! so that all pools have one. The kernel releases the lock when the process ends, however it ends.
 
 use super::journal;
-use crate::detect::{DetectedArray, Sysroot};
+use crate::detect::{DetectedArray, Identifiers, StorageSystem, Sysroot};
 use mirrorball_core::diagnostic::Diagnostic;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -23,13 +24,23 @@ impl ArrayLock {
     ///
     /// # Errors
     /// If another process holds the lock, or its folder cannot be written.
-    pub(super) fn take(sysroot: &Sysroot, array: &DetectedArray) -> Result<ArrayLock, Diagnostic> {
-        let folder = journal::folder(sysroot);
-        fs::create_dir_all(&folder).map_err(|error| {
+    pub(super) fn take(
+        sysroot: &Sysroot,
+        array: &DetectedArray,
+        identity: &Identifiers,
+    ) -> Result<ArrayLock, Diagnostic> {
+        let folder = journal::create_folder(sysroot).map_err(|error| {
+            let folder = journal::folder(sysroot);
             let what = format!("cannot create the folder {}: {error}", folder.display());
             Diagnostic::new(what).with_help("run as root: bench changes settings of the kernel")
         })?;
-        let name = format!("{}-{}", array.system.name(), array.id.as_ref().unwrap_or(&array.name));
+        let name = match array.system {
+            StorageSystem::Zfs => "zfs-module".to_owned(),
+            system => {
+                let id = identity.surest().map_or(array.name.as_str(), |(_, value)| value);
+                format!("{}-{id}", system.name())
+            }
+        };
         let keep = |it: char| if it.is_alphanumeric() || "-_.".contains(it) { it } else { '-' };
         let name: String = name.chars().map(keep).collect();
         ArrayLock::of_journal(&folder.join(format!("{name}.journal")), false)
@@ -54,7 +65,8 @@ impl ArrayLock {
         match flock(&file, operation) {
             Ok(()) => Ok(ArrayLock { _file: file, journal: journal.to_owned() }),
             Err(Errno::WOULDBLOCK) => {
-                let what = "another `mirrorball bench` runs on this array";
+                let what = "another `mirrorball bench` runs on this array, or one with the same \
+                            settings";
                 Err(Diagnostic::new(what).with_help("wait until it ends, or stop it with Ctrl-C"))
             }
             Err(error) => Err(failed(error.into())),
@@ -69,7 +81,40 @@ impl ArrayLock {
 
 #[cfg(test)]
 mod tests {
-    use super::ArrayLock;
+    use super::*;
+    use crate::detect::{array_identifiers, detect_at};
+
+    fn recorded(tree: &str, target: &str) -> (DetectedArray, Identifiers) {
+        let trees = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sysroots");
+        let sysroot = Sysroot::recorded(&trees.join(tree));
+        let array = detect_at(&sysroot, target).unwrap();
+        let identity = array_identifiers(&sysroot, &array);
+        (array, identity)
+    }
+
+    /// The parameters of the module of ZFS are those of all pools.
+    #[test]
+    fn two_pools_have_one_lock_and_two_arrays_of_md_have_two() {
+        let folder = tempfile::tempdir().unwrap();
+        let sysroot = Sysroot::recorded(folder.path());
+        let take = |(array, identity): &(DetectedArray, Identifiers)| {
+            ArrayLock::take(&sysroot, array, identity)
+        };
+        let tank = recorded("zfs-mirror", "tank");
+        let mut other = tank.clone();
+        other.0.name = "other".to_owned();
+        other.0.id = Some("17".to_owned());
+        other.1 = array_identifiers(&sysroot, &other.0);
+        let held = take(&tank).unwrap();
+        assert!(take(&other).is_err());
+        drop(held);
+        let held = take(&other).unwrap();
+        assert!(held.journal().ends_with("zfs-module.journal"));
+        let one = take(&recorded("md-raid1-hdd-ssd", "md0")).unwrap();
+        let name = "md-6a7b1cf305836719a38e9f19423ff1af.journal";
+        assert!(one.journal().ends_with(name), "{:?}", one.journal());
+        take(&recorded("md-raid10", "md0")).unwrap();
+    }
 
     #[test]
     fn an_array_is_locked_once() {

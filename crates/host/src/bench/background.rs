@@ -1,11 +1,16 @@
 //! Work in the background of a run: a scrub of the array, or a defragmentation of files that
 //! `bench` created. It begins with the run, from the start, begins again if it ends first, and is
 //! ended with the run.
+//!
+//! md goes on with a check where the last one was ended: the kernel moves `sync_min` there. So that
+//! file, and `sync_max`, which a whole check resets, get their first values before each check.
 
 use super::data_folder::{DEFRAG_COPY, FRAGMENTED_FILE};
-use super::journal::JournalKnob;
+use super::journal::{JournalKnob, StartedLoad};
 use super::knob::{Knob, KnobKind};
-use crate::detect::{DetectedArray, StorageSystem, Sysroot};
+use super::restore::{CHECK, IDLE};
+use super::watchdog::Watchdog;
+use crate::detect::{DetectedArray, Identifiers, StorageSystem, Sysroot};
 use mirrorball_core::diagnostic::Diagnostic;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
@@ -13,12 +18,13 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// What md's `sync_action` is set to.
-const CHECK: &str = "check";
-const IDLE: &str = "idle";
+/// Files of md that say which part a check reads.
+const POSITIONS: [&str; 2] = ["sync_min", "sync_max"];
 /// One pass: a copy that shares the fragments is written in one piece, and removed.
 const DEFRAG_PASS: &str = "cp --reflink=always \"$0\" \"$1\" && \
-    btrfs filesystem defragment -f \"$1\"; rm -f \"$1\"";
+    btrfs filesystem defragment -f \"$1\"; status=$?; rm -f \"$1\"; exit $status";
+/// Exit code of a scrub of btrfs that ran to its end and found what it could not correct.
+const FOUND_ERRORS: i32 = 3;
 
 /// Work in the background of every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +46,18 @@ pub(super) enum LoadMethod {
     Program { start: Vec<String>, end: Option<Vec<String>> },
 }
 
+/// What a load needs to run.
+#[derive(Clone, Copy)]
+pub(super) struct LoadContext<'a> {
+    pub(super) sysroot: &'a Sysroot,
+    /// Files of md that say which part a check reads, with their first values.
+    pub(super) positions: &'a [(Knob, String)],
+    pub(super) watchdog: &'a Watchdog,
+}
+
 /// A load that runs. Dropping it ends it.
 pub(super) struct RunningLoad<'a> {
-    sysroot: &'a Sysroot,
+    context: LoadContext<'a>,
     method: &'a LoadMethod,
     child: Option<Child>,
 }
@@ -78,27 +93,36 @@ impl LoadMethod {
             }
             (_, system, ..) => {
                 let what = format!("bench has no {} of {}", load.name(), system.name());
-                let help = "it has a scrub of btrfs and md, and a defragmentation of btrfs";
+                let help = match system {
+                    StorageSystem::Md | StorageSystem::MdRaid10 => {
+                        "give --background scrub, or --background none"
+                    }
+                    StorageSystem::Btrfs if array.mount.is_none() => "mount it",
+                    StorageSystem::Btrfs => "leave out --read-device, or give --background none",
+                    _ => "give --background none",
+                };
                 Err(Diagnostic::new(what).with_help(help))
             }
         }
     }
 
-    /// The knob that the journal must know.
-    pub(super) fn journal_knob(&self, sysroot: &Sysroot) -> Option<JournalKnob> {
-        let LoadMethod::SyncAction(knob) = self else { return None };
-        Some(JournalKnob {
-            knob: knob.clone(),
-            before: knob.raw(sysroot)?,
-            ours: vec![CHECK.to_owned(), IDLE.to_owned()],
-        })
+    /// The files that the kernel changes during the load, as the journal must know them.
+    pub(super) fn journal_knobs(&self, sysroot: &Sysroot) -> Vec<JournalKnob> {
+        let LoadMethod::SyncAction(action) = self else { return Vec::new() };
+        let folder = action.path.trim_end_matches("sync_action");
+        let position = |file: &str| {
+            let knob = Knob { path: format!("{folder}{file}"), kind: KnobKind::Position };
+            let before = knob.raw(sysroot)?;
+            Some(JournalKnob { knob, member: Identifiers::default(), before, ours: Vec::new() })
+        };
+        POSITIONS.into_iter().filter_map(position).collect()
     }
 
-    /// The command that ends the load after a crash.
-    pub(super) fn journal_command(&self) -> Option<Vec<String>> {
+    /// What the journal must know while the load runs.
+    pub(super) fn started(&self) -> Option<StartedLoad> {
         match self {
-            LoadMethod::Program { end, .. } => end.clone(),
-            LoadMethod::SyncAction(_) => None,
+            LoadMethod::SyncAction(knob) => Some(StartedLoad::Check(knob.clone())),
+            LoadMethod::Program { end, .. } => end.clone().map(StartedLoad::EndedBy),
         }
     }
 
@@ -106,8 +130,8 @@ impl LoadMethod {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(super) fn start<'a>(&'a self, sysroot: &'a Sysroot) -> io::Result<RunningLoad<'a>> {
-        let mut load = RunningLoad { sysroot, method: self, child: None };
+    pub(super) fn start<'a>(&'a self, context: LoadContext<'a>) -> io::Result<RunningLoad<'a>> {
+        let mut load = RunningLoad { context, method: self, child: None };
         load.begin()?;
         Ok(load)
     }
@@ -125,11 +149,19 @@ impl BackgroundLoad {
 
 impl RunningLoad<'_> {
     fn begin(&mut self) -> io::Result<()> {
+        let LoadContext { sysroot, positions, watchdog } = self.context;
         match self.method {
-            LoadMethod::SyncAction(knob) => knob.write(self.sysroot, CHECK),
+            LoadMethod::SyncAction(knob) => {
+                for (position, before) in positions {
+                    position.write(sysroot, before)?;
+                }
+                knob.write(sysroot, CHECK)
+            }
             LoadMethod::Program { start, .. } => {
-                self.child = Some(quiet(start).process_group(0).spawn()?);
-                Ok(())
+                let child = quiet(start).process_group(0).spawn()?;
+                let is_known = watchdog.started(child.id());
+                self.child = Some(child);
+                is_known
             }
         }
     }
@@ -137,11 +169,21 @@ impl RunningLoad<'_> {
     /// Begins it again if it has ended.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If it failed, or cannot be started.
     pub(super) fn keep_up(&mut self) -> io::Result<()> {
         let has_ended = match (&mut self.child, self.method) {
-            (Some(child), _) => child.try_wait()?.is_some(),
-            (None, LoadMethod::SyncAction(knob)) => knob.value(self.sysroot)? == IDLE,
+            (Some(child), LoadMethod::Program { start, .. }) => match child.try_wait()? {
+                None => false,
+                Some(status) if matches!(status.code(), Some(0 | FOUND_ERRORS)) => {
+                    self.context.watchdog.ended(child.id());
+                    true
+                }
+                Some(status) => {
+                    let what = format!("`{}` failed ({status})", start.join(" "));
+                    return Err(io::Error::other(what));
+                }
+            },
+            (_, LoadMethod::SyncAction(knob)) => knob.value(self.context.sysroot)? == IDLE,
             (None, LoadMethod::Program { .. }) => true,
         };
         if has_ended { self.begin() } else { Ok(()) }
@@ -151,16 +193,26 @@ impl RunningLoad<'_> {
 impl Drop for RunningLoad<'_> {
     fn drop(&mut self) {
         // Whatever fails here, the journal is left to restore it.
-        match self.method {
-            LoadMethod::SyncAction(knob) => drop(knob.write(self.sysroot, IDLE)),
-            LoadMethod::Program { end: Some(end), .. } => drop(quiet(end).status()),
-            LoadMethod::Program { end: None, .. } => {}
-        }
-        if let Some(child) = &mut self.child {
-            if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                let _ = kill_process_group(group, Signal::TERM);
+        match (self.method, &mut self.child) {
+            (LoadMethod::SyncAction(knob), _) => {
+                // Another action is not ours: a recovery may have begun.
+                if knob.value(self.context.sysroot).is_ok_and(|action| action == CHECK) {
+                    let _ = knob.write(self.context.sysroot, IDLE);
+                }
             }
-            let _ = child.wait();
+            (LoadMethod::Program { end, .. }, Some(child)) => {
+                // After its end, what runs was started by another program.
+                let is_running = child.try_wait().is_ok_and(|status| status.is_none());
+                if let Some(end) = end.as_ref().filter(|_| is_running) {
+                    let _ = quiet(end).status();
+                }
+                if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                    let _ = kill_process_group(group, Signal::TERM);
+                }
+                let _ = child.wait();
+                self.context.watchdog.ended(child.id());
+            }
+            (LoadMethod::Program { .. }, None) => {}
         }
     }
 }
@@ -190,10 +242,9 @@ mod tests {
         let method = |load, array| LoadMethod::new(load, array, Some(folder));
         assert_eq!(method(BackgroundLoad::Nothing, &md), Ok(None));
         let scrub = method(BackgroundLoad::Scrub, &btrfs).unwrap().unwrap();
-        let end = scrub.journal_command().unwrap();
-        assert_eq!(end, ["btrfs", "scrub", "cancel", "/srv/data"]);
+        let end = ["btrfs", "scrub", "cancel", "/srv/data"].map(str::to_owned).to_vec();
+        assert_eq!(scrub.started(), Some(StartedLoad::EndedBy(end)));
         let check = method(BackgroundLoad::Scrub, &md).unwrap().unwrap();
-        assert_eq!(check.journal_command(), None);
         assert!(matches!(check, LoadMethod::SyncAction(knob) if knob.path.contains("md0")));
         assert!(method(BackgroundLoad::Defrag, &btrfs).unwrap().is_some());
         let error = method(BackgroundLoad::Defrag, &md).unwrap_err().to_string();
@@ -202,22 +253,81 @@ mod tests {
         assert!(method(BackgroundLoad::Scrub, &lvm).is_err());
     }
 
+    fn shell(script: String) -> Vec<String> {
+        vec!["sh".to_owned(), "-c".to_owned(), script]
+    }
+
+    /// A program with this script, and one that makes a file to end it.
+    fn program(folder: &Path, script: String) -> (LoadMethod, std::path::PathBuf) {
+        let ended = folder.join("ended");
+        let end = Some(shell(format!("touch '{}'", ended.display())));
+        (LoadMethod::Program { start: shell(script), end }, ended)
+    }
+
     #[test]
-    fn a_program_is_started_again_and_ended() {
+    fn a_program_is_started_again_and_not_ended_after_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let runs = folder.path().join("runs");
-        let ended = folder.path().join("ended");
-        let shell = |script: String| vec!["sh".to_owned(), "-c".to_owned(), script];
-        let method = LoadMethod::Program {
-            start: shell(format!("echo run >> '{}'", runs.display())),
-            end: Some(shell(format!("touch '{}'", ended.display()))),
-        };
-        let sysroot = Sysroot::recorded(folder.path());
-        let mut load = method.start(&sysroot).unwrap();
+        let (method, ended) = program(folder.path(), format!("echo run >> '{}'", runs.display()));
+        let (sysroot, watchdog) = (Sysroot::recorded(folder.path()), Watchdog::idle());
+        let context = LoadContext { sysroot: &sysroot, positions: &[], watchdog: &watchdog };
+        let mut load = method.start(context).unwrap();
+        for _ in 0..2 {
+            load.child.as_mut().unwrap().wait().unwrap();
+            load.keep_up().unwrap();
+        }
         load.child.as_mut().unwrap().wait().unwrap();
-        load.keep_up().unwrap();
         drop(load);
-        let text = std::fs::read_to_string(runs).unwrap();
-        assert!(text.starts_with("run\n") && ended.exists());
+        assert_eq!(std::fs::read_to_string(runs).unwrap(), "run\n".repeat(3));
+        assert!(!ended.exists(), "a scrub that runs now is that of another program");
+    }
+
+    #[test]
+    fn a_program_that_runs_is_ended_and_one_that_fails_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sysroot, watchdog) = (Sysroot::recorded(folder.path()), Watchdog::idle());
+        let context = LoadContext { sysroot: &sysroot, positions: &[], watchdog: &watchdog };
+        let (method, ended) = program(folder.path(), "exec sleep 600".to_owned());
+        drop(method.start(context).unwrap());
+        assert!(ended.exists());
+        let (method, _) = program(folder.path(), "exit 1".to_owned());
+        let mut load = method.start(context).unwrap();
+        load.child.as_mut().unwrap().wait().unwrap();
+        let error = load.keep_up().unwrap_err().to_string();
+        assert!(error.contains("`sh -c exit 1` failed"), "{error}");
+    }
+
+    #[test]
+    fn a_check_begins_where_the_first_did_and_a_recovery_is_not_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sysroot, watchdog) = (Sysroot::recorded(folder.path()), Watchdog::idle());
+        let path = |file: &str| format!("/sys/block/md0/md/{file}");
+        let set = |file: &str, text: &str| {
+            let file = sysroot.host_path(&path(file));
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        let shown = |file: &str| sysroot.text(&path(file)).unwrap();
+        set("sync_action", "idle");
+        set("sync_min", "8");
+        set("sync_max", "max");
+        let action = Knob { path: path("sync_action"), kind: KnobKind::Plain };
+        let method = LoadMethod::SyncAction(action);
+        let knobs = method.journal_knobs(&sysroot);
+        let positions: Vec<(Knob, String)> =
+            knobs.into_iter().map(|it| (it.knob, it.before)).collect();
+        assert_eq!(positions.len(), 2);
+        let context = LoadContext { sysroot: &sysroot, positions: &positions, watchdog: &watchdog };
+        for _ in 0..2 {
+            let load = method.start(context).unwrap();
+            assert_eq!((shown("sync_action"), shown("sync_min")), ("check".into(), "8".into()));
+            set("sync_min", "4096");
+            drop(load);
+            assert_eq!(shown("sync_action"), "idle");
+        }
+        let load = method.start(context).unwrap();
+        set("sync_action", "recover");
+        drop(load);
+        assert_eq!(shown("sync_action"), "recover");
     }
 }

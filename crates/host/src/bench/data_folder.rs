@@ -1,7 +1,8 @@
 //! The folder with the data to read: created by `bench`, and the only place that it writes to on
 //! the array.
 //!
-//! Its name tells it from folders of the user, and nothing else is ever removed.
+//! Its name tells it from folders of the user and of every other `bench`, because part of it is
+//! drawn by the kernel. Nothing else is ever removed.
 
 use mirrorball_core::rng::Rng;
 use std::fs::{self, File};
@@ -24,9 +25,11 @@ const PIECE: &str = "16k";
 /// Bytes written at a time.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// The path of the folder that this process would create below `mount`.
+/// The path of a folder that this process would create below `mount`; another one with each call.
 pub(super) fn path(mount: &Path) -> PathBuf {
-    mount.join(format!("{PREFIX}{}", std::process::id()))
+    // A process number alone is not enough: each container counts its own.
+    let drawn = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    mount.join(format!("{PREFIX}{}-{}", std::process::id(), drawn.trim()))
 }
 
 /// Creates the folder.
@@ -109,6 +112,7 @@ mod tests {
     fn only_a_folder_of_bench_is_removed() {
         let mount = tempfile::tempdir().unwrap();
         let ours = path(mount.path());
+        assert_ne!(ours, path(mount.path()), "the same process in another container");
         create(&ours).unwrap();
         assert!(create(&ours).is_err(), "a folder that is there is not taken over");
         assert!(write_data(&ours.join(DATA_FILE), 3_000_000, &|| false).unwrap());

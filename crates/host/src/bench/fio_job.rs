@@ -4,7 +4,25 @@
 //! each section that is a job. All else is left as it is.
 
 use mirrorball_core::units::Nanos;
+use std::collections::BTreeSet;
 
+/// Options that are taken out because they change the machine, or the next run: they run programs,
+/// write or remove files, or leave the data of one run in the page cache for the next. Threads are
+/// processes here, because the mirror of `btrfs/pid` follows from these.
+const LEFT_OUT: [&str; 12] = [
+    "cgroup",
+    "cgroup_nodelete",
+    "exec_postrun",
+    "exec_prerun",
+    "invalidate",
+    "per_job_logs",
+    "status-interval",
+    "thread",
+    "unlink",
+    "unlink_each_loop",
+    "verify_state_save",
+    "write_iolog",
+];
 /// Options that are taken out: those that are put in, and where a job's files and logs go.
 const DECIDED: [&str; 19] = [
     "allow_file_create",
@@ -43,7 +61,8 @@ pub(super) fn job_for_fio(text: &str, place: &JobPlace<'_>) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
         let bare = line.trim();
-        if DECIDED.contains(&option_name(bare)) {
+        let name = option_name(bare);
+        if DECIDED.contains(&name) || LEFT_OUT.contains(&name) {
             continue;
         }
         lines.push(line.to_owned());
@@ -53,6 +72,13 @@ pub(super) fn job_for_fio(text: &str, place: &JobPlace<'_>) -> String {
         }
     }
     lines.join("\n") + "\n"
+}
+
+/// The options of a job that are taken out and not replaced, each once.
+pub(super) fn left_out(text: &str) -> Vec<String> {
+    let names: BTreeSet<&str> = text.lines().map(|line| option_name(line.trim())).collect();
+    let names = names.into_iter().filter(|name| LEFT_OUT.contains(name));
+    names.map(|name| format!("`{name}`")).collect()
 }
 
 fn decided(place: &JobPlace<'_>) -> Vec<String> {
@@ -117,12 +143,9 @@ mod tests {
             measure: Nanos::from_millis(20),
             seed,
         };
-        let text = format!(
-            "[job]\nioengine=psync\nrw=randread\nbs=4k\nwrite_iolog={}\n",
-            log.to_str().unwrap()
-        );
+        let text = job_for_fio("[job]\nioengine=psync\nrw=randread\nbs=4k\n", &place);
         let job = folder.join("job.fio");
-        fs::write(&job, job_for_fio(&text, &place)).unwrap();
+        fs::write(&job, format!("{text}write_iolog={}\n", log.to_str().unwrap())).unwrap();
         let run = Command::new("fio").arg(&job).current_dir(folder).output().ok()?;
         assert!(run.status.success(), "{run:?}");
         let text = fs::read_to_string(&log).unwrap();
@@ -140,6 +163,17 @@ mod tests {
         assert_eq!(first.len(), 8);
         assert_eq!(offsets(folder.path(), 1).unwrap(), first);
         assert_ne!(offsets(folder.path(), 2).unwrap(), first);
+    }
+
+    /// fio runs as root.
+    #[test]
+    fn options_that_change_the_machine_or_the_next_run_are_left_out() {
+        let text = "[one]\nwrite_iolog=/etc/passwd\nexec_prerun=reboot\nunlink\ninvalidate = 0\n\
+            unlink=1\nthread\nrw=randread\n";
+        let job = job_for_fio(text, &PLACE);
+        assert!(job.ends_with("ramp_time=5000000us\nrw=randread\n"), "{job}");
+        let names = ["`exec_prerun`", "`invalidate`", "`thread`", "`unlink`", "`write_iolog`"];
+        assert_eq!(left_out(text), names);
     }
 
     #[test]

@@ -4,12 +4,14 @@
 //! is: fio's threads are as late. The counters of the disks are read twice a second.
 
 use super::disk_counters::DiskCounters;
+use super::process_tree::{children_of, kill_tree};
+use super::watchdog::Watchdog;
 use crate::detect::Sysroot;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
-use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -71,6 +73,8 @@ pub(super) struct FioWatch<'a> {
     /// Names of the kernel; empty for a member without a disk.
     pub(super) members: &'a [String],
     pub(super) is_stopped: &'a dyn Fn() -> bool,
+    /// Ends fio if this process dies.
+    pub(super) watchdog: &'a Watchdog,
     /// True if the run may go on with these processes; asked once, soon after the start.
     pub(super) accepts: &'a dyn Fn(&[u32]) -> bool,
 }
@@ -86,7 +90,11 @@ pub(super) fn run(
 ) -> Result<FioEnd, Diagnostic> {
     let messages = command.output.with_extension("err");
     let mut child = start(command, &messages)?;
-    let outcome = watched(&mut child, watch, on_sample);
+    let outcome = match watch.watchdog.started(child.id()) {
+        Ok(()) => watched(&mut child, watch, on_sample),
+        Err(error) => kill(&mut child).and(Err(error)),
+    };
+    watch.watchdog.ended(child.id());
     let (status, run) = match outcome {
         Ok(Watched::Ended(status, run)) => (status, run),
         Ok(Watched::Killed(end)) => return Ok(end),
@@ -119,7 +127,7 @@ fn start(command: &FioCommand<'_>, messages: &Path) -> Result<Child, Diagnostic>
     if command.is_read_only {
         fio.arg("--readonly");
     }
-    fio.arg(command.job).stdin(Stdio::null());
+    fio.arg(command.job).stdin(Stdio::null()).process_group(0);
     fio.stdout(create(command.output)?).stderr(create(messages)?);
     fio.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Diagnostic::new("cannot start fio: no such program")
@@ -187,12 +195,7 @@ fn watched(
 
 /// Ends fio and its processes at once.
 fn kill(child: &mut Child) -> io::Result<()> {
-    for id in children_of(child.id()) {
-        if let Some(process) = i32::try_from(id).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(process, Signal::KILL);
-        }
-    }
-    child.kill()?;
+    kill_tree(child.id());
     child.wait().map(drop)
 }
 
@@ -200,11 +203,4 @@ fn sample(watch: &FioWatch<'_>, at: Nanos) -> CounterSample {
     let text = watch.sysroot.text(DISKSTATS).unwrap_or_default();
     let members = watch.members.iter().map(|name| DiskCounters::of(&text, name)).collect();
     CounterSample { at, members }
-}
-
-/// The processes whose parent is `process`, from Linux's list of the children of its main thread.
-fn children_of(process: u32) -> Vec<u32> {
-    let path = format!("/proc/{process}/task/{process}/children");
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }

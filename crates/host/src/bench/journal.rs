@@ -3,11 +3,13 @@
 //! One file per array, in `/var/lib/mirrorball/bench`, because md keeps its flags over a reboot. It
 //! is written under a temporary name, flushed, renamed, and its folder flushed, before the first
 //! knob is set; and removed when everything is as it was. So a journal that is there names an array
-//! that may be changed.
+//! that may be changed. It has what identifies the array and the members, because after a reboot
+//! their names may be those of others.
 
 use super::knob::Knob;
-use crate::detect::Sysroot;
+use crate::detect::{Identifiers, Sysroot};
 use mirrorball_core::diagnostic::Diagnostic;
+use rustix::fs::statfs;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,8 +18,10 @@ use std::path::{Path, PathBuf};
 /// Folder of the journals and locks.
 const FOLDER: &str = "/var/lib/mirrorball/bench";
 /// Version of the journal's format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Numbers of file systems that a restart empties: tmpfs, ramfs, overlayfs (of a container).
+const VOLATILE: [i64; 3] = [0x0102_1994, 0x8584_58f6, 0x794c_7630];
 
 /// What to put back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,16 +30,38 @@ pub(super) struct Journal {
     version: u32,
     /// The array, as `bench` was asked for it.
     pub(super) array: String,
+    /// What identifies it.
+    pub(super) identity: Identifiers,
     /// The boot of the kernel that it was written in; empty if not known.
     pub(super) boot_id: String,
     /// The process that wrote it.
     pub(super) process: u32,
-    /// The folder that was created for the data to read, if any.
-    pub(super) folder: Option<String>,
+    /// The folder that is created for the data to read, if any.
+    pub(super) folder: Option<JournalFolder>,
     /// The knobs that may be changed.
     pub(super) knobs: Vec<JournalKnob>,
-    /// Commands that end background work.
-    pub(super) commands: Vec<Vec<String>>,
+    /// The work in the background that `bench` has started, while it runs.
+    pub(super) load: Option<StartedLoad>,
+}
+
+/// The folder of the data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JournalFolder {
+    /// Its path.
+    pub(super) path: String,
+    /// The folder of the array that it is in, by its path on the machine.
+    pub(super) above: String,
+}
+
+/// Work in the background that was started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum StartedLoad {
+    /// A check by md, in this file.
+    Check(Knob),
+    /// Work that this command ends.
+    EndedBy(Vec<String>),
 }
 
 /// A knob, with what it showed and what it may be set to.
@@ -44,23 +70,36 @@ pub(super) struct Journal {
 pub(super) struct JournalKnob {
     /// The knob.
     pub(super) knob: Knob,
+    /// What identifies the member of md that it belongs to; empty for a knob of the array.
+    pub(super) member: Identifiers,
     /// The text of the file before the first change.
     pub(super) before: String,
-    /// Values that `bench` sets. Any other value was set by someone else.
+    /// Values that `bench` sets. Another program set any other value.
     pub(super) ours: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct JournalVersion {
+    version: u32,
 }
 
 impl Journal {
     /// A journal of this process.
-    pub(super) fn new(sysroot: &Sysroot, array: &str, knobs: Vec<JournalKnob>) -> Journal {
+    pub(super) fn new(
+        sysroot: &Sysroot,
+        array: &str,
+        identity: Identifiers,
+        knobs: Vec<JournalKnob>,
+    ) -> Journal {
         Journal {
             version: VERSION,
             array: array.to_owned(),
+            identity,
             boot_id: boot_id(sysroot),
             process: std::process::id(),
             folder: None,
             knobs,
-            commands: Vec::new(),
+            load: None,
         }
     }
 
@@ -77,10 +116,12 @@ impl Journal {
 
     /// The journal of a text.
     fn decode(text: &str) -> Result<Journal, String> {
-        let journal: Journal = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        match journal.version {
-            VERSION => Ok(journal),
-            other => Err(format!("it has version {other}, and this program reads {VERSION}")),
+        let what = |error: serde_json::Error| error.to_string();
+        match serde_json::from_str(text).map_err(what)? {
+            JournalVersion { version: VERSION } => serde_json::from_str(text).map_err(what),
+            JournalVersion { version } => {
+                Err(format!("it has version {version}, and this program reads {VERSION}"))
+            }
         }
     }
 
@@ -105,7 +146,10 @@ impl Journal {
     pub(super) fn read(path: &Path) -> Result<Option<Journal>, Diagnostic> {
         let refuse = |reason: String| {
             let what = format!("cannot read the journal {}: {reason}", path.display());
-            Diagnostic::new(what).with_help("it lists each file and its text before the change")
+            Diagnostic::new(what).with_help(
+                "it lists each file with its text before the change: write these into the files, \
+                 and remove the journal",
+            )
         };
         match fs::read_to_string(path) {
             Ok(text) => Journal::decode(&text).map(Some).map_err(refuse),
@@ -127,6 +171,30 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 /// The folder of the journals, of this machine or of a recorded copy.
 pub(super) fn folder(sysroot: &Sysroot) -> PathBuf {
     sysroot.host_path(FOLDER)
+}
+
+/// Creates the folder of the journals so that it survives a crash of the machine.
+///
+/// # Errors
+/// If it cannot be created.
+pub(super) fn create_folder(sysroot: &Sysroot) -> io::Result<PathBuf> {
+    let folder = folder(sysroot);
+    let mut missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
+    while let Some(path) = missing.pop() {
+        match fs::create_dir(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()?;
+    }
+    Ok(folder)
+}
+
+/// The folder of the journals, if a restart of the machine empties it.
+pub(super) fn volatile_folder(sysroot: &Sysroot) -> Option<PathBuf> {
+    let folder = folder(sysroot);
+    let space = statfs(folder.ancestors().find(|path| path.exists())?).ok()?;
+    VOLATILE.contains(&(space.f_type as i64)).then_some(folder)
 }
 
 /// The journals that are there.
@@ -154,16 +222,17 @@ mod tests {
         (any::<String>(), any::<Option<String>>(), knobs).prop_map(|(array, folder, knobs)| {
             let knob = |(path, before, ours)| {
                 let knob = Knob { path, kind: KnobKind::Flag };
-                JournalKnob { knob, before, ours }
+                JournalKnob { knob, member: Identifiers::default(), before, ours }
             };
             Journal {
                 version: VERSION,
                 array,
+                identity: Identifiers::default(),
                 boot_id: String::new(),
                 process: 7,
-                folder,
+                folder: folder.map(|path| JournalFolder { above: path.clone(), path }),
                 knobs: knobs.into_iter().map(knob).collect(),
-                commands: vec![vec!["btrfs".to_owned(), "scrub".to_owned()]],
+                load: Some(StartedLoad::EndedBy(vec!["btrfs".to_owned(), "scrub".to_owned()])),
             }
         })
     }
@@ -183,9 +252,11 @@ mod tests {
     #[test]
     fn a_journal_of_another_version_or_cut_off_is_refused() {
         let sysroot = Sysroot::recorded(Path::new("/nowhere"));
-        let text = Journal::new(&sysroot, "md0", Vec::new()).encode();
-        let other = text.replace("\"version\": 1", "\"version\": 2");
-        assert!(Journal::decode(&other).unwrap_err().contains("version 2"));
+        let text = Journal::new(&sysroot, "md0", Identifiers::default(), Vec::new()).encode();
+        let other = text.replace("\"version\": 2", "\"version\": 1");
+        assert!(Journal::decode(&other).unwrap_err().contains("version 1"));
+        let fewer = "{\"version\": 3}";
+        assert!(Journal::decode(fewer).unwrap_err().contains("version 3"));
         for end in 0..text.len() - 2 {
             assert!(Journal::decode(&text[..end]).is_err(), "{end}");
         }
@@ -198,10 +269,14 @@ mod tests {
         let sysroot = Sysroot::recorded(folder.path());
         assert_eq!(Journal::read(&path), Ok(None));
         for array in ["one", "two"] {
-            Journal::new(&sysroot, array, Vec::new()).write(&path).unwrap();
+            let journal = Journal::new(&sysroot, array, Identifiers::default(), Vec::new());
+            journal.write(&path).unwrap();
             assert_eq!(Journal::read(&path).unwrap().unwrap().array, array);
         }
         remove(&path).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let created = create_folder(&sysroot).unwrap();
+        assert!(created.is_dir() && created.ends_with("var/lib/mirrorball/bench"));
+        assert_eq!(create_folder(&sysroot).unwrap(), created);
     }
 }

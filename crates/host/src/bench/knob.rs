@@ -1,9 +1,10 @@
 //! Knobs: files of the kernel that hold a setting, read, set and put back.
 //!
-//! There are three kinds. A *choice* shows all its values with the active one in brackets, and a
+//! There are four kinds. A *choice* shows all its values with the active one in brackets, and a
 //! value may carry a parameter: `pid [round-robin:262144] devid:1`. A *flag* is one word among
 //! those of md's `state` of a member: `in_sync,write_mostly`; it is written as `writemostly` and
-//! `-writemostly`. A *plain* knob shows what was written.
+//! `-writemostly`. A *plain* knob shows what was written. A *position* does too, but the kernel
+//! moves it on by itself.
 //!
 //! In a recorded copy of a machine's files, a write changes the text as the kernel would.
 
@@ -29,6 +30,8 @@ pub(super) enum KnobKind {
     Flag,
     /// The text itself.
     Plain,
+    /// The text itself, which the kernel changes too.
+    Position,
 }
 
 /// A file of the kernel that holds a setting.
@@ -63,7 +66,7 @@ impl KnobKind {
                 let is_set = raw.trim().split(',').any(|word| word.trim() == FLAG_SHOWN);
                 if is_set { ON } else { OFF }.to_owned()
             }
-            KnobKind::Plain => raw.trim().to_owned(),
+            KnobKind::Plain | KnobKind::Position => raw.trim().to_owned(),
         }
     }
 
@@ -72,7 +75,7 @@ impl KnobKind {
         match self {
             KnobKind::Flag if text.trim() == FLAG_WRITTEN => ON.to_owned(),
             KnobKind::Flag => OFF.to_owned(),
-            KnobKind::Choice | KnobKind::Plain => text.trim().to_owned(),
+            KnobKind::Choice | KnobKind::Plain | KnobKind::Position => text.trim().to_owned(),
         }
     }
 
@@ -81,7 +84,7 @@ impl KnobKind {
         match self {
             KnobKind::Flag if value == ON => FLAG_WRITTEN.to_owned(),
             KnobKind::Flag => format!("-{FLAG_WRITTEN}"),
-            KnobKind::Choice | KnobKind::Plain => value.to_owned(),
+            KnobKind::Choice | KnobKind::Plain | KnobKind::Position => value.to_owned(),
         }
     }
 
@@ -95,8 +98,7 @@ impl KnobKind {
         let mut writes = Vec::new();
         if self == KnobKind::Choice {
             let shown_now: Vec<&str> = tokens(now).map(bare).collect();
-            let changed = tokens(before).map(bare).filter(|token| token.contains(':'));
-            let changed = changed.filter(|token| !shown_now.contains(token));
+            let changed = parameterised(before).filter(|token| !shown_now.contains(token));
             writes.extend(changed.map(str::to_owned));
         }
         if !writes.is_empty() || self.value(now) != self.value(before) {
@@ -106,11 +108,26 @@ impl KnobKind {
         writes
     }
 
+    /// True if a restore of `before` that was ended early may leave `value` in force, or the kernel
+    /// sets such values by itself.
+    pub(super) fn may_be_left_by_restore(self, before: &str, value: &str) -> bool {
+        match self {
+            KnobKind::Choice => parameterised(before).any(|token| token == value),
+            KnobKind::Position => true,
+            KnobKind::Flag | KnobKind::Plain => false,
+        }
+    }
+
+    /// True if the setting survives a restart of the machine.
+    pub(super) fn is_lasting(self) -> bool {
+        self == KnobKind::Flag
+    }
+
     /// What the file shows after a write of `text`, if it showed `raw`.
-    fn shown_after(self, raw: &str, text: &str) -> String {
+    pub(super) fn shown_after(self, raw: &str, text: &str) -> String {
         let end = if raw.ends_with('\n') { "\n" } else { "" };
         let shown = match self {
-            KnobKind::Plain => text.trim().to_owned(),
+            KnobKind::Plain | KnobKind::Position => text.trim().to_owned(),
             KnobKind::Choice => {
                 let name = |token: &str| token.split(':').next().unwrap_or_default().to_owned();
                 let show = |token: &str| match name(bare(token)) == name(text) {
@@ -181,6 +198,11 @@ impl Knob {
 
 fn tokens(raw: &str) -> impl Iterator<Item = &str> {
     raw.split_whitespace()
+}
+
+/// The values of a choice that carry a parameter.
+fn parameterised(raw: &str) -> impl Iterator<Item = &str> {
+    tokens(raw).map(bare).filter(|token| token.contains(':'))
 }
 
 /// A token without brackets.

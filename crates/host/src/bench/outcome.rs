@@ -2,6 +2,7 @@
 
 use super::measured_cell::MemberWindow;
 use super::restore::RestoreReport;
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 use std::ffi::OsString;
 use std::path::Path;
@@ -60,8 +61,10 @@ pub struct BenchOutcome {
     pub runs: Vec<SavedRun>,
     /// Runs that were refused: what they were, and why.
     pub refused: Vec<String>,
-    /// True if it ended early.
+    /// True if it was stopped early.
     pub is_interrupted: bool,
+    /// Why it could not go on, if it could not.
+    pub failure: Option<Diagnostic>,
     /// What became of the settings.
     pub restored: RestoreReport,
 }

@@ -6,7 +6,9 @@ use super::arms::ArmSet;
 use super::background::{BackgroundLoad, LoadMethod};
 use super::data_folder;
 use super::design::{self, BenchStep, RunTimes};
-use crate::detect::{DetectedArray, Sysroot};
+use super::fio_job;
+use super::journal;
+use crate::detect::{DetectedArray, Identifiers, Sysroot, array_identifiers};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_disk::array_file::ArrayFile;
@@ -68,7 +70,11 @@ pub struct BenchRequest<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DataPlace {
     /// A file in this folder, which is created and removed.
-    Folder(PathBuf),
+    Folder {
+        folder: PathBuf,
+        /// The folder that it is in, by its path on the machine.
+        above: String,
+    },
     /// The device itself.
     Device(String),
 }
@@ -94,6 +100,8 @@ pub struct Bench {
     pub(super) target: String,
     /// The array, as it was when the request was checked.
     pub array: DetectedArray,
+    /// What identifies it.
+    pub(super) identity: Identifiers,
     pub(super) arms: ArmSet,
     pub(super) jobs: Vec<BenchJob>,
     pub(super) place: DataPlace,
@@ -123,7 +131,7 @@ impl Bench {
         let (mut jobs, sources) = jobs(&request)?;
         let place = place(&request, &array)?;
         let folder = match &place {
-            DataPlace::Folder(folder) => Some(folder.as_path()),
+            DataPlace::Folder { folder, .. } => Some(folder.as_path()),
             DataPlace::Device(_) => None,
         };
         for job in &mut jobs {
@@ -131,14 +139,9 @@ impl Bench {
         }
         check_place(&request, &place, &jobs, &sources)?;
         let rounds = rounds(&request, &jobs, arms.arms.len())?;
+        let identity = array_identifiers(request.sysroot, &array);
         let mut notes = arms.notes.clone();
-        if arms.arms.len() == 1 {
-            notes.push(format!(
-                "the running system offers one setting that can be measured, {}: nothing is \
-                 compared",
-                arms.arms[0].spec
-            ));
-        }
+        notes.extend(notes_on(&request, &arms, &jobs, &sources));
         notes.extend(array.notes.iter().cloned());
         let fingerprint = stable_hash([&*described.spec.canonical_text()]);
         let source = InputText { name: array.name.clone(), text, fingerprint };
@@ -161,6 +164,7 @@ impl Bench {
         Ok(Bench {
             sysroot: request.sysroot.clone(),
             target: request.target.to_owned(),
+            identity,
             arms,
             jobs,
             place,
@@ -190,6 +194,42 @@ impl Bench {
         let round = design::round_time(self.times, &groups, self.arms.arms.len());
         Nanos(round.0.saturating_mul(self.rounds as u64))
     }
+}
+
+/// What a user should know of a request.
+fn notes_on(
+    request: &BenchRequest<'_>,
+    arms: &ArmSet,
+    jobs: &[BenchJob],
+    sources: &[InputText],
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let [only] = arms.arms.as_slice() {
+        notes.push(match request.policies {
+            Some(_) => format!("--policy names one setting, {}: nothing is compared", only.spec),
+            None => format!(
+                "the running system offers one setting that can be measured, {}: nothing is \
+                 compared",
+                only.spec
+            ),
+        });
+    }
+    for (job, source) in jobs.iter().zip(sources) {
+        let left_out = fio_job::left_out(&job.text);
+        if !left_out.is_empty() {
+            notes.push(format!("{}: bench leaves out {}", source.name, left_out.join(", ")));
+        }
+    }
+    let is_lasting = arms.knobs.iter().any(|knob| knob.kind.is_lasting());
+    let volatile = journal::volatile_folder(request.sysroot);
+    if let Some(folder) = volatile.filter(|_| is_lasting && request.sysroot.is_live()) {
+        notes.push(format!(
+            "{} is emptied by a restart of the machine, but the flags of md are not: after a crash \
+             of the machine, bench could not restore them",
+            folder.display()
+        ));
+    }
+    notes
 }
 
 /// Checks that the array is complete and does nothing else.
@@ -278,9 +318,9 @@ fn place(request: &BenchRequest<'_>, array: &DetectedArray) -> Result<DataPlace,
     }
     let given = request.sysroot.host_path(request.target);
     let is_given = request.target.starts_with('/') && given.is_dir();
-    let folder = match (&array.mount, is_given) {
-        (_, true) => given,
-        (Some(mount), false) => request.sysroot.host_path(mount),
+    let above = match (&array.mount, is_given) {
+        (_, true) => request.target,
+        (Some(mount), false) => mount.as_str(),
         (None, false) => {
             let what =
                 format!("{} is not mounted, so bench cannot create a file on it", array.name);
@@ -288,7 +328,8 @@ fn place(request: &BenchRequest<'_>, array: &DetectedArray) -> Result<DataPlace,
             return Err(Diagnostic::new(what).with_help(help));
         }
     };
-    Ok(DataPlace::Folder(data_folder::path(&folder)))
+    let folder = data_folder::path(&request.sysroot.host_path(above));
+    Ok(DataPlace::Folder { folder, above: above.to_owned() })
 }
 
 /// Checks that the jobs can run there.
@@ -299,7 +340,7 @@ fn check_place(
     sources: &[InputText],
 ) -> Result<(), Diagnostic> {
     let folder = match place {
-        DataPlace::Folder(folder) => folder,
+        DataPlace::Folder { folder, .. } => folder,
         DataPlace::Device(device) => {
             let mut writers = jobs.iter().zip(sources).filter(|(job, _)| !job.only_reads);
             let Some((_, source)) = writers.next() else { return Ok(()) };

@@ -1,6 +1,7 @@
 //! The runs of a benchmark, one after the other.
 
-use super::background::{BackgroundLoad, RunningLoad};
+use super::background::{BackgroundLoad, LoadContext, RunningLoad};
+use super::changed_array::ChangedArray;
 use super::data_folder::{self, DATA_FILE};
 use super::design::BenchStep;
 use super::fio_job::{JobPlace, job_for_fio};
@@ -28,10 +29,11 @@ const ATTEMPTS: usize = 3;
 const STARTS_MAX: usize = 40;
 
 /// The runs that are left to do.
-pub(super) struct Runs<'a> {
+pub(super) struct Runs<'a, 'c> {
     bench: &'a Bench,
     results: Results,
     control: BenchControl<'a>,
+    changed: &'c mut ChangedArray,
     devids: Vec<u64>,
     /// The kernel's names of the members, empty for one without a disk.
     members: Vec<String>,
@@ -49,39 +51,42 @@ enum Attempt {
     Stopped,
 }
 
-impl<'a> Runs<'a> {
+impl<'a, 'c> Runs<'a, 'c> {
     /// The runs of a benchmark whose journal is written.
-    ///
-    /// # Errors
-    /// If a knob cannot be read.
     pub(super) fn new(
         bench: &'a Bench,
         results: Results,
         control: BenchControl<'a>,
-    ) -> Result<Runs<'a>, Diagnostic> {
+        changed: &'c mut ChangedArray,
+    ) -> Runs<'a, 'c> {
         let members = bench.array.members.iter();
-        Ok(Runs {
+        Runs {
             bench,
             results,
             control,
+            changed,
             devids: members.clone().map(|member| member.devid).collect(),
             members: members.map(|it| it.kernel_name.clone().unwrap_or_default()).collect(),
-            now: bench.values_now()?,
+            now: bench.arms.in_force.clone(),
             remainders: PidRemainders::new(bench.array.profile).filter(|_| bench.sysroot.is_live()),
             outcome: BenchOutcome::default(),
-        })
+        }
     }
 
-    /// Does all of them.
-    ///
-    /// # Errors
-    /// If the array is changed by others, fio fails, or a file cannot be written.
-    pub(super) fn all(mut self) -> Result<BenchOutcome, Diagnostic> {
+    /// Does all of them. If another program changes the array, fio fails, or a file cannot be
+    /// written, the outcome says so, and has the runs before that.
+    pub(super) fn all(mut self) -> BenchOutcome {
+        match self.in_order() {
+            Ok(is_whole) => BenchOutcome { is_interrupted: !is_whole, ..self.outcome },
+            Err(error) => BenchOutcome { failure: Some(error), ..self.outcome },
+        }
+    }
+
+    /// Returns false if it was stopped.
+    fn in_order(&mut self) -> Result<bool, Diagnostic> {
         let folder = self.results.folder().join(FIO_FOLDER);
         fs::create_dir_all(&folder).map_err(|error| cannot("create the folder", &folder, error))?;
-        let Some(file) = self.data()? else {
-            return Ok(BenchOutcome { is_interrupted: true, ..self.outcome });
-        };
+        let Some(file) = self.data()? else { return Ok(false) };
         let bench = self.bench;
         let steps = bench.steps();
         let mut decided = vec![false; bench.jobs.len()];
@@ -100,12 +105,13 @@ impl<'a> Runs<'a> {
                 policy: cell.policy,
             });
             bench.check_array()?;
+            self.changed.check_watchdog()?;
             self.apply(step.arm)?;
             if !self.step(step, &cell, &file)? {
-                return Ok(BenchOutcome { is_interrupted: true, ..self.outcome });
+                return Ok(false);
             }
         }
-        Ok(self.outcome)
+        Ok(true)
     }
 
     /// Marks the jobs that need no more rounds after `rounds`, if the request says so.
@@ -124,14 +130,18 @@ impl<'a> Runs<'a> {
     fn data(&mut self) -> Result<Option<String>, Diagnostic> {
         let folder = match &self.bench.place {
             DataPlace::Device(device) => return Ok(Some(device.clone())),
-            DataPlace::Folder(folder) => folder,
+            DataPlace::Folder { folder, .. } => folder,
         };
+        if let Err(error) = data_folder::create(folder) {
+            // A folder of this name that was there is not ours to remove.
+            self.changed.forget_folder()?;
+            return Err(cannot("create the folder", folder, error));
+        }
         let bytes = self.bench.size_bytes;
         (self.control.on_event)(BenchEvent::WritesData { bytes });
         let file = folder.join(DATA_FILE);
-        let written = data_folder::create(folder)
-            .and_then(|()| data_folder::write_data(&file, bytes, self.control.is_stopped));
-        let is_whole = written.map_err(|error| cannot("write", &file, error))?;
+        let is_whole = data_folder::write_data(&file, bytes, self.control.is_stopped)
+            .map_err(|error| cannot("write", &file, error))?;
         if is_whole && self.bench.jobs.iter().any(|it| it.background == BackgroundLoad::Defrag) {
             data_folder::write_fragmented(folder, bytes)
                 .map_err(|error| cannot("write a fragmented file in", folder, error))?;
@@ -139,22 +149,35 @@ impl<'a> Runs<'a> {
         Ok(is_whole.then(|| file.display().to_string()))
     }
 
-    /// Sets the knobs of a setting that have another value, unless someone else changed one.
+    /// Sets the knobs of a setting that have another value, unless another program changed one.
     fn apply(&mut self, arm: usize) -> Result<(), Diagnostic> {
+        self.check_knobs()?;
         let values = &self.bench.arms.arms[arm].values;
-        let failed = |error: std::io::Error| Diagnostic::new(error.to_string());
         for (number, (knob, value)) in self.bench.arms.knobs.iter().zip(values).enumerate() {
-            let shown = knob.value(&self.bench.sysroot).map_err(failed)?;
-            if shown != self.now[number] {
-                let what = format!(
-                    "{} shows `{shown}`, but bench left it at `{}`: someone else changes it",
-                    knob.path, self.now[number]
-                );
-                return Err(Diagnostic::new(what).with_help("stop the other program, and repeat"));
-            }
-            if shown != *value {
-                knob.set(&self.bench.sysroot, value).map_err(failed)?;
+            if self.now[number] != *value {
+                let set = knob.set(&self.bench.sysroot, value);
+                set.map_err(|error| Diagnostic::new(error.to_string()))?;
                 self.now[number].clone_from(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that every knob shows what it was set to.
+    fn check_knobs(&self) -> Result<(), Diagnostic> {
+        for (knob, now) in self.bench.arms.knobs.iter().zip(&self.now) {
+            let shown = knob.value(&self.bench.sysroot);
+            let shown = shown.map_err(|error| Diagnostic::new(error.to_string()))?;
+            if shown != *now {
+                let before = self.changed.value_before(&knob.path).unwrap_or_default();
+                let what = format!(
+                    "{} shows `{shown}`, but bench left it at `{now}`: another program changed \
+                     it, so bench leaves it at `{shown}`; before bench it was `{before}`",
+                    knob.path
+                );
+                let help = "stop the other program, set the policy that you want, and run bench \
+                            again";
+                return Err(Diagnostic::new(what).with_help(help));
             }
         }
         Ok(())
@@ -166,6 +189,9 @@ impl<'a> Runs<'a> {
             match self.attempt(step, cell, file)? {
                 Attempt::Stopped => return Ok(false),
                 Attempt::Good(run) => {
+                    // A run during which the array or a setting has changed is void.
+                    self.bench.check_array()?;
+                    self.check_knobs()?;
                     self.save(step, cell, &run)?;
                     return Ok(true);
                 }
@@ -181,7 +207,7 @@ impl<'a> Runs<'a> {
     }
 
     fn attempt(
-        &self,
+        &mut self,
         step: &BenchStep,
         cell: &Cell<'_>,
         file: &str,
@@ -200,7 +226,11 @@ impl<'a> Runs<'a> {
             .map_err(|error| cannot("write", &job_path, error))?;
         let is_read_only = matches!(self.bench.place, DataPlace::Device(_));
         let command = FioCommand { job: &job_path, output: &base, is_read_only };
-        let Some(run) = self.watched(step, cell, &command)? else { return Ok(Attempt::Stopped) };
+        let started = job.load.as_ref().and_then(|load| load.started());
+        self.changed.set_load(started)?;
+        let watched = self.watched(step, cell, &command);
+        self.changed.set_load(None)?;
+        let Some(run) = watched? else { return Ok(Attempt::Stopped) };
         let lateness = Nanos::from_secs_f64(quantile(&run.lateness, 0.99));
         Ok(match lateness > self.bench.lateness_max {
             true => Attempt::Late(lateness),
@@ -216,8 +246,14 @@ impl<'a> Runs<'a> {
         cell: &Cell<'_>,
         command: &FioCommand<'_>,
     ) -> Result<Option<FioRun>, Diagnostic> {
+        let positions = self.changed.positions();
+        let context = LoadContext {
+            sysroot: &self.bench.sysroot,
+            positions: &positions,
+            watchdog: self.changed.watchdog(),
+        };
         let load = self.bench.jobs[step.job].load.as_ref();
-        let load = load.map(|load| load.start(&self.bench.sysroot)).transpose();
+        let load = load.map(|load| load.start(context)).transpose();
         let mut load = load.map_err(|error| {
             Diagnostic::new(format!("cannot start the work in the background: {error}"))
         })?;
@@ -235,6 +271,7 @@ impl<'a> Runs<'a> {
                 sysroot: &self.bench.sysroot,
                 members: &self.members,
                 is_stopped: self.control.is_stopped,
+                watchdog: self.changed.watchdog(),
                 accepts: &accepts,
             };
             match fio_run::run(command, &watch, &mut keep_up)? {

@@ -1,119 +1,94 @@
 //! The runs of a benchmark, with the settings put into force before each and restored at the end.
 
 use super::array_lock::ArrayLock;
-use super::journal::{self, Journal, JournalKnob};
+use super::changed_array::ChangedArray;
+use super::journal::{self, Journal, JournalFolder, JournalKnob};
 use super::knob::Knob;
+use super::knob_place::MdPath;
 use super::outcome::{BenchControl, BenchOutcome};
 use super::request::{Bench, DataPlace, check_condition};
 use super::restore::{self, RestoreReport};
 use super::runs::Runs;
-use super::watchdog::Watchdog;
-use crate::detect::{DetectError, DetectedArray, Sysroot, detect_at};
+use crate::detect::{
+    DetectError, DetectedArray, Identifiers, StorageSystem, Sysroot, detect_at, md_members,
+};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_lab::experiment::results::Results;
-use std::ffi::OsString;
-
-/// Settings that may be changed. Dropping it restores them.
-struct ChangedArray<'a> {
-    sysroot: &'a Sysroot,
-    journal: Journal,
-    is_restored: bool,
-    // Released before the watchdog ends, which would wait for it if a journal is left.
-    lock: ArrayLock,
-    _watchdog: Watchdog,
-}
-
-impl<'a> ChangedArray<'a> {
-    /// Writes the journal, and starts the watchdog.
-    ///
-    /// # Errors
-    /// If either fails; nothing is changed then.
-    fn new(
-        sysroot: &'a Sysroot,
-        lock: ArrayLock,
-        journal: Journal,
-        watchdog: &[OsString],
-    ) -> Result<ChangedArray<'a>, Diagnostic> {
-        let path = lock.journal().to_owned();
-        let mut command = watchdog.to_vec();
-        command.push(path.clone().into());
-        journal.write(&path).map_err(|error| {
-            Diagnostic::new(format!("cannot write the journal {}: {error}", path.display()))
-        })?;
-        match Watchdog::start(&command) {
-            Ok(watchdog) => {
-                Ok(ChangedArray { sysroot, journal, is_restored: false, lock, _watchdog: watchdog })
-            }
-            Err(error) => {
-                restore::restore(sysroot, &path, &journal);
-                Err(Diagnostic::new(format!("cannot start the watchdog process: {error}")))
-            }
-        }
-    }
-
-    fn restore(&mut self) -> RestoreReport {
-        self.is_restored = true;
-        restore::restore(self.sysroot, self.lock.journal(), &self.journal)
-    }
-}
-
-impl Drop for ChangedArray<'_> {
-    fn drop(&mut self) {
-        if !self.is_restored {
-            self.restore();
-        }
-    }
-}
+use std::path::Path;
 
 impl Bench {
     /// Runs all of it, and restores the settings.
     ///
     /// # Errors
-    /// If the array is locked or changed by others, fio fails, or a file cannot be written. The
-    /// settings are restored then too.
+    /// If the array is locked or was changed since the request was checked. Nothing is changed
+    /// then.
     pub fn run<'a>(&'a self, control: BenchControl<'a>) -> Result<BenchOutcome, Diagnostic> {
-        let lock = ArrayLock::take(&self.sysroot, &self.array)?;
+        let lock = ArrayLock::take(&self.sysroot, &self.array, &self.identity)?;
         if Journal::read(lock.journal())?.is_some() {
             let what = "an earlier bench of this array did not restore its settings";
             let help = "run `mirrorball bench --restore` first";
             return Err(Diagnostic::new(what).with_help(help));
         }
+        // Another bench may have run since.
+        self.check_array()?;
+        self.check_in_force()?;
         let results = Results::open(control.results, &self.plan)
             .map_err(|error| Diagnostic::new(format!("{error:#}")))?;
         let journal = self.journal();
         let mut changed = ChangedArray::new(&self.sysroot, lock, journal, &control.watchdog)?;
-        let outcome = Runs::new(self, results, control).and_then(Runs::all);
+        let outcome = Runs::new(self, results, control, &mut changed).all();
         let restored = changed.restore();
-        outcome.map(|outcome| BenchOutcome { restored, ..outcome })
+        Ok(BenchOutcome { restored, ..outcome })
     }
 
     fn journal(&self) -> Journal {
+        let members = match self.array.system {
+            StorageSystem::Md | StorageSystem::MdRaid10 => {
+                md_members(&self.sysroot, &self.array.name)
+            }
+            _ => Vec::new(),
+        };
+        let member = |path: &str| {
+            let name = MdPath::of(path).and_then(|path| path.member);
+            let found = members.iter().find(|(member, _)| Some(member.as_str()) == name);
+            found.map_or_else(Identifiers::default, |(_, identity)| identity.clone())
+        };
         let entry = |(number, knob): (usize, &Knob)| JournalKnob {
             knob: knob.clone(),
+            member: member(&knob.path),
             before: knob.raw(&self.sysroot).unwrap_or_default(),
             ours: self.arms.values_of(number),
         };
         let knobs = self.arms.knobs.iter().enumerate().map(entry).collect();
-        let mut journal = Journal::new(&self.sysroot, &self.target, knobs);
+        let mut journal = Journal::new(&self.sysroot, &self.target, self.identity.clone(), knobs);
         for load in self.jobs.iter().filter_map(|job| job.load.as_ref()) {
-            let is_known = |it: &JournalKnob| journal.knobs.iter().any(|other| other == it);
-            let knob = load.journal_knob(&self.sysroot).filter(|it| !is_known(it));
-            journal.knobs.extend(knob);
-            let command = load.journal_command().filter(|it| !journal.commands.contains(it));
-            journal.commands.extend(command);
+            for knob in load.journal_knobs(&self.sysroot) {
+                if !journal.knobs.contains(&knob) {
+                    journal.knobs.push(knob);
+                }
+            }
         }
-        if let DataPlace::Folder(folder) = &self.place {
-            journal.folder = Some(folder.display().to_string());
+        if let DataPlace::Folder { folder, above } = &self.place {
+            let path = folder.display().to_string();
+            journal.folder = Some(JournalFolder { path, above: above.clone() });
         }
         journal
     }
 
-    /// The value of each knob.
-    pub(super) fn values_now(&self) -> Result<Vec<String>, Diagnostic> {
-        let value = |knob: &Knob| {
-            knob.value(&self.sysroot).map_err(|error| Diagnostic::new(error.to_string()))
-        };
-        self.arms.knobs.iter().map(value).collect()
+    /// Checks that the settings in force are those that the request was checked with.
+    fn check_in_force(&self) -> Result<(), Diagnostic> {
+        for (knob, value) in self.arms.knobs.iter().zip(&self.arms.in_force) {
+            let shown = knob.value(&self.sysroot);
+            let shown = shown.map_err(|error| Diagnostic::new(error.to_string()))?;
+            if shown != *value {
+                let what = format!(
+                    "{} was changed from `{value}` to `{shown}` while bench started",
+                    knob.path
+                );
+                return Err(Diagnostic::new(what).with_help("run bench again"));
+            }
+        }
+        Ok(())
     }
 
     /// Checks that the array is the one that the request was made for, complete and idle.
@@ -135,20 +110,22 @@ impl Bench {
 }
 
 /// Restores the settings of every journal that is there, of arrays that no `bench` measures. Each
-/// comes with the array's name.
-///
-/// # Errors
-/// If a journal cannot be read, or its array is being measured.
-pub fn restore_all(sysroot: &Sysroot) -> Result<Vec<(String, RestoreReport)>, Diagnostic> {
-    let mut reports = Vec::new();
-    for path in journal::all(sysroot) {
-        let _lock = ArrayLock::of_journal(&path, false)?;
+/// comes with the array's name, or with the path of a journal that cannot be read, and with the
+/// error if its array is being measured.
+pub fn restore_all(sysroot: &Sysroot) -> Vec<(String, Result<RestoreReport, Diagnostic>)> {
+    let named = |path: &Path| match Journal::read(path) {
+        Ok(journal) => journal.map(|journal| journal.array),
+        Err(_) => Some(path.display().to_string()),
+    };
+    let restored = |path: &Path| {
+        let _lock = ArrayLock::of_journal(path, false)?;
         // The watchdog may have been faster.
-        if let Some(journal) = Journal::read(&path)? {
-            reports.push((journal.array.clone(), restore::restore(sysroot, &path, &journal)));
-        }
-    }
-    Ok(reports)
+        let journal = Journal::read(path)?;
+        Ok(journal.map(|journal| restore::restore(sysroot, path, &journal)))
+    };
+    let paths = journal::all(sysroot).into_iter();
+    let all = paths.filter_map(|path| Some((named(&path)?, restored(&path).transpose()?)));
+    all.collect()
 }
 
 #[cfg(test)]
@@ -156,34 +133,35 @@ mod tests {
     use super::*;
     use crate::bench::knob::KnobKind;
     use std::fs;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    const POLICY: &str = "/sys/fs/btrfs/F/read_policy";
 
     #[test]
-    fn a_panic_restores() {
+    fn journals_that_are_locked_or_damaged_do_not_keep_others_from_being_restored() {
         let folder = tempfile::tempdir().unwrap();
         let sysroot = Sysroot::recorded(folder.path());
-        let file = sysroot.host_path(POLICY);
+        let journals = journal::create_folder(&sysroot).unwrap();
+        fs::write(journals.join("aaa.journal"), "{\"version\": 2, \"arr").unwrap();
+        let policy = "/sys/fs/btrfs/F/read_policy";
+        let file = sysroot.host_path(policy);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(&file, "[pid] devid:1\n").unwrap();
-        let knob = Knob { path: POLICY.to_owned(), kind: KnobKind::Choice };
-        let before = knob.raw(&sysroot).unwrap();
-        let entry = JournalKnob { knob: knob.clone(), before, ours: vec!["devid:2".to_owned()] };
-        let journal = Journal::new(&sysroot, "pool", vec![entry]);
-        let path = folder.path().join("pool.journal");
-        let lock = ArrayLock::of_journal(&path, false).unwrap();
-        let caught = catch_unwind(AssertUnwindSafe(|| {
-            let changed = ChangedArray::new(&sysroot, lock, journal, &["true".into()]).unwrap();
-            assert!(path.exists(), "the journal is written first");
-            knob.set(&sysroot, "devid:2").unwrap();
-            assert_eq!(fs::read_to_string(&file).unwrap(), "pid [devid:2]\n");
-            let _changed = changed;
-            std::panic::resume_unwind(Box::new("a bug"));
-        }));
-        assert!(caught.is_err());
+        fs::write(&file, "pid [devid:2]\n").unwrap();
+        let entry = JournalKnob {
+            knob: Knob { path: policy.to_owned(), kind: KnobKind::Choice },
+            member: Identifiers::default(),
+            before: "[pid] devid:1\n".to_owned(),
+            ours: vec!["devid:2".to_owned()],
+        };
+        for (name, knobs) in [("locked", Vec::new()), ("pool", vec![entry])] {
+            let journal = Journal::new(&sysroot, name, Identifiers::default(), knobs);
+            journal.write(&journals.join(format!("{name}.journal"))).unwrap();
+        }
+        let lock = ArrayLock::of_journal(&journals.join("locked.journal"), false).unwrap();
+        let all = restore_all(&sysroot);
         assert_eq!(fs::read_to_string(&file).unwrap(), "[pid] devid:1\n");
-        assert!(!path.exists());
-        ArrayLock::of_journal(&path, false).expect("the lock is released");
+        let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(names[0].ends_with("aaa.journal") && names[1..] == ["locked", "pool"], "{names:?}");
+        let failed: Vec<bool> = all.iter().map(|(_, report)| report.is_err()).collect();
+        assert_eq!(failed, [true, true, false]);
+        drop(lock);
+        assert_eq!(restore_all(&sysroot).len(), 2, "the damaged one and the one that was locked");
     }
 }

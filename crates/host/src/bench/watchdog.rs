@@ -1,18 +1,24 @@
 //! The watchdog: a second process that restores the settings if the first one dies.
 //!
-//! It holds the end of a pipe from `bench` and reads. The kernel closes the pipe when `bench` ends,
-//! also by SIGKILL. If the journal is still there then, `bench` did not restore, and the watchdog
-//! does. It is in a session of its own, so Ctrl-C and the end of the terminal do not reach it.
+//! It holds the end of a pipe from `bench` and reads which processes `bench` starts and ends. The
+//! kernel closes the pipe when `bench` ends, also by SIGKILL. Then the watchdog ends the processes
+//! that are left. If the journal is still there, `bench` did not restore, and the watchdog does. It
+//! is in a session of its own, so Ctrl-C and the end of the terminal do not reach it.
 
 use super::array_lock::ArrayLock;
 use super::journal::Journal;
+use super::process_tree::{kill_tree, start_time};
 use super::restore::{self, RestoreReport};
 use crate::detect::Sysroot;
 use mirrorball_core::diagnostic::Diagnostic;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+/// What the watchdog writes when it is ready.
+const READY: u8 = b'r';
 
 /// The running watchdog. Dropping it closes the pipe and waits for its end.
 #[derive(Debug)]
@@ -21,17 +27,64 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts `command`, which must call [`watch`].
+    /// Starts `command`, which must call [`watch`], and waits until it is ready.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If it cannot be started, or ends at once.
     pub(super) fn start(command: &[OsString]) -> io::Result<Watchdog> {
         let [program, arguments @ ..] = command else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null());
-        Ok(Watchdog { child: command.spawn()? })
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let output = child.stdout.take();
+        let watchdog = Watchdog { child };
+        let mut byte = [0];
+        let count = output.map_or(Ok(0), |mut output| output.read(&mut byte))?;
+        match (count, byte) {
+            (1, [READY]) => Ok(watchdog),
+            _ => Err(io::Error::other("it ended at once")),
+        }
+    }
+
+    /// Says that a process was started, which leads its group.
+    ///
+    /// # Errors
+    /// If the watchdog does not run any more.
+    pub(super) fn started(&self, process: u32) -> io::Result<()> {
+        self.say(&format!("+{process} {}\n", start_time(process).unwrap_or_default()))
+    }
+
+    /// Says that a process has ended.
+    pub(super) fn ended(&self, process: u32) {
+        // Without a watchdog the next check fails.
+        let _ = self.say(&format!("-{process}\n"));
+    }
+
+    /// Checks that it runs.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub(super) fn check(&self) -> io::Result<()> {
+        self.say("\n")
+    }
+
+    fn say(&self, line: &str) -> io::Result<()> {
+        let pipe = self.child.stdin.as_ref();
+        let mut pipe = pipe.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        pipe.write_all(line.as_bytes())
+    }
+
+    /// One that is ready and does nothing.
+    #[cfg(test)]
+    pub(super) fn idle() -> Watchdog {
+        Watchdog::start(&Watchdog::idle_command()).unwrap()
+    }
+
+    #[cfg(test)]
+    pub(super) fn idle_command() -> Vec<OsString> {
+        ["sh", "-c", "printf r; exec cat > /dev/null"].map(OsString::from).to_vec()
     }
 }
 
@@ -43,23 +96,89 @@ impl Drop for Watchdog {
     }
 }
 
-/// Waits for the end of `input`, then restores what the journal at `path` says, if it is there.
+/// Waits for the end of `input`, then ends the processes that `bench` left, and restores what the
+/// journal at `path` says, if it is there. Writes to `ready` when it watches.
 ///
 /// # Errors
 /// If the journal cannot be read.
 pub fn watch(
     sysroot: &Sysroot,
     path: &Path,
-    mut input: impl Read,
+    input: impl BufRead,
+    mut ready: impl Write,
 ) -> Result<Option<RestoreReport>, Diagnostic> {
     // Fails only in a process that leads its group already, which is as good.
     let _ = rustix::process::setsid();
-    let mut byte = [0];
-    while let Ok(1..) = input.read(&mut byte) {}
+    // If `bench` has died meanwhile, `input` ends.
+    let _ = ready.write_all(&[READY]).and_then(|()| ready.flush());
+    for (process, started) in left_at_end(input) {
+        if start_time(process) == Some(started) {
+            kill_tree(process);
+        }
+    }
     if Journal::read(path)?.is_none() {
         return Ok(None);
     }
     let _lock = ArrayLock::of_journal(path, true)?;
     let journal = Journal::read(path)?;
     Ok(journal.map(|journal| restore::restore(sysroot, path, &journal)))
+}
+
+/// Reads to the end, and returns the processes that were started and not ended.
+fn left_at_end(mut input: impl BufRead) -> BTreeMap<u32, u64> {
+    let mut left = BTreeMap::new();
+    let mut line = String::new();
+    while let Ok(1..) = input.read_line(&mut line) {
+        let started = |line: &str| {
+            let (process, time) = line.strip_prefix('+')?.split_once(' ')?;
+            Some((process.parse::<u32>().ok()?, time.trim().parse::<u64>().ok()?))
+        };
+        let ended = |line: &str| line.trim().strip_prefix('-')?.parse::<u32>().ok();
+        left.extend(started(&line));
+        if let Some(process) = ended(&line) {
+            left.remove(&process);
+        }
+        line.clear();
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt;
+
+    #[test]
+    fn a_watchdog_that_ends_at_once_is_an_error() {
+        let command = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        assert!(Watchdog::start(&command(&["true"])).is_err());
+        assert!(Watchdog::start(&command(&["echo", "no"])).is_err());
+        let watchdog = Watchdog::start(&command(&["sh", "-c", "printf r"])).unwrap();
+        // It has closed its end of the pipe when it has closed its output.
+        let gone = (0..1000).any(|_| {
+            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            watchdog.check().is_err()
+        });
+        assert!(gone, "a watchdog that ended later is noticed");
+    }
+
+    #[test]
+    fn processes_that_bench_left_are_ended() {
+        let mut left = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+        let mut spared = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+        let (id, other) = (left.id(), spared.id());
+        let started = start_time(id).unwrap();
+        let text = format!("\n+{other} 1\n+{id} {started}\n+9999999 5\n-9999999\n");
+        let folder = tempfile::tempdir().unwrap();
+        let sysroot = Sysroot::recorded(folder.path());
+        let mut ready = Vec::new();
+        let path = folder.path().join("none.journal");
+        let report = watch(&sysroot, &path, text.as_bytes(), &mut ready).unwrap();
+        assert_eq!((report, ready.as_slice()), (None, [READY].as_slice()));
+        assert!(!left.wait().unwrap().success());
+        assert!(spared.try_wait().unwrap().is_none(), "a later process of the same number");
+        spared.kill().unwrap();
+        spared.wait().unwrap();
+    }
 }

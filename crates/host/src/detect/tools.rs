@@ -35,11 +35,19 @@ impl Sysroot {
     /// # Errors
     /// If there is none, with the reason.
     pub(super) fn tool(&self, tool: &Tool) -> Result<String, String> {
+        self.tool_output(tool.file, tool.command)
+    }
+
+    /// The output of a command, or what `file` of a recorded copy has of it.
+    ///
+    /// # Errors
+    /// If there is none, with the reason.
+    pub(super) fn tool_output(&self, file: &str, command: &[&str]) -> Result<String, String> {
         if self.is_live() {
-            return run(tool.command);
+            return run(command);
         }
-        let missing = || format!("the recorded copy has no tools/{}", tool.file);
-        self.raw_text(&format!("/tools/{}", tool.file)).ok_or_else(missing)
+        let missing = || format!("the recorded copy has no tools/{file}");
+        self.raw_text(&format!("/tools/{file}")).ok_or_else(missing)
     }
 }
 

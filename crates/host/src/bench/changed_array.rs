@@ -1,0 +1,183 @@
+//! An array whose settings may be changed, with all that puts them back: the journal, the lock and
+//! the watchdog.
+
+use super::array_lock::ArrayLock;
+use super::journal::{Journal, StartedLoad};
+use super::knob::{Knob, KnobKind};
+use super::restore::{self, RestoreReport};
+use super::watchdog::Watchdog;
+use crate::detect::Sysroot;
+use mirrorball_core::diagnostic::Diagnostic;
+use std::ffi::OsString;
+use std::io;
+
+/// Settings that may be changed. Dropping it restores them.
+pub(super) struct ChangedArray {
+    sysroot: Sysroot,
+    journal: Journal,
+    is_restored: bool,
+    // Released before the watchdog ends, which would wait for it if a journal is left.
+    lock: ArrayLock,
+    watchdog: Watchdog,
+}
+
+impl ChangedArray {
+    /// Writes the journal, and starts the watchdog.
+    ///
+    /// # Errors
+    /// If either fails; nothing is changed then.
+    pub(super) fn new(
+        sysroot: &Sysroot,
+        lock: ArrayLock,
+        journal: Journal,
+        watchdog: &[OsString],
+    ) -> Result<ChangedArray, Diagnostic> {
+        let path = lock.journal().to_owned();
+        let mut command = watchdog.to_vec();
+        command.push(path.clone().into());
+        journal.write(&path).map_err(|error| {
+            Diagnostic::new(format!("cannot write the journal {}: {error}", path.display()))
+        })?;
+        match Watchdog::start(&command) {
+            Ok(watchdog) => {
+                let sysroot = sysroot.clone();
+                Ok(ChangedArray { sysroot, journal, is_restored: false, lock, watchdog })
+            }
+            Err(error) => {
+                restore::restore(sysroot, &path, &journal);
+                Err(Diagnostic::new(format!("cannot start the watchdog process: {error}")))
+            }
+        }
+    }
+
+    /// Restores the settings.
+    pub(super) fn restore(&mut self) -> RestoreReport {
+        self.is_restored = true;
+        restore::restore(&self.sysroot, self.lock.journal(), &self.journal)
+    }
+
+    /// The watchdog, which ends the processes that it knows.
+    pub(super) fn watchdog(&self) -> &Watchdog {
+        &self.watchdog
+    }
+
+    /// Checks that a crash of this process would be noticed.
+    ///
+    /// # Errors
+    /// If the watchdog has ended.
+    pub(super) fn check_watchdog(&self) -> Result<(), Diagnostic> {
+        self.watchdog.check().map_err(|error| {
+            let what = format!("the watchdog process, which restores the settings, ended: {error}");
+            Diagnostic::new(what).with_help("run bench again")
+        })
+    }
+
+    /// Records on the disk that work in the background is being started, or has ended.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub(super) fn set_load(&mut self, load: Option<StartedLoad>) -> Result<(), Diagnostic> {
+        if self.journal.load == load {
+            return Ok(());
+        }
+        self.journal.load = load;
+        self.write()
+    }
+
+    /// Records that the folder of the data was not created: one of that name is there.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub(super) fn forget_folder(&mut self) -> Result<(), Diagnostic> {
+        self.journal.folder = None;
+        self.write()
+    }
+
+    /// The positions of md's check, each with its value before the first change.
+    pub(super) fn positions(&self) -> Vec<(Knob, String)> {
+        let positions = self.journal.knobs.iter().filter(|it| it.knob.kind == KnobKind::Position);
+        positions.map(|it| (it.knob.clone(), it.knob.kind.value(&it.before))).collect()
+    }
+
+    /// The value that the knob of a path had before the first change.
+    pub(super) fn value_before(&self, path: &str) -> Option<String> {
+        let entry = self.journal.knobs.iter().find(|it| it.knob.path == path)?;
+        Some(entry.knob.kind.value(&entry.before))
+    }
+
+    fn write(&self) -> Result<(), Diagnostic> {
+        let path = self.lock.journal();
+        self.journal.write(path).map_err(|error: io::Error| {
+            Diagnostic::new(format!("cannot write the journal {}: {error}", path.display()))
+        })
+    }
+}
+
+impl Drop for ChangedArray {
+    fn drop(&mut self) {
+        if !self.is_restored {
+            self.restore();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::journal::JournalKnob;
+    use crate::detect::Identifiers;
+    use std::fs;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    const POLICY: &str = "/sys/fs/btrfs/F/read_policy";
+
+    #[test]
+    fn a_panic_restores() {
+        let folder = tempfile::tempdir().unwrap();
+        let sysroot = Sysroot::recorded(folder.path());
+        let file = sysroot.host_path(POLICY);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "[pid] devid:1\n").unwrap();
+        let knob = Knob { path: POLICY.to_owned(), kind: KnobKind::Choice };
+        let before = knob.raw(&sysroot).unwrap();
+        let entry = JournalKnob {
+            knob: knob.clone(),
+            member: Identifiers::default(),
+            before,
+            ours: vec!["devid:2".to_owned()],
+        };
+        let journal = Journal::new(&sysroot, "pool", Identifiers::default(), vec![entry]);
+        let path = folder.path().join("pool.journal");
+        let lock = ArrayLock::of_journal(&path, false).unwrap();
+        let watchdog = Watchdog::idle_command();
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            let mut changed = ChangedArray::new(&sysroot, lock, journal, &watchdog).unwrap();
+            assert!(path.exists(), "the journal is written first");
+            assert_eq!(changed.value_before(POLICY).as_deref(), Some("pid"));
+            changed.check_watchdog().unwrap();
+            let load = StartedLoad::EndedBy(vec!["true".to_owned()]);
+            changed.set_load(Some(load.clone())).unwrap();
+            assert_eq!(Journal::read(&path).unwrap().unwrap().load, Some(load));
+            knob.set(&sysroot, "devid:2").unwrap();
+            assert_eq!(fs::read_to_string(&file).unwrap(), "pid [devid:2]\n");
+            let _changed = changed;
+            std::panic::resume_unwind(Box::new("a bug"));
+        }));
+        assert!(caught.is_err());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "[pid] devid:1\n");
+        assert!(!path.exists());
+        ArrayLock::of_journal(&path, false).expect("the lock is released");
+    }
+
+    #[test]
+    fn nothing_is_changed_without_a_watchdog() {
+        let folder = tempfile::tempdir().unwrap();
+        let sysroot = Sysroot::recorded(folder.path());
+        let path = folder.path().join("pool.journal");
+        let lock = ArrayLock::of_journal(&path, false).unwrap();
+        let journal = Journal::new(&sysroot, "pool", Identifiers::default(), Vec::new());
+        let error = ChangedArray::new(&sysroot, lock, journal, &["true".into()]).err().unwrap();
+        assert!(error.to_string().contains("watchdog"), "{error}");
+        assert!(!path.exists());
+    }
+}

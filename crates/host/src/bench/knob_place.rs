@@ -1,0 +1,83 @@
+//! Where a knob of a journal is now.
+//!
+//! Paths of md and NVMe have names that the kernel gives in the order in which it finds devices.
+//! After a restart `md0` may be `md127`, and `sda` the other disk of a mirror. So the array is found
+//! by what identifies it, and the member by what identifies that.
+
+use super::knob::Knob;
+use crate::detect::{Identifiers, Sysroot, find_md, md_members, nvme_identifiers};
+
+/// The parts of the path of a knob of md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MdPath<'a> {
+    pub(super) array: &'a str,
+    pub(super) member: Option<&'a str>,
+    file: &'a str,
+}
+
+impl<'a> MdPath<'a> {
+    /// The parts; `None` for a path of another system.
+    pub(super) fn of(path: &'a str) -> Option<MdPath<'a>> {
+        let (array, rest) = path.strip_prefix("/sys/block/")?.split_once("/md/")?;
+        let of_member = rest.strip_prefix("dev-").and_then(|rest| rest.split_once('/'));
+        Some(match of_member {
+            Some((member, file)) => MdPath { array, member: Some(member), file },
+            None => MdPath { array, member: None, file: rest },
+        })
+    }
+}
+
+/// A knob of the array with this identity, and of the member with that one if it is of a member, at
+/// its present path.
+///
+/// # Errors
+/// If the array or the member is not there; with what to do.
+pub(super) fn locate(
+    sysroot: &Sysroot,
+    identity: &Identifiers,
+    knob: &Knob,
+    of_member: &Identifiers,
+) -> Result<Knob, String> {
+    let at = |path: String| Knob { path, kind: knob.kind };
+    if let Some(path) = MdPath::of(&knob.path) {
+        let Some(array) = find_md(sysroot, identity, path.array) else {
+            return Err(format!(
+                "the array that was {} ({identity}) is not there: assemble it",
+                path.array
+            ));
+        };
+        let Some(was) = path.member else {
+            return Ok(at(format!("/sys/block/{array}/md/{}", path.file)));
+        };
+        let members = md_members(sysroot, &array);
+        let is_it = |(_, found): &&(String, Identifiers)| of_member.matches(found) == Some(true);
+        let Some((member, _)) = members.iter().find(is_it) else {
+            return Err(format!(
+                "the member of {array} that was {was} ({of_member}) is not in the array: add it again"
+            ));
+        };
+        return Ok(at(format!("/sys/block/{array}/md/dev-{member}/{}", path.file)));
+    }
+    let subsystem = knob.path.strip_prefix("/sys/class/nvme-subsystem/");
+    if let Some((name, _)) = subsystem.and_then(|rest| rest.split_once('/'))
+        && identity.matches(&nvme_identifiers(sysroot, name)) != Some(true)
+    {
+        return Err(format!("the subsystem that was {name} ({identity}) is not there"));
+    }
+    // The path of a knob of btrfs has the UUID, and the module of ZFS is one.
+    Ok(knob.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MdPath;
+
+    #[test]
+    fn a_path_of_md_has_an_array_and_perhaps_a_member() {
+        let of = |path| MdPath::of(path).map(|it| (it.array, it.member, it.file));
+        let state = "/sys/block/md0/md/dev-sda/state";
+        assert_eq!(of(state), Some(("md0", Some("sda"), "state")));
+        assert_eq!(of("/sys/block/md/1/md/sync_min"), Some(("md/1", None, "sync_min")));
+        assert_eq!(of("/sys/fs/btrfs/F/read_policy"), None);
+    }
+}
