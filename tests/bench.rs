@@ -120,6 +120,12 @@ impl Machine {
         journals.chain(names(self.path("srv/data"))).collect()
     }
 
+    /// Number of the runs that a results folder has.
+    fn saved(&self, folder: &str) -> usize {
+        let cells = fs::read_dir(self.folder.path(folder).join("cells"));
+        cells.into_iter().flatten().count()
+    }
+
     fn policy(&self) -> String {
         fs::read_to_string(self.read_policy()).unwrap()
     }
@@ -237,7 +243,81 @@ fn a_check_of_md_runs_with_each_run_and_is_ended() {
     assert_eq!(machine.left(), Vec::<String>::new());
     let output = machine.bench(&["/srv/data", "--background", "defrag"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("no defragmentation of md"), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("no defragmentation of md\n  help: give --background scrub"), "{said}");
+}
+
+/// The kernel goes on with a check where the last one was ended.
+#[test]
+fn each_check_of_md_begins_at_the_same_place() {
+    let machine = Machine::md();
+    let min = machine.path("sys/devices/virtual/block/md0/md/sync_min");
+    fs::write(&min, "1024\n").unwrap();
+    let seen = machine.folder.path("seen");
+    let (min_path, seen_path) = (min.display(), seen.display());
+    machine.fio(&format!("cat '{min_path}' >> '{seen_path}'; echo 4096 > '{min_path}'"));
+    let scrub = ["/srv/data", "rand-4k-qd1", "--rounds", "1", "--background", "scrub"];
+    let output = machine.bench(&scrub);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(&seen).unwrap(), "1024\n".repeat(3));
+    assert_eq!(fs::read_to_string(&min).unwrap(), "1024\n");
+}
+
+/// A fio that kills bench and its watchdog in its second run.
+fn kills_both_in_the_second_run(machine: &Machine) {
+    let runs = machine.folder.path("runs");
+    let runs = runs.display();
+    machine.fio(&format!(
+        "echo run >> '{runs}'\n[ $(wc -l < '{runs}') = 1 ] || {{ pkill -9 -P $PPID mirrorball; \
+         kill -9 $PPID; }}"
+    ));
+}
+
+#[test]
+fn after_a_restart_flags_are_restored_on_the_array_with_that_uuid_and_no_other() {
+    let machine = Machine::md();
+    let boot_id = machine.path("proc/sys/kernel/random/boot_id");
+    fs::create_dir_all(boot_id.parent().unwrap()).unwrap();
+    fs::write(&boot_id, "one\n").unwrap();
+    kills_both_in_the_second_run(&machine);
+    let output = machine.bench(&["/srv/data", "rand-4k-qd1", "--rounds", "2"]);
+    assert_eq!(output.status.code(), None, "killed");
+    assert_eq!(machine.state("sda"), "in_sync,write_mostly\n");
+    fs::write(&boot_id, "two\n").unwrap();
+
+    let root = machine.path("").display().to_string();
+    let restore = ["bench", "--restore", "--sysroot", &root];
+    let uuid = machine.path("tools/mdadm-detail-md0");
+    let detail = fs::read_to_string(&uuid).unwrap();
+    fs::write(&uuid, detail.replace("6a7b1cf3", "00000000")).unwrap();
+    let (mount, away) = (machine.path("srv/data"), machine.path("srv/away"));
+    fs::rename(&mount, &away).unwrap();
+    let output = machine.folder.run(&restore);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    for part in ["is not there: assemble it", "/srv/data is not on the array", "is kept: run"] {
+        assert!(stderr(&output).contains(part), "no `{part}` in\n{}", stderr(&output));
+    }
+    assert_eq!(machine.state("sda"), "in_sync,write_mostly\n", "of another array");
+
+    fs::write(&uuid, detail).unwrap();
+    fs::rename(&away, &mount).unwrap();
+    let output = machine.folder.run(&restore);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(machine.state("sda"), "in_sync\n");
+    assert_eq!(machine.left(), Vec::<String>::new());
+}
+
+#[test]
+fn fio_is_ended_with_a_killed_bench() {
+    let machine = Machine::btrfs();
+    let process = machine.folder.path("process");
+    machine.fio(&format!("echo $$ > '{}'; kill -9 $PPID; exec sleep 600", process.display()));
+    let output = machine.bench(&["/srv/data", "rand-4k-qd1", "--policy", "btrfs/pid"]);
+    assert_eq!(output.status.code(), None, "killed");
+    let id = fs::read_to_string(process).unwrap();
+    let state = fs::read_to_string(format!("/proc/{}/stat", id.trim())).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    assert_eq!(machine.left(), Vec::<String>::new());
 }
 
 #[test]
@@ -258,16 +338,39 @@ fn an_interrupted_bench_and_one_whose_fio_fails_restore() {
 }
 
 #[test]
-fn a_policy_that_someone_else_sets_ends_the_bench_and_stays() {
-    let machine = Machine::btrfs();
-    let policy = machine.read_policy();
-    machine.fio(&format!("echo 'pid round-robin:262144 [devid:7]' > '{}'", policy.display()));
-    let arguments = ["/srv/data", "rand-4k-qd1", "--policy", "btrfs/devid:2", "--rounds", "2"];
-    let output = machine.bench(&arguments);
+fn a_policy_that_another_program_sets_voids_the_run_and_stays() {
+    for policies in ["btrfs/devid:2", "btrfs/pid"] {
+        let machine = Machine::btrfs();
+        let policy = machine.read_policy();
+        let foreign = "echo 'pid round-robin:262144 [devid:7]'";
+        machine.fio(&format!("{foreign} > '{}'", policy.display()));
+        let one_run = ["/srv/data", "rand-4k-qd1", "--policy", policies, "--rounds", "1"];
+        let output = machine.bench(&[&one_run[..], &["-o", "live"]].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let said = stderr(&output);
+        let left = policies.trim_start_matches("btrfs/");
+        assert!(
+            said.contains(&format!("shows `devid:7`, but bench left it at `{left}`")),
+            "{said}"
+        );
+        assert!(said.contains("before bench it was `pid`"), "{said}");
+        assert!(machine.policy().contains("[devid:7]"));
+        assert_eq!(machine.left(), Vec::<String>::new());
+        assert_eq!(machine.saved("live"), 0, "the run is void");
+    }
+}
+
+#[test]
+fn a_run_in_which_a_member_fails_is_void() {
+    let machine = Machine::md();
+    let state = machine.path("sys/devices/virtual/block/md0/md/dev-sdb/state");
+    let degraded = machine.path("sys/devices/virtual/block/md0/md/degraded");
+    let (state, degraded) = (state.display(), degraded.display());
+    machine.fio(&format!("echo faulty > '{state}'; echo 1 > '{degraded}'"));
+    let output = machine.bench(&["/srv/data", "rand-4k-qd1", "--rounds", "1", "-o", "live"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = stderr(&output);
-    assert!(said.contains("shows `devid:7`, but bench left it at `devid:2`"), "{said}");
-    assert!(machine.policy().contains("[devid:7]"));
+    assert!(stderr(&output).contains("is not measured: it is degraded"), "{}", stderr(&output));
+    assert_eq!(machine.saved("live"), 0);
 }
 
 #[test]
@@ -294,7 +397,8 @@ fn a_late_host_refuses_its_runs() {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("this host is too busy to measure"), "{}", stderr(&output));
-    assert!(fs::read_dir(machine.folder.path("mirrorball-results/bench-pool/cells")).is_ok());
+    assert!(stderr(&output).contains("--lateness-max"), "{}", stderr(&output));
+    assert_eq!(machine.saved("mirrorball-results/bench-pool"), 0);
 }
 
 #[test]

@@ -33,7 +33,9 @@ What the files of the kernel held is written to /var/lib/mirrorball/bench before
 change. It is restored at the end, after Ctrl-C or an error; by a watchdog process if bench is \
 killed; and by `mirrorball bench --restore` after a crash of the machine.
 
-Exit code 1 if a run failed or was refused because this host is too busy, 2 if nothing was run.
+Exit code 1 if a run failed or was refused because this host is too busy, if another program \
+changed the array, or if something is not restored; 2 if the array or an argument does not permit \
+a run.
 
 Examples:
   mirrorball bench /srv/data
@@ -61,7 +63,8 @@ pub(crate) struct Args {
           value_parser = numbers::positive_duration)]
     budget: Nanos,
 
-    /// Number of rounds, from 1 to 1000. Each runs every job under every policy once
+    /// Number of rounds, from 1 to 1000, in place of --budget. Each round runs every job under
+    /// every policy once [default: as many as fit into --budget, at most 24]
     #[arg(long, value_name = "N", conflicts_with = "budget", allow_hyphen_values = true,
           value_parser = whole_number(1usize..=1000))]
     rounds: Option<usize>,
@@ -88,7 +91,8 @@ pub(crate) struct Args {
           value_parser = numbers::positive_duration)]
     measure: Nanos,
 
-    /// Size of the file that is read. It should be four times the memory, and 16 GiB on btrfs
+    /// Size of the file that is read. Use at least four times the memory of this host, and on btrfs
+    /// at least 16 GiB
     #[arg(long, value_name = "SIZE", default_value = "16GiB", allow_hyphen_values = true,
           value_parser = file_size)]
     size: u64,
@@ -173,7 +177,8 @@ static STOP: AtomicBool = AtomicBool::new(false);
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let sysroot = crate::detect::sysroot(args.sysroot.as_deref())?;
     if let Some(journal) = &args.watch {
-        let report = watch(&sysroot, journal, std::io::stdin()).map_err(fault)?;
+        let (input, ready) = (std::io::stdin().lock(), std::io::stdout());
+        let report = watch(&sysroot, journal, input, ready).map_err(fault)?;
         return Ok(report.map_or(Ending::Done, |report| {
             screen::say("bench has ended without restoring the settings: the watchdog does");
             said(&report)
@@ -265,10 +270,6 @@ fn bench(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Bench, Failure>
 /// What is going to be run.
 fn outline(bench: &Bench) -> String {
     let plan = &bench.plan;
-    let counted = |count: usize, word: &str| match count {
-        1 => format!("1 {word}"),
-        _ => format!("{count} {word}s"),
-    };
     let seconds = bench.duration().as_secs_f64();
     let time = match seconds < 180.0 {
         true => format!("{seconds:.0} s"),
@@ -342,6 +343,16 @@ fn ending(
     folder: &Path,
 ) -> Result<Ending, Failure> {
     let is_restored = said(&outcome.restored) == Ending::Done;
+    if let Some(error) = &outcome.failure {
+        if !outcome.runs.is_empty() {
+            let runs = counted(outcome.runs.len(), "finished run");
+            screen::say(format_args!(
+                "{runs} can be shown: mirrorball report {}",
+                folder.display()
+            ));
+        }
+        return Err(fault(error.clone()));
+    }
     if !outcome.runs.is_empty() {
         print_results(args, bench, outcome, folder)?;
         let unsteady = outcome.runs.iter().filter(|run| !run.is_steady).count();
@@ -366,6 +377,12 @@ fn ending(
     }
     for refused in &outcome.refused {
         screen::say(format_args!("refused: {refused}: this host is too busy to measure"));
+    }
+    if !outcome.refused.is_empty() {
+        screen::say(format_args!(
+            "help: stop other programs on this host, or allow more with --lateness-max (now {})",
+            bench.lateness_max()
+        ));
     }
     Ok(match outcome {
         _ if !is_restored => Ending::FoundFailure,
@@ -421,15 +438,28 @@ fn print_results(
 
 /// Restores what earlier benchmarks left.
 fn restore(sysroot: &Sysroot) -> Result<Ending, Failure> {
-    let reports = restore_all(sysroot).map_err(fault)?;
+    let reports = restore_all(sysroot);
     if reports.is_empty() {
         screen::print("nothing to restore: no bench left settings changed\n")?;
     }
     let mut ending = Ending::Done;
     for (array, report) in reports {
-        screen::say(format_args!("{array}: {} settings were as before", report.unchanged));
-        if said(&report) != Ending::Done {
-            ending = Ending::FoundFailure;
+        match report {
+            Ok(report) => {
+                if report.unchanged > 0 {
+                    screen::say(format_args!(
+                        "{array}: {} did not need to be restored",
+                        counted(report.unchanged, "setting")
+                    ));
+                }
+                if said(&report) != Ending::Done {
+                    ending = Ending::FoundFailure;
+                }
+            }
+            Err(error) => {
+                screen::say(format_args!("{array}: not restored: {error}"));
+                ending = Ending::FoundFailure;
+            }
         }
     }
     Ok(ending)
@@ -440,11 +470,18 @@ fn said(report: &RestoreReport) -> Ending {
     for line in report.lines() {
         screen::say(line);
     }
-    if report.is_complete() {
-        return Ending::Done;
+    match report.is_as_before() {
+        true => Ending::Done,
+        false => Ending::FoundFailure,
     }
-    screen::say("the journal is kept: run `mirrorball bench --restore` again");
-    Ending::FoundFailure
+}
+
+/// A number of things: `1 job`, `2 jobs`.
+fn counted(count: usize, word: &str) -> String {
+    match count {
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
+    }
 }
 
 fn fault(error: mirrorball_core::diagnostic::Diagnostic) -> Failure {
