@@ -53,4 +53,5 @@ pub use outcome::{BenchControl, BenchEvent, BenchOutcome, SavedRun};
 pub use request::{Bench, BenchRequest};
 pub use restore::RestoreReport;
 pub use session::restore_all;
+pub use stability::Steadiness;
 pub use watchdog::watch;

@@ -73,6 +73,9 @@ impl ArmSet {
         let all = writable.iter().flat_map(|(_, writes)| writes.iter().map(|it| it.path.clone()));
         let watched: BTreeSet<String> = all.collect();
         writable.retain(|(spec, _)| chosen.contains(spec) && *spec != now);
+        if list.is_some() {
+            writable.sort_by_key(|(spec, _)| chosen.iter().position(|it| it == spec));
+        }
         let mut set = ArmSet::of_writes(sysroot, &now, &watched, &writable);
         if list.is_some() && !chosen.contains(&now) {
             set.arms.remove(0);

@@ -1,5 +1,6 @@
-//! How the settings compare: each against the one in force, and measured rates against predicted
-//! ones.
+//! How the settings compare: each against the first one, and measured scores against predicted
+//! ones. Scores are those of the report: of each section, its rate, or its mean latency if the job
+//! gives it a rate; over several sections their geometric mean.
 
 use super::block_statistics::Effect;
 use super::outcome::{BenchOutcome, SavedRun};
@@ -23,7 +24,8 @@ pub struct PredictionTable {
 }
 
 impl BenchOutcome {
-    /// Each setting of a job against the first one, which is in force; none with one setting.
+    /// Each setting of a job against the first one: the one in force, unless `--policy` leaves it
+    /// out. None with one setting.
     pub fn effect_grid(&self, bench: &Bench, job: usize) -> Option<Grid> {
         let policies = &bench.plan.policies;
         let row = |(arm, policy): (usize, &String)| {
@@ -51,7 +53,7 @@ impl BenchOutcome {
             Column::left("95 % interval"),
             Column::right("sign-flip p"),
             Column::left("at any time"),
-            Column::left("against the setting in force"),
+            Column::left(format!("against {}", policies.first()?)),
         ];
         (!rows.is_empty()).then_some(Grid { columns, rows })
     }
@@ -65,13 +67,15 @@ impl BenchOutcome {
     }
 
     fn effect(&self, bench: &Bench, job: usize, arm: usize) -> Option<Effect> {
-        let rate = |arm: usize, round: usize| {
+        let scoring = self.scoring(job)?;
+        let score = |arm: usize, round: usize| {
             let is_it = |run: &&SavedRun| (run.job, run.arm, run.round) == (job, arm, round);
-            self.runs.iter().find(is_it).filter(|run| run.is_steady).map(|run| run.iops)
+            let run = self.runs.iter().find(is_it).filter(|run| run.is_compared())?;
+            Some(scoring.score(&run.summary))
         };
-        let rates = |arm| (0..bench.rounds).map(|round| rate(arm, round)).collect::<Vec<_>>();
+        let scores = |arm| (0..bench.rounds).map(|round| score(arm, round)).collect::<Vec<_>>();
         let rounds_per_unit = if bench.plan.policies.len() == 2 { 2 } else { 1 };
-        Effect::new(&rates(arm), &rates(0), rounds_per_unit)
+        Effect::new(&scores(arm), &scores(0), rounds_per_unit)
     }
 }
 

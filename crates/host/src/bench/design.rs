@@ -50,6 +50,26 @@ pub(super) fn williams_rows(arms: usize) -> Vec<Vec<usize>> {
     rows
 }
 
+/// What is not balanced in a design of this many rounds; none if everything is.
+pub(super) fn imbalance(rounds: usize, arms: usize) -> Option<String> {
+    let square = williams_rows(arms).len();
+    match (arms, rounds % square) {
+        (0 | 1, _) | (_, 0) => None,
+        (2, _) if rounds == 1 => {
+            Some("one round is compared with no other: give --rounds 2 or more".to_owned())
+        }
+        (2, _) => Some(format!(
+            "round {rounds} has no partner in the other order: the comparison leaves it out"
+        )),
+        (_, rest) => Some(format!(
+            "{rest} of {square} orders are run{}: how often each setting follows each other one, \
+             and at which place, is not balanced (it is with --rounds {})",
+            if rounds > square { " once more than the others" } else { "" },
+            rounds - rest + square
+        )),
+    }
+}
+
 /// All runs in their order.
 pub(super) fn steps(rounds: usize, jobs: usize, arms: usize) -> Vec<BenchStep> {
     let rows = williams_rows(arms);
@@ -91,6 +111,19 @@ mod tests {
         assert_eq!(order, [0, 1, 1, 0]);
         assert_eq!(williams_rows(1), [[0]]);
         assert_eq!(williams_rows(4)[0], [0, 1, 3, 2]);
+    }
+
+    #[test]
+    fn what_is_not_balanced_is_said() {
+        assert_eq!(imbalance(7, 1), None);
+        assert_eq!(imbalance(4, 2), None);
+        assert!(imbalance(5, 2).unwrap().starts_with("round 5 has no partner"));
+        assert!(imbalance(1, 2).unwrap().contains("--rounds 2"));
+        assert_eq!(imbalance(20, 5), None);
+        let six = imbalance(6, 5).unwrap();
+        assert!(six.starts_with("6 of 10 orders are run:"), "{six}");
+        assert!(six.ends_with("(it is with --rounds 10)"), "{six}");
+        assert!(imbalance(6, 4).unwrap().contains("2 of 4 orders are run once more"));
     }
 
     proptest! {

@@ -81,6 +81,12 @@ pub(super) fn left_out(text: &str) -> Vec<String> {
     names.map(|name| format!("`{name}`")).collect()
 }
 
+/// True if fio would read another file as part of the job.
+pub(super) fn includes_a_file(text: &str) -> bool {
+    let words = text.lines().map(|line| line.split_whitespace().next());
+    words.into_iter().any(|word| word == Some("include"))
+}
+
 fn decided(place: &JobPlace<'_>) -> Vec<String> {
     let mut lines = vec![
         format!("filename={}", place.file.replace(':', "\\:")),
@@ -174,6 +180,7 @@ mod tests {
         assert!(job.ends_with("ramp_time=5000000us\nrw=randread\n"), "{job}");
         let names = ["`exec_prerun`", "`invalidate`", "`thread`", "`unlink`", "`write_iolog`"];
         assert_eq!(left_out(text), names);
+        assert!(!includes_a_file(text) && includes_a_file("[one]\n include more.fio\n"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Where a knob of a journal is now.
 //!
 //! Paths of md and NVMe have names that the kernel gives in the order in which it finds devices.
-//! After a restart `md0` may be `md127`, and `sda` the other disk of a mirror. So the array is found
-//! by what identifies it, and the member by what identifies that.
+//! After a restart `md0` may be `md127`, and `sda` the other disk of a mirror. So the array is
+//! found by what identifies it, and the member by what identifies that.
 
 use super::knob::Knob;
 use crate::detect::{Identifiers, Sysroot, find_md, md_members, nvme_identifiers};
@@ -53,7 +53,8 @@ pub(super) fn locate(
         let is_it = |(_, found): &&(String, Identifiers)| of_member.matches(found) == Some(true);
         let Some((member, _)) = members.iter().find(is_it) else {
             return Err(format!(
-                "the member of {array} that was {was} ({of_member}) is not in the array: add it again"
+                "the member of {array} that was {was} ({of_member}) is not in the array: add it \
+                 again"
             ));
         };
         return Ok(at(format!("/sys/block/{array}/md/dev-{member}/{}", path.file)));

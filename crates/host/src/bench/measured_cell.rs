@@ -1,7 +1,8 @@
 //! A run as a saved cell: what fio measured, with the members as the kernel counted them.
 //!
 //! fio's own output is read by the code of `import fio`. The window of the members is that of fio:
-//! from the end of the settling time to the end of the run.
+//! from the end of the settling time to the end of the run, and of a job with several groups of
+//! sections, which run one after the other, those parts of each.
 
 use super::disk_counters::DiskCounters;
 use super::fio_run::{CounterSample, FioRun};
@@ -21,36 +22,67 @@ pub struct MemberWindow {
     pub members: Vec<(u64, DiskCounters)>,
 }
 
-/// The members between the first sample after `settle` and the last. A run that is shorter counts
-/// as a whole.
-pub(super) fn window(devids: &[u64], settle: Nanos, samples: &[CounterSample]) -> MemberWindow {
-    let last = samples.len() - 1;
-    let first = samples.iter().position(|sample| sample.at >= settle);
-    let first = first.filter(|first| *first < last).unwrap_or(0);
-    let (from, until) = (&samples[first], &samples[last]);
-    let counted = |(index, devid): (usize, &u64)| {
-        let (before, after) = (from.members[index].as_ref()?, until.members[index].as_ref()?);
-        Some((*devid, after.since(before)))
-    };
-    MemberWindow {
-        time: until.at.saturating_sub(from.at),
-        members: devids.iter().enumerate().filter_map(counted).collect(),
+/// How a run is divided.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Windows {
+    /// Time at the start of each group that is not measured.
+    pub(super) settle: Nanos,
+    /// Groups of sections, which run one after the other for equal times.
+    pub(super) groups: usize,
+}
+
+impl Windows {
+    /// Places of the first and the last sample of each measured window. A group that is shorter
+    /// than its settling counts as a whole.
+    fn places(self, samples: &[CounterSample]) -> Vec<(usize, usize)> {
+        let all = samples[samples.len() - 1].at.0;
+        let groups = self.groups.max(1) as u64;
+        let of_group = |group: u64| {
+            let (begin, end) = (all / groups * group, all / groups * (group + 1));
+            let end = if group + 1 == groups { all } else { end };
+            let last = samples.iter().rposition(|sample| sample.at.0 <= end).unwrap_or(0);
+            let from = |time: u64| samples.iter().position(|sample| sample.at.0 >= time);
+            let settled = from(begin + self.settle.0).filter(|first| *first < last);
+            (settled.or(from(begin)).unwrap_or(0).min(last), last)
+        };
+        (0..groups).map(of_group).collect()
     }
 }
 
-/// Bytes that all members moved, by interval of the samples after `settle`, as rates.
-pub(super) fn rates(settle: Nanos, samples: &[CounterSample]) -> Vec<f64> {
+/// The members within the measured windows of a run.
+pub(super) fn window(devids: &[u64], windows: Windows, samples: &[CounterSample]) -> MemberWindow {
+    let mut time = Nanos::ZERO;
+    let mut members: Vec<(u64, DiskCounters)> = Vec::new();
+    for (first, last) in windows.places(samples) {
+        let (from, until) = (&samples[first], &samples[last]);
+        time.0 += until.at.saturating_sub(from.at).0;
+        for (index, devid) in devids.iter().enumerate() {
+            let pair = (from.members[index].as_ref(), until.members[index].as_ref());
+            let (Some(before), Some(after)) = pair else { continue };
+            let counted = after.since(before);
+            match members.iter_mut().find(|member| member.0 == *devid) {
+                Some(member) => member.1 = member.1.plus(&counted),
+                None => members.push((*devid, counted)),
+            }
+        }
+    }
+    MemberWindow { time, members }
+}
+
+/// Bytes that all members moved, by interval of the samples of each measured window, as rates.
+pub(super) fn rates(windows: Windows, samples: &[CounterSample]) -> Vec<Vec<f64>> {
     let bytes = |sample: &CounterSample| {
         let counted = sample.members.iter().flatten();
         counted.map(|it| it.read_bytes() + it.written_bytes()).sum::<u64>()
     };
-    let after: Vec<&CounterSample> = samples.iter().filter(|it| it.at >= settle).collect();
-    let rate = |pair: &[&CounterSample]| {
+    let rate = |pair: &[CounterSample]| {
         let seconds = pair[1].at.saturating_sub(pair[0].at).as_secs_f64();
         // The last interval may be a fraction of the others, and says little.
-        (seconds > 0.1).then(|| bytes(pair[1]).saturating_sub(bytes(pair[0])) as f64 / seconds)
+        (seconds > 0.1).then(|| bytes(&pair[1]).saturating_sub(bytes(&pair[0])) as f64 / seconds)
     };
-    after.windows(2).filter_map(rate).collect()
+    let of_window =
+        |(first, last): (usize, usize)| samples[first..=last].windows(2).filter_map(rate).collect();
+    windows.places(samples).into_iter().map(of_window).collect()
 }
 
 /// The record of `cell`.
@@ -61,7 +93,7 @@ pub(super) fn record(
     cell: &Cell<'_>,
     run: &FioRun,
     devids: &[u64],
-    settle: Nanos,
+    windows: Windows,
 ) -> Result<CellRecord, String> {
     let labels = ImportLabels {
         array: cell.plan.array.name.clone(),
@@ -75,7 +107,7 @@ pub(super) fn record(
     record.cell = cell.identity();
     record.environment = cell.plan.environment.clone();
     record.job_text.clone_from(&cell.job().text);
-    let window = window(devids, settle, &run.samples);
+    let window = window(devids, windows, &run.samples);
     // Without counters, what fio itself saw of the disks stays.
     if !window.members.is_empty() {
         record.members = members(&window);
@@ -180,9 +212,13 @@ mod tests {
         ]
     }
 
+    const fn settling(settle: Nanos) -> Windows {
+        Windows { settle, groups: 1 }
+    }
+
     #[test]
     fn the_window_begins_when_the_run_has_settled() {
-        let window = window(&[1, 2], Nanos::from_secs(1), &samples());
+        let window = window(&[1, 2], settling(Nanos::from_secs(1)), &samples());
         assert_eq!(window.time, Nanos::from_millis(1010));
         let reads: Vec<(u64, u64)> = window.members.iter().map(|it| (it.0, it.1.reads)).collect();
         assert_eq!(reads, [(1, 200), (2, 20)]);
@@ -193,13 +229,27 @@ mod tests {
 
     #[test]
     fn a_run_that_is_shorter_than_its_settling_counts_as_a_whole() {
-        let window = window(&[1, 2], Nanos::from_secs(60), &samples());
+        let window = window(&[1, 2], settling(Nanos::from_secs(60)), &samples());
         assert_eq!(window.time, Nanos::from_millis(2010));
     }
 
     #[test]
     fn rates_leave_out_the_rest_at_the_end() {
-        let rates = rates(Nanos::from_secs(1), &samples());
-        assert_eq!(rates, [110.0 * 4096.0 / 0.5; 2]);
+        let rates = rates(settling(Nanos::from_secs(1)), &samples());
+        assert_eq!(rates, [[110.0 * 4096.0 / 0.5; 2]]);
+    }
+
+    /// The first group reads 10 times in an interval, the second 100 times; each settles for one.
+    #[test]
+    fn each_group_has_a_window_without_its_settling() {
+        let reads = [0, 9, 19, 29, 70, 170, 270];
+        let at = |(place, reads): (usize, u64)| sample(500 * place as u64, [reads, 0]);
+        let samples: Vec<CounterSample> = reads.into_iter().enumerate().map(at).collect();
+        let windows = Windows { settle: Nanos::from_millis(500), groups: 2 };
+        let counted = window(&[1, 2], windows, &samples);
+        assert_eq!(counted.time, Nanos::from_secs(2));
+        assert_eq!((counted.members[0].1.reads, counted.members[1].1.reads), (220, 0));
+        let rates = rates(windows, &samples);
+        assert_eq!(rates, [[10.0 * 8192.0; 2], [100.0 * 8192.0; 2]]);
     }
 }

@@ -2,8 +2,10 @@
 
 use super::measured_cell::MemberWindow;
 use super::restore::RestoreReport;
+use super::stability::Steadiness;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
+use mirrorball_lab::experiment::study::{CellSummary, Goal, Scoring};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -80,12 +82,36 @@ pub struct SavedRun {
     pub round: usize,
     /// What the members did.
     pub window: MemberWindow,
-    /// Requests per second of all its sections.
-    pub iops: f64,
+    /// What it achieved, section by section.
+    pub summary: CellSummary,
     /// Remainders of the reading processes, if the choice follows from them.
     pub remainders: Vec<u32>,
     /// Bytes that the members read, as a part of those that fio read; none if not known.
     pub part_from_disks: Option<f64>,
-    /// False if the rates of the members changed their level within the window.
-    pub is_steady: bool,
+    /// Whether the rates of the members kept their level within the window.
+    pub steadiness: Steadiness,
+}
+
+/// Least part of the bytes read that members must have read.
+const FROM_DISKS_MIN: f64 = 0.8;
+
+impl SavedRun {
+    /// True if it read from a cache of this host.
+    pub fn is_cached(&self) -> bool {
+        self.part_from_disks.is_some_and(|part| part < FROM_DISKS_MIN)
+    }
+
+    /// True if it takes part in the comparison of settings.
+    pub fn is_compared(&self) -> bool {
+        self.steadiness != Steadiness::Unsteady && !self.is_cached()
+    }
+}
+
+impl BenchOutcome {
+    /// How the runs of a job are scored: as the report scores them. None without runs.
+    pub(super) fn scoring(&self, job: usize) -> Option<Scoring> {
+        let cells = self.runs.iter().filter(|run| run.job == job).map(|run| &run.summary);
+        cells.clone().next()?;
+        Some(Scoring::new(&Goal::default(), cells))
+    }
 }

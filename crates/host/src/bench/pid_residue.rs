@@ -8,6 +8,7 @@
 use super::outcome::BenchOutcome;
 use super::request::Bench;
 use mirrorball_core::geometry::Profile;
+use mirrorball_lab::experiment::study::Yardstick;
 use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow};
 
 /// The policy whose choice follows from the process.
@@ -53,9 +54,11 @@ impl BenchOutcome {
     pub fn pid_grid(&self, bench: &Bench, job: usize) -> Option<Grid> {
         let arm = bench.plan.policies.iter().position(|policy| applies_to(policy))?;
         let copies = PidRemainders::new(bench.array.profile)?.copies;
+        let scoring = self.scoring(job)?;
         let rate_of = |remainder: u32| {
             let runs = self.runs.iter().filter(move |run| (run.job, run.arm) == (job, arm));
-            runs.filter(move |run| run.remainders == [remainder]).map(|run| run.iops)
+            let runs = runs.filter(move |run| run.remainders == [remainder]);
+            runs.map(|run| scoring.score(&run.summary))
         };
         let row = |remainder: u32| {
             let rates: Vec<f64> = rate_of(remainder).collect();
@@ -75,7 +78,11 @@ impl BenchOutcome {
         let columns = vec![
             Column::right(format!("PID mod {copies}")),
             Column::right("runs"),
-            Column::right("IOPS"),
+            Column::right(match scoring.yardstick() {
+                Yardstick::Iops => "IOPS",
+                Yardstick::MeanLatency => "1/latency",
+                Yardstick::Score => "score",
+            }),
             Column::right("least"),
             Column::right("most"),
         ];

@@ -8,7 +8,7 @@ use super::data_folder;
 use super::design::{self, BenchStep, RunTimes};
 use super::fio_job;
 use super::journal;
-use crate::detect::{DetectedArray, Identifiers, Sysroot, array_identifiers};
+use crate::detect::{DetectedArray, DetectedMember, Identifiers, Sysroot, array_identifiers};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_disk::array_file::ArrayFile;
@@ -28,6 +28,9 @@ const LATENESS_MAX_ROTATIONAL: Nanos = Nanos::from_micros(500);
 const LATENESS_MAX: Nanos = Nanos::from_micros(150);
 /// The time for all runs if none is given.
 const BUDGET_DEFAULT: Nanos = Nanos::from_secs(40 * 60);
+
+/// Shortest window that a test of steadiness has enough rates for.
+const STEADINESS_TESTED: Nanos = Nanos::from_secs(6);
 
 /// What a user asks for.
 #[derive(Clone, Debug)]
@@ -142,6 +145,14 @@ impl Bench {
         let identity = array_identifiers(request.sysroot, &array);
         let mut notes = arms.notes.clone();
         notes.extend(notes_on(&request, &arms, &jobs, &sources));
+        notes.extend(design::imbalance(rounds, arms.arms.len()));
+        let silent = array.members.iter().filter_map(|it| silent_disk(request.sysroot, it));
+        notes.extend(silent.map(|disk| {
+            format!(
+                "{disk} does not count its I/O: the members are not shown (1 in \
+                 /sys/block/{disk}/queue/iostats has it count)"
+            )
+        }));
         notes.extend(array.notes.iter().cloned());
         let fingerprint = stable_hash([&*described.spec.canonical_text()]);
         let source = InputText { name: array.name.clone(), text, fingerprint };
@@ -154,7 +165,7 @@ impl Bench {
         let mut plan =
             Plan::new(request.build, source, sources, choices, request.command.to_owned());
         plan.reference = Reference::Nothing;
-        let rotates = |it: &crate::detect::DetectedMember| {
+        let rotates = |it: &DetectedMember| {
             it.disk.as_ref().is_some_and(|disk| disk.rotational == Some(true))
         };
         let bound = match array.members.iter().all(rotates) {
@@ -183,6 +194,12 @@ impl Bench {
         design::steps(self.rounds, self.jobs.len(), self.arms.arms.len())
     }
 
+    /// The kernel's name of a member whose I/O is counted.
+    pub(super) fn counted_name(&self, member: &DetectedMember) -> Option<String> {
+        let name = member.kernel_name.clone();
+        name.filter(|_| silent_disk(&self.sysroot, member).is_none())
+    }
+
     /// Most time that this host may be late.
     pub fn lateness_max(&self) -> Nanos {
         self.lateness_max
@@ -194,6 +211,13 @@ impl Bench {
         let round = design::round_time(self.times, &groups, self.arms.arms.len());
         Nanos(round.0.saturating_mul(self.rounds as u64))
     }
+}
+
+/// The disk of a member, if its I/O is not counted.
+fn silent_disk(sysroot: &Sysroot, member: &DetectedMember) -> Option<String> {
+    let disk = member.disk.as_ref()?.name.clone();
+    let iostats = sysroot.number(&format!("/sys/block/{disk}/queue/iostats"));
+    (iostats == Some(0)).then_some(disk)
 }
 
 /// What a user should know of a request.
@@ -220,6 +244,12 @@ fn notes_on(
             notes.push(format!("{}: bench leaves out {}", source.name, left_out.join(", ")));
         }
     }
+    if request.times.measure < STEADINESS_TESTED {
+        notes.push(format!(
+            "with --measure below {STEADINESS_TESTED}, bench does not test whether the rate was \
+             steady within a run"
+        ));
+    }
     let is_lasting = arms.knobs.iter().any(|knob| knob.kind.is_lasting());
     let volatile = journal::volatile_folder(request.sysroot);
     if let Some(folder) = volatile.filter(|_| is_lasting && request.sysroot.is_live()) {
@@ -238,7 +268,19 @@ fn notes_on(
 /// If it is not.
 pub(super) fn check_condition(array: &DetectedArray) -> Result<(), Diagnostic> {
     let Some(condition) = array.condition_text() else { return Ok(()) };
-    let what = format!("{} is not measured: it is {condition}", array.name);
+    let condition = match (&array.condition.activity, array.condition.degraded) {
+        (Some(activity), false) if !array.has_paths() => {
+            let progress = array.condition.progress_percent;
+            let progress = progress.map_or_else(String::new, |done| format!(" ({done:.1} % done)"));
+            match activity.as_str() {
+                "inactive" | "clear" | "frozen" => format!("it is {activity}"),
+                "recover" => format!("a recovery is running{progress}"),
+                _ => format!("a {activity} is running{progress}"),
+            }
+        }
+        _ => format!("it is {condition}"),
+    };
+    let what = format!("{} is not measured: {condition}", array.name);
     let help = match array.condition.degraded {
         true => "replace the missing member, and wait for its rebuild",
         false => "wait until it has ended",
@@ -268,6 +310,10 @@ fn message_and_help(text: &str) -> Diagnostic {
 fn jobs(request: &BenchRequest<'_>) -> Result<(Vec<BenchJob>, Vec<InputText>), Diagnostic> {
     let (mut jobs, mut sources): (Vec<BenchJob>, Vec<InputText>) = (Vec::new(), Vec::new());
     for name in request.jobs {
+        if ArrayFile::builtin(name).is_ok() {
+            let what = format!("`{name}` is a simulated array, but a job is expected here");
+            return Err(Diagnostic::new(what).with_help("give jobs after the path"));
+        }
         let (source, job) =
             load_job(name).map_err(|error| message_and_help(&format!("{error:#}")))?;
         if sources.iter().any(|other| other.name == source.name) {
@@ -278,6 +324,11 @@ fn jobs(request: &BenchRequest<'_>) -> Result<(Vec<BenchJob>, Vec<InputText>), D
                 }
                 _ => (format!("`{name}` is given twice"), "remove one of them"),
             };
+            return Err(Diagnostic::new(what).with_help(help));
+        }
+        if fio_job::includes_a_file(&source.text) {
+            let what = format!("job `{}` includes another file", source.name);
+            let help = "copy its lines into the job: bench checks each before fio runs it as root";
             return Err(Diagnostic::new(what).with_help(help));
         }
         let mut job = bench_job(&source.text, &job);

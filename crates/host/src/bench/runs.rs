@@ -6,17 +6,18 @@ use super::data_folder::{self, DATA_FILE};
 use super::design::BenchStep;
 use super::fio_job::{JobPlace, job_for_fio};
 use super::fio_run::{self, FioCommand, FioEnd, FioRun, FioWatch};
-use super::measured_cell;
+use super::measured_cell::{self, Windows};
 use super::outcome::{BenchControl, BenchEvent, BenchOutcome, SavedRun};
 use super::pid_residue::{self, PidRemainders};
 use super::request::{Bench, DataPlace};
-use super::stability::level_change;
+use super::stability::steadiness;
 use crate::probe::quantile;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::Nanos;
 use mirrorball_lab::experiment::plan::Cell;
 use mirrorball_lab::experiment::record::{CellRecord, CounterRecord};
 use mirrorball_lab::experiment::results::Results;
+use mirrorball_lab::experiment::study::CellSummary;
 use std::fmt::Display;
 use std::fs;
 use std::path::Path;
@@ -35,7 +36,7 @@ pub(super) struct Runs<'a, 'c> {
     control: BenchControl<'a>,
     changed: &'c mut ChangedArray,
     devids: Vec<u64>,
-    /// The kernel's names of the members, empty for one without a disk.
+    /// The kernel's names of the members, empty for one without a disk that counts.
     members: Vec<String>,
     /// The value of each knob, as it was set last.
     now: Vec<String>,
@@ -66,7 +67,7 @@ impl<'a, 'c> Runs<'a, 'c> {
             control,
             changed,
             devids: members.clone().map(|member| member.devid).collect(),
-            members: members.map(|it| it.kernel_name.clone().unwrap_or_default()).collect(),
+            members: members.map(|it| bench.counted_name(it).unwrap_or_default()).collect(),
             now: bench.arms.in_force.clone(),
             remainders: PidRemainders::new(bench.array.profile).filter(|_| bench.sysroot.is_live()),
             outcome: BenchOutcome::default(),
@@ -285,10 +286,14 @@ impl<'a, 'c> Runs<'a, 'c> {
 
     fn save(&mut self, step: &BenchStep, cell: &Cell<'_>, run: &FioRun) -> Result<(), Diagnostic> {
         let settle = self.bench.times.settle;
-        let mut record =
-            measured_cell::record(cell, run, &self.devids, settle).map_err(|error| {
-                Diagnostic::new(format!("the output of fio for {} {error}", cell.job().name))
-            })?;
+        let windows = Windows { settle, groups: self.bench.jobs[step.job].groups };
+        let about = |error: &str| {
+            Diagnostic::new(format!("the output of fio for {} {error}", cell.job().name))
+        };
+        let mut record = measured_cell::record(cell, run, &self.devids, windows)
+            .map_err(|error| about(&error))?;
+        let summary = CellSummary::new(&record);
+        let summary = summary.ok_or_else(|| about("has damaged histograms"))?;
         let remainders = self.remainders_of(cell.policy);
         let remainders = remainders.map_or_else(Vec::new, |it| it.of(&run.children));
         record.counters.extend(remainders.iter().map(|&remainder| CounterRecord {
@@ -302,11 +307,11 @@ impl<'a, 'c> Runs<'a, 'c> {
             job: step.job,
             arm: step.arm,
             round: step.round,
-            part_from_disks: part_from_disks(&record),
-            window: measured_cell::window(&self.devids, settle, &run.samples),
-            iops: iops(&record),
+            part_from_disks: part_from_disks(&record, self.devids.len()),
+            window: measured_cell::window(&self.devids, windows, &run.samples),
+            summary,
             remainders,
-            is_steady: level_change(&measured_cell::rates(settle, &run.samples)).is_none(),
+            steadiness: steadiness(&measured_cell::rates(windows, &run.samples)),
         });
         Ok(())
     }
@@ -317,18 +322,12 @@ impl<'a, 'c> Runs<'a, 'c> {
     }
 }
 
-/// Requests per second of all sections together.
-fn iops(record: &CellRecord) -> f64 {
-    let sections = record.sections.iter();
-    let kinds = sections.flat_map(|section| [&section.read, &section.write, &section.trim]);
-    kinds.flatten().map(|kind| kind.iops).sum()
-}
-
-/// Bytes that the members read, as a part of those that the sections read.
-fn part_from_disks(record: &CellRecord) -> Option<f64> {
+/// Bytes that the members read, as a part of those that the sections read; none if not every
+/// member counts.
+fn part_from_disks(record: &CellRecord, members: usize) -> Option<f64> {
     let asked: u64 = record.reads().map(|(_, read)| read.bytes).sum();
     let read: u64 = record.members.iter().map(|member| member.read_bytes).sum();
-    (asked > 0 && !record.members.is_empty()).then(|| read as f64 / asked as f64)
+    (asked > 0 && record.members.len() == members).then(|| read as f64 / asked as f64)
 }
 
 fn cell<'a>(bench: &'a Bench, step: &BenchStep) -> Cell<'a> {

@@ -13,6 +13,28 @@ const ERRORS_MIN: f64 = 4.5;
 /// Least difference as a fraction of the mean of all.
 const CHANGE_MIN: f64 = 0.1;
 
+/// Whether the rates kept their level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steadiness {
+    /// They did.
+    Steady,
+    /// They did not.
+    Unsteady,
+    /// A window is too short to tell.
+    NotTested,
+}
+
+/// Whether the rates kept their level within each of several windows.
+pub(super) fn steadiness(windows: &[Vec<f64>]) -> Steadiness {
+    if windows.iter().any(|rates| level_change(rates).is_some()) {
+        return Steadiness::Unsteady;
+    }
+    match windows.iter().all(|rates| rates.len() >= 2 * SIDE_MIN) {
+        true => Steadiness::Steady,
+        false => Steadiness::NotTested,
+    }
+}
+
 /// A change of level within a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LevelChange {
@@ -53,7 +75,7 @@ fn mean_of(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::level_change;
+    use super::{Steadiness, level_change, steadiness};
     use mirrorball_core::rng::Rng;
 
     /// Rates with noise of 5 %, of which those from `at` on are `factor` times as high.
@@ -73,6 +95,15 @@ mod tests {
             assert!((23..=27).contains(&change.at), "{change:?}");
             assert!(change.change < -0.2, "{change:?}");
         }
+    }
+
+    /// The second group of a job has a rate of its own.
+    #[test]
+    fn each_window_is_tested_by_itself() {
+        let (low, high) = (noisy(1, 0, 1.0), noisy(2, 0, 5.0));
+        assert_eq!(steadiness(&[low.clone(), high]), Steadiness::Steady);
+        assert_eq!(steadiness(&[low.clone(), noisy(1, 20, 0.5)]), Steadiness::Unsteady);
+        assert_eq!(steadiness(&[low, vec![1.0; 9]]), Steadiness::NotTested);
     }
 
     #[test]
