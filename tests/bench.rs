@@ -3,133 +3,13 @@
 //! The copy stands for the machine: its files of the kernel are set and restored, its disks count,
 //! and the file to read is created in it. The fio is a script on `PATH`. Nothing is timed.
 
-use crate::common::{Folder, stderr, stdout};
+mod machine;
+
+use crate::common::{stderr, stdout};
+use machine::{Machine, POLICY_BEFORE};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
-const POLICY_BEFORE: &str = "[pid] round-robin:262144 devid:1\n";
-
-/// A copy of a recorded machine, and a fio.
-struct Machine {
-    folder: Folder,
-}
-
-impl Machine {
-    /// A btrfs whose kernel offers all policies.
-    fn btrfs() -> Machine {
-        let machine = Machine::copy_of("btrfs-raid1-three");
-        fs::write(machine.read_policy(), POLICY_BEFORE).unwrap();
-        fs::create_dir_all(machine.path("srv/data")).unwrap();
-        machine
-    }
-
-    /// An md raid1 of a hard disk and an SSD.
-    fn md() -> Machine {
-        let machine = Machine::copy_of("md-raid1-hdd-ssd");
-        fs::create_dir_all(machine.path("srv/data")).unwrap();
-        machine
-    }
-
-    fn copy_of(name: &str) -> Machine {
-        let machine = Machine { folder: Folder::new() };
-        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sysroots");
-        let mut copy = Command::new("cp");
-        copy.arg("-a").arg(recorded.join(name)).arg(machine.folder.path("root"));
-        assert!(copy.status().unwrap().success());
-        machine.counters(0);
-        machine.fio("");
-        machine
-    }
-
-    /// A fio that does `more` first, lets the disks count, and prints a result.
-    fn fio(&self, more: &str) {
-        let fixture = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../lab/src/experiment/import/fio/fixtures/single.json");
-        let bin = self.folder.path("bin");
-        fs::create_dir_all(&bin).unwrap();
-        self.counters_text(1000, &self.folder.path("after"));
-        let script = format!(
-            "#!/bin/sh\nset -e\nfor job; do :; done\ngrep -q '^filename=' \"$job\"\n{more}\n\
-             cat '{}' > '{}'\ncat '{}'\n",
-            self.folder.path("after").display(),
-            self.path("proc/diskstats").display(),
-            fixture.display()
-        );
-        let path = bin.join("fio");
-        fs::write(&path, script).unwrap();
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-
-    fn counters(&self, reads: u64) {
-        self.counters_text(reads, &self.path("proc/diskstats"));
-    }
-
-    /// Counters of the members after this number of reads of the first.
-    fn counters_text(&self, reads: u64, path: &Path) {
-        let line = |(name, reads): (&str, u64)| {
-            format!("   8  0 {name} {reads} 0 {} {} 0 0 0 0 0 9 9\n", 8 * reads, 2 * reads)
-        };
-        let disks =
-            [("sda", reads), ("sdb", 3 * reads), ("sdg", reads), ("sdh", reads), ("sdi", 0)];
-        fs::write(path, disks.map(line).concat()).unwrap();
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path("root").join(name)
-    }
-
-    fn read_policy(&self) -> PathBuf {
-        let mut file_systems = fs::read_dir(self.path("sys/fs/btrfs")).unwrap();
-        let is_fsid = |path: &PathBuf| path.join("read_policy").exists();
-        file_systems
-            .find_map(|it| Some(it.unwrap().path()).filter(is_fsid))
-            .unwrap()
-            .join("read_policy")
-    }
-
-    /// The state of a member of md0.
-    fn state(&self, member: &str) -> String {
-        let path = format!("sys/devices/virtual/block/md0/md/dev-{member}/state");
-        fs::read_to_string(self.path(&path)).unwrap()
-    }
-
-    fn bench(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    /// `bench`, with windows and a bound that do not matter to a fio that ends at once.
-    fn command(&self, arguments: &[&str]) -> Command {
-        let root = self.path("").display().to_string();
-        let usual = ["--size", "1MiB", "--lateness-max", "1h", "--sysroot", &root];
-        let mut command = self.folder.command(&[&["bench"], arguments, &usual].concat());
-        let path = std::env::var("PATH").unwrap();
-        command.env("PATH", format!("{}:{path}", self.folder.path("bin").display()));
-        command
-    }
-
-    /// Journals and folders that a bench left.
-    fn left(&self) -> Vec<String> {
-        let names = |path: PathBuf| {
-            let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            entries.map(|entry| entry.file_name().into_string().unwrap())
-        };
-        let journals = names(self.path("var/lib/mirrorball/bench"));
-        let journals = journals.filter(|name| name.ends_with(".journal"));
-        journals.chain(names(self.path("srv/data"))).collect()
-    }
-
-    /// Number of the runs that a results folder has.
-    fn saved(&self, folder: &str) -> usize {
-        let cells = fs::read_dir(self.folder.path(folder).join("cells"));
-        cells.into_iter().flatten().count()
-    }
-
-    fn policy(&self) -> String {
-        fs::read_to_string(self.read_policy()).unwrap()
-    }
-}
+use std::path::Path;
+use std::process::Stdio;
 
 #[test]
 fn every_policy_is_measured_in_turn_and_the_old_one_restored() {
@@ -261,6 +141,67 @@ fn each_check_of_md_begins_at_the_same_place() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(fs::read_to_string(&seen).unwrap(), "1024\n".repeat(3));
     assert_eq!(fs::read_to_string(&min).unwrap(), "1024\n");
+}
+
+/// A fio whose latency under `devid:2` is four times as long, at the same rate.
+fn slow_under_devid_2(machine: &Machine) {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../lab/src/experiment/import/fio/fixtures/single.json");
+    let mut output: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&fixture).unwrap()).unwrap();
+    let read = &mut output["jobs"][0]["read"];
+    for latency in ["clat_ns", "lat_ns"] {
+        for figure in ["min", "max", "mean"] {
+            let value = read[latency][figure].as_f64().unwrap();
+            read[latency][figure] = serde_json::json!(4.0 * value);
+        }
+    }
+    let bins = read["clat_ns"]["bins"].as_object().unwrap().clone();
+    let later = |(bin, count): (&String, &serde_json::Value)| {
+        ((4 * bin.parse::<u64>().unwrap()).to_string(), count.clone())
+    };
+    read["clat_ns"]["bins"] = bins.iter().map(later).collect();
+    let slow = machine.folder.path("slow.json");
+    fs::write(&slow, output.to_string()).unwrap();
+    // Without counters, which this fio would have to count on.
+    fs::remove_file(machine.path("proc/diskstats")).unwrap();
+    machine.fio(&format!(
+        "if grep -q '\\[devid:2' '{}'; then cat '{}'; else cat '{}'; fi; exit",
+        machine.read_policy().display(),
+        slow.display(),
+        fixture.display()
+    ));
+}
+
+/// The job gives its requests a rate, so that every setting has the same throughput.
+#[test]
+fn settings_are_compared_by_the_score_of_the_report_and_with_the_first_one() {
+    let machine = Machine::btrfs();
+    slow_under_devid_2(&machine);
+    for (policies, first) in [
+        ("btrfs/pid,btrfs/devid:2", "btrfs/pid"),
+        ("btrfs/round-robin:4K,btrfs/devid:2", "btrfs/round-robin:4K"),
+    ] {
+        let run = ["/srv/data", "poisson-4k", "--policy", policies, "--rounds", "5"];
+        let output = machine.bench(&run);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let said = stdout(&output);
+        assert!(said.contains(&format!("against {first}")), "{said}");
+        let row = said.lines().find(|line| line.ends_with("slower")).unwrap_or(&said);
+        assert!(row.contains("btrfs/devid:2") && row.contains(" 0.2"), "{row}");
+        assert!(said.contains("round 5 has no partner"), "{said}");
+    }
+}
+
+#[test]
+fn disks_that_do_not_count_are_named() {
+    let machine = Machine::md();
+    let disk = machine.path("sys/class/block/sda");
+    fs::write(fs::canonicalize(disk).unwrap().join("queue/iostats"), "0\n").unwrap();
+    let output = machine.bench(&["/srv/data", "rand-4k-qd1", "--rounds", "3"]);
+    let said = stdout(&output);
+    assert!(said.contains("sda does not count its I/O"), "{said}");
+    assert!(!stderr(&output).contains("from a cache"), "{}", stderr(&output));
 }
 
 /// A fio that kills bench and its watchdog in its second run.
@@ -406,6 +347,7 @@ fn the_plan_is_printed_and_what_cannot_be_measured_is_refused() {
     let machine = Machine::btrfs();
     let plan = stdout(&machine.bench(&["/srv/data", "--plan"]));
     assert!(plan.contains("3 jobs, 5 settings"), "{plan}");
+    assert!(plan.contains("6 of 10 orders are run"), "{plan}");
     assert!(plan.contains("btrfs/pid, btrfs/round-robin:256K, btrfs/devid:1"), "{plan}");
     assert!(machine.left().is_empty());
     let refuses = |machine: &Machine, arguments: &[&str], part: &str| {
@@ -422,6 +364,21 @@ fn the_plan_is_printed_and_what_cannot_be_measured_is_refused() {
     refuses(&machine, &one_job, "one round of 1 job under 1 setting takes");
     refuses(&machine, &["/srv/data", "no-such-job"], "`no-such-job`\n  help: the built-in jobs");
     refuses(&machine, &["/srv/data", "seq-read", "seq-read"], "`seq-read` is given twice");
+    refuses(&machine, &["/srv/data", "two-ssd-raid1"], "help: give jobs after the path");
+    fs::write(machine.folder.path("more.fio"), "bs=4k\n").unwrap();
+    let with = "[global]\ninclude more.fio\n[a]\nrw=randread\n";
+    fs::write(machine.folder.path("with.fio"), with).unwrap();
+    refuses(&machine, &["/srv/data", "./with.fio"], "`with` includes another file");
+    fs::write(machine.folder.path("runs.fio"), "[a]\nrw=randread\nexec_prerun=true\n").unwrap();
+    let runs = stdout(&machine.bench(&["/srv/data", "./runs.fio", "--plan"]));
+    assert!(runs.contains("runs: bench leaves out `exec_prerun`"), "{runs}");
+    let one = ["/srv/data", "--plan", "--policy", "btrfs/devid:2", "--settle", "0s"];
+    let one = stdout(&machine.bench(&one));
+    assert!(
+        one.contains("--policy names one setting, btrfs/devid:2: nothing is compared"),
+        "{one}"
+    );
+    assert!(one.contains("each run  20.0s measured"), "{one}");
     fs::remove_dir(machine.path("srv/data")).unwrap();
     assert!(stdout(&machine.bench(&["pool", "--plan"])).contains("3 jobs, 5 settings"));
     refuses(&machine, &["pool"], "no such folder\n  help: create the folder");
@@ -434,8 +391,8 @@ fn the_plan_is_printed_and_what_cannot_be_measured_is_refused() {
     refuses(&machine, &predicted, "--predicted: no-such-folder is not a folder with results");
     for (tree, target, condition) in [
         ("md-raid1-degraded", "md0", "degraded, 1 member missing"),
-        ("md-raid1-resyncing", "md0", "resync"),
-        ("md-raid1-checking", "md0", "check"),
+        ("md-raid1-resyncing", "md0", "md0 is not measured: a resync is running ("),
+        ("md-raid1-checking", "md0", "md0 is not measured: a check is running ("),
     ] {
         refuses(&Machine::copy_of(tree), &[target], condition);
     }

@@ -1,5 +1,7 @@
 //! `mirrorball bench`: measures an array with fio under the settings that its system offers.
 
+mod restoring;
+
 use crate::compare;
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, whole_number};
@@ -8,14 +10,15 @@ use anyhow::{Context, anyhow, bail};
 use mirrorball_core::units::{MIB, Nanos, format_bytes};
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_host::bench::{
-    BackgroundLoad, Bench, BenchControl, BenchEvent, BenchOutcome, BenchRequest, RestoreReport,
-    RunTimes, prediction_table, restore_all, watch,
+    BackgroundLoad, Bench, BenchControl, BenchEvent, BenchOutcome, BenchRequest, RunTimes,
+    SavedRun, Steadiness, prediction_table, watch,
 };
 use mirrorball_host::detect::{Sysroot, detect_at};
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::results;
 use mirrorball_lab::experiment::study::Criteria;
 use mirrorball_lab::report::{FORMATS, Findings, draw};
+use restoring::{counted, restore, said};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -166,8 +169,6 @@ enum Load {
 
 /// The jobs if none is named.
 const STANDARD_JOBS: [&str; 3] = ["rand-4k-qd1", "rand-4k-qd32", "seq-read"];
-/// Least part of the bytes read that members must have read.
-const FROM_DISKS_MIN: f64 = 0.8;
 /// Folder of results.
 const FOLDER: &str = "mirrorball-results";
 
@@ -355,24 +356,7 @@ fn ending(
     }
     if !outcome.runs.is_empty() {
         print_results(args, bench, outcome, folder)?;
-        let unsteady = outcome.runs.iter().filter(|run| !run.is_steady).count();
-        if unsteady > 0 {
-            screen::say(format_args!(
-                "note: the rate changed its level within {unsteady} of {} runs; the comparison \
-                 with the setting in force leaves these out",
-                outcome.runs.len()
-            ));
-        }
-        let is_cached = |part: f64| part < FROM_DISKS_MIN;
-        let cached = outcome.runs.iter().filter(|run| run.part_from_disks.is_some_and(is_cached));
-        let cached = cached.count();
-        if cached > 0 {
-            screen::say(format_args!(
-                "warning: {cached} of {} runs read from a cache of this host, not from the \
-                 members\n  help: give a --size of four times the memory",
-                outcome.runs.len()
-            ));
-        }
+        say_what_is_not_compared(&outcome.runs);
         screen::say(format_args!("results are in {}", folder.display()));
     }
     for refused in &outcome.refused {
@@ -390,6 +374,28 @@ fn ending(
         outcome if !outcome.refused.is_empty() => Ending::FoundFailure,
         _ => Ending::Done,
     })
+}
+
+/// Says how many runs the comparison leaves out, and why.
+fn say_what_is_not_compared(runs: &[SavedRun]) {
+    let of = |is_it: &dyn Fn(&&SavedRun) -> bool| runs.iter().filter(is_it).count();
+    let unsteady = of(&|run| run.steadiness == Steadiness::Unsteady);
+    if unsteady > 0 {
+        screen::say(format_args!(
+            "note: the rate changed its level within {unsteady} of {} runs; the comparison of \
+             settings leaves these out",
+            runs.len()
+        ));
+    }
+    let cached = of(&|run| run.is_cached());
+    if cached > 0 {
+        screen::say(format_args!(
+            "warning: {cached} of {} runs read from a cache of this host, not from the members; \
+             the comparison of settings leaves these out\n  help: give a --size of four times the \
+             memory",
+            runs.len()
+        ));
+    }
 }
 
 /// Prints the report, the comparisons and the members.
@@ -434,54 +440,6 @@ fn print_results(
         text += &format!("; Kendall's tau of settings more than 10 % apart {tau:.2}");
     }
     screen::print(&(text + "\n"))
-}
-
-/// Restores what earlier benchmarks left.
-fn restore(sysroot: &Sysroot) -> Result<Ending, Failure> {
-    let reports = restore_all(sysroot);
-    if reports.is_empty() {
-        screen::print("nothing to restore: no bench left settings changed\n")?;
-    }
-    let mut ending = Ending::Done;
-    for (array, report) in reports {
-        match report {
-            Ok(report) => {
-                if report.unchanged > 0 {
-                    screen::say(format_args!(
-                        "{array}: {} did not need to be restored",
-                        counted(report.unchanged, "setting")
-                    ));
-                }
-                if said(&report) != Ending::Done {
-                    ending = Ending::FoundFailure;
-                }
-            }
-            Err(error) => {
-                screen::say(format_args!("{array}: not restored: {error}"));
-                ending = Ending::FoundFailure;
-            }
-        }
-    }
-    Ok(ending)
-}
-
-/// Says what became of the settings.
-fn said(report: &RestoreReport) -> Ending {
-    for line in report.lines() {
-        screen::say(line);
-    }
-    match report.is_as_before() {
-        true => Ending::Done,
-        false => Ending::FoundFailure,
-    }
-}
-
-/// A number of things: `1 job`, `2 jobs`.
-fn counted(count: usize, word: &str) -> String {
-    match count {
-        1 => format!("1 {word}"),
-        _ => format!("{count} {word}s"),
-    }
 }
 
 fn fault(error: mirrorball_core::diagnostic::Diagnostic) -> Failure {

@@ -1,0 +1,54 @@
+//! What became of settings that `bench` changed.
+
+use crate::ending::{Ending, Failure};
+use crate::screen;
+use mirrorball_host::bench::{RestoreReport, restore_all};
+use mirrorball_host::detect::Sysroot;
+
+/// Restores what earlier benchmarks left.
+pub(super) fn restore(sysroot: &Sysroot) -> Result<Ending, Failure> {
+    let reports = restore_all(sysroot);
+    if reports.is_empty() {
+        screen::print("nothing to restore: no bench left settings changed\n")?;
+    }
+    let mut ending = Ending::Done;
+    for (array, report) in reports {
+        match report {
+            Ok(report) => {
+                if report.unchanged > 0 {
+                    screen::say(format_args!(
+                        "{array}: {} did not need to be restored",
+                        counted(report.unchanged, "setting")
+                    ));
+                }
+                if said(&report) != Ending::Done {
+                    ending = Ending::FoundFailure;
+                }
+            }
+            Err(error) => {
+                screen::say(format_args!("{array}: not restored: {error}"));
+                ending = Ending::FoundFailure;
+            }
+        }
+    }
+    Ok(ending)
+}
+
+/// Says what became of the settings.
+pub(super) fn said(report: &RestoreReport) -> Ending {
+    for line in report.lines() {
+        screen::say(line);
+    }
+    match report.is_as_before() {
+        true => Ending::Done,
+        false => Ending::FoundFailure,
+    }
+}
+
+/// A number of things: `1 job`, `2 jobs`.
+pub(super) fn counted(count: usize, word: &str) -> String {
+    match count {
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
+    }
+}
