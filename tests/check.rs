@@ -54,7 +54,7 @@ fn parity_is_simulated_and_refused_on_real_members() {
         "odd.toml",
         "layout = \"md-raid5\"\nchunk = \"96K\"\n[[member]]\nmodel = \"hdd-5k4\"\n",
     );
-    place.refuses(&["check", "odd.toml"], &["a chunk of 98304 bytes is not possible", "64K"]);
+    place.refuses(&["check", "odd.toml"], &["a chunk of 96 KiB is not possible", "64K"]);
 }
 
 #[test]

@@ -172,8 +172,10 @@ fn policy(name: &str) -> Result<String> {
 }
 
 fn log(path: &Path) -> Result<Log> {
-    let text = fs::read_to_string(path)
-        .with_context(|| format!("--log: cannot read {}", path.display()))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        let help = "give the path of a log that fio wrote with this result";
+        anyhow!("--log: cannot read {}: {error}\n  help: {help}", path.display())
+    })?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let log = Log::new(&name, text).context("--log")?;
     log.check().context("--log")?;

@@ -77,7 +77,7 @@ pub(crate) struct Args {
     jobs: Option<String>,
 
     /// Number of repeats of each pairing under each policy, from 1 to 100, each with another seed
-    #[arg(short = 'n', long, alias = "seeds", value_name = "N", default_value_t = 1,
+    #[arg(short = 'n', long, visible_alias = "seeds", value_name = "N", default_value_t = 1,
           allow_hyphen_values = true, value_parser = whole_number(1u32..=100))]
     repeats: u32,
 

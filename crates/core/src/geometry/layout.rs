@@ -11,7 +11,7 @@
 use super::rotation::{ROTATIONS, ROTATIONS_OF_RAID5, Rotation};
 use super::{MAX_COPIES, Profile, RESERVED_BYTES};
 use crate::suggest::closest_name;
-use crate::units::{KIB, MIB, SECTOR_BYTES};
+use crate::units::{KIB, MIB, SECTOR_BYTES, format_bytes};
 use std::fmt;
 use std::str::FromStr;
 
@@ -225,8 +225,11 @@ impl ArrayLayout {
         let sizes = if has_parity { "to 16M" } else { "on" };
         if !chunk_bytes.is_power_of_two() || !(SECTOR_BYTES..=largest).contains(&chunk_bytes) {
             return Err(LayoutError {
-                message: format!("a chunk of {chunk_bytes} bytes is not possible in {self}"),
-                help: format!("give a power of two from 4096 {sizes}, such as 64K or 512K"),
+                message: format!(
+                    "a chunk of {} is not possible in {self}",
+                    format_bytes(chunk_bytes)
+                ),
+                help: format!("give a power of two from 4K {sizes}, such as 64K or 512K"),
             });
         }
         Ok(ArrayLayout { chunk_bytes, ..self })
@@ -443,8 +446,8 @@ mod tests {
         let odd = far.with_chunk(96 * KIB).unwrap_err().to_string();
         assert_eq!(
             odd,
-            "a chunk of 98304 bytes is not possible in md-raid10-far:2\n  help: give a power of \
-             two from 4096 on, such as 64K or 512K"
+            "a chunk of 96 KiB is not possible in md-raid10-far:2\n  help: give a power of two \
+             from 4K on, such as 64K or 512K"
         );
         far.with_chunk(2048).unwrap_err();
         let mirror = parse("md-raid1").unwrap();

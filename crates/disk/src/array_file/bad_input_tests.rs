@@ -25,7 +25,7 @@ const WHOLE: &[(&str, &str)] = &[
         "1: not valid TOML: string values must be quoted (write profile = \
          \"raid1\")",
     ),
-    ("profile = \"raid1\"\nprofile = \"raid1\"", "2: not valid TOML: duplicate key"),
+    ("profile = \"raid1\"\nprofile = \"raid1\"", "2: `profile` is given twice (keep one of them)"),
     (
         "profile = \"raid7\"\n[[member]]\nmodel = \"delay\"",
         "1: unknown profile `raid7` (the profiles are single, raid0, raid1, raid1c3, raid1c4, \
@@ -240,7 +240,7 @@ const MEMBER: &[(&str, &str)] = &[
     (
         r#"size = "4K""#,
         "4: the member with devid 1 has 4 KiB, but a member needs at least 1.1 MiB (write for \
-         example size = \"500G\")",
+         example size = \"500G\", or reduce `chunk` if it is given)",
     ),
     (
         "devid = 0",
@@ -256,8 +256,8 @@ const MEMBER: &[(&str, &str)] = &[
         "4: `set` of `delay`: `service` must be a duration such as \"1.4ms\", not `5`",
     ),
     ("count = 0", "4: `count` is 0 (remove the member)"),
-    ("count = 1.5", "4: `count` must be a whole number from 0 to 65535, not `1.5`"),
-    ("count = 70000", "4: `count` must be a whole number from 0 to 65535, not `70000`"),
+    ("count = 1.5", "4: `count` must be a whole number of at most 65535, not `1.5`"),
+    ("count = 70000", "4: `count` must be a whole number of at most 65535, not `70000`"),
     (
         "count = 200\n[[member]]\nmodel = \"delay\"\ncount = 185",
         "7: the array has 385 members or more, but the limit is 384 (use fewer and larger members)",
@@ -293,8 +293,8 @@ const MEMBER: &[(&str, &str)] = &[
     ),
     ("set = { servers = 0 }", "4: `set` of `delay`: `servers` is 0, but a disk needs at least one"),
     ("set = 3", "4: `set` must be a table, not `3`"),
-    ("priority = -3", "4: `priority` must be a whole number from 0 to 255, not `-3`"),
-    ("priority = 256", "4: `priority` must be a whole number from 0 to 255, not `256`"),
+    ("priority = -3", "4: `priority` must be a whole number of at most 255, not `-3`"),
+    ("priority = 256", "4: `priority` must be a whole number of at most 255, not `256`"),
     (
         r#"size = "8000TB""#,
         "4: the members have 7.1 PiB together, but an array can have at most 4 PiB (check the \
@@ -345,8 +345,8 @@ const LAYOUT: &[(&str, &str)] = &[
     ),
     (
         "layout = \"md-raid5\"\nchunk = \"32M\"",
-        "2: a chunk of 33554432 bytes is not possible in md-raid5-left-symmetric (give a power of \
-         two from 4096 to 16M, such as 64K or 512K)",
+        "2: a chunk of 32 MiB is not possible in md-raid5-left-symmetric (give a power of \
+         two from 4K to 16M, such as 64K or 512K)",
     ),
     (
         r#"layout = "btrfs""#,
@@ -381,8 +381,8 @@ const LAYOUT: &[(&str, &str)] = &[
     ),
     (
         "layout = \"md-raid10-far:2\"\nchunk = \"100K\"",
-        "2: a chunk of 102400 bytes is not possible in md-raid10-far:2 (give a power of two \
-         from 4096 on, such as 64K or 512K)",
+        "2: a chunk of 100 KiB is not possible in md-raid10-far:2 (give a power of two \
+         from 4K on, such as 64K or 512K)",
     ),
     (
         "stripe_width_max = 2\nlayout = \"md-raid10-near:2\"",
@@ -396,7 +396,7 @@ const LAYOUT: &[(&str, &str)] = &[
     (
         "layout = \"md-raid10-far:2\"\nchunk = \"1GiB\"",
         "5: the member with devid 1 has 1 GiB, but a member needs at least 2.1 GiB (write for \
-         example size = \"500G\")",
+         example size = \"500G\", or reduce `chunk` if it is given)",
     ),
 ];
 

@@ -50,6 +50,11 @@ impl<'a> TomlSource<'a> {
         let key = line.split('=').next().unwrap_or_default().trim();
         let rest = self.text[start..].lines().next().unwrap_or_default();
         let is_word = |text: &str| !text.is_empty() && text.chars().all(char::is_alphanumeric);
+        if message.starts_with("duplicate key") {
+            let key = error.span().map_or("", |span: Range<usize>| &self.text[span]);
+            let repeated = self.error(start, format!("`{}` is given twice", key.trim()));
+            return repeated.with_help("keep one of them");
+        }
         match message.starts_with("string values must be quoted") {
             true if is_word(rest.trim()) => {
                 found.with_help(format!("write {key} = \"{}\"", rest.trim()))
@@ -146,7 +151,7 @@ impl<'a> TomlSection<'a> {
         // TOML integers end at 2^63, so the upper limit of a u64 would not help.
         let expected = match size_of::<T>() {
             8.. => "a whole number, at least 0".to_owned(),
-            bytes => format!("a whole number from 0 to {}", (1u64 << (8 * bytes)) - 1),
+            bytes => format!("a whole number of at most {}", (1u64 << (8 * bytes)) - 1),
         };
         let in_range = |value: &DeValue<'_>| {
             let integer = value.as_integer()?;

@@ -57,7 +57,10 @@ pub(super) fn all(study: &Study, limits: TableLimits) -> Vec<TitledTable> {
     let repeats = study.plan.seeds.len();
     let of_job = |job| job::tables(job, repeats, limits);
     let mut tables: Vec<TitledTable> = study.jobs.iter().flat_map(of_job).collect();
-    tables.extend(matrix::tables(&study.matrix, limits));
+    // Without a request that succeeded there is no best to compare with.
+    if study.jobs.iter().all(|job| job.best.is_some()) {
+        tables.extend(matrix::tables(&study.matrix, limits));
+    }
     tables
 }
 

@@ -214,7 +214,7 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         1,
         "`100MB` is not a rate such as 190MB/s or 1.2GB/s (K, M, G, T, P, E and KiB … EiB are \
          powers of 1024, KB … EB powers of 1000)",
-        "write for example `; mirrorball: background=defrag rate=100MB/s`",
+        "write for example rate=100MB/s",
     ),
     (
         "; mirrorball:",

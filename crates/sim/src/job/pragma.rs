@@ -117,7 +117,8 @@ fn parse_kind(value: &str) -> Result<BackgroundKind, Diagnostic> {
 }
 
 fn parse_rate_of(value: &str) -> Result<u64, Diagnostic> {
-    let rate = parse_rate(value).map_err(|error| job_error(error.to_string(), EXAMPLE))?;
+    let example = "write for example rate=100MB/s";
+    let rate = parse_rate(value).map_err(|error| job_error(error.to_string(), example))?;
     if rate == 0 {
         return Err(job_error("`rate` is zero", "remove it for an unlimited rate"));
     }

@@ -66,6 +66,14 @@ impl System {
             open.is_some_and(|open| open.0 <= range.0 && open != *range)
         };
         ranges.retain(|range| !is_within_open(range));
+        // One that begins right behind another goes on with it.
+        ranges.dedup_by(|next, range| {
+            let follows = range.1.zip(next.0).is_some_and(|(until, since)| since.follows(until));
+            if follows {
+                range.1 = next.1;
+            }
+            follows
+        });
         let words = ranges.into_iter().map(|range| match range {
             (None, None) => "of any number".to_owned(),
             (Some(since), None) => format!("from {since} on"),

@@ -127,7 +127,7 @@ fn a_version_without_a_known_policy_is_refused_and_a_newer_one_is_noted() {
     assert_eq!(
         check("md", "2").unwrap_err(),
         "no read policy of Linux md, RAID1 is known for Linux 2\n  help: the read policies of \
-         these versions are known: 2.6.36 to 3.5, 4.10 to 6.8.1, and from 6.8.2 on; name the \
+         these versions are known: 2.6.36 to 3.5, and from 4.10 on; name the \
          nearest of them, or leave out `:2` for the newest"
     );
     for (system, version) in [("md", "6.12.9"), ("md", "3.0"), ("btrfs", "5.4"), ("zfs", "0.5")] {

@@ -14,6 +14,14 @@ impl Version {
         let length = last.0.len().min(self.0.len());
         self.0[..length] <= last.0[..]
     }
+
+    /// True if this is the next version behind `last`, as 6.8.2 is behind 6.8.1.
+    pub(super) fn follows(&self, last: &Version) -> bool {
+        match (self.0.split_last(), last.0.split_last()) {
+            (Some((this, front)), Some((last, same))) => front == same && *this == last + 1,
+            _ => false,
+        }
+    }
 }
 
 impl FromStr for Version {
