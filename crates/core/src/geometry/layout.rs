@@ -222,13 +222,10 @@ impl ArrayLayout {
         }
         let has_parity = matches!(self.rules().arrangement, Arrangement::Parity(_));
         let largest = if has_parity { PARITY_CHUNK_BYTES_MAX } else { 1 << 63 };
-        let sizes = if has_parity { "to 16M" } else { "on" };
+        let (sizes, size) = (if has_parity { "to 16M" } else { "on" }, format_bytes(chunk_bytes));
         if !chunk_bytes.is_power_of_two() || !(SECTOR_BYTES..=largest).contains(&chunk_bytes) {
             return Err(LayoutError {
-                message: format!(
-                    "a chunk of {} is not possible in {self}",
-                    format_bytes(chunk_bytes)
-                ),
+                message: format!("a chunk of {size} is not possible in {self}"),
                 help: format!("give a power of two from 4K {sizes}, such as 64K or 512K"),
             });
         }

@@ -240,7 +240,7 @@ const MEMBER: &[(&str, &str)] = &[
     (
         r#"size = "4K""#,
         "4: the member with devid 1 has 4 KiB, but a member needs at least 1.1 MiB (write for \
-         example size = \"500G\", or reduce `chunk` if it is given)",
+         example size = \"500G\", or reduce `chunk`)",
     ),
     (
         "devid = 0",
@@ -396,7 +396,7 @@ const LAYOUT: &[(&str, &str)] = &[
     (
         "layout = \"md-raid10-far:2\"\nchunk = \"1GiB\"",
         "5: the member with devid 1 has 1 GiB, but a member needs at least 2.1 GiB (write for \
-         example size = \"500G\", or reduce `chunk` if it is given)",
+         example size = \"500G\", or reduce `chunk`)",
     ),
 ];
 
