@@ -112,7 +112,7 @@ fn check(label: &Label, request: &OpenRequest, open: &Open) -> Result<Option<Fou
     };
     let found = &metadata.newest.found;
     if found.label.array.uuid != label.array.uuid {
-        // At the path of the member, nobody may have meant it; a new device was named.
+        // What is at the path of the member may be there by mistake; a new device was named.
         return match request.place {
             MemberPlace::New(_, Occupied::Allow) => Ok(None),
             MemberPlace::New(_, Occupied::Refuse) => Err(format!(
