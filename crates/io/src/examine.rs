@@ -8,13 +8,15 @@ use mirrorball_core::label::assembly::{
     ArrayVerdict, FoundMember, LabelAssembly, MemberStanding, assemble,
 };
 use mirrorball_core::label::{
-    BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DirtyRecord, LABEL_SLOTS, METADATA_BYTES,
+    BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DirtyRecord, LABEL_SLOTS, Label, METADATA_BYTES,
     NewestLabel, SCRUB_BYTES, SCRUB_OFFSET, ScrubRecord, Uuid, map_checksum, newest_label,
     newest_record, newest_scrub,
 };
 use rustix::fs::{Mode, OFlags};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A device and what its label says.
 pub struct ExaminedDevice {
@@ -86,13 +88,53 @@ pub enum MapError {
     OtherMap,
 }
 
+/// How often [`examine`] reads again while labels change.
+const READINGS: usize = 20;
+/// The time between two readings, longer than a change of all labels usually takes.
+const READING_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Reads the labels of devices.
+///
+/// A volume in service changes the labels of its members one after the other. Where those of a
+/// volume are not of the same change, they are read again, until two readings are the same.
 pub fn examine(addresses: Vec<DeviceAddress>) -> Vec<ExaminedDevice> {
-    let examine = |address: DeviceAddress| {
-        let metadata = read_metadata(&address);
-        ExaminedDevice::new(address, metadata)
-    };
-    addresses.into_iter().map(examine).collect()
+    examine_with(addresses, read_metadata, || std::thread::sleep(READING_INTERVAL))
+}
+
+fn examine_with(
+    addresses: Vec<DeviceAddress>,
+    read: impl Fn(&DeviceAddress) -> Result<FoundMember, DeviceError>,
+    wait: impl Fn(),
+) -> Vec<ExaminedDevice> {
+    let read_all =
+        || addresses.iter().map(|it| ExaminedDevice::new(it.clone(), read(it))).collect();
+    let mut devices: Vec<ExaminedDevice> = read_all();
+    for _ in 1..READINGS {
+        if !are_of_different_changes(&devices) {
+            break;
+        }
+        wait();
+        let again = read_all();
+        let is_same =
+            devices.iter().zip(&again).all(|(one, other)| label_of(one) == label_of(other));
+        devices = again;
+        if is_same {
+            break;
+        }
+    }
+    devices
+}
+
+/// Whether two devices of one volume have labels of different generations.
+fn are_of_different_changes(devices: &[ExaminedDevice]) -> bool {
+    let mut generations = HashMap::new();
+    devices.iter().filter_map(label_of).any(|label| {
+        *generations.entry(label.array.uuid).or_insert(label.generation) != label.generation
+    })
+}
+
+fn label_of(device: &ExaminedDevice) -> Option<&Label> {
+    Some(&device.label.as_ref().ok()?.found.label)
 }
 
 /// Groups devices by volume, and assembles each volume. Devices with an index in `discarded` are
@@ -202,4 +244,73 @@ pub(crate) fn label_from(
         bytes.map_err(|error| DeviceError::Unreadable(error.to_string()))
     };
     newest_label([&slot(0)?, &slot(1)?]).map_err(DeviceError::Label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mirrorball_core::geometry::{ArrayLayout, Profile};
+    use mirrorball_core::label::{DataId, LabelledArray, Lineage, MemberLabel};
+    use std::cell::Cell;
+
+    /// What is read of a member whose label is of this generation.
+    fn found(member: u8, generation: u64) -> FoundMember {
+        let array = LabelledArray {
+            uuid: Uuid([9; 16]),
+            name: String::new(),
+            profile: Profile::Raid1,
+            layout: "btrfs".parse::<ArrayLayout>().unwrap(),
+            stripe_width_max: None,
+            block_bytes: 4096,
+            map_checksum: 0,
+        };
+        let label = Label {
+            array,
+            generation,
+            lineage: Lineage::new(DataId(1)),
+            is_clean: false,
+            resync_from: None,
+            policy: "pid".to_owned(),
+            members: Vec::new(),
+            is_read_only: false,
+        };
+        let found = MemberLabel { member: Uuid([member; 16]), label };
+        FoundMember { newest: NewestLabel { found, slot: 0 }, record: None, scrub: None }
+    }
+
+    /// The generations that are found if the readings of the members give these in turn, and the
+    /// number of waits.
+    fn settled(readings: &[[u64; 2]]) -> ([u64; 2], usize) {
+        let waits = Cell::new(0);
+        let addresses = ["0", "1"].map(|path| DeviceAddress::Path(path.into()));
+        let read = |address: &DeviceAddress| {
+            let at = usize::from(address.to_string() == "1");
+            let reading = readings[waits.get().min(readings.len() - 1)];
+            Ok(found(at as u8, reading[at]))
+        };
+        let devices = examine_with(addresses.into(), read, || waits.set(waits.get() + 1));
+        let generation = |at: usize| label_of(&devices[at]).unwrap().generation;
+        ([generation(0), generation(1)], waits.get())
+    }
+
+    #[test]
+    fn labels_of_one_change_are_read_once() {
+        assert_eq!(settled(&[[5, 5]]), ([5, 5], 0));
+    }
+
+    #[test]
+    fn labels_that_change_are_read_until_they_are_of_one_change() {
+        assert_eq!(settled(&[[5, 6], [6, 7], [7, 7]]), ([7, 7], 2));
+    }
+
+    #[test]
+    fn labels_that_stay_different_are_taken_as_they_are() {
+        assert_eq!(settled(&[[5, 6], [5, 6]]), ([5, 6], 1));
+    }
+
+    #[test]
+    fn labels_that_change_all_the_time_are_not_read_for_ever() {
+        let readings: Vec<[u64; 2]> = (0..40).map(|at| [at, at + 1]).collect();
+        assert_eq!(settled(&readings).1, READINGS - 1);
+    }
 }
