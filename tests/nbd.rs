@@ -340,7 +340,7 @@ fn refusals_say_what_to_do() {
     refused(
         &emulate("hdd-5k4", &["--size", "5"]),
         2,
-        &["--size", "5 bytes", "give at least 1114112 bytes (1.1 MiB)"],
+        &["--size", "5 bytes", "give at least 2097152 bytes (2 MiB)"],
     );
     refused(&emulate("two-hdd-raid1", &["--size", "5G"]), 2, &["--size", none]);
     refused(&emulate("hdd-5k4", &["--members"]), 2, &["--members", none]);

@@ -92,7 +92,7 @@ const WHOLE: &[(&str, &str)] = &[
     ),
     (
         "profile = \"single\"\n[[member]]\nmodel = \"hdd-5k4\"\nsize = \"100K\"",
-        "4: `size` of a member of model `hdd-5k4` is 100 KiB, but the model needs at least 1 MiB \
+        "4: `size` of a member of model `hdd-5k4` is 100 KiB, but the model needs at least 2 MiB \
          (write for example size = \"500G\")",
     ),
     (

@@ -48,8 +48,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use write_cache::{DirtyWrite, HddWriteCache};
 
-/// Smallest capacity: less than one track would leave nothing to seek to.
-const CAPACITY_MIN: u64 = MIB;
+/// Smallest capacity: less than one track would leave nothing to seek to, and the MiB in front of
+/// the data of an array must fit too.
+const CAPACITY_MIN: u64 = 2 * MIB;
 
 /// A hard disk with its commands in flight.
 #[derive(Clone, Debug)]
