@@ -244,7 +244,11 @@ fn into_set(
     let mut notes: Vec<String> = derive::mixed_builds(&cells).into_iter().collect();
     let planned = plan.cells().len();
     if cells.len() < planned {
-        notes.push(format!("{} of {planned} cells are saved", cells.len()));
+        notes.push(format!(
+            "{} of {planned} cells are saved; the command in plan.json, run again, simulates the \
+             others",
+            cells.len()
+        ));
     }
     notes.extend(leave_out_gaps(&mut plan, &mut cells));
     if cells.is_empty() {

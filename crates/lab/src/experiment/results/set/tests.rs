@@ -174,7 +174,9 @@ fn a_missing_repeat_costs_nothing_else() {
     let folder = saved(&usual_plan(), |cell| cell.policy != "b/y" || cell.repeat != 1);
     let set = load_one(folder.path());
     assert_eq!(set.study.cells.len(), 16);
-    assert_eq!(set.notes, ["16 of 18 cells are saved"]);
+    let note =
+        "16 of 18 cells are saved; the command in plan.json, run again, simulates the others";
+    assert_eq!(set.notes, [note]);
     let row = |policy: &str| set.study.jobs[0].rows.iter().find(|row| row.policy == policy);
     assert_eq!(row("b/y").unwrap().sections[0].figures.iops.value, 72.0, "of seeds 1 and 3");
 }
@@ -185,7 +187,9 @@ fn an_interrupted_run_is_reported_as_far_as_it_goes() {
     let folder = saved(&usual_plan(), |cell| cell.job_index == 0 || cell.policy == "a/xx");
     let set = load_one(folder.path());
     let left_out = "job `k` is left out: 1 of 3 policies have cells";
-    assert_eq!(set.notes, ["12 of 18 cells are saved", left_out]);
+    let note =
+        "12 of 18 cells are saved; the command in plan.json, run again, simulates the others";
+    assert_eq!(set.notes, [note, left_out]);
     assert_eq!(set.study.matrix.jobs, ["j"]);
     assert_eq!((set.study.matrix.rows.len(), set.cells.len()), (3, 9));
     let without_oracle = saved(&usual_plan(), |cell| cell.policy != ORACLE);
