@@ -158,7 +158,7 @@ fn the_rate_of_a_running_rebuild_is_changed() {
     folder.ctl(&["members", "fail", "2"]);
     let rebuild = |more: &[&str]| folder.ctl(&[&["members", "rebuild", "2"], more].concat());
     assert!(rebuild(&["--rate", "4K"]).contains("is being rebuilt"));
-    assert!(rebuild(&["--rate", "8K"]).contains("rebuilt already, now at most 8192 bytes/s"));
+    assert!(rebuild(&["--rate", "8K"]).contains("rebuilt already, now at most 8 KiB/s"));
     assert!(rebuild(&[]).contains("rebuilt already, now without a rate limit"));
     wait_until_in_sync(&folder);
     service.terminate();

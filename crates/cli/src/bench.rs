@@ -47,8 +47,8 @@ Examples:
   mirrorball bench /srv/data --plan
   mirrorball bench --restore")]
 pub(crate) struct Args {
-    /// Mount point or path on it, block device, or name of an array; required unless --restore is
-    /// given
+    /// Mount point or path on it, block device, or name of an array. Required unless --restore is
+    /// given: bench writes on the array, so it does not choose one by itself, as detect does
     #[arg(value_name = "PATH|DEVICE", required_unless_present_any = ["restore", "watch"])]
     target: Option<String>,
 

@@ -66,12 +66,25 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         let (recovered, total) = (rebuild.recovered_bytes, rebuild.total_bytes);
         let percent = 100.0 * recovered as f64 / total.max(1) as f64;
         let limit = status.rebuild_bytes_per_s;
-        let limit = limit.map(|rate| format!(", at most {rate} bytes/s")).unwrap_or_default();
+        let limit = limit_text(limit, total.saturating_sub(recovered));
         let devid = rebuild.devid;
         text += &format!("  rebuilding devid {devid}: {recovered} of {total} bytes ");
         text += &format!("({percent:.1} %){limit}\n");
     }
     text + &format!("  {} connections, I/O backend {}\n", status.connections, status.backend)
+}
+
+/// A limit of the rate, and the time that the bytes which are left take under it.
+fn limit_text(bytes_per_s: Option<u64>, left_bytes: u64) -> String {
+    let Some(rate) = bytes_per_s else { return String::new() };
+    let (least_s, rate_text) = (left_bytes / rate.max(1), format_bytes(rate));
+    let time = match least_s {
+        0..60 => return format!(", at most {rate_text}/s"),
+        60..7_200 => format!("{} min", least_s / 60),
+        7_200..172_800 => format!("{} h", least_s / 3_600),
+        _ => format!("{} days", least_s / 86_400),
+    };
+    format!(", at most {rate_text}/s: at least {time} left")
 }
 
 /// A size in the unit that fits, and in bytes.
@@ -156,7 +169,7 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
     let (checked, total) = (scrub.checked_bytes, scrub.total_bytes);
     let percent = 100.0 * checked as f64 / total.max(1) as f64;
     let limit = scrub.rate_bytes_per_s;
-    let limit = limit.map(|rate| format!(", at most {rate} bytes/s")).unwrap_or_default();
+    let limit = limit_text(limit, total.saturating_sub(checked));
     let mut text = format!("scrub {state}: {checked} of {total} bytes ({percent:.1} %){limit}\n");
     let (differing, repaired) = (scrub.differing_blocks, scrub.repaired_blocks);
     let left = differing.saturating_sub(repaired);
@@ -192,6 +205,15 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_is_shown_with_the_time_that_it_leaves() {
+        assert_eq!(limit_text(None, 1 << 40), "");
+        assert_eq!(limit_text(Some(50 << 20), 1 << 30), ", at most 50 MiB/s");
+        let hdd = 16_000_000_000_000;
+        assert_eq!(limit_text(Some(100_000_000), hdd), ", at most 95.4 MiB/s: at least 44 h left");
+        assert_eq!(limit_text(Some(5), hdd), ", at most 5 bytes/s: at least 37037037 days left");
+    }
     use mirrorball_io::control::protocol::{Misplaced, RebuildProgress};
 
     #[test]

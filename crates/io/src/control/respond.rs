@@ -19,6 +19,7 @@ use mirrorball_core::label::{POLICY_BYTES_MAX, ScrubProgress};
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::slab::SlabKey;
+use mirrorball_core::units::format_bytes;
 use mirrorball_core::volume::{REGION_BYTES, Volume};
 use serde::Serialize;
 
@@ -97,7 +98,7 @@ pub(super) fn respond(
 /// Starts a rebuild; `None` if the member has to be opened first.
 fn rebuild(request: RebuildRequest, parts: &mut ServiceParts<'_>) -> Option<String> {
     let limit = match request.rate {
-        Some(rate) => format!("at most {rate} bytes/s"),
+        Some(rate) => format!("at most {}/s", format_bytes(rate)),
         None => "without a rate limit".to_owned(),
     };
     match parts.rebuild.begin(request, parts.executor) {
