@@ -44,6 +44,7 @@ mod kakra_queue_adaptive;
 mod md_raid1;
 mod md_raid10;
 mod md_raid1_2010;
+mod md_raid1_2012;
 mod md_raid1_2016;
 mod md_raid1_weighted_writes;
 mod mirrorball_auto;

@@ -3,7 +3,7 @@
 //!
 //! The policy passes the function that counts a queue.
 //!
-//! Source: `choose_best_rdev` of Linux 6.9 and `read_balance` of Linux 4.10, in
+//! Source: `choose_best_rdev` of Linux 6.9 and `read_balance` of Linux 3.6 and 4.10, in
 //! `drivers/md/raid1.c`.
 
 use super::slot_order::slot_order;
@@ -14,6 +14,7 @@ use crate::policy::{Mirror, MirrorScore, Read};
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     keeps_long_streams: bool,
+    takes_first_idle: bool,
     any_non_rotational: bool,
     streams: Vec<MemberStream>,
 }
@@ -40,6 +41,12 @@ impl Streams {
     /// one is idle. If several long streams end at a read, it goes to the last.
     pub(crate) fn keeping_long_streams() -> Streams {
         Streams { keeps_long_streams: true, ..Streams::default() }
+    }
+
+    /// As Linux 3.6 to 4.9 have it: the first disk in slot order that is idle or has the stream
+    /// serves, so an idle disk goes before the stream of a higher slot.
+    pub(crate) fn taking_first_idle() -> Streams {
+        Streams { takes_first_idle: true, ..Streams::default() }
     }
 
     /// Adds new members, and checks whether any is non-rotational.
@@ -98,6 +105,9 @@ impl Streams {
             let (continues, may_move, distance) = stream_of(mirror);
             let reason = match (continues, may_move) {
                 (true, false) => MirrorScore::new("stream", -2),
+                (false, _) if self.takes_first_idle && queue(mirror) == 0 => {
+                    MirrorScore::new("idle", -2)
+                }
                 (true, true) if self.keeps_long_streams || !any_idle => {
                     MirrorScore::new("stream", -1)
                 }
@@ -135,6 +145,8 @@ impl Streams {
                 // An idle disk is then preferred to this one; a busy one is not.
                 pending += 1;
                 sequential = Some(place);
+            } else if self.takes_first_idle && pending == 0 {
+                return place;
             }
             if pending < least_pending.0 {
                 least_pending = (pending, place);

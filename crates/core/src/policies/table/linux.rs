@@ -61,6 +61,21 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
         source: include_str!("../md_raid1_2010.rs"),
     },
     PolicyInfo {
+        name: "md/raid1-2012",
+        aliases: &[],
+        basis: Basis::Measurements,
+        summary: "the first disk idle or with the stream; else shortest queue or nearest head",
+        parameters: &[],
+        origin: PolicyOrigin {
+            version: "3.6 to 4.9",
+            file: "drivers/md/raid1.c",
+            authors: "Shaohua Li, Neil Brown",
+            ..MD
+        },
+        build: md_raid1_2012::build,
+        source: include_str!("../md_raid1_2012.rs"),
+    },
+    PolicyInfo {
         name: "md/raid1-2016",
         aliases: &[],
         basis: Basis::Measurements,

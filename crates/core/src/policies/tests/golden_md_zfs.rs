@@ -148,6 +148,52 @@ fn md_before_6_9_keeps_long_runs_where_they_are() {
     );
 }
 
+/// Slot order decides between an idle disk and the disk of the stream.
+#[test]
+fn md_before_4_10_takes_the_first_disk_that_is_idle_or_has_the_stream() {
+    let disks = |rotational| {
+        members(3, move |config| {
+            config.rotational = rotational;
+            config.optimal_io_bytes = 64 * KIB;
+        })
+    };
+    let step = 32 * KIB;
+    let at = |reads: u64| MIB + reads * step;
+    follow(
+        "md/raid1-2012",
+        disks(true),
+        &[
+            read(MIB, 1, "all idle: the lowest slot"),
+            read(64 * MIB, 2, "2 and 3 are idle: the lower of them"),
+            read(64 * MIB + 4096, 2, "2 has the stream, and comes before 3, which is idle"),
+            read(128 * MIB, 3, "3 is idle"),
+            complete(1, 1),
+            read(128 * MIB + 4096, 1, "3 has the stream, but 1 is idle and comes first"),
+            read(128 * MIB + 8192, 1, "1 has that stream now; so it is read before 3"),
+            read(66 * MIB, 1, "none idle; heads at 1 MiB + 4 KiB, 0 and 0: 1 is nearest"),
+            complete(2, 1),
+            read(65 * MIB, 2, "none idle; the head of 2 is less than 1 MiB away"),
+        ],
+    );
+    follow(
+        "md/raid1-2012",
+        disks(false),
+        &[
+            read_long(at(0), step, 1, "all idle: the lowest slot"),
+            read_long(at(1), step, 1, "the run is 32 KiB, less than io_opt"),
+            read_long(at(2), step, 2, "the run is io_opt, and 2 is idle"),
+            read_long(at(3), step, 2, "2 has a run of 32 KiB of its own"),
+            read_long(at(4), step, 3, "that is io_opt too, and 3 is idle"),
+            read_long(at(5), step, 3, "3 has a run of 32 KiB of its own"),
+            read_long(at(6), step, 3, "no other is idle: it stays"),
+            read_long(8 * MIB, step, 1, "no stream: two in flight against two and three"),
+            complete(2, 1),
+            complete(2, 1),
+            read_long(at(7), step, 2, "2 is idle, and comes before 3"),
+        ],
+    );
+}
+
 #[test]
 fn md_moves_a_long_run_between_idle_disks_unless_they_rotate() {
     let disks = |rotational| {
