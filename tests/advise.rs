@@ -250,7 +250,7 @@ fn advice_needs_an_array_and_its_system() {
     folder.refuses(&["advise", "a.toml", "--system", ""], &["the name of the system is missing"]);
     folder
         .refuses(&["advise", "a.toml", "--system", "md:"], &["the version after `md:` is missing"]);
-    folder.refuses(&["advise", "a.toml", "--system", "md:2"], &["for Linux 2", "from 4.10 on"]);
+    folder.refuses(&["advise", "a.toml", "--system", "md:2"], &["for Linux 2", "from 2.6.36 on"]);
     folder.refuses(&["advise", "--sysroot", "."], &["has no folder `sys`"]);
     std::fs::create_dir(folder.path("sys")).unwrap();
     folder.refuses(&["advise", "--sysroot", "."], &[". has no array that can be read"]);

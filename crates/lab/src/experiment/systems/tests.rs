@@ -127,10 +127,12 @@ fn a_version_without_a_known_policy_is_refused_and_a_newer_one_is_noted() {
     assert_eq!(
         check("md", "2").unwrap_err(),
         "no read policy of Linux md, RAID1 is known for Linux 2\n  help: the read policies of \
-         these versions are known: 2.6.36 to 3.5, and from 4.10 on; name the \
-         nearest of them, or leave out `:2` for the newest"
+         these versions are known: from 2.6.36 on; name the nearest of them, or leave out `:2` \
+         for the newest"
     );
-    for (system, version) in [("md", "6.12.9"), ("md", "3.0"), ("btrfs", "5.4"), ("zfs", "0.5")] {
+    for (system, version) in
+        [("md", "6.12.9"), ("md", "3.0"), ("md", "3.10"), ("btrfs", "5.4"), ("zfs", "0.5")]
+    {
         assert_eq!(check(system, version), Ok(()), "{system} {version}");
     }
     let note = |version: &str| find("btrfs").unwrap().note_if_newer(&version.parse().unwrap());
@@ -169,11 +171,17 @@ fn the_default_is_the_rule_of_the_release_and_the_profile() {
         assert_eq!(default(system, &hdd_and_ssd(), None), "md/raid1");
         assert_eq!(default(system, &hdd_and_ssd(), Some("6.8.2")), "md/raid1");
         assert_eq!(default(system, &hdd_and_ssd(), Some("6.1.192")), "md/raid1-2016");
+        for version in ["3.6", "3.10", "4.4.302", "4.9.337"] {
+            assert_eq!(default(system, &hdd_and_ssd(), Some(version)), "md/raid1-2012");
+        }
     }
+    assert_eq!(default("md", &hdd_and_ssd(), Some("3.5")), "md/raid1-2010");
     assert_eq!(default("lvm", &raid10, Some("6.1")), "md/raid10");
     let old = specs("md", &hdd_and_ssd(), Some("6.1"));
     assert_eq!(old[1], "md/raid1-2016+write-mostly:1");
     assert_eq!(old.len(), 3);
+    let older = ["md/raid1-2012", "md/raid1-2012+write-mostly:1", "md/raid1-2012+write-mostly:2"];
+    assert_eq!(specs("md", &hdd_and_ssd(), Some("3.10")), older);
 }
 
 #[test]
