@@ -21,7 +21,7 @@ mod titled_tables;
 
 pub use grid::{Align, Column, Emphasis, Grid, GridRow, Layout, TableLimits};
 pub use table::draw;
-pub use text::{whole_words, wrapped};
+pub use text::{whole_phrases, whole_words, wrapped};
 
 use crate::experiment::results::ResultSet;
 use crate::experiment::study::{Comparison, Study};

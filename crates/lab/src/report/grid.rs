@@ -22,7 +22,7 @@ pub struct Grid {
 }
 
 /// One column.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Column {
     /// Its heading; lines are parted by newlines.
     pub title: String,
@@ -187,6 +187,29 @@ impl Grid {
         (self, left_out)
     }
 
+    /// The table in parts to draw one below the other, each with the first column; one part if it
+    /// fits. Nothing is left out.
+    pub fn folded(self, limits: TableLimits) -> Vec<Grid> {
+        let mut parts = Vec::new();
+        let mut rest = self;
+        while rest.width(limits.layout) > limits.columns && rest.columns.len() > 2 {
+            let fits = |&count: &usize| rest.first(count).width(limits.layout) <= limits.columns;
+            let count = (2..rest.columns.len()).rev().find(fits).unwrap_or(2);
+            parts.push(rest.first(count));
+            rest.remove(&(1..count).collect::<Vec<usize>>());
+        }
+        parts.push(rest);
+        parts.iter_mut().for_each(|part| part.clip_names(limits));
+        parts
+    }
+
+    /// Its first columns.
+    fn first(&self, count: usize) -> Grid {
+        let row =
+            |row: &GridRow| GridRow { emphasis: row.emphasis, texts: row.texts[..count].to_vec() };
+        Grid { columns: self.columns[..count].to_vec(), rows: self.rows.iter().map(row).collect() }
+    }
+
     /// The title of a column where it is left out: that of its group, with its own if it is alone.
     fn title(&self, index: usize) -> String {
         let Column { title, group, .. } = &self.columns[index];
@@ -268,6 +291,25 @@ mod tests {
         let texts = ["btrfs/inverse-square", "0.912", "1.203", "raid10-eight seq-16-buffered"];
         let texts = texts.map(str::to_owned).to_vec();
         Grid { columns, rows: vec![GridRow { emphasis: Emphasis::None, texts }] }
+    }
+
+    #[test]
+    fn a_table_is_folded_below_its_first_column() {
+        let columns = ["job", "now", "offered", "known"].map(Column::right).to_vec();
+        let texts = ["rand-4k", "1.00", "162.88", "162.88"].map(str::to_owned).to_vec();
+        let grid = || Grid {
+            columns: columns.clone(),
+            rows: vec![GridRow { emphasis: Emphasis::None, texts: texts.clone() }],
+        };
+        let texts = |columns| {
+            let parts = grid().folded(TableLimits { columns, layout: Layout::Open });
+            parts.iter().map(|part| part.rows[0].texts.join(" ")).collect::<Vec<String>>()
+        };
+        assert_eq!(texts(40), ["rand-4k 1.00 162.88 162.88"]);
+        assert_eq!(texts(30), ["rand-4k 1.00 162.88", "rand-4k 162.88"]);
+        let each = ["rand-4k 1.00", "rand-4k 162.88", "rand-4k 162.88"];
+        assert_eq!(texts(18), each);
+        assert_eq!(texts(3), each);
     }
 
     #[test]

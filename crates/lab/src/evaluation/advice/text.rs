@@ -11,6 +11,10 @@ use mirrorball_core::units::Nanos;
 
 /// Width of the entries' names.
 const NAME_WIDTH: usize = 14;
+/// Before a text below the name of its entry, on a narrow terminal.
+const INDENT_NARROW: usize = 2;
+/// A narrower terminal has no space for names before their texts.
+const NARROW: usize = 60;
 
 /// A factor is rounded, and called `about`, where figures over the repeats spread by more.
 const UNCERTAIN: f64 = 0.25;
@@ -104,7 +108,7 @@ fn choices(advice: &Advice, width: usize) -> String {
             let same = format!("nothing better than {} in {}", advice.now, advice.system);
             let mut text = entry("Best offered", &same, width);
             if !offered.commands.add.is_empty() {
-                text += &lines("add", &offered.commands.add);
+                text += &lines("add", &offered.commands.add, width);
                 let new = "NEW is the disk in the place of the one that failed";
                 text += &entry("", new, width);
             }
@@ -144,18 +148,18 @@ fn candidate(name: &str, candidate: &AdvisedPolicy, width: usize) -> String {
 
 /// The commands, and what the words in capitals in them stand for.
 fn command_lines(commands: &Commands, width: usize) -> String {
-    let mut text = lines("add", &commands.add);
-    text += &lines("set", &commands.set);
-    text += &lines("check", commands.check.as_slice());
-    text += &lines("undo", &commands.undo);
+    let mut text = lines("add", &commands.add, width);
+    text += &lines("set", &commands.set, width);
+    text += &lines("check", commands.check.as_slice(), width);
+    text += &lines("undo", &commands.undo, width);
     if !commands.placeholders.is_empty() {
         text += &entry("", &commands.placeholders.join("; "), width);
     }
     text
 }
 
-fn lines(name: &str, commands: &[String]) -> String {
-    let indent = " ".repeat(NAME_WIDTH);
+fn lines(name: &str, commands: &[String], width: usize) -> String {
+    let indent = " ".repeat(if width < NARROW { INDENT_NARROW } else { NAME_WIDTH });
     commands.iter().map(|command| format!("{indent}{name:<6} {command}\n")).collect()
 }
 
@@ -188,11 +192,17 @@ fn factor_text(candidate: &AdvisedPolicy) -> String {
     }
 }
 
-/// A name and a text behind it, wrapped.
+/// A name and a text behind it, or below it on a narrow terminal, wrapped.
 fn entry(name: &str, text: &str, width: usize) -> String {
-    let indent = format!("\n{}", " ".repeat(NAME_WIDTH));
-    let lines = whole_words(text, width.saturating_sub(NAME_WIDTH).max(20)).join(&indent);
-    format!("{name:<NAME_WIDTH$}{lines}\n")
+    if width >= NARROW {
+        let indent = format!("\n{:NAME_WIDTH$}", "");
+        let lines = whole_words(text, width - NAME_WIDTH).join(&indent);
+        return format!("{name:<NAME_WIDTH$}{lines}\n");
+    }
+    let indent = format!("\n{:INDENT_NARROW$}", "");
+    let lines = whole_words(text, width.saturating_sub(INDENT_NARROW)).join(&indent);
+    let name = if name.is_empty() { String::new() } else { format!("{name}\n") };
+    format!("{name}{:INDENT_NARROW$}{lines}\n", "")
 }
 
 /// The columns of policies: name and policy.
@@ -202,31 +212,17 @@ fn columns(advice: &Advice) -> Vec<(&'static str, &str)> {
     [("now", advice.now.as_str())].into_iter().chain(better).collect()
 }
 
-/// A table with a row for each name, and its texts.
+/// A table with a row for each name, and its texts; several below one another where it is too wide.
 fn table(first: &str, names: &[&str], rows: Vec<(String, Vec<String>)>, style: Style) -> String {
     let mut columns = vec![Column::left(first)];
-    let column = |name: &&str| {
-        let column = Column::right(*name);
-        // What is not at hand is left out first where there is no space.
-        match *name {
-            "known" => column.droppable(2),
-            "on condition" => column.droppable(1),
-            _ => column,
-        }
-    };
-    columns.extend(names.iter().map(column));
+    columns.extend(names.iter().map(|name| Column::right(*name)));
     let row = |(name, texts): (String, Vec<String>)| GridRow {
         texts: [vec![name], texts].concat(),
         emphasis: Emphasis::None,
     };
     let grid = Grid { columns, rows: rows.into_iter().map(row).collect() };
     let limits = TableLimits { columns: style.width_columns, layout: Layout::Open };
-    let (grid, left_out) = grid.fitted(limits);
-    let text = draw(&grid, style);
-    match &left_out[..] {
-        [] => text,
-        titles => text + &format!("  no space for: {}\n", titles.join(", ")),
-    }
+    grid.folded(limits).iter().map(|part| draw(part, style)).collect()
 }
 
 /// What each candidate reaches under each job, as a factor of what is in force.
