@@ -3,7 +3,7 @@
 use crate::ending::Failure;
 use anyhow::Context;
 use mirrorball_core::diagnostic::Escaped;
-use mirrorball_lab::report::{ColourMode, Style, whole_words};
+use mirrorball_lab::report::{ColourMode, Style, whole_phrases};
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use terminal_size::terminal_size_of;
@@ -58,8 +58,8 @@ fn broken_at(text: &str, columns: usize) -> String {
         let indent = line.len() - line.trim_start().len();
         let hanging = format!("\n{:1$}", "", indent + 4);
         // What users copy, such as a UUID or a command in backticks, stays whole.
-        let words = whole_words(line.trim_start(), columns.saturating_sub(indent + 4));
-        format!("{:indent$}{}", "", words.join(&hanging))
+        let parts = whole_phrases(line.trim_start(), columns.saturating_sub(indent + 4));
+        format!("{:indent$}{}", "", parts.join(&hanging))
     };
     let lines: Vec<String> = text.split('\n').map(line).collect();
     lines.join("\n")
