@@ -67,7 +67,8 @@ impl DeviceAddress {
         }
     }
 
-    /// The files and block devices of a folder, in the order of their names.
+    /// The files and block devices of a folder, in the order of their names. Of several names of
+    /// one file, a link is left out.
     ///
     /// # Errors
     /// If the folder cannot be read.
@@ -78,11 +79,20 @@ impl DeviceAddress {
             let path = entry?.path();
             let kind = std::fs::metadata(&path).map(|metadata| metadata.file_type());
             if kind.is_ok_and(|kind| kind.is_file() || kind.is_block_device()) {
-                paths.push(path);
+                paths.push((path.is_symlink(), path));
             }
         }
         paths.sort();
-        Ok(paths.into_iter().map(DeviceAddress::Path).collect())
+        let mut seen = Vec::new();
+        paths.retain(|(_, path)| match FileId::at(path) {
+            Some(id) if seen.contains(&id) => false,
+            id => {
+                seen.extend(id);
+                true
+            }
+        });
+        paths.sort_by(|(_, one), (_, other)| one.cmp(other));
+        Ok(paths.into_iter().map(|(_, path)| DeviceAddress::Path(path)).collect())
     }
 }
 
