@@ -238,6 +238,8 @@ fn a_copy_and_a_restored_snapshot_are_refused() {
 #[test]
 fn after_a_kill_the_mirrors_are_made_equal() {
     let folder = created(3);
+    // A scan does not take a link for another member.
+    std::os::unix::fs::symlink("b.img", folder.path("0.img")).unwrap();
     let service = serve(&folder, &["--scan", "."]);
     client(&folder).write(8 << 20, &[1; BLOCK]);
     assert_eq!(service.stop("-KILL"), None);
@@ -417,6 +419,17 @@ fn examine_shows_labels_for_people_and_programs() {
         message.contains("error: `pair.toml` has no label\n  help: an array file"),
         "{message}"
     );
+    // A scan leaves the array file out, and takes a link for the member that it leads to.
+    std::os::unix::fs::symlink("a.img", folder.path("link.img")).unwrap();
+    let output = folder.run(&["examine", "--scan", "."]);
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text} {}", stderr(&output));
+    assert!(text.contains("volume `pair`: it can start"), "{text}");
+    assert!(!text.contains("pair.toml") && stderr(&output).is_empty(), "{text}");
+    fs::create_dir(folder.path("empty")).unwrap();
+    folder.refuses(&["examine", "--scan", "empty"], &["empty: no member of a volume was found"]);
+    folder.refuses(&["examine", "--scan", "gone"], &["cannot scan `gone`"]);
+    folder.refuses(&["examine", "--scan", ".", "a.img"], &["cannot be used with"]);
     let output = folder.run(&["examine", "a.img", "pair.toml", "--format", "json"]);
     assert_eq!(output.status.code(), Some(1));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -6,29 +6,37 @@ use crate::screen;
 use anyhow::anyhow;
 use clap::ValueEnum;
 use mirrorball_core::label::assembly::ArrayVerdict;
-use mirrorball_core::label::{Label, LabelledMember};
+use mirrorball_core::label::{BlockError, Label, LabelledMember};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::format_bytes;
 use mirrorball_io::device_address::DeviceAddress;
-use mirrorball_io::examine::{ExaminedDevice, ExaminedVolume, examine, standing_text, volumes};
+use mirrorball_io::examine::{
+    DeviceError, ExaminedDevice, ExaminedVolume, examine, standing_text, volumes,
+};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Show the labels of devices, and whether the volume that they belong to may start
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Reads only, and takes no lock: devices may be in use. Exits with code 1 if a \
-device has no label or a volume cannot start without --degraded or other options. It does not
-search for devices: name all that may belong together, as in `mirrorball examine /dev/sd?`.
+device has no label or a volume cannot start without --degraded or other options. Name all devices
+that may belong together, or search a folder for them (--scan), where devices without a label are
+left out.
 
-Example:
-  mirrorball examine /dev/sdb /dev/sdc"
+Examples:
+  mirrorball examine /dev/sdb /dev/sdc
+  mirrorball examine --scan /dev"
 )]
 pub(crate) struct Args {
     /// Files, block devices or NBD URIs
-    #[arg(required = true, value_name = "DEVICE")]
+    #[arg(required_unless_present = "scan", conflicts_with = "scan", value_name = "DEVICE")]
     devices: Vec<String>,
+
+    /// Find the members of labelled volumes in a folder, for example /dev
+    #[arg(long, value_name = "DIR")]
+    scan: Option<PathBuf>,
 
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -95,12 +103,10 @@ struct OtherDevice {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let addresses = devices::parse(&args.devices)?;
-    if let Some(device) = DeviceAddress::first_repeated(&addresses) {
-        let text = format!("{device} is given twice\n  help: give each device once");
-        return Err(Failure::WrongUse(anyhow!(text)));
-    }
-    let devices = examine(addresses);
+    let devices = match &args.scan {
+        Some(folder) => scanned(folder)?,
+        None => named(&args.devices)?,
+    };
     let found: Vec<VolumeReport> =
         volumes(&devices, &[]).iter().map(|volume| volume_report(volume, &devices)).collect();
     let other = |device: &ExaminedDevice| {
@@ -122,6 +128,45 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let may_start = examination.volumes.iter().all(|volume| volume.verdict == "start");
     let is_well = may_start && examination.others.is_empty();
     Ok(if is_well { Ending::Done } else { Ending::FoundFailure })
+}
+
+/// The devices of the command line.
+fn named(devices: &[String]) -> Result<Vec<ExaminedDevice>, Failure> {
+    let addresses = devices::parse(devices)?;
+    if let Some(device) = DeviceAddress::first_repeated(&addresses) {
+        let text = format!("{device} is given twice\n  help: give each device once");
+        return Err(Failure::WrongUse(anyhow!(text)));
+    }
+    Ok(examine(addresses))
+}
+
+/// The devices of a folder that have a label, or had one that is damaged.
+fn scanned(folder: &Path) -> Result<Vec<ExaminedDevice>, Failure> {
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+    for device in examine(devices::scan(folder)?) {
+        match &device.label {
+            Err(DeviceError::Label(BlockError::Absent)) => {}
+            Err(DeviceError::Unreadable(why)) => {
+                unreadable.push(format!("`{}` ({why})", device.address));
+            }
+            Ok(_) | Err(DeviceError::Label(_)) => found.push(device),
+        }
+    }
+    let folder = folder.display();
+    if let Some(first) = unreadable.first() {
+        let count = unreadable.len();
+        screen::say(format_args!(
+            "note: of the devices in {folder}, {count} cannot be read, the first of them {first}; \
+             a user who may read them sees their labels"
+        ));
+    }
+    if found.is_empty() {
+        let help = "`mirrorball create` and `adopt` write labels; without a label, `serve` takes \
+                    an array file";
+        let text = format!("{folder}: no member of a volume was found\n  help: {help}");
+        return Err(Failure::WrongUse(anyhow!(text)));
+    }
+    Ok(found)
 }
 
 fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeReport {
