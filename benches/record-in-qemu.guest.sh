@@ -186,11 +186,38 @@ nvme_multipath() {
         "for QEMU). Nothing is mounted."
 }
 
+# The two disks of one model that no other array uses are one disk. There is no multipathd: the
+# table is made as it would make it.
+dm_multipath() {
+    # Names of devices, without spaces.
+    # shellcheck disable=SC2046
+    set -- $(cd /sys/block && grep -l VIRTUAL-DISK -- sd*/device/model | cut -d / -f 1)
+    [ $# = 2 ] || fail "$# paths"
+    for module in dm_multipath dm_service_time; do try modprobe $module; done
+    first=$(cat "/sys/block/$1/dev")
+    second=$(cat "/sys/block/$2/dev")
+    table="0 $(cat "/sys/block/$1/size") multipath 0 0 1 1"
+    table="$table service-time 0 2 2 $first 1 1 $second 1 1"
+    try dmsetup create mpatha --noudevsync --noudevrules --uuid mpath-360014058f2a1c44 \
+        --table "$table"
+    try dmsetup mknodes
+    mount_xfs /dev/mapper/mpatha
+    try dmsetup message mpatha 0 fail_path "$second"
+    record dm-multipath dm-0 \
+        "dm-multipath with two paths to one disk, one of which failed; XFS at /srv/data. Two" \
+        "controllers of QEMU have the same file. There is no multipathd: the table was made by" \
+        "dmsetup create mpatha --uuid mpath-360014058f2a1c44 --table" \
+        "    \"$table\";" \
+        "dmsetup message mpatha 0 fail_path $second"
+    umount /srv/data
+    try dmsetup remove mpatha
+}
+
 attach_disks
 for module in virtio_blk xfs btrfs raid1 raid10 dm_raid dm_crypt; do try modprobe $module; done
 trees=,$(sed -n 's/.*trees=\([^ ]*\).*/\1/p' /proc/cmdline),
 for tree in md_raid1_hdd_ssd md_raid1_degraded md_raid1_resyncing md_raid10 lvm_raid1 nested \
-    btrfs_raid1_three nvme_multipath; do
+    btrfs_raid1_three nvme_multipath dm_multipath; do
     if wanted "$tree"; then $tree; fi
 done
 tar -c -f /dev/vda -C /run trees || fail "tar"

@@ -72,6 +72,15 @@ arguments+=(-device "nvme,id=second,serial=ARRAY0001,subsys=s2")
 arguments+=(-device "nvme-ns,drive=p1,bus=first,nsid=1,uuid=$uuid")
 arguments+=(-device "nvme-ns,drive=p2,bus=second,nsid=1,uuid=$uuid")
 
+# A disk with two paths: one file behind two controllers, as the last disks.
+truncate -s 100G "$work/shared"
+for path in 1 2; do
+    arguments+=(-device "virtio-scsi-pci,id=path$path")
+    arguments+=(-drive "if=none,id=m$path,format=raw,file=$work/shared,file.locking=off")
+    arguments+=(-device "scsi-hd,drive=m$path,bus=path$path.0,scsi-id=20,share-rw=on,$(
+        printf 'vendor=LIO-ORG,product=VIRTUAL-DISK,ver=4.0,serial=8f2a1c44,rotation_rate=0')")
+done
+
 truncate -s 64M "$work/trees.tar"
 arguments+=(-drive "if=virtio,format=raw,file=$work/trees.tar")
 echo "== $kernel, in QEMU"
