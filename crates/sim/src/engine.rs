@@ -237,12 +237,14 @@ impl Engine {
             if self.events.is_multiple_of(STOP_CHECK_EVENTS) && stop.load(Ordering::Relaxed) {
                 return Err(SimError::Stopped);
             }
-            let next = self.next_event().expect("clients that have not ended wait for an event");
+            let timeout = self.volume.poll_timeout();
+            let next = self.next_event(timeout);
+            let next = next.expect("clients that have not ended wait for an event");
             self.now = next;
             if self.recorder.is_interval_over(next) {
                 self.recorder.close_intervals(next, &self.volume.counters());
             }
-            if self.volume.poll_timeout().is_some_and(|at| at <= next) {
+            if timeout.is_some_and(|at| at <= next) {
                 self.volume.on_timeout(next);
             }
             // Most events are of one kind only, and testing is cheaper than an empty `complete`.
@@ -265,8 +267,9 @@ impl Engine {
         self.recorder.finish(until, sections.collect(), counters, choices)
     }
 
+    /// When something happens next; `timeout` is that of the volume.
     #[inline]
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self, timeout: Option<Nanos>) -> Option<Nanos> {
         // A chain of comparisons: this runs once per event, and an iterator over options is slower.
         let mut next = self.model_array.next_event().unwrap_or(Nanos::MAX);
         if let Some(reply) = self.replies.front() {
@@ -275,7 +278,7 @@ impl Engine {
         if let Some(Reverse((at, _, _))) = self.timers.peek() {
             next = next.min(*at);
         }
-        if let Some(timeout) = self.volume.poll_timeout() {
+        if let Some(timeout) = timeout {
             next = next.min(timeout);
         }
         (next < Nanos::MAX).then_some(next)

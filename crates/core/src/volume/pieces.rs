@@ -10,15 +10,14 @@ use crate::io::{
 };
 use crate::member::{MemberIndex, MemberState};
 use crate::units::BLOCK_BYTES;
+use std::ops::Range;
 
 impl Volume {
     /// Cuts a request into pieces and starts them.
     pub(super) fn cut(&mut self, key: RequestKey, request: &Request) -> Result<(), VolumeError> {
-        match request.kind {
-            RequestKind::Read | RequestKind::Scrub => {}
-            RequestKind::Flush if self.is_read_only => return Ok(()),
-            _ if self.is_read_only => return Err(VolumeError::ReadOnly),
-            _ => {}
+        if self.is_read_only && !matches!(request.kind, RequestKind::Read | RequestKind::Scrub) {
+            let is_flush = request.kind == RequestKind::Flush;
+            return if is_flush { Ok(()) } else { Err(VolumeError::ReadOnly) };
         }
         match request.kind {
             RequestKind::Flush => self.cut_flush(key),
@@ -97,7 +96,11 @@ impl Volume {
             piece.failed = plan.targets_elsewhere(source);
         }
         let key = self.pieces.insert(piece);
-        self.start(key);
+        match kind {
+            // Needs no lock, and waits for no label.
+            RequestKind::Read => self.work.push_back(Work::Decide(key)),
+            _ => self.start(key),
+        }
     }
 
     /// Adds a part that was cut off the end of a piece. If the piece holds a lock, each of the two
@@ -177,13 +180,14 @@ impl Volume {
         let race = self.pieces.get(key).race;
         let left = race.map(|race| self.on_race_read(race, IoKey::of(io.id), result.is_ok()));
         let piece = self.pieces.get_mut(key);
-        piece.pending = left.unwrap_or(piece.pending - 1);
+        let left = left.unwrap_or(piece.pending - 1);
+        piece.pending = left;
         match result {
             Ok(()) => piece.good.insert(target),
             Err(IoError::Cancelled) => {}
             Err(error) => self.on_target_error(key, target, io, error),
         }
-        if self.pieces.get(key).pending == 0 {
+        if left == 0 {
             self.continue_piece(key);
         }
     }
@@ -221,6 +225,10 @@ impl Volume {
     fn continue_piece(&mut self, key: PieceKey) {
         let piece = self.pieces.get(key);
         let was_read = !piece.good.is_empty();
+        if piece.kind == RequestKind::Read && was_read && piece.failed.is_empty() {
+            // Nearly every read.
+            return self.finish(key);
+        }
         let is_copied = piece.plan.is_rebuild()
             || matches!(piece.kind, RequestKind::Resync | RequestKind::Repair(_));
         let needs_rewrite = !self.is_read_only && (!piece.spoiled.is_empty() || is_copied);
@@ -402,36 +410,65 @@ impl Volume {
     }
 
     /// Replies to a request all of whose pieces ended.
+    #[inline]
     fn end_request(&mut self, key: RequestKey) {
         let pending = self.requests.get(key);
-        let (id, kind, mut result) = (pending.request.id, pending.request.kind, pending.result);
-        let Request { offset, length, .. } = pending.request;
-        let range = offset..offset.saturating_add(length);
-        let was_synced = pending.was_synced;
-        if let RequestKind::Rebuild(member) = kind {
-            if result.is_ok() && self.flushes_before_end(key, member, &range) {
-                return;
+        let (id, mut result) = (pending.request.id, pending.result);
+        if !matches!(pending.request.kind, RequestKind::Read | RequestKind::Write) {
+            match self.end_request_of_kind(key, result) {
+                Some(ended) => result = ended,
+                None => return,
             }
-            let pending = self.requests.get(key);
-            // A member that failed and returned meanwhile has missed writes, also to this range.
-            if pending.member_changes != self.states.changes(member) {
-                result = result.and(Err(VolumeError::NotRebuilding));
-            }
-            result = result.and_then(|()| self.states.on_rebuilt(member, range.clone()));
-            if result.is_ok() {
-                self.notify_members_change();
-                let flushed_to = self.requests.get(key).flushed_to;
-                self.record_progress(member, flushed_to);
-                self.update_labels_after_rebuild(member);
-            }
-        }
-        match (kind, result) {
-            (RequestKind::Resync, Ok(())) => self.on_resynced(&range),
-            (RequestKind::Flush, Ok(())) => self.on_flushed(was_synced),
-            _ => {}
         }
         self.requests.remove(key);
         self.replies.push_back(Reply { request: id, result });
+    }
+
+    /// Does what the end of a request changes, and returns its result; `None` if it does not end
+    /// yet.
+    fn end_request_of_kind(
+        &mut self,
+        key: RequestKey,
+        mut result: Result<(), VolumeError>,
+    ) -> Option<Result<(), VolumeError>> {
+        let request = self.requests.get(key).request;
+        let range = request.offset..request.offset.saturating_add(request.length);
+        match request.kind {
+            RequestKind::Rebuild(member) => {
+                if result.is_ok() && self.flushes_before_end(key, member, &range) {
+                    return None;
+                }
+                result = self.end_rebuild(key, member, range, result);
+            }
+            RequestKind::Resync if result.is_ok() => self.on_resynced(&range),
+            RequestKind::Flush if result.is_ok() => {
+                self.on_flushed(self.requests.get(key).was_synced);
+            }
+            _ => {}
+        }
+        Some(result)
+    }
+
+    /// Takes the end of a rebuild of a range of a member.
+    fn end_rebuild(
+        &mut self,
+        key: RequestKey,
+        member: MemberIndex,
+        range: Range<u64>,
+        result: Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        result?;
+        let pending = self.requests.get(key);
+        // A member that failed and returned meanwhile has missed writes, also to this range.
+        if pending.member_changes != self.states.changes(member) {
+            return Err(VolumeError::NotRebuilding);
+        }
+        self.states.on_rebuilt(member, range)?;
+        self.notify_members_change();
+        let flushed_to = self.requests.get(key).flushed_to;
+        self.record_progress(member, flushed_to);
+        self.update_labels_after_rebuild(member);
+        Ok(())
     }
 
     pub(super) fn fail_member(&mut self, member: MemberIndex) {

@@ -119,6 +119,12 @@ impl PiecePlan {
         &self.mirrors[..usize::from(self.copies)]
     }
 
+    /// Number of copies, eligible or not.
+    #[inline]
+    pub(super) fn copies(&self) -> u8 {
+        self.copies
+    }
+
     /// The member and the offset of a target.
     #[inline]
     pub(super) fn location(&self, target: PlanTarget) -> (MemberIndex, u64) {

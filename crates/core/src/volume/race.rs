@@ -84,6 +84,11 @@ impl Races {
         self.timers.peek().map(|Reverse((at, _))| *at)
     }
 
+    #[inline]
+    pub(super) fn has_timers(&self) -> bool {
+        !self.timers.is_empty()
+    }
+
     /// Returns true if a tied read is not yet next on its member. If not, completions need not be
     /// looked at.
     #[inline]
@@ -154,7 +159,13 @@ impl Volume {
     /// The next read that the executor may cancel; to be called until it returns `None`, whenever
     /// I/O was handed out or completed. The executor need not cancel; if it does, it reports the
     /// end as [`IoError::Cancelled`](crate::io::IoError::Cancelled).
+    #[inline]
     pub fn poll_cancel(&mut self) -> Option<MemberIo> {
+        // Asked after every event, and nearly always empty.
+        if self.races.to_cancel.is_empty() { None } else { self.next_to_cancel() }
+    }
+
+    fn next_to_cancel(&mut self) -> Option<MemberIo> {
         while let Some(io) = self.races.to_cancel.pop_front() {
             let in_flight = self.in_flight.find(IoKey::of(io.id));
             if in_flight.is_some_and(|found| found.io.id == io.id) {

@@ -110,7 +110,7 @@ impl Volume {
             stream: request.stream,
             cpu: request.cpu,
             background: request.background,
-            copies: piece.plan.mirrors().len() as u8,
+            copies: piece.plan.copies(),
         }
     }
 
