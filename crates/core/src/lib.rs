@@ -19,5 +19,6 @@ pub mod rng;
 pub mod slab;
 pub mod sliding_window;
 pub mod suggest;
+pub mod time_queue;
 pub mod units;
 pub mod volume;

@@ -23,13 +23,14 @@ use mirrorball_core::io::{IoError, IoId, MemberIo, Request, RequestId, RequestKi
 use mirrorball_core::member::{MemberIndex, Members};
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::slab::{Slab, SlabKey};
+use mirrorball_core::time_queue::TimeQueue;
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_disk::model::{Completion, DiskIo};
 use mirrorball_disk::model_array::ModelArray;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::policy_under_test::PolicyUnderTest;
@@ -104,11 +105,10 @@ struct PendingRequest {
     request: ClientRequest,
 }
 
-/// A reply that reaches its client at `at`, after the host's overhead. Its request stays in the
-/// slab until then: replies are moved to stay in order, so they are kept small.
+/// A reply on its way to its client. Its request stays in the slab until then: replies are moved to
+/// stay in order, so they are kept small.
 #[derive(Clone, Copy, Debug)]
 struct PendingReply {
-    at: Nanos,
     request: PendingKey,
     end: RequestEnd,
 }
@@ -122,7 +122,8 @@ struct Engine {
     /// Clones that have not ended, or have requests in flight.
     foreground_left: usize,
     pending: Slab<PendingKey, PendingRequest>,
-    replies: VecDeque<PendingReply>,
+    /// By the time at which they reach their clients, after the host's overhead.
+    replies: TimeQueue<PendingReply>,
     /// Sleeping clients: wake-up time, order in which they went to sleep, slot.
     timers: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     sleeps: u64,
@@ -167,7 +168,7 @@ impl Engine {
             slots: Vec::new(),
             foreground_left: 0,
             pending: Slab::default(),
-            replies: VecDeque::new(),
+            replies: TimeQueue::default(),
             timers: BinaryHeap::new(),
             sleeps: 0,
             events: 0,
@@ -272,8 +273,8 @@ impl Engine {
     fn next_event(&self, timeout: Option<Nanos>) -> Option<Nanos> {
         // A chain of comparisons: this runs once per event, and an iterator over options is slower.
         let mut next = self.model_array.next_event().unwrap_or(Nanos::MAX);
-        if let Some(reply) = self.replies.front() {
-            next = next.min(reply.at);
+        if let Some((at, _)) = self.replies.front() {
+            next = next.min(Nanos(*at));
         }
         if let Some(Reverse((at, _, _))) = self.timers.peek() {
             next = next.min(*at);
@@ -337,8 +338,8 @@ impl Engine {
     /// Delivers the replies that are due, and runs their clients.
     #[inline]
     fn deliver(&mut self) {
-        while let Some(&PendingReply { at, request, end }) = self.replies.front() {
-            if at > self.now {
+        while let Some(&(at, PendingReply { request, end })) = self.replies.front() {
+            if at > self.now.0 {
                 return;
             }
             self.replies.pop_front();
@@ -357,12 +358,7 @@ impl Engine {
     fn queue_reply(&mut self, request: PendingKey, end: RequestEnd) {
         let at = self.now + self.pending.get(request).overhead;
         // Requests of unequal overhead overtake each other, but seldom by more than a few places.
-        self.replies.push_back(PendingReply { at, request, end });
-        let mut place = self.replies.len() - 1;
-        while place > 0 && self.replies[place - 1].at > at {
-            self.replies.swap(place - 1, place);
-            place -= 1;
-        }
+        self.replies.push(at.0, PendingReply { request, end });
     }
 
     #[inline]

@@ -435,14 +435,9 @@ impl Volume {
             // Asked before every event, and nearly always so.
             return None;
         }
-        let timeout = match (self.states.next_backoff_end(), self.races.next_timer()) {
-            (Some(backoff), Some(second_read)) => Some(backoff.min(second_read)),
-            (backoff, second_read) => backoff.or(second_read),
-        };
-        match self.log.as_ref().and_then(|log| log.next_tick()) {
-            Some(tick) => Some(timeout.map_or(tick, |timeout| timeout.min(tick))),
-            None => timeout,
-        }
+        let tick = self.log.as_ref().and_then(|log| log.next_tick());
+        let due = [self.states.next_backoff_end(), self.races.next_timer(), tick];
+        due.into_iter().flatten().min()
     }
 
     /// Does what is due at `now`: back-offs end, second reads start, idle regions leave the log.

@@ -39,7 +39,7 @@ use flash::FlashArray;
 use mirrorball_core::io::Op;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
-use outgoing::{LinkQueue, OutgoingCommand};
+use outgoing::LinkQueue;
 use read_ahead::DriveReadAhead;
 use std::collections::VecDeque;
 use writes::{ByteTime, SsdWriteCache};
@@ -98,7 +98,7 @@ impl Ssd {
             flash: FlashArray::new(parameters, &mut Rng::stream(seed, "ssd flash")),
             read_ahead: DriveReadAhead::new(parameters),
             writes: SsdWriteCache::new(parameters, Rng::stream(seed, "ssd writes")),
-            line: LinkQueue::new(),
+            line: LinkQueue::default(),
             waiting: VecDeque::new(),
             flushing_alone: false,
             dirty: false,
@@ -123,7 +123,7 @@ impl Ssd {
             Op::Flush => self.flush(at),
             Op::Discard => at + self.costs.write_latency_ns,
         };
-        self.line.push(OutgoingCommand { ready, hold_ns: self.hold_ns(&io), tag: io.tag });
+        self.line.push(ready, self.hold_ns(&io), io.tag);
     }
 
     /// Takes what waits, as far as the drive has room for it.

@@ -1,0 +1,111 @@
+//! Items in the order of their times.
+//!
+//! For queues in which most items are due after all that are queued already. A new item is sorted
+//! in from the back, and items leave at the front by an index that moves on, so the queue is one
+//! run in memory. Memory is kept: a queue that has been as long before allocates nothing.
+
+/// How many items are compared one by one from the back before the rest is halved.
+const NEAR: usize = 8;
+/// How many items may have left before they are removed from memory.
+const GONE: usize = 256;
+
+/// Items of type `T`, each with a time, in the order of times; ties in the order of entry.
+#[derive(Clone, Debug)]
+pub struct TimeQueue<T> {
+    /// Those before `first` have left.
+    items: Vec<(u64, T)>,
+    first: usize,
+}
+
+impl<T> Default for TimeQueue<T> {
+    fn default() -> TimeQueue<T> {
+        TimeQueue { items: Vec::new(), first: 0 }
+    }
+}
+
+impl<T: Copy> TimeQueue<T> {
+    /// Number of items.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.items.len() - self.first
+    }
+
+    /// Returns true if there is no item.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The first item, with its time.
+    #[inline]
+    pub fn front(&self) -> Option<&(u64, T)> {
+        self.items.get(self.first)
+    }
+
+    /// The items with their times, in order.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = &(u64, T)> {
+        self.items[self.first..].iter()
+    }
+
+    /// Removes the first item and returns it with its time.
+    #[inline]
+    pub fn pop_front(&mut self) -> Option<(u64, T)> {
+        let item = *self.front()?;
+        self.first += 1;
+        if self.first == self.items.len() {
+            self.items.clear();
+            self.first = 0;
+        } else if self.first == GONE {
+            self.items.drain(..GONE);
+            self.first = 0;
+        }
+        Some(item)
+    }
+
+    /// Adds an item behind all of the same time or earlier ones.
+    #[inline]
+    pub fn push(&mut self, at: u64, item: T) {
+        let waiting = &self.items[self.first..];
+        let mut behind = 0;
+        while behind < waiting.len() && waiting[waiting.len() - 1 - behind].0 > at {
+            behind += 1;
+            if behind == NEAR {
+                behind = waiting.len() - waiting.partition_point(|(other, _)| *other <= at);
+                break;
+            }
+        }
+        match behind {
+            0 => self.items.push((at, item)),
+            _ => self.items.insert(self.items.len() - behind, (at, item)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn items_leave_by_time_and_then_by_entry(
+            steps in proptest::collection::vec(proptest::option::weighted(0.6, 0u64..40), 0..2000),
+        ) {
+            let (mut queue, mut expected) = (TimeQueue::default(), Vec::new());
+            for (number, step) in steps.into_iter().enumerate() {
+                match step {
+                    Some(at) => {
+                        queue.push(at, number);
+                        expected.push((at, number));
+                        expected.sort();
+                    }
+                    None if expected.is_empty() => prop_assert_eq!(queue.pop_front(), None),
+                    None => prop_assert_eq!(queue.pop_front(), Some(expected.remove(0))),
+                }
+                prop_assert_eq!(queue.len(), expected.len());
+                prop_assert!(queue.iter().eq(&expected));
+            }
+        }
+    }
+}
