@@ -23,9 +23,10 @@
 //! # Origin
 //! Linux md 6.9 and later, `choose_best_rdev` in `drivers/md/raid1.c`. Its other stages are part of
 //! the volume's eligibility here: the first usable disk until a resync has passed, disks with bad
-//! blocks, and write-mostly disks as the last resort. The slot is the member's index. Sectors are
-//! bytes of the member here; in md all disks of an array share one address. A read that had no
-//! other mirror is not seen.
+//! blocks, and write-mostly disks as the last resort. The slot is the member's index, unless the
+//! value names the member that the array was created with as the first. Sectors are bytes of the
+//! member here; in md all disks of an array share one address. A read that had no other mirror is
+//! not seen.
 
 use super::Build;
 use super::shared::md_streams::Streams;
@@ -39,9 +40,9 @@ pub(super) struct Raid1 {
     pub(super) streams: Streams,
 }
 
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
-    Ok(Box::new(Raid1 { streams: Streams::default() }))
+/// Builds the policy from the devid of the first slot.
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+    Ok(Box::new(Raid1 { streams: Streams::default().in_order(build)? }))
 }
 
 impl ReadPolicy for Raid1 {

@@ -32,7 +32,7 @@ use super::shared::md_streams::Streams;
 use crate::diagnostic::Diagnostic;
 use crate::policy::ReadPolicy;
 
-/// Builds the policy; it takes no values.
-pub(super) fn build(_build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
-    Ok(Box::new(Raid1 { streams: Streams::taking_first_idle() }))
+/// Builds the policy from the devid of the first slot.
+pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+    Ok(Box::new(Raid1 { streams: Streams::taking_first_idle().in_order(build)? }))
 }

@@ -6,8 +6,10 @@
 //! Source: `choose_best_rdev` of Linux 6.9 and `read_balance` of Linux 3.6 and 4.10, in
 //! `drivers/md/raid1.c`.
 
-use super::slot_order::slot_order;
-use crate::member::{Member, MemberState, Members};
+use super::slot_order::order_by;
+use crate::diagnostic::Diagnostic;
+use crate::member::{Member, MemberIndex, MemberState, Members};
+use crate::policies::Build;
 use crate::policy::{Mirror, MirrorScore, Read};
 
 /// The stream that each member serves.
@@ -15,6 +17,8 @@ use crate::policy::{Mirror, MirrorScore, Read};
 pub(crate) struct Streams {
     keeps_long_streams: bool,
     takes_first_idle: bool,
+    /// The member in the first slot, if not that of the lowest index.
+    first: Option<MemberIndex>,
     any_non_rotational: bool,
     streams: Vec<MemberStream>,
 }
@@ -47,6 +51,16 @@ impl Streams {
     /// serves, so an idle disk goes before the stream of a higher slot.
     pub(crate) fn taking_first_idle() -> Streams {
         Streams { takes_first_idle: true, ..Streams::default() }
+    }
+
+    /// The same for an array that was created with the member of the policy's value, if that is not
+    /// zero, in the first slot. The others follow in the order of their indexes.
+    pub(crate) fn in_order(self, build: &Build<'_>) -> Result<Streams, Diagnostic> {
+        let first = match build.values {
+            [] | [0] => None,
+            [devid, ..] => Some(build.member(*devid)?),
+        };
+        Ok(Streams { first, ..self })
     }
 
     /// Adds new members, and checks whether any is non-rotational.
@@ -132,7 +146,8 @@ impl Streams {
         let mut sequential = None;
         let mut least_pending = (u32::MAX, 0);
         let mut nearest = (u64::MAX, 0);
-        for place in slot_order(mirrors) {
+        let slot = |mirror: &Mirror| (Some(mirror.member) != self.first, mirror.member);
+        for place in order_by(mirrors, slot) {
             let mirror = &mirrors[place];
             let member = &members[mirror.member];
             let stream = &self.streams[mirror.member.get()];

@@ -10,7 +10,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
         aliases: &["md"],
         basis: Basis::Measurements,
         summary: "the disk of the stream; else an idle disk, the shortest queue, the nearest head",
-        parameters: &[],
+        parameters: &[FIRST],
         origin: PolicyOrigin {
             system: "Linux md",
             version: "6.9 and later",
@@ -65,7 +65,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
         aliases: &[],
         basis: Basis::Measurements,
         summary: "the first disk idle or with the stream; else shortest queue or nearest head",
-        parameters: &[],
+        parameters: &[FIRST],
         origin: PolicyOrigin {
             version: "3.6 to 4.9",
             file: "drivers/md/raid1.c",
@@ -80,7 +80,7 @@ pub(super) const MD_ROWS: &[PolicyInfo] = &[
         aliases: &[],
         basis: Basis::Measurements,
         summary: "as md/raid1, but a long stream stays on its SSD whatever else is idle",
-        parameters: &[],
+        parameters: &[FIRST],
         origin: PolicyOrigin {
             version: "4.10 to 6.8.1",
             file: "drivers/md/raid1.c",

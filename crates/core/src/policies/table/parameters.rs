@@ -32,6 +32,15 @@ pub(super) const LAYOUT: ParameterInfo = ParameterInfo {
     meaning: "layout of the raid10 whose rule is followed; `array`: the array's own",
 };
 
+pub(super) const FIRST: ParameterInfo = ParameterInfo {
+    name: "first",
+    unit: Unit::Devid,
+    default: Some(0),
+    range: 0..=i64::MAX as u64,
+    multiple_of: 1,
+    meaning: "the member that the array was created with as the first; 0: that of lowest devid",
+};
+
 pub(super) const STRIPE_BYTES: ParameterInfo = ParameterInfo {
     name: "bytes",
     unit: Unit::Bytes,

@@ -1,6 +1,7 @@
 //! Golden decisions of md raid1 and of the ZFS mirror.
 
 use super::script::{Script, Step, complete, follow, members, read, read_long};
+use crate::policies::Spec;
 use crate::units::{KIB, MIB};
 
 #[test]
@@ -264,6 +265,21 @@ fn md_scans_three_slots_in_order() {
         read(64 * MIB, 2, "2 and 3 are idle: the lower of them, the last stripe"),
         read(128 * MIB, 3, "3 is idle"),
     ]);
+}
+
+#[test]
+fn md_scans_from_the_disk_that_the_array_was_created_with() {
+    let reads = [
+        read(MIB, 3, "all idle: the first slot, which 3 has"),
+        read(64 * MIB, 1, "1 and 2 are idle: the lower of them"),
+        read(128 * MIB, 2, "2 is idle"),
+        read(192 * MIB, 3, "one each, all heads at 0: the first slot"),
+    ];
+    for policy in ["md/raid1:3", "md/raid1-2012:3", "md/raid1-2016:3"] {
+        follow(policy, members(3, |_| ()), &reads);
+    }
+    let error = Spec::parse("md/raid1:9").unwrap().build(&[1, 2]).err().unwrap();
+    assert!(error.to_string().contains("devid 9"), "{error}");
 }
 
 #[test]
