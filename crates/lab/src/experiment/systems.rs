@@ -106,7 +106,8 @@ pub struct Offer {
     pub since: Option<Version>,
     /// The last version that has it.
     pub until: Option<Version>,
-    /// What not every installation of the system has.
+    /// What not every installation of the system has; `{devid}` is that of the first member it
+    /// names.
     pub requires: Option<String>,
     /// The patch that adds it, if no release has it.
     pub patch: Option<String>,
@@ -141,6 +142,8 @@ pub enum OfferedMembers {
     Each,
     /// Each sensible set of members.
     Sets,
+    /// One of each kind, but not of the kind of the first.
+    Kinds,
 }
 
 fn is_verified() -> bool {
@@ -234,6 +237,7 @@ impl Offer {
             self.patch.as_ref().map_or_else(String::new, |it| format!(" with a patch: {it}"));
         let requires =
             self.requires.as_ref().map_or_else(String::new, |it| format!(", needs {it}"));
+        let requires = requires.replace("{devid}", "N");
         format!("{title}{versions}{patch}{requires}")
     }
 

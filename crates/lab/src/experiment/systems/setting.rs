@@ -110,12 +110,15 @@ impl Offer {
         self.patch.is_none() && self.until.is_none() && version < since && !is_listed
     }
 
-    fn availability_in(&self, running: Option<&[String]>) -> Availability {
-        match (running, &self.requires) {
+    /// Where the offer for a member can be had.
+    fn availability_in(&self, running: Option<&[String]>, devid: Option<u64>) -> Availability {
+        let devid = devid.map(|devid| devid.to_string()).unwrap_or_default();
+        let requires = self.requires.as_ref().map(|text| text.replace("{devid}", &devid));
+        match (running, requires) {
             (Some(running), _) if self.is_among(running) => Availability::Offered,
-            (Some(_), Some(requires)) => Availability::NotHere(requires.clone()),
+            (Some(_), Some(requires)) => Availability::NotHere(requires),
             (Some(_), None) => Availability::NotHere("another version".to_owned()),
-            (None, Some(requires)) => Availability::OnCondition(requires.clone()),
+            (None, Some(requires)) => Availability::OnCondition(requires),
             (None, None) => Availability::Offered,
         }
     }
@@ -135,6 +138,9 @@ pub(super) fn expand(
             in_service.map(|member| vec![member]).collect()
         }
         Some(OfferedMembers::Sets) => sensible_sets(&array.members),
+        Some(OfferedMembers::Kinds) => {
+            classes(&array.members).into_iter().skip(1).map(|class| vec![class[0]]).collect()
+        }
     };
     let values: Vec<Option<&String>> = match &offer.values[..] {
         [] => vec![None],
@@ -157,21 +163,27 @@ pub(super) fn expand(
                 continue;
             };
             let (members, value) = (members.clone(), value.cloned());
-            let availability = offer.availability_in(running);
+            let devid = members.first().map(|&member| devids[member]);
+            let availability = offer.availability_in(running, devid);
             settings.push(Setting { spec: spec.to_string(), offer, availability, value, members });
         }
     }
     settings
 }
 
-/// The sets of members that are worth telling from the others, by their indexes.
-fn sensible_sets(members: &[MemberSpec]) -> Vec<Vec<usize>> {
+/// The classes of members that are alike, by the indexes of those in service.
+fn classes(members: &[MemberSpec]) -> Vec<Vec<usize>> {
     let mut classes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (index, member) in members.iter().enumerate().filter(|(_, it)| it.is_in_service()) {
         let first = members.iter().position(|other| are_alike(other, member));
         classes.entry(first.unwrap_or(index)).or_default().push(index);
     }
-    let classes: Vec<Vec<usize>> = classes.into_values().collect();
+    classes.into_values().collect()
+}
+
+/// The sets of members that are worth telling from the others, by their indexes.
+fn sensible_sets(members: &[MemberSpec]) -> Vec<Vec<usize>> {
+    let classes = classes(members);
     let count = classes.len();
     let masks: Vec<u32> = match count {
         0 | 1 => Vec::new(),

@@ -62,7 +62,7 @@ fn every_system_whose_commands_name_an_array_says_what_the_name_is() {
 #[test]
 fn write_mostly_is_offered_for_each_kind_of_member() {
     let two = hdd_and_ssd();
-    let expected = ["md/raid1", "md/raid1+write-mostly:1", "md/raid1+write-mostly:2"];
+    let expected = ["md/raid1", "md/raid1+write-mostly:1", "md/raid1+write-mostly:2", "md/raid1:2"];
     assert_eq!(specs("md", &two, None), expected);
     let equal = array(
         "name = \"e\"\nprofile = \"raid1\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 3\n",
@@ -74,7 +74,12 @@ fn write_mostly_is_offered_for_each_kind_of_member() {
     );
     assert_eq!(
         specs("md", &three, None),
-        ["md/raid1", "md/raid1+write-mostly:1+write-mostly:2", "md/raid1+write-mostly:3"]
+        [
+            "md/raid1",
+            "md/raid1+write-mostly:1+write-mostly:2",
+            "md/raid1+write-mostly:3",
+            "md/raid1:3",
+        ]
     );
 }
 
@@ -179,8 +184,13 @@ fn the_default_is_the_rule_of_the_release_and_the_profile() {
     assert_eq!(default("lvm", &raid10, Some("6.1")), "md/raid10");
     let old = specs("md", &hdd_and_ssd(), Some("6.1"));
     assert_eq!(old[1], "md/raid1-2016+write-mostly:1");
-    assert_eq!(old.len(), 3);
-    let older = ["md/raid1-2012", "md/raid1-2012+write-mostly:1", "md/raid1-2012+write-mostly:2"];
+    assert_eq!((old[3].as_str(), old.len()), ("md/raid1-2016:2", 4));
+    let older = [
+        "md/raid1-2012",
+        "md/raid1-2012+write-mostly:1",
+        "md/raid1-2012+write-mostly:2",
+        "md/raid1-2012:2",
+    ];
     assert_eq!(specs("md", &hdd_and_ssd(), Some("3.10")), older);
 }
 
@@ -310,7 +320,7 @@ fn a_member_that_is_missing_is_in_no_setting() {
          [[member]]\nmodel = \"ssd-sata-plp\"\n[[member]]\nmodel = \"hdd-15k\"\nfailed = true\n",
     );
     assert!(!specs("btrfs", &one_missing, None).contains(&"btrfs/devid:3".to_owned()));
-    let expected = ["md/raid1", "md/raid1+write-mostly:1", "md/raid1+write-mostly:2"];
+    let expected = ["md/raid1", "md/raid1+write-mostly:1", "md/raid1+write-mostly:2", "md/raid1:2"];
     assert_eq!(specs("md", &one_missing, None), expected);
 }
 
