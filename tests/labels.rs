@@ -133,7 +133,7 @@ fn a_missing_member_needs_the_user_and_is_rebuilt_when_it_returns() {
     client(&folder).write(0, &[1; BLOCK]);
     service.terminate();
     let error = refusal(&folder, &["a.img"]);
-    assert!(error.contains("devid 2") && error.contains("--degraded"), "{error}");
+    assert!(error.contains("devid 2") && error.contains("--degraded: then `ctl"), "{error}");
     let service = serve(&folder, &["a.img", "--degraded"]);
     assert!(folder.ctl(&["status"]).contains("pair: degraded"));
     client(&folder).write(0, &[2; BLOCK]);
@@ -233,6 +233,36 @@ fn a_copy_and_a_restored_snapshot_are_refused() {
     service.terminate();
     let error = refusal(&folder, &["a.img", "copy.img"]);
     assert!(error.contains("older copy"), "{error}");
+    let help = "help: give the device that has the current data of devid 2 in place of `copy.img`";
+    assert!(error.contains(help), "{error}");
+    let service = serve(&folder, &["a.img", "b.img", "copy.img", "--discard", "copy.img"]);
+    let note = "--discard copy.img: it is not used and not changed, because `b.img` is the same";
+    assert!(has_line(&service, note), "{:?}", service.lines);
+    service.terminate();
+}
+
+#[test]
+fn a_new_disk_among_members_is_refused_with_the_way_to_use_it() {
+    let folder = created(2);
+    File::create(folder.path("b.img")).unwrap().set_len(SIZE_BYTES).unwrap();
+    for devices in [["a.img", "b.img"], ["b.img", "a.img"]] {
+        let serve = [&["serve"][..], &devices, &["--export", "nbd:unix:socket"]].concat();
+        let help = "start without it (--degraded), then run `ctl members replace DEVID b.img`";
+        folder.refuses(&serve, &["`b.img` has no label, so it is no member of `pair`", help]);
+    }
+    File::options().write(true).open(folder.path("a.img")).unwrap().set_len(4 << 20).unwrap();
+    let serve = ["serve", "a.img", "--degraded", "--export", "nbd:unix:socket"];
+    folder.refuses(&serve, &["`a.img` has 4194304 bytes", "`ctl members replace 1 DEVICE`"]);
+}
+
+/// Two devices are the same member, and neither is used.
+#[test]
+fn examine_names_each_device_of_a_member() {
+    let folder = created(2);
+    fs::copy(folder.path("b.img"), folder.path("copy.img")).unwrap();
+    let output = folder.run(&["examine", "a.img", "b.img", "copy.img"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("devid 2: in sync, 24 MiB, 2 devices: `b.img`, `copy.img`"), "{text}");
 }
 
 #[test]
@@ -279,7 +309,9 @@ fn a_read_only_volume_writes_nothing() {
     assert!(status.contains("read-only") && !status.contains("being synchronised"), "{status}");
     for (words, part) in [
         (&["members", "fail", "1"][..], "cannot fail the member with devid 1: the volume is read"),
-        (&["members", "rebuild", "1"], "cannot rebuild: the volume is read-only"),
+        (&["members", "rebuild", "1"], "cannot rebuild the member: the volume is read"),
+        (&["members", "replace", "1", "c.img"], "cannot replace the member: the volume is read"),
+        (&["members", "add", "c.img"], "cannot add a device: the volume is read-only"),
         (&["policy", "pid", "--keep"], "the policy cannot be kept: the volume is read-only"),
     ] {
         folder.refuses(&[&["ctl", "-c", "control"], words].concat(), &[part, "restart the server"]);
@@ -365,7 +397,9 @@ fn options_and_devices_without_effect_are_refused() {
     folder.refuses(&["examine", "a.img", "a.img"], &["a.img is given twice"]);
     let plain = place(2);
     let volume = ["serve", "pair.toml", "--volume", "x", "--export", "nbd:unix:socket"];
-    plain.refuses(&volume, &["--volume has no effect", "`mirrorball adopt`"]);
+    plain.refuses(&volume, &["--volume needs a labelled", "`mirrorball adopt`; or le"]);
+    let read_only = ["serve", "pair.toml", "--read-only", "--export", "nbd:unix:socket"];
+    plain.refuses(&read_only, &["without --read-only, clients can write to the volume"]);
     let unlabelled = ["serve", "a.img", "--export", "nbd:unix:socket"];
     plain.refuses(&unlabelled, &["`a.img` has no label", "write an array file", "destroys"]);
     let same = "profile = \"raid1\"\n[[member]]\npath = \"a.img\"\n[[member]]\npath = \"a.img\"\n";

@@ -327,7 +327,16 @@ fn refusals_say_what_to_do() {
     refused(&["serve", "pair.toml"], 2, &["--export"]);
     let image = File::options().write(true).open(place.path("b.img")).unwrap();
     image.write_all_at(&[1; 512], RESERVED_BYTES).unwrap();
+    let blank = ["devid 1 is blank: its file holds no data", "start with --trust 2, if that"];
+    refused(&serve("pair.toml"), 1, &blank);
+    let image = File::options().write(true).open(place.path("a.img")).unwrap();
+    image.write_all_at(&[2; 512], RESERVED_BYTES).unwrap();
     refused(&serve("pair.toml"), 1, &["1 and 2 hold different data", "--trust DEVID"]);
+    image.set_len(1 << 20).unwrap();
+    let small = ["a.img` (devid 1) has 1 MiB, but a member needs", "`truncate -s 24M a.img`"];
+    refused(&serve("pair.toml"), 2, &small);
+    image.set_len(64 << 20).unwrap();
+    image.write_all_at(&[2; 512], RESERVED_BYTES).unwrap();
     let trusting = [&serve("pair.toml")[..], &["--trust", "x"]].concat();
     refused(&trusting, 2, &["--trust", "expected the devid of a member"]);
     let trusting = [&serve("pair.toml")[..], &["--trust", "3"]].concat();

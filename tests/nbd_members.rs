@@ -3,6 +3,7 @@
 //! Tests with `nbdkit` and `qemu-nbd` are skipped where these are not installed, unless `CI` is
 //! `true`; `./test` installs them.
 
+mod blank;
 mod reopen;
 use crate::common::external::{self, External};
 use crate::common::service::{Service, wait_until};

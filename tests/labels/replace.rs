@@ -23,7 +23,7 @@ fn a_failed_member_is_replaced_and_the_old_one_is_left_out() {
     folder.ctl(&["members", "fail", "2"]);
     client(&folder).write(0, &[2; BLOCK]);
     let text = folder.ctl(&["members", "add", "new.img"]);
-    assert!(text.contains("new.img` took the place of the member"), "{text}");
+    assert!(text.contains("new.img` took the place of devid 2 and is being rebuilt"), "{text}");
     wait_until_in_sync(&folder);
     service.terminate();
     assert!(data(&folder, "a.img") == data(&folder, "new.img"));
@@ -44,9 +44,22 @@ fn a_member_that_is_missing_at_the_start_is_replaced() {
     image(&folder, "new.img", SIZE_BYTES);
     let service = serve(&folder, &["a.img", "b.img", "--degraded"]);
     client(&folder).write(0, &[3; BLOCK]);
-    let error = refused(&folder, &["rebuild", "3"]);
-    assert!(error.contains("members replace"), "{error}");
+    for request in ["rebuild", "fail"] {
+        let error = refused(&folder, &[request, "3"]);
+        let help = "`ctl members replace 3 DEVICE` rebuilds the member, on its own device or on";
+        assert!(error.contains(help), "{error}");
+    }
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("devid 3 is missing (`ctl members replace 3 DEVICE`"), "{status}");
+    assert!(folder.ctl(&["members"]).contains("devid 3: missing,"));
+    let json: serde_json::Value =
+        serde_json::from_str(&folder.ctl(&["status", "--format", "json"])).unwrap();
+    assert_eq!(
+        (&json["failed"], &json["missing"]),
+        (&serde_json::json!([3]), &serde_json::json!([3]))
+    );
     folder.ctl(&["members", "replace", "3", "new.img"]);
+    assert!(!folder.ctl(&["members"]).contains("missing"));
     wait_until_in_sync(&folder);
     // Killed, not stopped: the labels say who is a member.
     service.stop("-KILL");
@@ -88,9 +101,17 @@ fn devices_that_cannot_or_should_not_replace_a_member_are_refused() {
     let service = serve(&folder, &["a.img", "b.img"]);
     for (arguments, parts) in [
         (&["add", "new.img"][..], &["no member has failed", "members replace"][..]),
-        (&["replace", "2", "small.img"], &["devid 2", "has 12582912 bytes", "25165824"]),
-        (&["replace", "2", "a.img"], &["is another member of this array"]),
-        (&["replace", "2", "nosuch"], &["nosuch`: no such file"]),
+        (
+            &["replace", "2", "small.img"],
+            &["devid 2", "has 12582912 bytes", "enlarge the file: `truncate -s 25165824 /"],
+        ),
+        (&["replace", "2", "a.img"], &["a.img` is the member with devid 1\n", "no member"]),
+        (
+            &["replace", "2", "b.img"],
+            &["b.img` is the member with devid 2 already", "`ctl members rebuild 2 --rate BYTES`"],
+        ),
+        (&["replace", "2", "nosuch"], &["nosuch`: no such file", "truncate -s SIZE FILE"]),
+        (&["replace", "2", "."], &["is a folder", "help: a member must be a file or a block"]),
         (&["replace", "9", "new.img"], &["no member with devid 9"]),
         (&["replace", "2", "luks.img"], &["contains an encrypted volume (LUKS)", "--occupied"]),
         (&["replace", "2", "other.img"], &["a member of the volume `other`", "--occupied"]),
@@ -115,7 +136,77 @@ fn a_volume_without_labels_has_no_place_for_another_device() {
     let folder = place(2);
     image(&folder, "new.img", SIZE_BYTES);
     let service = serve(&folder, &["pair.toml"]);
-    let error = refused(&folder, &["replace", "2", "new.img"]);
-    assert!(error.contains("no labels") && error.contains("mirrorball adopt"), "{error}");
+    for request in [&["replace", "2", "new.img"][..], &["add", "new.img"]] {
+        let error = refused(&folder, request);
+        assert!(error.contains("no labels") && error.contains("mirrorball adopt"), "{error}");
+    }
+    let failed = folder.ctl(&["members", "fail", "2"]);
+    assert!(failed.contains("`ctl members rebuild 2` takes it back\n"), "{failed}");
+    assert!(!refused(&folder, &["fail", "2"]).contains("replace"));
+    assert!(!folder.ctl(&["status"]).contains("members replace"));
+    service.terminate();
+}
+
+#[test]
+fn emulated_members_are_not_replaced() {
+    let folder = Folder::new();
+    let places = ["--export", "nbd:unix:socket", "--control", "control", "--backing", "none"];
+    let service =
+        Service::start(&folder, &[&["emulate", "two-delays-raid1"][..], &places].concat());
+    for request in [&["replace", "2", "new.img"][..], &["add", "new.img"]] {
+        assert!(refused(&folder, request).contains("it is emulated"));
+    }
+    let policy = folder.run(&["ctl", "--control", "control", "policy", "pid", "--keep"]);
+    assert_eq!(policy.status.code(), Some(2));
+    let message = stderr(&policy);
+    assert!(message.contains("the members are emulated\n  help: leave out --keep"), "{message}");
+    service.terminate();
+}
+
+/// A member that may have the only copy of some data keeps its device until the other one is in
+/// sync again.
+#[test]
+fn a_refusal_says_which_rebuild_to_wait_for() {
+    let folder = created(2);
+    image(&folder, "new.img", SIZE_BYTES);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    client(&folder).write(0, &[1; BLOCK]);
+    folder.ctl(&["members", "fail", "2"]);
+    client(&folder).write(0, &[2; BLOCK]);
+    let error = refused(&folder, &["replace", "1", "new.img"]);
+    assert!(error.contains("because devid 2 is not in sync\n  help: rebuild devid 2"), "{error}");
+    fs::remove_file(folder.path("b.img")).unwrap();
+    let error = refused(&folder, &["rebuild", "2"]);
+    assert!(error.contains("create a file: `truncate -s 25165824 b.img`, or use anot"), "{error}");
+    fs::create_dir(folder.path("b.img")).unwrap();
+    let error = refused(&folder, &["rebuild", "2"]);
+    assert!(error.contains("put a file or a block device at this path, or use an"), "{error}");
+    fs::remove_dir(folder.path("b.img")).unwrap();
+    image(&folder, "b.img", SIZE_BYTES / 2);
+    let error = refused(&folder, &["rebuild", "2"]);
+    assert!(error.contains("enlarge it: `truncate -s 25165824 b.img`, or use another"), "{error}");
+    image(&folder, "b.img", SIZE_BYTES);
+    folder.ctl(&["members", "rebuild", "2", "--rate", "4K"]);
+    let error = refused(&folder, &["replace", "1", "new.img"]);
+    assert!(error.contains("help: wait for the rebuild of devid 2"), "{error}");
+    service.terminate();
+}
+
+/// What is written to a file that was removed is lost when the server ends.
+#[test]
+fn a_check_of_the_status_finds_a_file_that_was_removed() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    let check = || folder.run(&["ctl", "--control", "control", "status", "--check"]).status.code();
+    assert_eq!(check(), Some(0));
+    fs::remove_file(folder.path("b.img")).unwrap();
+    assert_eq!(check(), Some(1));
+    assert!(folder.ctl(&["status"]).contains("(create a file of the same size there; then"));
+    image(&folder, "b.img", SIZE_BYTES);
+    assert_eq!(check(), Some(1));
+    assert!(folder.ctl(&["status"]).contains("into the file at the path, and overwrites it)"));
+    folder.ctl(&["members", "rebuild", "2"]);
+    wait_until_in_sync(&folder);
+    assert_eq!(check(), Some(0));
     service.terminate();
 }

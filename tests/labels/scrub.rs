@@ -19,6 +19,7 @@ fn a_scrub_finds_what_differs_and_repairs_it_on_request() {
     let service = serve(&folder, &["a.img", "b.img"]);
     client(&folder).write(0, &[1; BLOCK]);
     assert_eq!(folder.ctl(&["scrub"]), "no scrub yet\n");
+    assert_eq!(check(), Some(1), "nothing was compared");
     assert!(scrub(&folder, &[]).contains("(100.0 %)\n  no mirrors differ\n"));
     service.terminate();
     let file = File::options().write(true).open(folder.path("b.img")).unwrap();
@@ -73,7 +74,9 @@ fn a_scrub_of_a_single_mirror_is_refused() {
     folder.ctl(&["members", "fail", "2"]);
     let output = folder.run(&["ctl", "--control", "control", "scrub", "start"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("no two mirrors are in sync"), "{}", stderr(&output));
+    let message = stderr(&output);
+    assert!(message.contains("no two mirrors are in sync"), "{message}");
+    assert!(message.contains("help: wait until no member is being rebuilt"), "{message}");
     service.terminate();
 }
 
@@ -95,7 +98,10 @@ fn a_scrub_is_paused_and_goes_on_over_restarts() {
     service.terminate();
     let service = serve(&folder, &["a.img", "b.img"]);
     assert!(folder.ctl(&["scrub"]).contains("scrub running: ") && has_begun());
+    let check = ["ctl", "--control", "control", "scrub", "status", "--check"];
+    assert_eq!(folder.run(&check).status.code(), Some(0), "no difference so far");
     assert!(folder.ctl(&["scrub", "cancel"]).contains("scrub cancelled: "));
+    assert_eq!(folder.run(&check).status.code(), Some(1), "it did not compare everything");
     let refused = ["ctl", "--control", "control", "scrub", "resume"];
     assert_eq!(folder.run(&refused).status.code(), Some(2));
     service.terminate();

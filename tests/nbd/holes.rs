@@ -118,15 +118,20 @@ fn written_data_are_never_holes() {
 #[test]
 fn hole_of_one_mirror_is_not_reported() {
     let mut place = array("raid1", 2);
-    let image = File::options().write(true).open(place.path("1.img")).unwrap();
-    image.write_all_at(&[1; 4096], (20 << 20) + 65536).unwrap();
+    let open = |name| File::options().write(true).open(place.path(name)).unwrap();
+    let [first, image] = ["0.img", "1.img"].map(open);
+    // Without any data, the first would be refused.
+    for image in [&first, &image] {
+        image.write_all_at(&[1; 4096], 1 << 20).unwrap();
+    }
+    image.write_all_at(&[0; 4096], (20 << 20) + 65536).unwrap();
     place.start(&["serve", "array.toml"]);
     let mut client = Client::new(&place);
     let before = (19 << 20) + 65536;
     let rest = (63 << 20) - before - 4096;
-    let all = [(before, HOLE), (4096, 0), (rest, HOLE)];
-    assert_eq!(client.status(0, 0, 63 << 20), all);
-    assert_eq!(client.status(request::FLAG_REQ_ONE, 0, 63 << 20), all[..1]);
+    let all = [(before - 4096, HOLE), (4096, 0), (rest, HOLE)];
+    assert_eq!(client.status(0, 4096, (63 << 20) - 4096), all);
+    assert_eq!(client.status(request::FLAG_REQ_ONE, 4096, (63 << 20) - 4096), all[..1]);
     // Truncated, it fails, and the other is used alone.
     image.set_len(0).unwrap();
     client.write(0, &[1; 512]);

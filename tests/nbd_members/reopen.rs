@@ -121,7 +121,7 @@ fn failed_member_is_rebuilt_into_the_file_at_its_path() {
     assert!(read(&folder, 65536).iter().all(|&byte| byte == 0x22));
     assert!(folder.ctl(&["members"]).contains("devid 2: failed"));
     replace(&folder, SIZE_BYTES);
-    assert!(folder.ctl(&["members", "rebuild", "2"]).contains("opened again and is being rebuilt"));
+    assert!(folder.ctl(&["members", "rebuild", "2"]).contains("devid 2 is being rebuilt"));
     wait_until_in_sync(&folder);
     write(&folder, 1 << 20, 0x77);
     ours.terminate();
@@ -161,7 +161,7 @@ fn last_copy_is_not_rebuilt() {
     write(&folder, 0, 0x11);
     assert!(folder.ctl(&["members"]).contains("devid 1: failed"));
     replace(&folder, SIZE_BYTES);
-    assert!(refusal(&folder).contains("because another member is not in sync"));
+    assert!(refusal(&folder).contains("because devid 1 is not in sync\n  help: rebuild devid 1"));
     assert!(read(&folder, 0).iter().all(|&byte| byte == 0x11));
     ours.terminate();
 }

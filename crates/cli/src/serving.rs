@@ -120,7 +120,8 @@ pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Fail
         Ublk::check(&executor).map_err(device_refusal)?;
     }
     let mut socket_files = SocketFiles::default();
-    let (listeners, acceptor) = listen.open(&addresses, &mut socket_files, &mut executor)?;
+    let Listeners { plain, acceptor, addresses } =
+        listen.open(&addresses, &mut socket_files, &mut executor)?;
     let control = listen.control(name, policy, &mut socket_files, &mut executor)?;
     print_notes(notes);
     let fuse = folder.map(|folder| mount(folder, &exports, &mut executor)).transpose()?;
@@ -136,7 +137,7 @@ pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Fail
     // The other half is for members, listeners and the control socket.
     let connections_max = (descriptors / 2 / listen.descriptors_per_client()).clamp(16, 4096);
     let connections_max = ConnectionsMax(connections_max);
-    let server = Server::new(exports, listeners, connections_max, &mut executor);
+    let server = Server::new(exports, plain, connections_max, &mut executor);
     let mut server = server.with_memory(listen.memory);
     let acceptor = match acceptor {
         Some((acceptor, accepted)) => {
@@ -211,8 +212,14 @@ impl Drop for SocketFiles {
     }
 }
 
-/// Plain listeners, and the acceptor of those with TLS.
-type Listeners = (Vec<Handle>, Option<(Acceptor, AcceptedConnections)>);
+/// The NBD listeners.
+struct Listeners {
+    plain: Vec<Handle>,
+    /// The acceptor of those with TLS.
+    acceptor: Option<(Acceptor, AcceptedConnections)>,
+    /// Where they listen, with the ports that the system chose in place of 0.
+    addresses: Vec<ListenAddress>,
+}
 
 impl ListenArgs {
     /// Listens at these addresses.
@@ -223,9 +230,10 @@ impl ListenArgs {
         executor: &mut Executor,
     ) -> Result<Listeners, Failure> {
         let tls = self.tls(addresses)?;
-        let (mut plain, mut with_tls) = (Vec::new(), Vec::new());
+        let (mut plain, mut with_tls, mut bound) = (Vec::new(), Vec::new(), Vec::new());
         for address in addresses {
-            let socket = bind(address, files, ListenAddress::bind)?;
+            let (socket, address) = bind(address, files, ListenAddress::bind)?;
+            bound.push(address.clone());
             match (address, &tls) {
                 (ListenAddress::Tcp(_), Some(_)) => with_tls.push(socket.into()),
                 _ => plain.push(executor.driver.adopt(socket).map_err(system_failure)?),
@@ -233,7 +241,7 @@ impl ListenArgs {
         }
         let acceptor =
             tls.map(|tls| Acceptor::new(tls, with_tls)).transpose().map_err(system_failure)?;
-        Ok((plain, acceptor))
+        Ok(Listeners { plain, acceptor, addresses: bound })
     }
 
     /// The TLS configuration, if any. Without it, addresses that other machines can reach need the
@@ -292,7 +300,7 @@ impl ListenArgs {
         let mut endpoints = Vec::new();
         if let Some(path) = &self.control {
             let address = ListenAddress::Unix(path.clone());
-            let socket = bind(&address, files, |_| ListenAddress::bind_control(path))?;
+            let (socket, _) = bind(&address, files, |_| ListenAddress::bind_control(path))?;
             let listener = executor.driver.adopt(socket).map_err(system_failure)?;
             endpoints.push(Endpoint { listener, protocol: Protocol::JsonLines });
         }
@@ -424,24 +432,25 @@ fn stop_at_signals(stopper: Arc<Stopper>) -> io::Result<()> {
     set.map_err(io::Error::other)
 }
 
-/// Listens with `bind` at an address that no other option names.
+/// Listens with `bind` at an address that no other option names. Returns where it listens, too.
 fn bind(
     address: &ListenAddress,
     files: &mut SocketFiles,
     bind: impl Fn(&ListenAddress) -> Result<BoundSocket, AddressError>,
-) -> Result<OwnedFd, Failure> {
+) -> Result<(OwnedFd, ListenAddress), Failure> {
     let place = address.absolute();
     if files.addresses.contains(&place) {
         return Err(Failure::WrongUse(AddressError::Repeated(address.clone()).into()));
     }
-    let BoundSocket { socket, note, file } = bind(address).map_err(|error| match error {
-        error if error.is_of_system() => Failure::Fault(error.into()),
-        error => Failure::WrongUse(error.into()),
-    })?;
-    files.addresses.push(place);
+    let BoundSocket { socket, address, note, file } =
+        bind(address).map_err(|error| match error {
+            error if error.is_of_system() => Failure::Fault(error.into()),
+            error => Failure::WrongUse(error.into()),
+        })?;
+    files.addresses.push(address.absolute());
     files.files.extend(file);
     print_notes(note);
-    Ok(socket)
+    Ok((socket, address))
 }
 
 /// Listens for HTTP clients that fetch metrics, and prints the address.

@@ -161,6 +161,8 @@ fn hint(error: &io::Error) -> &'static str {
 pub struct BoundSocket {
     /// The socket.
     pub socket: OwnedFd,
+    /// Where it listens: the same address, with the port that the system chose in place of 0.
+    pub address: ListenAddress,
     /// A note for the user.
     pub note: Option<String>,
     /// The file of a unix socket.
@@ -241,8 +243,9 @@ impl ListenAddress {
         match self {
             ListenAddress::Unix(path) => bind_unix(path, "--export", system),
             ListenAddress::Tcp(address) => {
-                let socket: OwnedFd = TcpListener::bind(address).map_err(system)?.into();
-                Ok(BoundSocket { socket, note: None, file: None })
+                let socket = TcpListener::bind(address).map_err(system)?;
+                let address = ListenAddress::Tcp(socket.local_addr().map_err(system)?);
+                Ok(BoundSocket { socket: socket.into(), address, note: None, file: None })
             }
         }
     }
@@ -350,7 +353,8 @@ fn bind_unix(
     }
     let socket = UnixListener::bind(path).map_err(system)?.into();
     let file = SocketFile { path: path.to_owned(), id: FileId::at(path) };
-    Ok(BoundSocket { socket, note, file: Some(file) })
+    let address = ListenAddress::Unix(path.to_owned());
+    Ok(BoundSocket { socket, address, note, file: Some(file) })
 }
 
 /// Returns true if a server listens at a unix socket. The kernel closes the sockets of a killed
@@ -458,6 +462,14 @@ mod tests {
         std::fs::write(&path, "precious").unwrap();
         assert!(matches!(address.bind(), Err(AddressError::NotASocket { .. })));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn the_port_that_the_system_chose_is_known() {
+        let bound = ListenAddress::parse("nbd:tcp:0").unwrap().bind().unwrap();
+        let ListenAddress::Tcp(address) = bound.address else { panic!("it is a TCP address") };
+        assert_ne!(address.port(), 0);
+        std::net::TcpStream::connect(address).unwrap();
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::export::Export;
 use crate::member::file::{Occupied, OpenError, OpenOptions};
 use crate::member::remote::client::ClientError;
 use crate::member::{NewMember, Source};
-use crate::mirror_check::{self, Difference};
+use crate::mirror_check::{self, BlankMember, Difference, Mismatch};
 use crate::nbd_protocol::uri::{NbdUri, UriError};
 use crate::reopen::OpenMember;
 pub use backing::BackingError;
@@ -28,8 +28,7 @@ use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::units::{BLOCK_BYTES, Nanos};
 use mirrorball_core::volume::Volume;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
-use open::MemberOpener;
-use open::Open;
+use open::{MemberOpener, Open, OpenMembers, OpenPurpose};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -127,8 +126,27 @@ pub enum AssembleError {
     #[error(transparent)]
     Array(#[from] Diagnostic),
     /// A member cannot be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
+    #[error("{error}{help}")]
+    Open {
+        /// Why.
+        error: OpenError,
+        /// What to do, if `error` does not say it.
+        help: String,
+    },
+    /// A file or device is too small for a member.
+    #[error("`{device}` (devid {devid}) has {size}, but a member needs at least {needed}{help}")]
+    TooSmall {
+        /// The file or device.
+        device: String,
+        /// The devid of the member.
+        devid: u64,
+        /// Its size.
+        size: String,
+        /// The least size.
+        needed: String,
+        /// What to do.
+        help: String,
+    },
     /// A member is of the wrong kind.
     #[error("cannot serve the member with devid {devid}: it is {what}\n  help: {hint}")]
     WrongMember {
@@ -183,10 +201,20 @@ pub enum AssembleError {
          other members from the member DEVID, which overwrites their data"
     )]
     Differ(Difference),
+    /// A mirror holds no data.
+    #[error(
+        "{blank}\n  help: start with --trust {}, if that member has the data of the volume: all \
+         other members are rebuilt from it", blank.with_data
+    )]
+    Blank {
+        /// The blank member, and the one with data.
+        blank: BlankMember,
+    },
     /// The device of a labelled member was not found.
     #[error(
         "the device of the member with devid {0} was not found when the volume was started\n  \
-         help: `ctl members replace {0} DEVICE` uses this device, or another one in its place"
+         help: `ctl members replace {0} DEVICE` rebuilds the member, on its own device or on \
+         another one"
     )]
     NotFound(u64),
     /// A member has a label.
@@ -264,7 +292,8 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
     refuse_parity(array)?;
     let mut notes = Vec::new();
     let mut opened = Vec::new();
-    let mut opener = MemberOpener::new(array, options, peer_timeout);
+    let purpose = OpenPurpose::ServeArray;
+    let mut opener = MemberOpener::new(array, purpose, options, peer_timeout);
     opener.check_distinct()?;
     for index in 0..array.members.len() {
         let (config, open) = opener.open(MemberIndex(index as u16), &mut notes)?;
@@ -274,14 +303,14 @@ pub fn serve(serving: ServeOptions<'_>) -> Result<Assembly, AssembleError> {
         opened.push((config, open));
     }
     let configs: Vec<MemberConfig> = opened.iter().map(|(config, _)| config.clone()).collect();
-    let map = array.allocate(&configs)?;
-    let read = |member: usize, offset, length| opened[member].1.read(offset, length);
+    let map = opener.allocate(array, &configs)?;
     match trusted {
         Some(devid) => trust(devid, &mut opened, &mut notes)?,
         None if map.copies() == 1 => {}
-        None => match mirror_check::compare(&map, &configs, read)? {
-            Some(difference) => return Err(AssembleError::Differ(difference)),
-            None => notes.push(mirror_check::note(&map)),
+        None => match mirror_check::check(&map, &configs, &OpenMembers(&opened))? {
+            Ok(equal) => notes.push(equal.to_string()),
+            Err(Mismatch::Differ(difference)) => return Err(AssembleError::Differ(difference)),
+            Err(Mismatch::Blank(blank)) => return Err(AssembleError::Blank { blank }),
         },
     }
     let block_bytes = opened.iter().map(|(_, open)| open.block_bytes()).max();

@@ -18,104 +18,19 @@
 //! The recovery offset is kept by the volume, so a rebuild continues there after an error and a
 //! pause.
 
+mod error;
+
 use crate::device_address::DeviceAddress;
 use crate::driver::buffers::BufferKey;
-use crate::driver::{EventOwner, Token};
+use crate::driver::{EventOwner, FileId, Token};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::member::file::Occupied;
 use crate::reopen::{MemberPlace, OpenRequest, PathState, ReopenedMember, Reopener};
+pub use error::{RebuildError, RebuildTask};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::{Member, MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::{REGION_BYTES, Volume};
-use std::path::PathBuf;
-
-/// Why a rebuild cannot start.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum RebuildError {
-    /// The members are served without a volume.
-    #[error(
-        "cannot rebuild: no volume is served, only disks\n  help: members of volumes are rebuilt: \
-         those of `serve`, and of `emulate` with an array and without --members"
-    )]
-    NoVolume,
-    /// Nothing may be written to members.
-    #[error(
-        "cannot rebuild: the volume is read-only\n  help: restart the server without --read-only"
-    )]
-    ReadOnly,
-    /// No member has this devid.
-    #[error("the volume has no member with devid {0}\n  help: `ctl members` lists the members")]
-    NoSuchMember(u64),
-    /// The member is in sync.
-    #[error(
-        "the member with devid {0} is in sync: there is nothing to rebuild\n  help: `ctl members` \
-         shows the states of the members"
-    )]
-    InSync(u64),
-    /// The profile has no redundancy.
-    #[error(
-        "the profile of the volume keeps a single copy of the data: there is nothing to rebuild \
-         from\n  help: restore the data from a backup"
-    )]
-    NoCopy,
-    /// Every other member has failed, too.
-    #[error(
-        "no other member is in sync: there is nothing to rebuild from\n  help: stop the volume, \
-         and serve it with --trust DEVID, the member with the valid data"
-    )]
-    NoSource,
-    /// It cannot be opened.
-    #[error("the member with devid {devid} cannot be rebuilt yet: {why}")]
-    NotBack {
-        /// The member.
-        devid: u64,
-        /// Why not.
-        why: String,
-    },
-    /// The device cannot take its place.
-    #[error("the device cannot take the place of the member with devid {devid}: {why}")]
-    Unfit {
-        /// The member.
-        devid: u64,
-        /// Why not.
-        why: String,
-    },
-    /// It is being opened for an earlier request.
-    #[error("the member with devid {0} is already being opened for a rebuild")]
-    Opening(u64),
-    /// It works, but its file was removed.
-    #[error(
-        "the file `{}` of the member with devid {devid} was removed, and there is nothing at its \
-         path: the data are lost when the service ends\n  help: create a file of the same size \
-         there, and repeat the command", path.display()
-    )]
-    Nameless {
-        /// The member.
-        devid: u64,
-        /// The path of its file.
-        path: PathBuf,
-    },
-    /// It works, and may have the only copy of some data.
-    #[error(
-        "the member with devid {0} may have the only copy of some data, because another member is \
-         not in sync: no other storage takes its place now\n  help: rebuild the other member \
-         first: `ctl members` shows which one it is"
-    )]
-    Needed(u64),
-    /// Nothing records where members are.
-    #[error(
-        "cannot replace the member: the members have no labels, so the next start would use the \
-         old device again\n  help: put the new device at the path of the old one and use `ctl \
-         members rebuild`, or label the members with `mirrorball adopt` while the server is stopped"
-    )]
-    NoLabels,
-    /// The members have no device.
-    #[error(
-        "cannot replace the member: it is emulated\n  help: members of `serve` can be replaced"
-    )]
-    Emulated,
-}
 
 /// A request to rebuild a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -144,6 +59,8 @@ pub enum RebuildStart {
 /// A member that was opened for a rebuild, which has started.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RebuildOpened {
+    /// The devid of the member.
+    pub devid: u64,
     /// Where it is.
     pub place: MemberPlace,
     /// Notes for the user, a line each.
@@ -204,6 +121,11 @@ impl Rebuild {
         Rebuild { reopener, ..self }
     }
 
+    /// True if the members have no device.
+    pub fn is_emulated(&self) -> bool {
+        self.reopener.is_none()
+    }
+
     /// The rate limit in bytes per second.
     pub fn rate(&self) -> Option<u64> {
         self.rate
@@ -220,24 +142,28 @@ impl Rebuild {
     ) -> Result<RebuildStart, RebuildError> {
         let RebuildRequest { devid, rate, .. } = request;
         let is_replaced = request.replacement.is_some();
-        let volume = executor.volume().ok_or(RebuildError::NoVolume)?;
-        let member = volume.members().find(devid).ok_or(RebuildError::NoSuchMember(devid))?;
-        if volume.is_read_only() {
-            return Err(RebuildError::ReadOnly);
-        }
-        if volume.map().tolerated_failures() == 0 {
-            return Err(RebuildError::NoCopy);
-        }
+        let task = if is_replaced { RebuildTask::Replace } else { RebuildTask::Rebuild };
+        let volume = executor.volume().ok_or(RebuildError::NoVolume(task))?;
         if is_replaced && self.reopener.is_none() {
             return Err(RebuildError::Emulated);
         }
         if is_replaced && volume.label().is_none() {
             return Err(RebuildError::NoLabels);
         }
+        let member = volume.members().find(devid).ok_or(RebuildError::NoSuchMember(devid))?;
+        if volume.is_read_only() {
+            return Err(RebuildError::ReadOnly(task));
+        }
+        if volume.map().tolerated_failures() == 0 {
+            return Err(RebuildError::NoCopy);
+        }
         if self.requests.iter().any(|(opening, _)| *opening == member) {
             return Err(RebuildError::Opening(devid));
         }
         let state = volume.members()[member].state;
+        if let Some((address, _)) = &request.replacement {
+            refuse_member(member, address, executor)?;
+        }
         if state == MemberState::Failed {
             let is_source = |other: &Member| other.state == MemberState::InSync;
             if !volume.members().iter().any(|(_, other)| is_source(other)) {
@@ -253,11 +179,15 @@ impl Rebuild {
             return self.open(member, request, executor);
         }
         match self.path_state(member, executor) {
-            _ if is_replaced && is_needed(member, executor) => Err(RebuildError::Needed(devid)),
-            _ if is_replaced => self.open(member, request, executor),
+            _ if is_replaced => {
+                refuse_needed(member, executor)?;
+                self.open(member, request, executor)
+            }
             PathState::Missing(path) => Err(RebuildError::Nameless { devid, path }),
-            PathState::Replaced if is_needed(member, executor) => Err(RebuildError::Needed(devid)),
-            PathState::Replaced => self.open(member, request, executor),
+            PathState::Replaced => {
+                refuse_needed(member, executor)?;
+                self.open(member, request, executor)
+            }
             PathState::Same if state == MemberState::InSync => Err(RebuildError::InSync(devid)),
             PathState::Same => {
                 (self.rate, self.next_step) = (rate, executor.driver.now());
@@ -317,19 +247,20 @@ impl Rebuild {
                 }
                 Err(why) => Err(RebuildError::NotBack { devid, why }),
                 // Another member may have failed since the request.
-                Ok(_) if !is_failed(member, executor) && is_needed(member, executor) => {
-                    Err(RebuildError::Needed(devid))
-                }
-                Ok(opened) => {
-                    let attached = executor.attach(member, opened.source);
-                    if let (Ok(()), Some(volume)) = (&attached, executor.volume_mut()) {
-                        volume.on_storage_replaced(member, opened.found.as_ref());
-                        reopener.on_attached(member, place.clone());
+                Ok(opened) => match refuse_needed(member, executor) {
+                    Err(error) if !is_failed(member, executor) => Err(error),
+                    _ => {
+                        let attached = executor.attach(member, opened.source);
+                        if let (Ok(()), Some(volume)) = (&attached, executor.volume_mut()) {
+                            volume.on_storage_replaced(member, opened.found.as_ref());
+                            reopener.on_attached(member, place.clone());
+                        }
+                        let notes = opened.notes;
+                        attached.map(|()| RebuildOpened { devid, place, notes }).map_err(|error| {
+                            RebuildError::NotBack { devid, why: error.to_string() }
+                        })
                     }
-                    let attached = attached.map(|()| RebuildOpened { place, notes: opened.notes });
-                    attached
-                        .map_err(|error| RebuildError::NotBack { devid, why: error.to_string() })
-                }
+                },
             };
             if installed.is_ok() {
                 self.start(member, request.rate, executor);
@@ -426,10 +357,37 @@ fn is_failed(member: MemberIndex, executor: &Executor) -> bool {
     volume.members()[member].state == MemberState::Failed
 }
 
-/// True if a member may have the only copy of some data.
-fn is_needed(member: MemberIndex, executor: &Executor) -> bool {
+/// Refuses to replace the storage of a member that may have the only copy of some data.
+fn refuse_needed(member: MemberIndex, executor: &Executor) -> Result<(), RebuildError> {
     let members = executor.volume().expect("it is a member of one").members();
-    members.iter().any(|(index, other)| index != member && other.state != MemberState::InSync)
+    let is_stale = |other: &Member| other.state != MemberState::InSync;
+    match members.iter().find(|(index, other)| *index != member && is_stale(other)) {
+        None => Ok(()),
+        Some((_, other)) => Err(RebuildError::Needed {
+            devid: members[member].config.devid,
+            other: other.config.devid,
+            is_rebuilding: other.state != MemberState::Failed,
+        }),
+    }
+}
+
+/// Refuses a device in the place of a member that is a member already. One that failed may be put
+/// in its own place again.
+fn refuse_member(
+    member: MemberIndex,
+    address: &DeviceAddress,
+    executor: &Executor,
+) -> Result<(), RebuildError> {
+    let Some(file) = address.path().and_then(FileId::at) else { return Ok(()) };
+    let members = executor.volume().expect("it is a member of one").members();
+    let mut same = members.iter().filter(|(index, _)| executor.file_id(*index) == Some(file));
+    let Some((found, Member { config, state, .. })) = same.next() else { return Ok(()) };
+    let (devid, device) = (config.devid, address.to_string());
+    match found == member {
+        true if *state == MemberState::Failed => Ok(()),
+        true => Err(RebuildError::SameDevice { devid, device }),
+        false => Err(RebuildError::OtherMember { devid, device }),
+    }
 }
 
 #[cfg(test)]

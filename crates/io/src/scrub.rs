@@ -33,15 +33,22 @@ const STREAM: u64 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ScrubError {
     /// The members are served without a volume.
-    #[error("cannot scrub: the members are served as separate disks, without a volume")]
+    #[error(
+        "cannot scrub: no volume is served, only disks\n  help: a scrub compares the mirrors of a \
+         volume: those of `serve`, and of `emulate` with an array and without --members"
+    )]
     NoVolume,
     /// The profile has no redundancy.
     #[error(
-        "the profile of the volume keeps a single copy of the data: there is nothing to compare"
+        "the profile of the volume keeps a single copy of the data: there is nothing to \
+         compare\n  help: a scrub is for profiles with copies, such as raid1"
     )]
     NoCopy,
     /// It has parity.
-    #[error("the volume keeps parity, and a scrub compares only mirrors")]
+    #[error(
+        "the volume keeps parity, and a scrub compares only mirrors\n  help: a scrub is for \
+         profiles with copies, such as raid1"
+    )]
     Parity,
     /// It is read-only.
     #[error(
@@ -51,8 +58,8 @@ pub enum ScrubError {
     ReadOnly,
     /// Nothing has two mirrors in sync.
     #[error(
-        "no two mirrors are in sync, so there is nothing to compare\n  help: rebuild the other \
-         members first: `ctl members` lists them"
+        "no two mirrors are in sync, so there is nothing to compare\n  help: wait until no member \
+         is being rebuilt, and rebuild those that have failed; `ctl members` shows their states"
     )]
     NoMirror,
     /// No data can be on most mirrors.

@@ -22,10 +22,7 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     };
     let mut text = format!("{}: {health}\n", status.name);
     for devid in &status.failed {
-        text += &format!(
-            "  devid {devid} has failed or is missing (`members rebuild {devid}` takes it back, \
-             `members replace {devid} DEVICE` uses another device)\n"
-        );
+        text += &failed_text(*devid, status);
     }
     if let (Some(profile), Some(policy)) = (&status.profile, &status.policy) {
         text += &format!("  profile {profile}, policy {policy}\n");
@@ -54,10 +51,16 @@ pub(super) fn status(status: &ServiceStatus) -> String {
             "  devid {devid}: its file was removed or replaced, and {at_path} is at its path; the \
              old file is still used, and its data are lost when the server ends\n"
         );
-        text += &format!(
-            "  (put a file of the same size there; then `members rebuild {devid}` copies the data \
-             into it)\n"
-        );
+        text += &match at_path.as_str() {
+            "nothing" => format!(
+                "  (create a file of the same size there; then `ctl members rebuild {devid}` \
+                 copies the data into it)\n"
+            ),
+            _ => format!(
+                "  (`ctl members rebuild {devid}` copies the data into the file at the path, and \
+                 overwrites it)\n"
+            ),
+        };
     }
     if let Some(scrub) = &status.scrub {
         text.extend(scrub_text(scrub).lines().map(|line| format!("  {line}\n")));
@@ -72,6 +75,21 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         text += &format!("({percent:.1} %){limit}\n");
     }
     text + &format!("  {} connections, I/O backend {}\n", status.connections, status.backend)
+}
+
+/// What is to be done about a member that has failed or is missing.
+fn failed_text(devid: u64, status: &ServiceStatus) -> String {
+    if status.missing.contains(&devid) {
+        return format!(
+            "  devid {devid} is missing (`ctl members replace {devid} DEVICE` rebuilds it on a \
+             device; its own device is found at the next start)\n"
+        );
+    }
+    let other = match status.labelled {
+        true => format!(", `ctl members replace {devid} DEVICE` uses another device"),
+        false => String::new(),
+    };
+    format!("  devid {devid} has failed (`ctl members rebuild {devid}` takes it back{other})\n")
 }
 
 /// A limit of the rate, and the time that the bytes which are left take under it.
@@ -223,7 +241,8 @@ mod tests {
             policy: Some("pid".to_owned()),
             profile: Some("raid1".to_owned()),
             health: VolumeHealth::Degraded,
-            failed: vec![3],
+            failed: vec![3, 4],
+            missing: vec![4],
             misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
             rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
             unsynced_bytes: 4 << 20,
@@ -255,7 +274,9 @@ mod tests {
              without --read-only\n",
             "after a crash now, 8 MiB would be synchronised\n  read-only\n",
             "devid 1: its file was removed or replaced, and nothing is at its path",
-            "devid 3 has failed or is missing (`members rebuild 3` takes it back",
+            "(create a file of the same size there; then `ctl members rebuild 1` copies",
+            "devid 3 has failed (`ctl members rebuild 3` takes it back, `ctl members replace 3",
+            "devid 4 is missing (`ctl members replace 4 DEVICE` rebuilds it on a device; its own",
             "  scrub paused: 2 of 8 bytes (25.0 %)\n    mirrors differed in 3 blocks of 4 KiB\n    \
              1 block of 4 KiB repaired\n    2 blocks of 4 KiB left as they were, because nothing \
              shows which mirror is right\n    devid 2 differed from most mirrors in 1 block of 4 \

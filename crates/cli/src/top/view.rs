@@ -334,6 +334,7 @@ mod tests {
             profile: Some("raid1".to_owned()),
             health: VolumeHealth::Degraded,
             failed: Vec::new(),
+            missing: Vec::new(),
             misplaced: Vec::new(),
             rebuilds: vec![RebuildProgress { devid: 3, recovered_bytes: 1, total_bytes: 8 }],
             unsynced_bytes: 0,

@@ -96,14 +96,18 @@ pub(super) fn open_backing(
     } else if !path.is_file() {
         let kind = rustix::fs::stat(path).map_err(system)?;
         let what = kind_name(FileType::from_raw_mode(kind.st_mode));
-        return Err(OpenError::WrongKind { path: path.to_owned(), what }.into());
+        let error = OpenError::WrongKind { path: path.to_owned(), what };
+        let help =
+            "\n  help: give the path of a file, which is created if it is missing".to_owned();
+        return Err(AssembleError::Open { error, help });
     }
     let options = OpenOptions {
         access: MemberAccess::ReadWrite,
         caching: Caching::Buffered,
         occupied: Occupied::Refuse,
     };
-    let mut member = RealMember::open(path, options)?;
+    let opened = RealMember::open(path, options);
+    let mut member = opened.map_err(|error| AssembleError::Open { error, help: String::new() })?;
     // The file is locked from here on, so no other server fills or extends it after these checks.
     let size_bytes = fstat(&member.fd).map_err(system)?.st_size as u64;
     let path = path.to_owned();

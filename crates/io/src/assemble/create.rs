@@ -4,7 +4,7 @@
 //! earlier volume is left. Then each slot is written on all members, and flushed, before the next:
 //! a crash leaves either no volume or one that can be created again.
 
-use super::open::{MemberOpener, Open};
+use super::open::{MemberOpener, Open, OpenPurpose};
 use super::{AssembleError, refuse_parity};
 use crate::entropy::random_bytes;
 use crate::examine::label_from;
@@ -150,7 +150,7 @@ struct Candidates {
 /// If the array cannot be labelled, a device is in use or holds data, or cannot be written.
 pub fn create(creation: &CreateOptions<'_>) -> Result<Created, CreateError> {
     use crate::member::file::Occupied;
-    let candidates = open_candidates(creation)?;
+    let candidates = open_candidates(creation, OpenPurpose::Create)?;
     for ((_, open), device) in candidates.members.iter().zip(&candidates.devices) {
         let what = occupant(open);
         match what {
@@ -172,7 +172,7 @@ pub fn create(creation: &CreateOptions<'_>) -> Result<Created, CreateError> {
 /// # Errors
 /// As [`create`], or if the mirrors differ and none is trusted.
 pub fn adopt(creation: &CreateOptions<'_>, trust: Trust) -> Result<Created, CreateError> {
-    let candidates = open_candidates(creation)?;
+    let candidates = open_candidates(creation, OpenPurpose::Adopt)?;
     let Candidates { members, devices, map, .. } = &candidates;
     for ((_, open), device) in members.iter().zip(devices) {
         if let Ok(found) = label_from(|offset, length| open.read(offset, length)) {
@@ -200,7 +200,10 @@ pub fn adopt(creation: &CreateOptions<'_>, trust: Trust) -> Result<Created, Crea
     write_labels(creation, candidates, &states, None)
 }
 
-fn open_candidates(creation: &CreateOptions<'_>) -> Result<Candidates, CreateError> {
+fn open_candidates(
+    creation: &CreateOptions<'_>,
+    purpose: OpenPurpose,
+) -> Result<Candidates, CreateError> {
     let CreateOptions { array, name, policy, options } = creation;
     let unfit = |what: String| Err(CreateError::Unfit(what));
     refuse_parity(array).map_err(AssembleError::from)?;
@@ -233,13 +236,13 @@ fn open_candidates(creation: &CreateOptions<'_>) -> Result<Candidates, CreateErr
         };
         return Err(CreateError::Model { devid: model.devid, help });
     }
-    let opener = MemberOpener::new(array, *options, Nanos::from_secs(30));
+    let opener = MemberOpener::new(array, purpose, *options, Nanos::from_secs(30));
     opener.check_distinct()?;
     let members = (0..array.members.len())
         .map(|index| opener.open(MemberIndex(index as u16), &mut notes))
         .collect::<Result<Vec<(MemberConfig, Open)>, AssembleError>>()?;
     let configs: Vec<MemberConfig> = members.iter().map(|(config, _)| config.clone()).collect();
-    let map = array.allocate(&configs).map_err(AssembleError::from)?;
+    let map = opener.allocate(array, &configs)?;
     let reserved = |index: usize| map.allocated(MemberIndex(index as u16)).start;
     if (0..members.len()).any(|index| reserved(index) < RESERVED_BYTES) {
         return unfit(format!("its layout {} leaves no space for labels", array.layout));

@@ -2,7 +2,7 @@
 
 mod error;
 
-use super::open::{MemberOpener, Open};
+use super::open::{MemberOpener, Open, OpenPurpose};
 use super::{AssembleError, Assembly, ExportMode, driver, exports};
 use crate::clock::{Clock, Speed};
 use crate::device_address::DeviceAddress;
@@ -12,7 +12,7 @@ use crate::examine::{
     DeviceError, ExaminedDevice, ExaminedVolume, chunk_map, metadata_from, standing_text, volumes,
 };
 use crate::executor::Executor;
-use crate::member::file::{MemberAccess, OpenError, OpenOptions};
+use crate::member::file::{MemberAccess, OpenOptions};
 use crate::member::{NewMember, Source};
 pub use error::LabelledError;
 use mirrorball_core::geometry::ChunkMap;
@@ -75,7 +75,8 @@ fn open_devices(
     notes: &mut Vec<String>,
 ) -> Result<(Vec<ExaminedDevice>, Vec<Open>), LabelledError> {
     let (mut devices, mut opened) = (Vec::new(), Vec::new());
-    let opener = MemberOpener::of_devices(serving.options, serving.peer_timeout);
+    let purpose = OpenPurpose::ServeDevices;
+    let opener = MemberOpener::of_devices(purpose, serving.options, serving.peer_timeout);
     // A scan finds links, too.
     if let Some(device) =
         DeviceAddress::first_repeated(&serving.devices).filter(|_| !serving.is_scan)
@@ -86,33 +87,40 @@ fn open_devices(
         true => scanned(serving)?,
         false => serving.devices.clone(),
     };
+    let mut unlabelled = None;
     for address in addresses {
-        let open = opener.open_source(&address.source(), notes).map_err(|error| match error {
-            AssembleError::Open(OpenError::Missing(path)) => {
-                LabelledError::Missing(path.display().to_string())
-            }
-            error => error.into(),
-        })?;
+        let open = opener.open_source(&address.source(), notes)?;
         if serving.options.access == MemberAccess::ReadWrite {
             // The label may be in a volatile cache, where an update must not rely on it.
             open.flush().map_err(AssembleError::from)?;
         }
         let metadata = metadata_from(|offset, length| open.read(offset, length));
-        if let Err(error) = metadata {
-            let hint = match error {
-                DeviceError::Label(BlockError::Absent) => {
-                    "\n  help: to serve it with its data, write an array file that names it, and \
-                     give that to `serve`, or to `adopt` to add labels; `mirrorball create` makes \
-                     a new volume and destroys the data"
-                }
-                _ => "",
-            };
-            return Err(LabelledError::NoLabel { device: address.to_string(), error, hint });
+        match metadata {
+            Err(DeviceError::Label(BlockError::Absent)) => {
+                unlabelled.get_or_insert(address.to_string());
+            }
+            Err(error) => {
+                return Err(LabelledError::Unreadable { device: address.to_string(), error });
+            }
+            metadata => {
+                devices.push(ExaminedDevice::new(address, metadata));
+                opened.push(open);
+            }
         }
-        devices.push(ExaminedDevice::new(address, metadata));
-        opened.push(open);
     }
-    Ok((devices, opened))
+    match unlabelled {
+        Some(device) => Err(no_label(device, &devices)),
+        None => Ok((devices, opened)),
+    }
+}
+
+/// Why a device without a label cannot be served among others, which have one.
+fn no_label(device: String, others: &[ExaminedDevice]) -> LabelledError {
+    let labels = others.iter().flat_map(|device| &device.label);
+    match labels.map(|it| it.found.label.array.name.clone()).next() {
+        Some(volume) => LabelledError::Foreign { device, volume },
+        None => LabelledError::NoLabel { device },
+    }
 }
 
 /// The devices of a scan that are members of the volume that is wanted. Devices of others are
@@ -253,7 +261,7 @@ fn check_verdict(
         let standing = volume.assembly.standings[at];
         let device = &devices[index].address;
         if discarded.contains(&index) && standing == MemberStanding::Unknown {
-            notes.push(format!("`{device}` is not used: another device is the same member"));
+            notes.push(discarded_copy(volume, devices, at));
         } else if discarded.contains(&index) {
             notes.push(format!(
                 "`{device}`: its data are discarded (--discard); it is rebuilt from the other \
@@ -264,6 +272,25 @@ fn check_verdict(
         }
     }
     Ok(())
+}
+
+/// The note about a discarded device that is another copy of a member, which is not rebuilt.
+fn discarded_copy(volume: &ExaminedVolume, devices: &[ExaminedDevice], at: usize) -> String {
+    let device = |at: usize| &devices[volume.devices[at]].address;
+    let copy = device(at);
+    let LabelAssembly { newest, members, .. } = &volume.assembly;
+    let label = devices[volume.devices[at]].label.as_ref().ok();
+    let row = label.and_then(|label| newest.row(label.found.member));
+    match row.and_then(|row| members[row].found.map(|used| (newest.members[row].devid, used))) {
+        Some((devid, used)) => format!(
+            "--discard {copy}: it is not used and not changed, because `{}` is the same member \
+             (devid {devid})",
+            device(used)
+        ),
+        None => {
+            format!("--discard {copy}: it is not used and not changed: it is not a member any more")
+        }
+    }
 }
 
 /// What is missing of a member.
@@ -278,6 +305,7 @@ fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
 /// A line for each device that only the user can decide about.
 fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {
     let mut text = String::from("its devices do not agree");
+    let old_copy = volume.assembly.standings.iter().position(|it| *it == MemberStanding::OldCopy);
     for (at, &index) in volume.devices.iter().enumerate() {
         let (device, standing) = (&devices[index].address, volume.assembly.standings[at]);
         text += &format!("\n  `{device}`: {}", standing_text(standing));
@@ -289,6 +317,20 @@ fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {
         text += &format!(
             "\n  there are {count} versions of the data: members were used without each other"
         );
+    }
+    if let Some(at) = old_copy {
+        let device = &devices[volume.devices[at]];
+        let label = device.label.as_ref().ok();
+        let row = label.and_then(|label| volume.assembly.newest.row(label.found.member));
+        if let Some(row) = row {
+            let devid = volume.assembly.newest.members[row].devid;
+            let copy = &device.address;
+            return format!(
+                "{text}\n  help: give the device that has the current data of devid {devid} in \
+                 place of `{copy}`; if it is lost, rebuild `{copy}` from the others with --discard \
+                 {copy}"
+            );
+        }
     }
     text + "\n  help: leave out a device that is not to be used, such as one of two copies, or \
             give up its data with --discard DEVICE, which rebuilds it from the others"
@@ -388,7 +430,8 @@ fn build(
     if is_read_only {
         volume = volume.read_only();
     }
-    let mut opener = MemberOpener::new(array, serving.options, serving.peer_timeout);
+    let purpose = OpenPurpose::ServeDevices;
+    let mut opener = MemberOpener::new(array, purpose, serving.options, serving.peer_timeout);
     opener.block_bytes = block_bytes;
     let driver = driver(serving.backend, &mut notes).map_err(AssembleError::from)?;
     let sources = rows.into_iter().map(|row| row.map_or(Source::Absent, Open::source));

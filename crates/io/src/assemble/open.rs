@@ -4,14 +4,17 @@ use super::AssembleError;
 use crate::device_address::DeviceAddress;
 use crate::driver::{read_aligned, write_aligned};
 use crate::member::Source;
-use crate::member::file::{Caching, OpenOptions, RealMember};
+use crate::member::file::{Caching, OpenError, OpenOptions, RealMember};
 use crate::member::remote::peer::Peer;
+use crate::mirror_check::MemberContents;
 use crate::nbd_protocol::uri::NbdUri;
 use crate::nbd_protocol::wire::transmission_flag;
+use mirrorball_core::geometry::{ChunkMap, GeometryError};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
-use mirrorball_core::units::Nanos;
+use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, MemberSource, MemberSpec};
-use rustix::fs::fdatasync;
+use rustix::fs::{SeekFrom, fdatasync, seek};
+use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,10 +24,59 @@ pub(super) struct MemberOpener {
     pub(super) members: Vec<MemberSpec>,
     /// The array file; relative paths are relative to its folder.
     array_file: String,
+    purpose: OpenPurpose,
     pub(super) options: OpenOptions,
     pub(super) peer_timeout: Nanos,
     /// The block size that clients of the volume were sent.
     pub(super) block_bytes: u64,
+}
+
+/// What members are opened for, which decides what to advise if one cannot be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum OpenPurpose {
+    /// To label members without data.
+    Create,
+    /// To label members with data.
+    Adopt,
+    /// To serve an array file whose members have no labels.
+    ServeArray,
+    /// To serve devices by their labels.
+    ServeDevices,
+    /// To put a device in the place of a member of a running volume.
+    Replace,
+}
+
+impl OpenPurpose {
+    /// What to do about an error.
+    fn help(self, error: &OpenError) -> String {
+        let help = match (error, self) {
+            (OpenError::Missing(_), OpenPurpose::Create) => {
+                "a member must be an existing file or device; `truncate -s SIZE FILE` creates an \
+                 empty file"
+            }
+            (OpenError::Missing(_), OpenPurpose::Adopt) => {
+                "correct `path`, or connect the device. If its data are lost: create an empty file \
+                 and give --trust DEVID, the devid of a member with the data"
+            }
+            (OpenError::Missing(_), OpenPurpose::ServeArray) => {
+                "correct `path`, or connect the device. If its data are lost: create an empty file \
+                 and start with --trust DEVID, the devid of a member with the data"
+            }
+            (OpenError::Missing(_), OpenPurpose::ServeDevices) => {
+                "give the path of the member, or find it with --scan DIR"
+            }
+            (OpenError::Missing(_), OpenPurpose::Replace) => {
+                "give an existing file or device; `truncate -s SIZE FILE` creates an empty file"
+            }
+            (OpenError::WrongKind { what: "a folder", .. }, OpenPurpose::ServeDevices) => {
+                "a member must be a file or a block device; `serve --scan DIR` searches a folder \
+                 for members"
+            }
+            (OpenError::WrongKind { .. }, _) => "a member must be a file or a block device",
+            _ => return String::new(),
+        };
+        format!("\n  help: {help}")
+    }
 }
 
 /// An open member.
@@ -57,6 +109,21 @@ impl Open {
                 Ok(read_aligned(&real.fd, real.begin_bytes + offset, length as usize)?)
             }
             Open::Remote(peer) => peer.read(offset, length),
+        }
+    }
+
+    /// The first offset from `offset` on where a file may hold data; `None` if there is none.
+    /// Devices and remote members may hold data everywhere.
+    fn next_data(&self, offset: u64) -> Option<u64> {
+        match self {
+            Open::Real(real) if real.is_file => {
+                match seek(&real.fd, SeekFrom::Data(real.begin_bytes + offset)) {
+                    Ok(at) => Some(at.saturating_sub(real.begin_bytes)),
+                    Err(Errno::NXIO) => None,
+                    Err(_) => Some(offset),
+                }
+            }
+            _ => Some(offset),
         }
     }
 
@@ -134,15 +201,34 @@ impl Open {
     }
 }
 
+/// The open members of an array, in its order.
+pub(super) struct OpenMembers<'a>(pub(super) &'a [(MemberConfig, Open)]);
+
+impl MemberContents for OpenMembers<'_> {
+    fn read(&self, member: usize, offset: u64, length: u32) -> io::Result<Vec<u8>> {
+        self.0[member].1.read(offset, length)
+    }
+
+    fn next_data(&self, member: usize, offset: u64) -> Option<u64> {
+        self.0[member].1.next_data(offset)
+    }
+
+    fn is_sparse(&self, member: usize) -> bool {
+        matches!(&self.0[member].1, Open::Real(real) if real.is_file)
+    }
+}
+
 impl MemberOpener {
     pub(super) fn new(
         array: &ArraySpec,
+        purpose: OpenPurpose,
         options: OpenOptions,
         peer_timeout: Nanos,
     ) -> MemberOpener {
         MemberOpener {
             members: array.members.clone(),
             array_file: array.file_name.clone(),
+            purpose,
             options,
             peer_timeout,
             block_bytes: 0,
@@ -150,9 +236,13 @@ impl MemberOpener {
     }
 
     /// An opener of devices of no array.
-    pub(super) fn of_devices(options: OpenOptions, peer_timeout: Nanos) -> MemberOpener {
+    pub(super) fn of_devices(
+        purpose: OpenPurpose,
+        options: OpenOptions,
+        peer_timeout: Nanos,
+    ) -> MemberOpener {
         let (members, array_file) = (Vec::new(), String::new());
-        MemberOpener { members, array_file, options, peer_timeout, block_bytes: 0 }
+        MemberOpener { members, array_file, purpose, options, peer_timeout, block_bytes: 0 }
     }
 
     /// Opens a file, device or export whole.
@@ -195,6 +285,57 @@ impl MemberOpener {
         };
         let config = open.config(member);
         Ok((config, open))
+    }
+
+    /// The map of the volume over members with these sizes.
+    ///
+    /// # Errors
+    /// If a member is too small, or they do not fit the array file.
+    pub(super) fn allocate(
+        &self,
+        array: &ArraySpec,
+        configs: &[MemberConfig],
+    ) -> Result<ChunkMap, AssembleError> {
+        array.allocate(configs).map_err(|error| match error {
+            GeometryError::MemberTooSmall { devid, size_bytes, needed } => {
+                self.too_small(array, devid, size_bytes, needed)
+            }
+            error => error.into(),
+        })
+    }
+
+    fn too_small(
+        &self,
+        array: &ArraySpec,
+        devid: u64,
+        size_bytes: u64,
+        needed_bytes: u64,
+    ) -> AssembleError {
+        let index = self.members.iter().position(|member| member.devid == devid).unwrap_or(0);
+        let device = self.place(MemberIndex(index as u16));
+        let mut help = match &self.members[index] {
+            MemberSpec { range: DevicePart { size_bytes: Some(_), .. }, .. } => {
+                "raise its `size` in the array file".to_owned()
+            }
+            MemberSpec { source: MemberSource::Path(path), .. } if self.resolve(path).is_file() => {
+                let mebibytes = needed_bytes.max(24 << 20).div_ceil(1 << 20);
+                format!(
+                    "enlarge it, for example with `truncate -s {mebibytes}M {device}`, or give a \
+                     larger device"
+                )
+            }
+            _ => "give a larger device".to_owned(),
+        };
+        if array.layout.chunk_bytes().is_some() {
+            help += ", or reduce `chunk`";
+        }
+        AssembleError::TooSmall {
+            device,
+            devid,
+            size: format_bytes(size_bytes),
+            needed: format_bytes(needed_bytes),
+            help: format!("\n  help: {help}"),
+        }
     }
 
     /// Checks that no two local members are the same file or device.
@@ -243,7 +384,11 @@ impl MemberOpener {
         notes: &mut Vec<String>,
     ) -> Result<RealMember, AssembleError> {
         let path = self.resolve(path);
-        let mut real = RealMember::open(&path, self.options)?;
+        let opened = RealMember::open(&path, self.options);
+        let mut real = opened.map_err(|error| {
+            let help = self.purpose.help(&error);
+            AssembleError::Open { error, help }
+        })?;
         if let Err(size_bytes) = real.restrict(range) {
             return Err(AssembleError::TooShort { devid, path, size_bytes });
         }

@@ -3,11 +3,11 @@
 
 use super::AssembleError;
 use super::create::{clear_metadata, occupant, wipe};
-use super::open::{MemberOpener, Open};
+use super::open::{MemberOpener, Open, OpenPurpose};
 use crate::driver::FileId;
 use crate::examine::{DeviceError, metadata_from};
 use crate::member::Source;
-use crate::member::file::{Occupied, OpenOptions};
+use crate::member::file::{Occupied, OpenError, OpenOptions};
 use crate::reopen::{MemberPlace, OpenMember, OpenRequest, OpenedMember, PathState};
 use mirrorball_core::label::Label;
 use mirrorball_core::label::assembly::FoundMember;
@@ -25,24 +25,23 @@ impl MemberOpener {
         request: &OpenRequest,
         notes: &mut Vec<String>,
     ) -> Result<(Source, Option<FoundMember>), AssembleError> {
-        let OpenRequest { member, size_bytes, place, .. } = request;
-        let (open, name) = match place {
-            MemberPlace::Original => (self.open(*member, notes)?.1, self.place(*member)),
-            MemberPlace::Moved(address) => {
-                (self.open_source(&address.source(), notes)?, address.to_string())
-            }
-            MemberPlace::New(address, occupied) => {
-                let options = OpenOptions { occupied: *occupied, ..self.options };
-                let opener = MemberOpener::of_devices(options, self.peer_timeout);
-                (opener.open_source(&address.source(), notes)?, address.to_string())
-            }
-        };
+        let OpenRequest { size_bytes, .. } = request;
+        let (open, name) = self.open_again_at(request, notes)?;
         let unfit = |what| AssembleError::Unfit { place: name.clone(), what };
         let has_bytes = open.size_bytes() - open.size_bytes() % open.block_bytes();
         if has_bytes < *size_bytes {
+            let is_file = matches!(&open, Open::Real(real) if real.is_file);
+            let help = match (is_file, self.other_device(request)) {
+                (true, Some(other)) => {
+                    format!("enlarge it: `truncate -s {size_bytes} {name}`{other}")
+                }
+                (true, None) => format!(
+                    "give a larger device, or enlarge the file: `truncate -s {size_bytes} {name}`"
+                ),
+                (false, other) => format!("give a larger device{}", other.unwrap_or_default()),
+            };
             return Err(unfit(format!(
-                "has {has_bytes} bytes, but the member needs {size_bytes}\n  help: use a larger \
-                 device, or enlarge a file with `truncate -s {size_bytes} FILE`, and repeat"
+                "has {has_bytes} bytes, but the member needs {size_bytes}\n  help: {help}"
             )));
         }
         if open.block_bytes() > self.block_bytes {
@@ -62,6 +61,61 @@ impl MemberOpener {
             }
         }
         Ok((open.restricted(*size_bytes).source(), found))
+    }
+
+    /// Opens what is at the place of a member; returns its path or URI, too.
+    fn open_again_at(
+        &self,
+        request: &OpenRequest,
+        notes: &mut Vec<String>,
+    ) -> Result<(Open, String), AssembleError> {
+        let (opened, name) = match &request.place {
+            MemberPlace::Original => {
+                let opened = self.open(request.member, notes).map(|(_, open)| open);
+                (opened, self.place(request.member))
+            }
+            MemberPlace::Moved(address) => {
+                (self.open_source(&address.source(), notes), address.to_string())
+            }
+            MemberPlace::New(address, occupied) => {
+                let options = OpenOptions { occupied: *occupied, ..self.options };
+                let purpose = OpenPurpose::Replace;
+                let opener = MemberOpener::of_devices(purpose, options, self.peer_timeout);
+                return Ok((opener.open_source(&address.source(), notes)?, address.to_string()));
+            }
+        };
+        let other = self.other_device(request).unwrap_or_default();
+        let opened = opened.map_err(|error| match error {
+            AssembleError::Open { error: error @ OpenError::Missing(_), .. } => {
+                let size_bytes = request.size_bytes;
+                let help = format!(
+                    "\n  help: connect the device, or create a file: `truncate -s {size_bytes} \
+                     {name}`{other}"
+                );
+                AssembleError::Open { error, help }
+            }
+            AssembleError::Open { error: error @ OpenError::WrongKind { .. }, .. } => {
+                let help = format!("\n  help: put a file or a block device at this path{other}");
+                AssembleError::Open { error, help }
+            }
+            error => error,
+        });
+        Ok((opened?, name))
+    }
+
+    /// The advice to use another device for a member, as the end of a sentence; `None` if the
+    /// request names one.
+    fn other_device(&self, request: &OpenRequest) -> Option<String> {
+        if matches!(request.place, MemberPlace::New(..)) {
+            return None;
+        }
+        let devid = self.members.get(request.member.get()).map(|member| member.devid);
+        Some(match (devid, &request.label) {
+            (Some(devid), Some(_)) => {
+                format!(", or use another device: `ctl members replace {devid} DEVICE`")
+            }
+            _ => String::new(),
+        })
     }
 }
 

@@ -13,14 +13,15 @@
 //! and sizes bytes, as the names of the fields say.
 
 mod scrub;
+mod state;
 
 use crate::address::PathTooLong;
-use mirrorball_core::member::MemberState;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 pub use scrub::{OddMember, ReportedScrubState, ScrubAction, ScrubReport};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+pub use state::ReportedState;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -180,6 +181,9 @@ pub struct ServiceStatus {
     /// The devids of members that have failed or are missing.
     #[serde(default)]
     pub failed: Vec<u64>,
+    /// The devids of those members whose device was not found when the volume was started.
+    #[serde(default)]
+    pub missing: Vec<u64>,
     /// Members whose file or device is no longer at their path.
     #[serde(default)]
     pub misplaced: Vec<Misplaced>,
@@ -252,45 +256,6 @@ pub enum ExportKind {
     Volume,
     /// One member.
     Member,
-}
-
-/// The state of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ReportedState {
-    /// It has current data everywhere.
-    #[serde(rename = "in sync")]
-    InSync,
-    /// Its data are current up to its recovery offset.
-    #[serde(rename = "rebuilding")]
-    Rebuilding,
-    /// It is not used.
-    #[serde(rename = "failed")]
-    Failed,
-}
-
-impl ReportedState {
-    /// All states, in the order of the metric `member_state`.
-    pub const ALL: [ReportedState; 3] =
-        [ReportedState::InSync, ReportedState::Rebuilding, ReportedState::Failed];
-
-    /// Returns its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            ReportedState::InSync => "in sync",
-            ReportedState::Rebuilding => "rebuilding",
-            ReportedState::Failed => "failed",
-        }
-    }
-}
-
-impl From<MemberState> for ReportedState {
-    fn from(state: MemberState) -> ReportedState {
-        match state {
-            MemberState::InSync => ReportedState::InSync,
-            MemberState::Rebuilding { .. } => ReportedState::Rebuilding,
-            MemberState::Failed => ReportedState::Failed,
-        }
-    }
 }
 
 /// State and counters of a member.

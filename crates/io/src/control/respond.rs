@@ -11,7 +11,7 @@ use crate::device_address::DeviceAddress;
 use crate::executor::{Executor, MemberStats, Target};
 use crate::lateness::Lateness;
 use crate::member::file::Occupied;
-use crate::rebuild::{RebuildError, RebuildOpened, RebuildRequest, RebuildStart};
+use crate::rebuild::{RebuildError, RebuildOpened, RebuildRequest, RebuildStart, RebuildTask};
 use crate::reopen::{MemberPlace, PathState};
 use crate::scrub::{Scrub, ScrubRequest};
 use mirrorball_core::histogram::Histogram;
@@ -51,9 +51,7 @@ pub(super) fn respond(
             let members = parts.executor.members().count();
             encode(control.policy.clone().ok_or_else(|| no_volume(members)))
         }
-        ControlRequest::SetPolicy { name, keep } => {
-            encode(set_policy(control, name, keep, parts.executor))
-        }
+        ControlRequest::SetPolicy { name, keep } => encode(set_policy(control, name, keep, parts)),
         ControlRequest::Fail { devid } => encode(fail(devid, parts.executor)),
         ControlRequest::Rebuild { rate_bytes_per_s: Some(0), .. }
         | ControlRequest::Replace { rate_bytes_per_s: Some(0), .. }
@@ -101,11 +99,12 @@ fn rebuild(request: RebuildRequest, parts: &mut ServiceParts<'_>) -> Option<Stri
         Some(rate) => format!("at most {}/s", format_bytes(rate)),
         None => "without a rate limit".to_owned(),
     };
+    let devid = request.devid;
     match parts.rebuild.begin(request, parts.executor) {
         Ok(RebuildStart::Opening) => None,
-        Ok(RebuildStart::Started) => Some(encode(Ok("the member is being rebuilt"))),
+        Ok(RebuildStart::Started) => Some(encode(Ok(format!("devid {devid} is being rebuilt")))),
         Ok(RebuildStart::Continued) => {
-            Some(encode(Ok(format!("the member was being rebuilt already, now {limit}"))))
+            Some(encode(Ok(format!("devid {devid} was being rebuilt already, now {limit}"))))
         }
         Err(error) => Some(failed(RequestErrorKind::Refused, error.to_string())),
     }
@@ -120,16 +119,27 @@ fn replacement(
 ) -> Result<RebuildRequest, String> {
     let address = DeviceAddress::parse(device).map_err(|error| error.to_string())?;
     let failed = failed_members(executor);
+    if devid.is_none() {
+        let refused = match executor.volume() {
+            None => Some(RebuildError::NoVolume(RebuildTask::Add)),
+            Some(volume) if volume.is_read_only() => Some(RebuildError::ReadOnly(RebuildTask::Add)),
+            Some(_) => None,
+        };
+        if let Some(error) = refused {
+            return Err(error.to_string());
+        }
+    }
+    let is_labelled = executor.volume().is_some_and(|volume| volume.label().is_some());
     let devid = match (devid, &failed[..]) {
         (Some(devid), _) => devid,
         (None, [devid]) => *devid,
-        (None, []) if executor.volume().is_some() => {
+        // The rebuild says why no member can be replaced.
+        (None, _) if !is_labelled => 0,
+        (None, []) => {
             return Err("no member has failed, so there is no place for another device\n  help: \
                         `ctl members replace DEVID DEVICE` replaces a member that works"
                 .to_owned());
         }
-        // Without a volume, the rebuild says so.
-        (None, []) => 0,
         (None, failed) => {
             let list: Vec<String> = failed.iter().map(u64::to_string).collect();
             return Err(format!(
@@ -147,14 +157,16 @@ fn replacement(
 /// it failed.
 pub(super) fn rebuild_opened(result: Result<RebuildOpened, RebuildError>) -> String {
     match result {
-        Ok(RebuildOpened { place, notes }) => {
+        Ok(RebuildOpened { devid, place, notes }) => {
             let notes = notes.iter().map(|note| format!("; {note}")).collect::<String>();
             encode(Ok(match place {
                 MemberPlace::New(address, _) => {
-                    format!("`{address}` took the place of the member and is being rebuilt{notes}")
+                    format!(
+                        "`{address}` took the place of devid {devid} and is being rebuilt{notes}"
+                    )
                 }
                 MemberPlace::Original | MemberPlace::Moved(_) => {
-                    format!("the member was opened again and is being rebuilt{notes}")
+                    format!("devid {devid} is being rebuilt{notes}")
                 }
             }))
         }
@@ -209,6 +221,7 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
             false => VolumeHealth::Degraded,
         },
         failed: failed_members(executor),
+        missing: missing_members(executor),
         misplaced: misplaced(parts),
         rebuilds: rebuilds(executor),
         unsynced_bytes,
@@ -228,8 +241,9 @@ fn set_policy(
     control: &mut Control,
     name: String,
     keep: bool,
-    executor: &mut Executor,
+    parts: &mut ServiceParts<'_>,
 ) -> Result<String, RequestError> {
+    let ServiceParts { executor, rebuild, .. } = parts;
     let members = executor.members().count();
     let volume = executor.volume_mut().ok_or_else(|| no_volume(members))?;
     let devids: Vec<u64> = volume.members().iter().map(|(_, member)| member.config.devid).collect();
@@ -240,7 +254,7 @@ fn set_policy(
         kind: RequestErrorKind::Policy,
     })?;
     if keep {
-        keep_policy(&name, volume)
+        keep_policy(&name, volume, rebuild.is_emulated())
             .map_err(|error| RequestError { error, kind: RequestErrorKind::Refused })?;
     }
     volume.set_policy(policy);
@@ -250,8 +264,13 @@ fn set_policy(
 }
 
 /// Records a policy in the labels, or says why it cannot.
-fn keep_policy(name: &str, volume: &mut Volume) -> Result<(), String> {
-    let why = if volume.label().is_none() {
+fn keep_policy(name: &str, volume: &mut Volume, is_emulated: bool) -> Result<(), String> {
+    let why = if is_emulated {
+        format!(
+            "the members are emulated\n  help: leave out --keep, and start `emulate` with --policy \
+             {name}"
+        )
+    } else if volume.label().is_none() {
         "the members have no labels\n  help: leave out --keep; `mirrorball adopt` labels files and \
          devices while the server is stopped"
             .to_owned()
@@ -286,15 +305,23 @@ fn fail(devid: u64, executor: &mut Executor) -> Result<String, RequestError> {
              could not be rebuilt\n  help: restart the server without --read-only"
         )));
     }
+    let way_back = way_back(devid, volume.label().is_some());
     let member = volume.members().find(devid).ok_or_else(|| {
         refused(format!(
             "the volume has no member with devid {devid}\n  help: `ctl members` lists the members"
         ))
     })?;
+    if volume.members()[member].state == MemberState::Failed && executor.is_missing(member) {
+        return Err(refused(format!(
+            "the device of the member with devid {devid} was not found when the volume was \
+             started, so it is not used\n  help: `ctl members replace {devid} DEVICE` rebuilds the \
+             member, on its own device or on another one"
+        )));
+    }
+    let volume = executor.volume_mut().expect("it was there");
     if volume.members()[member].state == MemberState::Failed {
         return Err(refused(format!(
-            "the member with devid {devid} has failed already\n  help: `members rebuild {devid}` \
-             takes it back, `members replace {devid} DEVICE` uses another device"
+            "the member with devid {devid} has failed already\n  help: {way_back}"
         )));
     }
     if !volume.fail_on_request(member) {
@@ -304,10 +331,16 @@ fn fail(devid: u64, executor: &mut Executor) -> Result<String, RequestError> {
              their states"
         )));
     }
-    Ok(format!(
-        "the member with devid {devid} is failed; `members rebuild {devid}` takes it back, \
-         `members replace {devid} DEVICE` uses another device"
-    ))
+    Ok(format!("the member with devid {devid} is failed; {way_back}"))
+}
+
+/// How a member that failed is used again. Only labels record that another device replaces it.
+fn way_back(devid: u64, is_labelled: bool) -> String {
+    let rebuild = format!("`ctl members rebuild {devid}` takes it back");
+    match is_labelled {
+        true => format!("{rebuild}, `ctl members replace {devid} DEVICE` uses another device"),
+        false => rebuild,
+    }
 }
 
 /// The devids of the members that have failed or are missing.
@@ -315,6 +348,13 @@ fn failed_members(executor: &Executor) -> Vec<u64> {
     let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
     let failed = members.filter(|(_, member)| member.state == MemberState::Failed);
     failed.map(|(_, member)| member.config.devid).collect()
+}
+
+/// The devids of the members whose device was not found at the start, nor replaced since.
+fn missing_members(executor: &Executor) -> Vec<u64> {
+    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
+    let missing = members.filter(|(index, _)| executor.is_missing(*index));
+    missing.map(|(_, member)| member.config.devid).collect()
 }
 
 /// Members that work although their file is no longer at their path: what is written to such a file
@@ -379,9 +419,10 @@ fn members(executor: &Executor) -> Vec<MemberReport> {
 
 fn member(config: &MemberConfig, stats: &MemberStats, executor: &Executor) -> MemberReport {
     let state = state(executor, config);
+    let is_missing = missing_members(executor).contains(&config.devid);
     MemberReport {
         devid: config.devid,
-        state: ReportedState::from(state),
+        state: if is_missing { ReportedState::Missing } else { ReportedState::from(state) },
         recovered_bytes: match state {
             MemberState::Rebuilding { recovered_bytes } => Some(recovered_bytes),
             MemberState::InSync | MemberState::Failed => None,

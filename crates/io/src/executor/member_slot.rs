@@ -22,6 +22,8 @@ pub(super) struct MemberSlot {
     pub(super) config: MemberConfig,
     pub(super) store: Store,
     pub(super) stats: MemberStats,
+    /// True if it has had no storage.
+    pub(super) is_missing: bool,
     /// Number of I/Os in flight that are not reads.
     pub(super) changes_in_flight: u32,
     /// Number of discards in flight.
@@ -39,6 +41,7 @@ pub(super) struct MemberSlot {
 impl MemberSlot {
     pub(super) fn new(config: MemberConfig, store: Store) -> MemberSlot {
         MemberSlot {
+            is_missing: matches!(store, Store::Absent),
             config,
             store,
             stats: MemberStats::default(),
@@ -72,6 +75,7 @@ impl MemberSlot {
     /// Forgets what is known of the storage, because it was replaced.
     pub(super) fn on_replaced(&mut self) {
         self.attachment = self.attachment.wrapping_add(1);
+        self.is_missing = false;
         (self.checked_at, self.allocated_bytes_max, self.discards) = (None, 0, true);
     }
 

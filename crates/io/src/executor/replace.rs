@@ -37,6 +37,11 @@ impl Executor {
         Ok(())
     }
 
+    /// True if the device of a member was not found at the start, and none has replaced it.
+    pub fn is_missing(&self, member: MemberIndex) -> bool {
+        self.slots[member.get()].is_missing
+    }
+
     /// Replaces the storage of a member. I/Os in flight end on the old storage.
     ///
     /// # Errors

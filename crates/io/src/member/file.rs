@@ -88,13 +88,10 @@ pub enum OpenError {
         error: Errno,
     },
     /// There is no such file.
-    #[error(
-        "cannot open `{}`: no such file\n  help: a member must be an existing file or \
-         device; `truncate -s SIZE FILE` creates an empty file", .0.display()
-    )]
+    #[error("cannot open `{}`: no such file", .0.display())]
     Missing(PathBuf),
     /// It is neither a file nor a block device.
-    #[error("`{}` is {what}, neither a file nor a block device{}", path.display(), kind_hint(what))]
+    #[error("`{}` is {what}, neither a file nor a block device", path.display())]
     WrongKind {
         /// Its path.
         path: PathBuf,
@@ -138,27 +135,14 @@ fn hint(error: Errno) -> &'static str {
     }
 }
 
-/// A folder in words.
-const FOLDER: &str = "a folder";
-
 /// The kind of a file that is no member, in words.
 pub(crate) fn kind_name(kind: FileType) -> &'static str {
     match kind {
-        FileType::Directory => FOLDER,
+        FileType::Directory => "a folder",
         FileType::CharacterDevice => "a character device",
         FileType::Fifo => "a pipe",
         FileType::Socket => "a socket",
         _ => "a special file",
-    }
-}
-
-fn kind_hint(what: &str) -> &'static str {
-    match what {
-        FOLDER => {
-            "\n  help: a member must be a file or a block device; `serve --scan DIR` searches a \
-             folder for members"
-        }
-        _ => "\n  help: a member must be a file or a block device",
     }
 }
 

@@ -6,15 +6,35 @@ use crate::examine::{DeviceError, MapError};
 /// Why a labelled volume cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum LabelledError {
-    /// A device has no usable label.
-    #[error("`{device}` {error}{hint}")]
-    NoLabel {
+    /// The label of a device cannot be used.
+    #[error("`{device}` {error}")]
+    Unreadable {
         /// The device.
         device: String,
         /// Why.
         error: DeviceError,
-        /// What to do.
-        hint: &'static str,
+    },
+    /// No device has a label.
+    #[error(
+        "`{device}` has no label\n  help: to serve it with its data, write an array file that \
+         names it, and give that to `serve`, or to `adopt` to add labels; `mirrorball create` \
+         makes a new volume and destroys the data"
+    )]
+    NoLabel {
+        /// The first device.
+        device: String,
+    },
+    /// A device has no label, and another has one.
+    #[error(
+        "`{device}` has no label, so it is no member of `{volume}`\n  help: to put it in the place \
+         of a missing member, start without it (--degraded), then run `ctl members replace DEVID \
+         {device}`"
+    )]
+    Foreign {
+        /// The device.
+        device: String,
+        /// The volume of the other.
+        volume: String,
     },
     /// No device has a label.
     #[error(
@@ -28,12 +48,6 @@ pub enum LabelledError {
          left\n  help: leave out --discard for the device to keep"
     )]
     AllDiscarded(String),
-    /// A device is not there.
-    #[error(
-        "cannot open `{0}`: no such file\n  help: give the path of the member, or find it with \
-         --scan DIR"
-    )]
-    Missing(String),
     /// The devices are of several volumes.
     #[error("the devices belong to several volumes: {list}\n  help: {choice}")]
     Several {
@@ -76,8 +90,9 @@ pub enum LabelledError {
     },
     /// Members that were in sync are missing.
     #[error(
-        "cannot start `{name}`: {missing}\n  help: connect the device, or start with --degraded \
-         (the missing member is rebuilt when it returns), or with --read-only"
+        "cannot start `{name}`: {missing}\n  help: connect the device, or start with --read-only, \
+         or with --degraded: then `ctl members replace DEVID DEVICE` rebuilds the missing member \
+         on any device, or a later start with its own device does"
     )]
     NeedsDegraded {
         /// The volume.
@@ -108,7 +123,8 @@ pub enum LabelledError {
     /// A device is smaller than it was.
     #[error(
         "`{device}` has {size_bytes} bytes, but the member with devid {devid} had {needed_bytes}: \
-         it was truncated or is not the whole device"
+         it was truncated or is not the whole device\n  help: give the whole device, or start \
+         without it (--degraded) and rebuild it: `ctl members replace {devid} DEVICE`"
     )]
     Shrunk {
         /// The device.

@@ -63,6 +63,7 @@ fn status_keeps_its_fields() {
         profile: Some("raid1".to_owned()),
         health: VolumeHealth::Degraded,
         failed: vec![4],
+        missing: vec![4],
         misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
         rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
         unsynced_bytes: 0,

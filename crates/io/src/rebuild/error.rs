@@ -1,0 +1,138 @@
+//! Why rebuilds and replacements are refused.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why a rebuild cannot start.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RebuildError {
+    /// The members are served without a volume.
+    #[error(
+        "cannot {0}: no volume is served, only disks\n  help: members of volumes are rebuilt and \
+         replaced: those of `serve`, and of `emulate` with an array and without --members"
+    )]
+    NoVolume(RebuildTask),
+    /// Nothing may be written to members.
+    #[error("cannot {0}: the volume is read-only\n  help: restart the server without --read-only")]
+    ReadOnly(RebuildTask),
+    /// No member has this devid.
+    #[error("the volume has no member with devid {0}\n  help: `ctl members` lists the members")]
+    NoSuchMember(u64),
+    /// The member is in sync.
+    #[error(
+        "the member with devid {0} is in sync: there is nothing to rebuild\n  help: `ctl members` \
+         shows the states of the members"
+    )]
+    InSync(u64),
+    /// The profile has no redundancy.
+    #[error(
+        "the profile of the volume keeps a single copy of the data: there is nothing to rebuild \
+         from\n  help: restore the data from a backup"
+    )]
+    NoCopy,
+    /// Every other member has failed, too.
+    #[error(
+        "no other member is in sync: there is nothing to rebuild from\n  help: stop the volume, \
+         and serve it with --trust DEVID, the member with the valid data"
+    )]
+    NoSource,
+    /// It cannot be opened.
+    #[error("the member with devid {devid} cannot be rebuilt yet: {why}")]
+    NotBack {
+        /// The member.
+        devid: u64,
+        /// Why not.
+        why: String,
+    },
+    /// The device cannot take its place.
+    #[error("the device cannot take the place of the member with devid {devid}: {why}")]
+    Unfit {
+        /// The member.
+        devid: u64,
+        /// Why not.
+        why: String,
+    },
+    /// It is being opened for an earlier request.
+    #[error("the member with devid {0} is already being opened for a rebuild")]
+    Opening(u64),
+    /// It works, but its file was removed.
+    #[error(
+        "the file `{}` of the member with devid {devid} was removed, and there is nothing at its \
+         path: the data are lost when the service ends\n  help: create a file of the same size \
+         there, and repeat the command", path.display()
+    )]
+    Nameless {
+        /// The member.
+        devid: u64,
+        /// The path of its file.
+        path: PathBuf,
+    },
+    /// It works, and may have the only copy of some data.
+    #[error(
+        "cannot replace the storage of devid {devid} now: it may have the only copy of some data, \
+         because devid {other} is not in sync\n  help: {}", match is_rebuilding {
+            true => format!("wait for the rebuild of devid {other}: `ctl status` shows it"),
+            false => format!("rebuild devid {other} first"),
+        }
+    )]
+    Needed {
+        /// The member.
+        devid: u64,
+        /// The member that is not in sync.
+        other: u64,
+        /// True if that is being rebuilt.
+        is_rebuilding: bool,
+    },
+    /// The device that was named is the member itself, which works.
+    #[error(
+        "`{device}` is the member with devid {devid} already\n  help: give another device; `ctl \
+         members rebuild {devid} --rate BYTES` changes the rate of a rebuild"
+    )]
+    SameDevice {
+        /// The member.
+        devid: u64,
+        /// The device.
+        device: String,
+    },
+    /// The device that was named is another member.
+    #[error("`{device}` is the member with devid {devid}\n  help: give a device that is no member")]
+    OtherMember {
+        /// That member.
+        devid: u64,
+        /// The device.
+        device: String,
+    },
+    /// Nothing records where members are.
+    #[error(
+        "cannot replace the member: the members have no labels, so the next start would use the \
+         old device again\n  help: put the new device at the path of the old one and use `ctl \
+         members rebuild`, or label the members with `mirrorball adopt` while the server is stopped"
+    )]
+    NoLabels,
+    /// The members have no device.
+    #[error(
+        "cannot replace the member: it is emulated\n  help: members of `serve` can be replaced"
+    )]
+    Emulated,
+}
+
+/// What is asked for, in an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RebuildTask {
+    /// A rebuild on the same device.
+    Rebuild,
+    /// A device in the place of a member.
+    Replace,
+    /// A device in the place of the member that has failed.
+    Add,
+}
+
+impl fmt::Display for RebuildTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RebuildTask::Rebuild => "rebuild the member",
+            RebuildTask::Replace => "replace the member",
+            RebuildTask::Add => "add a device",
+        })
+    }
+}
