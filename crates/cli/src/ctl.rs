@@ -7,8 +7,8 @@ use crate::{devices, numbers, screen};
 use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
 use mirrorball_io::control::protocol::{
-    self, AskError, ControlRequest, MemberReport, ScrubAction, ScrubReport, ServiceStats,
-    ServiceStatus, VolumeHealth,
+    self, AskError, ControlRequest, MemberReport, ReportedScrubState, ScrubAction, ScrubReport,
+    ServiceStats, ServiceStatus, VolumeHealth,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,8 +47,9 @@ enum Action {
     /// Show what is served, the policy, health and rebuild progress
     #[command(override_usage = "mirrorball ctl --control <PATH> status [OPTIONS]")]
     Status {
-        /// Exit with code 1 if a member is not in sync, mirrors may differ, or the last scrub left
-        /// blocks that differ or cannot be read
+        /// Exit with code 1 if a member is not in sync, the file of a member was removed or
+        /// replaced, mirrors may differ, or the last scrub left blocks that differ or cannot be
+        /// read. Whether a scrub was finished: see `scrub status --check`
         #[arg(long)]
         check: bool,
     },
@@ -61,6 +62,8 @@ enum Action {
     /// Show how long reads and writes of each member took, and the lateness of emulated members
     ///
     /// Lateness is how much later than its model says an emulated member completed its requests.
+    /// With `emulate --speed`, the times of reads and writes are those of the model, and lateness
+    /// is real time.
     #[command(override_usage = "mirrorball ctl --control <PATH> stats [OPTIONS]")]
     Stats {
         /// Exit with code 1 if the measured times of a member are invalid, because its requests
@@ -93,7 +96,8 @@ enum Action {
 enum MemberAction {
     /// Stop using a member, for example before its disk is replaced
     ///
-    /// It is recorded as failed in the labels of the others. `members rebuild` takes it back.
+    /// In a labelled volume, it is recorded as failed in the labels of the other members. `members
+    /// rebuild` takes it back.
     #[command(override_usage = "mirrorball ctl --control <PATH> members fail <DEVID>")]
     Fail {
         /// devid of the member, as `ctl members` shows it
@@ -145,7 +149,8 @@ struct Replacement {
     /// volume. What it contains is destroyed
     #[arg(long)]
     occupied: bool,
-    /// Rate limit in bytes per second, for example 50M [default: no limit]
+    /// Rate limit in bytes per second, for example 50M [default: no limit]. `members rebuild DEVID
+    /// --rate` changes it
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true,
           value_parser = numbers::rate_limit)]
     rate: Option<u64>,
@@ -184,8 +189,9 @@ enum ScrubCommand {
     /// Show how far the scrub is, and what it found
     #[command(override_usage = "mirrorball ctl --control <PATH> scrub status [OPTIONS]")]
     Status {
-        /// Exit with code 1 if the last scrub left blocks that differ or cannot be read, or could
-        /// not compare everything
+        /// Exit with code 1 if there was no scrub yet, or the last one was cancelled, left blocks
+        /// that differ or cannot be read, or could not compare everything. One that runs or is
+        /// paused counts with what it has found so far
         #[arg(long)]
         check: bool,
     },
@@ -211,7 +217,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             let answer: ServiceStatus = ask(control, &ControlRequest::Status)?;
             print(format, &answer, status)?;
             let has_bad_blocks = answer.scrub.as_ref().is_some_and(|scrub| !scrub.is_well());
-            if *check && (answer.health != VolumeHealth::InSync || has_bad_blocks) {
+            let is_well = answer.health == VolumeHealth::InSync && answer.misplaced.is_empty();
+            if *check && (!is_well || has_bad_blocks) {
                 return Ok(Ending::FoundFailure);
             }
         }
@@ -313,8 +320,9 @@ fn scrub(
     };
     print(format, &report, text)?;
     let is_checked = matches!(command, Some(ScrubCommand::Status { check: true }));
-    let is_bad = |report: ScrubReport| !report.is_well();
-    Ok(match report.is_some_and(is_bad) && is_checked {
+    let is_bad =
+        |report: ScrubReport| !report.is_well() || report.state == ReportedScrubState::Cancelled;
+    Ok(match report.is_none_or(is_bad) && is_checked {
         true => Ending::FoundFailure,
         false => Ending::Done,
     })

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Reads only, and takes no lock: devices may be in use. Exits with code 1 if a \
-device has no label or a volume cannot start without --degraded or other options. Name all devices
-that may belong together, or search a folder for them (--scan), where devices without a label are
+device has no label or a volume cannot start without --degraded or other options. Name all devices \
+that may belong together, or search a folder for them (--scan), where devices without a label are \
 left out.
 
 Examples:
@@ -249,10 +249,16 @@ fn text(examination: &Examination) -> String {
         for member in &volume.members {
             // A device with its UUID may be there that is not used; it is listed below.
             let is_its = |device: &&DeviceReport| device.devid == Some(member.devid);
-            let device = match (&member.device, volume.devices.iter().find(is_its)) {
+            let its: Vec<&DeviceReport> = volume.devices.iter().filter(is_its).collect();
+            let device = match (&member.device, &its[..]) {
                 (Some(device), _) => device.clone(),
-                (None, Some(other)) => format!("`{}` is not used", other.device),
-                (None, None) => "missing".to_owned(),
+                (None, []) => "missing".to_owned(),
+                (None, [other]) => format!("`{}` is not used", other.device),
+                (None, several) => {
+                    let names: Vec<String> =
+                        several.iter().map(|device| format!("`{}`", device.device)).collect();
+                    format!("{} devices: {}", names.len(), names.join(", "))
+                }
             };
             let MemberRow { devid, size_bytes, state, .. } = member;
             let size = format_bytes(*size_bytes);

@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 #[command(
     after_help = "A volume that `mirrorball create` or `mirrorball adopt` has labelled starts from \
 the paths of its members, in any order, or from a folder with them (--scan). It starts only if \
-every member that was in sync is there; --degraded or --read-only starts it without those that are
-missing.
+every member that was in sync is there; --degraded or --read-only starts it without those that \
+are missing.
 
 An array file (a path that ends in .toml) whose members have no labels is served without recording \
 anything on them. When it starts, samples of all mirrors are compared, and it fails if they \
@@ -52,20 +52,23 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", conflicts_with = "devices")]
     scan: Option<PathBuf>,
 
-    /// Name of the volume, if members of several are found, or its UUID, if several have this name
+    /// For labelled members: name of the volume, if members of several are found, or its UUID, if
+    /// several have this name
     #[arg(long, value_name = "NAME")]
     volume: Option<String>,
 
-    /// Start although members that were in sync are missing. They are rebuilt when they return
+    /// For a labelled volume: start although members that were in sync are missing. A missing
+    /// member is rebuilt at the next start with its device, or by `ctl members replace`
     #[arg(long)]
     degraded: bool,
 
-    /// Serve the volume read-only, also if members are missing, and write nothing to any member
+    /// For a labelled volume: serve it read-only, also if members are missing, and write nothing to
+    /// any member
     #[arg(long)]
     read_only: bool,
 
-    /// Give up the data of a member that does not agree with the others, and rebuild it from them.
-    /// May be given several times
+    /// For a labelled volume: give up the data of a member that does not agree with the others, and
+    /// rebuild it from them. A second copy of a member is not used. May be given several times
     #[arg(long, value_name = "DEVICE")]
     discard: Vec<String>,
 
@@ -174,14 +177,25 @@ impl Args {
             backend: self.listen.backend.map(serving::Backend::kind),
         };
         match (assemble::serve(serving), self.option_for_labels()) {
-            (Ok(_), Some(option)) => Err(Failure::WrongUse(anyhow!(
-                "{option} has no effect with an array file whose members have no labels\n  help: \
-                 leave it out, or label the members with `mirrorball adopt`"
-            ))),
-            (Err(AssembleError::Labelled(_)), _) => self.serve_members_of(&array),
-            (Err(error @ (AssembleError::System(_) | AssembleError::Differ(_))), _) => {
-                Err(Failure::Fault(error.into()))
+            (Ok(_), Some(option)) => {
+                let without = match option {
+                    "--read-only" => "without --read-only, clients can write to the volume",
+                    _ => "or leave it out",
+                };
+                Err(Failure::WrongUse(anyhow!(
+                    "{option} needs a labelled volume, but the members of the array file have no \
+                     labels\n  help: label them with `mirrorball adopt`; {without}"
+                )))
             }
+            (Err(AssembleError::Labelled(_)), _) => self.serve_members_of(&array),
+            (
+                Err(
+                    error @ (AssembleError::System(_)
+                    | AssembleError::Differ(_)
+                    | AssembleError::Blank { .. }),
+                ),
+                _,
+            ) => Err(Failure::Fault(error.into())),
             (result, _) => result.map_err(|error| Failure::WrongUse(error.into())),
         }
     }
