@@ -5,7 +5,6 @@
 
 pub use crate::member_index::MemberIndex;
 
-use crate::geometry::ArrayLayout;
 use crate::io::{IoError, MemberIo, Op, Outcome};
 use crate::units::Nanos;
 use std::ops::Index;
@@ -185,28 +184,30 @@ impl Member {
 #[derive(Clone, Debug)]
 pub struct Members {
     list: Vec<Member>,
-    layout: ArrayLayout,
+    copies_are_apart: bool,
 }
 
 impl Members {
-    /// The members of an array at the start of its volume, which sets their layout.
+    /// The members of an array at the start of its volume.
     ///
     /// # Panics
     /// If there are more than 2^16 members.
     pub fn new(configs: impl IntoIterator<Item = MemberConfig>) -> Members {
         let list: Vec<Member> = configs.into_iter().map(Member::new).collect();
         assert!(list.len() <= 1 << 16, "{} members do not fit an index", list.len());
-        Members { list, layout: ArrayLayout::BTRFS }
+        Members { list, copies_are_apart: false }
     }
 
-    /// The layout of the array, which the kernel that reads it knows.
-    pub fn layout(&self) -> ArrayLayout {
-        self.layout
+    /// Returns true if the layout places the copies of a block at different offsets by design, as
+    /// the `far` and `offset` layouts of md raid10 do. The kernel that reads such an array knows
+    /// it.
+    pub fn copies_are_apart(&self) -> bool {
+        self.copies_are_apart
     }
 
-    /// Sets the layout of the array, before any policy is asked.
-    pub(crate) fn set_layout(&mut self, layout: ArrayLayout) {
-        self.layout = layout;
+    /// Says where the layout places copies, before any policy is asked.
+    pub(crate) fn set_copies_are_apart(&mut self, copies_are_apart: bool) {
+        self.copies_are_apart = copies_are_apart;
     }
 
     /// Number of members.

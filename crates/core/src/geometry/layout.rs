@@ -40,6 +40,13 @@ pub enum LayoutKind {
     MdRaid6,
 }
 
+impl LayoutKind {
+    /// Returns true if the copies of a block lie at different offsets by design.
+    pub fn places_copies_apart(self) -> bool {
+        matches!(self, LayoutKind::MdRaid10Far | LayoutKind::MdRaid10Offset)
+    }
+}
+
 /// The layout of an array: its kind, and the figures that a user chooses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ArrayLayout {
@@ -482,19 +489,5 @@ mod tests {
             let error = parse(written).unwrap_err();
             assert_eq!((error.message.as_str(), error.help), (message, help), "{written}");
         }
-    }
-
-    #[test]
-    fn the_profile_follows_from_the_layout() {
-        let profile = |text, members| parse(text).unwrap().profile(members);
-        assert_eq!(profile("btrfs", 2), None);
-        assert_eq!(profile("md-raid1", 2), Some(Profile::Raid1));
-        assert_eq!(profile("lvm-raid1", 3), Some(Profile::Raid1c3));
-        assert_eq!(profile("gmirror", 4), Some(Profile::Raid1c4));
-        assert_eq!(profile("md-raid10-far:3", 3), Some(Profile::Raid10));
-        assert_eq!(profile("zfs-mirror:3", 3), Some(Profile::Raid1c3));
-        assert_eq!(profile("zfs-mirror:2", 4), Some(Profile::Raid10));
-        assert_eq!(profile("md-raid5", 4), Some(Profile::Raid5));
-        assert_eq!(profile("md-raid6-parity-first-6", 5), Some(Profile::Raid6));
     }
 }

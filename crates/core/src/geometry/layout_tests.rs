@@ -385,3 +385,17 @@ fn a_member_around_data_has_exactly_those_data() {
     }
     assert_eq!(layout("md-raid1").member_around(u64::MAX).size_bytes, u64::MAX);
 }
+
+#[test]
+fn the_profile_follows_from_the_layout() {
+    let profile = |text: &str, members| text.parse::<ArrayLayout>().unwrap().profile(members);
+    assert_eq!(profile("btrfs", 2), None);
+    assert_eq!(profile("md-raid1", 2), Some(Profile::Raid1));
+    assert_eq!(profile("lvm-raid1", 3), Some(Profile::Raid1c3));
+    assert_eq!(profile("gmirror", 4), Some(Profile::Raid1c4));
+    assert_eq!(profile("md-raid10-far:3", 3), Some(Profile::Raid10));
+    assert_eq!(profile("zfs-mirror:3", 3), Some(Profile::Raid1c3));
+    assert_eq!(profile("zfs-mirror:2", 4), Some(Profile::Raid10));
+    assert_eq!(profile("md-raid5", 4), Some(Profile::Raid5));
+    assert_eq!(profile("md-raid6-parity-first-6", 5), Some(Profile::Raid6));
+}

@@ -31,7 +31,6 @@
 use super::Build;
 use super::shared::smallest::first_smallest;
 use crate::diagnostic::Diagnostic;
-use crate::geometry::LayoutKind;
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 
@@ -59,9 +58,9 @@ pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn ReadPolicy>, Diagnostic
 impl ReadPolicy for Raid10 {
     fn on_members_change(&mut self, members: &Members) {
         if self.is_of_array {
-            self.rule = match members.layout().kind() {
-                LayoutKind::MdRaid10Far | LayoutKind::MdRaid10Offset => Rule::FarOrOffset,
-                _ => Rule::Near,
+            self.rule = match members.copies_are_apart() {
+                true => Rule::FarOrOffset,
+                false => Rule::Near,
             };
         }
     }

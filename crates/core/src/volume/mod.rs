@@ -219,7 +219,7 @@ impl Volume {
         policy: Box<dyn ReadPolicy>,
         seed: u64,
     ) -> Volume {
-        members.set_layout(map.layout());
+        members.set_copies_are_apart(map.layout().kind().places_copies_apart());
         let stripes = Stripes::of(&map);
         let layout = Layout::new(map);
         let states = MemberStates::new(members, layout.tolerated_failures());

@@ -1,6 +1,7 @@
 //! Golden decisions of md raid10, md raid1 of 2010 and graid.
 
 use super::script::{Script, Step, complete, follow, members, read};
+use crate::geometry::ArrayLayout;
 use crate::member::{MemberIndex, MemberState, Members};
 use crate::policies::Spec;
 use crate::policy::{Choice, Ctx, Mirror, Read};
@@ -222,7 +223,8 @@ fn md_raid10_follows_the_layout_of_the_array() {
         ("md/raid10:near", "md-raid10-far:2", false),
         ("md/raid10:far", "md-raid10-near:2", true),
     ] {
-        members.set_layout(layout.parse().unwrap());
+        let kind = layout.parse::<ArrayLayout>().unwrap().kind();
+        members.set_copies_are_apart(kind.places_copies_apart());
         let mut policy = Spec::parse(spec).unwrap().build(&[1, 2]).unwrap();
         policy.on_members_change(&members);
         let mut ctx = Ctx { now: Nanos::ZERO, rng: &mut Rng::new(1) };
