@@ -1,8 +1,9 @@
 //! Modules of a crate depend on each other in one direction.
 //!
 //! An arrow goes from a file to the file whose items it names through `crate::`, `super::` or
-//! `self::`. Arrows between a module and the modules inside it do not count: a module is the page
-//! of contents of its folder. Tests may name everything.
+//! `self::`. An arrow between files of two folders is one between the folders too, so two folders
+//! cannot use each other through different files. Arrows between a module and the modules inside it
+//! do not count: a module is the page of contents of its folder. Tests may name everything.
 
 use crate::Canary;
 use crate::source::{File, Kind, Offence, Token, Tree};
@@ -20,15 +21,18 @@ pub(crate) fn modules(tree: &Tree) -> Vec<Offence> {
         .filter(|file| file.path.contains("/src/") && !file.is_test())
         .filter_map(|file| Some((module(&file.path)?, file)))
         .collect();
-    let arrows: Arrows = sources
-        .iter()
-        .map(|(module, file)| (module.clone(), targets(module, file, &sources)))
-        .collect();
+    let mut arrows = Arrows::new();
+    for (module, file) in &sources {
+        for target in targets(module, file, &sources) {
+            let (from, to) = siblings(module, &target);
+            arrows.entry(from).or_default().insert(to);
+        }
+    }
     let reached: Arrows = arrows.keys().map(|from| (from.clone(), reach(from, &arrows))).collect();
     let mut offences = Vec::new();
     let mut reported = BTreeSet::new();
-    for (from, file) in &sources {
-        let mutual = |to: &&String| reached[*to].contains(from);
+    for (from, file) in sources.iter().filter(|(module, _)| reached.contains_key(*module)) {
+        let mutual = |to: &&String| reached.get(*to).is_some_and(|back| back.contains(from));
         let circle: Vec<&String> = reached[from].iter().filter(mutual).collect();
         if circle.is_empty() || circle.iter().any(|member| reported.contains(*member)) {
             continue;
@@ -106,6 +110,13 @@ fn enclosing(path: &str, sources: &BTreeMap<String, &File>) -> Option<String> {
     Some(path.to_owned())
 }
 
+/// The modules with the same parent that hold `from` and `to`, neither of which holds the other.
+fn siblings(from: &str, to: &str) -> (String, String) {
+    let same = from.split("::").zip(to.split("::")).take_while(|(one, other)| one == other).count();
+    let upper = |path: &str| path.split("::").take(same + 1).collect::<Vec<&str>>().join("::");
+    (upper(from), upper(to))
+}
+
 fn parent(module: &str) -> String {
     module.rsplit_once("::").map_or(module, |(parent, _)| parent).to_owned()
 }
@@ -138,8 +149,12 @@ pub(crate) fn modules_canary() -> Canary {
             ("crates/x/src/d.rs", "fn d() { crate::a::a() }".into()),
             ("crates/x/src/f.rs", "#[cfg(test)]\nuse crate::g::G;".into()),
             ("crates/x/src/g.rs", "use crate::f::F;".into()),
+            ("crates/x/src/h/mod.rs", "mod i; mod j;".into()),
+            ("crates/x/src/h/i.rs", "use crate::k::K;".into()),
+            ("crates/x/src/h/j.rs", "fn j() {}".into()),
+            ("crates/x/src/k.rs", "use crate::h::j::j;".into()),
             ("crates/x/src/lib.rs", "mod a; use a::A;".into()),
         ],
-        caught_at: vec!["crates/x/src/a.rs:1"],
+        caught_at: vec!["crates/x/src/a.rs:1", "crates/x/src/h/mod.rs:1"],
     }
 }
