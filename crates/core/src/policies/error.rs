@@ -82,6 +82,12 @@ fn policies_of(family: &str) -> String {
     format!("the policies of {family} are {}", names.collect::<Vec<&str>>().join(", "))
 }
 
+/// The error for values behind a pattern, such as `btrfs/*:4`.
+pub(super) fn pattern_with_values(text: &str) -> Diagnostic {
+    Diagnostic::new(format!("`{text}`: a pattern takes no values"))
+        .with_help("name one policy with its values")
+}
+
 /// No family has this name.
 pub(super) fn unknown_family(family: &str) -> Diagnostic {
     let unknown = Diagnostic::new(format!("unknown policy family `{family}/*`"));

@@ -59,6 +59,9 @@ impl Spec {
         if name.is_empty() {
             return Err(error::missing_policy(None));
         }
+        if name.ends_with('*') && text != name {
+            return Err(error::pattern_with_values(text));
+        }
         let (name, value) = split_drbd_striping(name);
         let info = find(name).ok_or_else(|| error::unknown_policy(name))?;
         let values = parse_values(info.name, info.parameters, value.into_iter().chain(parts))?;

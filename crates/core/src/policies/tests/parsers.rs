@@ -206,6 +206,8 @@ fn an_unknown_name_is_refused_with_the_similar_names() {
         assert_eq!(error.message, message);
         assert!(error.help.unwrap().starts_with(help));
     }
+    let (message, _) = refusal("btrfs/*:4K");
+    assert_eq!(message, "`btrfs/*:4K`: a pattern takes no values");
     let (message, help) = refusal("btrfs");
     assert_eq!(message, "`btrfs` is a family of policies, not one policy");
     assert!(help.contains("`btrfs/*` means all of them; the policies of btrfs are btrfs/pid,"));
