@@ -295,6 +295,30 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "did you mean `; mirrorball:`?",
     ),
     (
+        "; mirrorball= background=scrub\n[a]",
+        1,
+        "`mirrorball` does not begin a `mirrorball:` comment",
+        "did you mean `; mirrorball:`?",
+    ),
+    (
+        "; mirrorball; counts = no\n[a]",
+        1,
+        "`mirrorball` does not begin a `mirrorball:` comment",
+        "did you mean `; mirrorball:`?",
+    ),
+    (
+        "; miror-ball: background=scrub\n[a]",
+        1,
+        "`miror-ball:` does not begin a `mirrorball:` comment",
+        "did you mean `; mirrorball:`?",
+    ),
+    (
+        "[a\u{1b}[31m]",
+        1,
+        "the name of the section [a\u{1b}[31m] contains characters that do not print",
+        "use printable characters",
+    ),
+    (
         "; mirrorball background=scrub\n[a]",
         1,
         "`mirrorball` does not begin a `mirrorball:` comment",

@@ -6,7 +6,7 @@
 
 use super::error::job_error;
 use super::pragma;
-use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 use mirrorball_core::suggest::closest_name;
 
 /// What a line holds.
@@ -63,25 +63,28 @@ pub(super) fn content(line: &str) -> Result<Content<'_>, Diagnostic> {
 
 /// Returns the beginning of a comment that looks like [`PRAGMA`] without being it: in other
 /// letters, with a blank before the colon, or without the colon before a word of a pragma.
+/// Punctuation in the word and behind it does not count.
 fn misspelt_pragma(comment: &str) -> Option<&str> {
     if comment.starts_with(PRAGMA) {
         return None;
     }
-    let end = comment.find(|c: char| !c.is_alphanumeric()).unwrap_or(comment.len());
+    let in_word = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    let end = comment.find(|c: char| !in_word(c)).unwrap_or(comment.len());
     let (word, rest) = comment.split_at(end);
     let name = PRAGMA.trim_end_matches(':');
     // Shorter words, such as `mirror`, are words of their own.
-    if word.len() + 2 < name.len() {
+    let letters = word.to_lowercase().replace(['-', '_'], "");
+    if letters.len() + 2 < name.len() {
         return None;
     }
-    closest_name(&word.to_lowercase(), [name])?;
+    closest_name(&letters, [name])?;
     let blanks = rest.len() - rest.trim_start().len();
     if rest.trim_start().starts_with(':') {
         return Some(&comment[..end + blanks + 1]);
     }
-    let is_setting =
-        |word: &str| word.split_once('=').is_some_and(|(key, _)| pragma::WORDS.contains(&key));
-    rest.split_whitespace().next().filter(|&next| is_setting(next)).map(|_| word)
+    let next = rest.trim_start_matches(|c: char| c.is_whitespace() || c.is_ascii_punctuation());
+    let (key, _) = next.split_once('=')?;
+    pragma::WORDS.contains(&key.trim_end()).then_some(word)
 }
 
 fn section(text: &str) -> Result<Content<'_>, Diagnostic> {
@@ -94,6 +97,10 @@ fn section(text: &str) -> Result<Content<'_>, Diagnostic> {
             Err(job_error(format!("`{text}` has no closing `]`"), "write a section line as [name]"))
         }
         Some("") => Err(job_error("the section has no name", "write a section line as [name]")),
+        Some(name) if name.contains(Escaped::is_invisible) => Err(job_error(
+            format!("the name of the section [{name}] contains characters that do not print"),
+            "use printable characters",
+        )),
         Some(name) => Ok(Content::Section(name)),
     }
 }
