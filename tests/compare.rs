@@ -185,6 +185,8 @@ fn a_job_without_a_request_that_succeeded_has_no_verdict() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("No request of job succeeded under any policy"), "{text}");
     assert!(!text.contains("Use `"), "{text}");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(!words.contains(&"0ns") && !text.contains("  ? "), "a latency of nothing: {text}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::experiment::hash::stable_hash;
 use crate::experiment::plan::InputText;
 use anyhow::{Error, Result, bail};
 use find::InputKind;
-use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::engine;
 use mirrorball_sim::job::{JobContext, JobFile, Note};
@@ -221,16 +221,22 @@ fn builtin_job(name: &str) -> Option<(&'static str, &'static str)> {
     BUILTIN_JOBS.into_iter().find(|(candidate, _)| *candidate == bare)
 }
 
-/// A file's name without folder and ending: what results call it.
+/// A file's name without folder and ending: what results call it. Reports print it, so it holds no
+/// control character.
 fn stem(name: &str) -> String {
     let stem = Path::new(name).file_stem().unwrap_or_default();
-    stem.to_string_lossy().into_owned()
+    Escaped(&stem.to_string_lossy()).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn a_name_is_shown_without_control_characters() {
+        assert_eq!(stem("jobs/n\u{1b}[31m.fio"), "n\\u{1b}[31m");
+    }
 
     /// A job that is shipped but not compiled in would not be found from another folder.
     #[test]

@@ -105,6 +105,11 @@ impl JobStudy {
         self.sections.iter().position(|section| section.counts).unwrap_or(0)
     }
 
+    /// Returns true if some section reads.
+    pub fn reads(&self) -> bool {
+        self.sections.iter().any(|section| section.main_kind == IoKind::Read)
+    }
+
     /// The figures of a row in the first section that counts.
     pub fn main_figures<'a>(&self, row: &'a Row) -> &'a RowFigures {
         &row.sections[self.main_section()].figures

@@ -45,7 +45,11 @@ fn lines(study: &Study, cell: &CellSummary) -> Vec<String> {
 
 fn line(cell: &CellSummary, section: &SectionSummary, kind: IoKind) -> String {
     let Figures { errors, iops, mib_per_s, percentiles, .. } = section.figures(kind);
-    let micros = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+    // Where no request succeeded, there is no latency.
+    let micros = |ns: u64| match *iops > 0.0 {
+        true => format!("{:.1}", ns as f64 / 1e3),
+        false => String::new(),
+    };
     let shares: Vec<String> =
         cell.shares.iter().map(|part| format!("{}:{:.4}", part.devid, part.share)).collect();
     let fields = [

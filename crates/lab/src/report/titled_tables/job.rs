@@ -50,8 +50,11 @@ pub(super) fn tables(job: &JobStudy, repeats: usize, limits: TableLimits) -> Vec
     first.notes.extend(remarks::missed_rates(job, &rows));
     first.notes.extend(remarks::few_requests(job, &rows));
     if job.had_choice == Some(false) {
-        let note = "no policy had a choice: every read had a single mirror that could serve it";
-        first.notes.push(note.to_owned());
+        let why = match job.reads() {
+            true => "every read had a single mirror that could serve it",
+            false => "the job reads nothing",
+        };
+        first.notes.push(format!("no policy had a choice: {why}"));
     }
     first.remarks = remarks::unsteady(&rows);
     first.remarks.extend(remarks::changing_writes(job));
@@ -200,6 +203,9 @@ impl Table<'_> {
 
     /// A single repeat decides nothing, so nothing is marked but the highest score.
     fn emphasis(&self, row: &Row) -> Emphasis {
+        if self.job.best.is_none() {
+            return Emphasis::None;
+        }
         match row.standing {
             Standing::Best => Emphasis::Best,
             Standing::Tied => Emphasis::Tied,
@@ -262,9 +268,13 @@ impl Besides {
             Some(asked) => format!("{} of {}", number(iops.value), whole(asked)),
             None => number(iops.value),
         };
-        let mut texts = vec![rate, relative(iops), number(mib_per_s.value)];
-        texts.extend([p50_us, p99_us, p99_9_us, p99_99_us].map(|latency| micros(latency.value)));
         let none = || "-".to_owned();
+        let mut texts = vec![rate, relative(iops), number(mib_per_s.value)];
+        let has_latency = iops.value > 0.0;
+        texts.extend([p50_us, p99_us, p99_9_us, p99_99_us].map(|latency| match has_latency {
+            true => micros(latency.value),
+            false => none(),
+        }));
         for (is_shown, figures) in [(self.writes, &row.writes), (self.trims, &row.trims)] {
             if is_shown {
                 let figures = figures.as_ref();

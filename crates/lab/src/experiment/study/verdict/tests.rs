@@ -153,7 +153,8 @@ fn without_a_request_that_succeeded_there_is_no_verdict() {
     assert_eq!((&study.verdict.policy, &study.jobs[1].best), (&None, &None));
     assert_eq!(
         study.verdict.sentence,
-        "No request of k succeeded under any policy, so no policy can be recommended."
+        "No request of k succeeded under any policy, so no policy can be recommended. Leave it \
+         out to rank the policies under the other jobs."
     );
     assert!(study.matrix.rows.iter().all(|row| row.geometric_mean.is_finite()));
     assert_eq!(study.verdict_row(), None);
@@ -170,7 +171,9 @@ fn where_no_policy_had_a_choice_the_verdict_says_so() {
     };
     let none = of_choices(Some(0));
     assert_eq!((none.verdict.policy, none.jobs[0].had_choice), (None, Some(false)));
-    assert!(none.verdict.sentence.starts_with("No policy had a choice"));
+    let sentence = "No policy had a choice: every read had a single mirror, so no policy can be \
+                    recommended.";
+    assert_eq!(none.verdict.sentence, sentence);
     assert_eq!(of_choices(Some(1)).jobs[0].had_choice, Some(true));
     let imported = of_choices(None);
     assert_eq!((imported.jobs[0].had_choice, imported.verdict.policy.is_some()), (None, true));

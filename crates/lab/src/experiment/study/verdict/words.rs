@@ -27,15 +27,20 @@ pub(super) fn sentence(
             true => String::new(),
             false => format!(" that {} counts", criteria.goal),
         };
+        let rest = match jobs.len() - dead.len() {
+            0 => "",
+            _ => " Leave it out to rank the policies under the other jobs.",
+        };
         return format!(
-            "No request of {}{which} succeeded under any policy, so no policy can be recommended.",
+            "No request of {}{which} succeeded under any policy, so no policy can be \
+             recommended.{rest}",
             listed(&dead)
         );
     }
     let Some(policy) = &verdict.policy else {
-        return "No policy had a choice: every read had a single mirror that could serve it, so \
-                no policy can be recommended."
-            .to_owned();
+        let reads = jobs.iter().any(JobStudy::reads);
+        let why = if reads { "every read had a single mirror" } else { "nothing is read" };
+        return format!("No policy had a choice: {why}, so no policy can be recommended.");
     };
     if policies == 1 {
         return format!("Only `{policy}` was run; name more policies to compare it with.");
@@ -101,7 +106,10 @@ fn achieved(verdict: &Verdict, policy: &str, matrix: &Matrix, criteria: &Criteri
             let words = gain.in_words(&over, &matrix.jobs, criteria);
             let is_unsure = verdict.ties.contains(&gain.over)
                 || verdict.undecided.iter().any(|other| other.policy == gain.over);
-            if is_unsure { words + " on average, which is not certain" } else { words }
+            match is_unsure && !gain.is_none() {
+                true => words + " on average, which is not certain",
+                false => words,
+            }
         }
         (None, Some(baseline)) if baseline == policy => {
             let (faster, _) = compared(criteria);
@@ -189,6 +197,11 @@ fn compared(criteria: &Criteria) -> (&'static str, &'static str) {
 }
 
 impl Gain {
+    /// True if every factor is 1 as it would be shown.
+    fn is_none(&self) -> bool {
+        self.factors.iter().all(|factor| factor.is_some_and(|factor| times(factor) == "1.00"))
+    }
+
     fn in_words(&self, over: &str, jobs: &[String], criteria: &Criteria) -> String {
         let Gain { over: other, geometric_mean, factors } = self;
         let known = || {
@@ -199,6 +212,9 @@ impl Gain {
             return format!("`{other}` completed nothing at all");
         };
         let (_, what) = compared(criteria);
+        if self.is_none() {
+            return format!("{over} it is as {what} as `{other}`");
+        }
         let mut words = format!("{over} it is {} times as {what} as `{other}`", times(*mean));
         let least = known().min_by(|left, right| left.1.total_cmp(&right.1));
         let most = known().max_by(|left, right| left.1.total_cmp(&right.1));
