@@ -12,6 +12,7 @@ use mirrorball_core::geometry::{ArrayLayout, ChunkMap, Stripe};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::{Nanos, format_bytes as size};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource, MemberSpec, Partition};
+use mirrorball_disk::profile::ModelProfile;
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_lab::evaluation::advice::stated_policy;
 use mirrorball_lab::experiment::inputs::{builtin_job_names, check_fit, load_array, load_job};
@@ -99,6 +100,10 @@ impl FileKind {
             let error = Diagnostic::new(format!("cannot check {file}: {what}"));
             return Err(error.with_help("if it is one of these, rename it"));
         }
+        if ModelProfile::builtin(file).is_ok() {
+            let error = Diagnostic::new(format!("cannot check `{file}`: it is a built-in model"));
+            return Err(error.with_help(format!("`mirrorball models {file}` describes it")));
+        }
         let error = Diagnostic::new(format!(
             "cannot check `{file}`: there is no such file, and no built-in array or job of that \
              name"
@@ -167,7 +172,8 @@ fn is_real(member: &MemberSpec) -> bool {
 
 fn array(spec: &ArraySpec) -> Result<String> {
     let count = spec.members.len();
-    let mut text = format!("{}: {} over {count} members", spec.name, spec.profile.name());
+    let members = if count == 1 { "member" } else { "members" };
+    let mut text = format!("{}: {} over {count} {members}", spec.name, spec.profile.name());
     if spec.layout != ArrayLayout::BTRFS {
         text += &format!(", layout {}", spec.layout);
         if let Some(bytes) = spec.layout.chunk_bytes() {
