@@ -51,7 +51,7 @@ const MEDIA: &[(u32, (&str, Media))] = &[
     (9, ("HDDs and SATA SSDs", Media::Mixed(DiskClass::Hdd, DiskClass::Sata))),
     (3, ("HDDs and NVMe SSDs", Media::Mixed(DiskClass::Hdd, DiskClass::Nvme))),
     (8, ("SATA and NVMe SSDs", Media::Mixed(DiskClass::Sata, DiskClass::Nvme))),
-    (2, ("memory cards", Media::Equal(DiskClass::Card))),
+    (2, ("memory cards and USB sticks", Media::Equal(DiskClass::Card))),
     (4, ("cloud volumes", Media::Unlike(DiskClass::Cloud))),
 ];
 

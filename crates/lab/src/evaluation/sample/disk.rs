@@ -17,7 +17,7 @@ pub(super) enum DiskClass {
     Sata,
     /// NVMe SSDs.
     Nvme,
-    /// Memory cards.
+    /// Memory cards and USB sticks.
     Card,
     /// Volumes of a cloud: a fixed time for each request.
     Cloud,
@@ -38,19 +38,21 @@ pub(super) struct DrawnDisk {
 const HDDS: &[(u32, &str)] = &[
     (4, "hdd-7k2-ent"),
     (4, "hdd-7k2-14tb"),
+    (3, "hdd-7k2-18tb"),
     (4, "hdd-7k2-4tb"),
     (4, "hdd-7k2-desktop"),
     (4, "hdd-5k4-4tb"),
     (3, "hdd-5k4"),
     (2, "hdd-7k2-desktop-worn"),
     (2, "hdd-smr"),
+    (2, "hdd-10k"),
     (2, "hdd-15k"),
 ];
 const SATA_SSDS: &[(u32, &str)] =
     &[(4, "ssd-sata-plp"), (4, "ssd-sata-consumer"), (3, "ssd-sata-qlc"), (3, "ssd-sata-dramless")];
 const NVME_SSDS: &[(u32, &str)] =
     &[(4, "nvme-tlc-ent"), (4, "nvme-tlc-real"), (3, "nvme-gen3"), (3, "nvme-gen4")];
-const CARDS: &[(u32, &str)] = &[(1, "sd-a1")];
+const CARDS: &[(u32, &str)] = &[(1, "sd-a1"), (1, "usb-stick")];
 const CLOUD_VOLUMES: &[(u32, &str)] = &[(1, "delay")];
 
 /// Probability that a disk is not exactly its model.
