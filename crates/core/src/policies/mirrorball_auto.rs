@@ -1,11 +1,12 @@
 //! # Idea
 //! Each read goes to the mirror where it costs least, by estimates learned from completed I/O.
-//! Flash costs its unloaded latency and, for each I/O in flight, twice the wait that this adds: for
-//! the read itself and for the reads that it will delay. A disk costs its access time for each I/O
-//! in flight and for the read itself, and more the further the read lies from the addresses that
-//! the disk reads most. So the disks of a mirror divide the addresses among them. A disk on which
-//! one sequential reader is alone is dedicated to that reader. A read of a stream with many I/O in
-//! flight costs more where it delays the I/O of streams that have few.
+//! Flash costs its unloaded latency, the wait behind what is in flight, and the read's own work for
+//! each I/O in flight, which it will delay. A disk costs its access time for each I/O in flight and
+//! for the read itself, and more the further the read lies from the addresses that the disk reads
+//! most. So the disks of a mirror divide the addresses among them. A disk on which one sequential
+//! reader is alone is dedicated to that reader. A read of a stream with many I/O in flight costs
+//! more where it delays the I/O of streams that have few; streams that read alike count as one.
+//! Where reads on flash are often late, a mirror that has room for it reads a second copy.
 //!
 //! # State
 //! Per member some 20 words: its costs, the centre of its addresses, the stream to which it is
@@ -16,13 +17,13 @@
 //!
 //! # Good at
 //! Unequal members at any depth, random reads on disks, several streams, a lone reader besides a
-//! deep workload, reads mixed with writes.
-//! A member that slows down and recovers: a member that was not read for long gets a copy of a
-//! read as a probe.
+//! deep workload, reads mixed with writes. A member that slows down and recovers: a member that was
+//! not read for long gets a copy of a read as a probe.
 //!
 //! # Bad at
-//! Stalls: a read that meets one waits until it ends (`+hedge` reads it again elsewhere). A disk
-//! that is dedicated to a stream is kept for it while others share the rest.
+//! Rare stalls: a read that meets one waits until it ends (`+hedge` reads it again elsewhere).
+//! Several sequential readers on disks of many pairs: a disk that is dedicated to one of them is
+//! kept for it while the others share the rest, though it reads from each pair in turn.
 //!
 //! # Origin
 //! Ours. Shortest expected delay is IPVS's `sed`. Greedy choices by marginal cost, instead of by
@@ -39,9 +40,11 @@ mod locality;
 mod member_model;
 mod placement;
 mod read_cost;
+mod redundancy;
 mod runs;
 mod split;
 mod stream_affinity;
+mod workloads;
 
 use self::components::Components;
 use self::member_model::{MemberModels, ReadContext};
@@ -76,9 +79,9 @@ impl ReadPolicy for Auto {
         let now = ctx.now;
         let run = self.runs.take(read, mirrors, now);
         let dedicated = self.models.dedicated_disk(&run, read, mirrors, now);
-        let writes_least = self.models.update_loads(mirrors, members, now);
-        let stream = self.models.streams.deciding(read);
-        let context = ReadContext { run: &run, length: read.length, now, writes_least, stream };
+        let (writes_least, has_disk) = self.models.update_loads(mirrors, members, now);
+        let (length, stream) = (read.length, self.models.streams.deciding(read));
+        let context = ReadContext { run: &run, length, now, writes_least, has_disk, stream };
         let place = dedicated
             .or_else(|| self.models.disk_of_strip(mirrors, &context))
             .unwrap_or_else(|| self.models.cheapest(mirrors, self.turn, &context));
@@ -86,17 +89,19 @@ impl ReadPolicy for Auto {
         self.runs.put(&run, mirrors, place);
         let is_owner = dedicated.is_some();
         let probe = self.models.record_choice(place, is_owner, read, mirrors, &context);
-        if self.models.pays_to_split(place, mirrors, &context) {
-            self.models.record_split(mirrors, now);
-            return Choice::Split(MirrorSet::all(mirrors));
+        if let Some(set) = self.models.split(place, mirrors, &context) {
+            self.models.record_set(set, mirrors, now);
+            return Choice::Split(set);
         }
-        match probe {
-            Some(probed) => {
-                self.models.record_probe(&mirrors[probed], now);
-                Choice::All(MirrorSet::pair(place, probed))
-            }
-            None => Choice::Mirror(place),
+        if let Some(probed) = probe {
+            self.models.record_probe(&mirrors[probed], now);
+            return Choice::All(MirrorSet::pair(place, probed));
         }
+        let both = self.models.with_second_copy(place, mirrors, &context);
+        both.filter(|_| !read.background).map_or(Choice::Mirror(place), |set| {
+            self.models.record_set(set, mirrors, now);
+            Choice::All(set)
+        })
     }
 
     fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
@@ -124,8 +129,9 @@ impl ReadPolicy for Auto {
         let run = self.runs.peek(read, mirrors, now);
         let load = |mirror: &Mirror| self.models.of(mirror).cost.load_of(&members[mirror.member]);
         let writes_least = mirrors.iter().map(|mirror| load(mirror).writes).min().unwrap_or(0);
-        let stream = self.models.streams.deciding(read);
-        let context = ReadContext { run: &run, length: read.length, now, writes_least, stream };
+        let has_disk = mirrors.iter().any(|mirror| self.models.of(mirror).cost.is_disk);
+        let (length, stream) = (read.length, self.models.streams.deciding(read));
+        let context = ReadContext { run: &run, length, now, writes_least, has_disk, stream };
         let dedicated = self.models.dedicated_disk(&run, read, mirrors, now);
         let strip = self.models.disk_of_strip(mirrors, &context);
         let reason = |(place, mirror): (usize, &Mirror)| {

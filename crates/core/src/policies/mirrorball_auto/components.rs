@@ -1,8 +1,18 @@
 //! Components of the policy that can be left out, to measure what each is worth.
 
 /// Words of the parameter `without`; a [`Component`] is the index of its word.
-pub(crate) const COMPONENTS: &[&str] =
-    &["nothing", "marginal-cost", "locality", "affinity", "writes", "split", "probes", "fairness"];
+pub(crate) const COMPONENTS: &[&str] = &[
+    "nothing",
+    "marginal-cost",
+    "locality",
+    "affinity",
+    "writes",
+    "split",
+    "probes",
+    "fairness",
+    "workloads",
+    "redundancy",
+];
 
 /// A part of the rule that goes beyond the cost of the read itself.
 #[derive(Clone, Copy)]
@@ -21,6 +31,10 @@ pub(super) enum Component {
     Probes,
     /// Sparing the reads of streams that have less in flight.
     Fairness,
+    /// Counting streams that read alike as one.
+    Workloads,
+    /// Reading a second copy where that delays nothing.
+    Redundancy,
 }
 
 /// The components in use: all, or all but one.

@@ -1,7 +1,7 @@
 //! Cost model of a member: how long a read would take there, estimated from completed I/O.
 
 use super::estimators::{DiskEstimator, FlashEstimator, FlashSample};
-use super::load::{IO, Load, WorkScale};
+use super::load::{IO, Load, WORK_MAX, WorkScale};
 use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Member;
 use crate::units::Nanos;
@@ -63,7 +63,7 @@ impl CostModel {
         if self.is_disk {
             self.work_of(length) * self.disk.sequential_ns / IO
         } else {
-            self.wait_ns(0, length, true)
+            self.wait_ns(Load::default(), length)
         }
     }
 
@@ -78,17 +78,40 @@ impl CostModel {
         self.scale.load(member)
     }
 
-    /// Cost of a read behind `load`, without its seek: its own wait and, if `is_marginal`, the time
-    /// that it adds to the waits of the reads behind it.
+    /// Wait of a read behind `load`, without its seek.
     #[inline]
-    pub(super) fn wait_ns(&self, load: u64, length: u64, is_marginal: bool) -> u64 {
-        let work = load + self.scale.of_bytes(length);
+    pub(super) fn wait_ns(&self, load: Load, length: u64) -> u64 {
+        let work = load.work + self.scale.of_bytes(length);
         if self.is_disk {
             work * self.disk.access_ns / IO
         } else {
-            let work = work + if is_marginal { load } else { 0 };
             self.flash.latency_ns + work * self.flash.io_ns / IO
         }
+    }
+
+    /// Time that a read on flash adds to the waits of other I/O: its work, for as many as are in
+    /// flight. A disk reorders its queue, and the cost of the queue is in the wait alone. To be
+    /// compared with that, flash next to a disk counts the load as it is.
+    #[inline]
+    pub(super) fn delay_ns(&self, load: Load, length: u64, is_next_to_disk: bool) -> u64 {
+        if self.is_disk {
+            return 0;
+        }
+        let ios = load.ios * self.work_of(length);
+        let delayed = if is_next_to_disk { load.work } else { ios.min(WORK_MAX) };
+        delayed * self.flash.io_ns / IO
+    }
+
+    /// Time for which a read keeps the member from other I/O.
+    #[inline]
+    pub(super) fn own_ns(&self, length: u64) -> u64 {
+        self.work_of(length) * self.io_ns() / IO
+    }
+
+    /// Mean time by which reads on flash take longer than expected.
+    #[inline]
+    pub(super) fn late_ns(&self) -> u64 {
+        if self.is_disk { 0 } else { self.flash.late_ns }
     }
 
     /// For how long a flash member with I/O in flight has completed nothing, beyond twice its
@@ -108,7 +131,7 @@ impl CostModel {
         if self.is_disk {
             return 0;
         }
-        let alone_ns = self.wait_ns(0, length, true);
+        let alone_ns = self.wait_ns(Load::default(), length);
         alone_ns.saturating_sub(self.work_of(length) * self.flash.sequential_ns / IO)
     }
 

@@ -9,7 +9,9 @@
 //! that each I/O in flight adds to a wait. The latency follows the lowest waits and, where nothing
 //! else was in flight, the mean. The time per I/O is fitted to the waits by normalised least mean
 //! squares (Widrow and Hoff), damped for small loads, which say little about large ones. A third
-//! number is the cost of a read that begins where the last one ended, because flash reads ahead.
+//! number is the cost of a read that begins where the last one ended, because flash reads ahead. A
+//! fourth is the mean time by which reads take longer than expected: behind writes, a collection of
+//! garbage, a stall.
 
 use super::load::IO;
 
@@ -19,6 +21,9 @@ const FIRST_READS: u32 = 8;
 const DAMPING: i64 = 8 * IO as i64;
 /// Latency is estimated from reads of at most this much work.
 const SMALL: u64 = 5 * IO;
+
+/// A wait of this many times the expected one counts as a longer one does.
+const LATE_MAX: i64 = 16;
 
 /// Estimates for a rotational member.
 #[derive(Clone, Debug)]
@@ -38,6 +43,8 @@ pub(super) struct FlashEstimator {
     pub(super) io_ns: u64,
     /// Time of a sequential I/O with nothing else in flight.
     pub(super) sequential_ns: u64,
+    /// Mean time by which a read takes longer than expected.
+    pub(super) late_ns: u64,
 }
 
 /// A completed read on flash.
@@ -76,7 +83,7 @@ impl DiskEstimator {
 impl Default for FlashEstimator {
     /// Initial values. The time per I/O is too low on purpose: the first reads correct it upwards.
     fn default() -> FlashEstimator {
-        FlashEstimator { latency_ns: 100_000, io_ns: 2_000, sequential_ns: 500 }
+        FlashEstimator { latency_ns: 100_000, io_ns: 2_000, sequential_ns: 500, late_ns: 0 }
     }
 }
 
@@ -89,6 +96,9 @@ impl FlashEstimator {
         }
         let load = (sample.load + sample.work - IO) as i64;
         let expected_ns = self.latency_ns as i64 + load * self.io_ns as i64 / IO as i64;
+        let late_ns = (sample.wait_ns as i64).min(LATE_MAX * expected_ns) - expected_ns;
+        let step = (late_ns.max(0) - self.late_ns as i64) >> 5;
+        self.late_ns = (self.late_ns as i64 + step) as u64;
         // A far longer wait is a stall of the device and says little about load.
         let wait_ns = (sample.wait_ns as i64).min(2 * expected_ns);
         let error_ns = (wait_ns - expected_ns).saturating_mul(IO as i64);

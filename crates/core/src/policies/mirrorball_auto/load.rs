@@ -23,6 +23,8 @@ pub(super) struct WorkScale {
 pub(super) struct Load {
     /// Reads and writes together.
     pub(super) work: u64,
+    /// Number of both.
+    pub(super) ios: u64,
     /// Number of writes.
     pub(super) writes: u32,
 }
@@ -42,6 +44,7 @@ impl WorkScale {
     pub(super) fn load(self, member: &Member) -> Load {
         let bytes = member.bytes_in_flight.min(BYTES_MAX);
         let work = (u64::from(member.in_flight()) * IO + self.of_bytes(bytes)).min(WORK_MAX);
-        Load { work, writes: member.writes_in_flight }
+        let ios = u64::from(member.in_flight());
+        Load { work, ios, writes: member.writes_in_flight }
     }
 }

@@ -8,7 +8,7 @@ use super::runs::SequentialRun;
 use super::stream_affinity::StreamAffinity;
 use crate::io::{MemberIo, Op, Outcome, Purpose};
 use crate::member::{MemberConfig, MemberIndex, MemberState, Members};
-use crate::policy::{Mirror, Read};
+use crate::policy::{Mirror, MirrorSet, Read};
 use crate::units::Nanos;
 
 /// A member is probed once in this many times what a read takes there. So probes cost less than a
@@ -40,6 +40,8 @@ pub(super) struct ReadContext<'a> {
     pub(super) now: Nanos,
     /// Number of writes in flight on the mirror that has the fewest.
     pub(super) writes_least: u32,
+    /// True if one of the mirrors is a disk.
+    pub(super) has_disk: bool,
     /// The stream that reads.
     pub(super) stream: DecidingStream,
 }
@@ -96,7 +98,8 @@ impl MemberModel {
 
 impl MemberModels {
     pub(super) fn new(components: Components) -> MemberModels {
-        MemberModels { components, streams: StreamTable::default(), list: Vec::new() }
+        let streams = StreamTable::new(components.has(Component::Workloads));
+        MemberModels { components, streams, list: Vec::new() }
     }
 
     #[inline]
@@ -114,19 +117,22 @@ impl MemberModels {
         &mut self.list[member.get()]
     }
 
-    /// Records the load of each mirror; returns the smallest number of writes in flight.
+    /// Records the load of each mirror. Returns the smallest number of writes in flight, and
+    /// whether one of the mirrors is a disk.
     #[inline]
     pub(super) fn update_loads(
         &mut self,
         mirrors: &[Mirror],
         members: &Members,
         now: Nanos,
-    ) -> u32 {
-        let mut least = u32::MAX;
+    ) -> (u32, bool) {
+        let (mut least, mut has_disk) = (u32::MAX, false);
         for &Mirror { member, .. } in mirrors {
-            least = least.min(self.get_mut(member).cost.update_load(&members[member], now).writes);
+            let model = &mut self.get_mut(member).cost;
+            least = least.min(model.update_load(&members[member], now).writes);
+            has_disk |= model.is_disk;
         }
-        least
+        (least, has_disk)
     }
 
     /// Records a choice; returns the mirror to probe with a copy of the read, if one is due.
@@ -156,10 +162,10 @@ impl MemberModels {
         due
     }
 
-    /// Records that a read is split over all mirrors.
+    /// Records that a read goes to all mirrors of a set.
     #[inline]
-    pub(super) fn record_split(&mut self, mirrors: &[Mirror], now: Nanos) {
-        mirrors.iter().for_each(|mirror| self.get_mut(mirror.member).begin_read(now));
+    pub(super) fn record_set(&mut self, set: MirrorSet, mirrors: &[Mirror], now: Nanos) {
+        set.iter().for_each(|place| self.get_mut(mirrors[place].member).begin_read(now));
     }
 
     /// Records a probe: the member's next read replaces its estimates.
@@ -176,6 +182,9 @@ impl MemberModels {
     pub(super) fn on_submit(&mut self, io: &MemberIo, now: Nanos) {
         self.streams.submit(io);
         let model = self.get_mut(io.member);
+        if io.op == Op::Write && !io.background {
+            model.affinity.write(now);
+        }
         let was_chosen = model.read_at == now;
         if io.op == Op::Read && io.purpose == Purpose::User && !was_chosen {
             model.read_at = now;

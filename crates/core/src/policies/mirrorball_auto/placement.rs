@@ -5,7 +5,8 @@
 //! left is dedicated to no run while there is more than one reader: all runs without a disk share
 //! it. Of several readers the oldest is served first, so that over the pairs of a raid10 the same
 //! one is served everywhere. An owner whose disk is much slower than another free one moves there.
-//! Background readers get no disk, because no client waits for them.
+//! Background readers get no disk, because no client waits for them. Nor does any reader while the
+//! disks are written.
 
 use super::components::Component;
 use super::member_model::{MemberModel, MemberModels, ReadContext};
@@ -34,6 +35,9 @@ impl MemberModels {
         let (mut own, mut oldest, mut free) = (None, None, 0);
         for (place, mirror) in mirrors.iter().enumerate() {
             let affinity = &self.of(mirror).affinity;
+            if affinity.was_written(now) {
+                return None;
+            }
             let is_dedicated = affinity.is_dedicated(now);
             if is_dedicated && affinity.is_owner(run) {
                 if affinity.owner_reads() < READS_BEFORE_MOVE {
@@ -56,7 +60,8 @@ impl MemberModels {
                 true if !may_own || affinity.is_dedicated(now) => return None,
                 true => alone_ns + model.io_ns() / u64::from(run.reads.min(SEEK_SPREAD_READS)),
                 false if affinity.oldest_sharer(run, now).is_some() => {
-                    model.wait_ns(model.load.work, read.length, true)
+                    model.wait_ns(model.load, read.length)
+                        + model.delay_ns(model.load, read.length, true)
                 }
                 false => alone_ns,
             };

@@ -13,16 +13,20 @@ use crate::policy::{Mirror, MirrorScore};
 
 const IO_PER_WRITE_BEHIND: u64 = 4;
 /// Weight of the delay of streams with less in flight. One would do if the delay were known; what
-/// a read adds is estimated by the mean.
-const FAIRNESS: u64 = 8;
-/// Cost of a read from a disk that is dedicated to another stream, in accesses: more than any
-/// queue.
+/// a read adds is estimated by the mean, which says less of a disk.
+const FAIRNESS_FLASH: u64 = 4;
+const FAIRNESS_DISK: u64 = 8;
+/// Cost to a sequential reader of a read from a disk that is dedicated to another one, in accesses:
+/// more than any queue, for it reads faster once the disk is its own.
 const DEDICATED_ACCESSES: u64 = 1000;
+/// Accesses by which another read delays the owner: the one there, and the one back.
+const INTRUSION_ACCESSES: u64 = 2;
 
 /// Cost of a read at one mirror, by its causes.
 #[derive(Clone, Copy)]
 pub(super) struct ReadCost {
     wait_ns: u64,
+    delay_ns: u64,
     seek_ns: u64,
     dedicated_ns: u64,
     writes_ns: u64,
@@ -32,13 +36,26 @@ pub(super) struct ReadCost {
 impl ReadCost {
     #[inline]
     pub(super) fn total_ns(self) -> u64 {
-        self.wait_ns + self.seek_ns + self.dedicated_ns + self.writes_ns + self.fairness_ns
+        self.own_ns() + self.others_ns()
+    }
+
+    /// What the read itself waits for.
+    #[inline]
+    pub(super) fn own_ns(self) -> u64 {
+        self.wait_ns + self.seek_ns + self.dedicated_ns + self.writes_ns
+    }
+
+    /// What it adds to the waits of other I/O.
+    #[inline]
+    pub(super) fn others_ns(self) -> u64 {
+        self.delay_ns + self.fairness_ns
     }
 
     /// The total as a policy's score, with its parts.
     pub(super) fn reason(self) -> MirrorScore {
         MirrorScore::new("cost_ns", self.total_ns())
             .with("wait_ns", self.wait_ns)
+            .with("delay_ns", self.delay_ns)
             .with("seek_ns", self.seek_ns)
             .with("dedicated_ns", self.dedicated_ns)
             .with("writes_ns", self.writes_ns)
@@ -70,12 +87,21 @@ impl MemberModels {
             model.is_disk && member.affinity.is_dedicated_to_other(context.run, context.now);
         let writes_behind = u64::from(load.writes - context.writes_least);
         let continues = context.run.is_reader() && context.run.was_at(mirror.member);
-        let wait_ns = model.wait_ns(load.work, context.length, self.has(Component::MarginalCost));
+        let dedicated_accesses = match context.run.is_reader() {
+            true => DEDICATED_ACCESSES,
+            false => INTRUSION_ACCESSES * context.stream.weight(),
+        };
+        let wait_ns = model.wait_ns(load, context.length);
+        let delay_ns = match self.has(Component::MarginalCost) {
+            true => model.delay_ns(load, context.length, context.has_disk),
+            false => 0,
+        };
         let saved_ns = if continues { model.saved_ns(context.length) } else { 0 };
         ReadCost {
             wait_ns: wait_ns.saturating_sub(saved_ns) + model.overdue_ns(load.work, context.now),
+            delay_ns,
             seek_ns,
-            dedicated_ns: u64::from(is_dedicated) * DEDICATED_ACCESSES * io_ns,
+            dedicated_ns: u64::from(is_dedicated) * dedicated_accesses * io_ns,
             writes_ns: u64::from(model.is_disk && self.has(Component::Writes))
                 * IO_PER_WRITE_BEHIND
                 * writes_behind
@@ -93,7 +119,7 @@ impl MemberModels {
         let model = &self.of(mirror).cost;
         let excess = self.streams.excess(context.stream, mirror.member);
         let delayed = ((excess * model.work_of(context.length) / IO) >> EXCESS_BITS).min(WORK_MAX);
-        delayed * model.io_ns() * FAIRNESS
+        delayed * model.io_ns() * if model.is_disk { FAIRNESS_DISK } else { FAIRNESS_FLASH }
     }
 
     /// Cost of the read at this mirror behind the load that was last recorded.

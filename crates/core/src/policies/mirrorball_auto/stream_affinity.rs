@@ -24,13 +24,29 @@ pub(super) struct StreamAffinity {
     /// Number of reads since the run became the owner.
     reads: u32,
     read_at: Nanos,
+    written_at: Option<Nanos>,
     sharers: [(u64, Nanos); 2],
 }
 
 impl StreamAffinity {
     /// True if the disk is dedicated to a run.
     pub(super) fn is_dedicated(&self, now: Nanos) -> bool {
-        self.owner != 0 && now.saturating_sub(self.read_at) < OWNER_TIMEOUT
+        self.owner != 0
+            && now.saturating_sub(self.read_at) < OWNER_TIMEOUT
+            && !self.was_written(now)
+    }
+
+    /// True if the disk was lately written. Writes go to all mirrors, so none can be alone with a
+    /// run.
+    #[inline]
+    pub(super) fn was_written(&self, now: Nanos) -> bool {
+        self.written_at.is_some_and(|at| now.saturating_sub(at) < OWNER_TIMEOUT)
+    }
+
+    /// Records a write.
+    #[inline]
+    pub(super) fn write(&mut self, now: Nanos) {
+        self.written_at = Some(now);
     }
 
     /// True if the disk is dedicated to a run other than this one.

@@ -3,7 +3,7 @@
 use super::script::{Script, Step, complete, members, wait};
 use crate::member::MemberConfig;
 use crate::policies::MIRRORS_MAX;
-use crate::policy::Choice;
+use crate::policy::{Choice, MirrorSet};
 use crate::units::{GIB, KIB, MIB};
 
 fn flash(config: &mut MemberConfig) {
@@ -95,21 +95,58 @@ fn reads_that_only_one_disk_can_serve_move_its_locality() {
     }
 }
 
+/// Two disks of 8 ms an access: 1 is dedicated to stream 1, which is at 500 GiB, and 2 reads around
+/// the begin.
+fn with_dedicated_disk() -> Script {
+    let mut script = Script::new("mirrorball/auto", members(2, disk));
+    for number in 0..100 {
+        script.play(&Step::Eligible(&[1]));
+        read_and_end(&mut script, (500 + number % 7) * GIB, |_| 8);
+        script.submit_read(2);
+        end(&mut script, 2, 8);
+    }
+    script.play(&Step::Eligible(&[1, 2]));
+    // Until the reads before are no longer readers that share.
+    script.play(&wait(500));
+    for number in 0..12 {
+        assert_eq!(script.read(500 * GIB + number * 128 * KIB, 128 * KIB, 1), 1);
+        end(&mut script, 1, 1);
+    }
+    script
+}
+
 #[test]
 fn a_disk_is_dedicated_to_a_stream() {
-    let mut script = Script::new("mirrorball/auto", members(2, disk));
-    let mut own = 0;
-    for number in 0..12 {
-        own = script.read(500 * GIB + number * 128 * KIB, 128 * KIB, 1);
-        end(&mut script, own, 1);
-    }
+    let mut script = with_dedicated_disk();
     for number in 12..24 {
         let served = script.read(500 * GIB + number * 128 * KIB, 128 * KIB, 1);
-        assert_eq!(served, own, "the stream stays on its disk");
-        let random = script.read(500 * GIB + number * 77 * MIB, 4096, 2);
-        assert_ne!(random, own, "other reads avoid the disk, however long the other queue");
-        end(&mut script, own, 1);
+        assert_eq!(served, 1, "the stream stays on its disk");
+        let second = script.read(500 * GIB + number * 128 * KIB + GIB, 128 * KIB, 2);
+        if number >= 16 {
+            assert_eq!(second, 2, "other readers avoid it, however long the other queue");
+        }
+        end(&mut script, 1, 1);
     }
+}
+
+#[test]
+fn a_lone_read_goes_to_a_dedicated_disk_if_the_other_queue_is_longer_than_the_seeks() {
+    // At most 1.8 accesses for the seek there, and two for the owner's, which it delays.
+    for (in_flight, from) in [(1, 2), (4, 1)] {
+        let mut script = with_dedicated_disk();
+        (0..in_flight).for_each(|_| script.submit_read(2));
+        assert_eq!(script.read(MIB, 4096, 2), from, "{in_flight} in flight");
+    }
+}
+
+#[test]
+fn a_disk_that_is_written_is_dedicated_to_no_stream() {
+    let mut script = with_dedicated_disk();
+    for devid in [1, 2, 1, 1] {
+        script.play(&Step::Write { devid, offset: GIB, length: 4096 });
+    }
+    let served = script.read(500 * GIB + 12 * 128 * KIB, 128 * KIB, 1);
+    assert_eq!(served, 2, "1 is behind with its writes");
 }
 
 #[test]
@@ -156,16 +193,62 @@ fn large_reads_are_split_on_idle_flash_only() {
 }
 
 #[test]
+fn a_part_is_not_given_to_a_busy_member() {
+    // With the first estimates, 100 us and 2 us for an I/O and for 8 KiB: the whole takes 356 us,
+    // halves take 228 us. Behind a read of 4 KiB a half takes 231 us, and delays that by 130 us.
+    let mut script = Script::new("mirrorball/auto", members(2, flash));
+    assert!(matches!(script.choose(0, MIB, 0).1, Choice::Split(_)));
+    script.submit_read(2);
+    assert_eq!(script.choose(8 * MIB, MIB, 0).1, Choice::Mirror(0));
+    let mut three = Script::new("mirrorball/auto", members(3, flash));
+    (0..8).for_each(|_| three.submit_read(3));
+    assert_eq!(three.choose(0, MIB, 0).1, Choice::Split(MirrorSet::pair(0, 1)), "the idle two");
+}
+
+#[test]
+fn a_large_read_avoids_the_member_with_more_reads_in_flight() {
+    // Member 1 has four reads of 4 KiB, member 2 one of 64 KiB: 6 I/O there by work, 9 here.
+    for (spec, chosen) in [("mirrorball/auto", 1), ("mirrorball/auto:marginal-cost", 0)] {
+        let mut script = Script::new(spec, members(2, flash));
+        (0..4).for_each(|_| script.submit_read(1));
+        script.play(&Step::Eligible(&[2]));
+        script.read(GIB, 64 * KIB, 0);
+        script.play(&Step::Eligible(&[1, 2]));
+        assert_eq!(script.choose(0, 60 * KIB, 0).1, Choice::Mirror(chosen), "{spec}");
+    }
+}
+
+#[test]
+fn a_read_that_may_be_late_is_read_from_both() {
+    // One in four takes 16 ms instead of 1 ms: 3.75 ms late in the mean.
+    for (spec, late_ms, reads_both) in [
+        ("mirrorball/auto", 16, true),
+        ("mirrorball/auto", 1, false),
+        ("mirrorball/auto:redundancy", 16, false),
+    ] {
+        let mut script = Script::new(spec, members(2, flash));
+        for number in 0..200 {
+            let wait_ms = if number % 8 < 2 { late_ms } else { 1 };
+            read_and_end(&mut script, number * MIB, |_| wait_ms);
+        }
+        let choice = script.choose(GIB / 2, 4096, 0).1;
+        assert_eq!(matches!(choice, Choice::All(_)), reads_both, "{spec} {late_ms}: {choice:?}");
+        // A copy would delay a thousand reads.
+        (0..1000).for_each(|_| script.submit_read(1));
+        (0..1000).for_each(|_| script.submit_read(2));
+        let choice = script.choose(GIB / 2 + MIB, 4096, 0).1;
+        assert!(matches!(choice, Choice::Mirror(_)), "{spec} {late_ms}: {choice:?}");
+    }
+}
+
+#[test]
 fn a_lone_reader_has_a_window_split_while_one_is_in_flight() {
     let mut script = Script::new("mirrorball/auto", members(2, flash));
     let window = |number: u64| (number * 128 * KIB, 128 * KIB, 1);
     for number in 0..3 {
         let (offset, length, stream) = window(number);
         let choice = script.choose(offset, length, stream).1;
-        assert!(
-            matches!(choice, Choice::Mirror(_)),
-            "{number}: too few reads for a sequential reader"
-        );
+        assert!(matches!(choice, Choice::Split(_)), "{number}: one read on idle members");
         script.play(&wait(1));
     }
     let served = [3, 4, 5].map(|number| {
