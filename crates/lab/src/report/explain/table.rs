@@ -11,7 +11,11 @@ use mirrorball_core::units::Nanos;
 /// Width of running text where the terminal is wider.
 const TEXT_WIDTH_MAX: usize = 100;
 /// The lowest rank of a column of terms; the last term is left out first.
-const PARTS_DROP_ORDER: u8 = 1;
+const PARTS_DROP_ORDER: u8 = 3;
+/// Columns that are left out only where the parts have gone.
+const EXPECTED_DROP_ORDER: u8 = 2;
+/// The size and the number in flight.
+const SIZE_DROP_ORDER: u8 = 1;
 /// The stream is left out before the score and its terms.
 const STREAM_DROP_ORDER: u8 = u8::MAX;
 
@@ -30,7 +34,8 @@ pub(super) fn render(explained: &Explained, style: Style) -> String {
     for line in legend.into_iter().chain(remarks(explained, &left_out)) {
         text += &(wrapped(&line, width) + "\n");
     }
-    text += &format!("\n{}\n", draw(&members(explained), style));
+    let (grid, _) = members(explained).fitted(limits);
+    text += &format!("\n{}\n", draw(&grid, style));
     text + &wrapped(&explained.summary.sentences(&explained.policy), width) + "\n"
 }
 
@@ -61,9 +66,9 @@ fn choices(explained: &Explained) -> Grid {
         Column::right("at s"),
         Column::right("stream").droppable(STREAM_DROP_ORDER),
         Column::right("offset"),
-        Column::right("size"),
+        Column::right("size").droppable(SIZE_DROP_ORDER),
         Column::right("devid"),
-        Column::right("in\nflight"),
+        Column::right("in\nflight").droppable(SIZE_DROP_ORDER),
     ];
     if explained.has_scores() {
         columns.push(Column::right(score.map_or("score".to_owned(), stacked)));
@@ -72,7 +77,10 @@ fn choices(explained: &Explained) -> Grid {
     columns.extend(
         parts.iter().zip(ranks).map(|(part, rank)| Column::right(stacked(part)).droppable(rank)),
     );
-    columns.extend([Column::right("ex-\npected"), Column::right("took")]);
+    columns.extend([
+        Column::right("ex-\npected").droppable(EXPECTED_DROP_ORDER),
+        Column::right("took"),
+    ]);
     let rows = explained.choices.iter().flat_map(|choice| {
         let shown = Shown { choice, has_scores: explained.has_scores(), score, parts: &parts };
         choice.mirrors.iter().enumerate().map(move |(place, mirror)| shown.row(place, mirror))
@@ -161,9 +169,9 @@ fn members(explained: &Explained) -> Grid {
             Column::right("devid"),
             Column::right("eligible"),
             Column::right("chosen"),
-            Column::right("in %"),
-            Column::right("oracle's"),
-            Column::right("in %"),
+            Column::right("in %").droppable(2),
+            Column::right("oracle's").droppable(1),
+            Column::right("in %").droppable(3),
             Column::right("mean took"),
         ],
         rows: summary.members.iter().filter(|member| member.eligible > 0).map(row).collect(),
