@@ -118,6 +118,25 @@ fn tables_fit_the_width_that_columns_asks_for() {
     assert!(text.contains("left out of 60 columns: MiB/s"), "{text}");
 }
 
+/// On a narrow terminal, only what is to be copied (in backticks) may be wider.
+#[test]
+fn every_text_fits_a_narrow_terminal() {
+    let folder = Folder::new();
+    for arguments in [
+        &["explain", "two-ssd-raid1", "rand-4k-qd1", "--policy", "auto", "--reads", "3"][..],
+        &["models", "hdd-7k2-ent"],
+        &["policies", "btrfs/pid"],
+        &["policies", "md"],
+        &["check", "hetero-hdd-raid1"],
+    ] {
+        let output = folder.command(arguments).env("COLUMNS", "40").output().unwrap();
+        let text = stdout(&output);
+        let is_wide = |line: &&str| line.chars().count() > 40 && !line.contains('`');
+        let wide: Vec<&str> = text.lines().filter(is_wide).collect();
+        assert!(wide.is_empty(), "{arguments:?}: {wide:#?}");
+    }
+}
+
 #[test]
 fn where_nothing_can_be_reported_it_says_why() {
     let place = Place::new();

@@ -114,7 +114,8 @@ Policies: see `mirrorball policies`
 
 Each cell (the run of one job under one policy with one seed) is saved when it ends. The same
 command, run again, reuses the saved cells and runs the rest. Another build of the program runs
-every cell again, in a new folder; a folder given with -o belongs to one build. `plan.json` in the results folder holds the command and all inputs.
+every cell again, in a new folder; a folder given with -o belongs to one build. `plan.json` in the
+results folder holds the command and all inputs.
 
 Examples:
   mirrorball compare

@@ -11,7 +11,7 @@ use mirrorball_disk::characterise::{Demerit, FigureCheck, compare, demerit, obse
 use mirrorball_disk::figure::MeasuredAt;
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_disk::workload::ModelWorkload;
-use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow, Style, draw};
+use mirrorball_lab::report::{Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw};
 use serde_json::{Value, json};
 
 /// Every model is measured with this seed.
@@ -142,9 +142,9 @@ impl TitledTable {
             Column::left("figure"),
             Column::right("published"),
             Column::right("simulated"),
-            Column::right("off by"),
-            Column::right("allowed"),
-            Column::left("source"),
+            Column::right("off by").droppable(1),
+            Column::right("allowed").droppable(2),
+            Column::left("source").droppable(3),
         ];
         let row = |comparison: &FigureCheck| {
             let expected = &comparison.expected;
@@ -160,7 +160,20 @@ impl TitledTable {
             let emphasis = if comparison.holds() { Emphasis::None } else { Emphasis::Wrong };
             GridRow { emphasis, texts }
         };
-        draw(&Grid { columns, rows: self.comparisons.iter().map(row).collect() }, style)
+        let grid = Grid { columns, rows: self.comparisons.iter().map(row).collect() };
+        let columns = screen::width_columns().unwrap_or(usize::MAX);
+        let limits = TableLimits { columns, layout: Layout::Open };
+        let (grid, left_out) = grid.fitted(limits);
+        let mut text = draw(&grid, style);
+        if !left_out.is_empty() {
+            let sources = self.comparisons.iter().map(|comparison| {
+                let FigureCheck { expected, .. } = comparison;
+                let figure = format!("{}/{}", expected.workload.name, expected.statistic.name);
+                format!("  source of {figure}: {}\n", expected.source)
+            });
+            text += &screen::broken(&sources.collect::<String>());
+        }
+        text
     }
 
     fn json(&self) -> Value {

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     let text = match (args.format, entries) {
         (Format::Text, None) => listing(screen::width_columns(), &groups_of(args.system.as_ref())),
-        (Format::Text, Some(entries)) => each(&entries, page),
+        (Format::Text, Some(entries)) => screen::broken(&each(&entries, page)),
         (Format::Markdown, None) => chapter(&groups()),
         (Format::Markdown, Some(entries)) => each(&entries, section),
     };

@@ -31,7 +31,7 @@ pub(crate) fn stop_at_ctrl_c(message: &'static str) -> Result<&'static AtomicBoo
 /// stderr is not a terminal.
 pub(crate) fn bar(length: u64, kind: &str) -> ProgressBar {
     let bar = ProgressBar::new(length);
-    let template = format!("{{bar:40}} {{pos}}/{{len}} {kind}, {{eta}} to go {{msg}}");
+    let template = format!("{{wide_bar}} {{pos}}/{{len}} {kind}, {{eta}} to go {{msg}}");
     let style = ProgressStyle::with_template(&template);
     bar.with_style(style.expect("the template is well formed"))
 }
