@@ -293,7 +293,7 @@ fn where_no_read_has_a_choice_nothing_is_advised() {
 }
 
 #[test]
-fn a_change_of_hardware_is_answered_beside_the_array_as_it_is() {
+fn a_change_of_hardware_is_answered_together_with_the_array_as_it_is() {
     let folder = Folder::new();
     let pair = ["advise", "hdd-ssd-raid1", "rand-4k-qd32", "--system", "md"];
     let short = ["-p", "first", "-d", "200ms", "-n", "2"];

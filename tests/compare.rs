@@ -365,7 +365,7 @@ fn what_is_mistyped_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_told_with_one_that_is_near() {
+fn a_missing_file_is_refused_with_the_name_of_a_similar_one() {
     let place = Place::new();
     let none = "there is no file and no built-in";
     let guess = "did you mean `pair.toml`?";

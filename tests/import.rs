@@ -77,7 +77,7 @@ fn two_policies_that_fio_measured_are_reported() {
 }
 
 #[test]
-fn a_live_run_is_set_beside_its_simulation() {
+fn a_live_run_is_compared_with_its_simulation() {
     let place = Place::new();
     let files = place.copies("plain.txt", 2);
     let names: Vec<&str> = files.iter().map(String::as_str).collect();

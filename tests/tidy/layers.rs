@@ -81,7 +81,7 @@ pub(crate) fn purity(tree: &Tree) -> Vec<Offence> {
                 .iter()
                 .find(|(packages, name, _)| *name == ident && packages.contains(&package));
             let Some((_, name, advice)) = row else { continue };
-            // A module's name is a common word elsewhere; in a path it has `::` beside it.
+            // A module's name is a common word elsewhere; in a path it follows `::`.
             let is_module = name.starts_with(char::is_lowercase);
             if !is_module || in_path(&file.tokens, index) {
                 offences.push(file.offence(token.line, format!("`{name}` in {package}: {advice}")));

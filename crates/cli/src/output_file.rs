@@ -78,7 +78,7 @@ fn check_writable(path: &Path) -> Result<()> {
         return Ok(());
     }
     // It is removed at once.
-    TemporaryFile::create_beside(path).map(drop).map_err(|error| {
+    TemporaryFile::create_next_to(path).map(drop).map_err(|error| {
         let path = path.display();
         anyhow!(
             "cannot write {path}: {error}\n  help: give a path in a folder that you may write to"
@@ -118,7 +118,7 @@ fn write_bytes(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> 
         Some(_) => fs::canonicalize(path)?,
         None => path.to_owned(),
     };
-    let mut temporary = TemporaryFile::create_beside(&path)?;
+    let mut temporary = TemporaryFile::create_next_to(&path)?;
     if let Some(old) = old {
         temporary.file().set_permissions(old.permissions())?;
     }

@@ -26,7 +26,7 @@ impl TemporaryFile {
     ///
     /// # Errors
     /// If the folder cannot be written.
-    pub fn create_beside(target: &Path) -> io::Result<TemporaryFile> {
+    pub fn create_next_to(target: &Path) -> io::Result<TemporaryFile> {
         let names = std::iter::repeat_with(|| RandomState::new().hash_one(std::process::id()));
         TemporaryFile::create_named(folder_of(target), names.take(NAMES_MAX))
     }
@@ -125,7 +125,7 @@ mod tests {
     fn names_are_random() {
         let folder = TempDir::new().unwrap();
         let target = folder.path().join("page.html");
-        let [first, second] = [(); 2].map(|()| TemporaryFile::create_beside(&target).unwrap());
+        let [first, second] = [(); 2].map(|()| TemporaryFile::create_next_to(&target).unwrap());
         assert_ne!(first.path(), second.path());
     }
 }

@@ -37,7 +37,7 @@ impl Simulation<'_> {
                 section.name
             );
             let help = "leave the section out; md, too, refuses discards on raid5 and raid6 unless \
-                        it is told that they return zeros";
+                        raid456.devices_handle_discard_safely is set";
             let error = Diagnostic::new(message).with_help(help);
             return Err(error.in_file(&self.job.file).at_line(section.line));
         }

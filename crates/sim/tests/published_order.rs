@@ -39,7 +39,7 @@ fn published_four(job: &str) -> [f64; 4] {
 }
 
 #[test]
-fn at_depth_32_idle_and_beside_a_defrag() {
+fn at_depth_32_idle_and_during_a_defrag() {
     let idle = published_four(include_str!("../../../jobs/rand-4k-qd32.fio"));
     let loaded = published_four(include_str!("../../../jobs/rand-4k-qd32-defrag.fio"));
     for [pid, round_robin, latency, latency_rr] in [idle, loaded] {
@@ -49,7 +49,7 @@ fn at_depth_32_idle_and_beside_a_defrag() {
 }
 
 #[test]
-fn at_depth_1_latency_wins_and_the_blind_policies_suffer_beside_a_defrag() {
+fn at_depth_1_latency_wins_and_policies_that_ignore_load_lose_during_a_defrag() {
     let idle = published_four(include_str!("../../../jobs/rand-4k-qd1.fio"));
     let loaded = published_four(include_str!("../../../jobs/rand-4k-qd1-defrag.fio"));
     for [pid, round_robin, latency, latency_rr] in [idle, loaded] {

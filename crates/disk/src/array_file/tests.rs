@@ -190,7 +190,7 @@ fn a_share_of_the_volume_is_rounded_to_whole_chunks() {
 /// A member draws its chance from the seed and its devid: others may come and go, and two of a kind
 /// differ.
 #[test]
-fn a_member_behaves_the_same_beside_others() {
+fn a_member_behaves_the_same_among_others() {
     let waits = |text: &str, member: u16, seed: u64| -> Vec<u64> {
         let mut model_array = parse(text).model_array(seed).unwrap();
         let mut ended = Vec::new();
@@ -340,7 +340,7 @@ fn seeks_within_a_small_part_are_short() {
 
 /// A path counts from the folder of the array file; a fault inside a model file is reported there.
 #[test]
-fn a_model_may_be_a_file_beside_the_array() {
+fn a_model_may_be_a_file_in_the_folder_of_the_array() {
     let folder = std::env::temp_dir().join(format!("mirrorball-array-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("models")).unwrap();
     let model = "name = \"mine\"\nsummary = \"s\"\nkind = \"delay\"\ncapacity = \"3TB\"\n\

@@ -215,7 +215,7 @@ fn a_stalled_disk_gives_back_what_it_has_not_begun() {
 /// Death has answered both; what the disk still does in silence is not what a later I/O of the same
 /// tag means. With the last I/O taken back, a second death fails no I/O.
 #[test]
-fn what_death_has_answered_cannot_be_taken_back() {
+fn an_answered_request_stays_answered_after_the_death_of_the_disk() {
     let mut model =
         faulty(&[Fault::Dead { during: window(1, 2) }, Fault::Dead { during: window(5, 6) }]);
     let mut ended = Vec::new();

@@ -96,7 +96,7 @@ impl Die {
         let start = if self.work_end <= at {
             at.max(self.read_end)
         } else {
-            self.start_beside_work(at, &mut held_ns, timing)
+            self.start_during_work(at, &mut held_ns, timing)
         };
         self.read_end = start + hold_ns;
         DieRead { end: self.read_end, held_ns }
@@ -191,7 +191,7 @@ impl Die {
 
     /// When a read that finds work in progress can begin. Suspension, where it comes to that, adds
     /// to what the read holds the die for, and the work is over later by all of it.
-    fn start_beside_work(&mut self, at: u64, held_ns: &mut u64, timing: &DieTiming) -> u64 {
+    fn start_during_work(&mut self, at: u64, held_ns: &mut u64, timing: &DieTiming) -> u64 {
         if self.read_end >= self.work_end {
             // Reads wait for the end of the work already.
             return self.read_end;

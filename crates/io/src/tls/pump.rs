@@ -1,8 +1,8 @@
 //! Carries bytes between a TLS connection and a plain socket, both ways, until both are done.
 //!
 //! One thread waits for both sockets. Neither way is read before what was read there is passed on,
-//! so a side that does not listen holds up its own connection and takes no memory. An end is passed
-//! on, too: whoever closes its side still hears what it asked.
+//! so a side that does not read holds up its own connection and takes no memory. An end is passed
+//! on, too: a side that has closed its direction still gets the replies to its requests.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Bytes that are taken at once, each way.
 const CHUNK_BYTES: usize = 64 << 10;
 /// How long the last bytes may wait for a client that does not take them.
-const FAREWELL_MAX: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The memory of a thread that pumps.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 
@@ -28,14 +28,14 @@ struct Pump {
     outer: File,
     /// The plain one.
     inner: UnixStream,
-    /// What came out of TLS: so many bytes of `received`, those before `begin` passed on.
+    /// Bytes that came out of TLS: those of `received` from `begin` to `end` are not passed on yet.
     received: Vec<u8>,
     begin: usize,
     end: usize,
     sending: Vec<u8>,
-    /// Whether the other side of TLS says no more.
+    /// True once the other side of TLS sends no more.
     outer_over: bool,
-    /// Whether our own side says no more.
+    /// True once our own side sends no more.
     inner_over: bool,
 }
 
@@ -65,7 +65,7 @@ impl Pump {
         }
     }
 
-    /// Moves what can be moved without waiting; whether anything was.
+    /// Moves the bytes that can be moved without waiting. Returns true if there were any.
     fn step(&mut self) -> io::Result<bool> {
         let mut moved = self.pass_inwards();
         while self.tls.wants_write() {
@@ -74,7 +74,7 @@ impl Pump {
                 None => break,
             }
         }
-        if self.hears_inner() {
+        if self.can_take_inner() {
             match unless_blocked(self.inner.read(&mut self.sending)) {
                 Ok(None) => return Ok(moved | self.take_outer()?),
                 Ok(Some(bytes)) if bytes > 0 => {
@@ -91,23 +91,23 @@ impl Pump {
         Ok(moved | self.take_outer()?)
     }
 
-    /// Takes what the other side of TLS sent; whether that was anything.
+    /// Takes bytes of the other side of TLS. Returns true if there were any.
     fn take_outer(&mut self) -> io::Result<bool> {
-        if !self.hears_outer() {
+        if !self.can_take_outer() {
             return Ok(false);
         }
         if unless_blocked(self.tls.read_tls(&mut self.outer))?.is_none() {
             return Ok(false);
         }
         if let Err(error) = self.tls.process_new_packets() {
-            // It is told why, if it listens.
+            // Sends the alert that says why, if the peer still reads.
             let _ = self.tls.write_tls(&mut self.outer);
             return Err(io::Error::new(ErrorKind::InvalidData, error));
         }
         Ok(true)
     }
 
-    /// Passes on what came out of TLS; whether that was anything.
+    /// Passes on bytes that came out of TLS. Returns true if there were any.
     fn pass_inwards(&mut self) -> bool {
         let mut moved = false;
         while !self.outer_over {
@@ -115,14 +115,14 @@ impl Pump {
                 match self.tls.reader().read(&mut self.received) {
                     Ok(bytes) if bytes > 0 => (self.begin, self.end) = (0, bytes),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    // It said that it would say no more, or was cut off.
+                    // It closed its direction, or was cut off.
                     Ok(_) | Err(_) => self.end_inwards(),
                 }
             } else {
                 match unless_blocked(self.inner.write(&self.received[self.begin..self.end])) {
                     Ok(Some(bytes)) => self.begin += bytes,
                     Ok(None) => break,
-                    // Our side hears no more, but what it said before is still to be read.
+                    // Our side reads no more, but what it sent before is still to be read.
                     Err(_) => self.end_inwards(),
                 }
             }
@@ -131,29 +131,29 @@ impl Pump {
         moved
     }
 
-    /// Tells our side that nothing more comes.
+    /// Closes the direction to our side.
     fn end_inwards(&mut self) {
         (self.outer_over, self.begin, self.end) = (true, 0, 0);
         // If that fails it is gone, and reading it says so.
         let _ = self.inner.shutdown(Shutdown::Write);
     }
 
-    /// Whether there is room for what the other side of TLS says.
-    fn hears_outer(&self) -> bool {
+    /// Returns true if bytes from the other side of TLS can be taken.
+    fn can_take_outer(&self) -> bool {
         !self.outer_over && self.begin == self.end
     }
 
-    /// Whether there is room for what our side says.
-    fn hears_inner(&self) -> bool {
+    /// Returns true if bytes from our side can be taken.
+    fn can_take_inner(&self) -> bool {
         !self.inner_over && !self.tls.wants_write()
     }
 
     fn wait(&self) -> io::Result<()> {
         let writes = self.tls.wants_write();
         let flag = |wanted, flag| if wanted { flag } else { PollFlags::empty() };
-        let outer = flag(self.hears_outer(), PollFlags::IN) | flag(writes, PollFlags::OUT);
-        let inner =
-            flag(self.hears_inner(), PollFlags::IN) | flag(self.begin < self.end, PollFlags::OUT);
+        let outer = flag(self.can_take_outer(), PollFlags::IN) | flag(writes, PollFlags::OUT);
+        let inner = flag(self.can_take_inner(), PollFlags::IN)
+            | flag(self.begin < self.end, PollFlags::OUT);
         let watched = [PollFd::new(&self.outer, outer), PollFd::new(&self.inner, inner)];
         // A socket of which nothing is wanted would wake us for its end again and again.
         let mut watched: Vec<PollFd<'_>> = watched
@@ -162,8 +162,8 @@ impl Pump {
             .filter(|(_, wanted)| !wanted.is_empty())
             .map(|(watched, _)| watched)
             .collect();
-        let farewell = Timespec { tv_sec: FAREWELL_MAX.as_secs() as i64, tv_nsec: 0 };
-        match poll(&mut watched, self.inner_over.then_some(&farewell)) {
+        let timeout = Timespec { tv_sec: CLOSE_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
+        match poll(&mut watched, self.inner_over.then_some(&timeout)) {
             Ok(0) => Err(ErrorKind::TimedOut.into()),
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno.into()),

@@ -143,7 +143,7 @@ pub(crate) fn folder_problem(folder: &Path, error: &io::Error) -> String {
 
 /// Writes a file under a temporary name and renames it, so that no reader sees half of it.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let written = TemporaryFile::create_beside(path).and_then(|mut temporary| {
+    let written = TemporaryFile::create_next_to(path).and_then(|mut temporary| {
         temporary.file().write_all(bytes)?;
         temporary.rename(path)
     });

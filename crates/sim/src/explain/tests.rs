@@ -64,7 +64,7 @@ fn one_read_at_a_time_takes_what_was_foreseen() {
 }
 
 #[test]
-fn what_comes_before_the_window_is_not_told_and_the_run_ends_with_it() {
+fn choices_before_the_window_are_left_out_and_the_run_ends_with_it() {
     let (array, jobs) = (unequal("raid1", ""), reader("runtime=100\ntime_based\niodepth=4"));
     let (from, until) = (Nanos::from_millis(100), Nanos::from_millis(200));
     let policy = PolicyUnderTest::Policy("md/raid1");

@@ -281,8 +281,8 @@ impl<'a> Reader<'a> {
                 "do two files include each other?",
             )));
         }
-        let beside = from.rfind('/').filter(|_| !path.starts_with('/'));
-        let path = match beside {
+        let folder_end = from.rfind('/').filter(|_| !path.starts_with('/'));
+        let path = match folder_end {
             Some(slash) => format!("{}{path}", &from[..=slash]),
             None => path.to_owned(),
         };

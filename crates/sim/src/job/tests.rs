@@ -306,7 +306,7 @@ fn regions_are_resolved_and_held_against_the_volume() {
 }
 
 #[test]
-fn the_jobs_beside_the_crates_are_read() {
+fn the_jobs_of_the_repository_are_read() {
     let mut count = 0;
     for entry in std::fs::read_dir("../../jobs").unwrap() {
         let path = entry.unwrap().path();

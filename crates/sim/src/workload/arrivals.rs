@@ -1,10 +1,10 @@
 //! When requests may start, for jobs with a rate: one schedule for each direction.
 //!
 //! Like fio's, a schedule is absolute: what was late is caught up. Linear arrivals follow what was
-//! issued, so many bytes or requests a second. Poisson arrivals are an open loop: their times do
-//! not depend on completions, and a request that had to wait for room keeps the time at which it
-//! was meant to start. (fio 3.33 also drains the queue whenever it is ahead of its rate; an open
-//! loop must not, and ours does not.)
+//! issued, by a number of bytes or requests a second. Poisson arrivals are an open loop: their
+//! times do not depend on completions, and a request that had to wait for a free place keeps the
+//! time at which it was meant to start. (fio 3.33 also drains the queue whenever it is ahead of its
+//! rate; an open loop must not, and ours does not.)
 
 use crate::job::{Arrivals, Direction, Section};
 use mirrorball_core::rng::Rng;

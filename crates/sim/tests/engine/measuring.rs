@@ -83,7 +83,7 @@ fn duration_bounds_the_ramp_and_the_start() {
 }
 
 #[test]
-fn a_run_stops_when_it_is_told_to() {
+fn a_run_stops_when_its_flag_is_set() {
     let array = delays("single", &["1ms"]);
     let job = jobs("rw=randread\nruntime=300d");
     let (policy, checks) = (PolicyUnderTest::Policy("first"), Checks::Off);

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Waits of reads at depth one during writes that fill a unit every `interval_ns`.
-fn reads_beside_writes(parameters: &SsdParameters, interval_ns: u64) -> Run {
+fn reads_among_writes(parameters: &SsdParameters, interval_ns: u64) -> Run {
     let mut model = Ssd::new(parameters, 1);
     let mut rng = Rng::new(2);
     let mut waits_ns = Vec::new();
@@ -87,17 +87,17 @@ fn programs_that_refuse_suspension_are_as_frequent_as_stated() {
 /// One program of 400 us a millisecond on eight dies: a read finds one with probability 1/20, and
 /// waits 200 us for it in the mean.
 #[test]
-fn reads_beside_writes_wait_as_long_as_programs_hold_dies() {
+fn reads_among_writes_wait_as_long_as_programs_hold_dies() {
     let idle = closed_loop(&mut Ssd::new(&plain(), 1), 1, 1_000, random_reads(1));
     assert_eq!(idle.mean_ns(), READ_NS as f64);
-    let run = reads_beside_writes(&plain(), 1_000_000);
+    let run = reads_among_writes(&plain(), 1_000_000);
     // Reads come within the first 280 us after the program began: 265 us are left in the mean.
     assert_near(run.mean_ns() - READ_NS as f64, (400_000.0 - 155_000.0) / 8.0, 0.06);
 }
 
 #[test]
 fn collection_makes_the_tail_heavier_than_its_share_of_the_mean() {
-    let quiet = reads_beside_writes(&plain(), 1_000_000);
+    let quiet = reads_among_writes(&plain(), 1_000_000);
     let collecting = SsdParameters {
         write_amplification: 4.0,
         copy_read: Nanos(80_000),
@@ -105,7 +105,7 @@ fn collection_makes_the_tail_heavier_than_its_share_of_the_mean() {
         collection_burst: 16,
         ..plain()
     };
-    let busy = reads_beside_writes(&collecting, 4_000_000);
+    let busy = reads_among_writes(&collecting, 4_000_000);
     let quiet_tail = quiet.quantile_ns(0.999);
     let busy_tail = busy.quantile_ns(0.999);
     assert!(quiet_tail <= 400_000 + READ_NS, "{quiet_tail}");

@@ -296,7 +296,7 @@ fn a_peer_that_owes_a_reply_for_too_long_is_hung_up_on() {
 }
 
 #[test]
-fn a_peer_that_may_have_forgotten_writes_is_gone_until_it_is_attached_anew() {
+fn a_peer_that_may_have_lost_writes_is_gone_until_it_is_attached_again() {
     let mut pair = Pair::new();
     assert_eq!(pair.run(Op::Write, 2), [Ok(()); 2]);
     assert_eq!(pair.run(Op::Flush, 1), [Ok(())]);

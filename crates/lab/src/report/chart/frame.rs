@@ -1,8 +1,8 @@
 //! The frame of a chart: caption, axes with their ticks, the plot, and what hovering needs.
 //!
-//! The plot is an SVG that is stretched to its room, between ticks in HTML. Values are kept beside
-//! each shape (`data-values`, one per step of the horizontal axis), so that the reader is told the
-//! figure itself and not what could be read back from a picture.
+//! The plot is an SVG that is stretched to the width that it gets, between ticks in HTML. Values
+//! are kept with each shape (`data-values`, one per step of the horizontal axis), so that the page
+//! shows the figure itself, not one read back from the picture.
 
 use super::number;
 use super::scale::{Rank, Scale, Tick};

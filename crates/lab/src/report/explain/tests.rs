@@ -93,7 +93,7 @@ fn a_time_takes_in_every_choice_within() {
 }
 
 #[test]
-fn what_cannot_be_explained_is_told_with_a_hint() {
+fn a_job_that_cannot_be_explained_is_refused_with_a_hint() {
     let message = |profile, request: &ExplainRequest<'_>| {
         explain(&unequal(profile), request).unwrap_err().to_string()
     };

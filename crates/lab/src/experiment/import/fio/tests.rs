@@ -173,7 +173,7 @@ fn watched_disks_are_members() {
 }
 
 #[test]
-fn the_job_file_is_told_again_without_places() {
+fn the_job_file_is_written_again_without_places() {
     let expected = "\
 ; the options that fio repeats
 [global]
@@ -225,7 +225,7 @@ fn logs_of_every_request_become_intervals() {
 }
 
 #[test]
-fn what_is_no_output_of_fio_is_told_apart() {
+fn a_file_that_fio_did_not_write_is_recognised() {
     let cases = [
         ("", "contains no JSON\n  help: run fio with --output-format=json+"),
         ("job: (g=0): rw=read\n  read: IOPS=94\n", "contains no JSON"),

@@ -221,7 +221,7 @@ fn what_holds_nothing_is_refused_and_the_rest_is_reported() {
 }
 
 #[test]
-fn sets_of_one_name_are_told_apart() {
+fn sets_of_one_name_get_different_labels() {
     let above = TempDir::new().unwrap();
     let paths = ["a/run", "b/run"].map(|name| above.path().join(name));
     for path in &paths {

@@ -37,7 +37,7 @@ fn one_set_has_nothing_to_be_compared_with() {
 }
 
 #[test]
-fn gains_and_losses_are_told_from_chance_by_pairs() {
+fn gains_and_losses_are_separated_from_chance_by_pairs() {
     let plan = plan(&["j"], &POLICIES, 3);
     let comparison = compared(&made_up(&plan, BEFORE), &made_up(&plan, AFTER));
     let significance = |policy| change(&comparison, policy).significance;
