@@ -57,8 +57,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH|memory|none", default_value = "memory")]
     backing: String,
 
-    /// Use existing backing files that `emulate` did not write, or whose size is not that of the
-    /// disk. Clients overwrite their data
+    /// Use existing backing files that `emulate` did not create, or whose size is not that of the
+    /// disk. Clients overwrite their data. A file that it created is used without this option, also
+    /// if another program has written to it since
     #[arg(long)]
     occupied: bool,
 
