@@ -197,7 +197,7 @@ fn bad_requests_are_refused_and_change_nothing() {
         (rebuild(1, None), RequestErrorKind::Refused, "devid 1 is in sync"),
         (rebuild(9, Some(50 << 20)), RequestErrorKind::Refused, "no member with devid 9"),
         (rebuild(1, Some(0)), RequestErrorKind::Refused, "greater than zero"),
-        (keep_policy, RequestErrorKind::Refused, "kept: the members have no labels\n  help:"),
+        (keep_policy, RequestErrorKind::Refused, "kept: the members are emulated\n  help:"),
     ] {
         let error = refused(&path, request.clone());
         assert_eq!(error.kind, kind, "{request:?}: {error}");

@@ -83,7 +83,7 @@ fn status_keeps_its_fields() {
     };
     let json = json!({
         "name": "pair", "policy": "pid", "profile": "raid1", "health": "degraded",
-        "failed": [4], "misplaced": [{ "devid": 1, "at_path": "nothing" }],
+        "failed": [4], "missing": [4], "misplaced": [{ "devid": 1, "at_path": "nothing" }],
         "rebuilds": [{ "devid": 2, "recovered_bytes": 1, "total_bytes": 8 }],
         "unsynced_bytes": 0, "active_bytes": 0, "labelled": false, "read_only": false,
         "scrub": null, "rebuild_bytes_per_s": null, "connections": 3,
