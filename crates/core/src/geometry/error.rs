@@ -97,7 +97,7 @@ impl GeometryError {
                 let message = format!(
                     "the member with devid {devid} has {size}, but a member needs at least {needed}"
                 );
-                (message, "write for example size = \"500G\", or reduce `chunk`".to_owned())
+                (message, "write for example size = \"500G\"".to_owned())
             }
             GeometryError::TooFewForLayout { layout, needed, members } => {
                 let needed = members_text(*needed);

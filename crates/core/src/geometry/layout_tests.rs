@@ -242,7 +242,7 @@ fn refusals_say_what_the_layout_needs() {
             "md-raid10-far:2",
             vec![GIB, 2 * MIB],
             "the member with devid 2 has 2 MiB, but a member needs at least 3 MiB\n  help: \
-             write for example size = \"500G\", or reduce `chunk`",
+             write for example size = \"500G\"",
         ),
         (
             "md-raid1",

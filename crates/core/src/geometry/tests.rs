@@ -206,7 +206,7 @@ fn refusals_say_what_is_wrong_and_what_to_do() {
             None,
             vec![GIB, MIB],
             "the member with devid 2 has 1 MiB, but a member needs at least 1.1 MiB\n  help: \
-             write for example size = \"500G\", or reduce `chunk`",
+             write for example size = \"500G\"",
         ),
         (
             Profile::Raid1,
