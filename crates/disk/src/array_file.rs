@@ -413,9 +413,12 @@ fn check_geometry(root: &TomlSection<'_>, spec: &ArraySpec) -> Result<(), Diagno
 
 /// An error of the geometry, at the key or the member that it is about.
 fn geometry_error(root: &TomlSection<'_>, spec: &ArraySpec, error: &GeometryError) -> Diagnostic {
-    let Diagnostic { message, help, .. } = error.diagnostic();
+    let Diagnostic { message, mut help, .. } = error.diagnostic();
     let placed = match error {
         GeometryError::MemberTooSmall { devid, .. } => {
+            if let Some(help) = help.as_mut().filter(|_| spec.layout.chunk_bytes().is_some()) {
+                *help += ", or reduce `chunk`";
+            }
             let culprit = spec.members.iter().find(|member| member.devid == *devid);
             size_error(root, culprit, message)
         }

@@ -240,7 +240,7 @@ const MEMBER: &[(&str, &str)] = &[
     (
         r#"size = "4K""#,
         "4: the member with devid 1 has 4 KiB, but a member needs at least 1.1 MiB (write for \
-         example size = \"500G\", or reduce `chunk`)",
+         example size = \"500G\")",
     ),
     (
         "devid = 0",
@@ -256,8 +256,8 @@ const MEMBER: &[(&str, &str)] = &[
         "4: `set` of `delay`: `service` must be a duration such as \"1.4ms\", not `5`",
     ),
     ("count = 0", "4: `count` is 0 (remove the member)"),
-    ("count = 1.5", "4: `count` must be a whole number of at most 65535, not `1.5`"),
-    ("count = 70000", "4: `count` must be a whole number of at most 65535, not `70000`"),
+    ("count = 1.5", "4: `count` must be a whole number from 1 to 384, not `1.5`"),
+    ("count = 70000", "4: `count` must be a whole number from 1 to 384, not `70000`"),
     (
         "count = 200\n[[member]]\nmodel = \"delay\"\ncount = 185",
         "7: the array has 385 members or more, but the limit is 384 (use fewer and larger members)",
@@ -293,8 +293,8 @@ const MEMBER: &[(&str, &str)] = &[
     ),
     ("set = { servers = 0 }", "4: `set` of `delay`: `servers` is 0, but a disk needs at least one"),
     ("set = 3", "4: `set` must be a table, not `3`"),
-    ("priority = -3", "4: `priority` must be a whole number of at most 255, not `-3`"),
-    ("priority = 256", "4: `priority` must be a whole number of at most 255, not `256`"),
+    ("priority = -3", "4: `priority` must be a whole number from 0 to 255, not `-3`"),
+    ("priority = 256", "4: `priority` must be a whole number from 0 to 255, not `256`"),
     (
         r#"size = "8000TB""#,
         "4: the members have 7.1 PiB together, but an array can have at most 4 PiB (check the \

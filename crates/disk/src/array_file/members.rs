@@ -96,7 +96,8 @@ fn read_member(
         }
         MemberSource::Path(_) | MemberSource::Uri(_) => (None, u64::MAX),
     };
-    let count = section.integer::<u16>("count")?.unwrap_or(1).into();
+    let expected = format!("a whole number from 1 to {MEMBERS_MAX}");
+    let count = section.integer_expecting::<u16>("count", &expected)?.unwrap_or(1).into();
     if count == 0 {
         return Err(section.error_at("count", "`count` is 0").with_help("remove the member"));
     }

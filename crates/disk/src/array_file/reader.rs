@@ -151,14 +151,23 @@ impl<'a> TomlSection<'a> {
         // TOML integers end at 2^63, so the upper limit of a u64 would not help.
         let expected = match size_of::<T>() {
             8.. => "a whole number, at least 0".to_owned(),
-            bytes => format!("a whole number of at most {}", (1u64 << (8 * bytes)) - 1),
+            bytes => format!("a whole number from 0 to {}", (1u64 << (8 * bytes)) - 1),
         };
+        self.integer_expecting(key, &expected)
+    }
+
+    /// The same, with an error that says that `expected` is needed.
+    pub(super) fn integer_expecting<T: TryFrom<u64>>(
+        &self,
+        key: &str,
+        expected: &str,
+    ) -> Result<Option<T>, Diagnostic> {
         let in_range = |value: &DeValue<'_>| {
             let integer = value.as_integer()?;
             let value = u64::from_str_radix(integer.as_str(), integer.radix()).ok()?;
             T::try_from(value).ok()
         };
-        Ok(self.read(key, &expected, in_range)?.map(|at| at.value))
+        Ok(self.read(key, expected, in_range)?.map(|at| at.value))
     }
 
     /// A number.
