@@ -38,7 +38,7 @@ const BAD: &[(&str, usize, &str, &str)] = &[
         "write `=` between the option and its value: rw=randread",
     ),
     ("[a]\niodepth=abc", 2, "iodepth: `abc` is not a whole number", "write 1 to 65536"),
-    ("[a]\nfsync=-1", 2, "fsync: `-1` is not a whole number", "write 0 or more"),
+    ("[a]\nfsync=-1", 2, "fsync: `-1` is less than 0", "write 0 or more"),
     (
         "[a]\nrandom_distribution=zipf:abc",
         2,

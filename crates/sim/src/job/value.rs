@@ -93,6 +93,10 @@ pub(super) fn integer_within(text: &str, base: KbBase, range: [u64; 2]) -> Resul
             ..MAX_WITHOUT_BOUND => format!("write {least} to {most}"),
             MAX_WITHOUT_BOUND.. => format!("write {least} or more"),
         };
+        let is_negative = text.trim().parse::<i64>().is_ok_and(|value| value < 0);
+        if is_negative {
+            return job_error(format!("`{text}` is less than {least}"), help);
+        }
         job_error(format!("`{text}` is not a whole number"), help)
     })?;
     if value < least {
