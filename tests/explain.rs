@@ -70,7 +70,10 @@ fn a_page_is_drawn_and_not_replaced_unasked() {
     assert!(stderr(&output).contains("why.html"));
     let page = fs::read_to_string(folder.path("why.html")).unwrap();
     assert_eq!(page.matches("<path class=\"read a").count(), 20, "a bar for each read");
-    folder.refuses(&words, &["why.html already exists", "--force"]);
+    folder.refuses(
+        &words,
+        &["why.html already exists\n  help: give another file with --report FILE, or", "--force"],
+    );
     stdout(&folder.run(&[&words[..], &["--force"]].concat()));
 }
 
@@ -88,6 +91,8 @@ fn what_makes_no_sense_is_refused() {
     refuses(&["--report", "-"], &["the page cannot be written to standard output"]);
     refuses(&["--force"], &["--force has no effect without an output file", "--report FILE"]);
     refuses(&["--at", "1m"], &["the window starts at", "the job ends at 10.0", "--duration"]);
+    let end = ["the job ends at", "(1.0ms of --duration, and the requests in flight then)"];
+    refuses(&["--at", "1m", "--duration", "1ms"], &end);
     folder.refuses(&["explain", "pair.toml", "no-such-job"], &["no-such-job"]);
     let array = ARRAY.replace("raid1", "raid0");
     fs::write(folder.path("striped.toml"), array).unwrap();

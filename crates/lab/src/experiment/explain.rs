@@ -173,7 +173,7 @@ pub fn explain(inputs: &Inputs, request: &ExplainRequest<'_>) -> Result<Explaine
     };
     let mut explanation = engine::explain(&run, window)?;
     if explanation.decisions.is_empty() {
-        bail!(nothing_decided(&explanation, inputs, request.from));
+        bail!(nothing_decided(&explanation, inputs, request));
     }
     let is_cut_short = explanation.decisions.len() > READS_MAX;
     explanation.decisions.truncate(READS_MAX);
@@ -196,12 +196,22 @@ pub fn explain(inputs: &Inputs, request: &ExplainRequest<'_>) -> Result<Explaine
 }
 
 /// Why there was nothing to choose.
-fn nothing_decided(explanation: &Explanation, inputs: &Inputs, from: Nanos) -> anyhow::Error {
-    if explanation.ended <= from {
+fn nothing_decided(
+    explanation: &Explanation,
+    inputs: &Inputs,
+    request: &ExplainRequest<'_>,
+) -> anyhow::Error {
+    let (ended, from) = (explanation.ended, request.from);
+    let end = match request.duration.filter(|&duration| duration < ended) {
+        Some(duration) => {
+            format!("{ended} ({duration} of --duration, and the requests in flight then)")
+        }
+        None => ended.to_string(),
+    };
+    if ended <= from {
         return anyhow!(
-            "the window starts at {from} (--at), but the job ends at {}\n  help: give an \
-             earlier --at, or give the job more time with --duration",
-            explanation.ended
+            "the window starts at {from} (--at), but the job ends at {end}\n  help: give an \
+             earlier --at, or give the job more time with --duration"
         );
     }
     let none = "no read had two mirrors to choose from";
@@ -219,7 +229,8 @@ fn nothing_decided(explanation: &Explanation, inputs: &Inputs, from: Nanos) -> a
     let unread: Vec<String> = inputs.array.members.iter().filter_map(why_unread).collect();
     if unread.is_empty() {
         return anyhow!(
-            "{none} from {from} on\n  help: give an earlier --at, or a longer --for or --duration"
+            "no read with a choice of mirrors began between {from} (--at) and the end of the job \
+             at {end}\n  help: give an earlier --at, or a longer --for or --duration"
         );
     }
     let unread = unread.join(", ");

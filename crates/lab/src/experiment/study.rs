@@ -224,7 +224,7 @@ impl Study {
         let scored: Vec<f64> =
             scores.iter().flatten().flatten().map(|repeat| repeat.score).collect();
         let matrix = Matrix::new(&policies, &jobs, &scores);
-        let verdict = Verdict::new(&policies, &jobs, &matrix, &scores, &criteria);
+        let verdict = Verdict::new(&policies, &jobs, &matrix, &scores, &criteria, &plan.command);
         for (cell, score) in cells.iter_mut().zip(scored) {
             cell.score = score;
         }

@@ -115,7 +115,14 @@ impl Goal {
         if let Some((_, term)) = terms.iter().enumerate().find(is_repeated) {
             let name = Term { weight: 1.0, ..term.clone() };
             let error = Diagnostic::new(format!("`{name}` is given twice"));
-            return Err(error.with_help(format!("give it a weight: {name}:2")).into());
+            let weights = terms.iter().filter(|other| is_same(term, other)).map(|it| it.weight);
+            let help = match weights.reduce(f64::max) {
+                Some(weight) if weight > 1.0 => {
+                    format!("give it once, with its weight: {}", Term { weight, ..term.clone() })
+                }
+                _ => format!("give it once; a weight makes it count more: {name}:2"),
+            };
+            return Err(error.with_help(help).into());
         }
         Ok(Goal { terms })
     }

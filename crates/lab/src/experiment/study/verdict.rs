@@ -105,6 +105,7 @@ impl Verdict {
         matrix: &Matrix,
         scores: &Scores,
         criteria: &Criteria,
+        command: &str,
     ) -> Verdict {
         let mut verdict = if jobs.iter().all(|job| job.best.is_some()) {
             Verdict::of_leader(policies, jobs, matrix, scores, criteria)
@@ -114,7 +115,7 @@ impl Verdict {
         if jobs.iter().all(|job| job.had_choice == Some(false)) {
             verdict = Verdict::none();
         }
-        verdict.sentence = words::sentence(&verdict, jobs, matrix, scores, criteria);
+        verdict.sentence = words::sentence(&verdict, jobs, matrix, scores, criteria, command);
         verdict
     }
 

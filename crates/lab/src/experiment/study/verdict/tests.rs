@@ -1,7 +1,7 @@
 //! Verdicts on made-up studies whose answers are known.
 
 use super::*;
-use crate::experiment::plan::Cell;
+use crate::experiment::plan::{Cell, Plan};
 use crate::experiment::study::Study;
 use crate::fixtures::{Achieved, criteria, measurement, plan, study, study_of};
 use mirrorball_core::policies::all;
@@ -130,6 +130,19 @@ fn one_repeat_proves_nothing() {
         once.verdict.sentence,
         "`a/xyz-longer` is ahead in a single repeat, which proves nothing: on j it is 1.33 times \
          as fast as `btrfs/pid`. Run more repeats, for example with --repeats 5."
+    );
+}
+
+/// The rounds of `bench` are not called repeats.
+#[test]
+fn one_round_on_real_disks_proves_nothing() {
+    let command = "mirrorball bench /srv rand-4k-qd1".to_owned();
+    let plan = Plan { command, ..plan(&["j"], &["btrfs/pid", "b/y"], 1) };
+    let once = study(&plan, |_| Achieved::reads(800));
+    assert!(
+        once.verdict.sentence.ends_with("Run more rounds, for example with --rounds 5."),
+        "{}",
+        once.verdict.sentence
     );
 }
 

@@ -18,6 +18,7 @@ pub(super) fn sentence(
     matrix: &Matrix,
     scores: &Scores,
     criteria: &Criteria,
+    command: &str,
 ) -> String {
     let policies = jobs[0].rows.iter().filter(|row| !row.is_oracle()).count();
     let dead = jobs.iter().filter(|job| job.best.is_none()).map(|job| job.job.as_str());
@@ -48,18 +49,22 @@ pub(super) fn sentence(
     let achieved = achieved(verdict, policy, matrix, criteria);
     let repeats = scores.iter().flatten().map(Vec::len).max().unwrap_or(0);
     let ranked_by = ranked_by(jobs, criteria);
+    let again = match command.split_whitespace().nth(1) {
+        Some("bench") => "Run more rounds, for example with --rounds 5.",
+        _ => "Run more repeats, for example with --repeats 5.",
+    };
     let is_best = |row: &MatrixRow| row.geometric_mean > EQUAL_PERCENT;
     if repeats < 2 && matrix.rows.iter().filter(|row| row.policy != ORACLE).all(is_best) {
         return format!(
-            "All policies are equally {} in a single repeat, which proves nothing{ranked_by}. Run \
-             more repeats, for example with --repeats 5.",
+            "All policies are equally {} in a single repeat, which proves nothing{ranked_by}. \
+             {again}",
             if criteria.goal.is_default() { "fast" } else { "good" }
         );
     }
     if repeats < 2 {
         return format!(
             "`{policy}` is ahead in a single repeat, which proves nothing: {achieved}{ranked_by}. \
-             Run more repeats, for example with --repeats 5."
+             {again}"
         );
     }
     let mut sentence = format!("Use `{policy}`: {}{achieved}", reason(verdict, matrix));
