@@ -268,7 +268,11 @@ fn an_interrupted_bench_and_one_whose_fio_fails_restore() {
     machine.fio("echo 'no such engine' >&2; exit 3");
     let output = machine.bench(&arguments);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("fio says: no such engine"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("(exit status: 3): no such engine\n  help: run fio"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!((machine.policy().as_str(), machine.left().len()), (POLICY_BEFORE, 0));
 
     machine.fio("kill -INT $PPID; exec sleep 600");

@@ -62,8 +62,8 @@ pub(super) fn imbalance(rounds: usize, arms: usize) -> Option<String> {
             "round {rounds} has no partner in the other order: the comparison leaves it out"
         )),
         (_, rest) => Some(format!(
-            "{rest} of {square} orders are run{}: how often each setting follows each other one, \
-             and at which place, is not balanced (it is with --rounds {})",
+            "{rest} of {square} orders are run{}, so the order of the settings is not balanced; \
+             --rounds {} balances it",
             if rounds > square { " once more than the others" } else { "" },
             rounds - rest + square
         )),
@@ -121,7 +121,7 @@ mod tests {
         assert!(imbalance(1, 2).unwrap().contains("--rounds 2"));
         assert_eq!(imbalance(20, 5), None);
         let six = imbalance(6, 5).unwrap();
-        assert!(six.starts_with("6 of 10 orders are run:"), "{six}");
+        assert!(six.starts_with("6 of 10 orders are run, so the order"), "{six}");
         assert!(six.ends_with("(it is with --rounds 10)"), "{six}");
         assert!(imbalance(6, 4).unwrap().contains("2 of 4 orders are run once more"));
     }

@@ -102,13 +102,13 @@ pub(super) fn run(
     };
     let message = fs::read_to_string(&messages).unwrap_or_default();
     if !status.success() {
-        let what = format!("fio failed on {} ({status})", command.job.display());
+        let mut what = format!("fio failed on {} ({status})", command.job.display());
         let shown: String = message.trim().chars().take(MESSAGE_MAX).collect();
-        return Err(Diagnostic::new(what).with_help(if shown.is_empty() {
-            "run fio with this job file to see why".to_owned()
-        } else {
-            format!("fio says: {}", shown.replace('\n', "; "))
-        }));
+        if !shown.is_empty() {
+            what += &format!(": {}", shown.replace('\n', "; "));
+        }
+        let help = "run fio with this job file to see its whole output, and correct the job";
+        return Err(Diagnostic::new(what).with_help(help));
     }
     let _ = fs::remove_file(&messages);
     let output = fs::read(command.output).map_err(|error| {
