@@ -253,7 +253,10 @@ fn advice_needs_an_array_and_its_system() {
     folder.refuses(&["advise", "a.toml", "--system", "md:2"], &["for Linux 2", "from 2.6.36 on"]);
     folder.refuses(&["advise", "--sysroot", "."], &["has no folder `sys`"]);
     std::fs::create_dir(folder.path("sys")).unwrap();
-    folder.refuses(&["advise", "--sysroot", "."], &[". has no array that can be read"]);
+    folder.refuses(
+        &["advise", "--sysroot", "."],
+        &[". has no array that can be read\n  help: check"],
+    );
     std::fs::write(folder.path("x.txt"), "").unwrap();
     folder.refuses(&["advise", "x.txt"], &["x.txt", "give it a name that ends in .toml"]);
     folder.refuses(&["advise", "/nonexistent/path"], &["/nonexistent/path", "an array file"]);

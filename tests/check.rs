@@ -2,6 +2,7 @@
 
 use crate::common::{stderr, stdout};
 use crate::compare::Place;
+use std::fs::{self, File};
 use std::process::Command;
 
 #[test]
@@ -55,6 +56,32 @@ fn parity_is_simulated_and_refused_on_real_members() {
         "layout = \"md-raid5\"\nchunk = \"96K\"\n[[member]]\nmodel = \"hdd-5k4\"\n",
     );
     place.refuses(&["check", "odd.toml"], &["a chunk of 96 KiB is not possible", "64K"]);
+}
+
+/// As `create` and `serve` do, which would refuse these members.
+#[test]
+fn members_that_cannot_be_used_are_refused() {
+    let place = Place::new();
+    let pair = "profile = \"raid1\"\n[[member]]\npath = \"a.img\"\n[[member]]\npath = \"b.img\"\n";
+    place.write("pair.toml", pair);
+    let bytes = |name, bytes| File::create(place.path(name)).unwrap().set_len(bytes).unwrap();
+    bytes("a.img", 24 << 20);
+    let missing =
+        "pair.toml:4: cannot open the member b.img: No such file or directory (os error 2)";
+    place.refuses(&["check", "pair.toml"], &[missing, "\n  help: create it, or correct `path`"]);
+    fs::create_dir(place.path("b.img")).unwrap();
+    let folder =
+        "pair.toml:4: cannot open the member b.img: is a directory\n  help: a member must be";
+    place.refuses(&["check", "pair.toml"], &[folder]);
+    fs::remove_dir(place.path("b.img")).unwrap();
+    bytes("b.img", 100 << 10);
+    let small =
+        "pair.toml:4: b.img (devid 2) has 100 KiB, but a member needs at least 1.1 MiB\n  help";
+    place.refuses(&["check", "pair.toml"], &[small]);
+    bytes("b.img", 24 << 20);
+    assert_eq!(place.run(&["check", "pair.toml"]).status.code(), Some(0));
+    place.write("range.toml", &format!("{pair}begin = \"8M\"\nsize = \"20M\"\n"));
+    place.refuses(&["check", "range.toml"], &["b.img has 24 MiB, but the `begin` and `size`"]);
 }
 
 #[test]

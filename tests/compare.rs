@@ -407,6 +407,8 @@ fn compare_refuses_what_it_cannot_compare() {
     refuses(&["pair.toml"], &["`pair.toml` is an array, but a job is expected"]);
     refuses(&["--duration", "-5s"], &["-5s"]);
     refuses(&["--rank", ""], &["expected a list of figures, for example small.p99:2"]);
+    let help = "`p99` is given twice\n  help: give it once, with its weight: p99:3";
+    refuses(&["--rank", "p99,p99:3"], &[help]);
     refuses(
         &["--policy", "pid,zfs", "--baseline", "queue"],
         &["--baseline: `kakra/queue` is not one of the compared policies", "help: add it"],

@@ -85,7 +85,10 @@ fn a_pairing_runs_again_by_its_files() {
         assert!((compared - sampled).abs() < 1e-3, "{policy}: {compared} and {sampled}");
     }
     let again = [&SAMPLE[..], &["--pairing", "1"]].concat();
-    folder.refuses(&again, &["sample-5-1.toml already exists", "--force"]);
+    folder.refuses(
+        &again,
+        &["sample-5-1.toml already exists\n  help: move it, run the command in another folder"],
+    );
     stdout(&folder.run(&[&again[..], &["--force"]].concat()));
 }
 

@@ -62,11 +62,11 @@ fn wrong_names_and_files_in_the_way_are_refused() {
     std::fs::write(folder.path("recipes.html"), "mine").expect("a file");
     folder.refuses(
         &["recipe", "gmirror-2009-random", "--report"],
-        &["recipes.html already exists", "--force"],
+        &["recipes.html already exists\n  help: move it, run the command", "--force"],
     );
     folder.refuses(
         &["recipe", "gmirror-2009-random", "-o", "recipes.html"],
-        &["recipes.html already exists"],
+        &["recipes.html already exists\n  help: give another file with --report or -o FILE"],
     );
     folder.refuses(&["recipe", "-o", "recipes.html"], &["recipes.html already exists"]);
     folder.refuses(&["recipe", "./recipes.html"], &["./recipes.html is a file, not a recipe"]);

@@ -56,8 +56,8 @@ pub(crate) struct Args {
     #[arg(value_name = "JOB")]
     jobs: Vec<String>,
 
-    /// Policies to measure, separated by commas [default: the one in force, and one of each kind
-    /// that the kernel offers]
+    /// Policies to measure, separated by commas [default: the one in force, each policy of the
+    /// kernel with its default parameters, and devid of each member; --plan lists them]
     #[arg(short, long, value_name = "LIST")]
     policy: Option<String>,
 

@@ -6,12 +6,14 @@
 
 use crate::ending::{Ending, Failure};
 use crate::screen;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use mirrorball_core::diagnostic::{Diagnostic, Escaped};
-use mirrorball_core::geometry::{ArrayLayout, ChunkMap, Stripe};
-use mirrorball_core::member::MemberState;
+use mirrorball_core::geometry::{ArrayLayout, ChunkMap, GeometryError, Stripe};
+use mirrorball_core::member::{MemberConfig, MemberState};
 use mirrorball_core::units::{Nanos, format_bytes as size};
-use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource, MemberSpec, Partition};
+use mirrorball_disk::array_file::{
+    ArrayFile, ArraySpec, DevicePart, MemberSource, MemberSpec, Partition,
+};
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_lab::evaluation::advice::stated_policy;
@@ -23,7 +25,7 @@ use mirrorball_sim::job::{
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Seek, SeekFrom};
+use std::io::{ErrorKind, Seek, SeekFrom};
 use std::path::Path;
 
 /// Check array files (.toml) and job files (.fio), and print a summary of each
@@ -204,14 +206,7 @@ fn array(spec: &ArraySpec) -> Result<String> {
                 }
             }
             MemberSource::Path(path) => {
-                let bytes = size_of(path).with_context(|| {
-                    let (file, line) = (&spec.file_name, member.line);
-                    let path = path.display();
-                    format!(
-                        "{file}:{line}: cannot open the member {path}\n  help: create it, or \
-                         correct `path`, which is relative to the folder of the array file"
-                    )
-                })?;
+                let bytes = member_bytes(spec, member, path)?;
                 format!("{}, {}", Escaped(&path.display().to_string()), size(bytes))
             }
             MemberSource::Uri(uri) => Escaped(uri).to_string(),
@@ -278,9 +273,55 @@ fn state(member: &MemberSpec) -> String {
     text
 }
 
+/// The size of a member that is a file or a device, which must be large enough.
+fn member_bytes(spec: &ArraySpec, member: &MemberSpec, path: &Path) -> Result<u64> {
+    let place = format!("{}:{}", spec.file_name, member.line);
+    let shown = path.display();
+    let bytes = size_of(path).map_err(|error| {
+        let help = match error.kind() {
+            ErrorKind::NotFound => {
+                "create it, or correct `path`, which is relative to the folder of the array file"
+            }
+            ErrorKind::IsADirectory => "a member must be a file or a block device",
+            _ => "check that you may read it, or correct `path`",
+        };
+        anyhow!("{place}: cannot open the member {shown}: {error}\n  help: {help}")
+    })?;
+    let DevicePart { begin_bytes, size_bytes } = member.range;
+    let room = bytes.saturating_sub(begin_bytes);
+    if bytes < begin_bytes || size_bytes.is_some_and(|size_bytes| size_bytes > room) {
+        let what = "the `begin` and `size` of the member need more";
+        let help = "reduce them, or enlarge the file";
+        return Err(anyhow!("{place}: {shown} has {}, but {what}\n  help: {help}", size(bytes)));
+    }
+    // The others are as large as they may be, so only this one can be too small.
+    let least = |other: &MemberSpec| MemberConfig::new(other.devid, 1 << 40);
+    let mut configs: Vec<MemberConfig> = spec.members.iter().map(least).collect();
+    let index = spec.members.iter().position(|other| other.devid == member.devid);
+    configs[index.unwrap_or(0)].size_bytes = size_bytes.unwrap_or(room);
+    if let Err(GeometryError::MemberTooSmall { devid, size_bytes, needed }) =
+        spec.allocate(&configs)
+    {
+        let (has, needs) = (size(size_bytes), size(needed));
+        let chunk = match spec.layout.chunk_bytes() {
+            Some(_) => ", or reduce `chunk`",
+            None => "",
+        };
+        return Err(anyhow!(
+            "{place}: {shown} (devid {devid}) has {has}, but a member needs at least \
+             {needs}\n  help: enlarge the file, or give a larger device{chunk}"
+        ));
+    }
+    Ok(bytes)
+}
+
 /// The size of a file or a block device. The metadata of a block device do not have it.
 fn size_of(path: &Path) -> std::io::Result<u64> {
-    File::open(path)?.seek(SeekFrom::End(0))
+    let mut file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    file.seek(SeekFrom::End(0))
 }
 
 fn job_file(file: &JobFile) -> String {

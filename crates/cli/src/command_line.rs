@@ -7,12 +7,13 @@ use std::ffi::OsString;
 
 /// The command line, or the end of the process with a message.
 pub(crate) fn parse<P: Parser>() -> P {
-    try_parse(std::env::args_os().collect()).unwrap_or_else(|error| {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    try_parse(words.clone()).unwrap_or_else(|error| {
         if !error.use_stderr() {
             error.exit();
         }
         // Not through clap, which prints control characters of the command line as they are.
-        screen::say(message(&error).trim_end());
+        screen::say(with_alias(&message(&error), &words).trim_end());
         std::process::exit(error.exit_code())
     })
 }
@@ -29,6 +30,23 @@ const WORDS: [(&str, &str); 9] = [
     ("the following required arguments were not provided", "these are missing"),
     ("  tip:", "  help:"),
 ];
+
+/// Arguments that another one makes superfluous, with the help for those who gave neither.
+const REQUIRED: [(&str, &str); 2] = [
+    ("\n  <DEVICE|FILE>", "give a device or a file, or --model MODEL"),
+    ("\n  <PATH|DEVICE>", "give a mount point, a device or the name of an array, or --restore"),
+];
+
+/// A message that names an option as the help does, where the user gave it by its other name.
+fn with_alias(message: &str, words: &[OsString]) -> String {
+    let is_seeds = |word: &OsString| {
+        word.to_str().is_some_and(|word| word == "--seeds" || word.starts_with("--seeds="))
+    };
+    match words.iter().any(is_seeds) {
+        true => message.replacen("`--repeats <N>`", "`--seeds <N>` (another name of --repeats)", 1),
+        false => message.to_owned(),
+    }
+}
 
 /// The message of an error of clap.
 fn message(error: &Error) -> String {
@@ -87,8 +105,10 @@ fn in_our_words(error: &str) -> String {
         None => (error, ""),
     };
     let message = message.strip_suffix(" found").unwrap_or(message);
+    let help = REQUIRED.iter().find(|(argument, _)| message.ends_with(argument));
+    let help = help.map(|(_, help)| format!("\n  help: {help}")).unwrap_or_default();
     let message = WORDS.iter().fold(message.to_owned(), |text, (old, new)| text.replace(old, new));
-    quoted_like_ours(&message) + &usage.replace("'--help'", "`--help`")
+    quoted_like_ours(&message) + &help + &usage.replace("'--help'", "`--help`")
 }
 
 /// The text with names between backticks instead of apostrophes: those that begin after a space.
@@ -109,9 +129,41 @@ fn try_parse<P: Parser>(mut words: Vec<OsString>) -> Result<P, Error> {
     if words.get(1).is_some_and(|word| word == "help") {
         words.retain(|word| word != "--help" && word != "-h");
     }
-    let mut command: Command = P::command();
+    let width = screen::width_columns().unwrap_or(WIDTH_MAX).min(WIDTH_MAX);
+    let mut command: Command = with_whole_examples(P::command(), width).term_width(width);
     let matches = command.try_get_matches_from_mut(words).map_err(without_wrong_tip)?;
     P::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// The command with examples that fit into a terminal of this width. clap breaks lines between any
+/// words, which would make two commands of one; here the shell joins them again.
+fn with_whole_examples(command: Command, width: usize) -> Command {
+    let mut command = command.mut_subcommands(|command| with_whole_examples(command, width));
+    if let Some(text) = command.get_after_help() {
+        let text = text.to_string();
+        let lines: Vec<String> = text.split('\n').map(|line| broken_example(line, width)).collect();
+        command = command.after_help(lines.join("\n"));
+    }
+    command
+}
+
+/// A line of examples, on several lines that end in a backslash if it is too long.
+fn broken_example(line: &str, width: usize) -> String {
+    if !line.starts_with("  mirrorball ") || line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let (mut text, mut columns) = (String::from(" "), 1);
+    for word in line.split_whitespace() {
+        let length = word.chars().count();
+        // With a space before it, and the backslash after it.
+        if columns + 1 + length + 2 > width && columns > 4 {
+            text += " \\\n     ";
+            columns = 5;
+        }
+        text += &format!(" {word}");
+        columns += 1 + length;
+    }
+    text
 }
 
 /// Removes the tip to write an unknown option after `--`, where it would be taken for a name.
@@ -128,10 +180,14 @@ fn without_wrong_tip(mut error: Error) -> Error {
     error
 }
 
+/// Maximum width of the help in columns.
+const WIDTH_MAX: usize = 100;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Cli;
+    use clap::CommandFactory;
 
     fn refusal(words: &[&str]) -> String {
         let words = ["mirrorball"].iter().chain(words).map(OsString::from).collect();
@@ -153,6 +209,8 @@ mod tests {
             (&["comapre"][..], &["unknown command `comapre`", "`compare`"][..]),
             (&["compare", "--rank", "foo"], &["`foo` for `--rank <LIST>`"]),
             (&["examine"], &["these are missing:\n  <DEVICE>..."]),
+            (&["probe"], &["these are missing:\n  <DEVICE|FILE>\n  help: give a device or a file"]),
+            (&["bench"], &["these are missing:\n  <PATH|DEVICE>\n  help: give a mount point, a"]),
             (
                 &["detect", "-o", "x", "--json"],
                 &["--json", "cannot be used with", "--output", "help: leave one of them out"],
@@ -188,6 +246,34 @@ mod tests {
         }
         let message = refusal(&["compare", "-s", "-1"]);
         assert!(message.contains("expected a seed: a whole number from 0"), "{message}");
+    }
+
+    #[test]
+    fn an_option_is_called_as_it_was_given() {
+        let words = ["mirrorball", "league", "--seeds", "0"].map(OsString::from);
+        let error = message(&try_parse::<Cli>(words.to_vec()).unwrap_err());
+        let seeds = with_alias(&error, &words);
+        assert!(seeds.contains("`--seeds <N>` (another name of --repeats): expected"), "{seeds}");
+        assert_eq!(with_alias(&error, &words[..2]), error);
+    }
+
+    #[test]
+    fn examples_on_several_lines_are_one_command() {
+        let line = "  mirrorball serve /dev/sdb /dev/sdc --export nbd:unix:/tmp/volume.sock";
+        assert_eq!(broken_example(line, 100), line);
+        let expected = "  mirrorball serve /dev/sdb /dev/sdc \\\n      --export \\\n      \
+                        nbd:unix:/tmp/volume.sock";
+        assert_eq!(broken_example(line, 40), expected);
+        let prose = "Only lines that begin with the name of the program are examples of commands";
+        assert_eq!(broken_example(prose, 40), prose);
+        let mut command = with_whole_examples(Cli::command(), 40).term_width(40);
+        let serve = command.find_subcommand_mut("serve").unwrap();
+        let help = serve.clone().term_width(40).render_long_help().to_string();
+        let examples = help.split("Examples:").nth(1).unwrap();
+        let joined = examples.replace("\\\n", " ");
+        for line in joined.trim_end().lines().skip(1) {
+            assert!(line.starts_with("  mirrorball "), "{line} in\n{examples}");
+        }
     }
 
     #[test]

@@ -105,11 +105,19 @@ fn every_array(args: &Args, sysroot: &Sysroot) -> Result<(Vec<DetectedArray>, En
             [] => String::new(),
             others => format!(" with copies of the data: {}", others.join("; ")),
         };
+        let is_root = args.sysroot.is_some() || rustix::process::geteuid().is_root();
+        let (unread, root) = match is_root {
+            true => ("", ""),
+            false => {
+                let unread = "; LVM and multipath were not read, which needs root";
+                (unread, "run it as root, or give a path; ")
+            }
+        };
         let none = || {
             anyhow!(
-                "found no array{others}\n  help: detect finds btrfs on several devices, md raid1 \
-                 and raid10, LVM RAID, device-mapper mirrors and multipath, ZFS mirrors, and NVMe \
-                 multipath"
+                "found no array{others}{unread}\n  help: {root}detect finds btrfs on several \
+                 devices, md raid1 and raid10, LVM RAID, device-mapper mirrors and multipath, ZFS \
+                 mirrors, and NVMe multipath"
             )
         };
         return Err(errors.pop().map_or_else(|| Failure::WrongUse(none()), failure));

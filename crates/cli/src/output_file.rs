@@ -15,8 +15,9 @@ use std::path::Path;
 /// What happens to an existing file of the same name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// It stays, and nothing is written.
-    Keep,
+    /// It stays, and nothing is written. With the options that give the file another name, if
+    /// there are any.
+    Keep(Option<&'static str>),
     /// It is replaced.
     Replace,
 }
@@ -25,18 +26,29 @@ impl Existing {
     /// The choice of an option `--force`, which needs an option that names an output file.
     ///
     /// # Errors
-    /// If it is given without `output`; `options` are the ones that would give it.
+    /// If it is given without `output`; `options` are the ones that would give it, with `FILE`
+    /// where they take a name.
     pub(crate) fn from_force(
         is_forced: bool,
         output: Option<&Path>,
-        options: &str,
+        options: &'static str,
     ) -> Result<Existing, Failure> {
         match (is_forced, output) {
-            (false, _) => Ok(Existing::Keep),
+            (false, _) => Ok(Existing::Keep(Some(options).filter(|it| it.contains("FILE")))),
             (true, Some(path)) if !is_stdout(path) => Ok(Existing::Replace),
             (true, _) => Err(Failure::WrongUse(anyhow!(
                 "--force has no effect without an output file\n  help: give {options}"
             ))),
+        }
+    }
+}
+
+impl Existing {
+    /// The same for a file whose name no option gives.
+    pub(crate) fn of_fixed_name(self) -> Existing {
+        match self {
+            Existing::Keep(_) => Existing::Keep(None),
+            Existing::Replace => Existing::Replace,
         }
     }
 }
@@ -59,8 +71,10 @@ pub(crate) fn check(path: &Path, existing: Existing) -> Result<()> {
     if path.is_dir() {
         bail!("cannot write {shown}: it is a folder\n  help: give the name of a file in it");
     }
-    if existing == Existing::Keep && path.symlink_metadata().is_ok() {
-        return Err(exists(path));
+    if let Existing::Keep(options) = existing
+        && path.symlink_metadata().is_ok()
+    {
+        return Err(exists(path, options));
     }
     match folder_of(path) {
         folder if folder.is_dir() => check_writable(path),
@@ -94,18 +108,21 @@ pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<()> {
     if is_stdout(path) {
         return screen::print(text).map_err(Failure::into_cause);
     }
-    match write_bytes(path, text.as_bytes(), existing) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path)),
-        other => other.with_context(|| format!("cannot write {}", path.display())),
+    match (write_bytes(path, text.as_bytes(), existing), existing) {
+        (Err(error), Existing::Keep(options)) if error.kind() == ErrorKind::AlreadyExists => {
+            Err(exists(path, options))
+        }
+        (other, _) => other.with_context(|| format!("cannot write {}", path.display())),
     }
 }
 
-fn exists(path: &Path) -> anyhow::Error {
+fn exists(path: &Path, options: Option<&str>) -> anyhow::Error {
     let path = path.display();
-    anyhow!(
-        "{path} already exists\n  help: move it, give another file if the command takes one, or \
-         overwrite it with --force"
-    )
+    let other = match options {
+        Some(options) => format!("give another file with {options}"),
+        None => "move it, run the command in another folder".to_owned(),
+    };
+    anyhow!("{path} already exists\n  help: {other}, or overwrite it with --force")
 }
 
 fn write_bytes(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
@@ -131,7 +148,7 @@ fn give_name(temporary: TemporaryFile, path: &Path, existing: Existing) -> io::R
     match existing {
         Existing::Replace => temporary.rename(path)?,
         // Unlike a rename, a link fails if the name is taken. The temporary name is then removed.
-        Existing::Keep => match fs::hard_link(temporary.path(), path) {
+        Existing::Keep(_) => match fs::hard_link(temporary.path(), path) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(error),
             // A file system without hard links, such as FAT.

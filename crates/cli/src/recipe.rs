@@ -145,7 +145,11 @@ fn check_listing(args: &Args) -> Result<()> {
 
 /// Fails before minutes of work if an output file exists.
 fn check_outputs(args: &Args, existing: Existing) -> Result<()> {
-    let page = args.report.then_some(Path::new(PAGE));
-    let mut paths = args.output.as_deref().into_iter().chain(page);
-    paths.try_for_each(|path| output_file::check(path, existing))
+    if let Some(path) = &args.output {
+        output_file::check(path, existing)?;
+    }
+    match args.report {
+        true => output_file::check(Path::new(PAGE), existing.of_fixed_name()),
+        false => Ok(()),
+    }
 }

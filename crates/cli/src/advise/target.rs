@@ -184,11 +184,15 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<DetectedArray, Failure> 
                 [] => "no array that can be read".to_owned(),
                 others => format!("no array with copies of the data: {}", others.join("; ")),
             };
-            format!(
-                "{}{place} has {none}\n  help: give the path of an array, or an array file, before \
-                 the jobs",
-                job.unwrap_or_default()
-            )
+            let help = match (&args.sysroot, &args.array) {
+                (Some(_), None) => "check that it has copies of /sys and /proc",
+                (Some(_), Some(_)) => {
+                    "give the name of an array before the jobs, and check that the folder has \
+                     copies of /sys and /proc"
+                }
+                (None, _) => "give the path of an array, or an array file, before the jobs",
+            };
+            format!("{}{place} has {none}\n  help: {help}", job.unwrap_or_default())
         }
         names => format!(
             "{place} has {} arrays: {}\n  help: name one, as in `mirrorball advise {}`",
@@ -216,7 +220,7 @@ pub(super) fn save(name: &str, text: &str) -> Result<PathBuf> {
             Ok(existing) if facts(&existing) == facts(text) => return Ok(path),
             Ok(_) => {}
             Err(_) => {
-                output_file::write(&path, text, Existing::Keep)?;
+                output_file::write(&path, text, Existing::Keep(None))?;
                 return Ok(path);
             }
         }
