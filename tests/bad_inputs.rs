@@ -120,7 +120,10 @@ fn texts_in_the_wrong_form_are_refused_with_the_right_one() {
             &["unknown policy `pid zfs/mirror`", "separate several policies by commas: pid,zfs"],
         ),
         (&["compare", "-p", "pid", "-p", "queue"], &["--policy is given more than once"]),
-        (&[&rank[..], &["p99,p99"]].concat(), &["`p99` is given twice", "a weight: p99:2"]),
+        (
+            &[&rank[..], &["p99,p99"]].concat(),
+            &["`p99` is given twice", "a weight makes it count more: p99:2"],
+        ),
         (&[&rank[..], &["p99,p99:3"]].concat(), &["`p99` is given twice"]),
         (&["check", "range.fio"], &["`bsrange` is not supported", "bssplit=4k/50:16k/50"]),
         (

@@ -447,7 +447,8 @@ fn check_compares_jobs_with_arrays_and_lists_members() {
     let fits = stdout(&place.run(&["check", "pair.toml", "job.fio"]));
     assert!(fits.ends_with("every job fits every array\n"), "{fits}");
 
-    place.write("disk.img", &"x".repeat(8192));
+    let image = std::fs::File::create(place.path("disk.img")).unwrap();
+    image.set_len(24 << 20).unwrap();
     let member = "[[member]]\npath = \"disk.img\"\n";
     let states = "rebuilding = \"1GiB\"\n[[member]]\nmodel = \"hdd-5k4\"\nfailed = true\n\
                   [[member]]\nmodel = \"hdd-5k4\"\nwrite_mostly = true\n\
@@ -460,7 +461,7 @@ fn check_compares_jobs_with_arrays_and_lists_members() {
         "devid 3: hdd-5k4, 298.0 GiB, failed",
         "devid 4: hdd-5k4, 298.0 GiB, write-mostly",
         "devid 5: hdd-5k4, 100 GiB from 8 GiB on of 298.0 GiB",
-        "devid 3: disk.img, 8 KiB",
+        "devid 3: disk.img, 24 MiB",
     ] {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }

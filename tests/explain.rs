@@ -91,7 +91,7 @@ fn what_makes_no_sense_is_refused() {
     refuses(&["--report", "-"], &["the page cannot be written to standard output"]);
     refuses(&["--force"], &["--force has no effect without an output file", "--report FILE"]);
     refuses(&["--at", "1m"], &["the window starts at", "the job ends at 10.0", "--duration"]);
-    let end = ["the job ends at", "(1.0ms of --duration, and the requests in flight then)"];
+    let end = ["the job ends at", "(1.00ms of --duration, and the requests in flight then)"];
     refuses(&["--at", "1m", "--duration", "1ms"], &end);
     folder.refuses(&["explain", "pair.toml", "no-such-job"], &["no-such-job"]);
     let array = ARRAY.replace("raid1", "raid0");

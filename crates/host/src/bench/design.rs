@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(imbalance(20, 5), None);
         let six = imbalance(6, 5).unwrap();
         assert!(six.starts_with("6 of 10 orders are run, so the order"), "{six}");
-        assert!(six.ends_with("(it is with --rounds 10)"), "{six}");
+        assert!(six.ends_with("; --rounds 10 balances it"), "{six}");
         assert!(imbalance(6, 4).unwrap().contains("2 of 4 orders are run once more"));
     }
 
