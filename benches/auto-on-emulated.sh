@@ -1,28 +1,30 @@
 #!/usr/bin/env bash
-# Six cells of the league on the real clock: emulated arrays under real fio, `mirrorball/auto`
-# and the three best of its rivals, each pairing in simulation too.
+# Six arrays on the real clock: emulated, under real fio, with `mirrorball/auto` and the three best
+# of its rivals in the judged sample, each pairing in simulation too.
 #
-#   benches/auto-on-emulated.sh [SECONDS]      each run takes so long; 8 if not given
+#   benches/auto-on-emulated.sh [SECONDS]      each run takes so long; 60 if not given
+#
+# With 60 it takes 50 minutes.
 #
 # fio reads through its nbd engine. Runs are interleaved there and back (A B C D D C B A), so that
 # drift hits all alike; a figure is the mean of both. What this machine adds to each request is in
 # all figures alike, so the order is what to compare, and on SSDs it flattens differences.
 # shellcheck source=benches/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-seconds=${1:-8}
+seconds=${1:-60}
 
 need fio:fio python3:python3
 build
 
-policies=(mirrorball/auto research/peak-ewma research/sed md/raid10)
+policies=(mirrorball/auto research/sed research/c3 dm/historical-service-time)
 # ARRAY RW SIZE DEPTH, and where in the volume the simulation begins: behind what is `used`.
 cells=(
-    "two-hdd-raid1 randread 4k 1"
     "two-hdd-raid1 randread 4k 16"
-    "two-hdd-raid1 read 128k 1"
     "hdd-ssd-raid1 randread 4k 16"
-    "two-ssd-raid1 randread 4k 4"
-    "hetero-hdd-raid1 randread 4k 16 60%"
+    "$root/league/arrays/unequal-ssd.toml randread 4k 4"
+    "$root/league/arrays/nvme-sata.toml randread 16k 4"
+    "$root/league/arrays/raid10-eight.toml read 128k 4"
+    "$root/league/arrays/slowing-hdd.toml randread 4k 16"
 )
 
 job() {
@@ -54,7 +56,7 @@ simulated() {
     local file
     file=$(job "$2" "$3" "$4" libaio)
     "$MIRRORBALL" compare "$1" "$file" --policy "$(IFS=,; echo "${policies[*]}")" --format csv \
-        --repeats 3 --duration 30s --output "$work/simulated-$RANDOM" 2>/dev/null >"$work/cells.csv"
+        --repeats 3 --duration "${seconds}s" --output "$work/simulated-$RANDOM" 2>/dev/null >"$work/cells.csv"
     python3 - "$work/cells.csv" "${policies[@]}" <<'PYTHON'
 import csv
 import sys
@@ -79,7 +81,8 @@ for cell in "${cells[@]}"; do
         sum[$turn]=$(python3 -c "print(${sum[$turn]:-0} + $iops)")
     done
     mapfile -t model < <(simulated "$array" "$rw" "$size" "$depth")
-    printf '%-18s %-14s' "$array" "$rw-$size-$depth"
+    name=${array##*/}
+    printf '%-18s %-14s' "${name%.toml}" "$rw-$size-$depth"
     for turn in "${!policies[@]}"; do
         printf ' %11.0f %10.0f' "${model[turn]}" "$(python3 -c "print(${sum[$turn]} / 2)")"
     done
