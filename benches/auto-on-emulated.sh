@@ -56,7 +56,8 @@ simulated() {
     local file
     file=$(job "$2" "$3" "$4" libaio)
     "$MIRRORBALL" compare "$1" "$file" --policy "$(IFS=,; echo "${policies[*]}")" --format csv \
-        --repeats 3 --duration "${seconds}s" --output "$work/simulated-$RANDOM" 2>/dev/null >"$work/cells.csv"
+        --repeats 3 --duration "${seconds}s" --output "$work/simulated-$RANDOM" \
+        2>/dev/null >"$work/cells.csv"
     python3 - "$work/cells.csv" "${policies[@]}" <<'PYTHON'
 import csv
 import sys
