@@ -63,7 +63,7 @@ pub fn whole_phrases(text: &str, width: usize) -> Vec<String> {
 }
 
 /// A part between commas that is longer, and longer than half a line, may be broken.
-const PHRASE_MAX: usize = 24;
+const PHRASE_MAX: usize = 30;
 
 /// The parts that end in a comma or a semicolon outside backticks and brackets, and the last one.
 fn phrases(text: &str) -> Vec<String> {
