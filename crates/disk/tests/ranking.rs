@@ -21,7 +21,7 @@ const COLUMNS: [(&str, &str, bool); 5] = [
 ];
 
 const RANDOM_READS: &[&[&str]] = &[
-    &["hdd-5k4", "hdd-5k4-4tb", "hdd-smr"],
+    &["hdd-5k4", "hdd-5k4-4tb", "hdd-5k4-8tb", "hdd-smr"],
     &["hdd-7k2-desktop", "hdd-7k2-4tb", "hdd-7k2-14tb", "hdd-7k2-18tb", "hdd-7k2-ent"],
     &["hdd-10k"],
     &["hdd-15k"],
@@ -33,7 +33,7 @@ const RANDOM_READS: &[&[&str]] = &[
 ];
 
 const RANDOM_WRITES: &[&[&str]] = &[
-    &["hdd-5k4", "hdd-5k4-4tb"],
+    &["hdd-5k4", "hdd-5k4-4tb", "hdd-5k4-8tb"],
     &["hdd-7k2-desktop", "hdd-7k2-4tb", "hdd-7k2-18tb", "hdd-7k2-ent"],
     &["hdd-10k"],
     &["hdd-15k"],
