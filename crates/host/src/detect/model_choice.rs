@@ -203,6 +203,7 @@ mod tests {
             (disk(DiskBus::Sata, true, Some("NoName"), 2), "hdd-7k2-desktop", "class default"),
             (disk(DiskBus::Sata, false, Some("NoName"), 2), "ssd-sata-consumer", "class default"),
             (disk(DiskBus::Sata, true, Some("ST8000DM004-2CX1"), 8), "hdd-smr", "known model"),
+            (disk(DiskBus::Sata, true, Some("WDC WD80EFZX-68U"), 8), "hdd-5k4-8tb", "known model"),
             (disk(DiskBus::Nvme, false, Some("QEMU NVMe Ctrl"), 2), "nvme-gen3", "guessed"),
             (disk(DiskBus::Sata, true, Some("VIRTUAL-DISK"), 2), "hdd-7k2-desktop", "guessed"),
             (disk(DiskBus::Sata, true, Some("VBOX HARDDISK"), 2), "hdd-7k2-desktop", "guessed"),
@@ -222,6 +223,8 @@ mod tests {
         assert_eq!(choose_model(Some(&server)).profile, "hdd-10k");
         let slow = DetectedDisk { rpm: Some(5400), ..disk(DiskBus::Sata, true, None, 4) };
         assert_eq!(choose_model(Some(&slow)).profile, "hdd-5k4-4tb");
+        let slow = DetectedDisk { rpm: Some(5400), ..disk(DiskBus::Sata, true, None, 8) };
+        assert_eq!(choose_model(Some(&slow)).profile, "hdd-5k4-8tb");
         let fast = DetectedDisk { rpm: Some(7200), ..disk(DiskBus::Sata, true, None, 4) };
         assert_eq!(choose_model(Some(&fast)).profile, "hdd-7k2-4tb");
         let vendor = Some("VMware".to_owned());
