@@ -59,8 +59,12 @@ fn every_model_layout_and_fault_is_drawn() {
     let texts: Vec<(String, String)> = drawn.iter().map(|(array, job)| texts(array, job)).collect();
     let arrays: String = texts.iter().map(|(array, _)| array.as_str()).collect();
     let jobs: String = texts.iter().map(|(_, job)| job.as_str()).collect();
+    // Newer than the recorded sample, whose pairings another table of models would change; to be
+    // drawn from the next recorded sample on.
+    let not_yet = ["hdd-5k4-8tb"];
     for model in ModelProfile::builtin_names() {
-        assert!(arrays.contains(&format!("model = \"{model}\"")), "{model}");
+        let is_drawn = arrays.contains(&format!("model = \"{model}\""));
+        assert_eq!(is_drawn, !not_yet.contains(&model), "{model}");
     }
     for part in ["\"raid1\"", "\"raid1c3\"", "\"raid1c4\"", "\"raid10\"", "md-raid1\"", "gmirror"] {
         assert!(arrays.contains(part), "{part}");
