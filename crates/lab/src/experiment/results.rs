@@ -75,6 +75,9 @@ impl Results {
         let differences = plan.differences(&found);
         if !differences.is_empty() {
             let listed = differences.join("\n  ");
+            if plan.build != found.build && differences.len() == 1 {
+                bail!("{shown} holds results of this comparison by another build\n  {listed}");
+            }
             bail!("{shown} holds results of a different comparison\n  {listed}");
         }
         Ok(())

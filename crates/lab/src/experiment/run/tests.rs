@@ -117,6 +117,7 @@ fn another_build_reuses_no_cell() {
 
     let error = Results::open(folder.path(), &rebuilt).unwrap_err().to_string();
     assert!(error.contains("(tests); requested") && error.contains("(another)"), "{error}");
+    assert!(error.contains("of this comparison by another build"), "{error}");
     // A plan that was lost, or copied by hand, makes no older cell count either.
     fs::remove_file(folder.path().join("plan.json")).unwrap();
     let plan_text = serde_json::to_string(&rebuilt).unwrap();

@@ -21,22 +21,8 @@ pub(super) fn sentence(
     command: &str,
 ) -> String {
     let policies = jobs[0].rows.iter().filter(|row| !row.is_oracle()).count();
-    let dead = jobs.iter().filter(|job| job.best.is_none()).map(|job| job.job.as_str());
-    let dead: Vec<&str> = dead.collect();
-    if !dead.is_empty() {
-        let which = match criteria.goal.is_default() {
-            true => String::new(),
-            false => format!(" that {} counts", criteria.goal),
-        };
-        let rest = match jobs.len() - dead.len() {
-            0 => "",
-            _ => " Leave it out to rank the policies under the other jobs.",
-        };
-        return format!(
-            "No request of {}{which} succeeded under any policy, so no policy can be \
-             recommended.{rest}",
-            listed(&dead)
-        );
+    if let Some(sentence) = without_success(jobs, criteria) {
+        return sentence;
     }
     let Some(policy) = &verdict.policy else {
         let reads = jobs.iter().any(JobStudy::reads);
@@ -67,7 +53,12 @@ pub(super) fn sentence(
              {again}"
         );
     }
-    let mut sentence = format!("Use `{policy}`: {}{achieved}", reason(verdict, matrix));
+    let any = if verdict.gain.as_ref().is_some_and(Gain::is_none) && !verdict.ties.is_empty() {
+        ", or one that ties with it"
+    } else {
+        ""
+    };
+    let mut sentence = format!("Use `{policy}`{any}: {}{achieved}", reason(verdict, matrix));
     sentence += &worst(policy, matrix);
     if let Some(spread) = verdict.spread.filter(Spread::is_unsteady) {
         sentence += &format!("; it depends on the seed: {}", spread.in_words());
@@ -79,6 +70,28 @@ pub(super) fn sentence(
     }
     sentence += &undecided(&verdict.undecided, repeats);
     sentence + &ranked_by + "."
+}
+
+/// The sentence for jobs under which no request succeeded.
+fn without_success(jobs: &[JobStudy], criteria: &Criteria) -> Option<String> {
+    let dead = jobs.iter().filter(|job| job.best.is_none()).map(|job| job.job.as_str());
+    let dead: Vec<&str> = dead.collect();
+    if dead.is_empty() {
+        return None;
+    }
+    let which = match criteria.goal.is_default() {
+        true => String::new(),
+        false => format!(" that {} counts", criteria.goal),
+    };
+    let rest = match jobs.len() - dead.len() {
+        0 => "",
+        _ => " Leave it out to rank the policies under the other jobs.",
+    };
+    Some(format!(
+        "No request of {}{which} succeeded under any policy, so no policy can be \
+         recommended.{rest}",
+        listed(&dead)
+    ))
 }
 
 /// Why the named policy is not the one with the highest mean.
