@@ -111,7 +111,8 @@ pub enum RebuildError {
     NoLabels,
     /// The members have no device.
     #[error(
-        "cannot replace the member: it is emulated\n  help: members of `serve` can be replaced"
+        "members that are emulated have no device to replace\n  help: members of `serve` can be \
+         replaced"
     )]
     Emulated,
 }
