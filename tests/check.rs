@@ -68,7 +68,7 @@ fn members_that_cannot_be_used_are_refused() {
     bytes("a.img", 24 << 20);
     let missing =
         "pair.toml:4: cannot open the member b.img: No such file or directory (os error 2)";
-    place.refuses(&["check", "pair.toml"], &[missing, "\n  help: create it, or correct `path`"]);
+    place.refuses(&["check", "pair.toml"], &[missing, "\n  help: correct `path`, which"]);
     fs::create_dir(place.path("b.img")).unwrap();
     let folder =
         "pair.toml:4: cannot open the member b.img: is a directory\n  help: a member must be";

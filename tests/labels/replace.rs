@@ -154,7 +154,7 @@ fn emulated_members_are_not_replaced() {
     let service =
         Service::start(&folder, &[&["emulate", "two-delays-raid1"][..], &places].concat());
     for request in [&["replace", "2", "new.img"][..], &["add", "new.img"]] {
-        assert!(refused(&folder, request).contains("it is emulated"));
+        assert!(refused(&folder, request).contains("emulated have no device"));
     }
     let policy = folder.run(&["ctl", "--control", "control", "policy", "pid", "--keep"]);
     assert_eq!(policy.status.code(), Some(2));

@@ -48,7 +48,7 @@ Examples:
   mirrorball bench --restore")]
 pub(crate) struct Args {
     /// Mount point or path on it, block device, or name of an array. Required unless --restore is
-    /// given: bench writes on the array, so it does not choose one by itself, as detect does
+    /// given: bench writes on the array, so unlike detect it does not choose one by itself
     #[arg(value_name = "PATH|DEVICE", required_unless_present_any = ["restore", "watch"])]
     target: Option<String>,
 

@@ -280,7 +280,8 @@ fn member_bytes(spec: &ArraySpec, member: &MemberSpec, path: &Path) -> Result<u6
     let bytes = size_of(path).map_err(|error| {
         let help = match error.kind() {
             ErrorKind::NotFound => {
-                "create it, or correct `path`, which is relative to the folder of the array file"
+                "correct `path`, which is relative to the folder of the array file, or connect the \
+                 device; for a new array, create the file"
             }
             ErrorKind::IsADirectory => "a member must be a file or a block device",
             _ => "check that you may read it, or correct `path`",

@@ -142,7 +142,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         None => folder::default_folder(&plan, is_default(args)),
     };
     let other_folder = |error: anyhow::Error| {
-        Failure::WrongUse(anyhow!("{error:#}\n  help: choose another folder with -o"))
+        Failure::WrongUse(anyhow!(
+            "{error:#}\n  help: choose another folder with -o, or leave -o out"
+        ))
     };
     Results::check(&folder, &plan).map_err(other_folder)?;
     for note in &inputs.notes {

@@ -106,7 +106,8 @@ enum MemberAction {
     },
     /// Rebuild a member that failed, or whose file was replaced, from its mirrors
     ///
-    /// The member's path is reopened, so that a replaced file or device is used.
+    /// The member's path is reopened, so that a replaced file or device is used. What it contains
+    /// is overwritten.
     #[command(override_usage = "mirrorball ctl --control <PATH> members rebuild [OPTIONS] <DEVID>")]
     Rebuild {
         /// devid of the member, as `ctl members` shows it

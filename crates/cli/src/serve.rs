@@ -68,7 +68,8 @@ pub(crate) struct Args {
     read_only: bool,
 
     /// For a labelled volume: give up the data of a member that does not agree with the others, and
-    /// rebuild it from them. A second copy of a member is not used. May be given several times
+    /// rebuild it from them. If DEVICE is a second copy of a member that is there, it is neither
+    /// used nor changed. May be given several times
     #[arg(long, value_name = "DEVICE")]
     discard: Vec<String>,
 

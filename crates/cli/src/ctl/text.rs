@@ -54,7 +54,8 @@ pub(super) fn status(status: &ServiceStatus) -> String {
         text += &match at_path.as_str() {
             "nothing" => format!(
                 "  (create a file of the same size there; then `ctl members rebuild {devid}` \
-                 copies the data into it)\n"
+                 copies the data into it; in a labelled volume, `ctl members replace {devid} \
+                 DEVICE` uses another device)\n"
             ),
             _ => format!(
                 "  (`ctl members rebuild {devid}` copies the data into the file at the path, and \
