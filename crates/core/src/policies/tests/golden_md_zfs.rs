@@ -1,8 +1,20 @@
 //! Golden decisions of md raid1 and of the ZFS mirror.
 
 use super::script::{Script, Step, complete, follow, members, read, read_long};
+use crate::member::MemberConfig;
 use crate::policies::Spec;
 use crate::units::{KIB, MIB};
+
+/// Length of the reads of a run: a disk gives a run up once it has two of them.
+const RUN_STEP: u64 = 32 * KIB;
+
+/// Disks that give up a run of 64 KiB if they do not rotate.
+fn disks_of_64k_runs(count: u64, rotational: bool) -> Vec<MemberConfig> {
+    members(count, |config| {
+        config.rotational = rotational;
+        config.optimal_io_bytes = 2 * RUN_STEP;
+    })
+}
 
 #[test]
 fn md_of_rotational_disks() {
@@ -152,14 +164,8 @@ fn md_before_6_9_keeps_long_runs_where_they_are() {
 /// Slot order decides between an idle disk and the disk of the stream.
 #[test]
 fn md_before_4_10_takes_the_first_disk_that_is_idle_or_has_the_stream() {
-    let disks = |rotational| {
-        members(3, move |config| {
-            config.rotational = rotational;
-            config.optimal_io_bytes = 64 * KIB;
-        })
-    };
-    let step = 32 * KIB;
-    let at = |reads: u64| MIB + reads * step;
+    let disks = |rotational| disks_of_64k_runs(3, rotational);
+    let (step, at) = (RUN_STEP, |reads: u64| MIB + reads * RUN_STEP);
     follow(
         "md/raid1-2012",
         disks(true),
@@ -197,14 +203,8 @@ fn md_before_4_10_takes_the_first_disk_that_is_idle_or_has_the_stream() {
 
 #[test]
 fn md_moves_a_long_run_between_idle_disks_unless_they_rotate() {
-    let disks = |rotational| {
-        members(2, move |config| {
-            config.rotational = rotational;
-            config.optimal_io_bytes = 64 * KIB;
-        })
-    };
-    let step = 32 * KIB;
-    let at = |reads: u64| MIB + reads * step;
+    let disks = |rotational| disks_of_64k_runs(2, rotational);
+    let (step, at) = (RUN_STEP, |reads: u64| MIB + reads * RUN_STEP);
     follow(
         "md",
         disks(false),
