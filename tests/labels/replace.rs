@@ -14,14 +14,20 @@ fn refused(folder: &Folder, arguments: &[&str]) -> String {
     stderr(&output)
 }
 
-#[test]
-fn a_failed_member_is_replaced_and_the_old_one_is_left_out() {
+/// A served volume whose member 2 failed and missed a write, and an empty device `new.img`.
+fn with_a_failed_member() -> (Folder, Service) {
     let folder = created(2);
     image(&folder, "new.img", SIZE_BYTES);
     let service = serve(&folder, &["a.img", "b.img"]);
     client(&folder).write(0, &[1; BLOCK]);
     folder.ctl(&["members", "fail", "2"]);
     client(&folder).write(0, &[2; BLOCK]);
+    (folder, service)
+}
+
+#[test]
+fn a_failed_member_is_replaced_and_the_old_one_is_left_out() {
+    let (folder, service) = with_a_failed_member();
     let text = folder.ctl(&["members", "add", "new.img"]);
     assert!(text.contains("new.img` took the place of devid 2 and is being rebuilt"), "{text}");
     wait_until_in_sync(&folder);
@@ -167,12 +173,7 @@ fn emulated_members_are_not_replaced() {
 /// sync again.
 #[test]
 fn a_refusal_says_which_rebuild_to_wait_for() {
-    let folder = created(2);
-    image(&folder, "new.img", SIZE_BYTES);
-    let service = serve(&folder, &["a.img", "b.img"]);
-    client(&folder).write(0, &[1; BLOCK]);
-    folder.ctl(&["members", "fail", "2"]);
-    client(&folder).write(0, &[2; BLOCK]);
+    let (folder, service) = with_a_failed_member();
     let error = refused(&folder, &["replace", "1", "new.img"]);
     assert!(error.contains("because devid 2 is not in sync\n  help: rebuild devid 2"), "{error}");
     fs::remove_file(folder.path("b.img")).unwrap();
