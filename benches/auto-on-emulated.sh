@@ -8,7 +8,9 @@
 #
 # fio reads through its nbd engine. Runs are interleaved there and back (A B C D D C B A), so that
 # drift hits all alike; a figure is the mean of both. What this machine adds to each request is in
-# all figures alike, so the order is what to compare, and on SSDs it flattens differences.
+# all figures alike, so the order is what to compare, and on SSDs it flattens differences. The last
+# column is the worst p99 of the lateness of any run of the row; `late` after it means that a run
+# was beyond the bound of `ctl stats --check`, and that its figures are void.
 # shellcheck source=benches/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 seconds=${1:-60}
@@ -35,20 +37,36 @@ job() {
     echo "$file"
 }
 
-# IOPS of one policy on one emulated array under fio.
+# IOPS of one policy on one emulated array under fio. The lateness goes to $work/lateness.
 emulated() {
-    local array=$1 policy=$2 socket=$work/socket file pid
-    "$MIRRORBALL" emulate "$array" --backing none --policy "$policy" --export "nbd:unix:$socket" \
-        >"$work/server.log" 2>&1 &
-    pid=$!
+    local array=$1 policy=$2 socket=$work/socket file
+    "${ahead[@]}" "$MIRRORBALL" emulate "$array" --backing none --policy "$policy" \
+        --export "nbd:unix:$socket" --control "$work/control" >"$work/server.log" 2>&1 &
+    server=$!
     for _ in $(seq 100); do [[ -S $socket ]] && break || sleep 0.1; done
     file=$(job "$3" "$4" "$5" nbd "uri=nbd+unix:///?socket=$socket" "offset=$6")
-    fio --output-format=json "$file" | python3 -c '
+    "${ahead[@]}" fio --output-format=json "$file" | python3 -c '
 import json, sys
 text = sys.stdin.read()
 print(json.loads(text[text.index("{"):])["jobs"][0]["read"]["iops"])'
-    kill "$pid"
-    wait "$pid" || true
+    ask stats >>"$work/lateness"
+    stop_server
+}
+
+# The worst p99 of lateness in $work/lateness, and whether all were within their bounds.
+lateness() {
+    python3 - "$work/lateness" <<'PYTHON'
+import json
+import sys
+text, decoder, late, worst = open(sys.argv[1]).read().strip(), json.JSONDecoder(), False, 0
+while text:
+    answer, end = decoder.raw_decode(text)
+    text = text[end:].strip()
+    for member in answer["members"]:
+        worst = max(worst, member["lateness"]["p99_ns"])
+        late = late or not member["lateness"]["within_bound"]
+print(f"{worst / 1e3:.0f} us" + (" late" if late else ""))
+PYTHON
 }
 
 # IOPS of each policy in simulation, one on a line.
@@ -72,10 +90,11 @@ printf '%-18s %-14s' array job
 printf ' %22s' "${policies[@]}"
 printf '\n%33s' ''
 for _ in "${policies[@]}"; do printf ' %11s %10s' simulated emulated; done
-printf '\n'
+printf ' %14s\n' 'lateness, p99'
 for cell in "${cells[@]}"; do
     read -r array rw size depth begin <<<"$cell"
     declare -A sum=()
+    : >"$work/lateness"
     for turn in 0 1 2 3 3 2 1 0; do
         iops=$(emulated "$array" "${policies[turn]}" "$rw" "$size" "$depth" \
             "${begin:-0%}")
@@ -87,5 +106,5 @@ for cell in "${cells[@]}"; do
     for turn in "${!policies[@]}"; do
         printf ' %11.0f %10.0f' "${model[turn]}" "$(python3 -c "print(${sum[$turn]} / 2)")"
     done
-    printf '\n'
+    printf ' %14s\n' "$(lateness)"
 done
