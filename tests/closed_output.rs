@@ -1,26 +1,19 @@
 //! Output that is closed or full: the program does its work all the same, its exit codes are those
 //! documented, and signals end it.
 
+use crate::common::Folder;
 use crate::common::samples::{ARRAY, JOB};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// A folder with an array and a job.
-fn folder() -> TempDir {
-    let folder = TempDir::new().unwrap();
-    fs::write(folder.path().join("pair.toml"), ARRAY).unwrap();
-    fs::write(folder.path().join("reader.fio"), JOB).unwrap();
+fn folder() -> Folder {
+    let folder = Folder::new();
+    fs::write(folder.path("pair.toml"), ARRAY).unwrap();
+    fs::write(folder.path("reader.fio"), JOB).unwrap();
     folder
-}
-
-/// The program with these arguments, run in the folder.
-fn command(folder: &TempDir, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
-    command.args(arguments).current_dir(folder.path());
-    command
 }
 
 /// A file that is always full.
@@ -55,7 +48,7 @@ fn exit_codes_do_not_depend_on_output() {
         (&["check", "pair.toml", "nosuch.fio"], 2),
         (&["compare", "nosuch"], 2),
     ] {
-        let status = command(&folder, arguments).stdout(Stdio::null()).stderr(full()).status();
+        let status = folder.command(arguments).stdout(Stdio::null()).stderr(full()).status();
         assert_eq!(status.unwrap().code(), Some(code), "{arguments:?}");
     }
 }
@@ -64,9 +57,9 @@ fn exit_codes_do_not_depend_on_output() {
 fn interrupted_comparison_exits_with_130() {
     let folder = folder();
     let words = ["compare", "pair.toml", "reader.fio", "-p", "pid", "-n", "1000", "-o", "out"];
-    let program = command(&folder, &words).stderr(full()).spawn().unwrap();
+    let program = folder.command(&words).stderr(full()).spawn().unwrap();
     let begin = Instant::now();
-    while fs::read_dir(folder.path().join("out/cells")).map_or(0, Iterator::count) == 0 {
+    while fs::read_dir(folder.path("out/cells")).map_or(0, Iterator::count) == 0 {
         assert!(begin.elapsed() < Duration::from_secs(60), "nothing is saved");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -78,18 +71,18 @@ fn interrupted_comparison_exits_with_130() {
 fn service_with_closed_stderr_stops_on_a_signal() {
     let folder = folder();
     let words = ["emulate", "hdd-7k2-desktop", "--size", "64M", "--export", "nbd:unix:socket"];
-    let mut program = command(&folder, &words).stderr(Stdio::piped()).spawn().unwrap();
+    let mut program = folder.command(&words).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(program.stderr.take().unwrap()).lines();
     assert!(lines.by_ref().map_while(Result::ok).any(|line| line == "ready"));
     drop(lines);
     assert_eq!(interrupt(program), Some(0));
-    assert!(!folder.path().join("socket").exists(), "the socket is left");
+    assert!(!folder.path("socket").exists(), "the socket is left");
 }
 
 #[test]
 fn full_stdout_is_reported() {
     let folder = folder();
-    let output = command(&folder, &["policies"]).stdout(full()).output().unwrap();
+    let output = folder.command(&["policies"]).stdout(full()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(message.starts_with("error: cannot write to stdout: No space left"), "{message}");

@@ -1,13 +1,14 @@
 //! Tests of `mirrorball policies`: the listing, the pages, and the chapter made from them.
 
-use std::process::{Command, Output};
+use crate::common::Folder;
+use std::process::Output;
 
 const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/every-policy.md");
 
 fn policies(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
-    command.env_remove("COLUMNS");
-    command.arg("policies").args(arguments).output().expect("the program runs")
+    let folder = Folder::new();
+    let mut command = folder.command(&["policies"]);
+    command.env_remove("COLUMNS").args(arguments).output().expect("the program runs")
 }
 
 fn stdout(arguments: &[&str]) -> String {
@@ -83,8 +84,8 @@ fn the_listing_fits_the_terminal_and_is_complete() {
     let whole = stdout(&[]);
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
     for columns in [72, 80, 132] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mirrorball"));
-        let output = command.arg("policies").env("COLUMNS", columns.to_string()).output();
+        let folder = Folder::new();
+        let output = folder.command(&["policies"]).env("COLUMNS", columns.to_string()).output();
         let listing = String::from_utf8(output.expect("the program runs").stdout).expect("text");
         let widest = listing.lines().max_by_key(|line| line.chars().count()).expect("lines");
         assert!(widest.chars().count() <= columns, "{columns}: {widest}");

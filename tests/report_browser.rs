@@ -6,12 +6,11 @@
 mod driver;
 use crate::common::external::skip_missing;
 use crate::common::samples::{ARRAY, JOB};
+use crate::common::{Folder, stdout};
 use driver::Browser;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use tempfile::TempDir;
 
 /// More than are shown from the start.
 const POLICIES: &str = "btrfs/pid,btrfs/inflight,gmirror/load,kakra/queue,kakra/latency-rr,\
@@ -32,19 +31,13 @@ fn has_browser() -> bool {
 }
 
 /// A folder with results and their page.
-fn results() -> (TempDir, PathBuf) {
-    let folder = TempDir::new().unwrap();
-    fs::write(folder.path().join("pair.toml"), ARRAY).unwrap();
-    fs::write(folder.path().join("job.fio"), JOB.replace("runtime=10", "runtime=2")).unwrap();
+fn results() -> (Folder, PathBuf) {
+    let folder = Folder::new();
+    fs::write(folder.path("pair.toml"), ARRAY).unwrap();
+    fs::write(folder.path("job.fio"), JOB.replace("runtime=10", "runtime=2")).unwrap();
     let words = ["compare", "pair.toml", "job.fio", "-n", "2", "-o", "out", "--report"];
-    let output = Command::new(env!("CARGO_BIN_EXE_mirrorball"))
-        .args(words)
-        .args(["--policy", POLICIES])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let page = folder.path().join("out/report.html");
+    stdout(&folder.run(&[&words[..], &["--policy", POLICIES]].concat()));
+    let page = folder.path("out/report.html");
     (folder, page)
 }
 
