@@ -25,5 +25,6 @@ pub mod rebuild;
 pub mod reopen;
 pub mod scrub;
 pub mod service;
+pub mod systemd;
 pub mod tls;
 pub mod torture;
