@@ -32,5 +32,6 @@ mod recipes;
 mod report;
 mod report_browser;
 mod report_text;
+mod systemd;
 mod torture;
 mod ublk;

@@ -18,14 +18,19 @@ pub(crate) struct Service {
 impl Service {
     /// Starts `mirrorball` with these arguments and waits until it prints `ready`.
     pub(crate) fn start(folder: &Folder, arguments: &[&str]) -> Service {
-        let mut process = folder.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        Service::start_command(folder.command(arguments))
+    }
+
+    /// Starts this command and waits until it prints `ready`.
+    pub(crate) fn start_command(mut command: Command) -> Service {
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(process.stderr.take().unwrap()).lines();
         let mut lines: Vec<String> = Vec::new();
         loop {
             match output.next() {
                 Some(line) if line.as_ref().unwrap() == "ready" => break,
                 Some(line) => lines.push(line.unwrap()),
-                None => panic!("{arguments:?} ended with {:?}: {lines:?}", process.wait()),
+                None => panic!("{command:?} ended with {:?}: {lines:?}", process.wait()),
             }
         }
         // A full pipe would block the service: read what it prints from now on.

@@ -1,36 +1,32 @@
-//! The common part of `emulate` and `serve`: export addresses, and the run of the service.
+//! The common part of `emulate` and `serve`: the run of the service.
 //!
 //! Ctrl-C or SIGTERM stops the service: it accepts no more requests and answers those in flight. A
 //! second signal ends the process at once.
 
+mod listening;
+
 use crate::ctl::refusal;
 use crate::ending::{Failure, INTERRUPTED};
-use crate::{numbers, screen};
+use crate::screen;
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
+pub(crate) use listening::ListenArgs;
+use listening::{Listeners, SocketFiles};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_disk::array_file::ArraySpec;
-use mirrorball_io::address::{
-    AddressError, BoundSocket, ExportAddress, ListenAddress, SocketFile, Transport,
-    parse_socket_address,
-};
 use mirrorball_io::assemble::Assembly;
-use mirrorball_io::control::{Control, Endpoint, Protocol};
-use mirrorball_io::driver::{BackendKind, Handle};
+use mirrorball_io::driver::BackendKind;
 use mirrorball_io::executor::Executor;
 use mirrorball_io::export::Export;
 use mirrorball_io::export::fuse::Fuse;
 use mirrorball_io::export::fuse::mount::{MountError, attach};
-use mirrorball_io::export::nbd::server::{ConnectionsMax, MemoryMax, Server};
-use mirrorball_io::export::nbd::tls::acceptor::{AcceptedConnections, Acceptor};
+use mirrorball_io::export::nbd::server::{ConnectionsMax, Server};
 use mirrorball_io::export::ublk::{DeviceStarter, Ublk, UblkError};
 use mirrorball_io::lateness::{self, Lateness};
 use mirrorball_io::service::{Service, Stopper, raise_limits};
-use mirrorball_io::tls::ServerTls;
+use mirrorball_io::systemd;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,49 +34,6 @@ use std::time::Duration;
 
 /// How long to wait for TLS clients to receive their last replies.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Where a service listens, and how it does I/O.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ListenArgs {
-    /// Export address: nbd:unix:PATH, nbd:tcp:PORT (this machine only), nbd:tcp:ADDRESS:PORT,
-    /// fuse:DIR (a file in the folder DIR, which is created if it is missing) or ublk (a block
-    /// device). May be given several times
-    #[arg(short, long = "export", value_name = "ADDRESS", required = true,
-          value_parser = ExportAddress::parse)]
-    exports: Vec<ExportAddress>,
-
-    /// Require TLS at nbd:tcp: addresses, and client certificates. The folder holds ca-cert.pem,
-    /// server-cert.pem and server-key.pem
-    #[arg(long, value_name = "DIR")]
-    tls_certificates: Option<PathBuf>,
-
-    /// Accept plain-text connections from other machines. Anyone who can reach the port can read
-    /// and write the volume
-    #[arg(long, conflicts_with = "tls_certificates")]
-    without_tls: bool,
-
-    /// Attach each file of fuse:DIR to a loop device, and print its path
-    #[arg(long = "loop")]
-    loops: bool,
-
-    /// Unix socket for `mirrorball ctl` and `mirrorball top`
-    #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
-
-    /// Address to serve Prometheus metrics at: PORT (this machine only) or ADDRESS:PORT. Anyone who
-    /// can reach it can read them
-    #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
-    metrics: Option<SocketAddr>,
-
-    /// Memory for the requests and replies of all NBD clients together, for example 512M; at least
-    /// 64M
-    #[arg(long, value_name = "BYTES", default_value = "256M", value_parser = memory_max)]
-    memory: MemoryMax,
-
-    /// I/O backend [default: uring if available, else threads]
-    #[arg(long, value_enum)]
-    pub(crate) backend: Option<Backend>,
-}
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Backend {
@@ -184,7 +137,7 @@ fn run_and_open(
         let opening = thread.spawn_scoped(scope, || {
             let opened = open();
             match &opened {
-                Ok(()) => screen::say("ready"),
+                Ok(()) => report_ready(),
                 Err(_) => stopper.stop(),
             }
             opened
@@ -198,159 +151,11 @@ fn run_and_open(
     })
 }
 
-/// Unix sockets that this process created. Dropped, also where the service fails to start, their
-/// files are removed.
-#[derive(Default)]
-struct SocketFiles {
-    addresses: Vec<ListenAddress>,
-    files: Vec<SocketFile>,
-}
-
-impl Drop for SocketFiles {
-    fn drop(&mut self) {
-        self.files.iter().for_each(SocketFile::remove);
-    }
-}
-
-/// The NBD listeners.
-struct Listeners {
-    plain: Vec<Handle>,
-    /// The acceptor of those with TLS.
-    acceptor: Option<(Acceptor, AcceptedConnections)>,
-    /// Where they listen, with the ports that the system chose in place of 0.
-    addresses: Vec<ListenAddress>,
-}
-
-impl ListenArgs {
-    /// Listens at these addresses.
-    fn open(
-        &self,
-        addresses: &[ListenAddress],
-        files: &mut SocketFiles,
-        executor: &mut Executor,
-    ) -> Result<Listeners, Failure> {
-        let tls = self.tls(addresses)?;
-        let (mut plain, mut with_tls, mut bound) = (Vec::new(), Vec::new(), Vec::new());
-        for address in addresses {
-            let (socket, address) = bind(address, files, ListenAddress::bind)?;
-            bound.push(address.clone());
-            match (address, &tls) {
-                (ListenAddress::Tcp(_), Some(_)) => with_tls.push(socket.into()),
-                _ => plain.push(executor.driver.adopt(socket).map_err(system_failure)?),
-            }
-        }
-        let acceptor =
-            tls.map(|tls| Acceptor::new(tls, with_tls)).transpose().map_err(system_failure)?;
-        Ok(Listeners { plain, acceptor, addresses: bound })
-    }
-
-    /// The TLS configuration, if any. Without it, addresses that other machines can reach need the
-    /// consent of the user.
-    fn tls(&self, addresses: &[ListenAddress]) -> Result<Option<ServerTls>, Failure> {
-        let wrong = |text| Err(Failure::WrongUse(anyhow!("{text}")));
-        if let Some(folder) = &self.tls_certificates {
-            if !addresses.iter().any(|address| matches!(address, ListenAddress::Tcp(_))) {
-                return wrong(
-                    "--tls-certificates has no effect without a TCP export\n  help: give --export \
-                     nbd:tcp:ADDRESS:PORT"
-                        .to_owned(),
-                );
-            }
-            let tls = ServerTls::load(folder).map_err(|error| Failure::WrongUse(error.into()))?;
-            return Ok(Some(tls));
-        }
-        let Some(open) = addresses.iter().find(|address| address.accepts_remote()) else {
-            if self.without_tls {
-                return wrong(
-                    "--without-tls has no effect: no export can be reached from other machines\n  \
-                     help: leave it out, or give --export nbd:tcp:ADDRESS:PORT"
-                        .to_owned(),
-                );
-            }
-            return Ok(None);
-        };
-        if !self.without_tls {
-            return wrong(format!(
-                "other machines can reach {open}, and without TLS anyone who does can read and \
-                 write the volume\n  help: give --tls-certificates DIR, or --without-tls to allow \
-                 it"
-            ));
-        }
-        print_notes([format!("anyone who can reach {open} can read and write: it has no TLS")]);
-        Ok(None)
-    }
-
-    fn transport(&self) -> Transport {
-        if self.tls_certificates.is_some() { Transport::Tls } else { Transport::Plain }
-    }
-
-    /// Number of descriptors that a client needs: with TLS, two more than without.
-    fn descriptors_per_client(&self) -> usize {
-        if self.tls_certificates.is_some() { 3 } else { 1 }
-    }
-
-    /// Listens at the control socket and the address of metrics.
-    fn control(
-        &self,
-        name: String,
-        policy: Option<String>,
-        files: &mut SocketFiles,
-        executor: &mut Executor,
-    ) -> Result<Control, Failure> {
-        let mut endpoints = Vec::new();
-        if let Some(path) = &self.control {
-            let address = ListenAddress::Unix(path.clone());
-            let (socket, _) = bind(&address, files, |_| ListenAddress::bind_control(path))?;
-            let listener = executor.driver.adopt(socket).map_err(system_failure)?;
-            endpoints.push(Endpoint { listener, protocol: Protocol::JsonLines });
-        }
-        if let Some(address) = self.metrics {
-            let listener = listen_for_metrics(address, executor)?;
-            endpoints.push(Endpoint { listener, protocol: Protocol::Http });
-        }
-        Ok(Control::new(name, policy, endpoints, executor))
-    }
-
-    /// The addresses of NBD servers, the folder for FUSE files, and whether to add ublk devices.
-    fn addresses_by_kind(&self) -> Result<(Vec<ListenAddress>, Option<&Path>, bool), Failure> {
-        let mut addresses = Vec::new();
-        let mut folders = Vec::new();
-        let mut devices = 0;
-        for gate in &self.exports {
-            match gate {
-                ExportAddress::Nbd(address) => addresses.push(address.clone()),
-                ExportAddress::Fuse(folder) => folders.push(folder.as_path()),
-                ExportAddress::Ublk => devices += 1,
-            }
-        }
-        if let Some(file) = folders.iter().find(|path| path.exists() && !path.is_dir()) {
-            let file = file.display();
-            let text = format!(
-                "cannot mount on `{file}`: it is not a folder\n  help: give the path of a folder, \
-                 which is created if it is missing"
-            );
-            return Err(Failure::WrongUse(anyhow!(text)));
-        }
-        let wrong = |text| Err(Failure::WrongUse(anyhow!("{text}")));
-        match folders.len() {
-            0 if self.loops => {
-                wrong("--loop has no effect without files\n  help: give --export fuse:DIR")
-            }
-            _ if devices > 1 => wrong("--export ublk may be given once\n  help: leave one out"),
-            0 | 1 => Ok((addresses, folders.pop(), devices == 1)),
-            _ => wrong("--export fuse:DIR may be given once"),
-        }
-    }
-}
-
-/// Parses --memory.
-fn memory_max(text: &str) -> Result<MemoryMax, String> {
-    let bytes = numbers::size(text)?;
-    match MemoryMax(usize::try_from(bytes).unwrap_or(usize::MAX)) {
-        MemoryMax(bytes) if bytes < MemoryMax::LEAST.0 => {
-            Err("must be at least 64M, room for the largest request".to_owned())
-        }
-        memory_max => Ok(memory_max),
+/// Reports that clients can connect, on the terminal and to systemd.
+fn report_ready() {
+    screen::say("ready");
+    if let Err(error) = systemd::notify_ready() {
+        print_notes([format!("cannot report to NOTIFY_SOCKET that the service is ready: {error}")]);
     }
 }
 
@@ -430,45 +235,4 @@ fn stop_at_signals(stopper: Arc<Stopper>) -> io::Result<()> {
         screen::say("stopping after the requests in flight (signal again to stop at once)");
     });
     set.map_err(io::Error::other)
-}
-
-/// Listens with `bind` at an address that no other option names. Returns where it listens, too.
-fn bind(
-    address: &ListenAddress,
-    files: &mut SocketFiles,
-    bind: impl Fn(&ListenAddress) -> Result<BoundSocket, AddressError>,
-) -> Result<(OwnedFd, ListenAddress), Failure> {
-    let place = address.absolute();
-    if files.addresses.contains(&place) {
-        return Err(Failure::WrongUse(AddressError::Repeated(address.clone()).into()));
-    }
-    let BoundSocket { socket, address, note, file } =
-        bind(address).map_err(|error| match error {
-            error if error.is_of_system() => Failure::Fault(error.into()),
-            error => Failure::WrongUse(error.into()),
-        })?;
-    files.addresses.push(address.absolute());
-    files.files.extend(file);
-    print_notes(note);
-    Ok((socket, address))
-}
-
-/// Listens for HTTP clients that fetch metrics, and prints the address.
-fn listen_for_metrics(address: SocketAddr, executor: &mut Executor) -> Result<Handle, Failure> {
-    let socket = TcpListener::bind(address).map_err(|error| {
-        Failure::WrongUse(anyhow!(
-            "cannot listen on {address} for --metrics: {error}\n  help: give another port, or stop \
-             the program that uses it"
-        ))
-    })?;
-    let system = |error: io::Error| Failure::Fault(error.into());
-    let place = socket.local_addr().map_err(system)?;
-    screen::say(format_args!("metrics: http://{place}/metrics"));
-    executor.driver.adopt(socket.into()).map_err(system)
-}
-
-/// Parses the address of metrics.
-fn metrics_address(text: &str) -> Result<SocketAddr, String> {
-    parse_socket_address(text)
-        .map_err(|error| format!("{error}\n  help: write PORT (this machine only) or ADDRESS:PORT"))
 }
