@@ -53,8 +53,8 @@ pub fn passed_count() -> Option<usize> {
     number("LISTEN_FDS").filter(|&count| is_meant && count > 0).map(|count| count as usize)
 }
 
-/// Takes the sockets that were passed to this process; none if it was started otherwise. They can be
-/// taken once.
+/// Takes the sockets that were passed to this process; none if it was started otherwise. They can
+/// be taken once.
 ///
 /// # Errors
 /// If one of them is not a socket that listens at an address of an export.

@@ -69,6 +69,8 @@ struct Descriptor {
     cached: bool,
     /// The waker whose eventfd it is.
     waker: Option<Waker>,
+    /// True for a socket that other processes use as well.
+    is_shared: bool,
 }
 
 enum Backend {
@@ -170,6 +172,17 @@ impl Driver {
         Ok(self.insert(Resource::Fd(Arc::new(fd)), cached))
     }
 
+    /// Takes ownership of a descriptor of a socket that other processes use as well, such as a
+    /// listener that systemd passed. When it is closed, the socket stays as it is.
+    ///
+    /// # Errors
+    /// If its mode cannot be set.
+    pub fn adopt_shared(&mut self, fd: OwnedFd) -> io::Result<Handle> {
+        let handle = self.adopt(fd)?;
+        self.descriptors.get_mut(handle).is_shared = true;
+        Ok(handle)
+    }
+
     /// Takes ownership of a file or socket.
     ///
     /// # Errors
@@ -182,7 +195,9 @@ impl Driver {
     }
 
     fn insert(&mut self, resource: Resource, cached: bool) -> Handle {
-        let descriptor = Descriptor { resource, in_flight: 0, closing: false, cached, waker: None };
+        let (waker, is_shared) = (None, false);
+        let descriptor =
+            Descriptor { resource, in_flight: 0, closing: false, cached, waker, is_shared };
         let handle = self.descriptors.insert(descriptor);
         if let (Backend::Ring(ring), Resource::Fd(fd)) =
             (&mut self.backend, &self.descriptors.get(handle).resource)
@@ -244,10 +259,7 @@ impl Driver {
         if descriptor.in_flight == 0 {
             return self.forget(handle);
         }
-        if let Some(waker) = &descriptor.waker {
-            return waker.wake();
-        }
-        self.descriptors.get(handle).resource.shut_down(self.simulation());
+        self.end_waits(handle);
     }
 
     /// Reports an event with this token each time the waker is set, until the handle is closed.

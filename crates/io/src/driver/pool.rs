@@ -142,6 +142,13 @@ impl Pool {
         self.shared.work.notify_one();
     }
 
+    /// Forgets an operation that waits for a socket; returns true if there was one.
+    pub(super) fn cancel(&mut self, key: OperationKey) -> bool {
+        let before = self.pending.len();
+        self.pending.retain(|pending| pending.key != key);
+        self.pending.len() < before
+    }
+
     /// Waits for an operation to end, at most for `timeout`, and appends all that ended.
     pub(super) fn wait(
         &mut self,

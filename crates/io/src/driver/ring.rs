@@ -30,8 +30,10 @@ const COMPLETIONS: u32 = 4096;
 /// Size of the table of registered descriptors: members, listeners, and the usual number of
 /// clients.
 const TABLE: u32 = 1024;
+/// Marks the end of a cancellation, which is no operation of the driver.
+const CANCELLATION: u64 = u64::MAX;
 /// Operations that the kernel must support.
-const NEEDED: [u8; 8] = [
+const NEEDED: [u8; 9] = [
     opcode::Accept::CODE,
     opcode::Recv::CODE,
     opcode::SendMsg::CODE,
@@ -40,6 +42,7 @@ const NEEDED: [u8; 8] = [
     opcode::Fsync::CODE,
     opcode::Fallocate::CODE,
     opcode::PollAdd::CODE,
+    opcode::AsyncCancel::CODE,
 ];
 
 /// The message header that a send points to.
@@ -157,6 +160,12 @@ impl Ring {
         self.queue(&entry.flags(flags).user_data(u64::from(key.slot())));
     }
 
+    /// Cancels an operation that waits; it ends with an error, unless it ends by itself before.
+    pub(super) fn cancel(&mut self, key: OperationKey) {
+        let entry = opcode::AsyncCancel::new(u64::from(key.slot())).build();
+        self.queue(&entry.user_data(CANCELLATION));
+    }
+
     /// Leaks the headers of messages, which an operation that does not end may still use.
     pub(super) fn leak_messages(&mut self) {
         std::mem::forget(std::mem::take(&mut self.messages));
@@ -185,7 +194,7 @@ impl Ring {
             Err(error) if is_timeout(&error) => {}
             Err(error) => return Err(error),
         }
-        for end in self.ring.completion() {
+        for end in self.ring.completion().filter(|end| end.user_data() != CANCELLATION) {
             let result = match end.result() {
                 moved if moved >= 0 => Ok(moved as usize),
                 errno => Err(Errno::from_raw_os_error(-errno)),

@@ -97,6 +97,31 @@ fn connections_carry_more_than_a_socket_holds_at_once() {
     }
 }
 
+/// As systemd needs it, which passes the same listener to the next service.
+#[test]
+fn a_shared_listener_goes_on_listening() {
+    for mut driver in drivers() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let kept = UnixListener::bind(&path).unwrap();
+        let passed = || kept.try_clone().unwrap().into();
+        let [closed, dropped] = [(); 2].map(|()| driver.adopt_shared(passed()).unwrap());
+        driver.accept(token(1), closed);
+        driver.accept(token(2), dropped);
+        let mut events = Vec::new();
+        driver.wait(Some(Duration::ZERO), &mut events).unwrap();
+        driver.close(closed);
+        while driver.in_flight() > 1 {
+            driver.wait(Some(Duration::from_secs(10)), &mut events).unwrap();
+        }
+        assert!(matches!(events[..], [Event { result: Err(_), .. }]), "{events:?}");
+        assert!(driver.end_operations(), "an accept is not cancelled");
+        drop(driver);
+        UnixStream::connect(&path).unwrap();
+        kept.accept().unwrap();
+    }
+}
+
 #[test]
 fn closing_ends_what_waits_and_patience_ends() {
     for mut driver in drivers() {

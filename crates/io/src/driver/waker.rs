@@ -46,12 +46,12 @@ impl Waker {
     }
 
     /// True if [`Waker::wake`] was called since the last [`Waker::clear`].
-    pub(super) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.is_set.load(Ordering::Acquire)
     }
 
     /// The descriptor that is readable while the waker is set.
-    pub(super) fn eventfd(&self) -> &Arc<OwnedFd> {
+    pub(crate) fn eventfd(&self) -> &Arc<OwnedFd> {
         &self.0.eventfd
     }
 }

@@ -9,13 +9,15 @@ use super::prelude::{Flags, await_tls};
 use crate::driver::Waker;
 use crate::export::nbd::handshake::greeting;
 use crate::tls::{ServerTls, pump};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{Shutdown, shutdown, sockopt};
 use rustls::{Connection, ServerConnection};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -31,7 +33,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Acceptor {
     shared: Arc<Shared>,
-    listeners: Vec<TcpListener>,
 }
 
 /// Connections that passed the handshake, as plain sockets.
@@ -51,7 +52,8 @@ struct Shared {
     pending_handshakes: Mutex<PendingHandshakes>,
     /// Number of threads with a connection.
     connections: AtomicUsize,
-    stopping: AtomicBool,
+    /// Set when no more connections are to be accepted. Nothing clears it, so it ends all waits.
+    stopping: Waker,
 }
 
 /// Connections that have not shown a certificate, oldest first.
@@ -79,22 +81,21 @@ impl Acceptor {
             waker: waker.clone(),
             pending_handshakes: Mutex::default(),
             connections: AtomicUsize::new(0),
-            stopping: AtomicBool::new(false),
+            stopping: Waker::new()?,
         });
-        for listener in &listeners {
-            let (listener, shared) = (listener.try_clone()?, Arc::clone(&shared));
+        for listener in listeners {
+            // Another process may take the connection that `poll` reported.
+            listener.set_nonblocking(true)?;
+            let shared = Arc::clone(&shared);
             std::thread::Builder::new().spawn(move || accept_connections(&listener, &shared))?;
         }
-        Ok((Acceptor { shared, listeners }, AcceptedConnections { receiver, waker }))
+        Ok((Acceptor { shared }, AcceptedConnections { receiver, waker }))
     }
 
     /// Accepts no more connections, and waits up to `timeout` until clients have received the last
     /// replies. Called after the server has stopped.
     pub fn close(self, timeout: Duration) {
-        self.shared.stopping.store(true, Ordering::Relaxed);
-        for listener in &self.listeners {
-            let _ = shutdown(listener, Shutdown::Both);
-        }
+        self.shared.stopping.wake();
         for socket in self.shared.pending_handshakes().sockets.values() {
             let _ = shutdown(socket, Shutdown::Both);
         }
@@ -112,12 +113,23 @@ impl Shared {
 }
 
 fn accept_connections(listener: &TcpListener, shared: &Arc<Shared>) {
-    while !shared.stopping.load(Ordering::Relaxed) {
-        if listener.accept().and_then(|(socket, _)| start_handshake(socket, shared)).is_err() {
+    while wait_for_client(listener, shared) {
+        match listener.accept().and_then(|(socket, _)| start_handshake(socket, shared)) {
             // The process is probably out of descriptors or threads.
-            std::thread::sleep(ACCEPT_PAUSE);
+            Err(error) if error.kind() != ErrorKind::WouldBlock => std::thread::sleep(ACCEPT_PAUSE),
+            _ => {}
         }
     }
+}
+
+/// Waits until a client connects; returns false if no more are to be accepted. The listener is not
+/// shut down to end the wait: it may be one that systemd keeps for the next service.
+fn wait_for_client(listener: &TcpListener, shared: &Shared) -> bool {
+    let stopping = shared.stopping.eventfd();
+    let mut polled =
+        [listener.as_fd(), stopping.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let _ = poll(&mut polled, None);
+    !shared.stopping.is_set()
 }
 
 /// Starts the thread of a connection.
