@@ -98,19 +98,21 @@ impl ListenArgs {
         let passed = passed_sockets(addresses)?;
         let all = passed.iter().map(|socket| &socket.address).chain(addresses);
         let tls = self.tls(&all.cloned().collect::<Vec<ListenAddress>>())?;
-        let mut sockets: Vec<(OwnedFd, ListenAddress)> =
-            passed.into_iter().map(|passed| (passed.socket, passed.address)).collect();
-        for address in addresses {
-            sockets.push(bind(address, files, ListenAddress::bind)?);
-        }
+        let shared = passed.into_iter().map(|passed| Ok((passed.socket, passed.address, true)));
+        let own = addresses.iter().map(|address| {
+            bind(address, files, ListenAddress::bind).map(|(socket, bound)| (socket, bound, false))
+        });
         let (mut plain, mut with_tls, mut bound) = (Vec::new(), Vec::new(), Vec::new());
-        for (socket, address) in sockets {
+        for listener in shared.chain(own) {
+            let (socket, address, is_shared) = listener?;
             match (&address, &tls) {
                 (ListenAddress::Tcp(_), Some(_)) => with_tls.push(socket.into()),
-                _ => plain.push(executor.driver.adopt(socket).map_err(system_failure)?),
+                _ if is_shared => plain.push(executor.driver.adopt_shared(socket)),
+                _ => plain.push(executor.driver.adopt(socket)),
             }
             bound.push(address);
         }
+        let plain = plain.into_iter().collect::<io::Result<_>>().map_err(system_failure)?;
         let acceptor =
             tls.map(|tls| Acceptor::new(tls, with_tls)).transpose().map_err(system_failure)?;
         Ok(Listeners { plain, acceptor, addresses: bound })
@@ -254,8 +256,8 @@ fn passed_sockets(addresses: &[ListenAddress]) -> Result<Vec<BoundSocket>, Failu
     let passed = systemd::passed_sockets().map_err(|error| Failure::WrongUse(error.into()))?;
     match (addresses.first(), passed.is_empty()) {
         (Some(address), false) => Err(Failure::WrongUse(anyhow!(
-            "--export {address} cannot be used where systemd passes sockets to the service\n  help: \
-             leave it out, or remove the socket unit"
+            "--export {address} cannot be used where systemd passes sockets to the service\n  \
+             help: leave it out, or remove the socket unit"
         ))),
         _ => Ok(passed),
     }
