@@ -28,6 +28,8 @@ mod nbd_members;
 mod nbd_tls;
 mod policies;
 mod probe;
+#[cfg(feature = "programs")]
+mod programs;
 mod recipes;
 mod report;
 mod report_browser;

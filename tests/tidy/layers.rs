@@ -7,15 +7,16 @@ use crate::Canary;
 use crate::source::{File, Offence, Token, Tree};
 
 /// Each crate and the crates it may depend on, as ARCHITECTURE.md draws them.
-const LAYERS: [(&str, &[&str]); 8] = [
+const LAYERS: [(&str, &[&str]); 9] = [
     ("core", &[]),
     ("parity", &[]),
+    ("program", &["core"]),
     ("disk", &["core"]),
     ("sim", &["core", "disk"]),
     ("lab", &["core", "disk", "sim"]),
     ("io", &["core", "disk", "parity"]),
     ("host", &["core", "disk", "sim", "lab", "io"]),
-    ("cli", &["core", "disk", "sim", "lab", "io", "host"]),
+    ("cli", &["core", "disk", "sim", "lab", "io", "host", "program"]),
 ];
 
 const NOW: &str = "take `now` as an argument";

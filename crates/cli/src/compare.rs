@@ -11,11 +11,9 @@ pub(crate) mod system;
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
 use crate::ranking::{RankingArgs, sections_of_job};
-use crate::report;
-use crate::screen;
+use crate::{programs, report, screen};
 use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use mirrorball_core::policies::parse_list;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_lab::evaluation::advice::text;
@@ -52,7 +50,8 @@ pub(crate) struct Args {
     #[arg(value_name = "JOB", default_values = DEFAULT_JOBS, hide_default_value = true)]
     jobs: Vec<String>,
 
-    /// Policies to compare, separated by commas; `btrfs/*` means all policies of btrfs
+    /// Policies to compare, separated by commas; `btrfs/*` means all policies of btrfs, and
+    /// `program:FILE` a program
     #[arg(short, long, value_name = "LIST", default_value = ALL_POLICIES)]
     policy: String,
 
@@ -135,7 +134,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let build = BuildIdentity::current().map_err(Failure::Fault)?;
     let offered = args.system.as_ref().map(|system| system.offered(&inputs.array)).transpose();
     let offered = offered.map_err(Failure::WrongUse)?;
-    let plan = plan(args, &inputs, offered.as_ref(), build).map_err(Failure::WrongUse)?;
+    let (policies, registry) = programs::load(&args.policy)?;
+    let inputs = inputs.with_registry(registry);
+    let plan = plan(args, &policies, &inputs, offered.as_ref(), build);
+    let plan = plan.map_err(Failure::WrongUse)?;
     args.ranking.check(&ranked_sections(&inputs), &[]).map_err(Failure::WrongUse)?;
     let folder = match &args.output {
         Some(folder) => folder.clone(),
@@ -203,15 +205,17 @@ fn is_default(args: &Args) -> bool {
         && (args.repeats, args.seed, args.duration) == (REPEATS, SEED, None)
 }
 
+/// The plan that `args` ask for; `policies` is their list of policies, with its programs loaded.
 fn plan(
     args: &Args,
+    policies: &str,
     inputs: &Inputs,
     offered: Option<&Offered>,
     build: BuildIdentity,
 ) -> Result<Plan> {
     let specs = match offered {
-        Some(offered) => offered.with(&args.policy),
-        None => parse_list(&args.policy),
+        Some(offered) => offered.with(policies, &inputs.registry),
+        None => inputs.registry.parse_list(policies),
     };
     let specs = specs.map_err(|error| anyhow!("--policy: {error}"))?;
     let devids: Vec<u64> = inputs.array.members.iter().map(|member| member.devid).collect();
@@ -231,7 +235,8 @@ fn plan(
         duration_ns: args.duration.map(|duration| duration.0),
     };
     let (array, jobs) = (inputs.array_source.clone(), inputs.job_sources.clone());
-    Ok(Plan::new(build, array, jobs, choices, command(args)))
+    let plan = Plan::new(build, array, jobs, choices, command(args));
+    Ok(plan.with_programs(inputs.registry.programs()))
 }
 
 /// The command that makes the same plan, with every option written out. The results folder, the

@@ -6,6 +6,7 @@ use crate::ending::{Ending, Failure};
 use crate::{devices, numbers, screen};
 use anyhow::anyhow;
 use clap::{Subcommand, ValueEnum};
+use mirrorball_core::policies::PROGRAM_FILE;
 use mirrorball_io::control::protocol::{
     self, AskError, ControlRequest, MemberReport, ReportedScrubState, ScrubAction, ScrubReport,
     ServiceStats, ServiceStatus, VolumeHealth,
@@ -84,7 +85,7 @@ enum Action {
     #[command(override_usage = "mirrorball ctl --control <PATH> policy [OPTIONS] [NAME]")]
     Policy {
         /// New policy, as `mirrorball policies` lists it, for example latency-rr or
-        /// round-robin:256K
+        /// round-robin:256K, or a program: program:FILE
         name: Option<String>,
         /// Record the policy in the labels, so that the volume starts with it from now on
         #[arg(long, requires = "name")]
@@ -260,7 +261,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Action::Policy { name: Some(name), keep } => {
             let before: String = ask(control, &ControlRequest::Policy)?;
             let kept = if *keep { ", which is recorded in the labels" } else { "" };
-            let request = ControlRequest::SetPolicy { name: name.clone(), keep: *keep };
+            let name = policy_name(name)?;
+            let request = ControlRequest::SetPolicy { name, keep: *keep };
             let changed = |now: &String| match *now == before {
                 true => format!("policy is already {now}{kept}\n"),
                 false => format!("policy changed from {before} to {now}{kept}\n"),
@@ -269,6 +271,16 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
     }
     Ok(Ending::Done)
+}
+
+/// The name of a policy; the path of a program from the root, because the service may run in
+/// another folder.
+fn policy_name(name: &str) -> Result<String, Failure> {
+    let Some(path) = name.strip_prefix(PROGRAM_FILE).filter(|path| !path.is_empty()) else {
+        return Ok(name.to_owned());
+    };
+    let path = std::path::absolute(path).map_err(|error| Failure::Fault(error.into()))?;
+    Ok(format!("{PROGRAM_FILE}{}", path.display()))
 }
 
 /// The request to use a device, whose path the service may see from another folder.

@@ -2,7 +2,7 @@
 
 use crate::Cli;
 use clap::{ArgMatches, Command, CommandFactory};
-use mirrorball_core::policies::{Spec, parse_list};
+use mirrorball_core::policies::{PROGRAM_FILE, Spec, parse_list};
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_lab::evaluation::recipe;
 use mirrorball_lab::experiment::inputs::{load_array, load_job};
@@ -47,7 +47,10 @@ fn model_or_array(name: &str) -> Result<(), String> {
 }
 
 fn policies(list: &str) -> Result<(), String> {
-    parse_list(list).map(drop).map_err(|error| error.to_string())
+    // Programs of the examples are files that their reader makes.
+    let builtins = list.split(',').filter(|item| !item.starts_with(PROGRAM_FILE));
+    let list = builtins.collect::<Vec<&str>>().join(",");
+    parse_list(&list).map(drop).map_err(|error| error.to_string())
 }
 
 fn policy_or_modifier(name: &str) -> Result<(), String> {

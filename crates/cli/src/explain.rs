@@ -5,10 +5,10 @@
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, whole_number};
 use crate::output_file::{self, Existing};
+use crate::programs;
 use crate::screen;
 use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use mirrorball_core::policies::Spec;
 use mirrorball_core::units::Nanos;
 use mirrorball_lab::experiment::explain::{ExplainRequest, READS_MAX, TraceLimit, explain};
 use mirrorball_lab::experiment::inputs::Inputs;
@@ -92,8 +92,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         output_file::check(path, existing).map_err(Failure::WrongUse)?;
     }
     let inputs = Inputs::load(&args.array, std::slice::from_ref(&args.job));
-    let inputs = inputs.map_err(Failure::WrongUse)?;
-    let policy = policy(args, &inputs).map_err(Failure::WrongUse)?;
+    let (policy, registry) = programs::load(&args.policy)?;
+    let inputs = inputs.map_err(Failure::WrongUse)?.with_registry(registry);
+    let policy = canonical(&policy, &inputs).map_err(Failure::WrongUse)?;
     let request = ExplainRequest {
         policy: &policy,
         seed: args.seed,
@@ -122,11 +123,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 }
 
 /// The policy in its canonical form.
-fn policy(args: &Args, inputs: &Inputs) -> Result<String> {
-    if [ORACLE, FAIR_ORACLE].contains(&&*args.policy) {
-        return Ok(args.policy.clone());
+fn canonical(policy: &str, inputs: &Inputs) -> Result<String> {
+    if [ORACLE, FAIR_ORACLE].contains(&policy) {
+        return Ok(policy.to_owned());
     }
-    let spec = Spec::parse(&args.policy).map_err(|error| anyhow!("--policy: {error}"))?;
+    let spec = inputs.registry.parse(policy).map_err(|error| anyhow!("--policy: {error}"))?;
     let devids: Vec<u64> = inputs.array.members.iter().map(|member| member.devid).collect();
     spec.build(&devids).map_err(|error| anyhow!("--policy: {error}"))?;
     Ok(spec.to_string())

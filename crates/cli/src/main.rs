@@ -30,6 +30,8 @@ mod numbers;
 mod output_file;
 mod policies;
 mod probe;
+mod program;
+mod programs;
 mod progress;
 mod ranking;
 mod recipe;
@@ -70,6 +72,7 @@ enum Command {
     League(league::Args),
     Import(import::Args),
     Policies(policies::Args),
+    Program(program::Args),
     Models(models::Args),
     Check(check::Args),
     Emulate(emulate::Args),
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
         Command::League(args) => league::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Policies(args) => policies::run(&args),
+        Command::Program(args) => program::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Emulate(args) => emulate::run(&args),

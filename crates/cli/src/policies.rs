@@ -4,6 +4,7 @@
 
 use crate::compare::system::ChosenSystem;
 use crate::ending::{Ending, Failure};
+use crate::program;
 use crate::screen;
 use anyhow::anyhow;
 use mirrorball_core::policies::modifiers::{self, ModifierInfo};
@@ -63,13 +64,20 @@ struct Group {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    if let Some(name) = args.name.as_deref().filter(|name| program::is_named(name)) {
+        screen::print(&program::page(name)?)?;
+        return Ok(Ending::Done);
+    }
     if let Some(family) = args.name.as_deref().and_then(family) {
         let mut text = match args.format {
             Format::Text => listing(screen::width_columns(), &groups_named(family)),
             Format::Markdown => chapter(&groups_named(family)),
         };
         if let (Format::Text, Ok(spec)) = (args.format, Spec::parse(family)) {
-            text += &format!("`{family}` alone is an alias of `{}`.\n", spec.info().name);
+            text += &format!(
+                "`{family}` alone is an alias of `{}`.\n",
+                spec.info().map_or("", |info| info.name)
+            );
         }
         screen::print(&text)?;
         return Ok(Ending::Done);
@@ -128,7 +136,7 @@ fn find(name: &str) -> Result<Vec<Entry>, Failure> {
         };
         Failure::WrongUse(error.with_help(help).into())
     })?;
-    let policy = (!alone).then(|| Entry::from(spec.info()));
+    let policy = spec.info().filter(|_| !alone).map(Entry::from);
     Ok(policy.into_iter().chain(spec.modifiers().map(Entry::from)).collect())
 }
 

@@ -3,9 +3,11 @@
 use crate::devices;
 use crate::ending::{Ending, Failure};
 use crate::numbers;
+use crate::programs;
 use crate::screen;
 use crate::serving::{self, ListenArgs};
 use anyhow::{anyhow, bail};
+use mirrorball_core::policies::Registry;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_io::assemble::{
@@ -230,6 +232,10 @@ impl Args {
     }
 
     fn serve_labelled(&self, addresses: Vec<DeviceAddress>) -> Result<Assembly, Failure> {
+        let (policy, registry) = match self.policy.as_deref().map(programs::load).transpose()? {
+            Some((policy, registry)) => (Some(policy), registry),
+            None => (None, Registry::default()),
+        };
         let serving = LabelledOptions {
             devices: addresses,
             is_scan: self.scan.is_some(),
@@ -238,7 +244,8 @@ impl Args {
             degraded: self.degraded,
             options: self.options(),
             peer_timeout: self.peer_timeout,
-            policy: self.policy.clone(),
+            policy,
+            registry,
             backend: self.listen.backend.map(serving::Backend::kind),
         };
         assemble::serve_labelled(serving).map_err(|error| match error {

@@ -7,7 +7,7 @@ mod listening;
 
 use crate::ctl::refusal;
 use crate::ending::{Failure, INTERRUPTED};
-use crate::screen;
+use crate::{programs, screen};
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 pub(crate) use listening::ListenArgs;
@@ -52,14 +52,16 @@ impl Backend {
     }
 }
 
-/// Builds the policy called `name` for an array; returns its canonical string, too.
+/// Builds the policy called `name`, which may be a program, for an array; returns its canonical
+/// string, too.
 pub(crate) fn policy(
     name: &str,
     array: &ArraySpec,
 ) -> Result<(String, Box<dyn ReadPolicy>), Failure> {
     let devids: Vec<u64> = array.members.iter().map(|member| member.devid).collect();
+    let (name, registry) = programs::load(name)?;
     let build = |spec: Spec| spec.build(&devids).map(|policy| (spec.to_string(), policy));
-    let built = Spec::parse(name).and_then(build);
+    let built = registry.parse(&name).and_then(build);
     built.map_err(|error| Failure::WrongUse(anyhow!("--policy: {error}")))
 }
 

@@ -115,6 +115,11 @@ impl MirrorSet {
         MirrorSet(u16::MAX >> (16 - mirrors.len()))
     }
 
+    /// The mirrors whose bit is set, or `None` if no bit is.
+    pub fn of_bits(bits: u16) -> Option<MirrorSet> {
+        (bits != 0).then_some(MirrorSet(bits))
+    }
+
     /// Two mirrors.
     ///
     /// # Panics
@@ -198,6 +203,15 @@ impl ScoreTerm {
     }
 }
 
+/// Why a policy no longer decides by its own rule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PolicyFault {
+    /// The policy, what it did, and in which operation, on one line.
+    pub summary: String,
+    /// What the policy was shown when it did so, on several lines.
+    pub dump: String,
+}
+
 /// Chooses which mirror serves a read.
 pub trait ReadPolicy: Send {
     /// Chooses among `mirrors`: never empty, all eligible, in the order of their chunk's stripes.
@@ -224,6 +238,12 @@ pub trait ReadPolicy: Send {
     /// The policy's own counters, in a fixed order.
     fn counters(&self) -> Vec<Counter> {
         Vec::new()
+    }
+
+    /// The fault since which another rule decides in place of this policy's own; `None` while there
+    /// was none. Only programs have faults.
+    fn fault(&self) -> Option<&PolicyFault> {
+        None
     }
 
     /// The scores by which [`ReadPolicy::choose`] would decide now, one for each of `mirrors` in

@@ -12,6 +12,8 @@
 
 mod http;
 mod metrics;
+mod policy_change;
+mod policy_loader;
 pub mod protocol;
 mod respond;
 #[cfg(test)]
@@ -24,8 +26,11 @@ use crate::executor::Executor;
 use crate::export::nbd::server::Server;
 use crate::rebuild::{Rebuild, RebuildError, RebuildOpened};
 use crate::scrub::Scrub;
+use mirrorball_core::policies::Registry;
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
+use policy_loader::PolicyLoader;
+use std::io;
 
 /// Length limit of a request.
 const LINE_BYTES: usize = 4096;
@@ -49,6 +54,8 @@ pub struct Control {
     accepted: u64,
     /// Delays the next `accept()` after a failed one.
     backoff: AcceptBackoff,
+    /// Loads programs; `None` if the service was given no registry.
+    loader: Option<PolicyLoader>,
     stopping: bool,
 }
 
@@ -129,10 +136,20 @@ impl Control {
             clients: Slab::default(),
             accepted: 0,
             backoff: AcceptBackoff::default(),
+            loader: None,
             stopping: false,
         };
         control.accept(executor);
         control
+    }
+
+    /// Lets clients change the policy to a program, which the registry loads.
+    ///
+    /// # Errors
+    /// If the process is out of file descriptors.
+    pub fn with_programs(self, registry: Registry, executor: &mut Executor) -> io::Result<Control> {
+        let loader = Some(PolicyLoader::new(registry, &mut executor.driver)?);
+        Ok(Control { loader, ..self })
     }
 
     /// Handles an event of the control socket or of metrics.
@@ -155,6 +172,7 @@ impl Control {
             {
                 self.on_received(ClientKey::from_slot(key), bytes, parts);
             }
+            (EventOwner::ControlProgram, _) => self.on_programs_loaded(parts),
             _ => self.remove(ClientKey::from_slot(key), parts.executor),
         }
     }
@@ -277,6 +295,15 @@ impl Control {
         executor: &mut Executor,
     ) {
         self.send(ClientKey::from_slot(client), &respond::rebuild_opened(result), executor);
+    }
+
+    /// Uses the programs that were loaded, and responds to the clients that asked for them.
+    fn on_programs_loaded(&mut self, mut parts: ServiceParts<'_>) {
+        while let Some(loaded) = self.loader.as_ref().and_then(PolicyLoader::poll) {
+            let client = ClientKey::from_slot(loaded.client);
+            let text = respond::policy_loaded(self, loaded, &mut parts);
+            self.send(client, &text, parts.executor);
+        }
     }
 
     fn send(&mut self, key: ClientKey, text: &str, executor: &mut Executor) {

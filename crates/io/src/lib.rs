@@ -21,6 +21,7 @@ pub mod lateness;
 pub mod member;
 pub mod mirror_check;
 pub mod nbd_protocol;
+pub mod programs;
 pub mod rebuild;
 pub mod reopen;
 pub mod scrub;

@@ -288,6 +288,7 @@ impl Service {
             | EventOwner::ControlAccept
             | EventOwner::ControlReceive
             | EventOwner::ControlSend
+            | EventOwner::ControlProgram
             | EventOwner::FuseCall
             | EventOwner::UblkCommand
             | EventOwner::UblkTeardown => unreachable!("sends no requests: {:?}", reply.token),
@@ -310,7 +311,10 @@ impl Service {
             | EventOwner::NbdHangup
             | EventOwner::NbdExternal
             | EventOwner::NbdBlockStatus => self.server.on_event(event, executor),
-            EventOwner::ControlAccept | EventOwner::ControlReceive | EventOwner::ControlSend => {
+            EventOwner::ControlAccept
+            | EventOwner::ControlReceive
+            | EventOwner::ControlSend
+            | EventOwner::ControlProgram => {
                 let (server, rebuild, scrub) = (&self.server, &mut self.rebuild, &mut self.scrub);
                 let parts = ServiceParts { executor, server, rebuild, scrub };
                 owner(&mut self.control).on_event(event, parts);

@@ -49,7 +49,8 @@ pub fn check(array: &ArraySpec, job: &JobFile) -> Result<(), SimError> {
 /// Runs a simulation to its end.
 ///
 /// # Errors
-/// If the policy, a section or the background work does not fit the array.
+/// If the policy, a section or the background work does not fit the array, or the policy is a
+/// program that had a fault.
 ///
 /// # Panics
 /// If a checker or an assertion of the volume finds a bug.
@@ -88,7 +89,7 @@ pub fn explain(run: &Simulation<'_>, window: TraceWindow) -> Result<Explanation,
 
 /// The flag of a run that is never stopped.
 static NEVER: AtomicBool = AtomicBool::new(false);
-/// Events between two looks at the flag; a power of two.
+/// Events between two looks at the flag and at faults; a power of two.
 const STOP_CHECK_EVENTS: u64 = 1 << 13;
 
 mirrorball_core::slab_key! {
@@ -221,7 +222,7 @@ impl Engine {
                 self.run_group(stop)?;
             }
         }
-        Ok(())
+        SimError::check_policy(&self.volume)
     }
 
     /// Whether the run continues: a traced one stops when its trace is complete.
@@ -235,8 +236,11 @@ impl Engine {
         self.submit_member_io();
         while self.foreground_left > 0 && self.is_running() {
             self.events += 1;
-            if self.events.is_multiple_of(STOP_CHECK_EVENTS) && stop.load(Ordering::Relaxed) {
-                return Err(SimError::Stopped);
+            if self.events.is_multiple_of(STOP_CHECK_EVENTS) {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(SimError::Stopped);
+                }
+                SimError::check_policy(&self.volume)?;
             }
             let timeout = self.volume.poll_timeout();
             let next = self.next_event(timeout);

@@ -1,4 +1,4 @@
-//! The policy of a run: one of the policy table, the oracle or the canary.
+//! The policy of a run: one of the policy table, a program, an oracle or the canary.
 
 use crate::canary::Canary;
 use crate::fair_oracle::{FairOracle, ImpactForecast};
@@ -15,6 +15,8 @@ use mirrorball_disk::model_array::ModelArray;
 pub enum PolicyUnderTest<'a> {
     /// A policy of the table, by its policy string.
     Policy(&'a str),
+    /// A policy of the table, or a program, that was parsed.
+    Parsed(&'a Spec),
     /// The greedy oracle, which asks the models of the disks.
     Oracle,
     /// The oracle that is fair to every stream.
@@ -51,6 +53,7 @@ impl PolicyUnderTest<'_> {
     ) -> Result<(Box<dyn ReadPolicy>, Option<Forecast>), Diagnostic> {
         Ok(match self {
             PolicyUnderTest::Policy(text) => (Spec::parse(text)?.build(devids)?, None),
+            PolicyUnderTest::Parsed(spec) => (spec.build(devids)?, None),
             PolicyUnderTest::Oracle => {
                 let forecast = CompletionForecast::default();
                 (Box::new(Oracle::new(forecast.clone())), Some(Forecast::Completions(forecast)))

@@ -8,6 +8,7 @@ use crate::ending::Failure;
 use crate::progress::stop_at_ctrl_c;
 use crate::screen;
 use anyhow::{Context, Result, anyhow};
+use mirrorball_core::policies::Registry;
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_lab::evaluation::advice::answer::{ArrayAnswer, OutOfService};
 use mirrorball_lab::evaluation::advice::maintenance::{Maintenance, MaintenanceOptions};
@@ -177,7 +178,9 @@ fn plan(
     offered: &Offered,
     jobs: &[String],
 ) -> Result<Plan> {
-    let specs = offered.with(&args.policy).map_err(|error| anyhow!("--policy: {error}"))?;
+    let specs = offered
+        .with(&args.policy, &Registry::default())
+        .map_err(|error| anyhow!("--policy: {error}"))?;
     let policies: Vec<String> = specs.iter().map(ToString::to_string).collect();
     let list = policies.join(",");
     let choices = Choices {

@@ -3,7 +3,7 @@
 use crate::screen;
 use anyhow::{Result, anyhow, bail};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::policies::{Spec, parse_list};
+use mirrorball_core::policies::{Registry, Spec};
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_lab::evaluation::advice::{Advice, policy_in_force};
 use mirrorball_lab::experiment::study::Study;
@@ -106,14 +106,15 @@ impl ChosenSystem {
 }
 
 impl Offered {
-    /// The policy in force, what the system offers, and the policies of `list`; none twice.
-    pub(crate) fn with(&self, list: &str) -> Result<Vec<Spec>, Diagnostic> {
+    /// The policy in force, what the system offers, and the policies of `list`, which may name
+    /// programs of `registry`; none twice.
+    pub(crate) fn with(&self, list: &str, registry: &Registry) -> Result<Vec<Spec>, Diagnostic> {
         let own = self.settings.iter().map(|setting| setting.spec.as_str());
         let mut specs: Vec<Spec> = Vec::new();
         for spec in [self.now.as_str()].into_iter().chain(own) {
             specs.push(Spec::parse(spec)?);
         }
-        specs.extend(parse_list(list)?);
+        specs.extend(registry.parse_list(list)?);
         let mut unique: Vec<Spec> = Vec::new();
         for spec in specs {
             if !unique.contains(&spec) {

@@ -27,6 +27,9 @@ pub(super) fn status(status: &ServiceStatus) -> String {
     if let (Some(profile), Some(policy)) = (&status.profile, &status.policy) {
         text += &format!("  profile {profile}, policy {policy}\n");
     }
+    if let Some(fault) = &status.policy_fault {
+        text += &format!("  the program failed, and its fallback decides: {fault}\n");
+    }
     if status.unsynced_bytes > 0 {
         let size = format_bytes(status.unsynced_bytes);
         let when = match status.read_only {
@@ -240,6 +243,7 @@ mod tests {
         let text = status(&ServiceStatus {
             name: "pair".to_owned(),
             policy: Some("pid".to_owned()),
+            policy_fault: None,
             profile: Some("raid1".to_owned()),
             health: VolumeHealth::Degraded,
             failed: vec![3, 4],

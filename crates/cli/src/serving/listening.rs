@@ -2,7 +2,7 @@
 
 use super::{Backend, print_notes, system_failure};
 use crate::ending::Failure;
-use crate::{numbers, screen};
+use crate::{numbers, programs, screen};
 use anyhow::anyhow;
 use mirrorball_io::address::{
     AddressError, BoundSocket, ExportAddress, ListenAddress, SocketFile, Transport,
@@ -182,7 +182,12 @@ impl ListenArgs {
             let listener = listen_for_metrics(address, executor)?;
             endpoints.push(Endpoint { listener, protocol: Protocol::Http });
         }
-        Ok(Control::new(name, policy, endpoints, executor))
+        let control = Control::new(name, policy, endpoints, executor);
+        if cfg!(feature = "programs") {
+            let registry = programs::registry().map_err(|error| Failure::Fault(error.into()))?;
+            return control.with_programs(registry, executor).map_err(system_failure);
+        }
+        Ok(control)
     }
 
     /// The addresses of NBD servers, the folder for FUSE files, and whether to add ublk devices.

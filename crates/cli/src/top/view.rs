@@ -331,6 +331,7 @@ mod tests {
         ServiceStatus {
             name: "pair".to_owned(),
             policy: Some("latency-rr".to_owned()),
+            policy_fault: None,
             profile: Some("raid1".to_owned()),
             health: VolumeHealth::Degraded,
             failed: Vec::new(),

@@ -1,7 +1,7 @@
 //! Errors in policy strings, as [`Diagnostic`]s that say what to write instead.
 
 use super::value::ValueProblem;
-use super::{ParameterInfo, all, families, modifiers};
+use super::{ParameterInfo, ProgramParameter, all, families, modifiers};
 use crate::diagnostic::Diagnostic;
 use crate::suggest::closest_name;
 
@@ -157,6 +157,46 @@ pub(super) fn unknown_devid(of: &str, devid: u64, devids: &[u64]) -> Diagnostic 
     let devids: Vec<String> = devids.iter().map(u64::to_string).collect();
     Diagnostic::new(format!("{of}: the array has no member with devid {devid}"))
         .with_help(format!("the array has the devids {}", devids.join(", ")))
+}
+
+/// No program with this canonical name was loaded.
+pub(super) fn unknown_program(name: &str) -> Diagnostic {
+    Diagnostic::new(format!("the program `{name}` is not loaded"))
+        .with_help("name the file of its object, as in `program:ewma.wasm`")
+}
+
+/// A program that is named by a file, where no file can be read.
+pub(super) fn unloaded_program(text: &str) -> Diagnostic {
+    Diagnostic::new(format!("`{text}`: a program cannot be named here")).with_help(
+        "programs can be given to `compare`, `explain`, `emulate`, `serve` and `ctl policy`",
+    )
+}
+
+/// The program has no parameter called `parameter`.
+pub(super) fn unknown_parameter(program: &str, parameter: &str, known: &[&str]) -> Diagnostic {
+    let error = Diagnostic::new(format!("{program} has no parameter `{parameter}`"));
+    match known {
+        [] => error.with_help("the program has no parameters: leave out what follows the `?`"),
+        _ => error.with_suggestion(parameter, known, "its parameters are"),
+    }
+}
+
+/// The parameter of a program does not accept this value.
+pub(super) fn bad_program_value(
+    program: &str,
+    parameter: &ProgramParameter,
+    value: &str,
+) -> Diagnostic {
+    let (name, range) = (&parameter.name, &parameter.range);
+    let (least, most) = (range.start(), range.end());
+    Diagnostic::new(format!("bad value `{value}` for `{name}` of {program}"))
+        .with_help(format!("expected a whole number from {least} to {most}"))
+}
+
+/// The parameter of a program is given twice.
+pub(super) fn repeated_parameter(program: &str, parameter: &str) -> Diagnostic {
+    Diagnostic::new(format!("the parameter `{parameter}` of {program} is given twice"))
+        .with_help("remove one of them")
 }
 
 /// Policies that `name` may have meant, the more likely kind only: the same name in another case;

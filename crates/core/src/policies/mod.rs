@@ -56,8 +56,11 @@ mod nvme_numa;
 mod nvme_queue_depth;
 mod nvme_round_robin;
 mod origins;
+mod program;
+mod program_values;
 mod raidframe_idle;
 mod raidframe_partition;
+mod registry;
 mod research_c3;
 mod research_nq;
 mod research_p2c;
@@ -82,6 +85,10 @@ use crate::member::MemberIndex;
 use crate::policy::ReadPolicy;
 use std::ops::RangeInclusive;
 
+pub use program::{
+    OBJECT_BYTES_MAX, PROGRAM_FAMILY, PROGRAM_FILE, PolicyProgram, ProgramLoader, ProgramParameter,
+};
+pub use registry::Registry;
 pub use spec::{Spec, parse_list};
 pub use table::{FAMILIES, all};
 

@@ -1,24 +1,42 @@
 //! Parser of policy strings: `round-robin:256K`, `zfs/mirror+hedge`, `btrfs/*`, `all`.
 //!
-//! A [`Spec`] is a row of the table with the values given after its name, and the same for each of
-//! its modifiers.
+//! A [`Spec`] is a row of the table with the values given after its name, or a program with the
+//! values of its parameters, and rows with values for each of its modifiers.
 
 use super::error;
 use super::modifiers::{self, ModifierInfo};
+use super::program::{PROGRAM_FAMILY, PROGRAM_FILE, PolicyProgram};
+use super::program_values::ConfiguredProgram;
 use super::value::parse_value;
-use super::{Build, ParameterInfo, PolicyInfo, Unit, all, find, usage_of};
+use super::{Basis, Build, ParameterInfo, PolicyInfo, Unit, all, find, usage_of};
 use crate::diagnostic::Diagnostic;
 use crate::policy::ReadPolicy;
 use std::fmt;
+use std::sync::Arc;
 
 /// A policy with its modifiers and the values of their parameters.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    info: &'static PolicyInfo,
-    /// The values that were given; fewer than the parameters if the last ones were omitted.
-    values: Vec<u64>,
+    rule: Rule,
     /// In the order from the innermost to the outermost.
     modifiers: Vec<ModifierSpec>,
+}
+
+/// What a spec decides by, without its modifiers.
+#[derive(Clone, Debug)]
+enum Rule {
+    /// A row of the table.
+    Row(Row),
+    /// A program.
+    Program(ConfiguredProgram),
+}
+
+/// A row of the table with the values that were given after its name.
+#[derive(Clone, Debug)]
+struct Row {
+    info: &'static PolicyInfo,
+    /// Fewer than the parameters if the last ones were omitted.
+    values: Vec<u64>,
 }
 
 /// A modifier with the values that were given after its name.
@@ -28,32 +46,32 @@ struct ModifierSpec {
     values: Vec<u64>,
 }
 
-impl Spec {
-    /// A policy with its default values.
-    pub fn new(info: &'static PolicyInfo) -> Spec {
-        Spec { info, values: Vec::new(), modifiers: Vec::new() }
-    }
-
-    /// Parses `name`, `name:value` or `name:value:value`, where the name is canonical or an alias,
-    /// optionally followed by modifiers, each `+name`, `+name:value` and so on.
-    ///
-    /// # Errors
-    /// If a name is unknown, a parameter does not accept its value, there are too many values, or
-    /// two modifiers contradict each other.
-    pub fn parse(text: &str) -> Result<Spec, Diagnostic> {
-        match text.split_once('+') {
-            Some((policy, modifiers)) => {
-                if policy.is_empty() {
-                    return Err(error::missing_policy(Some(modifiers)));
-                }
-                Spec::parse_policy(policy)?.with_modifiers(ModifierSpec::parse_all(modifiers)?)
+/// Parses a policy string that may name one of `programs`.
+pub(super) fn parse_with(
+    programs: &[Arc<dyn PolicyProgram>],
+    text: &str,
+) -> Result<Spec, Diagnostic> {
+    match text.split_once('+') {
+        Some((policy, modifiers)) => {
+            if policy.is_empty() {
+                return Err(error::missing_policy(Some(modifiers)));
             }
-            None => Spec::parse_policy(text),
+            let spec = Spec::of_rule(Rule::parse(programs, policy)?);
+            spec.with_modifiers(ModifierSpec::parse_all(modifiers)?)
         }
+        None => Ok(Spec::of_rule(Rule::parse(programs, text)?)),
     }
+}
 
+impl Rule {
     /// Parses a policy without modifiers.
-    fn parse_policy(text: &str) -> Result<Spec, Diagnostic> {
+    fn parse(programs: &[Arc<dyn PolicyProgram>], text: &str) -> Result<Rule, Diagnostic> {
+        if text.starts_with(PROGRAM_FAMILY) {
+            return Ok(Rule::Program(ConfiguredProgram::parse(programs, text)?));
+        }
+        if text.starts_with(PROGRAM_FILE) {
+            return Err(error::unloaded_program(text));
+        }
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
         if name.is_empty() {
@@ -65,7 +83,47 @@ impl Spec {
         let (name, value) = split_drbd_striping(name);
         let info = find(name).ok_or_else(|| error::unknown_policy(name))?;
         let values = parse_values(info.name, info.parameters, value.into_iter().chain(parts))?;
-        Ok(Spec { values, ..Spec::new(info) })
+        Ok(Rule::Row(Row { info, values }))
+    }
+
+    /// Canonical name, without values.
+    fn name(&self) -> &str {
+        match self {
+            Rule::Row(row) => row.info.name,
+            Rule::Program(configured) => configured.program.name(),
+        }
+    }
+
+    fn build(&self, devids: &[u64]) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+        match self {
+            Rule::Row(Row { info, values }) => {
+                let values = &with_defaults(info.parameters, values, devids);
+                (info.build)(&Build { name: info.name, values, devids })
+            }
+            Rule::Program(configured) => configured.program.build(&configured.all_values(), devids),
+        }
+    }
+}
+
+impl Spec {
+    /// A policy with its default values.
+    pub fn new(info: &'static PolicyInfo) -> Spec {
+        Spec::of_rule(Rule::Row(Row { info, values: Vec::new() }))
+    }
+
+    fn of_rule(rule: Rule) -> Spec {
+        Spec { rule, modifiers: Vec::new() }
+    }
+
+    /// Parses `name`, `name:value` or `name:value:value`, where the name is canonical or an alias,
+    /// optionally followed by modifiers, each `+name`, `+name:value` and so on. Programs are named
+    /// by [`super::Registry::parse`].
+    ///
+    /// # Errors
+    /// If a name is unknown, a parameter does not accept its value, there are too many values, or
+    /// two modifiers contradict each other.
+    pub fn parse(text: &str) -> Result<Spec, Diagnostic> {
+        parse_with(&[], text)
     }
 
     /// Adds modifiers. Fails only if they contradict each other or the policy.
@@ -83,18 +141,34 @@ impl Spec {
         self.modifiers.iter().map(|modifier| modifier.info)
     }
 
-    /// The policy's row.
-    pub fn info(&self) -> &'static PolicyInfo {
-        self.info
+    /// The policy's row, or `None` if it is a program.
+    pub fn info(&self) -> Option<&'static PolicyInfo> {
+        match &self.rule {
+            Rule::Row(row) => Some(row.info),
+            Rule::Program(_) => None,
+        }
+    }
+
+    /// A value for every parameter of a program: as given, or the default. Empty for a policy of
+    /// the table.
+    pub fn program_values(&self) -> Vec<u64> {
+        match &self.rule {
+            Rule::Row(_) => Vec::new(),
+            Rule::Program(configured) => configured.all_values(),
+        }
     }
 
     /// Rank of how complex the rule is: by what it decides by, then by its modifiers, then by its
     /// parameters. Of two policies that serve an array equally well, the one with the lower rank is
-    /// easier to understand and to predict.
+    /// easier to understand and to predict. A program ranks as a policy that fits a model, since
+    /// nothing is known of its rule.
     pub fn complexity(&self) -> u32 {
         let modifiers = self.modifiers.len().min(99) as u32;
-        let parameters = self.info.parameters.len().min(99) as u32;
-        self.info.basis as u32 * 10_000 + modifiers * 100 + parameters
+        let (basis, parameters) = match &self.rule {
+            Rule::Row(row) => (row.info.basis, row.info.parameters.len()),
+            Rule::Program(configured) => (Basis::Model, configured.program.parameters().len()),
+        };
+        basis as u32 * 10_000 + modifiers * 100 + parameters.min(99) as u32
     }
 
     /// Builds the policy for an array with these devids.
@@ -106,33 +180,30 @@ impl Spec {
         let spec = self.with_all_values(devids);
         // The default of an omitted devid may be one that was given to another modifier.
         spec.check_modifiers()?;
-        let name = spec.info.name;
-        let mut policy = (spec.info.build)(&Build { name, values: &spec.values, devids })?;
+        let mut policy = spec.rule.build(devids)?;
         for ModifierSpec { info, values } in &spec.modifiers {
             policy = (info.build)(&Build { name: info.name, values, devids }, policy)?;
         }
         Ok(policy)
     }
 
-    /// The same with a value for every parameter.
+    /// The same with a value for every parameter of a modifier.
     fn with_all_values(&self, devids: &[u64]) -> Spec {
         let filled = |modifier: &ModifierSpec| ModifierSpec {
             info: modifier.info,
             values: with_defaults(modifier.info.parameters, &modifier.values, devids),
         };
-        Spec {
-            info: self.info,
-            values: with_defaults(self.info.parameters, &self.values, devids),
-            modifiers: self.modifiers.iter().map(filled).collect(),
-        }
+        let modifiers = self.modifiers.iter().map(filled).collect();
+        Spec { rule: self.rule.clone(), modifiers }
     }
 
     /// Checks that no two modifiers, and no modifier and the policy, exclude each other.
     fn check_modifiers(&self) -> Result<(), Diagnostic> {
         for (index, one) in self.modifiers.iter().enumerate() {
             let contradiction = |name: &str| Err(error::contradiction(name, &one.to_string()));
-            if one.info.excludes.contains(&self.info.name) {
-                return contradiction(self.info.name);
+            let name = self.rule.name();
+            if one.info.excludes.contains(&name) {
+                return contradiction(name);
             }
             for other in &self.modifiers[..index] {
                 let is_same = one.info.name == other.info.name;
@@ -229,7 +300,10 @@ impl Eq for Spec {}
 /// The canonical form: `btrfs/round-robin:256K+hedge`. Parsing it gives the same spec.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = written(self.info.name, self.info.parameters, &self.values);
+        let mut text = match &self.rule {
+            Rule::Row(row) => written(row.info.name, row.info.parameters, &row.values),
+            Rule::Program(configured) => configured.to_string(),
+        };
         for modifier in &self.modifiers {
             text += &modifier.to_string();
         }
@@ -257,6 +331,14 @@ fn written(name: &str, parameters: &[ParameterInfo], values: &[u64]) -> String {
 /// # Errors
 /// As [`Spec::parse`], and if an item is empty or a family unknown.
 pub fn parse_list(text: &str) -> Result<Vec<Spec>, Diagnostic> {
+    parse_list_with(&[], text)
+}
+
+/// Parses a list whose items may name `programs`.
+pub(super) fn parse_list_with(
+    programs: &[Arc<dyn PolicyProgram>],
+    text: &str,
+) -> Result<Vec<Spec>, Diagnostic> {
     let mut list: Vec<Spec> = Vec::new();
     for item in text.split(',').map(str::trim) {
         let (name, modifiers) = match item.split_once('+') {
@@ -271,7 +353,7 @@ pub fn parse_list(text: &str) -> Result<Vec<Spec>, Diagnostic> {
         let specs = match name.strip_suffix("/*") {
             Some(family) => parse_family(family)?,
             None if name == "all" => all().map(Spec::new).collect(),
-            None => vec![Spec::parse(name)?],
+            None => vec![parse_with(programs, name)?],
         };
         let specs = match modifiers {
             Some(modifiers) => modify_all(specs, &ModifierSpec::parse_all(modifiers)?)?,

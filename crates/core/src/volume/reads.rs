@@ -5,7 +5,7 @@ use super::keys::PieceKey;
 use super::target::PlanTarget;
 use super::{NextChoice, TargetIo, Volume, Work, choice};
 use crate::io::{MemberIo, Op, ReadRole, RequestKind};
-use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, Read};
+use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, PolicyFault, Read};
 use crate::units::Nanos;
 
 impl Volume {
@@ -37,6 +37,11 @@ impl Volume {
     /// The policy's score of each mirror in a choice that [`Volume::next_choice`] returned.
     pub fn explain_choice(&self, choice: &NextChoice, now: Nanos) -> Vec<MirrorScore> {
         self.policy.explain(&choice.read, choice.mirrors.as_slice(), self.members(), now)
+    }
+
+    /// The fault since which the policy no longer decides by its own rule, if there was one.
+    pub fn policy_fault(&self) -> Option<&PolicyFault> {
+        self.policy.fault()
     }
 
     /// Issues a read of the piece by the policy's choice; `None` if no mirror can serve it.

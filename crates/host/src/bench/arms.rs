@@ -209,6 +209,6 @@ fn one_of_each(offered: &[&Setting], now: &str) -> Vec<String> {
 /// A policy that is named without parameters, with the default of its first one.
 fn with_default(spec: &str) -> Option<String> {
     let parsed = Spec::parse(spec).ok().filter(|_| !spec.contains([':', '+']))?;
-    let first = parsed.info().parameters.first()?;
+    let first = parsed.info()?.parameters.first()?;
     Some(format!("{spec}:{}", first.written(first.default?)))
 }

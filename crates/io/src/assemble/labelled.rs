@@ -21,7 +21,7 @@ use mirrorball_core::label::assembly::{
 };
 use mirrorball_core::label::{BlockError, Label, LabelledMember, MemberLabel, NewestLabel};
 use mirrorball_core::member::{MemberConfig, MemberState, Members};
-use mirrorball_core::policies::Spec;
+use mirrorball_core::policies::Registry;
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_core::volume::{RmwLevel, Volume, VolumeLabels};
 use mirrorball_disk::array_file::{ArraySpec, DevicePart, Host, MemberSource, MemberSpec, Used};
@@ -46,6 +46,8 @@ pub struct LabelledOptions {
     pub peer_timeout: Nanos,
     /// The policy, if not the one that the label names.
     pub policy: Option<String>,
+    /// The programs that `policy` may name.
+    pub registry: Registry,
     /// I/O backend; io_uring if available, else threads, if not given.
     pub backend: Option<BackendKind>,
 }
@@ -412,8 +414,8 @@ fn build(
     let policy_name = serving.policy.clone().unwrap_or_else(|| newest.policy.clone());
     let devids: Vec<u64> = newest.members.iter().map(|member| member.devid).collect();
     // Labels may have the policy as a user wrote it.
-    let policy =
-        Spec::parse(&policy_name).and_then(|spec| Ok((spec.to_string(), spec.build(&devids)?)));
+    let policy = serving.registry.parse(&policy_name);
+    let policy = policy.and_then(|spec| Ok((spec.to_string(), spec.build(&devids)?)));
     let (policy_name, policy) = policy.map_err(|error| LabelledError::Policy(error.to_string()))?;
     let configs = configs(assembly, array, &rows);
     let block_bytes = newest.array.block_bytes;

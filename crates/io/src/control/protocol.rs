@@ -50,7 +50,8 @@ pub enum ControlRequest {
     Policy,
     /// Uses another policy from the next read on; answered with its name.
     SetPolicy {
-        /// Its name, as `mirrorball policies` lists it, with parameters.
+        /// Its name, as `mirrorball policies` lists it, with parameters; or `program:` and the path
+        /// of an object, which is relative to the working directory of the service.
         name: String,
         /// Records it in the labels, too, so that the volume starts with it from now on.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -174,6 +175,9 @@ pub struct ServiceStatus {
     pub name: String,
     /// Policy of the volume; `None` if each member is served as a disk.
     pub policy: Option<String>,
+    /// The fault since which the fallback of a program decides in place of the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_fault: Option<String>,
     /// Profile of the volume.
     pub profile: Option<String>,
     /// Whether all members are in sync.

@@ -1,5 +1,7 @@
 //! Responses to the requests of the control socket.
 
+use super::policy_change::{Kept, change_policy};
+use super::policy_loader::{LoadedPolicy, PolicyLoader};
 use super::protocol::{
     ControlRequest, ControlResponse, ExportKind, ExportSummary, LatenessReport, MemberReport,
     MemberStatsReport, Misplaced, OddMember, PolicyCounter, Quantiles, RebuildProgress,
@@ -14,10 +16,11 @@ use crate::member::file::Occupied;
 use crate::rebuild::{RebuildError, RebuildOpened, RebuildRequest, RebuildStart, RebuildTask};
 use crate::reopen::{MemberPlace, PathState};
 use crate::scrub::{Scrub, ScrubRequest};
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::histogram::Histogram;
-use mirrorball_core::label::{POLICY_BYTES_MAX, ScrubProgress};
+use mirrorball_core::label::ScrubProgress;
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
-use mirrorball_core::policies::Spec;
+use mirrorball_core::policies::{PROGRAM_FILE, Spec};
 use mirrorball_core::slab::SlabKey;
 use mirrorball_core::units::format_bytes;
 use mirrorball_core::volume::{REGION_BYTES, Volume};
@@ -51,7 +54,9 @@ pub(super) fn respond(
             let members = parts.executor.members().count();
             encode(control.policy.clone().ok_or_else(|| no_volume(members)))
         }
-        ControlRequest::SetPolicy { name, keep } => encode(set_policy(control, name, keep, parts)),
+        ControlRequest::SetPolicy { name, keep } => {
+            return policy_request(control, client, name, keep, parts);
+        }
         ControlRequest::Fail { devid } => encode(fail(devid, parts.executor)),
         ControlRequest::Rebuild { rate_bytes_per_s: Some(0), .. }
         | ControlRequest::Replace { rate_bytes_per_s: Some(0), .. }
@@ -227,6 +232,7 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
         unsynced_bytes,
         active_bytes: volume.map_or(0, |it| it.active_regions() as u64 * REGION_BYTES),
         labelled: volume.is_some_and(|volume| volume.label().is_some()),
+        policy_fault: volume.and_then(Volume::policy_fault).map(|fault| fault.summary.clone()),
         read_only: volume.is_some_and(Volume::is_read_only),
         scrub: scrub_report(scrub, executor),
         rebuild_bytes_per_s: rebuild.rate(),
@@ -237,56 +243,48 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
     }
 }
 
+/// The response to a client whose program was loaded, or could not be.
+pub(super) fn policy_loaded(
+    control: &mut Control,
+    loaded: LoadedPolicy,
+    parts: &mut ServiceParts<'_>,
+) -> String {
+    encode(set_policy(control, loaded.spec, loaded.keep, parts))
+}
+
+/// Changes the policy; `None` if it is a program, which has to be loaded first.
+fn policy_request(
+    control: &mut Control,
+    client: ClientKey,
+    name: String,
+    keep: bool,
+    parts: &mut ServiceParts<'_>,
+) -> Option<String> {
+    if name.starts_with(PROGRAM_FILE) {
+        let loading = PolicyLoader::load(control.loader.as_mut(), client.slot(), name, keep);
+        return Some(encode::<String>(Err(loading.err()?)));
+    }
+    Some(encode(set_policy(control, Spec::parse(&name), keep, parts)))
+}
+
+/// Changes the policy of the volume.
 fn set_policy(
     control: &mut Control,
-    name: String,
+    parsed: Result<Spec, Diagnostic>,
     keep: bool,
     parts: &mut ServiceParts<'_>,
 ) -> Result<String, RequestError> {
     let ServiceParts { executor, rebuild, .. } = parts;
     let members = executor.members().count();
     let volume = executor.volume_mut().ok_or_else(|| no_volume(members))?;
-    let devids: Vec<u64> = volume.members().iter().map(|(_, member)| member.config.devid).collect();
-    let parsed = Spec::parse(&name);
-    let built = parsed.and_then(|spec| spec.build(&devids).map(|policy| (spec, policy)));
-    let (spec, policy) = built.map_err(|error| RequestError {
-        error: error.to_string(),
-        kind: RequestErrorKind::Policy,
-    })?;
-    if keep {
-        keep_policy(&name, volume, rebuild.is_emulated())
-            .map_err(|error| RequestError { error, kind: RequestErrorKind::Refused })?;
-    }
-    volume.set_policy(policy);
-    let name = spec.to_string();
+    let is_kept = match (keep, rebuild.is_emulated()) {
+        (false, _) => Kept::No,
+        (true, true) => Kept::InNoLabels,
+        (true, false) => Kept::InLabels,
+    };
+    let name = change_policy(parsed, is_kept, volume)?;
     control.policy = Some(name.clone());
     Ok(name)
-}
-
-/// Records a policy in the labels, or says why it cannot.
-fn keep_policy(name: &str, volume: &mut Volume, is_emulated: bool) -> Result<(), String> {
-    let why = if is_emulated {
-        format!(
-            "the members are emulated\n  help: leave out --keep, and start `emulate` with --policy \
-             {name}"
-        )
-    } else if volume.label().is_none() {
-        "the members have no labels\n  help: leave out --keep; `mirrorball adopt` labels files and \
-         devices while the server is stopped"
-            .to_owned()
-    } else if name.len() > POLICY_BYTES_MAX {
-        format!(
-            "its name has {} bytes, but a label holds {POLICY_BYTES_MAX}\n  help: leave out --keep",
-            name.len()
-        )
-    } else if volume.keep_policy(name) {
-        return Ok(());
-    } else {
-        "the volume is read-only\n  help: leave out --keep, or restart the server without \
-         --read-only"
-            .to_owned()
-    };
-    Err(format!("the policy cannot be kept: {why}"))
 }
 
 /// Fails a member that works.

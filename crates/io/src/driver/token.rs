@@ -39,6 +39,8 @@ pub enum EventOwner {
     ControlReceive,
     /// Control socket: a response sent to a client.
     ControlSend,
+    /// Control socket: a program was loaded.
+    ControlProgram,
     /// FUSE: calls in the mailbox, or the end of the teardown.
     FuseCall,
     /// FUSE: a request to the executor.

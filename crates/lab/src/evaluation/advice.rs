@@ -15,7 +15,7 @@ use crate::experiment::study::Study;
 use crate::experiment::systems::{
     Availability, Commands, InForce, Offer, Setting, System, offers_of,
 };
-use mirrorball_core::policies::Spec;
+use mirrorball_core::policies::{PolicyInfo, Spec};
 use mirrorball_disk::array_file::ArraySpec;
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -216,7 +216,8 @@ pub fn stated_policy(array: &ArraySpec, system: &System) -> Option<String> {
     }
     let written = source.policy.as_deref()?;
     let default = Spec::parse(&system.default).expect("a system's default is a policy");
-    let in_family = Spec::parse(&format!("{}/{written}", default.info().family()));
+    let family = default.info().map_or("", PolicyInfo::family);
+    let in_family = Spec::parse(&format!("{family}/{written}"));
     in_family.or_else(|_| Spec::parse(written)).ok().map(|spec| spec.to_string())
 }
 
@@ -294,7 +295,7 @@ fn note(offer: &Offer, array: &ArraySpec) -> Option<String> {
 /// What it takes to have a policy that the array's system does not offer.
 fn elsewhere(spec: &str, own: &System) -> Option<String> {
     const MOVE: &str = "a new volume, to which the data must be copied";
-    let info = Spec::parse(spec).ok()?.info();
+    let info = Spec::parse(spec).ok()?.info()?;
     let offers: Vec<(&System, &Offer)> = offers_of(info.name).collect();
     let release = offers.iter().find(|(_, offer)| offer.patch.is_none() && offer.policy != "*");
     let patch = offers.iter().find(|(_, offer)| offer.patch.is_some());

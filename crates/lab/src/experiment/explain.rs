@@ -152,10 +152,14 @@ pub fn explain(inputs: &Inputs, request: &ExplainRequest<'_>) -> Result<Explaine
     let ([jobs], [job]) = (&inputs.jobs[..], &inputs.job_sources[..]) else {
         panic!("explain takes one job");
     };
+    let spec;
     let policy = match request.policy {
         ORACLE => PolicyUnderTest::Oracle,
         FAIR_ORACLE => PolicyUnderTest::FairOracle,
-        policy => PolicyUnderTest::Policy(policy),
+        policy => {
+            spec = inputs.registry.parse(policy)?;
+            PolicyUnderTest::Parsed(&spec)
+        }
     };
     let (until, reads) = match request.limit {
         TraceLimit::Reads(reads) => (Nanos::MAX, reads.min(READS_MAX)),

@@ -12,6 +12,7 @@ use crate::experiment::plan::InputText;
 use anyhow::{Error, Result, bail};
 use find::InputKind;
 use mirrorball_core::diagnostic::{Diagnostic, Escaped};
+use mirrorball_core::policies::Registry;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::engine;
 use mirrorball_sim::job::{JobContext, JobFile, Note};
@@ -66,6 +67,8 @@ pub struct Inputs {
     /// What was accepted in the jobs of the user's own files and changes nothing, or counts
     /// otherwise than it looks: each option once.
     pub notes: Vec<Note>,
+    /// The programs that policies may name.
+    pub registry: Registry,
 }
 
 impl Inputs {
@@ -83,6 +86,7 @@ impl Inputs {
             jobs: Vec::new(),
             job_sources: Vec::new(),
             notes: Vec::new(),
+            registry: Registry::default(),
         };
         for name in jobs {
             let (source, job) = load_job(name)?;
@@ -105,6 +109,12 @@ impl Inputs {
             inputs.jobs.push(job);
         }
         Ok(inputs)
+    }
+
+    /// Lets policies name the programs of a registry.
+    #[must_use]
+    pub fn with_registry(self, registry: Registry) -> Inputs {
+        Inputs { registry, ..self }
     }
 
     fn note(&mut self, notes: &[Note]) {

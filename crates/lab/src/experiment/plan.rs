@@ -12,9 +12,11 @@ use crate::experiment::build::BuildIdentity;
 use crate::experiment::environment::Environment;
 use crate::experiment::hash::stable_hash;
 use crate::experiment::record::{CellIdentity, CellRecord, Measurement, ORACLE, SCHEMA_VERSION};
+use mirrorball_core::policies::PolicyProgram;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +36,9 @@ pub struct Plan {
     pub jobs: Vec<InputText>,
     /// Canonical policy strings, without the oracle.
     pub policies: Vec<String>,
+    /// The programs among the policies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramObject>,
     /// Reference that runs with the policies.
     #[serde(default, skip_serializing_if = "Reference::is_oracle")]
     pub reference: Reference,
@@ -54,6 +59,16 @@ pub struct InputText {
     /// Hash of what was parsed. It changes when a file that this one refers to (a model profile, an
     /// included job) changes, although the text is the same.
     pub fingerprint: String,
+}
+
+/// A program as it was run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct ProgramObject {
+    /// Its canonical name, with which policy strings begin that name it.
+    pub name: String,
+    /// The WebAssembly object, two hexadecimal digits for each byte.
+    pub object: String,
 }
 
 /// Reference that runs with the policies.
@@ -118,10 +133,22 @@ impl Plan {
             array,
             jobs,
             policies: choices.policies,
+            programs: Vec::new(),
             reference: Reference::Oracle,
             seeds: (0..choices.repeats).map(|n| choices.seed.wrapping_add(n.into())).collect(),
             duration_ns: choices.duration_ns,
         }
+    }
+
+    /// Keeps the programs that policies of the plan name.
+    #[must_use]
+    pub fn with_programs(self, programs: &[Arc<dyn PolicyProgram>]) -> Plan {
+        let digits = |object: &[u8]| object.iter().map(|byte| format!("{byte:02x}")).collect();
+        let programs = programs.iter().map(|program| ProgramObject {
+            name: program.name().to_owned(),
+            object: digits(program.object()),
+        });
+        Plan { programs: programs.collect(), ..self }
     }
 
     /// The policies and, last, the oracle if it takes part.
@@ -213,6 +240,8 @@ impl Cell<'_> {
         let Plan { build, array, duration_ns, .. } = self.plan;
         let job = self.job();
         let duration = duration_ns.map_or("none".to_owned(), |duration| duration.to_string());
+        let is_own = |program: &&ProgramObject| self.policy.starts_with(&program.name);
+        let program = self.plan.programs.iter().find(is_own);
         stable_hash([
             &*SCHEMA_VERSION.to_string(),
             &build.version,
@@ -224,6 +253,7 @@ impl Cell<'_> {
             self.policy,
             &self.seed.to_string(),
             &duration,
+            program.map_or("", |program| &program.object),
         ])
     }
 

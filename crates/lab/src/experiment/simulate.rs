@@ -29,10 +29,14 @@ pub struct SimExecutor<'a> {
 
 impl CellExecutor for SimExecutor<'_> {
     fn run(&self, cell: &Cell<'_>) -> Result<Measurement> {
+        let spec;
         let policy_under_test = match cell.policy {
             ORACLE => PolicyUnderTest::Oracle,
             FAIR_ORACLE => PolicyUnderTest::FairOracle,
-            policy => PolicyUnderTest::Policy(policy),
+            policy => {
+                spec = self.inputs.registry.parse(policy)?;
+                PolicyUnderTest::Parsed(&spec)
+            }
         };
         let run = Simulation {
             array: &self.inputs.array,

@@ -18,7 +18,7 @@ use super::{Build, ParameterInfo, PolicyOrigin};
 use crate::diagnostic::Diagnostic;
 use crate::io::{MemberIo, Outcome};
 use crate::member::Members;
-use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, Read, ReadPolicy};
+use crate::policy::{Choice, Counter, Ctx, Mirror, MirrorScore, PolicyFault, Read, ReadPolicy};
 use crate::units::Nanos;
 
 pub use table::ALL;
@@ -131,6 +131,10 @@ impl<M: Modifier> ReadPolicy for Modified<M> {
         let mut counters = self.inner.counters();
         counters.extend(self.modifier.counters());
         counters
+    }
+
+    fn fault(&self) -> Option<&PolicyFault> {
+        self.inner.fault()
     }
 
     /// Reasons of the wrapped policy for every mirror, including those that the modifier excludes.

@@ -60,6 +60,7 @@ fn status_keeps_its_fields() {
     let status = ServiceStatus {
         name: "pair".to_owned(),
         policy: Some("pid".to_owned()),
+        policy_fault: None,
         profile: Some("raid1".to_owned()),
         health: VolumeHealth::Degraded,
         failed: vec![4],

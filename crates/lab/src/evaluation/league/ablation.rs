@@ -13,7 +13,8 @@ const PARAMETER: &str = "without";
 /// # Errors
 /// If the name is not a policy, or the policy has no components to leave out.
 pub fn variants(policy: &str) -> Result<Vec<String>> {
-    let info = Spec::parse(policy)?.info();
+    let spec = Spec::parse(policy)?;
+    let info = spec.info().ok_or_else(|| anyhow!("`{spec}` is a program"))?;
     let left_out = components(info.parameters).ok_or_else(|| {
         anyhow!(
             "--ablation is not possible with `{}`: it has no parameter `{PARAMETER}` that disables \

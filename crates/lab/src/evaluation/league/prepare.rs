@@ -11,6 +11,7 @@ use super::matrix::{ArrayEntry, JobEntry};
 use crate::experiment::inputs::{self, Inputs};
 use crate::experiment::plan::InputText;
 use anyhow::{Context, Result};
+use mirrorball_core::policies::Registry;
 use mirrorball_core::units::{Nanos, parse_duration};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
@@ -63,7 +64,14 @@ pub(super) fn inputs(array: &ArrayEntry, jobs: &[&JobEntry], length: f64) -> Res
         text: text.to_owned(),
         fingerprint: inputs::fingerprint(&spec),
     };
-    Ok(Inputs { array: spec, array_source, jobs, job_sources, notes: Vec::new() })
+    Ok(Inputs {
+        array: spec,
+        array_source,
+        jobs,
+        job_sources,
+        notes: Vec::new(),
+        registry: Registry::default(),
+    })
 }
 
 /// The most IOPS that one of a few policies gets out of the array.

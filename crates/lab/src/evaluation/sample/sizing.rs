@@ -10,6 +10,7 @@ use super::job::{DrawnJob, Sizing};
 use crate::experiment::inputs::{self, Inputs};
 use crate::experiment::plan::InputText;
 use anyhow::{Context, Result};
+use mirrorball_core::policies::Registry;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
@@ -111,7 +112,14 @@ pub(super) fn sized(
         fingerprint: inputs::job_fingerprint(&job),
     };
     let (jobs, job_sources) = (vec![job], vec![job_source]);
-    Ok(Inputs { array, array_source, jobs, job_sources, notes: Vec::new() })
+    Ok(Inputs {
+        array,
+        array_source,
+        jobs,
+        job_sources,
+        notes: Vec::new(),
+        registry: Registry::default(),
+    })
 }
 
 /// Requests per second that the array serves to one section alone, 32 in flight.

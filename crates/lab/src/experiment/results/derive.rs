@@ -47,6 +47,7 @@ pub(super) fn plan(cells: &[(PathBuf, CellRecord)]) -> Plan {
         array: source(name, text),
         jobs: job_names.into_iter().map(job).collect(),
         policies: policies.map(str::to_owned).collect(),
+        programs: Vec::new(),
         reference: if has_oracle { Reference::Oracle } else { Reference::Nothing },
         seeds,
         duration_ns,

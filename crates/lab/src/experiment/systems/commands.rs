@@ -207,7 +207,8 @@ fn parameters(spec: &str) -> Vec<(String, String)> {
     let Ok(parsed) = Spec::parse(spec) else { return Vec::new() };
     let written = spec.split('+').next().unwrap_or_default();
     let mut written = written.split(':').skip(1);
-    let infos = parsed.info().parameters.iter().take(PARAMETERS_MAX);
+    let parameters = parsed.info().map_or(&[][..], |info| info.parameters);
+    let infos = parameters.iter().take(PARAMETERS_MAX);
     let value = |(number, info): (usize, &mirrorball_core::policies::ParameterInfo)| {
         let default = || info.default.map(|value| value.to_string());
         // A number without a suffix is read as it is, and one with a suffix is in bytes.

@@ -1,0 +1,82 @@
+//! `mirrorball program`: writes, compiles and checks policies as programs.
+
+#[cfg(feature = "programs")]
+mod commands;
+
+use crate::ending::{Ending, Failure};
+use clap::Subcommand;
+use mirrorball_core::policies::PROGRAM_FILE;
+use std::path::PathBuf;
+
+/// Write, compile or check a policy as a program
+///
+/// A program is a read policy in one C file, compiled to WebAssembly and run in a sandbox. Name it
+/// wherever a policy can be named: --policy program:FILE.wasm, with parameters
+/// --policy 'program:FILE.wasm?gain=4&floor=2'.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  mirrorball program new my-policy
+  mirrorball program build my-policy/my-policy.c
+  mirrorball program check my-policy/my-policy.wasm
+  mirrorball compare two-ssd-raid1 rand-4k-qd32 -p program:my-policy/my-policy.wasm,md/raid1")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Action {
+    /// Write a folder with a commented policy in C, the header, and a Makefile
+    New {
+        /// Name of the policy and of the folder: a to z, 0 to 9, - and _
+        name: String,
+    },
+    /// Compile a policy in C by clang
+    Build {
+        /// Source of the policy
+        source: PathBuf,
+        /// Object to write [default: the source with the ending .wasm]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Run a program on random reads, and print its instructions and time per call
+    ///
+    /// Exits with code 1 if a call has a fault.
+    Check {
+        /// Object that `program build` wrote, and parameters: FILE.wasm or 'FILE.wasm?gain=4'
+        program: String,
+    },
+}
+
+/// True if a name means a program by its file.
+pub(crate) fn is_named(name: &str) -> bool {
+    name.starts_with(PROGRAM_FILE) || name.ends_with(".wasm")
+}
+
+/// The page of a program, which is named by its file.
+#[cfg(feature = "programs")]
+pub(crate) fn page(name: &str) -> Result<String, Failure> {
+    commands::load(name).map(|(program, _)| commands::page(&program))
+}
+
+/// The reason why there is no page.
+#[cfg(not(feature = "programs"))]
+pub(crate) fn page(_name: &str) -> Result<String, Failure> {
+    Err(no_programs())
+}
+
+#[cfg(feature = "programs")]
+pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
+    commands::run(&args.action)
+}
+
+#[cfg(not(feature = "programs"))]
+pub(crate) fn run(_args: &Args) -> Result<Ending, Failure> {
+    Err(no_programs())
+}
+
+/// What this build says of programs.
+#[cfg(not(feature = "programs"))]
+fn no_programs() -> Failure {
+    Failure::WrongUse(mirrorball_core::policies::Registry::no_loader().into())
+}

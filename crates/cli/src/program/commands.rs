@@ -1,0 +1,136 @@
+//! The sub-commands of `mirrorball program`, and the page of a program.
+
+use super::Action;
+use crate::ending::{Ending, Failure};
+use crate::screen;
+use anyhow::{Context, anyhow};
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::policies::{PROGRAM_FILE, PolicyProgram, Registry};
+use mirrorball_io::programs::load_programs;
+use mirrorball_program::Loader;
+use mirrorball_program::check::{OperationCost, check};
+use mirrorball_program::program::Program;
+use mirrorball_program::template;
+use mirrorball_program::toolchain::{Toolchain, ToolchainError};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(super) fn run(action: &Action) -> Result<Ending, Failure> {
+    match action {
+        Action::New { name } => new(name),
+        Action::Build { source, output } => {
+            let output = output.clone().unwrap_or_else(|| source.with_extension("wasm"));
+            build(source, &output)
+        }
+        Action::Check { program } => check_program(program),
+    }
+}
+
+/// Writes the files of a new policy.
+fn new(name: &str) -> Result<Ending, Failure> {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
+    if name.is_empty() || name.len() > 31 || !name.chars().all(is_plain) {
+        return Err(Failure::WrongUse(anyhow!(
+            "`{name}` cannot be the name of a policy\n  help: names have 1 to 31 characters of a \
+             to z, 0 to 9, - and _"
+        )));
+    }
+    let folder = Path::new(name);
+    if folder.exists() {
+        return Err(Failure::WrongUse(anyhow!(
+            "`{name}` exists already, and nothing is overwritten\n  help: give another name"
+        )));
+    }
+    let write = || -> anyhow::Result<()> {
+        fs::create_dir(folder).with_context(|| format!("cannot make the folder `{name}`"))?;
+        for file in template::files(name) {
+            let path = folder.join(&file.name);
+            let written = fs::write(&path, &file.text);
+            written.with_context(|| format!("cannot write `{}`", path.display()))?;
+        }
+        Ok(())
+    };
+    write().map_err(Failure::Fault)?;
+    screen::say(format_args!("wrote {name}/{name}.c, its header and a Makefile"));
+    screen::say(format_args!("  compile it with `mirrorball program build {name}/{name}.c`"));
+    Ok(Ending::Done)
+}
+
+/// Compiles a policy, and checks that it is one before the object is written.
+fn build(source: &Path, output: &Path) -> Result<Ending, Failure> {
+    if output == source {
+        return Err(Failure::WrongUse(anyhow!(
+            "the object would overwrite the source `{}`\n  help: give another name with -o",
+            source.display()
+        )));
+    }
+    let compiled = Toolchain::find().and_then(|toolchain| toolchain.compile(source));
+    let compiled = compiled.map_err(|error| match error {
+        ToolchainError::System { .. } => Failure::Fault(error.into()),
+        error => Failure::WrongUse(error.into()),
+    })?;
+    if !compiled.warnings.is_empty() {
+        screen::say(&compiled.warnings);
+    }
+    let loader = Loader::new().map_err(|error| Failure::Fault(error.into()))?;
+    let program = loader
+        .load_program(&compiled.object)
+        .map_err(|error| Failure::WrongUse(anyhow!("{}: {error}", source.display())))?;
+    fs::write(output, &compiled.object)
+        .with_context(|| format!("cannot write `{}`", output.display()))
+        .map_err(Failure::Fault)?;
+    let (name, size) = (program.name(), compiled.object.len());
+    screen::say(format_args!("wrote {}: {name}, {size} bytes", output.display()));
+    Ok(Ending::Done)
+}
+
+/// Loads a program that is named by its file, with or without `program:`; returns the values of its
+/// parameters, too.
+pub(super) fn load(text: &str) -> Result<(Program, Vec<u64>), Failure> {
+    let wrong = |error: Diagnostic| Failure::WrongUse(error.into());
+    let text = text.strip_prefix(PROGRAM_FILE).unwrap_or(text);
+    let loader = Arc::new(Loader::new().map_err(|error| Failure::Fault(error.into()))?);
+    let mut registry = Registry::with_loader(loader.clone());
+    let name = load_programs(&format!("{PROGRAM_FILE}{text}"), &mut registry).map_err(wrong)?;
+    let values = registry.parse(&name).map_err(wrong)?.program_values();
+    let program = loader.load_program(registry.programs()[0].object()).map_err(wrong)?;
+    Ok((program, values))
+}
+
+/// Runs a program on random reads, and prints what its calls took.
+fn check_program(text: &str) -> Result<Ending, Failure> {
+    let (program, values) = load(text)?;
+    let report = check(&program, &values).map_err(|error| Failure::WrongUse(error.into()))?;
+    let mut text = page(&program);
+    text += "\noperation     calls  most fuel     of  ns per call\n";
+    for OperationCost { operation, calls, fuel_max, fuel_limit, call_ns } in &report.costs {
+        text +=
+            &format!("{operation:<9} {calls:>9} {fuel_max:>10} {fuel_limit:>6} {call_ns:>12.0}\n");
+    }
+    screen::print(&text)?;
+    match &report.fault {
+        Some(fault) => {
+            screen::say(format_args!("fault: {}\n{}", fault.summary, fault.dump.trim_end()));
+            Ok(Ending::FoundFailure)
+        }
+        None => {
+            screen::say("no fault");
+            Ok(Ending::Done)
+        }
+    }
+}
+
+/// The page of a program: name, operations, fallback and parameters.
+pub(super) fn page(program: &Program) -> String {
+    let mut text = format!("{}, version {}\n", program.name(), program.version());
+    text += &format!("  {}\n", program.summary());
+    text += &format!("  operations: {}\n", program.operations().join(", "));
+    text += &format!("  after a fault: {}\n", program.fallback());
+    for parameter in program.parameters() {
+        let (name, meaning, default) = (&parameter.name, &parameter.meaning, parameter.default);
+        let (least, most) = (parameter.range.start(), parameter.range.end());
+        text += &format!("  ?{name}={default}: {meaning}, {least} to {most}\n");
+    }
+    text
+}

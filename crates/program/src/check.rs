@@ -1,0 +1,228 @@
+//! Tries a program on random reads: faults, fuel and time of its calls.
+//!
+//! The contexts are drawn from a fixed seed: arrays of 2, 4 and 16 members whose statistics are
+//! random, and an event of each kind after each read. Fuel is the same on every machine; times are
+//! those of this machine, and include writing the context.
+
+use crate::abi::{CHOOSE_FUEL, EVENT_FUEL};
+use crate::contexts::write_event;
+use crate::fault::CallFault;
+use crate::helpers::Operation;
+use crate::instance::ProgramInstance;
+use crate::policy::{ask, dump_choice};
+use crate::program::Program;
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::io::{IoId, MemberIo, Op, Outcome, Purpose, ReadRole, RequestId};
+use mirrorball_core::member::{MemberConfig, MemberIndex, Members};
+use mirrorball_core::policies::MIRRORS_MAX;
+use mirrorball_core::policy::{Mirror, PolicyFault, Read};
+use mirrorball_core::rng::Rng;
+use mirrorball_core::units::{GIB, Nanos};
+use std::time::Instant;
+
+/// Reads of each array.
+const READS: u64 = 20_000;
+/// Calls of which the time is measured.
+const TIMED_CALLS: u32 = 20_000;
+
+/// What the calls of an operation took.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OperationCost {
+    /// The operation.
+    pub operation: &'static str,
+    /// Number of calls.
+    pub calls: u64,
+    /// Highest fuel of a call.
+    pub fuel_max: u64,
+    /// Fuel that a call may use.
+    pub fuel_limit: u64,
+    /// Mean time of a call in nanoseconds; `choose` with two mirrors.
+    pub call_ns: f64,
+}
+
+/// The result of a check.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CheckReport {
+    /// Each operation that the program has and that decides or is notified of I/O.
+    pub costs: Vec<OperationCost>,
+    /// The first fault, which ends the check.
+    pub fault: Option<PolicyFault>,
+}
+
+/// Runs a program on random reads.
+///
+/// # Errors
+/// If it cannot be started with these values of its parameters.
+pub fn check(program: &Program, values: &[u64]) -> Result<CheckReport, Diagnostic> {
+    let mut costs = costs_of(program);
+    for mirrors in [2, 4, MIRRORS_MAX as u16] {
+        let mut trial = Trial::new(program, values, mirrors)?;
+        for _ in 0..READS {
+            if let Err((fault, shown)) = trial.step(&mut costs) {
+                let summary = format!("{}: {}", program.name, fault.summary());
+                let frames = fault.frames.iter().map(|frame| format!("in {frame}\n"));
+                let fault = PolicyFault { summary, dump: frames.collect::<String>() + &shown };
+                return Ok(CheckReport { costs, fault: Some(fault) });
+            }
+        }
+    }
+    for cost in &mut costs {
+        cost.call_ns = Trial::new(program, values, 2)?.time(cost.operation);
+    }
+    Ok(CheckReport { costs, fault: None })
+}
+
+/// A row for each operation of the program whose cost matters.
+fn costs_of(program: &Program) -> Vec<OperationCost> {
+    let limit_of = |operation| match operation {
+        "choose" => Some(CHOOSE_FUEL),
+        "submit" | "complete" => Some(EVENT_FUEL),
+        _ => None,
+    };
+    let costs = program.operations().into_iter().filter_map(|operation| {
+        let (calls, fuel_max, call_ns) = (0, 0, 0.0);
+        let fuel_limit = limit_of(operation)?;
+        Some(OperationCost { operation, calls, fuel_max, fuel_limit, call_ns })
+    });
+    costs.collect()
+}
+
+/// An instance and random members.
+struct Trial {
+    instance: ProgramInstance,
+    asks_members: bool,
+    members: Members,
+    mirrors: u16,
+    now: Nanos,
+    draw: Rng,
+}
+
+impl Trial {
+    fn new(program: &Program, values: &[u64], mirrors: u16) -> Result<Trial, Diagnostic> {
+        let configs = (1..=u64::from(mirrors)).map(|devid| MemberConfig {
+            rotational: devid % 3 != 0,
+            optimal_io_bytes: (devid % 2) << 16,
+            ..MemberConfig::new(devid, 64 * GIB)
+        });
+        let members = Members::new(configs);
+        let mut instance = program.start(values)?;
+        instance.show_members(&members);
+        instance.notify(Operation::Init).map_err(|fault| {
+            Diagnostic::new(format!("{} cannot start: {}", program.name, fault.summary()))
+        })?;
+        let (now, draw) = (Nanos(1), Rng::new(u64::from(mirrors)));
+        Ok(Trial { instance, asks_members: program.asks_members, members, mirrors, now, draw })
+    }
+
+    /// A read, its submission and its end. On a fault, returns it with what the program was shown.
+    fn step(&mut self, costs: &mut [OperationCost]) -> Result<(), (CallFault, String)> {
+        self.change_members();
+        let (read, mirrors) = self.read();
+        let mut rng = self.draw.clone();
+        let (now, asks_members) = (self.now, self.asks_members);
+        let asked =
+            ask(&mut self.instance, &read, &mirrors, &self.members, now, &mut rng, asks_members);
+        let choice =
+            asked.map_err(|fault| (fault, dump_choice(&read, &mirrors, &self.members, now)))?;
+        self.account(costs, "choose", CHOOSE_FUEL);
+        let io = member_io(&read, &mirrors[choice.first()], now);
+        let outcome = Outcome {
+            result: Ok(()),
+            completed_at: now,
+            wait: Nanos(self.draw.below(20_000_000)),
+            superseded: false,
+        };
+        for outcome in [None, Some(&outcome)] {
+            let operation = if outcome.is_none() { Operation::Submit } else { Operation::Complete };
+            write_event(self.instance.context_mut(), &io, outcome, now);
+            let done = self.instance.event(operation, &mut rng);
+            done.map_err(|fault| (fault, format!("at {now}, of {io:?}, {outcome:?}\n")))?;
+            let name = if outcome.is_none() { "submit" } else { "complete" };
+            self.account(costs, name, EVENT_FUEL);
+        }
+        Ok(())
+    }
+
+    fn account(&self, costs: &mut [OperationCost], operation: &str, limit: u64) {
+        if let Some(cost) = costs.iter_mut().find(|cost| cost.operation == operation) {
+            cost.calls += 1;
+            cost.fuel_max = cost.fuel_max.max(self.instance.fuel_used(limit));
+        }
+    }
+
+    /// Mean time of a call, with the writing of its context.
+    fn time(&mut self, operation: &str) -> f64 {
+        let (read, mirrors) = self.read();
+        let io = member_io(&read, &mirrors[0], self.now);
+        let mut rng = self.draw.clone();
+        let start = Instant::now();
+        for _ in 0..TIMED_CALLS {
+            // The check has found no fault; one that only a repetition finds ends sooner.
+            let _ = match operation {
+                "choose" => ask(
+                    &mut self.instance,
+                    &read,
+                    &mirrors,
+                    &self.members,
+                    self.now,
+                    &mut rng,
+                    self.asks_members,
+                )
+                .map(|_| ()),
+                "submit" => {
+                    write_event(self.instance.context_mut(), &io, None, self.now);
+                    self.instance.event(Operation::Submit, &mut rng)
+                }
+                _ => {
+                    write_event(self.instance.context_mut(), &io, None, self.now);
+                    self.instance.event(Operation::Complete, &mut rng)
+                }
+            };
+        }
+        start.elapsed().as_nanos() as f64 / f64::from(TIMED_CALLS)
+    }
+
+    /// Time passes, and the statistics of the members change.
+    fn change_members(&mut self) {
+        self.now = Nanos(self.now.0 + self.draw.below(1_000_000));
+        for index in 0..self.mirrors {
+            let member = self.members.get_mut(MemberIndex(index));
+            member.reads_in_flight = self.draw.below(33) as u32;
+            member.writes_in_flight = self.draw.below(3) as u32;
+            member.bytes_in_flight = u64::from(member.reads_in_flight) * 4096;
+            member.submitted_end = self.draw.below(64 * GIB);
+            member.completed_end = self.draw.below(64 * GIB);
+            member.submitted_at = self.now;
+            member.last_wait = Nanos(self.draw.below(20_000_000));
+            member.reads_completed += self.draw.below(4);
+            member.read_wait += member.last_wait;
+        }
+    }
+
+    fn read(&mut self) -> (Read, Vec<Mirror>) {
+        let offset = self.draw.below(64 * GIB / 4096) * 4096;
+        let copies = self.mirrors as u8;
+        let (stream, background) = (self.draw.below(8), self.draw.below(10) == 0);
+        let length = 4096 << self.draw.below(6);
+        let read = Read { offset, length, stream, cpu: 0, background, copies };
+        let mirror = |index| Mirror { member: MemberIndex(index), offset, copy: index as u8 };
+        (read, (0..self.mirrors).map(mirror).collect())
+    }
+}
+
+fn member_io(read: &Read, mirror: &Mirror, now: Nanos) -> MemberIo {
+    MemberIo {
+        id: IoId(0),
+        request: RequestId(0),
+        member: mirror.member,
+        op: Op::Read,
+        purpose: Purpose::User,
+        offset: mirror.offset,
+        length: read.length,
+        volume_offset: read.offset,
+        stream: read.stream,
+        background: read.background,
+        role: ReadRole::Only,
+        submitted_at: now,
+    }
+}

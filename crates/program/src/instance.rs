@@ -1,0 +1,178 @@
+//! A running program: memory, operations, and calls that end.
+
+use crate::abi::{CHOOSE_FUEL, MEMBER_BYTES};
+use crate::abi::{CONTEXT_BYTES, EVENT_FUEL, INIT_FUEL, MEMORY_BYTES_MAX};
+use crate::contexts::write_member;
+use crate::fault::CallFault;
+use crate::helpers::{HostState, Operation};
+use mirrorball_core::member::Members;
+use mirrorball_core::rng::Rng;
+use wasmtime::{Engine, Instance, InstancePre, Memory, Store, StoreLimitsBuilder, TypedFunc};
+
+/// Most entries of the table of function pointers.
+const TABLE_ENTRIES_MAX: usize = 1024;
+
+/// A program with memory of its own.
+pub(crate) struct ProgramInstance {
+    store: Store<HostState>,
+    memory: Memory,
+    /// Address of the context.
+    context: u32,
+    choose: TypedFunc<u32, i64>,
+    submit: Option<TypedFunc<u32, ()>>,
+    complete: Option<TypedFunc<u32, ()>>,
+    init: Option<TypedFunc<(), ()>>,
+    change: Option<TypedFunc<(), ()>>,
+    instance: Instance,
+}
+
+impl ProgramInstance {
+    /// Starts a program. Its exports were checked.
+    pub(crate) fn start(
+        engine: &Engine,
+        module: &InstancePre<HostState>,
+        context: u32,
+    ) -> Result<ProgramInstance, CallFault> {
+        let limits = StoreLimitsBuilder::new()
+            .memory_size(MEMORY_BYTES_MAX)
+            .table_elements(TABLE_ENTRIES_MAX)
+            .instances(1)
+            .memories(1)
+            .tables(1)
+            .build();
+        let mut store = Store::new(engine, HostState::new(limits));
+        store.limiter(|state| &mut state.limits);
+        let start = || -> wasmtime::Result<ProgramInstance> {
+            store.set_fuel(INIT_FUEL)?;
+            let instance = module.instantiate(&mut store)?;
+            let memory = instance.get_memory(&mut store, "memory");
+            let memory = memory.ok_or_else(|| wasmtime::Error::msg("no memory is exported"))?;
+            store.data_mut().memory = Some(memory);
+            let choose = instance.get_typed_func(&mut store, "choose")?;
+            let event =
+                |store: &mut Store<HostState>, name| match instance.get_func(&mut *store, name) {
+                    Some(function) => function.typed(&*store).map(Some),
+                    None => Ok(None),
+                };
+            let (submit, complete) = (event(&mut store, "submit")?, event(&mut store, "complete")?);
+            let plain =
+                |store: &mut Store<HostState>, name| match instance.get_func(&mut *store, name) {
+                    Some(function) => function.typed(&*store).map(Some),
+                    None => Ok(None),
+                };
+            let (init, change) = (plain(&mut store, "init")?, plain(&mut store, "change")?);
+            Ok(ProgramInstance {
+                store,
+                memory,
+                context,
+                choose,
+                submit,
+                complete,
+                init,
+                change,
+                instance,
+            })
+        };
+        start().map_err(|error| CallFault::of_call(Operation::Start, &error))
+    }
+
+    /// The instance, and the store that it is in.
+    pub(crate) fn parts_mut(&mut self) -> (Instance, &mut Store<HostState>) {
+        (self.instance, &mut self.store)
+    }
+
+    /// The program's memory.
+    pub(crate) fn memory(&self) -> &[u8] {
+        self.memory.data(&self.store)
+    }
+
+    /// The program's memory, to change.
+    pub(crate) fn memory_mut(&mut self) -> &mut [u8] {
+        self.memory.data_mut(&mut self.store)
+    }
+
+    /// The context, as the program sees it.
+    pub(crate) fn context_mut(&mut self) -> &mut [u8] {
+        let start = self.context as usize;
+        &mut self.memory.data_mut(&mut self.store)[start..start + CONTEXT_BYTES]
+    }
+
+    /// The state that the helpers change.
+    pub(crate) fn state(&self) -> &HostState {
+        self.store.data()
+    }
+
+    /// The state that the helpers change.
+    pub(crate) fn state_mut(&mut self) -> &mut HostState {
+        self.store.data_mut()
+    }
+
+    /// True if the program has the operation `submit`.
+    pub(crate) fn has_submit(&self) -> bool {
+        self.submit.is_some()
+    }
+
+    /// True if the program has the operation `complete`.
+    pub(crate) fn has_complete(&self) -> bool {
+        self.complete.is_some()
+    }
+
+    /// Fuel that the last call used, of a budget.
+    pub(crate) fn fuel_used(&self, budget: u64) -> u64 {
+        budget - self.store.get_fuel().expect("the engine counts fuel")
+    }
+
+    /// Makes the members visible to `mb_member`.
+    pub(crate) fn show_members(&mut self, members: &Members) {
+        let records = &mut self.store.data_mut().members;
+        records.resize(members.len() * MEMBER_BYTES, 0);
+        for ((index, member), bytes) in members.iter().zip(records.chunks_exact_mut(MEMBER_BYTES)) {
+            write_member(bytes, index, member);
+        }
+    }
+
+    /// Calls `choose` on the context that was written.
+    #[inline]
+    pub(crate) fn choose(&mut self, rng: &mut Rng) -> Result<i64, CallFault> {
+        let context = self.context;
+        self.prepare(Operation::Choose, CHOOSE_FUEL);
+        std::mem::swap(rng, &mut self.store.data_mut().rng);
+        let result = self.choose.call(&mut self.store, context);
+        std::mem::swap(rng, &mut self.store.data_mut().rng);
+        result.map_err(|error| CallFault::of_call(Operation::Choose, &error))
+    }
+
+    /// Calls `submit` or `complete` on the context that was written.
+    #[inline]
+    pub(crate) fn event(&mut self, operation: Operation, rng: &mut Rng) -> Result<(), CallFault> {
+        let context = self.context;
+        self.prepare(operation, EVENT_FUEL);
+        let function = match operation {
+            Operation::Submit => &self.submit,
+            _ => &self.complete,
+        };
+        let Some(function) = function else { return Ok(()) };
+        std::mem::swap(rng, &mut self.store.data_mut().rng);
+        let result = function.call(&mut self.store, context);
+        std::mem::swap(rng, &mut self.store.data_mut().rng);
+        result.map_err(|error| CallFault::of_call(operation, &error))
+    }
+
+    /// Calls `init` or `change`, if the program has it.
+    pub(crate) fn notify(&mut self, operation: Operation) -> Result<(), CallFault> {
+        self.prepare(operation, INIT_FUEL);
+        let function = match operation {
+            Operation::Init => &self.init,
+            _ => &self.change,
+        };
+        let Some(function) = function else { return Ok(()) };
+        let result = function.call(&mut self.store, ());
+        result.map_err(|error| CallFault::of_call(operation, &error))
+    }
+
+    #[inline]
+    fn prepare(&mut self, operation: Operation, fuel: u64) {
+        self.store.data_mut().operation = operation;
+        self.store.set_fuel(fuel).expect("the engine counts fuel");
+    }
+}

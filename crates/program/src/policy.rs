@@ -1,0 +1,244 @@
+//! A program as a policy: asks the program while it works, and its fallback after a fault.
+
+use crate::abi::COUNTERS;
+use crate::contexts::{write_choose, write_event};
+use crate::fault::CallFault;
+use crate::helpers::{Operation, Wish};
+use crate::instance::ProgramInstance;
+use mirrorball_core::io::{MemberIo, Outcome};
+use mirrorball_core::member::Members;
+use mirrorball_core::policy::{
+    Choice, Counter, Ctx, Mirror, MirrorScore, MirrorSet, PolicyFault, Read, ReadPolicy,
+};
+use mirrorball_core::rng::Rng;
+use mirrorball_core::units::Nanos;
+use std::cell::RefCell;
+
+/// Names of the counters that a program has.
+const COUNTER_NAMES: [&str; COUNTERS] = [
+    "count_0", "count_1", "count_2", "count_3", "count_4", "count_5", "count_6", "count_7",
+    "count_8", "count_9", "count_10", "count_11", "count_12", "count_13", "count_14", "count_15",
+];
+
+/// A policy that a program decides.
+pub(crate) struct ProgramPolicy {
+    name: String,
+    asks_members: bool,
+    /// True once `init` was called.
+    has_begun: bool,
+    /// The running program; `None` after a fault. A cell, because an explanation runs the program
+    /// and undoes what it changed.
+    instance: Option<RefCell<ProgramInstance>>,
+    fallback: Box<dyn ReadPolicy>,
+    fault: Option<PolicyFault>,
+    /// Reads for which the fallback decided.
+    fallback_reads: i64,
+    /// Counters at the time of the fault.
+    last_counters: [i64; COUNTERS],
+}
+
+impl ProgramPolicy {
+    /// A policy of the program `name`, whose instance was started.
+    pub(crate) fn new(
+        name: String,
+        instance: ProgramInstance,
+        asks_members: bool,
+        fallback: Box<dyn ReadPolicy>,
+    ) -> ProgramPolicy {
+        ProgramPolicy {
+            name,
+            asks_members,
+            has_begun: false,
+            instance: Some(RefCell::new(instance)),
+            fallback,
+            fault: None,
+            fallback_reads: 0,
+            last_counters: [0; COUNTERS],
+        }
+    }
+
+    /// Ends the program.
+    #[cold]
+    fn fail(&mut self, fault: &CallFault, shown: &str) {
+        let Some(instance) = self.instance.take() else { return };
+        self.last_counters = instance.into_inner().state().counters;
+        let mut dump = String::new();
+        for frame in &fault.frames {
+            dump += &format!("in {frame}\n");
+        }
+        dump += shown;
+        self.fault =
+            Some(PolicyFault { summary: format!("{}: {}", self.name, fault.summary()), dump });
+    }
+
+    /// Calls `submit` or `complete`, if the program has it.
+    #[inline]
+    fn notify(&mut self, io: &MemberIo, outcome: Option<&Outcome>, ctx: &mut Ctx<'_>) {
+        let Some(instance) = &mut self.instance else { return };
+        let instance = instance.get_mut();
+        let (operation, has_operation) = match outcome {
+            None => (Operation::Submit, instance.has_submit()),
+            Some(_) => (Operation::Complete, instance.has_complete()),
+        };
+        if !has_operation {
+            return;
+        }
+        write_event(instance.context_mut(), io, outcome, ctx.now);
+        if let Err(fault) = instance.event(operation, ctx.rng) {
+            self.fail(&fault, &format!("at {}, of {io:?}, {outcome:?}\n", ctx.now));
+        }
+    }
+}
+
+impl ReadPolicy for ProgramPolicy {
+    #[inline]
+    fn choose(
+        &mut self,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        if let Some(instance) = &mut self.instance {
+            let asks_members = self.asks_members;
+            match ask(instance.get_mut(), read, mirrors, members, ctx.now, ctx.rng, asks_members) {
+                Ok(choice) => return choice,
+                Err(fault) => self.fail(&fault, &dump_choice(read, mirrors, members, ctx.now)),
+            }
+        }
+        self.fallback_reads += 1;
+        self.fallback.choose(read, mirrors, members, ctx)
+    }
+
+    #[inline]
+    fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
+        self.fallback.on_submit(io, ctx);
+        self.notify(io, None, ctx);
+    }
+
+    #[inline]
+    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
+        self.fallback.on_complete(io, outcome, ctx);
+        self.notify(io, Some(outcome), ctx);
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.fallback.on_members_change(members);
+        let Some(instance) = &mut self.instance else { return };
+        let operation = if self.has_begun { Operation::Change } else { Operation::Init };
+        self.has_begun = true;
+        let instance = instance.get_mut();
+        instance.show_members(members);
+        if let Err(fault) = instance.notify(operation) {
+            self.fail(&fault, "");
+        }
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let counters = match &self.instance {
+            Some(instance) => instance.borrow().state().counters,
+            None => self.last_counters,
+        };
+        let faults = i64::from(self.fault.is_some());
+        let own = COUNTER_NAMES.iter().zip(counters).filter(|(_, value)| *value != 0);
+        let own = own.map(|(name, value)| (*name, value));
+        let all = [("faults", faults), ("fallback_reads", self.fallback_reads)];
+        let all = all.into_iter().chain(own);
+        all.map(|(name, value)| Counter { member: None, name, value }).collect()
+    }
+
+    fn fault(&self) -> Option<&PolicyFault> {
+        self.fault.as_ref()
+    }
+
+    /// Asks the program and undoes what it changed; the scores are those that it noted.
+    fn explain(
+        &self,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        now: Nanos,
+    ) -> Vec<MirrorScore> {
+        let Some(instance) = &self.instance else {
+            return self.fallback.explain(read, mirrors, members, now);
+        };
+        let mut instance = instance.borrow_mut();
+        let memory = instance.memory().to_vec();
+        instance.state_mut().notes = Some(Vec::new());
+        let mut rng = Rng::new(0);
+        // A fault is found again, and reported, when the choice is made.
+        let _ = ask(&mut instance, read, mirrors, members, now, &mut rng, self.asks_members);
+        instance.memory_mut()[..memory.len()].copy_from_slice(&memory);
+        let notes = instance.state_mut().notes.take().unwrap_or_default();
+        let score = |index| notes.iter().rev().find(|(place, _)| *place == index);
+        let scores = (0..mirrors.len() as u32).map(|index| Some(score(index)?.1));
+        let scores: Option<Vec<i64>> = scores.collect();
+        let scores = scores.unwrap_or_default().into_iter();
+        scores.map(|score| MirrorScore::new("score", score)).collect()
+    }
+}
+
+/// Shows a read to the program and checks what it chooses.
+#[inline]
+pub(crate) fn ask(
+    instance: &mut ProgramInstance,
+    read: &Read,
+    mirrors: &[Mirror],
+    members: &Members,
+    now: Nanos,
+    rng: &mut Rng,
+    asks_members: bool,
+) -> Result<Choice, CallFault> {
+    write_choose(instance.context_mut(), read, mirrors, members, now);
+    if asks_members {
+        instance.show_members(members);
+    }
+    let returned = instance.choose(rng)?;
+    let count = mirrors.len();
+    let first = usize::try_from(returned).ok().filter(|&first| first < count);
+    let Some(first) = first else {
+        return Err(CallFault::of_result(format!("returned {returned}, but nr is {count}")));
+    };
+    match std::mem::replace(&mut instance.state_mut().wish, Wish::Nothing) {
+        Wish::Nothing => Ok(Choice::Mirror(first)),
+        Wish::Hedge { backup, after_ns } => {
+            let backup = backup as usize;
+            if backup >= count || backup == first {
+                return Err(CallFault::of_result(format!(
+                    "returned {first} with a hedge to mirror {backup} of {count}"
+                )));
+            }
+            Ok(Choice::Hedge { first, backup, after: Nanos(after_ns) })
+        }
+        Wish::Split(mask) => split(mask, first, mirrors),
+    }
+}
+
+/// The choice of a split over the mirrors of `mask`.
+fn split(mask: u32, first: usize, mirrors: &[Mirror]) -> Result<Choice, CallFault> {
+    let wrong = |why: &str| Err(CallFault::of_result(format!("split over {mask:#b}: {why}")));
+    if mask >> mirrors.len() != 0 {
+        return wrong("a mirror of the set does not exist");
+    }
+    if mask & 1 << first == 0 {
+        return wrong("the mirror that it returned is not in the set");
+    }
+    match MirrorSet::of_bits(mask as u16) {
+        Some(set) => Ok(Choice::Split(set)),
+        None => wrong("the set is empty"),
+    }
+}
+
+/// What a program was shown, on several lines.
+pub(crate) fn dump_choice(
+    read: &Read,
+    mirrors: &[Mirror],
+    members: &Members,
+    now: Nanos,
+) -> String {
+    let mut text = format!("at {now}, of {read:?}\n");
+    for (place, mirror) in mirrors.iter().enumerate() {
+        text += &format!("mirror {place}: {mirror:?}, {:?}\n", members[mirror.member]);
+    }
+    text
+}

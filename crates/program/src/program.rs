@@ -1,0 +1,96 @@
+//! A loaded program, of which any number of policies can be made.
+
+use crate::helpers::HostState;
+use crate::instance::ProgramInstance;
+use crate::metadata::Metadata;
+use crate::policy::ProgramPolicy;
+use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::policies::{PolicyProgram, ProgramParameter, Spec};
+use mirrorball_core::policy::ReadPolicy;
+use std::fmt;
+use wasmtime::{Engine, InstancePre};
+
+/// Address of a `struct mb_param`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ParameterPlace(pub(crate) u32);
+
+/// A program that was checked and compiled.
+pub struct Program {
+    /// `program/NAME@HASH`.
+    pub(crate) name: String,
+    pub(crate) object: Vec<u8>,
+    pub(crate) metadata: Metadata,
+    pub(crate) parameters: Vec<ProgramParameter>,
+    /// Where each parameter is.
+    pub(crate) places: Vec<ParameterPlace>,
+    /// Address of the context.
+    pub(crate) context: u32,
+    /// True if it calls `mb_member`, so that members have to be shown.
+    pub(crate) asks_members: bool,
+    pub(crate) engine: Engine,
+    pub(crate) module: InstancePre<HostState>,
+}
+
+impl Program {
+    /// Version, as the program states it.
+    pub fn version(&self) -> &str {
+        &self.metadata.version
+    }
+
+    /// What the policy does, in one line.
+    pub fn summary(&self) -> &str {
+        &self.metadata.summary
+    }
+
+    /// Policy that decides after a fault.
+    pub fn fallback(&self) -> &str {
+        &self.metadata.fallback
+    }
+
+    /// Operations that the program has.
+    pub fn operations(&self) -> Vec<&'static str> {
+        let names = ["choose", "submit", "complete", "init", "change"];
+        let module = self.module.module();
+        names.into_iter().filter(|name| module.get_export(name).is_some()).collect()
+    }
+
+    /// Starts an instance with these values of the parameters.
+    pub(crate) fn start(&self, values: &[u64]) -> Result<ProgramInstance, Diagnostic> {
+        let instance = ProgramInstance::start(&self.engine, &self.module, self.context);
+        let mut instance = instance.map_err(|fault| {
+            Diagnostic::new(format!("{} cannot start: {}", self.name, fault.summary()))
+        })?;
+        let memory = instance.memory_mut();
+        for (&ParameterPlace(place), value) in self.places.iter().zip(values) {
+            let place = place as usize;
+            memory[place..place + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        Ok(instance)
+    }
+}
+
+impl PolicyProgram for Program {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn object(&self) -> &[u8] {
+        &self.object
+    }
+
+    fn parameters(&self) -> &[ProgramParameter] {
+        &self.parameters
+    }
+
+    fn build(&self, values: &[u64], devids: &[u64]) -> Result<Box<dyn ReadPolicy>, Diagnostic> {
+        let fallback = Spec::parse(&self.metadata.fallback)?.build(devids)?;
+        let (name, instance) = (self.name.clone(), self.start(values)?);
+        Ok(Box::new(ProgramPolicy::new(name, instance, self.asks_members, fallback)))
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program").field("name", &self.name).finish_non_exhaustive()
+    }
+}

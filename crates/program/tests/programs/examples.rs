@@ -1,0 +1,216 @@
+//! The examples against the built-ins that they repeat, decision by decision.
+//!
+//! Both policies are shown one random history of a volume: reads and writes of several streams,
+//! members of unequal speed, errors, back-off, a member that fails and returns. Every choice must
+//! be the same, and so must every draw of chance.
+
+use crate::common::{example, toolchain};
+use mirrorball_core::geometry::{ChunkMap, Profile};
+use mirrorball_core::io::{IoError, MemberIo, Outcome, Request, RequestId, RequestKind};
+use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
+use mirrorball_core::policies::{PolicyProgram, Spec};
+use mirrorball_core::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
+use mirrorball_core::rng::Rng;
+use mirrorball_core::units::{MIB, Nanos};
+use mirrorball_core::volume::Volume;
+use mirrorball_program::Loader;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A program and the built-in that it repeats, which must agree.
+struct Pair {
+    program: Box<dyn ReadPolicy>,
+    builtin: Box<dyn ReadPolicy>,
+    decisions: Arc<AtomicU64>,
+}
+
+impl ReadPolicy for Pair {
+    fn choose(
+        &mut self,
+        read: &Read,
+        mirrors: &[Mirror],
+        members: &Members,
+        ctx: &mut Ctx<'_>,
+    ) -> Choice {
+        let mut rng = ctx.rng.clone();
+        let mut other = Ctx { now: ctx.now, rng: &mut rng };
+        let expected = self.builtin.choose(read, mirrors, members, &mut other);
+        let choice = self.program.choose(read, mirrors, members, ctx);
+        let number = self.decisions.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(self.program.fault(), None, "decision {number}");
+        assert_eq!(choice, expected, "decision {number}, of {read:?} among {mirrors:?}");
+        assert_eq!(*ctx.rng, rng, "decision {number} drew otherwise");
+        choice
+    }
+
+    fn on_submit(&mut self, io: &MemberIo, ctx: &mut Ctx<'_>) {
+        self.builtin.on_submit(io, ctx);
+        self.program.on_submit(io, ctx);
+    }
+
+    fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, ctx: &mut Ctx<'_>) {
+        self.builtin.on_complete(io, outcome, ctx);
+        self.program.on_complete(io, outcome, ctx);
+    }
+
+    fn on_members_change(&mut self, members: &Members) {
+        self.builtin.on_members_change(members);
+        self.program.on_members_change(members);
+    }
+}
+
+/// A volume with a random load.
+struct History {
+    volume: Volume,
+    draw: Rng,
+    now: Nanos,
+    in_flight: Vec<MemberIo>,
+    requests: u64,
+    /// Where each stream's last read ended.
+    streams: [u64; 5],
+}
+
+impl History {
+    fn new(policy: Box<dyn ReadPolicy>, members: u64, profile: Profile, seed: u64) -> History {
+        let mut draw = Rng::new(seed);
+        let configs: Vec<MemberConfig> = (1..=members)
+            .map(|devid| MemberConfig {
+                rotational: draw.below(3) > 0,
+                optimal_io_bytes: draw.below(3) * 65_536,
+                priority: draw.below(3) as u32,
+                ..MemberConfig::new(devid, 256 * MIB)
+            })
+            .collect();
+        let map = ChunkMap::allocate(profile, None, &configs).unwrap();
+        let volume = Volume::new(map, Members::new(configs), policy, seed).without_data();
+        let (in_flight, streams) = (Vec::new(), [0; 5]);
+        History { volume, draw, now: Nanos(1), in_flight, requests: 0, streams }
+    }
+
+    /// Something happens: a request, the end of an I/O, a pause, or a change of a member.
+    fn step(&mut self) {
+        self.now = Nanos(self.now.0 + self.draw.below(400_000));
+        match self.draw.below(1000) {
+            20..450 if self.in_flight.len() < 40 => self.submit(),
+            450..997 if !self.in_flight.is_empty() => self.complete(),
+            997 => self.now = Nanos(self.now.0 + self.draw.below(20_000_000_000)),
+            998 => self.fail_member(),
+            0..20 | 999 => self.return_member(),
+            _ => {}
+        }
+        if self.volume.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.volume.on_timeout(self.now);
+        }
+        while self.volume.has_work() {
+            self.in_flight.extend(self.volume.poll_io(self.now));
+        }
+        while self.volume.poll_reply().is_some() {}
+    }
+
+    fn submit(&mut self) {
+        let capacity = self.volume.capacity_bytes();
+        let stream = self.draw.below(5);
+        let length = 4096 << self.draw.below(6);
+        let start = self.streams[stream as usize];
+        let is_next = self.draw.below(4) > 0 && start + length <= capacity;
+        let offset =
+            if is_next { start } else { self.draw.below((capacity - length) / 4096) * 4096 };
+        self.streams[stream as usize] = offset + length;
+        let is_write = self.draw.below(8) == 0;
+        let kind = if is_write { RequestKind::Write } else { RequestKind::Read };
+        self.requests += 1;
+        let (id, cpu, background) = (RequestId(self.requests), 0, self.draw.below(9) == 0);
+        let stream = 1000 + stream * 7;
+        self.volume.submit(Request { id, kind, offset, length, stream, cpu, background });
+    }
+
+    fn complete(&mut self) {
+        let index = self.draw.below(self.in_flight.len() as u64) as usize;
+        let io = self.in_flight.swap_remove(index);
+        let result = match self.draw.below(600) {
+            0 => Err(IoError::Medium),
+            1 => Err(IoError::Transport),
+            _ => Ok(()),
+        };
+        self.volume.complete(io.id, result, self.now);
+    }
+
+    /// A member fails, unless one has failed.
+    fn fail_member(&mut self) {
+        if self.failed().is_none() {
+            let members = self.volume.members().len() as u64;
+            let member = MemberIndex(self.draw.below(members) as u16);
+            self.volume.set_member_state(member, MemberState::Failed);
+        }
+    }
+
+    /// The member that failed returns.
+    fn return_member(&mut self) {
+        if let Some(member) = self.failed() {
+            self.volume.set_member_state(member, MemberState::InSync);
+        }
+    }
+
+    fn failed(&self) -> Option<MemberIndex> {
+        let mut members = self.volume.members().iter();
+        members.find(|(_, member)| member.state != MemberState::InSync).map(|(index, _)| index)
+    }
+}
+
+/// Compares an example with a built-in on arrays of 2, 4 and 6 members.
+fn compare(name: &str, builtin: &str) {
+    let Some(toolchain) = toolchain() else { return };
+    let compiled = toolchain.compile(&example(name)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(compiled.warnings, "");
+    let program = Loader::new().unwrap().load_program(&compiled.object).unwrap();
+    let values: Vec<u64> = program.parameters().iter().map(|parameter| parameter.default).collect();
+    for (seed, (members, profile)) in
+        [(2, Profile::Raid1), (4, Profile::Raid1), (4, Profile::Raid1c4), (6, Profile::Raid1c3)]
+            .into_iter()
+            .enumerate()
+    {
+        let devids: Vec<u64> = (1..=members).collect();
+        let decisions = Arc::new(AtomicU64::new(0));
+        let pair = Pair {
+            program: program.build(&values, &devids).unwrap(),
+            builtin: Spec::parse(builtin).unwrap().build(&devids).unwrap(),
+            decisions: Arc::clone(&decisions),
+        };
+        let mut history = History::new(Box::new(pair), members, profile, seed as u64);
+        for _ in 0..120_000 {
+            history.step();
+        }
+        let decisions = decisions.load(Ordering::Relaxed);
+        assert!(decisions > 20_000, "only {decisions} decisions of {members} members");
+    }
+}
+
+#[test]
+fn btrfs_pid_decides_as_the_builtin() {
+    compare("btrfs-pid", "btrfs/pid");
+}
+
+#[test]
+fn btrfs_round_robin_decides_as_the_builtin() {
+    compare("btrfs-round-robin", "btrfs/round-robin");
+}
+
+#[test]
+fn latency_rr_decides_as_the_builtin() {
+    compare("latency-rr", "kakra/latency-rr");
+}
+
+#[test]
+fn md_raid1_decides_as_the_builtin() {
+    compare("md-raid1", "md/raid1");
+}
+
+#[test]
+fn gmirror_load_decides_as_the_builtin() {
+    compare("gmirror-load", "gmirror/load");
+}
+
+#[test]
+fn peak_ewma_decides_as_the_builtin() {
+    compare("peak-ewma", "research/peak-ewma");
+}

@@ -1,0 +1,8 @@
+//! Tests of programs that are compiled from C: layout, faults, and examples against built-ins.
+
+#![allow(clippy::unwrap_used, reason = "modules of a test, for which it is allowed")]
+
+mod common;
+mod examples;
+mod faults;
+mod layout;

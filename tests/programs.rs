@@ -1,0 +1,184 @@
+//! Policies as programs, from the first file to a row in a table and to a served volume.
+//!
+//! The policies are compiled by the clang of this machine. Without one the tests are skipped,
+//! unless `CI` is set; `./test` installs it.
+
+use crate::common::external::skip_missing;
+use crate::common::nbd_client::NbdClient;
+use crate::common::samples::{ARRAY, JOB};
+use crate::common::service::Service;
+use crate::common::{Folder, stderr, stdout};
+use mirrorball_program::toolchain::Toolchain;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+/// A folder with an array and a job; `None` without a compiler.
+fn folder() -> Option<Folder> {
+    if Toolchain::find().is_err() {
+        skip_missing("clang, or its linker wasm-ld,");
+        return None;
+    }
+    let folder = Folder::new();
+    fs::write(folder.path("pair.toml"), ARRAY).unwrap();
+    fs::write(folder.path("reader.fio"), JOB).unwrap();
+    Some(folder)
+}
+
+/// Compiles a policy whose `choose` has this body.
+fn build(folder: &Folder, name: &str, body: &str) {
+    let text = format!(
+        "#include \"mirrorball_policy.h\"\nMB_PROGRAM(\"{name}\", \"1\", \"\", \"a test\");\n\
+         MB_CHOOSE(c) {{ {body} }}\n"
+    );
+    let source = format!("{name}.c");
+    fs::write(folder.path(&source), text).unwrap();
+    stdout(&folder.run(&["program", "build", &source]));
+}
+
+/// Compiles an example of the folder `programs`.
+fn build_example(folder: &Folder, name: &str) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../programs/{name}.c"));
+    let output = format!("{name}.wasm");
+    stdout(&folder.run(&["program", "build", source.to_str().unwrap(), "-o", &output]));
+}
+
+/// The figures of each policy in a comparison, by policy: what follows the name in its rows.
+fn rows(folder: &Folder, results: &str, policy: &str) -> Vec<String> {
+    let csv = stdout(&folder.run(&["report", results, "--format", "csv"]));
+    let rows = csv.lines().filter_map(|line| Some(line.split_once(policy)?.1.to_owned()));
+    rows.collect()
+}
+
+/// What the chapter promises: from a new folder to a row in the table.
+#[test]
+fn a_new_policy_is_compiled_checked_and_compared() {
+    let Some(folder) = folder() else { return };
+    stdout(&folder.run(&["program", "new", "mine"]));
+    folder.refuses(&["program", "new", "mine"], &["`mine` exists already"]);
+    folder.refuses(&["program", "new", "My"], &["`My` cannot be the name of a policy"]);
+    let output = folder.run(&["program", "build", "mine/mine.c"]);
+    assert!(stderr(&output).starts_with("wrote mine/mine.wasm: program/mine@"), "no warning");
+    let checked = stdout(&folder.run(&["program", "check", "mine/mine.wasm"]));
+    for part in ["version 0.1\n", "?gain=8: ", "after a fault: dm/queue-length\n", "\nchoose "] {
+        assert!(checked.contains(part), "{checked}");
+    }
+    assert!(checked.starts_with(&stdout(&folder.run(&["policies", "mine/mine.wasm"]))));
+    let compare = |policy: &str, folder_name: &str| {
+        let words = ["compare", "pair.toml", "reader.fio", "-n", "2", "-d", "300ms", "--policy"];
+        stdout(&folder.run(&[&words[..], &[policy, "-o", folder_name]].concat()))
+    };
+    let table = compare("program:mine/mine.wasm,program:mine/mine.wasm?gain=2,pid", "out");
+    assert!(table.contains("program/mine@") && table.contains("?gain=2"), "{table}");
+    // Everything that a run needs is in its plan.
+    let plan: Value =
+        serde_json::from_slice(&fs::read(folder.path("out/plan.json")).unwrap()).unwrap();
+    let object = fs::read(folder.path("mine/mine.wasm")).unwrap();
+    let digits: String = object.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(plan["programs"][0]["object"], digits);
+    assert_eq!(plan["programs"].as_array().unwrap().len(), 1);
+    // The same again is read from the saved cells.
+    assert_eq!(table, compare("program:mine/mine.wasm,program:mine/mine.wasm?gain=2,pid", "out"));
+}
+
+/// A program that repeats a built-in has its figures, to the last digit.
+#[test]
+fn an_example_has_the_figures_of_its_builtin() {
+    let Some(folder) = folder() else { return };
+    build_example(&folder, "md-raid1");
+    let words = ["compare", "pair.toml", "reader.fio", "-n", "1", "-d", "500ms", "-o", "out"];
+    let policies = "program:md-raid1.wasm,md/raid1,program:md-raid1.wasm+hedge,md/raid1+hedge";
+    stdout(&folder.run(&[&words[..], &["--policy", policies]].concat()));
+    let plan: Value =
+        serde_json::from_slice(&fs::read(folder.path("out/plan.json")).unwrap()).unwrap();
+    let program = plan["programs"][0]["name"].as_str().unwrap();
+    for modifier in [",", "+hedge"] {
+        let [own, builtin] = [program, "md/raid1"]
+            .map(|policy| rows(&folder, "out", &format!("{policy}{modifier}")));
+        let figures = |rows: &[String]| -> Vec<String> {
+            rows.iter().map(|row| row.split(',').skip(1).take(8).collect()).collect()
+        };
+        assert!(!own.is_empty());
+        assert_eq!(figures(&own), figures(&builtin), "{modifier}");
+    }
+}
+
+#[test]
+fn a_fault_fails_the_cell_and_shows_the_context() {
+    let Some(folder) = folder() else { return };
+    build(&folder, "late", "static u32 n; if (++n > 1000) mb_error(7); return c->nr - 1;");
+    let words = ["compare", "pair.toml", "reader.fio", "-n", "1", "-d", "300ms", "-o", "out"];
+    let output = folder.run(&[&words[..], &["--policy", "program:late.wasm"]].concat());
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("choose called mb_error(7)"), "{message}");
+    assert!(message.contains("mirror 1: "), "{message}");
+    let checked = folder.run(&["program", "check", "late.wasm"]);
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(stderr(&checked).contains("fault: program/late@"), "{}", stderr(&checked));
+}
+
+/// A running volume changes to a program and back; a fault leaves the volume readable.
+#[test]
+fn a_volume_changes_to_a_program_and_survives_its_fault() {
+    let Some(folder) = folder() else { return };
+    build_example(&folder, "peak-ewma");
+    build(&folder, "bad", "return c->nr;");
+    let arguments = ["emulate", "pair.toml", "--policy", "program:peak-ewma.wasm?decay_ms=500"];
+    let place = ["--export", "nbd:unix:socket", "--control", "control"];
+    let service = Service::start(&folder, &[&arguments[..], &place].concat());
+    let policy = folder.ctl(&["policy"]);
+    assert!(policy.starts_with("program/peak-ewma@") && policy.ends_with("?decay_ms=500\n"));
+    let mut client = NbdClient::connect(&folder, "socket");
+    client.read(0, 4096);
+    let changed = folder.ctl(&["policy", "program:bad.wasm"]);
+    assert!(changed.contains(" to program/bad@"), "{changed}");
+    for block in 0..20 {
+        client.read(block * 4096, 4096);
+    }
+    let status = folder.ctl(&["status"]);
+    let fault = "the program failed, and its fallback decides: program/bad@";
+    assert!(
+        status.contains(fault) && status.contains("choose returned 2, but nr is 2"),
+        "{status}"
+    );
+    let stats: Value = serde_json::from_str(&folder.ctl(&["stats", "--format", "json"])).unwrap();
+    let counters = stats["policy_counters"].as_array().unwrap();
+    let value =
+        |name: &str| counters.iter().find(|it| it["name"] == name).unwrap()["value"].as_i64();
+    assert_eq!(value("faults"), Some(1));
+    assert!(value("fallback_reads").unwrap() >= 1, "{counters:?}");
+    let folder_refuses = |name: &str, part: &str| {
+        let output = folder.run(&["ctl", "--control", "control", "policy", name]);
+        assert!(!output.status.success() && stderr(&output).contains(part), "{}", stderr(&output));
+    };
+    folder_refuses("program:none.wasm", "cannot read the program");
+    folder_refuses("program:pair.toml", "it is not a WebAssembly object");
+    folder_refuses("program:peak-ewma.wasm?decay_ms=0", "bad value `0` for `decay_ms`");
+    assert!(folder.ctl(&["policy"]).starts_with("program/bad@"));
+    assert!(folder.ctl(&["policy", "pid"]).ends_with(" to btrfs/pid\n"));
+    assert!(!folder.ctl(&["status"]).contains("failed"));
+    client.read(0, 4096);
+    assert_eq!(service.stop("-TERM"), Some(0));
+}
+
+#[test]
+fn what_is_no_program_is_refused() {
+    let Some(folder) = folder() else { return };
+    fs::write(folder.path("wrong.c"), "int choose(void) { return missing; }\n").unwrap();
+    fs::write(folder.path("empty.wasm"), "").unwrap();
+    // The message has an error of clang in it.
+    let output = folder.run(&["program", "build", "wrong.c"]);
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("failed for `wrong.c`") && message.contains("wrong.c:1:27"));
+    assert!(!folder.path("wrong.wasm").exists());
+    folder.refuses(&["program", "build", "none.c"], &["cannot read `none.c`"]);
+    let compare = |policy| ["compare", "pair.toml", "reader.fio", "--policy", policy];
+    folder.refuses(&compare("program:none.wasm"), &["--policy: cannot read the program"]);
+    folder.refuses(&compare("program:."), &["it is not a file"]);
+    folder.refuses(&compare("program:"), &["the file of the program is missing"]);
+    folder.refuses(&compare("program:wrong.c"), &["not a WebAssembly object", "program build"]);
+    folder.refuses(&compare("pid,program:empty.wasm"), &["not a WebAssembly object"]);
+    folder.refuses(&compare("program/ewma@0123456789ab"), &["is not loaded"]);
+}
