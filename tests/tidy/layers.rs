@@ -7,16 +7,17 @@ use crate::Canary;
 use crate::source::{File, Offence, Token, Tree};
 
 /// Each crate and the crates it may depend on, as ARCHITECTURE.md draws them.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("core", &[]),
     ("parity", &[]),
     ("program", &["core"]),
+    ("trace", &["core"]),
     ("disk", &["core"]),
-    ("sim", &["core", "disk"]),
-    ("lab", &["core", "disk", "sim"]),
+    ("sim", &["core", "disk", "trace"]),
+    ("lab", &["core", "disk", "sim", "trace"]),
     ("io", &["core", "disk", "parity"]),
     ("host", &["core", "disk", "sim", "lab", "io"]),
-    ("cli", &["core", "disk", "sim", "lab", "io", "host", "program"]),
+    ("cli", &["core", "disk", "sim", "lab", "io", "host", "program", "trace"]),
 ];
 
 const NOW: &str = "take `now` as an argument";

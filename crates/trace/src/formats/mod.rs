@@ -1,0 +1,157 @@
+//! The table of formats.
+
+mod alibaba;
+mod biosnoop;
+mod blkparse;
+mod cloudphysics;
+mod fio_v2;
+mod fio_v3;
+mod msr;
+mod spc;
+mod systor;
+mod tencent;
+
+use crate::device_names::DeviceNames;
+use crate::input::{FrameReader, Framing};
+use crate::record::{RawRecord, TraceOp};
+use mirrorball_core::diagnostic::Diagnostic;
+use std::io::Cursor;
+
+/// Turns the lines or records of one format into requests.
+pub(crate) trait FrameParser: Send {
+    /// Parses a line without its end, or a binary record. Returns `None` if it is no request, such
+    /// as a header.
+    fn parse(
+        &mut self,
+        frame: &[u8],
+        devices: &mut DeviceNames,
+    ) -> Result<Option<RawRecord>, Diagnostic>;
+}
+
+/// What the reader does to the times of a format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TimeOrder {
+    /// Nothing: the order of the file is the order of the requests.
+    AsWritten,
+    /// Sorts requests that are a little out of order.
+    Sorted,
+    /// Spreads the requests of each second over it: the clock counts whole seconds.
+    WholeSeconds,
+}
+
+/// A format of traces.
+pub struct TraceFormat {
+    /// Name, as given to `--format`.
+    pub name: &'static str,
+    /// Columns of a line, or fields of a binary record, in order.
+    pub columns: &'static str,
+    /// Units of times, offsets and lengths.
+    pub units: &'static str,
+    /// Where such traces come from.
+    pub source: &'static str,
+    /// Whether its requests have response times.
+    pub has_response: bool,
+    pub(crate) framing: Framing,
+    pub(crate) order: TimeOrder,
+    pub(crate) parser: fn() -> Box<dyn FrameParser>,
+}
+
+/// All formats.
+pub static FORMATS: [TraceFormat; 11] = [
+    fio_v2::FORMAT,
+    fio_v3::FORMAT,
+    blkparse::FORMAT,
+    msr::FORMAT,
+    alibaba::FORMAT,
+    tencent::FORMAT,
+    systor::FORMAT,
+    cloudphysics::V1,
+    cloudphysics::V2,
+    spc::FORMAT,
+    biosnoop::FORMAT,
+];
+
+/// Bytes at the start of a file that detection looks at.
+pub(crate) const HEAD_BYTES: usize = 16 << 10;
+/// Requests in the head that must be understood, if there are as many.
+const DETECTED_REQUESTS: usize = 8;
+
+impl TraceFormat {
+    /// The format of this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn by_name(name: &str) -> Result<&'static TraceFormat, Diagnostic> {
+        FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
+            let names = FORMATS.each_ref().map(|format| format.name);
+            let message = format!("unknown trace format `{name}`");
+            Diagnostic::new(message).with_suggestion(name, &names, "known are")
+        })
+    }
+
+    /// The one format that understands the head of a file.
+    ///
+    /// # Errors
+    /// If none does, or several do.
+    pub(crate) fn detect(head: &[u8]) -> Result<&'static TraceFormat, Diagnostic> {
+        let names = || FORMATS.each_ref().map(|format| format.name).join(", ");
+        let fits: Vec<_> = FORMATS.iter().filter(|format| format.understands(head)).collect();
+        match fits[..] {
+            [format] => Ok(format),
+            [] => {
+                let message = if head.starts_with(&[0x1f, 0x8b]) {
+                    return Err(Diagnostic::new("the trace is compressed with gzip")
+                        .with_help("unpack it first: gunzip --keep FILE"));
+                } else if head.is_empty() {
+                    "the trace is empty"
+                } else {
+                    "the first lines are in no known trace format"
+                };
+                Err(Diagnostic::new(message)
+                    .with_help(format!("name the format if it is one of {}", names())))
+            }
+            _ => {
+                let fits: Vec<_> = fits.iter().map(|format| format.name).collect();
+                let message = format!("the trace may be in any of {}", fits.join(", "));
+                Err(Diagnostic::new(message).with_help("name its format"))
+            }
+        }
+    }
+
+    /// Whether the first requests of a head are well formed. The last line may be cut off.
+    fn understands(&self, head: &[u8]) -> bool {
+        let whole = match self.framing {
+            Framing::Bytes(length) => &head[..head.len() / length * length],
+            Framing::Lines if head.len() < HEAD_BYTES => head,
+            Framing::Lines => {
+                &head[..head.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1)]
+            }
+        };
+        let mut frames = FrameReader::new(Box::new(Cursor::new(whole.to_vec())), self.framing);
+        let (mut parser, mut devices) = ((self.parser)(), DeviceNames::default());
+        let mut found = 0;
+        while found < DETECTED_REQUESTS {
+            match frames.next() {
+                Ok(Some(frame)) => match parser.parse(frame, &mut devices) {
+                    Ok(record) => found += usize::from(record.is_some()),
+                    Err(_) => return false,
+                },
+                Ok(None) => break,
+                Err(_) => return false,
+            }
+        }
+        found > 0
+    }
+}
+
+/// The operation of a column with the two words or letters of a format, in any case.
+fn read_or_write(field: &[u8], read: &str, write: &str) -> Result<TraceOp, Diagnostic> {
+    if field.eq_ignore_ascii_case(read.as_bytes()) {
+        Ok(TraceOp::Read)
+    } else if field.eq_ignore_ascii_case(write.as_bytes()) {
+        Ok(TraceOp::Write)
+    } else {
+        let wanted = format!("{read} or {write}");
+        Err(crate::fields::unexpected(field, "operation", &wanted))
+    }
+}

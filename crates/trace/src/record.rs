@@ -1,0 +1,45 @@
+//! The record that all formats are read into.
+
+use mirrorball_core::units::Nanos;
+
+/// Kind of a request of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum TraceOp {
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+    /// A discard.
+    Trim,
+    /// A flush of the write cache.
+    Flush,
+}
+
+/// A request of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TraceRecord {
+    /// When it arrived, counted from the first request of the trace. Never less than that of the
+    /// record before it.
+    pub arrival: Nanos,
+    /// Kind of the request.
+    pub op: TraceOp,
+    /// First byte; zero for a flush.
+    pub offset: u64,
+    /// Number of bytes; zero for a flush.
+    pub length: u64,
+    /// Number of the device, volume or file, from zero, in the order of appearance.
+    pub device: u32,
+    /// Response time, if the trace has it.
+    pub response: Option<Nanos>,
+}
+
+/// A request as a parser returns it: `time` is in nanoseconds on the clock of the trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RawRecord {
+    pub(crate) time: u64,
+    pub(crate) op: TraceOp,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) device: u32,
+    pub(crate) response: Option<Nanos>,
+}

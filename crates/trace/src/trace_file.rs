@@ -1,0 +1,68 @@
+//! A trace on disk: its path and its format.
+
+use crate::formats::{HEAD_BYTES, TraceFormat};
+use crate::reader::TraceReader;
+use mirrorball_core::diagnostic::Diagnostic;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// A trace on disk.
+#[derive(Clone)]
+pub struct TraceFile {
+    path: PathBuf,
+    /// Its format, as given or detected.
+    pub format: &'static TraceFormat,
+    /// The one device that is read; all if `None`.
+    pub device: Option<String>,
+}
+
+impl TraceFile {
+    /// The trace at `path`, in the format of this name, or in the one that its first lines are in.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or its format is unknown or cannot be detected.
+    pub fn new(
+        path: impl Into<PathBuf>,
+        format: Option<&str>,
+        device: Option<String>,
+    ) -> Result<TraceFile, Diagnostic> {
+        let path = path.into();
+        let format = match format {
+            Some(name) => TraceFormat::by_name(name)?,
+            None => {
+                let head = read_head(&path).map_err(|error| unreadable(&path, &error))?;
+                let detected = TraceFormat::detect(&head);
+                detected.map_err(|error| error.in_file(path.display().to_string()))?
+            }
+        };
+        Ok(TraceFile { path, format, device })
+    }
+
+    /// A reader at the start of the trace. `seed` decides the times within a second if the trace
+    /// has whole seconds only.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
+    pub fn open(&self, seed: u64) -> Result<TraceReader, Diagnostic> {
+        let file = File::open(&self.path).map_err(|error| unreadable(&self.path, &error))?;
+        let device = self.device.as_deref();
+        Ok(TraceReader::new(Box::new(file), &self.shown(), self.format, device, seed))
+    }
+
+    /// Its path, for messages.
+    pub fn shown(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+fn read_head(path: &Path) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Diagnostic {
+    let message = format!("cannot read the trace `{}`: {error}", path.display());
+    Diagnostic::new(message).with_help("give the path of a trace file")
+}
