@@ -36,4 +36,5 @@ mod report_browser;
 mod report_text;
 mod systemd;
 mod torture;
+mod traces;
 mod ublk;

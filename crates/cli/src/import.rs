@@ -1,6 +1,9 @@
-//! `mirrorball import`: saves results of other programs as cells, for `report`.
+//! `mirrorball import`: saves results of other programs as cells, for `report`, and characterises
+//! traces.
 //!
 //! All files are read and checked before anything is written.
+
+mod trace;
 
 use crate::ending::{Ending, Failure};
 use crate::screen;
@@ -13,7 +16,7 @@ use mirrorball_lab::experiment::record::{CellRecord, ORACLE};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Import results of other programs
+/// Import results of other programs, or characterise a trace
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   mirrorball import fio result.json -o live --policy pid --array my-array.toml")]
@@ -25,6 +28,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum From {
     Fio(FioArgs),
+    Trace(trace::TraceArgs),
 }
 
 /// Import output of fio (`--output-format=json+` or `json`)
@@ -72,6 +76,7 @@ struct FioArgs {
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     match &args.from {
         From::Fio(args) => run_fio(args),
+        From::Trace(args) => trace::run(args),
     }
 }
 
