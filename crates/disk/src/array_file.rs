@@ -64,7 +64,7 @@ mod reader;
 mod source;
 mod spec;
 
-pub use edit::{AddedMember, ArrayEdit};
+pub use edit::{AddedMember, ArrayEdit, FittedModel};
 pub use source::{ArraySource, ModelConfidence};
 pub use spec::{
     ArraySpec, DevicePart, Host, HostOverhead, MemberSource, MemberSpec, Partition, Used,

@@ -5,11 +5,13 @@
 //! by a path have an absolute one, and there are no comments.
 
 use super::members::is_file_name;
-use super::{ArrayFile, ArraySpec};
+use super::{ArrayFile, ArraySpec, ModelConfidence, Partition};
+use crate::link::LinkParameters;
 use crate::profile::ModelProfile;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{ArrayLayout, LayoutKind, Profile};
 use mirrorball_core::suggest::closest_name;
+use mirrorball_core::units::{SECTOR_BYTES, parse_bytes};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -20,6 +22,17 @@ pub struct ArrayEdit {
     /// The tables of the members, each of one member.
     members: Vec<Table>,
     spec: ArraySpec,
+}
+
+/// A model that was fitted to measurements of the disk of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FittedModel {
+    /// The file of its profile, relative to the folder of the array file.
+    pub file: String,
+    /// The way to the disk, if it was measured together with the disk.
+    pub link: Option<LinkParameters>,
+    /// Which part of the disk a member is that the file names by its path only.
+    pub part: Option<Partition>,
 }
 
 /// What a member that is added brings to an array whose members all have all data.
@@ -121,6 +134,61 @@ impl ArrayEdit {
         }
         put(member, "model", &model);
         Ok(())
+    }
+
+    /// Puts a fitted model in the place of the one of a member, which keeps its disk and its place
+    /// on it. A real member, which the file names by its path, becomes a modelled one.
+    pub fn fit(&mut self, devid: u64, fitted: &FittedModel) {
+        let Some(index) = self.devids().iter().position(|known| *known == devid) else { return };
+        let range = self.spec.members[index].range;
+        let member = &mut self.members[index];
+        member.remove("set");
+        if let Some(Value::String(path)) = member.remove("path") {
+            put(member, "device", &path);
+            let begin_bytes = fitted.part.map_or(0, |part| part.begin_bytes);
+            let rest = |part: Partition| part.length_bytes.saturating_sub(range.begin_bytes);
+            let known_rest = fitted.part.map(rest);
+            member.remove("size");
+            // Array files take parts of whole sectors, which old partitions are not.
+            let whole = |bytes: u64| (bytes - bytes % SECTOR_BYTES).to_string();
+            put(member, "begin", &whole(begin_bytes + range.begin_bytes));
+            if let Some(bytes) = range.size_bytes.or(known_rest) {
+                put(member, "length", &whole(bytes));
+            }
+        }
+        put(member, "model", &fitted.file);
+        put(member, "confidence", ModelConfidence::Fitted.name());
+        if let Some(link) = &fitted.link {
+            put(member, "link", &link.name);
+            self.add_link(link);
+        }
+    }
+
+    fn add_link(&mut self, link: &LinkParameters) {
+        let mut table = Table::new();
+        put(&mut table, "name", &link.name);
+        for (key, rate) in [("read", link.read_rate), ("write", link.write_rate)] {
+            if let Some(rate) = rate {
+                put(&mut table, key, &format!("{rate}B/s"));
+            }
+        }
+        put(&mut table, "latency", &format!("{}ns", link.latency.0));
+        put(&mut table, "jitter", &format!("{}ns", link.jitter.0));
+        let links = self.file.entry("link").or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(links) = links {
+            links.push(Value::Table(table));
+        }
+    }
+
+    /// The size of the disk of a member, as the file states it.
+    pub fn stated_bytes(&self, devid: u64) -> Option<u64> {
+        let index = self.devids().iter().position(|known| *known == devid)?;
+        let member = &self.members[index];
+        let size = member.get("size").filter(|_| member.contains_key("model"))?;
+        match size {
+            Value::String(text) => parse_bytes(text).ok(),
+            other => other.as_integer().and_then(|bytes| u64::try_from(bytes).ok()),
+        }
     }
 
     /// Adds a disk of this model, whole, and returns its devid.
@@ -229,6 +297,7 @@ fn integer(number: u64) -> Value {
 mod tests {
     use super::*;
     use crate::array_file::MemberSource;
+    use mirrorball_core::units::{GIB, MIB, Nanos};
 
     const ARRAY: &str = "profile = \"raid1\"\n[source]\nsystem = \"md\"\n[[link]]\nname = \"hba\"\n\
         [[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 2\nlink = \"hba\"\nsize = \"1TB\"\n\
@@ -302,6 +371,40 @@ mod tests {
             assert_eq!(found, (layout.to_owned(), profile.to_owned()));
             assert_eq!(spec.members.len(), 3);
         }
+    }
+
+    #[test]
+    fn a_fitted_model_takes_the_place_of_the_one_that_was_chosen() {
+        let text = "profile = \"raid1\"\n[[link]]\nname = \"hba\"\n[[member]]\n\
+            model = \"hdd-5k4\"\ndevice = \"/dev/sda1\"\nset = { rpm = 5900 }\n\
+            size = \"1TB\"\nlength = \"500GiB\"\nlink = \"hba\"\n[[member]]\n\
+            path = \"/dev/sdb1\"\nbegin = \"1MiB\"\n";
+        let mut edit = edit(text);
+        assert_eq!(edit.stated_bytes(1), Some(1_000_000_000_000));
+        assert_eq!(edit.stated_bytes(2), None);
+        // The name of a model does as well as that of a file.
+        let model = |part| FittedModel { file: "hdd-7k2-ent".to_owned(), link: None, part };
+        edit.fit(1, &model(None));
+        let network = LinkParameters {
+            name: "devid-2".to_owned(),
+            read_rate: Some(117_000_001),
+            write_rate: None,
+            latency: Nanos(130_401),
+            jitter: Nanos(9),
+        };
+        let part = Partition { begin_bytes: 8 * MIB + 512, length_bytes: 100 * GIB };
+        edit.fit(2, &FittedModel { link: Some(network.clone()), ..model(Some(part)) });
+        let (text, spec) = (edit.text(), parsed(&edit));
+        let fitted = Some(ModelConfidence::Fitted);
+        assert!(spec.members.iter().all(|member| member.confidence == fitted), "{text}");
+        let MemberSource::Model(first) = &spec.members[0].source else { panic!("{text}") };
+        assert_eq!((first.capacity_bytes, spec.members[0].link), (1_000_000_000_000, Some(0)));
+        let length_bytes = spec.members[0].partition.unwrap().length_bytes;
+        assert_eq!(length_bytes, 500 * GIB, "it keeps its part of the disk");
+        assert_eq!(spec.members[1].device.as_deref(), Some("/dev/sdb1"));
+        let part = Partition { begin_bytes: 9 * MIB, length_bytes: 100 * GIB - MIB };
+        assert_eq!(spec.members[1].partition, Some(part));
+        assert_eq!((spec.members[1].link, &spec.links[1]), (Some(1), &network));
     }
 
     #[test]
