@@ -422,11 +422,7 @@ fn fit_rest(input: &FitInput<'_>, start: &HddParameters, estimates: &mut Vec<Par
     estimates.extend(estimate("age_limit", Duration, &found[0]));
     let workloads = input.workloads(|name| name == "streams");
     let seen = input.recording.step("streams").and_then(|it| read_ahead(it, start.revolution()));
-    let ahead = Searched {
-        start: seen.unwrap_or(start.read_ahead.max(STREAM_READ) as f64),
-        deviation: if seen.is_some() { 0.3 } else { 1.0 },
-        bounds: (16.0 * KIB as f64, start.segment_size.min(8 * MIB) as f64),
-    };
+    let ahead = searched_read_ahead(seen, start);
     let build = |values: &[f64]| {
         let parameters = HddParameters { read_ahead: values[0] as u64, ..start.clone() };
         one_device(parameters.build(input.capacity_bytes, MODEL_SEED), None, MODEL_SEED)
@@ -434,8 +430,19 @@ fn fit_rest(input: &FitInput<'_>, start: &HddParameters, estimates: &mut Vec<Par
     let search = Search { workloads: &workloads, host: input.host, build };
     let mut found = search.run(&[ahead], EVALUATIONS);
     let reads = (found[0].value / STREAM_READ as f64).round().max(1.0);
-    found[0].value = reads * STREAM_READ as f64;
+    found[0].value = (reads * STREAM_READ as f64).min(start.segment_size as f64);
     estimates.extend(estimate("read_ahead", Bytes, &found[0]));
+}
+
+/// The search for the read-ahead, around what was `seen`. On a late host reads of one segment look
+/// like reads ahead, and more is seen than a segment holds, which no disk reads.
+fn searched_read_ahead(seen: Option<f64>, start: &HddParameters) -> Searched {
+    let bounds = (16.0 * KIB as f64, start.segment_size.min(8 * MIB) as f64);
+    Searched {
+        start: seen.unwrap_or(start.read_ahead.max(STREAM_READ) as f64).min(bounds.1).max(bounds.0),
+        deviation: if seen.is_some() { 0.3 } else { 1.0 },
+        bounds,
+    }
 }
 
 /// A fitted parameter; `None` if it keeps its default.
@@ -448,4 +455,21 @@ fn estimate(name: &'static str, notation: Notation, found: &Found) -> Option<Par
 fn duration(table: &toml::Table, key: &str) -> f64 {
     let text = table.get(key).and_then(toml::Value::as_str).unwrap_or("0s");
     mirrorball_core::units::parse_duration(text).unwrap_or_default().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_read_ahead_than_a_segment_holds() {
+        let start = parameters(&class_default("hdd-7k2-4tb").unwrap()).unwrap();
+        let small = HddParameters { segment_size: 128 * KIB, read_ahead: 64 * KIB, ..start };
+        for seen in [None, Some(100e3), Some(803.0 * KIB as f64), Some(1e9), Some(1.0)] {
+            let Searched { start, bounds, .. } = searched_read_ahead(seen, &small);
+            assert!(bounds.0 <= start && start <= bounds.1, "{seen:?}: {start} in {bounds:?}");
+            let parameters = HddParameters { read_ahead: start as u64, ..small.clone() };
+            assert_eq!(parameters.check(), Ok(()), "{seen:?}");
+        }
+    }
 }
