@@ -9,7 +9,9 @@
 //! the gaps between these reads are whole turns of one period.
 
 use super::patterns::{AgentState, Surface};
-use super::plan::{Budget, DeviceClass, class_steps, identifying_steps, revolution_step};
+use super::plan::{
+    Budget, DeviceClass, class_steps, identifying_steps, planned_time, revolution_step,
+};
 use super::recording::{ProbeRead, Recording, Sample, StepRecord};
 use super::rotation;
 use super::statistics::quantile;
@@ -184,8 +186,25 @@ impl Probe {
         Progress {
             step: spec.map_or("", |spec| spec.name),
             measures: spec.map_or("", |spec| spec.measures),
-            remaining: Nanos(rest) + left,
+            remaining: Nanos(rest) + left + self.not_planned(),
         }
+    }
+
+    /// The most that the steps take that are planned when the class of the device is known.
+    fn not_planned(&self) -> Nanos {
+        let known = match self.stage {
+            Stage::Measure => return Nanos::ZERO,
+            Stage::Identify => identifying_steps(self.budget),
+            Stage::Revolution(_) => {
+                let revolution = revolution_step(self.budget, 0);
+                identifying_steps(self.budget).into_iter().chain(revolution).collect()
+            }
+        };
+        let known: u64 = known.iter().map(|spec| spec.limit.time.0).sum();
+        let classes = [DeviceClass::Hdd, DeviceClass::Ssd, DeviceClass::Network];
+        let of_class = |class: DeviceClass| planned_time(class, self.budget);
+        let possible = classes.into_iter().filter(|it| self.class.is_none_or(|class| class == *it));
+        possible.map(of_class).max().unwrap_or_default().saturating_sub(Nanos(known))
     }
 
     /// The class of the device; `None` if the probe ended before it was known.

@@ -45,6 +45,27 @@ fn plans_fit_their_budgets() {
 }
 
 #[test]
+fn the_time_that_is_left_is_that_of_the_longest_plan_until_the_class_is_known() {
+    let most =
+        |budget| planned_time(DeviceClass::Hdd, budget).max(planned_time(DeviceClass::Ssd, budget));
+    for budget in [Budget::Quick, Budget::Full] {
+        let mut probe = Probe::new(SUBJECT, budget, 1);
+        probe.poll(Nanos::ZERO);
+        assert_eq!(probe.progress(Nanos::ZERO).remaining, most(budget));
+    }
+    let disk = Subject { class: Some(DeviceClass::Network), ..SUBJECT };
+    let mut probe = Probe::new(disk, Budget::Quick, 1);
+    let planned = planned_time(DeviceClass::Network, Budget::Quick);
+    probe.poll(Nanos::ZERO);
+    assert_eq!(probe.progress(Nanos::ZERO).remaining, planned);
+    let later = Nanos::from_millis(100);
+    assert_eq!(probe.progress(later).remaining, planned.saturating_sub(later));
+    let mut probe = Probe::new(disk, Budget::Quick, 1);
+    run(&mut probe, Nanos::from_micros(80), Nanos::MAX, true);
+    assert_eq!(probe.progress(Nanos::from_secs(60)).remaining, Nanos::ZERO, "it has ended");
+}
+
+#[test]
 fn a_stopped_probe_ends_with_what_it_has_and_names_the_rest() {
     let mut probe = Probe::new(SUBJECT, Budget::Quick, 1);
     run(&mut probe, Nanos::from_micros(80), Nanos::from_secs(5), true);
