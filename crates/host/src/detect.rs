@@ -15,6 +15,7 @@ mod block;
 mod btrfs;
 mod btrfs_ioctl;
 mod disk;
+mod disk_below;
 mod find;
 mod identity;
 mod mapper;
@@ -33,6 +34,7 @@ pub use array::{
     ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
 pub use disk::{DetectedDisk, DiskBus};
+pub use disk_below::{DiskBelow, disk_below};
 pub(crate) use identity::{Identifiers, array_identifiers, find_md, md_members, nvme_identifiers};
 pub use model_choice::ModelChoice;
 pub use stack::StackLayer;

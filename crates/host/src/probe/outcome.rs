@@ -39,6 +39,7 @@ pub struct ProbeOutcome {
     pub missing: Vec<&'static str>,
     /// The kind of model.
     pub(super) kind: &'static str,
+    /// The link before it, which belongs into the array file.
     #[serde(skip)]
-    pub(super) link: Option<LinkParameters>,
+    pub link: Option<LinkParameters>,
 }

@@ -1,0 +1,48 @@
+//! The disk below a device of a member: a model stands for the whole of it.
+
+use super::block::{BlockDevice, leaf};
+use super::sysroot::Sysroot;
+
+/// What is below a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskBelow {
+    /// The path of the disk; `None` if the device lies on several.
+    pub disk: Option<String>,
+    /// First byte of the device on the disk; `None` where a layer between hides it.
+    pub begin_bytes: Option<u64>,
+    /// Size of the device in bytes, if it is known.
+    pub size_bytes: Option<u64>,
+}
+
+/// The disk below the device at `path`; `None` if `path` is that of no block device.
+pub fn disk_below(sysroot: &Sysroot, path: &str) -> Option<DiskBelow> {
+    let device = BlockDevice::by_path(sysroot, path)?;
+    let below = leaf(sysroot, &device);
+    Some(DiskBelow {
+        disk: below.disk.map(|disk| disk.device_path(sysroot)),
+        begin_bytes: below.begin_bytes,
+        size_bytes: device.size_bytes(sysroot),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn partitions_and_layers_lead_to_their_disk() {
+        let below = |machine: &str, path: &str| {
+            let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sysroots");
+            disk_below(&Sysroot::recorded(&root.join(machine)), path)
+        };
+        let disk = |machine: &str, path: &str| below(machine, path).and_then(|it| it.disk);
+        assert_eq!(disk("md-raid1-hdd-ssd", "/dev/sda").as_deref(), Some("/dev/sda"));
+        let partition = below("luks-on-lvm-on-md", "/dev/sda2").unwrap();
+        assert_eq!(partition.disk.as_deref(), Some("/dev/sda"));
+        assert!(partition.begin_bytes > Some(0) && partition.size_bytes > Some(0));
+        assert_eq!(disk("luks-on-lvm-on-md", "/dev/md0"), None, "it lies on several disks");
+        assert_eq!(below("md-raid1-hdd-ssd", "/dev/sdz"), None);
+        assert_eq!(below("md-raid1-hdd-ssd", "volume"), None);
+    }
+}
