@@ -51,7 +51,7 @@ fn a_system_without_a_better_setting_says_so() {
         assert!(entry(&text, "Best offered").contains("nothing better than"), "{root}: {text}");
     }
     // This version of Linux has the policies, but the kernel does not: nothing is to be written.
-    let text = advice("btrfs-raid1-loop", &["-p", "mirrorball/first"]);
+    let text = advice("btrfs-raid1-loop", &["pool", "seq-read", "-p", "mirrorball/first"]);
     let more: Vec<&str> = entry(&text, "On condition").split_whitespace().collect();
     let needs = "CONFIG_BTRFS_EXPERIMENTAL: the running Linux does not offer it";
     assert!(more.join(" ").contains(needs), "{text}");
@@ -365,8 +365,8 @@ fn an_answer_is_written_as_json_and_as_a_page() {
 #[test]
 fn a_narrow_terminal_has_the_whole_answer() {
     let folder = Folder::new();
-    let run = ["advise", "hdd-ssd-raid1", "--system", "md", "-p", "mirrorball/auto", "-d", "50ms"];
-    let mut command = folder.command(&[&run[..], &["-n", "2"]].concat());
+    let run = ["advise", "hdd-ssd-raid1", "--system", "md", "-p", "mirrorball/auto", "-n", "2"];
+    let mut command = folder.command(&[&run[..], &["-d", "300ms"]].concat());
     let text = stdout(&command.env("COLUMNS", "40").output().unwrap());
     let is_long = |line: &&str| line.chars().count() > 40 && !line.contains(" /sys/");
     let long: Vec<&str> = text.lines().filter(is_long).collect();

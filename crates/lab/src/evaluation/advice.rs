@@ -23,6 +23,10 @@ use serde::Serialize;
 
 /// An advantage below this factor is not worth a change.
 const WORTHWHILE: f64 = 1.02;
+/// The same where the factor is uncertain: a smaller one would be written as `about as fast`.
+const WORTHWHILE_UNCERTAIN: f64 = 1.05;
+/// Spread over the repeats above which a factor is uncertain: it is rounded, and called `about`.
+const UNCERTAIN: f64 = 0.25;
 
 /// A job whose speed falls below this factor is named.
 const SLOWER: f64 = 0.9;
@@ -137,7 +141,9 @@ impl Advice {
             |it: &Option<AdvisedPolicy>| it.as_ref().and_then(|it| it.factor).unwrap_or(1.0);
         let all: Vec<&str> = settings.iter().map(|setting| setting.spec.as_str()).collect();
         let is_better = |least: f64| {
-            move |it: &AdvisedPolicy| it.factor.is_none_or(|factor| factor > least * WORTHWHILE)
+            move |it: &AdvisedPolicy| {
+                it.factor.is_none_or(|factor| factor > least * worthwhile(it.spread))
+            }
         };
         let conditional = best_of(&[&specs[..], &all[..]].concat()).map(candidate);
         let conditional = conditional.filter(is_better(factor(&offered)));
@@ -251,10 +257,17 @@ fn best(study: &Study, specs: &[&str], now: &str) -> Option<(String, Option<f64>
     };
     let gain = verdict.gain.filter(|_| policy != now);
     Some(match gain.map(|gain| gain.geometric_mean) {
-        Some(Some(factor)) if factor <= WORTHWHILE => (now.to_owned(), Some(1.0)),
+        Some(Some(factor)) if factor <= worthwhile(spread(study, &[&policy, now])) => {
+            (now.to_owned(), Some(1.0))
+        }
         Some(factor) => (policy, factor),
         None => (policy, Some(1.0)),
     })
+}
+
+/// The least gain that is advised, for figures with this spread over the repeats.
+fn worthwhile(spread: Option<f64>) -> f64 {
+    if spread.is_some_and(|spread| spread > UNCERTAIN) { WORTHWHILE_UNCERTAIN } else { WORTHWHILE }
 }
 
 /// The jobs under which `spec` is slower than `now` by more than a tenth.

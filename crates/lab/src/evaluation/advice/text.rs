@@ -2,7 +2,7 @@
 
 use super::answer::{AnsweredMember, ArrayAnswer, WhatIf};
 use super::maintenance::{Maintenance, WorkTime};
-use super::{Advice, AdvisedPolicy};
+use super::{Advice, AdvisedPolicy, UNCERTAIN, WORTHWHILE_UNCERTAIN};
 use crate::experiment::systems::Commands;
 use crate::report::{
     Column, Emphasis, Grid, GridRow, Layout, Style, TableLimits, draw, whole_words, wrapped,
@@ -15,9 +15,6 @@ const NAME_WIDTH: usize = 14;
 const INDENT_NARROW: usize = 2;
 /// A narrower terminal has no space for names before their texts.
 const NARROW: usize = 60;
-
-/// A factor is rounded, and called `about`, where figures over the repeats spread by more.
-const UNCERTAIN: f64 = 0.25;
 
 /// What follows a policy that is not known to be in force.
 const ASSUMED: &str = ", the default: what is in force is not known";
@@ -175,7 +172,7 @@ fn factor_text(candidate: &AdvisedPolicy) -> String {
     let is_uncertain = candidate.spread.is_some_and(|spread| spread > UNCERTAIN);
     let speed = match (is_uncertain, factor) {
         (false, factor) => format!("{factor:.2} times as fast"),
-        (true, factor) if factor < 1.05 => "about as fast".to_owned(),
+        (true, factor) if factor < WORTHWHILE_UNCERTAIN => "about as fast".to_owned(),
         (true, factor) if factor < 10.0 => format!("about {factor:.1} times as fast"),
         (true, factor) => format!("about {factor:.0} times as fast"),
     };
@@ -330,6 +327,7 @@ fn first_capital(text: &str) -> String {
 fn hours(time: &WorkTime, width: usize) -> String {
     let Some(hours) = time.hours else { return "never".to_owned() };
     let length = match hours {
+        hours if hours < 1.0 / 60.0 => format!("{:.0} s", (hours * 3600.0).ceil()),
         hours if hours < 1.0 => format!("{:.0} min", hours * 60.0),
         hours if hours < 10.0 => format!("{hours:.1} h"),
         hours => format!("{hours:.0} h"),
