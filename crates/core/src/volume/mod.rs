@@ -230,7 +230,7 @@ impl Volume {
             choices: 0,
             block_bytes: BLOCK_BYTES,
             policy_number: 0,
-            rng: Rng::stream(seed, "policy"),
+            rng: Volume::policy_rng(seed),
             requests: Slab::default(),
             pieces: Slab::default(),
             in_flight: Slab::default(),

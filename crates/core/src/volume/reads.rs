@@ -6,9 +6,15 @@ use super::target::PlanTarget;
 use super::{NextChoice, TargetIo, Volume, Work, choice};
 use crate::io::{MemberIo, Op, ReadRole, RequestKind};
 use crate::policy::{Choice, Ctx, Mirror, MirrorScore, MirrorSet, PolicyFault, Read};
+use crate::rng::Rng;
 use crate::units::Nanos;
 
 impl Volume {
+    /// The random generator of the policy of a volume with this seed, as it is at the start.
+    pub fn policy_rng(seed: u64) -> Rng {
+        Rng::stream(seed, "policy")
+    }
+
     /// What the policy will be asked by the next [`Volume::poll_io`], or `None` if that will not
     /// ask it. For the simulator's oracle, which is given more information than a policy.
     pub fn next_choice(&mut self) -> Option<NextChoice> {
