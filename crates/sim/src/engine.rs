@@ -8,6 +8,8 @@
 //!
 //! A run ends when all its sections have ended; background work is abandoned at that point.
 
+mod alike;
+
 use crate::canary::Canary;
 use crate::checkers::Checkers;
 use crate::client::{Action, ClientRequest, RequestEnd};
@@ -19,6 +21,7 @@ use crate::job::{JobFile, Section};
 use crate::policy_under_test::Forecast;
 use crate::progress::SectionProgress;
 use crate::record::{Recorder, RunRecord};
+use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::io::{IoError, IoId, MemberIo, Request, RequestId, RequestKind};
 use mirrorball_core::member::{MemberIndex, Members};
 use mirrorball_core::policy::ReadPolicy;
@@ -35,6 +38,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::policy_under_test::PolicyUnderTest;
 pub use crate::simulation::{Checks, Simulation};
+pub use alike::run_alike;
 
 /// Checks that a job file can run on an array, under any policy.
 ///
@@ -43,7 +47,7 @@ pub use crate::simulation::{Checks, Simulation};
 pub fn check(array: &ArraySpec, job: &JobFile) -> Result<(), SimError> {
     let (policy, checks) = (PolicyUnderTest::Canary, Checks::Off);
     let run = Simulation { array, job, policy, seed: 0, duration: None, checks };
-    Engine::new(&run, Box::new(Canary::default()), None).map(|_| ())
+    Engine::new(&run, array.chunk_map()?, Box::new(Canary::default()), None).map(|_| ())
 }
 
 /// Runs a simulation to its end.
@@ -85,6 +89,10 @@ pub fn explain(run: &Simulation<'_>, window: TraceWindow) -> Result<Explanation,
     engine.run_sections(run, &NEVER)?;
     let trace = engine.trace.take().expect("it was set above");
     Ok(trace.finish(&engine.volume, engine.now))
+}
+
+fn devids(array: &ArraySpec) -> Vec<u64> {
+    array.members.iter().map(|member| member.devid).collect()
 }
 
 /// The flag of a run that is never stopped.
@@ -140,13 +148,13 @@ struct Engine {
 impl Engine {
     /// An engine with the policy of the run.
     fn with_policy(run: &Simulation<'_>) -> Result<Engine, SimError> {
-        let devids: Vec<u64> = run.array.members.iter().map(|member| member.devid).collect();
-        let (policy, forecast) = run.policy.build(&devids)?;
-        Engine::new(run, policy, forecast)
+        let (policy, forecast) = run.policy.build(&devids(run.array))?;
+        Engine::new(run, run.array.chunk_map()?, policy, forecast)
     }
 
     fn new(
         run: &Simulation<'_>,
+        map: ChunkMap,
         policy: Box<dyn ReadPolicy>,
         forecast: Option<Forecast>,
     ) -> Result<Engine, SimError> {
@@ -156,7 +164,6 @@ impl Engine {
         let measure_from = first_group.map(|section| section.start_delay + section.ramp).min();
         let checkers = (run.checks == Checks::On).then(|| Checkers::new(&members));
         let recorder = Recorder::new(&members, measure_from.unwrap_or_default());
-        let map = run.array.chunk_map()?;
         let free_bytes = map.capacity_bytes() - run.array.used_bytes(map.capacity_bytes());
         run.job.validate_against(free_bytes)?;
         let mut engine = Engine {

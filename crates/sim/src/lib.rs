@@ -16,6 +16,7 @@ mod fair_oracle;
 mod host_overhead;
 pub mod job;
 mod job_client;
+mod lockstep;
 mod oracle;
 mod policy_under_test;
 mod progress;
