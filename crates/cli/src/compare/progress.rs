@@ -32,7 +32,7 @@ pub(crate) fn run_cells(
         bar.inc(1);
     };
     let options = RunOptions { threads, stop, on_cell: &on_cell };
-    let ending = run::run(plan, &SimExecutor { inputs, stop }, results, &options);
+    let ending = run::run(plan, &SimExecutor::new(inputs, stop)?, results, &options);
     bar.finish_and_clear();
     let [reused, fresh] = [reused.into_inner(), fresh.into_inner()];
     screen::say(format_args!(

@@ -134,7 +134,7 @@ pub fn run(asked: &LeagueRequest, options: &RunOptions<'_>) -> Result<LeagueOutc
         let (source, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
         let build = BuildIdentity::current()?;
         let plan = Plan::new(build, source, sources, choices, asked.command.clone());
-        match run_unsaved(&plan, &SimExecutor { inputs: &inputs, stop: options.stop }, options)? {
+        match run_unsaved(&plan, &SimExecutor::new(&inputs, options.stop)?, options)? {
             Ending::Complete(summaries) => {
                 // Array by array: the histograms of all cells at once would be gigabytes.
                 let study = Study::new(plan, summaries, Criteria::default());

@@ -256,7 +256,7 @@ fn run_pairing(
     let cells = plan.cells();
     let missing: Vec<_> = cells.iter().filter(|cell| !is_saved(&record, cell.policy)).collect();
     (options.on_saved)(cells.len() - missing.len());
-    let executor = SimExecutor { inputs: &inputs, stop: options.stop };
+    let executor = SimExecutor::new(&inputs, options.stop)?;
     let result = missing.iter().try_for_each(|cell| {
         let measured = cell.record(executor.run(cell)?);
         let summary = CellSummary::new(&measured).expect("a fresh record is whole");
