@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 mod advise;
+mod advise_probe;
 mod advise_states;
 mod bad_inputs;
 mod bench;

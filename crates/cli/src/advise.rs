@@ -1,10 +1,11 @@
 //! `mirrorball advise`: what to change on an array of this machine, or on one that a file
 //! describes.
 //!
-//! Detects the array, compares the settings of its storage system and a few policies of others by
-//! simulation, and names what is in force, the best setting that the system offers with its
-//! commands, and the best policy known. It changes nothing.
+//! Detects the array, measures its disks where asked, compares the settings of its storage system
+//! and a few policies of others by simulation, and names what is in force, the best setting that
+//! the system offers with its commands, and the best policy known. It changes nothing.
 
+mod measured;
 mod question;
 mod target;
 mod what_if;
@@ -48,23 +49,25 @@ const KNOWN_POLICIES: &str =
 /// Detects the array at a path, compares the settings that its storage system offers, by
 /// simulation, and prints what you have, the best that the system offers with the commands to set,
 /// check and undo it, and the best policy known. Writes only into the folder mirrorball-results,
-/// and the page of --report.
+/// and the files of -o and --report.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The disks are simulated by models that `detect` chooses. The answer says how \
-sure each choice is; edit the array file and give it in place of the path to correct one.
+sure each choice is; edit the array file and give it in place of the path to correct one, or have \
+the disks measured with --probe, which needs root and an idle array.
 
 What was detected is saved as mirrorball-results/NAME.toml, the results in
 mirrorball-results/advice-….
 
 Exit code 2 if there is no array at the path, or its storage system is not known; 1 if no advice is
 possible: an array cannot be read, all members have failed, or a member is missing and no read has a
-choice of members without it.
+choice of members without it, or --probe gave some member no model.
 
 Examples:
   mirrorball advise /srv/data
   mirrorball advise /dev/md0 my-job.fio
   mirrorball advise my-array.toml --system md:6.12
+  mirrorball advise /srv/data --probe -o my-array.toml
   mirrorball advise /srv/data --what-if replace=1:ssd-sata-plp"
 )]
 pub(crate) struct Args {
@@ -81,8 +84,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SYSTEM[:VERSION]")]
     system: Option<ChosenSystem>,
 
-    /// Policies to compare with the settings of the system, separated by commas
-    #[arg(short, long, value_name = "LIST", default_value = KNOWN_POLICIES)]
+    /// Policies to compare with the settings of the system, separated by commas [default:
+    /// mirrorball/auto, md/raid1, zfs/mirror, gmirror/load, kakra/queue, research/peak-ewma,
+    /// research/sed]
+    #[arg(short, long, value_name = "LIST", default_value = KNOWN_POLICIES,
+          hide_default_value = true)]
     policy: String,
 
     /// Number of repeats of each job under each policy, from 2 to 1000, each with another seed
@@ -113,6 +119,21 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CHANGE")]
     what_if: Vec<HardwareChange>,
 
+    /// Measure the disks first, by reading them one after the other, and simulate them by models
+    /// that are fitted to the measurements: at most a minute each, with --probe=full ten
+    ///
+    /// Nothing is written to the disks. Disks that other programs use meanwhile, and disks of which
+    /// no model fits, keep the model that was chosen. Ctrl-C keeps what was measured. An array file
+    /// whose models were fitted is not measured again.
+    #[arg(long, value_name = "BUDGET", num_args = 0..=1, require_equals = true, value_enum,
+          default_missing_value = "quick", conflicts_with = "sysroot")]
+    probe: Option<ProbeBudget>,
+
+    /// Write the array with its fitted models to FILE, and the models next to it [default: in
+    /// mirrorball-results]
+    #[arg(short, long, value_name = "FILE", requires = "probe")]
+    output: Option<PathBuf>,
+
     /// Output format
     #[arg(short, long, value_enum, default_value_t = AnswerFormat::Table)]
     format: AnswerFormat,
@@ -121,13 +142,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// Replace the page if it exists
+    /// Replace the files of -o and --report if they exist
     #[arg(long)]
     force: bool,
 
     /// Read a recorded copy of the files of a machine in DIR instead of this machine
     #[arg(long, value_name = "DIR")]
     sysroot: Option<PathBuf>,
+}
+
+/// How long each disk is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ProbeBudget {
+    /// At most a minute
+    Quick,
+    /// At most ten minutes
+    Full,
 }
 
 /// How the answer is written.
@@ -140,17 +170,13 @@ enum AnswerFormat {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
-    let existing = Existing::from_force(args.force, args.report.as_deref(), "--report FILE")?;
-    if let Some(path) = &args.report {
-        if output_file::is_stdout(path) {
-            let error = "the page cannot be written to standard output, which has the answer";
-            let help = "give a file, for example --report advice.html";
-            return Err(Failure::WrongUse(anyhow!("{error}\n  help: {help}")));
-        }
-        output_file::check(path, existing).map_err(Failure::WrongUse)?;
-    }
+    let existing = check_outputs(args)?;
     let (array, jobs) = target::array_and_jobs(args);
-    let (target, changes) = what_if::with_missing_replaced(args, target::find(args, array)?)?;
+    let measured = measured::with_fitted(args, target::find(args, array)?, &jobs)?;
+    if measured.is_interrupted {
+        return Ok(Ending::Interrupted);
+    }
+    let (target, changes) = what_if::with_missing_replaced(args, measured.target)?;
     let question = Question::new(args, &target, &jobs)?;
     let source = question.inputs.array.source.as_ref();
     let condition = source.and_then(|source| source.condition.clone());
@@ -177,7 +203,34 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         output_file::write(path, &page, existing).map_err(Failure::Fault)?;
         screen::say(format_args!("the report is in {}", path.display()));
     }
-    Ok(if is_dead { Ending::FoundFailure } else { Ending::Done })
+    Ok(if is_dead || !measured.is_complete { Ending::FoundFailure } else { Ending::Done })
+}
+
+/// What happens to existing files.
+///
+/// # Errors
+/// If a file cannot be written.
+fn check_outputs(args: &Args) -> Result<Existing, Failure> {
+    let output = args.output.as_deref().or(args.report.as_deref());
+    let existing = Existing::from_force(args.force, output, "-o FILE or --report FILE")?;
+    for (path, what, option) in [
+        (&args.output, "array file", "-o my-array.toml"),
+        (&args.report, "page", "--report a.html"),
+    ] {
+        let Some(path) = path else { continue };
+        if output_file::is_stdout(path) {
+            let error = format!("the {what} cannot be written to standard output");
+            let help = format!("which has the answer\n  help: give a file, for example {option}");
+            return Err(Failure::WrongUse(anyhow!("{error}, {help}")));
+        }
+        output_file::check(path, existing).map_err(Failure::WrongUse)?;
+    }
+    if let Some(path) = args.output.as_deref().filter(|it| it.extension() != Some("toml".as_ref()))
+    {
+        let (error, path) = ("an array file has a name that ends in .toml", path.display());
+        return Err(Failure::WrongUse(anyhow!("-o {path}: {error}\n  help: give {path}.toml")));
+    }
+    Ok(existing)
 }
 
 /// The answer in the format that was asked for.

@@ -163,31 +163,49 @@ fn from_device(
 ) -> Result<ProbeOutcome, Failure> {
     let target = ProbeTarget::open(path, &Sysroot::live());
     let target = target.map_err(|error| Failure::WrongUse(error.into()))?;
-    let most = [DeviceClass::Hdd, DeviceClass::Ssd, DeviceClass::Network]
-        .map(|class| planned_time(class, options.budget));
-    let most = most.into_iter().max().unwrap_or_default();
     screen::say(format_args!(
         "{}: {}, at most {}, reads only",
         path.display(),
         format_bytes(target.size_bytes),
-        whole_seconds(most)
+        whole_seconds(most_time(options.budget))
     ));
     for facts in &target.facts.uses {
         screen::say(format_args!("warning: {} is in use: {facts}", path.display()));
     }
+    measure(&target, options, stop, Nanos::ZERO).map_err(|error| Failure::Fault(error.into()))
+}
+
+/// The most time that probing a device of any class takes.
+pub(crate) fn most_time(budget: Budget) -> Nanos {
+    let classes = [DeviceClass::Hdd, DeviceClass::Ssd, DeviceClass::Network];
+    classes.map(|class| planned_time(class, budget)).into_iter().max().unwrap_or_default()
+}
+
+/// Probes a device, and says each step with the time that is left; `later` is that of the devices
+/// after it.
+///
+/// # Errors
+/// If it cannot be read, or too little was measured for a model.
+pub(crate) fn measure(
+    target: &ProbeTarget,
+    options: ProbeOptions,
+    stop: &AtomicBool,
+    later: Nanos,
+) -> Result<ProbeOutcome, Diagnostic> {
     let mut last = "";
     let mut on_progress = |progress: Progress| {
         if progress.step != last {
             last = progress.step;
-            let left = whole_seconds(progress.remaining);
+            let left = whole_seconds(progress.remaining + later);
             screen::say(format_args!("  {:16} {:40} {left} left", last, progress.measures));
         }
     };
     let control = ProbeControl { stop, on_progress: &mut on_progress };
-    probe_device(&target, options, control).map_err(|error| Failure::Fault(error.into()))
+    probe_device(target, options, control)
 }
 
-fn whole_seconds(time: Nanos) -> String {
+/// A time in seconds, rounded up.
+pub(crate) fn whole_seconds(time: Nanos) -> String {
     format!("{:.0} s", time.as_secs_f64().ceil())
 }
 

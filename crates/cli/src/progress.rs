@@ -5,15 +5,19 @@ use crate::screen;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Makes Ctrl-C ask the work to stop, with a message, and returns the flag that says so. A second
-/// Ctrl-C ends the program at once. Later calls return the same flag, and the first message counts.
+/// Ctrl-C ends the program at once. Later calls return the same flag, and the last message counts.
 ///
 /// # Errors
 /// If the system refuses.
 pub(crate) fn stop_at_ctrl_c(message: &'static str) -> Result<&'static AtomicBool> {
     static STOP: AtomicBool = AtomicBool::new(false);
     static LISTENS: AtomicBool = AtomicBool::new(false);
+    static MESSAGE: Mutex<&str> = Mutex::new("");
+    let latest = || MESSAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    *latest() = message;
     if LISTENS.swap(true, Ordering::Relaxed) {
         return Ok(&STOP);
     }
@@ -21,6 +25,7 @@ pub(crate) fn stop_at_ctrl_c(message: &'static str) -> Result<&'static AtomicBoo
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(INTERRUPTED.into());
         }
+        let message = *latest();
         screen::say(format_args!("\n{message}; press Ctrl-C again to stop at once"));
     })
     .context("cannot listen for Ctrl-C")?;

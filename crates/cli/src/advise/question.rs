@@ -9,7 +9,7 @@ use crate::progress::stop_at_ctrl_c;
 use crate::screen;
 use anyhow::{Context, Result, anyhow};
 use mirrorball_core::policies::Registry;
-use mirrorball_disk::array_file::ArraySpec;
+use mirrorball_disk::array_file::{ArraySpec, MemberSource};
 use mirrorball_lab::evaluation::advice::answer::{ArrayAnswer, OutOfService};
 use mirrorball_lab::evaluation::advice::maintenance::{Maintenance, MaintenanceOptions};
 use mirrorball_lab::evaluation::advice::stated_policy;
@@ -58,6 +58,31 @@ impl Question {
         let name = target::as_advised(target.array.clone(), &array, &chosen);
         let question = Question::about(args, &name.map_err(Failure::WrongUse)?, &chosen, jobs)?;
         Ok(Question { out_of_service, ..question })
+    }
+
+    /// Checks what can be checked before the disks of a target are measured.
+    ///
+    /// # Errors
+    /// If the system, a job or an option cannot be used, or members are paths to one device.
+    pub(super) fn check(
+        args: &Args,
+        target: &Target,
+        spec: &ArraySpec,
+        jobs: &[String],
+    ) -> Result<(), Failure> {
+        let chosen = chosen_system(args, &target.array, spec).map_err(Failure::WrongUse)?;
+        if chosen.system.is_multipath {
+            return Err(Failure::WrongUse(anyhow!(
+                "--probe measures disks, but the members of {} are paths to one device\n  help: \
+                 leave out --probe",
+                spec.name
+            )));
+        }
+        // Real members are not simulated as they are; they may become models.
+        if spec.members.iter().all(|it| matches!(it.source, MemberSource::Model(_))) {
+            Question::about(args, &target.array, &chosen, jobs)?;
+        }
+        Ok(())
     }
 
     /// The question about an array file without flags.

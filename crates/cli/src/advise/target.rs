@@ -26,6 +26,10 @@ pub(super) struct Target {
     pub(super) array: String,
     /// What is unusual about the array's state.
     pub(super) condition: Option<String>,
+    /// Whether it was detected on a machine just now.
+    pub(super) is_detected: bool,
+    /// What a detected array does in the background.
+    pub(super) activity: Option<String>,
     /// Members that the advice takes for in service, and that are not.
     pub(super) out_of_service: Vec<OutOfService>,
 }
@@ -51,7 +55,7 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
                 let error = "--sysroot has no effect with a built-in array or an array file";
                 return Err(Failure::WrongUse(anyhow!("{error}\n  help: leave it out")));
             }
-            return Ok(Target { array: name.clone(), condition: None, out_of_service: Vec::new() });
+            return Ok(Target::file(name.clone()));
         }
     }
     let sysroot = crate::detect::sysroot(args.sysroot.as_deref())?;
@@ -72,11 +76,19 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<Target, Failur
         member.is_rebuilding = false;
         member.is_failed &= member.disk.is_none();
     }
-    let condition = detected.condition_text();
+    let (condition, activity) = (detected.condition_text(), detected.condition.activity.clone());
     let path = save(&detected.name, &detected.array_file()).map_err(Failure::WrongUse)?;
     let array = path.display().to_string();
     screen::say(format_args!("the array is described in {array}"));
-    Ok(Target { array, condition, out_of_service })
+    Ok(Target { array, condition, is_detected: true, activity, out_of_service })
+}
+
+impl Target {
+    /// An array file, or a built-in array.
+    pub(super) fn file(array: String) -> Target {
+        let out_of_service = Vec::new();
+        Target { array, condition: None, is_detected: false, activity: None, out_of_service }
+    }
 }
 
 /// The members of a detected array that the advice takes for in service, and that are not.
