@@ -93,7 +93,7 @@ fn named(error: &Error, kind: ContextKind) -> Vec<String> {
 /// The name of an argument without the value of an option and without the brackets of usage lines.
 fn bare(argument: &str) -> String {
     match argument.starts_with('-') {
-        true => argument.split_whitespace().next().unwrap_or_default().to_owned(),
+        true => argument.split([' ', '=', '[']).next().unwrap_or_default().to_owned(),
         false => argument.trim_end_matches("...").trim_matches(['[', ']', '<', '>']).to_owned(),
     }
 }
@@ -130,7 +130,9 @@ fn try_parse<P: Parser>(mut words: Vec<OsString>) -> Result<P, Error> {
         words.retain(|word| word != "--help" && word != "-h");
     }
     let width = screen::width_columns().unwrap_or(WIDTH_MAX).min(WIDTH_MAX);
-    let mut command: Command = with_whole_examples(P::command(), width).term_width(width);
+    let mut command = with_whole_examples(P::command(), width).term_width(width);
+    command.build();
+    let mut command = with_narrow_usage(command, width);
     let matches = command.try_get_matches_from_mut(words).map_err(without_wrong_tip)?;
     P::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
@@ -145,6 +147,48 @@ fn with_whole_examples(command: Command, width: usize) -> Command {
         command = command.after_help(lines.join("\n"));
     }
     command
+}
+
+/// The command with usage lines that fit into a terminal of this width, which clap does not break.
+fn with_narrow_usage(command: Command, width: usize) -> Command {
+    let mut command = command.mut_subcommands(|command| with_narrow_usage(command, width));
+    let usage = command.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ");
+    // What stands before it, and the indent of the lines after the first.
+    const BEFORE: usize = "Usage: ".len();
+    if usage.contains('\n') || BEFORE + usage.chars().count() <= width {
+        return command;
+    }
+    let mut columns = BEFORE;
+    let mut text = String::new();
+    for word in words_of_usage(usage) {
+        let length = word.chars().count();
+        if !text.is_empty() && columns + 1 + length > width {
+            text += &format!("\n{:BEFORE$}", "");
+            columns = BEFORE;
+        } else if !text.is_empty() {
+            text.push(' ');
+            columns += 1;
+        }
+        text += &word;
+        columns += length;
+    }
+    command.override_usage(text)
+}
+
+/// The words of a usage line; an option and its value are one.
+fn words_of_usage(usage: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in usage.split(' ') {
+        match words.last_mut() {
+            Some(option) if option.starts_with("--") && word.starts_with('<') => {
+                option.push(' ');
+                *option += word;
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 /// A line of examples, on several lines that end in a backslash if it is too long.
@@ -215,6 +259,10 @@ mod tests {
                 &["detect", "-o", "x", "--json"],
                 &["--json", "cannot be used with", "--output", "help: leave one of them out"],
             ),
+            (
+                &["advise", "--probe", "--sysroot", "x"],
+                &["--probe cannot be used with --sysroot\n"],
+            ),
             (&["policies", "pid", "--system", "md"], &["NAME cannot be used with --system"]),
             (&["bench", "x", "--restore"], &["PATH|DEVICE", "cannot be used with", "--restore"]),
             (&["recipe", "x", "--all"], &["NAME", "cannot be used with", "--all"]),
@@ -273,6 +321,21 @@ mod tests {
         let joined = examples.replace("\\\n", " ");
         for line in joined.trim_end().lines().skip(1) {
             assert!(line.starts_with("  mirrorball "), "{line} in\n{examples}");
+        }
+    }
+
+    #[test]
+    fn usage_lines_fit_into_a_narrow_terminal() {
+        let mut command = Cli::command().term_width(40);
+        command.build();
+        let mut command = with_narrow_usage(command, 40);
+        for (name, expected) in [
+            ("serve", "Usage: mirrorball serve [OPTIONS]\n       --export <ADDRESS> [DEVICE]...\n"),
+            ("man", "Usage: mirrorball man [OPTIONS]"),
+        ] {
+            let help = command.find_subcommand_mut(name).unwrap().render_help().to_string();
+            let usage = &help[help.find("Usage:").unwrap()..];
+            assert!(usage.starts_with(expected), "{usage}");
         }
     }
 
