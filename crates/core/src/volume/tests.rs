@@ -1,6 +1,7 @@
 //! Tests of the volume with a small executor that keeps data: reads must return what was written.
 
 mod choices;
+mod crash_writes;
 mod failures;
 mod history;
 mod layouts;
