@@ -313,3 +313,15 @@ fn snapshot_with_a_current_label_and_an_old_dirty_log() {
     let both = [MemberStanding::InSync, resumed];
     assert_eq!(standings(states, [record(3, 2), record(70, 69)]), both);
 }
+
+#[test]
+fn a_removed_device_is_no_member_and_the_volume_starts_without_it() {
+    let states = [InSync, Failed];
+    let mut first = found(1, 7, &[2, 1], &states);
+    first.label.members[1].uuid = Uuid::NIL;
+    let removed = found(2, 5, &[1], &[InSync; 2]);
+    let (standings, verdict) = judge(&[first.clone(), removed], &[]);
+    assert_eq!(standings, [MemberStanding::InSync, MemberStanding::Unknown]);
+    assert_eq!(verdict, ArrayVerdict::Start);
+    assert_eq!(judge(&[first], &[]).1, ArrayVerdict::Start);
+}

@@ -34,6 +34,11 @@ const CHECKSUM: usize = METADATA_BYTES - 4;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Uuid(pub [u8; 16]);
 
+impl Uuid {
+    /// The UUID of a member whose device was removed: no device has it.
+    pub const NIL: Uuid = Uuid([0; 16]);
+}
+
 /// The kinds of metadata blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BlockKind {

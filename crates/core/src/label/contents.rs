@@ -23,7 +23,7 @@
 //!
 //! | offset | bytes | |
 //! |---|---|---|
-//! | 0 | 16 | UUID |
+//! | 0 | 16 | UUID; zero if its device was removed |
 //! | 16 | 8 | devid |
 //! | 24 | 8 | size in bytes |
 //! | 32 | 1 | 0 in sync, 1 being rebuilt, 2 failed or missing |
@@ -299,6 +299,11 @@ pub fn map_checksum(map: &ChunkMap) -> u32 {
 }
 
 impl LabelledMember {
+    /// Returns false if its device was removed, and none has replaced it.
+    pub fn has_device(&self) -> bool {
+        self.uuid != Uuid::NIL
+    }
+
     fn encode(&self, page: &mut Page, at: usize) {
         let (state, recovered_bytes) = match self.state {
             MemberState::InSync => (0, 0),

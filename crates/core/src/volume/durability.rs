@@ -133,7 +133,29 @@ impl Volume {
     /// labels, or if the member works: then another storage is not the same one.
     pub fn own_uuid(&self, member: MemberIndex) -> Option<Uuid> {
         let labels = self.labels.as_deref().filter(|_| self.states.is_failed(member));
-        labels.map(|labels| labels.uuid(member))
+        labels.map(|labels| labels.uuid(member)).filter(|&uuid| uuid != Uuid::NIL)
+    }
+
+    /// Records that the device of a failed member was removed: should it be found again, it is not
+    /// a member. Returns false without labels, or if the member has not failed.
+    pub fn remove_device(&mut self, member: MemberIndex) -> bool {
+        let is_failed = self.states.is_failed(member) && !self.is_read_only;
+        let Some(labels) = self.labels.as_mut().filter(|_| is_failed) else { return false };
+        labels.on_removed(member);
+        self.set_member_state(member, MemberState::Failed);
+        self.update_labels();
+        true
+    }
+
+    /// Returns false if the device of a member was removed, and none has replaced it.
+    pub fn has_device(&self, member: MemberIndex) -> bool {
+        self.labels.as_deref().is_none_or(|labels| labels.uuid(member) != Uuid::NIL)
+    }
+
+    /// A number that grows when the state, the back-off or the rebuild of a member changes.
+    #[inline]
+    pub fn members_version(&self) -> u64 {
+        self.states.version()
     }
 
     /// Fails a member that is gone, unless the volume cannot do without it.

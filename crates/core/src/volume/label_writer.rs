@@ -258,6 +258,12 @@ impl LabelWriter {
         }
     }
 
+    /// Takes that the device of a failed member was removed: no device found later is this member.
+    pub(super) fn on_removed(&mut self, member: MemberIndex) {
+        self.uuids[member.get()] = Uuid::NIL;
+        self.is_due = true;
+    }
+
     /// Forgets the progress of a rebuild, because the state of the member was set.
     pub(super) fn forget_progress(&mut self, member: MemberIndex) {
         self.durable_bytes[member.get()] = 0;

@@ -22,6 +22,8 @@ pub(super) struct MemberStates {
     /// Whether every byte is in sync on some member; `None` if the states changed since it was
     /// found out.
     is_complete: Option<bool>,
+    /// Grows with each change.
+    version: u64,
 }
 
 impl MemberStates {
@@ -34,6 +36,7 @@ impl MemberStates {
             all_eligible: false,
             tolerated_failures,
             is_complete: None,
+            version: 0,
         };
         states.changed();
         states
@@ -86,6 +89,11 @@ impl MemberStates {
         });
         self.is_complete = Some(is_complete);
         is_complete
+    }
+
+    /// A number that grows when a state, a back-off or the progress of a rebuild changes.
+    pub(super) fn version(&self) -> u64 {
+        self.version
     }
 
     /// How often the state of a member was set.
@@ -185,6 +193,7 @@ impl MemberStates {
 
     fn changed(&mut self) {
         self.is_complete = None;
+        self.version = self.version.wrapping_add(1);
         let mut members = self.members.iter().zip(&self.backoffs);
         self.all_eligible = members.all(|((_, member), backoff)| {
             let is_in_sync = member.state == MemberState::InSync;
