@@ -6,11 +6,17 @@
 //! Metrics are served over TCP by `GET /metrics` of HTTP/1.1, one request a connection. Nothing can
 //! be changed there.
 //!
+//! A client that asks for events gets a line for each, and may follow them (`follow`).
+//!
 //! Each listener has a limit of clients of its own, so that clients of the metrics cannot lock out
 //! the control socket. At the limit, a new client takes the place of the oldest one that has not
-//! sent its request, or else of the oldest one that has not taken its response.
+//! sent its request, or else of the oldest one that has not taken its response, or that follows
+//! events.
 
+mod events;
+mod follow;
 mod http;
+mod member_commands;
 mod metrics;
 mod policy_change;
 mod policy_loader;
@@ -25,11 +31,15 @@ use crate::driver::{Event, EventOwner, Handle, Output, Token};
 use crate::executor::Executor;
 use crate::export::nbd::server::Server;
 use crate::rebuild::{Rebuild, RebuildError, RebuildOpened};
+use crate::reopen::MemberPlace;
 use crate::scrub::Scrub;
+use events::EventLog;
+use follow::Follower;
 use mirrorball_core::policies::Registry;
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use policy_loader::PolicyLoader;
+use protocol::StateChange;
 use std::io;
 
 /// Length limit of a request.
@@ -50,6 +60,7 @@ pub struct Control {
     policy: Option<String>,
     listeners: Vec<Listener>,
     clients: Slab<ClientKey, Client>,
+    events: EventLog,
     /// Number of clients so far.
     accepted: u64,
     /// Delays the next `accept()` after a failed one.
@@ -101,6 +112,8 @@ enum ClientPhase {
     Receiving,
     /// It has to take its response.
     Sending,
+    /// It gets events as they happen.
+    Following,
     /// Its request is carried out.
     Working,
     /// Its socket is closed, but the last operation on it has not ended.
@@ -117,6 +130,10 @@ struct Client {
     /// The request, then the response; `None` while the request is carried out.
     buffer: Option<BufferKey>,
     received: usize,
+    /// Number of operations on its socket that have not ended.
+    in_flight: u32,
+    /// What it was sent, if it asked for events.
+    follower: Option<Follower>,
 }
 
 impl Control {
@@ -134,6 +151,7 @@ impl Control {
             policy,
             listeners: listeners.collect(),
             clients: Slab::default(),
+            events: EventLog::default(),
             accepted: 0,
             backoff: AcceptBackoff::default(),
             loader: None,
@@ -167,13 +185,24 @@ impl Control {
                     _ => self.backoff.start(parts.executor.driver.now()),
                 }
             }
-            (EventOwner::ControlReceive, Ok(Output::Bytes(bytes)))
-                if bytes > 0 && !self.is_closing(ClientKey::from_slot(key)) =>
-            {
-                self.on_received(ClientKey::from_slot(key), bytes, parts);
-            }
             (EventOwner::ControlProgram, _) => self.on_programs_loaded(parts),
-            _ => self.remove(ClientKey::from_slot(key), parts.executor),
+            (owner, result) => {
+                let key = ClientKey::from_slot(key);
+                let client = self.clients.get_mut(key);
+                client.in_flight -= 1;
+                match (owner, result) {
+                    _ if client.phase == ClientPhase::Closing => self.remove(key, parts.executor),
+                    (EventOwner::ControlReceive, Ok(Output::Bytes(bytes))) if bytes > 0 => {
+                        self.on_received(key, bytes, parts);
+                    }
+                    (EventOwner::ControlSend, Ok(_)) if client.follower.is_some() => {
+                        self.on_events_sent(key, parts.executor);
+                    }
+                    // The client has only ended its half of the connection.
+                    (EventOwner::ControlHangup, Ok(Output::Bytes(_))) => {}
+                    _ => self.remove(key, parts.executor),
+                }
+            }
         }
     }
 
@@ -192,6 +221,7 @@ impl Control {
     /// Accepts no more clients.
     pub fn stop(&mut self, executor: &mut Executor) {
         self.stopping = true;
+        self.announce_stop(executor);
         for listener in &self.listeners {
             executor.driver.close(listener.endpoint.listener);
         }
@@ -215,7 +245,16 @@ impl Control {
         let buffer = executor.driver.acquire(LINE_BYTES);
         let (phase, number) = (ClientPhase::Receiving, self.accepted);
         self.accepted += 1;
-        let client = Client { socket, listener, phase, number, buffer: Some(buffer), received: 0 };
+        let client = Client {
+            socket,
+            listener,
+            phase,
+            number,
+            buffer: Some(buffer),
+            received: 0,
+            in_flight: 1,
+            follower: None,
+        };
         let key = self.clients.insert(client);
         executor.driver.receive(
             Token::new(EventOwner::ControlReceive, key.slot()),
@@ -246,10 +285,6 @@ impl Control {
         true
     }
 
-    fn is_closing(&self, key: ClientKey) -> bool {
-        self.clients.get(key).phase == ClientPhase::Closing
-    }
-
     fn on_received(&mut self, key: ClientKey, bytes: usize, mut parts: ServiceParts<'_>) {
         let client = self.clients.get_mut(key);
         client.received += bytes;
@@ -267,6 +302,7 @@ impl Control {
                 return self.remove(key, parts.executor);
             }
             let room = Slice::data(buffer, received, LINE_BYTES - received);
+            client.in_flight += 1;
             return driver.receive(
                 Token::new(EventOwner::ControlReceive, key.slot()),
                 socket,
@@ -294,6 +330,10 @@ impl Control {
         result: Result<RebuildOpened, RebuildError>,
         executor: &mut Executor,
     ) {
+        if let Ok(RebuildOpened { devid, place: MemberPlace::New(device, _), .. }) = &result {
+            let (devid, device) = (*devid, device.to_string());
+            self.events.record(StateChange::MemberReplaced { devid, device }, executor);
+        }
         self.send(ClientKey::from_slot(client), &respond::rebuild_opened(result), executor);
     }
 
@@ -313,15 +353,25 @@ impl Control {
         driver.bytes_mut(slice).copy_from_slice(text.as_bytes());
         let client = self.clients.get_mut(key);
         client.buffer = Some(buffer);
-        client.phase = ClientPhase::Sending;
+        client.in_flight += 1;
+        client.phase = match client.follower {
+            Some(_) => ClientPhase::Following,
+            None => ClientPhase::Sending,
+        };
         driver.send(Token::new(EventOwner::ControlSend, key.slot()), client.socket, &[slice]);
     }
 
+    /// Closes the connection of a client. It is forgotten when no operation uses its memory.
     fn remove(&mut self, key: ClientKey, executor: &mut Executor) {
-        let client = self.clients.remove(key).expect("a client is removed once");
+        let client = self.clients.get_mut(key);
         if client.phase != ClientPhase::Closing {
+            client.phase = ClientPhase::Closing;
             executor.driver.close(client.socket);
         }
+        if client.in_flight > 0 {
+            return;
+        }
+        let client = self.clients.remove(key).expect("a client is removed once");
         if let Some(buffer) = client.buffer {
             executor.driver.release(buffer);
         }

@@ -157,7 +157,7 @@ impl Rebuild {
         if volume.map().tolerated_failures() == 0 {
             return Err(RebuildError::NoCopy);
         }
-        if self.requests.iter().any(|(opening, _)| *opening == member) {
+        if self.is_opening(member) {
             return Err(RebuildError::Opening(devid));
         }
         let state = volume.members()[member].state;
@@ -194,6 +194,11 @@ impl Rebuild {
                 Ok(RebuildStart::Continued)
             }
         }
+    }
+
+    /// True while a member is opened for a rebuild.
+    pub fn is_opening(&self, member: MemberIndex) -> bool {
+        self.requests.iter().any(|(opening, _)| *opening == member)
     }
 
     /// The next reply to a client whose member had to be opened first.

@@ -260,6 +260,9 @@ impl Service {
         self.server.flush(&mut self.executor);
         let executor = &mut self.executor;
         let server = self.server.on_time(executor);
+        if let Some(control) = &mut self.control {
+            control.send_events(executor, &self.scrub);
+        }
         let control = self.control.as_mut().and_then(|control| control.listen_again(executor));
         [background, server, control].into_iter().flatten().min()
     }
@@ -289,6 +292,7 @@ impl Service {
             | EventOwner::ControlReceive
             | EventOwner::ControlSend
             | EventOwner::ControlProgram
+            | EventOwner::ControlHangup
             | EventOwner::FuseCall
             | EventOwner::UblkCommand
             | EventOwner::UblkTeardown => unreachable!("sends no requests: {:?}", reply.token),
@@ -314,7 +318,8 @@ impl Service {
             EventOwner::ControlAccept
             | EventOwner::ControlReceive
             | EventOwner::ControlSend
-            | EventOwner::ControlProgram => {
+            | EventOwner::ControlProgram
+            | EventOwner::ControlHangup => {
                 let (server, rebuild, scrub) = (&self.server, &mut self.rebuild, &mut self.scrub);
                 let parts = ServiceParts { executor, server, rebuild, scrub };
                 owner(&mut self.control).on_event(event, parts);

@@ -7,13 +7,14 @@
 //!
 //! Source of the format: OpenMetrics 1.0, through the crate `prometheus-client`.
 
-use super::protocol::{ReportedScrubState, ReportedState};
-use super::respond::{scrub_report, state};
+use super::protocol::{RebuildProgress, ReportedScrubState, ReportedState, ScrubReport};
+use super::respond::{rebuilds, scrub_report, state};
 use super::{Control, ServiceParts};
 use crate::executor::{Executor, MemberStats};
 use mirrorball_core::histogram::{Histogram, bin_middle};
 use mirrorball_core::member::MemberConfig;
 use mirrorball_core::units::Nanos;
+use mirrorball_core::volume::REGION_BYTES;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -126,7 +127,6 @@ pub(super) fn text(control: &Control, parts: &ServiceParts<'_>) -> String {
 
 fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
     let executor = &*parts.executor;
-    let gauge = |name, help, samples| Family { name, help, kind: MetricType::Gauge, samples };
     let profile = executor.volume().map(|volume| volume.map().profile().name().to_owned());
     let labels = vec![
         ("name", control.name.clone()),
@@ -145,29 +145,23 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
         let samples = executor.members().map(|(config, stats)| (devid(config), find.value(stats)));
         Family { name, help, kind: find.kind(), samples: samples.collect() }
     }));
-    if let Some(scrub) = scrub_report(parts.scrub, executor) {
-        let value = |value: u64| vec![(Vec::new(), Value::Gauge(value as i64))];
-        let is_running = u64::from(scrub.state == ReportedScrubState::Running);
+    if let Some(volume) = executor.volume() {
+        let active_bytes = volume.active_regions() as u64 * REGION_BYTES;
         families.extend([
-            gauge("scrub_running", "1 while a scrub runs", value(is_running)),
-            gauge("scrub_checked_bytes", "Bytes that it checked", value(scrub.checked_bytes)),
             gauge(
-                "scrub_differing_blocks",
-                "Blocks of 4 KiB that differed between mirrors",
-                value(scrub.differing_blocks),
+                "volume_unsynced_bytes",
+                "Bytes whose mirrors may differ",
+                value(volume.unsynced_bytes()),
             ),
             gauge(
-                "scrub_repaired_blocks",
-                "Blocks of 4 KiB of those that were made equal",
-                value(scrub.repaired_blocks),
-            ),
-            gauge(
-                "scrub_unreadable_blocks",
-                "Blocks of 4 KiB that no mirror could read",
-                value(scrub.unreadable_blocks),
+                "volume_active_bytes",
+                "Bytes that a crash now would have synchronised",
+                value(active_bytes),
             ),
         ]);
+        families.extend(rebuild_families(executor));
     }
+    families.extend(scrub_report(parts.scrub, executor).iter().flat_map(scrub_families));
     if let Some(volume) = executor.volume() {
         let samples = volume.counters().into_iter().map(|counter| {
             let member = counter.member.map(|member| &volume.members()[member].config);
@@ -181,13 +175,74 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
     families
 }
 
+fn gauge(name: &'static str, help: &'static str, samples: Vec<Sample>) -> Family {
+    Family { name, help, kind: MetricType::Gauge, samples }
+}
+
+/// The sample of a metric without labels.
+fn value(value: u64) -> Vec<Sample> {
+    vec![(Vec::new(), Value::Gauge(value as i64))]
+}
+
+/// How far the last scrub is, and what it found.
+fn scrub_families(scrub: &ScrubReport) -> [Family; 7] {
+    let is_running = u64::from(scrub.state == ReportedScrubState::Running);
+    [
+        gauge("scrub_running", "1 while a scrub runs", value(is_running)),
+        gauge("scrub_total_bytes", "Size of the volume", value(scrub.total_bytes)),
+        gauge("scrub_checked_bytes", "Bytes that it checked", value(scrub.checked_bytes)),
+        gauge(
+            "scrub_uncompared_bytes",
+            "Bytes of those of which fewer than two mirrors were in sync",
+            value(scrub.uncompared_bytes),
+        ),
+        gauge(
+            "scrub_differing_blocks",
+            "Blocks of 4 KiB that differed between mirrors",
+            value(scrub.differing_blocks),
+        ),
+        gauge(
+            "scrub_repaired_blocks",
+            "Blocks of 4 KiB of those that were made equal",
+            value(scrub.repaired_blocks),
+        ),
+        gauge(
+            "scrub_unreadable_blocks",
+            "Blocks of 4 KiB that no mirror could read",
+            value(scrub.unreadable_blocks),
+        ),
+    ]
+}
+
+/// How far the rebuilds of members are.
+fn rebuild_families(executor: &Executor) -> [Family; 2] {
+    let rebuilds = rebuilds(executor);
+    let samples = |find: fn(&RebuildProgress) -> u64| {
+        let sample = |rebuild: &RebuildProgress| {
+            let labels = vec![("devid", rebuild.devid.to_string())];
+            (labels, Value::Gauge(find(rebuild) as i64))
+        };
+        rebuilds.iter().map(sample).collect()
+    };
+    let recovered = samples(|rebuild| rebuild.recovered_bytes);
+    let help = "Bytes of the member that are in sync again";
+    [
+        gauge("rebuild_recovered_bytes", help, recovered),
+        gauge(
+            "rebuild_total_bytes",
+            "Bytes to rebuild in all",
+            samples(|rebuild| rebuild.total_bytes),
+        ),
+    ]
+}
+
 fn devid(config: &MemberConfig) -> Vec<(&'static str, String)> {
     vec![("devid", config.devid.to_string())]
 }
 
 /// A sample for each state.
-fn states(executor: &Executor, (config, _): (&MemberConfig, &MemberStats)) -> [Sample; 3] {
-    let current = ReportedState::from(state(executor, config));
+fn states(executor: &Executor, (config, _): (&MemberConfig, &MemberStats)) -> [Sample; 5] {
+    let current = state(executor, config);
     ReportedState::ALL.map(|state| {
         let mut labels = devid(config);
         labels.push(("state", state.name().to_owned()));

@@ -9,28 +9,24 @@
 //! {"error":"there is no member with devid 9","kind":"refused"}
 //! ```
 //!
+//! The answer to [`ControlRequest::Events`] is a line for each event instead, without end if the
+//! client follows them.
+//!
 //! Both sides ignore fields that they do not know, so fields may be added. Times are nanoseconds
 //! and sizes bytes, as the names of the fields say.
 
+mod client;
+mod event;
 mod scrub;
 mod state;
 
-use crate::address::PathTooLong;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+#[cfg(test)]
+pub(super) use client::exchange;
+pub use client::{AskError, ask, follow_events};
+pub use event::{ServiceEvent, StateChange};
 pub use scrub::{OddMember, ReportedScrubState, ScrubAction, ScrubReport};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 pub use state::ReportedState;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// How long a service may take to answer. Opening a member on another machine is the slowest part
-/// of a request.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request to a running service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +57,18 @@ pub enum ControlRequest {
     Fail {
         /// The member.
         devid: u64,
+    },
+    /// Removes the device of a member that has failed, for good; answered with a string that says
+    /// so.
+    Remove {
+        /// The member.
+        devid: u64,
+    },
+    /// The last events; answered with a [`ServiceEvent`] on each line.
+    Events {
+        /// Goes on with each event that happens, until the client or the service ends.
+        #[serde(default)]
+        follow: bool,
     },
     /// Rebuilds a member from its mirrors; answered with a string that says what was done.
     Rebuild {
@@ -188,6 +196,9 @@ pub struct ServiceStatus {
     /// The devids of those members whose device was not found when the volume was started.
     #[serde(default)]
     pub missing: Vec<u64>,
+    /// The devids of those members whose device was removed.
+    #[serde(default)]
+    pub removed: Vec<u64>,
     /// Members whose file or device is no longer at their path.
     #[serde(default)]
     pub misplaced: Vec<Misplaced>,
@@ -347,120 +358,6 @@ pub struct PolicyCounter {
     pub name: String,
     /// Its value.
     pub value: i64,
-}
-
-/// Why a service gave no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// There is no connection, or it broke.
-    #[error(
-        "cannot connect to control socket `{}`: {error}\n  help: give the path given to \
-         `emulate` or `serve` as --control",
-        path.display()
-    )]
-    Connection {
-        /// The control socket.
-        path: PathBuf,
-        /// What the system reported.
-        error: io::Error,
-    },
-    /// The service did not answer in time.
-    #[error(
-        "no answer from control socket `{}` within {} s: the service is stopped or its machine \
-         too busy, and may still carry out the request\n  help: try `ctl status` later",
-        path.display(), ANSWER_TIMEOUT.as_secs()
-    )]
-    Silent {
-        /// The control socket.
-        path: PathBuf,
-    },
-    /// The path is longer than that of a socket may be.
-    #[error("{0}\n  help: give the path given to `emulate` or `serve` as --control")]
-    TooLong(PathTooLong),
-    /// Something else than a control socket is at the path.
-    #[error(
-        "`{}` is {what}, not a control socket\n  help: give the path given to `emulate` or \
-         `serve` as --control",
-        path.display()
-    )]
-    NotControl {
-        /// The path.
-        path: PathBuf,
-        /// What is there.
-        what: &'static str,
-    },
-    /// The response is not one of this protocol.
-    #[error(
-        "the response of `{}` is not one of a control socket of this version: {error}\n  help: \
-         give the path given to `emulate` or `serve` as --control, and use the same version of \
-         mirrorball",
-        path.display()
-    )]
-    Malformed {
-        /// The control socket.
-        path: PathBuf,
-        /// What is wrong with the response.
-        error: serde_json::Error,
-    },
-    /// The service did not carry out the request.
-    #[error(transparent)]
-    Refused(#[from] RequestError),
-}
-
-/// Sends a request to the service whose control socket is at `path`, and returns its answer.
-///
-/// # Errors
-/// If there is no service, or it does not carry out the request.
-pub fn ask<T: DeserializeOwned>(path: &Path, request: &ControlRequest) -> Result<T, AskError> {
-    let malformed = |error| AskError::Malformed { path: path.to_owned(), error };
-    let line = serde_json::to_string(request).map_err(malformed)?;
-    PathTooLong::check(path).map_err(AskError::TooLong)?;
-    let not_control = |what| AskError::NotControl { path: path.to_owned(), what };
-    match std::fs::metadata(path).map(|metadata| metadata.file_type()) {
-        Ok(kind) if kind.is_dir() => return Err(not_control("a folder")),
-        Ok(kind) if !kind.is_socket() => return Err(not_control("a file")),
-        _ => {}
-    }
-    let text = exchange(path, &line, ANSWER_TIMEOUT).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => AskError::Silent { path: path.to_owned() },
-        _ => AskError::Connection { path: path.to_owned(), error },
-    })?;
-    if text.starts_with("NBDMAGIC") {
-        return Err(not_control("the socket of an NBD export"));
-    }
-    // The answer in a second step: its errors then say which field is wrong.
-    match serde_json::from_str::<ControlResponse<Value>>(&text).map_err(malformed)? {
-        ControlResponse::Done { answer } => serde_json::from_value(answer).map_err(malformed),
-        ControlResponse::Failed(error) => Err(error.into()),
-    }
-}
-
-/// Sends a line and returns the line that comes back. Each step fails with `WouldBlock` if the
-/// service does nothing for `timeout`.
-pub(super) fn exchange(path: &Path, line: &str, timeout: Duration) -> io::Result<String> {
-    let mut socket = connect(path, timeout)?;
-    socket.write_all(format!("{line}\n").as_bytes())?;
-    let mut bytes = Vec::new();
-    socket.read_to_end(&mut bytes)?;
-    if bytes.is_empty() {
-        return Err(io::Error::new(
-            io::ErrorKind::UnexpectedEof,
-            "the service closed the connection without a response",
-        ));
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Connects. A service that is stopped accepts no connection, so this may take a while, too.
-fn connect(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
-    let address = SocketAddrUnix::new(path)?;
-    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
-    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-    for direction in [sockopt::Timeout::Send, sockopt::Timeout::Recv] {
-        sockopt::set_socket_timeout(&socket, direction, Some(timeout))?;
-    }
-    rustix::net::connect(&socket, &address)?;
-    Ok(socket.into())
 }
 
 #[cfg(test)]

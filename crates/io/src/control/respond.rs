@@ -1,25 +1,25 @@
 //! Responses to the requests of the control socket.
 
+use super::events::{health, reported_state};
+use super::member_commands::{fail, failed_members, remove, replacement};
 use super::policy_change::{Kept, change_policy};
 use super::policy_loader::{LoadedPolicy, PolicyLoader};
 use super::protocol::{
     ControlRequest, ControlResponse, ExportKind, ExportSummary, LatenessReport, MemberReport,
     MemberStatsReport, Misplaced, OddMember, PolicyCounter, Quantiles, RebuildProgress,
     ReportedState, RequestError, RequestErrorKind, ScrubAction, ScrubReport, ServiceStats,
-    ServiceStatus, VolumeHealth,
+    ServiceStatus, StateChange,
 };
 use super::{ClientKey, Control, ServiceParts};
-use crate::device_address::DeviceAddress;
 use crate::executor::{Executor, MemberStats, Target};
 use crate::lateness::Lateness;
-use crate::member::file::Occupied;
-use crate::rebuild::{RebuildError, RebuildOpened, RebuildRequest, RebuildStart, RebuildTask};
+use crate::rebuild::{RebuildError, RebuildOpened, RebuildRequest, RebuildStart};
 use crate::reopen::{MemberPlace, PathState};
 use crate::scrub::{Scrub, ScrubRequest};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::label::ScrubProgress;
-use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState};
+use mirrorball_core::member::{MemberConfig, MemberState};
 use mirrorball_core::policies::{PROGRAM_FILE, Spec};
 use mirrorball_core::slab::SlabKey;
 use mirrorball_core::units::format_bytes;
@@ -43,13 +43,7 @@ pub(super) fn respond(
     Some(match request {
         ControlRequest::Status => encode(Ok(status(control, parts))),
         ControlRequest::Members => encode(Ok(members(parts.executor))),
-        ControlRequest::Stats { reset } => {
-            let stats = stats(parts.executor);
-            if reset {
-                parts.executor.reset_times();
-            }
-            encode(Ok(stats))
-        }
+        ControlRequest::Stats { reset } => encode(Ok(stats(parts.executor, reset))),
         ControlRequest::Policy => {
             let members = parts.executor.members().count();
             encode(control.policy.clone().ok_or_else(|| no_volume(members)))
@@ -58,6 +52,11 @@ pub(super) fn respond(
             return policy_request(control, client, name, keep, parts);
         }
         ControlRequest::Fail { devid } => encode(fail(devid, parts.executor)),
+        ControlRequest::Remove { devid } => encode(remove(devid, parts.executor, parts.rebuild)),
+        ControlRequest::Events { follow } => {
+            control.begin_events(client, follow, parts.executor);
+            return None;
+        }
         ControlRequest::Rebuild { rate_bytes_per_s: Some(0), .. }
         | ControlRequest::Replace { rate_bytes_per_s: Some(0), .. }
         | ControlRequest::Scrub { rate_bytes_per_s: Some(0), .. } => {
@@ -115,49 +114,6 @@ fn rebuild(request: RebuildRequest, parts: &mut ServiceParts<'_>) -> Option<Stri
     }
 }
 
-/// A request to put a device in the place of a member: of the one that failed, if none is named.
-fn replacement(
-    devid: Option<u64>,
-    device: &str,
-    occupied: bool,
-    executor: &Executor,
-) -> Result<RebuildRequest, String> {
-    let address = DeviceAddress::parse(device).map_err(|error| error.to_string())?;
-    let failed = failed_members(executor);
-    if devid.is_none() {
-        let refused = match executor.volume() {
-            None => Some(RebuildError::NoVolume(RebuildTask::Add)),
-            Some(volume) if volume.is_read_only() => Some(RebuildError::ReadOnly(RebuildTask::Add)),
-            Some(_) => None,
-        };
-        if let Some(error) = refused {
-            return Err(error.to_string());
-        }
-    }
-    let is_labelled = executor.volume().is_some_and(|volume| volume.label().is_some());
-    let devid = match (devid, &failed[..]) {
-        (Some(devid), _) => devid,
-        (None, [devid]) => *devid,
-        // The rebuild says why no member can be replaced.
-        (None, _) if !is_labelled => 0,
-        (None, []) => {
-            return Err("no member has failed, so there is no place for another device\n  help: \
-                        `ctl members replace DEVID DEVICE` replaces a member that works"
-                .to_owned());
-        }
-        (None, failed) => {
-            let list: Vec<String> = failed.iter().map(u64::to_string).collect();
-            return Err(format!(
-                "several members have failed: devid {}\n  help: name one of them: `ctl members \
-                 replace DEVID DEVICE`",
-                list.join(", ")
-            ));
-        }
-    };
-    let occupied = if occupied { Occupied::Allow } else { Occupied::Refuse };
-    Ok(RebuildRequest { devid, replacement: Some((address, occupied)), rate: None, client: 0 })
-}
-
 /// The response to a rebuild whose member had to be opened first: the notes of opening it, or why
 /// it failed.
 pub(super) fn rebuild_opened(result: Result<RebuildOpened, RebuildError>) -> String {
@@ -205,7 +161,6 @@ fn encode<T: Serialize>(result: Result<T, RequestError>) -> String {
 
 fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
     let ServiceParts { executor, server, rebuild, scrub } = parts;
-    let mut states = executor.members().map(|(config, _)| state(executor, config));
     let volume = executor.volume();
     let unsynced_bytes = volume.map_or(0, Volume::unsynced_bytes);
     let exports = server.exports().iter().map(|export| ExportSummary {
@@ -220,13 +175,10 @@ fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStatus {
         name: control.name.clone(),
         policy: control.policy.clone(),
         profile: executor.volume().map(|volume| volume.map().profile().name().to_owned()),
-        health: match states.all(|state| state == MemberState::InSync) {
-            true if unsynced_bytes == 0 => VolumeHealth::InSync,
-            true => VolumeHealth::Resyncing,
-            false => VolumeHealth::Degraded,
-        },
+        health: health(executor),
         failed: failed_members(executor),
-        missing: missing_members(executor),
+        missing: members_in(ReportedState::Missing, executor),
+        removed: members_in(ReportedState::Removed, executor),
         misplaced: misplaced(parts),
         rebuilds: rebuilds(executor),
         unsynced_bytes,
@@ -284,75 +236,16 @@ fn set_policy(
     };
     let name = change_policy(parsed, is_kept, volume)?;
     control.policy = Some(name.clone());
+    let change = StateChange::PolicyChanged { policy: name.clone() };
+    control.events.record(change, executor);
     Ok(name)
 }
 
-/// Fails a member that works.
-fn fail(devid: u64, executor: &mut Executor) -> Result<String, RequestError> {
-    let refused = |error| RequestError { error, kind: RequestErrorKind::Refused };
-    let volume = executor.volume_mut().ok_or_else(|| RequestError {
-        error: "cannot fail the member: no volume is served, only disks\n  help: members of \
-                volumes can be failed: those of `serve`, and of `emulate` with an array and \
-                without --members"
-            .to_owned(),
-        kind: RequestErrorKind::NoVolume,
-    })?;
-    if volume.is_read_only() {
-        return Err(refused(format!(
-            "cannot fail the member with devid {devid}: the volume is read-only, so the member \
-             could not be rebuilt\n  help: restart the server without --read-only"
-        )));
-    }
-    let way_back = way_back(devid, volume.label().is_some());
-    let member = volume.members().find(devid).ok_or_else(|| {
-        refused(format!(
-            "the volume has no member with devid {devid}\n  help: `ctl members` lists the members"
-        ))
-    })?;
-    if volume.members()[member].state == MemberState::Failed && executor.is_missing(member) {
-        return Err(refused(format!(
-            "the device of the member with devid {devid} was not found when the volume was \
-             started, so it is not used\n  help: `ctl members replace {devid} DEVICE` rebuilds the \
-             member, on its own device or on another one"
-        )));
-    }
-    let volume = executor.volume_mut().expect("it was there");
-    if volume.members()[member].state == MemberState::Failed {
-        return Err(refused(format!(
-            "the member with devid {devid} has failed already\n  help: {way_back}"
-        )));
-    }
-    if !volume.fail_on_request(member) {
-        return Err(refused(format!(
-            "the volume cannot do without the member with devid {devid}: some data are on no \
-             other member in sync\n  help: rebuild the other members first; `ctl members` shows \
-             their states"
-        )));
-    }
-    Ok(format!("the member with devid {devid} is failed; {way_back}"))
-}
-
-/// How a member that failed is used again. Only labels record that another device replaces it.
-fn way_back(devid: u64, is_labelled: bool) -> String {
-    let rebuild = format!("`ctl members rebuild {devid}` takes it back");
-    match is_labelled {
-        true => format!("{rebuild}, `ctl members replace {devid} DEVICE` uses another device"),
-        false => rebuild,
-    }
-}
-
-/// The devids of the members that have failed or are missing.
-fn failed_members(executor: &Executor) -> Vec<u64> {
+/// The devids of the members in a state.
+fn members_in(state: ReportedState, executor: &Executor) -> Vec<u64> {
     let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
-    let failed = members.filter(|(_, member)| member.state == MemberState::Failed);
-    failed.map(|(_, member)| member.config.devid).collect()
-}
-
-/// The devids of the members whose device was not found at the start, nor replaced since.
-fn missing_members(executor: &Executor) -> Vec<u64> {
-    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
-    let missing = members.filter(|(index, _)| executor.is_missing(*index));
-    missing.map(|(_, member)| member.config.devid).collect()
+    let in_state = members.filter(|(index, _)| reported_state(executor, *index) == state);
+    in_state.map(|(_, member)| member.config.devid).collect()
 }
 
 /// Members that work although their file is no longer at their path: what is written to such a file
@@ -393,7 +286,7 @@ fn odd_members(progress: &ScrubProgress, executor: &Executor) -> Vec<OddMember> 
     members.map(|((config, _), blocks)| OddMember { devid: config.devid, blocks }).collect()
 }
 
-fn rebuilds(executor: &Executor) -> Vec<RebuildProgress> {
+pub(super) fn rebuilds(executor: &Executor) -> Vec<RebuildProgress> {
     let Some(volume) = executor.volume() else { return Vec::new() };
     let rebuilt = volume.members().iter().filter_map(|(index, member)| {
         let MemberState::Rebuilding { recovered_bytes } = member.state else { return None };
@@ -405,10 +298,10 @@ fn rebuilds(executor: &Executor) -> Vec<RebuildProgress> {
     rebuilt.collect()
 }
 
-pub(super) fn state(executor: &Executor, config: &MemberConfig) -> MemberState {
-    let Some(volume) = executor.volume() else { return config.state };
-    let index = volume.members().find(config.devid).unwrap_or(MemberIndex(0));
-    volume.members()[index].state
+/// The state of a member, or of a disk that is served without a volume.
+pub(super) fn state(executor: &Executor, config: &MemberConfig) -> ReportedState {
+    let member = executor.volume().and_then(|volume| volume.members().find(config.devid));
+    member.map_or(config.state.into(), |member| reported_state(executor, member))
 }
 
 fn members(executor: &Executor) -> Vec<MemberReport> {
@@ -416,12 +309,13 @@ fn members(executor: &Executor) -> Vec<MemberReport> {
 }
 
 fn member(config: &MemberConfig, stats: &MemberStats, executor: &Executor) -> MemberReport {
-    let state = state(executor, config);
-    let is_missing = missing_members(executor).contains(&config.devid);
+    let member = executor.volume().and_then(|volume| {
+        volume.members().find(config.devid).map(|index| &volume.members()[index])
+    });
     MemberReport {
         devid: config.devid,
-        state: if is_missing { ReportedState::Missing } else { ReportedState::from(state) },
-        recovered_bytes: match state {
+        state: state(executor, config),
+        recovered_bytes: match member.map_or(config.state, |member| member.state) {
             MemberState::Rebuilding { recovered_bytes } => Some(recovered_bytes),
             MemberState::InSync | MemberState::Failed => None,
         },
@@ -436,7 +330,8 @@ fn member(config: &MemberConfig, stats: &MemberStats, executor: &Executor) -> Me
     }
 }
 
-fn stats(executor: &Executor) -> ServiceStats {
+/// Counters and times, which may be cleared then.
+fn stats(executor: &mut Executor, is_reset: bool) -> ServiceStats {
     let members = executor.members().map(|(config, stats)| MemberStatsReport {
         member: member(config, stats, executor),
         read_wait: quantiles(&stats.read_wait),
@@ -457,6 +352,9 @@ fn stats(executor: &Executor) -> ServiceStats {
         });
         counters.collect()
     });
+    if is_reset {
+        executor.reset_times();
+    }
     ServiceStats { members, policy_counters }
 }
 

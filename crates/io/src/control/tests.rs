@@ -261,3 +261,82 @@ fn a_missing_service_is_named() {
     assert!(error.starts_with("cannot connect to control socket `"), "{error}");
     assert!(error.contains("help: give the path given to `emulate` or `serve`"), "{error}");
 }
+
+/// The names of the events so far.
+fn event_names(path: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    let take = |_: &ServiceEvent, line: &str| {
+        let event: Value = serde_json::from_str(line).unwrap();
+        names.push(event["event"].as_str().unwrap().to_owned());
+        true
+    };
+    follow_events(path, false, take).unwrap();
+    names
+}
+
+#[test]
+fn events_are_kept_and_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = start(&folder);
+    assert_eq!(event_names(&path), ["service-started"]);
+    let (sender, events) = std::sync::mpsc::channel();
+    let follow = path.clone();
+    std::thread::spawn(move || {
+        follow_events(&follow, true, |event, _| {
+            sender.send(event.clone()).unwrap();
+            event.change != StateChange::RebuildFinished { devid: 2 }
+        })
+    });
+    let first = events.recv().unwrap();
+    assert_eq!(first.change, StateChange::ServiceStarted { health: VolumeHealth::InSync });
+    assert_eq!(first.number, 1);
+    let _: String = answer(&path, ControlRequest::Fail { devid: 2 });
+    let _: String = answer(&path, ControlRequest::Rebuild { devid: 2, rate_bytes_per_s: None });
+    let followed: Vec<ServiceEvent> = events.iter().collect();
+    assert!((2..).zip(&followed).all(|(number, event)| event.number == number), "{followed:?}");
+    let changes: Vec<StateChange> = followed
+        .into_iter()
+        .map(|event| event.change)
+        .filter(|change| !matches!(change, StateChange::RebuildProgress { .. }))
+        .collect();
+    assert_eq!(
+        changes,
+        [
+            StateChange::HealthChanged { health: VolumeHealth::Degraded },
+            StateChange::MemberFailed { devid: 2 },
+            StateChange::RebuildStarted { devid: 2 },
+            StateChange::HealthChanged { health: VolumeHealth::InSync },
+            StateChange::RebuildFinished { devid: 2 },
+        ]
+    );
+    let name: String = answer(&path, set_policy("latency-rr"));
+    assert_eq!(
+        (name.as_str(), event_names(&path).pop().unwrap().as_str()),
+        ("kakra/latency-rr", "policy-changed")
+    );
+}
+
+#[test]
+fn clients_that_follow_and_left_do_not_lock_others_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = start(&folder);
+    let mut followers = Vec::new();
+    for _ in 0..2 * CLIENTS_MAX {
+        let mut socket = UnixStream::connect(&path).unwrap();
+        socket.write_all(b"{\"request\":\"events\",\"follow\":true}\n").unwrap();
+        let mut byte = [0];
+        socket.read_exact(&mut byte).unwrap();
+        followers.push(socket);
+        let _: ServiceStatus = answer(&path, ControlRequest::Status);
+    }
+    assert!(followers[0].read_to_end(&mut Vec::new()).is_ok(), "the oldest made way");
+    // A client that ended its half of the connection still gets events.
+    let mut half = UnixStream::connect(&path).unwrap();
+    half.write_all(b"{\"request\":\"events\",\"follow\":true}\n").unwrap();
+    half.shutdown(std::net::Shutdown::Write).unwrap();
+    let _: String = answer(&path, set_policy("pid"));
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(half));
+    assert!(lines.any(|line| line.unwrap().contains("policy-changed")));
+    drop(followers);
+    assert!(!event_names(&path).is_empty());
+}

@@ -52,7 +52,7 @@ use sim::{ObjectId, SimulatedWorld};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Number of slices that one send takes at most.
 pub const SLICES_MAX: usize = 64;
@@ -137,6 +137,15 @@ impl Driver {
         match &self.backend {
             Backend::Simulated(simulation) => simulation.now(),
             Backend::Ring(_) | Backend::Threads(_) => Nanos(self.start.elapsed().as_nanos() as u64),
+        }
+    }
+
+    /// The time since 1970 by the clock of the machine, which may jump; for people only.
+    pub fn unix_time(&self) -> Nanos {
+        let since = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        match &self.backend {
+            Backend::Simulated(simulation) => simulation.now(),
+            Backend::Ring(_) | Backend::Threads(_) => Nanos(since().as_nanos() as u64),
         }
     }
 

@@ -37,6 +37,16 @@ impl Executor {
         Ok(())
     }
 
+    /// Closes the device of a real member that failed, which is used again only if one is attached.
+    ///
+    /// # Errors
+    /// If it has I/Os in flight; the text says so.
+    pub fn remove(&mut self, member: MemberIndex) -> Result<(), &'static str> {
+        self.detach(member)?;
+        self.slots[member.get()].is_missing = true;
+        Ok(())
+    }
+
     /// True if the device of a member was not found at the start, and none has replaced it.
     pub fn is_missing(&self, member: MemberIndex) -> bool {
         self.slots[member.get()].is_missing

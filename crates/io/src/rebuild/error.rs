@@ -126,6 +126,8 @@ pub enum RebuildTask {
     Replace,
     /// A device in the place of the member that has failed.
     Add,
+    /// A place without a device.
+    Remove,
 }
 
 impl fmt::Display for RebuildTask {
@@ -134,6 +136,7 @@ impl fmt::Display for RebuildTask {
             RebuildTask::Rebuild => "rebuild the member",
             RebuildTask::Replace => "replace the member",
             RebuildTask::Add => "add a device",
+            RebuildTask::Remove => "remove the member",
         })
     }
 }

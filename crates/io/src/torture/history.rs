@@ -36,6 +36,8 @@ pub(super) enum Operation {
     Rebuild { member: usize },
     /// The user puts an empty disk in the place of a member.
     Replace { member: usize },
+    /// The user removes a disk that failed.
+    Remove { member: usize },
     /// The user has the mirrors compared.
     Scrub,
     /// Time passes, in milliseconds.
@@ -57,6 +59,7 @@ impl fmt::Display for Operation {
             Operation::Mend { member } => write!(f, "member {member} works again"),
             Operation::Rebuild { member } => write!(f, "rebuild member {member}"),
             Operation::Replace { member } => write!(f, "replace member {member}"),
+            Operation::Remove { member } => write!(f, "remove member {member}"),
             Operation::Scrub => write!(f, "scrub"),
             Operation::Wait { millis } => write!(f, "{millis} ms pass"),
             Operation::Settle => write!(f, "requests in flight end"),
@@ -77,11 +80,17 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Draws a history. In half of them, members are replaced, too.
+/// Draws a history. In half of them, members are replaced, too, and in a fifth removed.
 pub(super) fn draw(seed: u64, count: u64) -> Vec<Operation> {
     let rng = &mut Rng::stream(seed, "history");
     let replacements = &mut Rng::stream(seed, "replacements");
+    let removals = &mut Rng::stream(seed, "removals");
     let operation = |_| match operation(rng) {
+        Operation::Settle | Operation::Mend { .. }
+            if seed.is_multiple_of(5) && removals.below(2) == 0 =>
+        {
+            Operation::Remove { member: removals.below(12) as usize }
+        }
         Operation::Rebuild { member } if seed.is_multiple_of(2) && replacements.below(2) == 0 => {
             Operation::Replace { member }
         }

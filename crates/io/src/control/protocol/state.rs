@@ -18,12 +18,20 @@ pub enum ReportedState {
     /// Its device was not found when the volume was started.
     #[serde(rename = "missing")]
     Missing,
+    /// Its device was removed.
+    #[serde(rename = "removed")]
+    Removed,
 }
 
 impl ReportedState {
-    /// The states of the metric `member_state`, in its order. There a missing member has failed.
-    pub const ALL: [ReportedState; 3] =
-        [ReportedState::InSync, ReportedState::Rebuilding, ReportedState::Failed];
+    /// All states, in the order of the metric `member_state`.
+    pub const ALL: [ReportedState; 5] = [
+        ReportedState::InSync,
+        ReportedState::Rebuilding,
+        ReportedState::Failed,
+        ReportedState::Missing,
+        ReportedState::Removed,
+    ];
 
     /// Returns its name.
     pub fn name(self) -> &'static str {
@@ -32,6 +40,7 @@ impl ReportedState {
             ReportedState::Rebuilding => "rebuilding",
             ReportedState::Failed => "failed",
             ReportedState::Missing => "missing",
+            ReportedState::Removed => "removed",
         }
     }
 }

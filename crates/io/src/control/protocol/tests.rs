@@ -1,7 +1,8 @@
 //! The JSON of requests and responses, which programs of users read.
 
 use super::*;
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use std::fmt::Debug;
 
 /// The JSON of a value, which reads back as that value, also with a field from the future.
@@ -34,6 +35,8 @@ fn requests_keep_their_form() {
             ControlRequest::Rebuild { devid: 2, rate_bytes_per_s: Some(50) },
             json!({ "request": "rebuild", "devid": 2, "rate_bytes_per_s": 50 }),
         ),
+        (ControlRequest::Remove { devid: 2 }, json!({ "request": "remove", "devid": 2 })),
+        (ControlRequest::Events { follow: true }, json!({ "request": "events", "follow": true })),
     ] {
         assert_eq!(json_of(&request), json);
     }
@@ -56,6 +59,19 @@ fn responses_keep_their_form() {
 }
 
 #[test]
+fn events_keep_their_form() {
+    let event = |change| ServiceEvent { number: 7, time_unix_ms: 5, change };
+    let failed = event(StateChange::MemberFailed { devid: 2 });
+    let json = json!({ "number": 7, "time_unix_ms": 5, "event": "member-failed", "devid": 2 });
+    assert_eq!(json_of(&failed), json);
+    let stopping = event(StateChange::ServiceStopping);
+    let json = json!({ "number": 7, "time_unix_ms": 5, "event": "service-stopping" });
+    assert_eq!(json_of(&stopping), json);
+    let health = event(StateChange::HealthChanged { health: VolumeHealth::InSync });
+    assert_eq!(json_of(&health)["health"], "in sync");
+}
+
+#[test]
 fn status_keeps_its_fields() {
     let status = ServiceStatus {
         name: "pair".to_owned(),
@@ -65,6 +81,7 @@ fn status_keeps_its_fields() {
         health: VolumeHealth::Degraded,
         failed: vec![4],
         missing: vec![4],
+        removed: vec![4],
         misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
         rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
         unsynced_bytes: 0,
@@ -84,7 +101,8 @@ fn status_keeps_its_fields() {
     };
     let json = json!({
         "name": "pair", "policy": "pid", "profile": "raid1", "health": "degraded",
-        "failed": [4], "missing": [4], "misplaced": [{ "devid": 1, "at_path": "nothing" }],
+        "failed": [4], "missing": [4], "removed": [4],
+        "misplaced": [{ "devid": 1, "at_path": "nothing" }],
         "rebuilds": [{ "devid": 2, "recovered_bytes": 1, "total_bytes": 8 }],
         "unsynced_bytes": 0, "active_bytes": 0, "labelled": false, "read_only": false,
         "scrub": null, "rebuild_bytes_per_s": null, "connections": 3,
@@ -143,22 +161,4 @@ fn stats_keep_their_fields() {
     assert_eq!(member["lateness"]["max_ns"], 5);
     let counter = json!({ "devid": null, "name": "blocks", "value": -1 });
     assert_eq!(json["policy_counters"], json!([counter]));
-}
-
-#[test]
-fn silent_service_is_given_up() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("control");
-    // It accepts no connection: the first ones wait in its backlog, later ones not even there.
-    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    rustix::net::listen(&listener, 1).unwrap();
-    let ask = || exchange(&path, "{}", Duration::from_millis(20)).unwrap_err().kind();
-    let mut kept = Vec::new();
-    for _ in 0..4 {
-        kept.push(connect(&path, Duration::from_millis(20)));
-        assert_eq!(ask(), io::ErrorKind::WouldBlock);
-    }
-    assert!(kept.last().unwrap().is_err(), "its backlog is full");
-    let message = AskError::Silent { path }.to_string();
-    assert!(message.contains("within 30 s"), "{message}");
 }

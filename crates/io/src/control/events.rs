@@ -1,0 +1,258 @@
+//! The events of a service: what changed, found by comparing its state turn by turn.
+//!
+//! The last [`KEPT`] are kept for clients that ask later, or take their lines slowly. Changes that
+//! a comparison cannot see, such as another device in the place of a member, are recorded by the
+//! requests that make them.
+
+use super::protocol::{ReportedScrubState, ReportedState, ServiceEvent, StateChange, VolumeHealth};
+use crate::executor::Executor;
+use mirrorball_core::label::ScrubProgress;
+use mirrorball_core::member::{MemberIndex, MemberState};
+use mirrorball_core::volume::Volume;
+use std::collections::VecDeque;
+
+/// Number of events that are kept.
+const KEPT: usize = 256;
+/// A rebuild reports its progress in parts of this many percent.
+const PROGRESS_PERCENT: u64 = 20;
+
+/// The events so far, and the state that they lead to.
+#[derive(Default)]
+pub(super) struct EventLog {
+    events: VecDeque<ServiceEvent>,
+    /// Number of events so far.
+    count: u64,
+    /// True if an event was recorded since the last call of [`EventLog::take_news`].
+    has_news: bool,
+    seen: Option<SeenState>,
+}
+
+/// The state that clients know from the events.
+struct SeenState {
+    health: VolumeHealth,
+    members_version: u64,
+    /// For each member of the volume, its state, and how much of its rebuild is done in percent.
+    members: Vec<(ReportedState, u64)>,
+    is_unsynced: bool,
+    scrub: Option<ReportedScrubState>,
+}
+
+impl EventLog {
+    /// Records an event.
+    pub(super) fn record(&mut self, change: StateChange, executor: &Executor) {
+        self.count += 1;
+        self.has_news = true;
+        let time_unix_ms = executor.driver.unix_time().0 / 1_000_000;
+        if self.events.len() == KEPT {
+            self.events.pop_front();
+        }
+        self.events.push_back(ServiceEvent { number: self.count, time_unix_ms, change });
+    }
+
+    /// Returns true if an event was recorded since the last call.
+    pub(super) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
+    }
+
+    /// Number of events so far.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The lines for a client that has the events up to this number.
+    pub(super) fn lines_after(&self, number: u64) -> String {
+        let first = self.events.front().map_or(self.count + 1, |event| event.number);
+        let lost = first.saturating_sub(number + 1);
+        let lost = Some(lost).filter(|_| number > 0 && lost > 0).map(|count| {
+            let time_unix_ms = self.events.front().map_or(0, |event| event.time_unix_ms);
+            let change = StateChange::EventsLost { count };
+            ServiceEvent { number: first - 1, time_unix_ms, change }
+        });
+        let kept = self.events.iter().filter(|event| event.number > number);
+        let line = |event: &ServiceEvent| {
+            serde_json::to_string(event).expect("events have keys that are strings") + "\n"
+        };
+        lost.iter().chain(kept).map(line).collect()
+    }
+
+    /// Records what changed since the last call.
+    pub(super) fn observe(&mut self, executor: &Executor, scrub: Option<&ScrubProgress>) {
+        let volume = executor.volume();
+        let is_unsynced = volume.is_some_and(|volume| volume.unsynced_bytes() > 0);
+        let members_version = volume.map_or(0, Volume::members_version);
+        let state = scrub.map(|scrub| ReportedScrubState::from(scrub.state));
+        if let Some(seen) = &self.seen
+            && (seen.members_version, seen.is_unsynced, seen.scrub)
+                == (members_version, is_unsynced, state)
+        {
+            return;
+        }
+        let members = members(executor);
+        let health = health(executor);
+        let before = self.seen.replace(SeenState {
+            health,
+            members_version,
+            members: members.clone(),
+            is_unsynced,
+            scrub: state,
+        });
+        let mut changes = Vec::new();
+        match &before {
+            None => changes.push(StateChange::ServiceStarted { health }),
+            Some(before) if before.health != health => {
+                changes.push(StateChange::HealthChanged { health });
+            }
+            Some(_) => {}
+        }
+        for (at, &now) in members.iter().enumerate() {
+            let was = before.as_ref().map(|before| before.members[at]);
+            let devid = volume.map_or(0, |it| it.members()[MemberIndex(at as u16)].config.devid);
+            changes.extend(member_change(devid, was, now));
+        }
+        let was_unsynced = before.as_ref().is_some_and(|before| before.is_unsynced);
+        let unsynced_bytes = volume.map_or(0, Volume::unsynced_bytes);
+        match (was_unsynced, is_unsynced) {
+            (false, true) => changes.push(StateChange::ResyncStarted { unsynced_bytes }),
+            (true, false) => changes.push(StateChange::ResyncFinished),
+            _ => {}
+        }
+        changes.extend(scrub_change(before.as_ref().map(|before| before.scrub), scrub));
+        changes.into_iter().for_each(|change| self.record(change, executor));
+    }
+}
+
+/// Whether all members are in sync, and their mirrors equal.
+pub(super) fn health(executor: &Executor) -> VolumeHealth {
+    let is_in_sync = |state| state == MemberState::InSync;
+    let all_in_sync = match executor.volume() {
+        Some(volume) => volume.members().iter().all(|(_, member)| is_in_sync(member.state)),
+        None => executor.members().all(|(config, _)| is_in_sync(config.state)),
+    };
+    let unsynced_bytes = executor.volume().map_or(0, Volume::unsynced_bytes);
+    match all_in_sync {
+        true if unsynced_bytes == 0 => VolumeHealth::InSync,
+        true => VolumeHealth::Resyncing,
+        false => VolumeHealth::Degraded,
+    }
+}
+
+/// The state of a member of the volume, as clients see it.
+pub(super) fn reported_state(executor: &Executor, member: MemberIndex) -> ReportedState {
+    let Some(volume) = executor.volume() else { return ReportedState::InSync };
+    match volume.members()[member].state {
+        MemberState::Failed if !volume.has_device(member) => ReportedState::Removed,
+        MemberState::Failed if executor.is_missing(member) => ReportedState::Missing,
+        state => ReportedState::from(state),
+    }
+}
+
+fn members(executor: &Executor) -> Vec<(ReportedState, u64)> {
+    let Some(volume) = executor.volume() else { return Vec::new() };
+    let rows = volume.members().iter().map(|(index, member)| {
+        let percent = match member.state {
+            MemberState::Rebuilding { recovered_bytes } => {
+                // Past the last chunk there is nothing to copy.
+                let total_bytes = volume.map().allocated(index).end.max(1);
+                100 * u128::from(recovered_bytes.min(total_bytes)) / u128::from(total_bytes)
+            }
+            MemberState::InSync | MemberState::Failed => 0,
+        };
+        (reported_state(executor, index), percent as u64)
+    });
+    rows.collect()
+}
+
+/// The event of a member that `was` in a state, none at the start, and is in one `now`.
+fn member_change(
+    devid: u64,
+    was: Option<(ReportedState, u64)>,
+    (state, percent): (ReportedState, u64),
+) -> Option<StateChange> {
+    if let Some((before, percent_before)) = was
+        && before == state
+    {
+        let part = percent / PROGRESS_PERCENT;
+        let has_progress = state == ReportedState::Rebuilding
+            && part > percent_before / PROGRESS_PERCENT
+            && part < 100 / PROGRESS_PERCENT;
+        let percent = part * PROGRESS_PERCENT;
+        return has_progress.then_some(StateChange::RebuildProgress { devid, percent });
+    }
+    match state {
+        ReportedState::InSync => was.map(|_| StateChange::RebuildFinished { devid }),
+        ReportedState::Rebuilding => Some(StateChange::RebuildStarted { devid }),
+        ReportedState::Failed => Some(StateChange::MemberFailed { devid }),
+        ReportedState::Missing => Some(StateChange::MemberMissing { devid }),
+        ReportedState::Removed => Some(StateChange::MemberRemoved { devid }),
+    }
+}
+
+/// The event of a scrub that `was` in a state, and is as `now` says. At the start of the service,
+/// only a scrub that goes on is one.
+fn scrub_change(
+    was: Option<Option<ReportedScrubState>>,
+    now: Option<&ScrubProgress>,
+) -> Option<StateChange> {
+    let now = now?;
+    let state = ReportedScrubState::from(now.state);
+    let Some(was) = was else {
+        return (state == ReportedScrubState::Running).then_some(StateChange::ScrubStarted);
+    };
+    if was == Some(state) {
+        return None;
+    }
+    Some(match state {
+        ReportedScrubState::Running if was == Some(ReportedScrubState::Paused) => {
+            StateChange::ScrubResumed
+        }
+        ReportedScrubState::Running => StateChange::ScrubStarted,
+        ReportedScrubState::Paused => StateChange::ScrubPaused,
+        ReportedScrubState::Cancelled => StateChange::ScrubCancelled,
+        ReportedScrubState::Finished => StateChange::ScrubFinished {
+            differing_blocks: now.differing_blocks,
+            repaired_blocks: now.repaired_blocks,
+            unreadable_blocks: now.unreadable_blocks,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_has_an_event_for_each_change_and_each_fifth_of_its_rebuild() {
+        let change = |was, now| member_change(2, was, now);
+        let rebuilding = |percent| (ReportedState::Rebuilding, percent);
+        let in_sync = (ReportedState::InSync, 0);
+        assert_eq!(change(None, in_sync), None, "what is as it should be");
+        let started = Some(StateChange::RebuildStarted { devid: 2 });
+        assert_eq!(change(None, rebuilding(50)), started);
+        assert_eq!(change(Some((ReportedState::Removed, 0)), rebuilding(0)), started);
+        for (from, to, percent) in [(0, 19, None), (19, 20, Some(20)), (5, 65, Some(60))] {
+            let expected =
+                percent.map(|percent| StateChange::RebuildProgress { devid: 2, percent });
+            assert_eq!(change(Some(rebuilding(from)), rebuilding(to)), expected);
+        }
+        assert_eq!(change(Some(rebuilding(90)), rebuilding(100)), None, "its end follows");
+        let finished = Some(StateChange::RebuildFinished { devid: 2 });
+        assert_eq!(change(Some(rebuilding(100)), in_sync), finished);
+        let failed = Some(StateChange::MemberFailed { devid: 2 });
+        assert_eq!(change(Some(in_sync), (ReportedState::Failed, 0)), failed);
+    }
+
+    #[test]
+    fn a_client_that_is_late_gets_the_number_of_events_that_it_missed() {
+        let change = StateChange::ServiceStopping;
+        let event = |number| ServiceEvent { number, time_unix_ms: 5, change: change.clone() };
+        let events = (4..=6).map(event).collect();
+        let log = EventLog { events, count: 6, ..EventLog::default() };
+        assert_eq!(log.lines_after(0).lines().count(), 3, "a new client misses nothing");
+        assert_eq!(log.lines_after(3).lines().count(), 3);
+        assert_eq!(
+            log.lines_after(1).lines().next(),
+            Some(r#"{"number":3,"time_unix_ms":5,"event":"events-lost","count":2}"#)
+        );
+        assert_eq!(log.lines_after(6), "");
+    }
+}

@@ -1,0 +1,173 @@
+//! Requests that take members out of use, or put devices in their places.
+
+use super::events::reported_state;
+use super::protocol::{ReportedState, RequestError, RequestErrorKind};
+use crate::device_address::DeviceAddress;
+use crate::executor::Executor;
+use crate::member::file::Occupied;
+use crate::rebuild::{Rebuild, RebuildError, RebuildRequest, RebuildTask};
+use mirrorball_core::member::MemberState;
+
+/// A request to put a device in the place of a member: of the one that failed, if none is named.
+pub(super) fn replacement(
+    devid: Option<u64>,
+    device: &str,
+    occupied: bool,
+    executor: &Executor,
+) -> Result<RebuildRequest, String> {
+    let address = DeviceAddress::parse(device).map_err(|error| error.to_string())?;
+    let failed = failed_members(executor);
+    if devid.is_none() {
+        let refused = match executor.volume() {
+            None => Some(RebuildError::NoVolume(RebuildTask::Add)),
+            Some(volume) if volume.is_read_only() => Some(RebuildError::ReadOnly(RebuildTask::Add)),
+            Some(_) => None,
+        };
+        if let Some(error) = refused {
+            return Err(error.to_string());
+        }
+    }
+    let is_labelled = executor.volume().is_some_and(|volume| volume.label().is_some());
+    let devid = match (devid, &failed[..]) {
+        (Some(devid), _) => devid,
+        (None, [devid]) => *devid,
+        // The rebuild says why no member can be replaced.
+        (None, _) if !is_labelled => 0,
+        (None, []) => {
+            return Err("no member has failed, so there is no place for another device\n  help: \
+                        `ctl members replace DEVID DEVICE` replaces a member that works"
+                .to_owned());
+        }
+        (None, failed) => {
+            let list: Vec<String> = failed.iter().map(u64::to_string).collect();
+            return Err(format!(
+                "several members have failed: devid {}\n  help: name one of them: `ctl members \
+                 replace DEVID DEVICE`",
+                list.join(", ")
+            ));
+        }
+    };
+    let occupied = if occupied { Occupied::Allow } else { Occupied::Refuse };
+    Ok(RebuildRequest { devid, replacement: Some((address, occupied)), rate: None, client: 0 })
+}
+
+/// Fails a member that works.
+pub(super) fn fail(devid: u64, executor: &mut Executor) -> Result<String, RequestError> {
+    let refused = |error| RequestError { error, kind: RequestErrorKind::Refused };
+    let volume = executor.volume_mut().ok_or_else(|| RequestError {
+        error: "cannot fail the member: no volume is served, only disks\n  help: members of \
+                volumes can be failed: those of `serve`, and of `emulate` with an array and \
+                without --members"
+            .to_owned(),
+        kind: RequestErrorKind::NoVolume,
+    })?;
+    if volume.is_read_only() {
+        return Err(refused(format!(
+            "cannot fail the member with devid {devid}: the volume is read-only, so the member \
+             could not be rebuilt\n  help: restart the server without --read-only"
+        )));
+    }
+    let way_back = way_back(devid, volume.label().is_some());
+    let member = volume.members().find(devid).ok_or_else(|| {
+        refused(format!(
+            "the volume has no member with devid {devid}\n  help: `ctl members` lists the members"
+        ))
+    })?;
+    if volume.members()[member].state == MemberState::Failed && executor.is_missing(member) {
+        return Err(refused(format!(
+            "the device of the member with devid {devid} was not found when the volume was \
+             started, so it is not used\n  help: `ctl members replace {devid} DEVICE` rebuilds the \
+             member, on its own device or on another one"
+        )));
+    }
+    let volume = executor.volume_mut().expect("it was there");
+    if volume.members()[member].state == MemberState::Failed {
+        return Err(refused(format!(
+            "the member with devid {devid} has failed already\n  help: {way_back}"
+        )));
+    }
+    if !volume.fail_on_request(member) {
+        return Err(refused(format!(
+            "the volume cannot do without the member with devid {devid}: some data are on no \
+             other member in sync\n  help: rebuild the other members first; `ctl members` shows \
+             their states"
+        )));
+    }
+    Ok(format!("the member with devid {devid} is failed; {way_back}"))
+}
+
+/// Removes the device of a member that has failed: it is closed, and is no member from then on.
+pub(super) fn remove(
+    devid: u64,
+    executor: &mut Executor,
+    rebuild: &Rebuild,
+) -> Result<String, RequestError> {
+    let refused = |error| RequestError { error, kind: RequestErrorKind::Refused };
+    let volume = executor.volume().ok_or_else(|| RequestError {
+        error: RebuildError::NoVolume(RebuildTask::Remove).to_string(),
+        kind: RequestErrorKind::NoVolume,
+    })?;
+    if rebuild.is_emulated() {
+        return Err(refused(
+            "members that are emulated have no device to remove\n  help: `ctl members fail` stops \
+             using a member"
+                .to_owned(),
+        ));
+    }
+    if volume.is_read_only() {
+        return Err(refused(RebuildError::ReadOnly(RebuildTask::Remove).to_string()));
+    }
+    if volume.label().is_none() {
+        return Err(refused(
+            "cannot remove the member: the members have no labels, so the next start would use its \
+             device again\n  help: label the members with `mirrorball adopt` while the server is \
+             stopped"
+                .to_owned(),
+        ));
+    }
+    let member = volume.members().find(devid);
+    let member = member.ok_or_else(|| refused(RebuildError::NoSuchMember(devid).to_string()))?;
+    if rebuild.is_opening(member) {
+        return Err(refused(RebuildError::Opening(devid).to_string()));
+    }
+    match reported_state(executor, member) {
+        ReportedState::InSync | ReportedState::Rebuilding => {
+            return Err(refused(format!(
+                "the member with devid {devid} is in use\n  help: `ctl members fail {devid}` stops \
+                 using it"
+            )));
+        }
+        ReportedState::Removed => {
+            return Err(refused(format!(
+                "the device of the member with devid {devid} was removed already\n  help: `ctl \
+                 members replace {devid} DEVICE` rebuilds the member on another device"
+            )));
+        }
+        ReportedState::Failed | ReportedState::Missing => {}
+    }
+    executor.remove(member).map_err(|why| {
+        refused(format!("the member with devid {devid} cannot be removed yet: {why}"))
+    })?;
+    let volume = executor.volume_mut().expect("it was there");
+    assert!(volume.remove_device(member), "a labelled member that has failed can be removed");
+    Ok(format!(
+        "the device of devid {devid} is removed, and is not a member any more; `ctl members \
+         replace {devid} DEVICE` rebuilds the member on another device"
+    ))
+}
+
+/// How a member that failed is used again. Only labels record that another device replaces it.
+fn way_back(devid: u64, is_labelled: bool) -> String {
+    let rebuild = format!("`ctl members rebuild {devid}` takes it back");
+    match is_labelled {
+        true => format!("{rebuild}, `ctl members replace {devid} DEVICE` uses another device"),
+        false => rebuild,
+    }
+}
+
+/// The devids of the members that have failed or are missing.
+pub(super) fn failed_members(executor: &Executor) -> Vec<u64> {
+    let members = executor.volume().into_iter().flat_map(|volume| volume.members().iter());
+    let failed = members.filter(|(_, member)| member.state == MemberState::Failed);
+    failed.map(|(_, member)| member.config.devid).collect()
+}

@@ -1,0 +1,111 @@
+//! The events of a service, as a client of the control socket gets them: a line of JSON each.
+//!
+//! ```text
+//! {"number":7,"time_unix_ms":1795384801250,"event":"member-failed","devid":2}
+//! ```
+
+use super::VolumeHealth;
+use serde::{Deserialize, Serialize};
+
+/// Something that happened to a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceEvent {
+    /// Counts the events of the service, from 1.
+    pub number: u64,
+    /// When it was noticed: milliseconds since 1970, by the clock of the machine.
+    pub time_unix_ms: u64,
+    /// What changed.
+    #[serde(flatten)]
+    pub change: StateChange,
+}
+
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum StateChange {
+    /// The service started. Events of what is not as it should be at that time follow.
+    ServiceStarted {
+        /// Whether all members are in sync.
+        health: VolumeHealth,
+    },
+    /// The service was stopped, and ends when its clients have their replies: the last event.
+    ServiceStopping,
+    /// The health of the volume changed.
+    HealthChanged {
+        /// The health from now on.
+        health: VolumeHealth,
+    },
+    /// A member failed, by itself or on request, and is not used.
+    MemberFailed {
+        /// The member.
+        devid: u64,
+    },
+    /// The device of a member was not found when the volume was started.
+    MemberMissing {
+        /// The member.
+        devid: u64,
+    },
+    /// The device of a failed member was removed.
+    MemberRemoved {
+        /// The member.
+        devid: u64,
+    },
+    /// Another device takes the place of a member.
+    MemberReplaced {
+        /// The member.
+        devid: u64,
+        /// Path or URI of the device.
+        device: String,
+    },
+    /// The rebuild of a member starts, or goes on after a restart.
+    RebuildStarted {
+        /// The member.
+        devid: u64,
+    },
+    /// A fifth, two, three or four of the rebuild of a member are done.
+    RebuildProgress {
+        /// The member.
+        devid: u64,
+        /// 20, 40, 60 or 80.
+        percent: u64,
+    },
+    /// A member was rebuilt, and is in sync.
+    RebuildFinished {
+        /// The member.
+        devid: u64,
+    },
+    /// Mirrors may differ, and are being synchronised.
+    ResyncStarted {
+        /// Bytes of the volume.
+        unsynced_bytes: u64,
+    },
+    /// All mirrors are synchronised.
+    ResyncFinished,
+    /// A scrub started, or goes on after a restart.
+    ScrubStarted,
+    /// The scrub was paused.
+    ScrubPaused,
+    /// The scrub goes on after a pause.
+    ScrubResumed,
+    /// The scrub was given up.
+    ScrubCancelled,
+    /// A scrub checked the whole volume.
+    ScrubFinished {
+        /// Number of blocks of 4 KiB that differed between mirrors.
+        differing_blocks: u64,
+        /// Number of blocks of those that were made equal.
+        repaired_blocks: u64,
+        /// Number of blocks of 4 KiB that no mirror could read.
+        unreadable_blocks: u64,
+    },
+    /// Another policy chooses the mirrors.
+    PolicyChanged {
+        /// Its name.
+        policy: String,
+    },
+    /// Events before this one were not sent, because the client did not take them in time.
+    EventsLost {
+        /// Their number.
+        count: u64,
+    },
+}

@@ -1,0 +1,121 @@
+//! The end of a history: the volume recovers, and all that it holds is compared.
+
+use super::super::history::{BLOCKS, End, Operation};
+use super::{Machine, Served, TURNS_MAX};
+use crate::driver::sim::FileFault;
+use crate::executor::SCRUB_BLOCK_BYTES;
+use crate::scrub::ScrubRequest;
+use mirrorball_core::io::RequestKind;
+use mirrorball_core::label::ScrubState;
+use mirrorball_core::member::MemberState;
+use mirrorball_core::units::Nanos;
+
+impl Machine {
+    /// Mends everything, lets the volume recover, and compares the mirrors.
+    pub(super) fn finish(&mut self) -> Result<(), String> {
+        self.end(End::Stop)?;
+        for disk in &mut self.disks {
+            if self.simulation.fault(disk.file) != FileFault::SyncsNothing {
+                disk.is_bad = false;
+                self.simulation.set_fault(disk.file, FileFault::None);
+            }
+        }
+        self.start(0)?;
+        if self.served.is_none() {
+            return Err("the volume does not start with all members".to_owned());
+        }
+        for block in (0..BLOCKS).chain(0..BLOCKS) {
+            self.submit(RequestKind::Read, block);
+            self.settle()?;
+        }
+        for turn in 0.. {
+            self.turn(Nanos::from_secs(1))?;
+            let Some(volume) = self.served.as_ref().and_then(|it| it.executor.volume()) else {
+                break;
+            };
+            let states: Vec<MemberState> =
+                volume.members().iter().map(|(_, member)| member.state).collect();
+            let all_in_sync = states.iter().all(|&state| state == MemberState::InSync);
+            if all_in_sync && volume.unsynced_bytes() == 0 {
+                break;
+            }
+            // A disk that failed before it had its first label has to be replaced again.
+            let failed = states.iter().position(|&state| state == MemberState::Failed);
+            if let Some(member) = failed {
+                self.perform(Operation::Replace { member })?;
+            }
+            if turn == TURNS_MAX {
+                return Err("the volume does not recover".to_owned());
+            }
+        }
+        for block in 0..BLOCKS {
+            self.submit(RequestKind::Read, block);
+            self.settle()?;
+        }
+        self.scrub()?;
+        self.end(End::Stop)?;
+        self.compare()
+    }
+
+    /// Damages a copy of some data without an error, and has it found and repaired: from most
+    /// mirrors, or from the other one of two, which the user names.
+    fn scrub(&mut self) -> Result<(), String> {
+        let map = self.map();
+        let offset = self.rng.below(map.capacity_bytes() / SCRUB_BLOCK_BYTES) * SCRUB_BLOCK_BYTES;
+        let mapped = map.map(offset, SCRUB_BLOCK_BYTES);
+        let mirror = mapped.mirrors()[self.rng.below(mapped.mirrors().len() as u64) as usize];
+        let other = mapped.mirrors().iter().find(|it| it.member != mirror.member);
+        let other = other.ok_or("a block has a single mirror")?;
+        let file = self.rows[mirror.member.get()];
+        let good = self.simulation.read_file(file, mirror.offset, 1);
+        let bad = [good[0] ^ 1 << self.rng.below(8)];
+        self.simulation.write_file(file, mirror.offset, &bad);
+        self.may_differ = true;
+        for repairs in [false, true] {
+            let Some(Served { executor, scrub, .. }) = &mut self.served else { return Ok(()) };
+            // One may go on that a history started.
+            let _ = scrub.cancel(executor);
+            let from = Some(u64::from(other.member.0) + 1).filter(|_| repairs);
+            let request = ScrubRequest { repairs, from, rate: None };
+            scrub.start(request, executor).map_err(|error| error.to_string())?;
+            let mut turns = 0..TURNS_MAX;
+            let progress = loop {
+                self.turn(Nanos::from_secs(1))?;
+                let served = self.served.as_ref();
+                let progress = served.and_then(|served| served.scrub.progress().copied());
+                match progress {
+                    Some(progress) if progress.state == ScrubState::Finished => break progress,
+                    _ if turns.next().is_none() => return Err("a scrub does not end".to_owned()),
+                    _ => {}
+                }
+            };
+            if progress.differing_blocks != 1 || progress.repaired_blocks != u64::from(repairs) {
+                return Err(format!("a scrub found {progress:?}, not the block that was damaged"));
+            }
+        }
+        match self.simulation.read_file(file, mirror.offset, 1) == good {
+            true => Ok(()),
+            false => Err("a repair kept the damaged copy".to_owned()),
+        }
+    }
+
+    /// All mirrors hold the same.
+    fn compare(&self) -> Result<(), String> {
+        const STEP_BYTES: u64 = 1 << 20;
+        let map = self.map();
+        let mut offset = 0;
+        while offset < map.capacity_bytes() {
+            let mapped = map.map(offset, STEP_BYTES.min(map.capacity_bytes() - offset));
+            let mut copies = mapped.mirrors().iter().map(|mirror| {
+                let file = self.rows[mirror.member.get()];
+                self.simulation.read_file(file, mirror.offset, mapped.length as usize)
+            });
+            let first = copies.next();
+            if copies.any(|copy| Some(copy) != first) {
+                return Err(format!("mirrors differ in the MiB at offset {offset}"));
+            }
+            offset += mapped.length;
+        }
+        Ok(())
+    }
+}
