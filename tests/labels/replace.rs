@@ -211,3 +211,75 @@ fn a_check_of_the_status_finds_a_file_that_was_removed() {
     assert_eq!(check(), Some(0));
     service.terminate();
 }
+
+/// The events so far, without their numbers and times.
+fn events(folder: &Folder) -> Vec<String> {
+    let text = folder.ctl(&["events"]);
+    let line = |line: &str| {
+        assert!(line.starts_with("{\"number\":") && line.contains("\"time_unix_ms\":"), "{line}");
+        line[line.find("\"event\"").unwrap()..].replace(['"', '}'], "")
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn a_removed_member_stays_out_until_another_device_takes_its_place() {
+    let (folder, service) = with_a_failed_member();
+    let error = refused(&folder, &["remove", "1"]);
+    assert!(error.contains("devid 1 is in use\n  help: `ctl members fail 1` stops"), "{error}");
+    let text = folder.ctl(&["members", "remove", "2"]);
+    assert!(text.contains("the device of devid 2 is removed, and is not a member any"), "{text}");
+    assert!(folder.ctl(&["members"]).contains("devid 2: removed"));
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("devid 2 was removed (`ctl members replace 2 DEVICE`"), "{status}");
+    let error = refused(&folder, &["remove", "2"]);
+    assert!(error.contains("removed already"), "{error}");
+    assert_eq!(
+        events(&folder),
+        [
+            "event:service-started,health:in sync",
+            "event:health-changed,health:degraded",
+            "event:member-failed,devid:2",
+            "event:member-removed,devid:2",
+        ]
+    );
+    // The server does not have it open any more.
+    let fds = fs::read_dir(format!("/proc/{}/fd", service.id())).unwrap();
+    let mut open = fds.filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
+    assert!(!open.any(|file| file.ends_with("b.img")));
+    service.terminate();
+    let service = serve(&folder, &["a.img", "b.img"]);
+    assert!(has_line(&service, "b.img`: not a member any more"), "{:?}", service.lines);
+    assert!(folder.ctl(&["members"]).contains("devid 2: removed"));
+    assert!(
+        stdout(&folder.run(&["examine", "a.img"])).contains("devid 2: removed, 24 MiB, no dev")
+    );
+    let follower = folder.command(&["ctl", "--control", "control", "events", "--follow"]);
+    let follower = { follower }.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    folder.ctl(&["members", "add", "new.img"]);
+    wait_until_in_sync(&folder);
+    service.terminate();
+    assert!(data(&folder, "a.img") == data(&folder, "new.img"));
+    let followed = follower.wait_with_output().unwrap();
+    assert_eq!(followed.status.code(), Some(0), "{}", stderr(&followed));
+    let text = stdout(&followed);
+    for name in ["member-removed", "member-replaced", "rebuild-finished", "service-stopping"] {
+        assert!(text.contains(&format!("\"event\":\"{name}\"")), "no {name} in {text}");
+    }
+    assert_eq!(text.lines().count(), text.matches("\"number\"").count());
+}
+
+#[test]
+fn a_follower_of_events_notices_that_the_service_is_killed() {
+    let folder = created(2);
+    let service = serve(&folder, &["a.img", "b.img"]);
+    let mut follower = folder.command(&["ctl", "--control", "control", "events", "--follow"]);
+    let output = (std::process::Stdio::piped(), std::process::Stdio::piped());
+    let mut follower = follower.stdout(output.0).stderr(output.1).spawn().unwrap();
+    let mut first = [0];
+    std::io::Read::read_exact(follower.stdout.as_mut().unwrap(), &mut first).unwrap();
+    service.stop("-KILL");
+    let followed = follower.wait_with_output().unwrap();
+    assert_eq!(followed.status.code(), Some(1));
+    assert!(stderr(&followed).contains("without the event that it stops"), "{}", stderr(&followed));
+}

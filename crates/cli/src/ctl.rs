@@ -9,7 +9,7 @@ use clap::{Subcommand, ValueEnum};
 use mirrorball_core::policies::PROGRAM_FILE;
 use mirrorball_io::control::protocol::{
     self, AskError, ControlRequest, MemberReport, ReportedScrubState, ScrubAction, ScrubReport,
-    ServiceStats, ServiceStatus, VolumeHealth,
+    ServiceStats, ServiceStatus, StateChange, VolumeHealth,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use text::refusal;
 use text::{member, member_stats, requests, scrub_text, sentence, status};
 
-/// Show the state of a running volume, change its policy, rebuild or replace members, or scrub it
+/// Show the state and events of a running volume, change its policy or members, or scrub it
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "mirrorball ctl --control <PATH> [OPTIONS] <COMMAND>")]
 #[command(after_help = "PATH is the path given to `emulate` or `serve` as --control.
@@ -28,6 +28,7 @@ Examples:
   mirrorball ctl --control /tmp/volume.ctl members rebuild 2 --rate 50M
   mirrorball ctl --control /tmp/volume.ctl members replace 2 /dev/sdd
   mirrorball ctl --control /tmp/volume.ctl scrub start
+  mirrorball ctl --control /tmp/volume.ctl events --follow
   mirrorball ctl stats --format json --control /tmp/volume.ctl")]
 pub(crate) struct Args {
     /// Control socket of the running `emulate` or `serve`; required
@@ -54,7 +55,7 @@ enum Action {
         #[arg(long)]
         check: bool,
     },
-    /// Show state and counters of each member; fail, rebuild or replace one
+    /// Show state and counters of each member; fail, remove, rebuild or replace one
     #[command(override_usage = "mirrorball ctl --control <PATH> members [OPTIONS] [COMMAND]")]
     Members {
         #[command(subcommand)]
@@ -81,6 +82,17 @@ enum Action {
         #[command(subcommand)]
         action: Option<ScrubCommand>,
     },
+    /// Print the last events as lines of JSON, for example a member that failed
+    ///
+    /// Each line is an object with `number`, `time_unix_ms` and `event`; the chapter "Run a volume"
+    /// of the documentation lists the events. The service keeps the last 256.
+    #[command(override_usage = "mirrorball ctl --control <PATH> events [OPTIONS]")]
+    Events {
+        /// Go on with each event that happens, until the service is stopped. Exits with code 1 if
+        /// the service ends in another way
+        #[arg(long)]
+        follow: bool,
+    },
     /// Show the policy, or change it
     #[command(override_usage = "mirrorball ctl --control <PATH> policy [OPTIONS] [NAME]")]
     Policy {
@@ -101,6 +113,17 @@ enum MemberAction {
     /// rebuild` takes it back.
     #[command(override_usage = "mirrorball ctl --control <PATH> members fail <DEVID>")]
     Fail {
+        /// devid of the member, as `ctl members` shows it
+        #[arg(value_parser = numbers::devid)]
+        devid: u64,
+    },
+    /// Remove the device of a member that failed, for good
+    ///
+    /// The server closes the device, which can be taken out or used for something else. It is not a
+    /// member any more: if it is found at a later start, it is left out. `members add` or `members
+    /// replace` puts another device in its place. Works for labelled volumes.
+    #[command(override_usage = "mirrorball ctl --control <PATH> members remove <DEVID>")]
+    Remove {
         /// devid of the member, as `ctl members` shows it
         #[arg(value_parser = numbers::devid)]
         devid: u64,
@@ -235,6 +258,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Action::Members { action: Some(MemberAction::Fail { devid }) } => {
             print(format, &ask(control, &ControlRequest::Fail { devid: *devid })?, sentence)?;
         }
+        Action::Members { action: Some(MemberAction::Remove { devid }) } => {
+            print(format, &ask(control, &ControlRequest::Remove { devid: *devid })?, sentence)?;
+        }
         Action::Members { action: Some(MemberAction::Replace { devid, device, replacement }) } => {
             print(format, &ask(control, &replace(Some(*devid), device, replacement)?)?, sentence)?;
         }
@@ -254,6 +280,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
                 return Ok(Ending::FoundFailure);
             }
         }
+        Action::Events { follow } => return events(control, *follow),
         Action::Scrub { action } => return scrub(control, format, action.as_ref()),
         Action::Policy { name: None, .. } => {
             print(format, &ask(control, &ControlRequest::Policy)?, sentence)?;
@@ -281,6 +308,24 @@ fn policy_name(name: &str) -> Result<String, Failure> {
     };
     let path = std::path::absolute(path).map_err(|error| Failure::Fault(error.into()))?;
     Ok(format!("{PROGRAM_FILE}{}", path.display()))
+}
+
+/// Prints events, as the service sends them.
+fn events(control: &Path, follows: bool) -> Result<Ending, Failure> {
+    let (mut is_stopped, mut printed) = (false, Ok(true));
+    let followed = protocol::follow_events(control, follows, |event, line| {
+        is_stopped = event.change == StateChange::ServiceStopping;
+        printed = screen::print_line(line);
+        matches!(printed, Ok(true))
+    });
+    followed.map_err(failure)?;
+    if printed? && follows && !is_stopped {
+        return Err(Failure::Fault(anyhow!(
+            "the service closed the connection without the event that it stops\n  help: it may \
+             have been killed; `ctl status` shows whether it runs"
+        )));
+    }
+    Ok(Ending::Done)
 }
 
 /// The request to use a device, whose path the service may see from another folder.
@@ -346,12 +391,16 @@ pub(crate) fn ask<T: DeserializeOwned>(
     socket: &Path,
     request: &ControlRequest,
 ) -> Result<T, Failure> {
-    protocol::ask(socket, request).map_err(|error| match error {
+    protocol::ask(socket, request).map_err(failure)
+}
+
+fn failure(error: AskError) -> Failure {
+    match error {
         error @ (AskError::Refused(_) | AskError::NotControl { .. } | AskError::TooLong(_)) => {
             Failure::WrongUse(error.into())
         }
         error => Failure::Fault(error.into()),
-    })
+    }
 }
 
 fn print<T: Serialize>(

@@ -178,7 +178,7 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             devid: *devid,
             uuid: uuid.to_string(),
             size_bytes: *size_bytes,
-            state: state_name(*state),
+            state: if row.has_device() { state_name(*state) } else { "removed" },
             device: member.found.map(address),
         }
     });
@@ -250,8 +250,10 @@ fn text(examination: &Examination) -> String {
             // A device with its UUID may be there that is not used; it is listed below.
             let is_its = |device: &&DeviceReport| device.devid == Some(member.devid);
             let its: Vec<&DeviceReport> = volume.devices.iter().filter(is_its).collect();
+            let MemberRow { devid, size_bytes, state, .. } = member;
             let device = match (&member.device, &its[..]) {
                 (Some(device), _) => device.clone(),
+                (None, []) if *state == "removed" => "no device".to_owned(),
                 (None, []) => "missing".to_owned(),
                 (None, [other]) => format!("`{}` is not used", other.device),
                 (None, several) => {
@@ -260,7 +262,6 @@ fn text(examination: &Examination) -> String {
                     format!("{} devices: {}", names.len(), names.join(", "))
                 }
             };
-            let MemberRow { devid, size_bytes, state, .. } = member;
             let size = format_bytes(*size_bytes);
             text += &format!("  devid {devid}: {state}, {size}, {device}\n");
         }

@@ -35,12 +35,21 @@ fn columns_asked() -> Option<usize> {
 
 /// Writes to stdout. A reader that has seen enough (`| head`) is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    write(text).map(|_| ())
+}
+
+/// Writes a line to stdout at once. Returns false if the reader has seen enough.
+pub(crate) fn print_line(line: &str) -> Result<bool, Failure> {
+    write(&format!("{line}\n"))
+}
+
+fn write(text: &str) -> Result<bool, Failure> {
     let mut stdout = stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to stdout").map_err(Failure::Fault)
         }
-        Ok(()) | Err(_) => Ok(()),
+        result => Ok(result.is_ok()),
     }
 }
 

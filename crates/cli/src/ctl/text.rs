@@ -83,6 +83,12 @@ pub(super) fn status(status: &ServiceStatus) -> String {
 
 /// What is to be done about a member that has failed or is missing.
 fn failed_text(devid: u64, status: &ServiceStatus) -> String {
+    if status.removed.contains(&devid) {
+        return format!(
+            "  devid {devid} was removed (`ctl members replace {devid} DEVICE` rebuilds it on \
+             another device)\n"
+        );
+    }
     if status.missing.contains(&devid) {
         return format!(
             "  devid {devid} is missing (`ctl members replace {devid} DEVICE` rebuilds it on a \
@@ -90,7 +96,10 @@ fn failed_text(devid: u64, status: &ServiceStatus) -> String {
         );
     }
     let other = match status.labelled {
-        true => format!(", `ctl members replace {devid} DEVICE` uses another device"),
+        true => format!(
+            ", `ctl members replace {devid} DEVICE` uses another device, `ctl members remove \
+             {devid}` lets you take out the old one"
+        ),
         false => String::new(),
     };
     format!("  devid {devid} has failed (`ctl members rebuild {devid}` takes it back{other})\n")
@@ -248,6 +257,7 @@ mod tests {
             health: VolumeHealth::Degraded,
             failed: vec![3, 4],
             missing: vec![4],
+            removed: Vec::new(),
             misplaced: vec![Misplaced { devid: 1, at_path: "nothing".to_owned() }],
             rebuilds: vec![RebuildProgress { devid: 2, recovered_bytes: 1, total_bytes: 8 }],
             unsynced_bytes: 4 << 20,

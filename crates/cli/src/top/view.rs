@@ -336,6 +336,7 @@ mod tests {
             health: VolumeHealth::Degraded,
             failed: Vec::new(),
             missing: Vec::new(),
+            removed: Vec::new(),
             misplaced: Vec::new(),
             rebuilds: vec![RebuildProgress { devid: 3, recovered_bytes: 1, total_bytes: 8 }],
             unsynced_bytes: 0,
