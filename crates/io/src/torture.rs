@@ -164,6 +164,11 @@ mod tests {
     }
 
     #[test]
+    fn a_removed_disk_that_is_put_back_is_a_new_one() {
+        assert_eq!(torture(5105, Promises::Kept, &mut TortureReport::default()), Ok(()));
+    }
+
+    #[test]
     fn a_lying_flush_is_found_and_its_history_reduced() {
         let mut report = TortureReport::default();
         let failure =

@@ -207,6 +207,16 @@ impl Machine {
 
     fn begin_rebuild(&mut self, member: usize, disk: Option<ObjectId>) {
         let Some(served) = &mut self.served else { return };
+        let has_device = served
+            .executor
+            .volume()
+            .is_some_and(|volume| volume.has_device(MemberIndex(member as u16)));
+        if !has_device {
+            // A disk that was removed and is put back is a new one.
+            let file = self.rows[member];
+            self.disk(file).is_new = true;
+        }
+        let Some(served) = &mut self.served else { return };
         let replacement = disk.map(|disk| (disk_address(disk), Occupied::Refuse));
         let (devid, client) = (member as u64 + 1, member as u32);
         let request = RebuildRequest { devid, replacement, rate: None, client };
@@ -214,7 +224,7 @@ impl Machine {
         let _ = served.rebuild.begin(request, &mut served.executor);
     }
 
-    /// Has a disk removed that failed. If it is put back, it is a new one.
+    /// Has a disk removed that failed.
     fn remove(&mut self, member: MemberIndex) {
         let Some(Served { executor, rebuild, .. }) = &mut self.served else { return };
         let has_failed = executor.volume().is_some_and(|volume| {
@@ -225,8 +235,6 @@ impl Machine {
         }
         let is_removed = executor.volume_mut().is_some_and(|it| it.remove_device(member));
         assert!(is_removed, "a member that has failed can be removed");
-        let file = self.rows[member.get()];
-        self.disk(file).is_new = true;
     }
 
     fn submit(&mut self, kind: RequestKind, block: u64) {
