@@ -205,6 +205,8 @@ impl Volume {
             // The data was read. If the member has to stay, this target stays as bad as it was.
             if self.states.can_fail(io.member) {
                 self.fail_member(io.member);
+            } else {
+                piece.failed.insert(target);
             }
         } else if io.op == Op::Flush && self.states.can_lose(io.member) {
             // Other members hold everything that this one failed to make durable.
@@ -233,6 +235,13 @@ impl Volume {
             || matches!(piece.kind, RequestKind::Resync | RequestKind::Repair(_));
         let needs_rewrite = !self.is_read_only && (!piece.spoiled.is_empty() || is_copied);
         match piece.kind {
+            // A mirror that stays differs as before.
+            RequestKind::Resync | RequestKind::Repair(_)
+                if piece.is_rewriting && !piece.failed.is_empty() =>
+            {
+                self.pieces.get_mut(key).good = TargetSet::default();
+                self.finish(key);
+            }
             _ if piece.is_rewriting => self.finish(key),
             RequestKind::Read | RequestKind::Rebuild(_) | RequestKind::Resync if !was_read => {
                 self.retry(key);
@@ -354,6 +363,7 @@ impl Volume {
     fn rewrite_now(&mut self, key: PieceKey) {
         let piece = self.pieces.get_mut(key);
         piece.is_rewriting = true;
+        piece.failed = TargetSet::default();
         let targets = match piece.kind {
             RequestKind::Resync | RequestKind::Repair(_) => {
                 piece.plan.resync_targets(&self.states, piece.good)

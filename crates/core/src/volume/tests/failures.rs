@@ -216,3 +216,39 @@ fn a_new_policy_is_not_notified_of_io_in_flight() {
         assert_eq!(replies, [Some((1, Ok(()))), Some((2, Ok(())))], "{}", info.name);
     }
 }
+
+/// The third member has failed, so the volume keeps the one that cannot be written.
+#[test]
+fn a_region_whose_resync_did_not_reach_a_mirror_stays_unsynced() {
+    let mut world = World::new(Profile::Raid1, 3, Box::new(First));
+    world.volume.set_member_state(MemberIndex(2), MemberState::Failed);
+    let region = 0..REGION_BYTES;
+    let mirrors = world.volume.map().map(0, 4096).mirrors.map(|mirror| mirror.member.0);
+    assert_eq!(mirrors[..2], [0, 1]);
+    let resync = |world: &mut World, id, broken: Option<u16>| {
+        world.request(id, RequestKind::Resync, region.start, region.end);
+        let read = world.pump();
+        assert_eq!((read.len(), read[0].op), (1, Op::Read));
+        world.buffers.insert(id, (0..REGION_BYTES / BLOCK).map(|block| (block, 7)).collect());
+        world.volume.complete(read[0].id, Ok(()), world.now);
+        match broken {
+            Some(broken) => complete_but(world, broken, IoError::Gone),
+            None => world.settle(),
+        }
+        (world.reply().unwrap().1, world.volume.unsynced_bytes())
+    };
+    world.volume.add_unsynced(region.clone());
+    let stays = (Err(VolumeError::Unreadable), REGION_BYTES);
+    assert_eq!(resync(&mut world, 1, Some(1)), stays);
+    assert_eq!(states(&world)[..2], [MemberState::InSync; 2]);
+    assert_eq!(resync(&mut world, 2, None), (Ok(()), 0));
+    // Nor does a repair count that did not arrive.
+    world.write(3, 0, 4096, 9);
+    world.settle();
+    world.reply();
+    world.request(4, RequestKind::Repair(MemberIndex(0)), 0, 4096);
+    let read = world.pump();
+    world.complete(read[0]);
+    complete_but(&mut world, 1, IoError::Gone);
+    assert_eq!(world.reply(), Some((4, Err(VolumeError::Unreadable))));
+}
