@@ -169,6 +169,11 @@ mod tests {
     }
 
     #[test]
+    fn a_resync_that_did_not_reach_a_mirror_is_repeated() {
+        assert_eq!(torture(6095, Promises::Kept, &mut TortureReport::default()), Ok(()));
+    }
+
+    #[test]
     fn a_lying_flush_is_found_and_its_history_reduced() {
         let mut report = TortureReport::default();
         let failure =
