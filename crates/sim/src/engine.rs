@@ -91,10 +91,6 @@ pub fn explain(run: &Simulation<'_>, window: TraceWindow) -> Result<Explanation,
     Ok(trace.finish(&engine.volume, engine.now))
 }
 
-fn devids(array: &ArraySpec) -> Vec<u64> {
-    array.members.iter().map(|member| member.devid).collect()
-}
-
 /// The flag of a run that is never stopped.
 static NEVER: AtomicBool = AtomicBool::new(false);
 /// Events between two looks at the flag and at faults; a power of two.
@@ -148,7 +144,7 @@ struct Engine {
 impl Engine {
     /// An engine with the policy of the run.
     fn with_policy(run: &Simulation<'_>) -> Result<Engine, SimError> {
-        let (policy, forecast) = run.policy.build(&devids(run.array))?;
+        let (policy, forecast) = run.policy.build(&run.devids())?;
         Engine::new(run, run.array.chunk_map()?, policy, forecast)
     }
 

@@ -24,6 +24,11 @@ pub struct Simulation<'a> {
 }
 
 impl Simulation<'_> {
+    /// The devids of the members.
+    pub(crate) fn devids(&self) -> Vec<u64> {
+        self.array.members.iter().map(|member| member.devid).collect()
+    }
+
     /// The sections of the job file as this run plays them: with `duration` applied.
     pub(crate) fn sections(&self) -> Result<Vec<Section>, Diagnostic> {
         let sections = self.job.sections.iter();

@@ -1,6 +1,6 @@
 //! A run together with the policies whose run would have been the same.
 
-use super::{Engine, Simulation, devids};
+use super::{Engine, Simulation};
 use crate::error::SimError;
 use crate::lockstep::{Lockstep, SameChoices};
 use crate::record::RunRecord;
@@ -22,7 +22,7 @@ pub fn run_alike(
     others: &[&str],
     stop: &AtomicBool,
 ) -> Result<(RunRecord, Vec<String>), SimError> {
-    let devids = devids(run.array);
+    let devids = run.devids();
     let (mut policy, forecast) = run.policy.build(&devids)?;
     let same = SameChoices::default();
     // An oracle knows what no policy does, so that no other need be asked.
