@@ -55,21 +55,46 @@ pub struct CheckReport {
 /// If it cannot be started with these values of its parameters.
 pub fn check(program: &Program, values: &[u64]) -> Result<CheckReport, Diagnostic> {
     let mut costs = costs_of(program);
-    for mirrors in [2, 4, MIRRORS_MAX as u16] {
-        let mut trial = Trial::new(program, values, mirrors)?;
-        for _ in 0..READS {
-            if let Err((fault, shown)) = trial.step(&mut costs) {
-                let summary = format!("{}: {}", program.name, fault.summary());
-                let frames = fault.frames.iter().map(|frame| format!("in {frame}\n"));
-                let fault = PolicyFault { summary, dump: frames.collect::<String>() + &shown };
-                return Ok(CheckReport { costs, fault: Some(fault) });
-            }
-        }
+    let fault = run(program, values, READS, &mut costs)?;
+    if fault.is_some() {
+        return Ok(CheckReport { costs, fault });
     }
     for cost in &mut costs {
         cost.call_ns = Trial::new(program, values, 2)?.time(cost.operation);
     }
     Ok(CheckReport { costs, fault: None })
+}
+
+/// Runs a program on `reads` random reads of each array; returns the first fault, which ends it.
+///
+/// # Errors
+/// If it cannot be started with these values of its parameters.
+pub fn try_reads(
+    program: &Program,
+    values: &[u64],
+    reads: u64,
+) -> Result<Option<PolicyFault>, Diagnostic> {
+    run(program, values, reads, &mut [])
+}
+
+fn run(
+    program: &Program,
+    values: &[u64],
+    reads: u64,
+    costs: &mut [OperationCost],
+) -> Result<Option<PolicyFault>, Diagnostic> {
+    for mirrors in [2, 4, MIRRORS_MAX as u16] {
+        let mut trial = Trial::new(program, values, mirrors)?;
+        for _ in 0..reads {
+            if let Err((fault, shown)) = trial.step(costs) {
+                let summary = format!("{}: {}", program.name, fault.summary());
+                let frames = fault.frames.iter().map(|frame| format!("in {frame}\n"));
+                let dump = frames.collect::<String>() + &shown;
+                return Ok(Some(PolicyFault { summary, dump }));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// A row for each operation of the program whose cost matters.

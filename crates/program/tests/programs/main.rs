@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "modules of a test, for which it is allowed")]
 
 mod common;
+mod damage;
 mod examples;
 mod faults;
 mod layout;
